@@ -1,0 +1,203 @@
+"""Every setting, in one frozen dataclass per room; the command line's flags are made from them.
+
+A field's name is its flag's name, its default the flag's default, and its help says the unit.
+A "step" is one choice of the agent: `frame_skip` frames of the emulator in one game.
+"""
+
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from simple_dqn.errors import UserError
+
+
+def option(
+    default: Any,
+    help: str,  # noqa: A002 - argparse's own word
+    *,
+    minimum: float | None = None,
+    above: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] | None = None,
+    group: str | None = None,
+) -> Any:
+    """Return a dataclass field that is also a flag.
+
+    Args:
+        default: The value without the flag; None means "not given".
+        help: What it does and in which unit, for `--help`.
+        minimum: The least value allowed.
+        above: A bound that the value must exceed.
+        maximum: The greatest value allowed.
+        choices: The words allowed.
+        group: The heading in `--help`, where it is not that of the dataclass.
+    """
+    limits = {"minimum": minimum, "above": above, "maximum": maximum, "choices": choices, "group": group}
+    return field(default=default, metadata={"help": help, **limits})
+
+
+@dataclass(frozen=True)
+class EnvironmentConfig:
+    """What is played, and what of it the agent sees."""
+
+    game: str = field(default="", metadata={"positional": True})
+    environment: str = option("ale", "which kind of environment plays", choices=("ale", "gym", "catch"))
+    workers: int = option(1, "games played side by side", minimum=1, maximum=4096)
+    display_screen: bool = option(False, "show the emulator's own window while it trains and tests")
+    frame_skip: int = option(4, "frames for which each chosen action is held", minimum=1, maximum=60)
+    repeat_action_probability: float = option(
+        0.0, "probability per frame that the game takes the previous action again", minimum=0, maximum=1
+    )
+    minimal_action_set: bool = option(True, "only the actions that do something in this game, not all 18")
+    color_averaging: bool = option(
+        True, "average each frame with the one before, as ALE does; else the maximum of the last two"
+    )
+    screen_width: int = option(
+        84, "width of a screen after preprocessing, in pixels", minimum=8, maximum=1024
+    )
+    screen_height: int = option(84, "height of a screen, in pixels", minimum=8, maximum=1024)
+    record_screen_path: str | None = option(None, "folder in which every frame is written as a PNG file")
+    record_sound_filename: str | None = option(None, "WAV file in which the game's sound is written")
+    max_game_frames: int = option(
+        108_000, "frames (60 a second) after which a game is cut off; 0: never", minimum=0
+    )
+    random_starts: int = option(
+        30, "a game starts with 0 to this many steps of doing nothing", minimum=0, group="Agent"
+    )
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """What is remembered."""
+
+    replay_size: int = option(1_000_000, "experiences kept, one screen each", minimum=1)
+    history_length: int = option(4, "screens that form a state", minimum=1, maximum=64)
+    replay_file: str | None = option(None, "keep the screens in this memory-mapped file, not in memory")
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """How the network learns."""
+
+    learning_rate: float = option(0.00025, "step size of the optimizer", above=0)
+    discount_rate: float = option(0.99, "what a reward one step later is worth", minimum=0, maximum=1)
+    batch_size: int = option(32, "experiences in one update", minimum=1)
+    optimizer: str = option("rmsprop", "the rule of the update", choices=("rmsprop", "adam", "adadelta"))
+    decay_rate: float = option(
+        0.95, "decay of the running mean in RMSProp and Adadelta", minimum=0, maximum=1
+    )
+    clip_error: float = option(1.0, "temporal-difference errors are clipped to ± this; 0: not", minimum=0)
+    min_reward: float = option(-1.0, "rewards below count as this, in game points")
+    max_reward: float = option(1.0, "rewards above count as this, in game points")
+    batch_norm: bool = option(False, "normalise each hidden layer over the batch")
+
+
+@dataclass(frozen=True)
+class BackendConfig:
+    """What the network runs on."""
+
+    backend: str = option(
+        "gpu", "where the network runs; no GPU: the CPU, with a word", choices=("gpu", "cpu")
+    )
+    device_id: int = option(0, "which GPU, counted from 0", minimum=0)
+    datatype: str = option(
+        "float32",
+        "precision of the hidden layers; the output layer and the loss stay float32 or wider",
+        choices=("float32", "bfloat16", "float16", "float64"),
+    )
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """How the agent explores, and how often it learns."""
+
+    exploration_rate_start: float = option(1.0, "share of random actions at first", minimum=0, maximum=1)
+    exploration_rate_end: float = option(0.1, "share of random actions at last", minimum=0, maximum=1)
+    exploration_decay_steps: int = option(1_000_000, "steps from the first to the last share", minimum=0)
+    exploration_rate_test: float = option(0.05, "share of random actions in tests", minimum=0, maximum=1)
+    train_frequency: int = option(4, "steps between trainings", minimum=1)
+    train_repeat: int = option(1, "updates in each training", minimum=1)
+    target_steps: int = option(10_000, "steps between copies to the target network; 0: no such", minimum=0)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """How long, and where the outcome goes."""
+
+    random_steps: int = option(50_000, "steps of random play that fill the memory at first", minimum=0)
+    train_steps: int = option(250_000, "steps of training in an epoch", minimum=0)
+    test_steps: int = option(125_000, "steps of testing after each epoch", minimum=0)
+    epochs: int = option(200, "epochs, counted from the first of all", minimum=0)
+    start_epoch: int = option(0, "epochs that count as done", minimum=0)
+    play_games: int = option(0, "play this many games instead of training and testing", minimum=0)
+    load_weights: str | None = option(None, "snapshot whose weights to start from")
+    save_weights_prefix: str | None = option(None, "snapshots are written as this, _, the epoch, .pkl")
+    csv_file: str | None = option(None, "statistics, one row per phase, are written here")
+    tensorboard: bool = option(False, "write TensorBoard event files beside the CSV")
+    random_seed: int | None = option(
+        None, "seed of all randomness; without one it is drawn and logged", minimum=0, group="Common"
+    )
+    log_level: str = option(
+        "INFO", "least important messages shown", group="Common",
+        choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Config:
+    """All settings of a run."""
+
+    environment: EnvironmentConfig = EnvironmentConfig()
+    memory: MemoryConfig = MemoryConfig()
+    network: NetworkConfig = NetworkConfig()
+    backend: BackendConfig = BackendConfig()
+    agent: AgentConfig = AgentConfig()
+    run: RunConfig = RunConfig()
+
+    @staticmethod
+    def from_flags(flags: dict[str, Any]) -> "Config":
+        """Return the settings in which `flags`, by flag name, replace the defaults.
+
+        Names that no room knows are ignored: a snapshot may bring flags of another version.
+        """
+        return Config().with_flags(flags)
+
+    def with_flags(self, flags: dict[str, Any]) -> "Config":
+        """Return these settings with `flags`, by flag name, in place of their own."""
+        rooms = {}
+        for room in fields(self):
+            settings = getattr(self, room.name)
+            given = {f.name: flags[f.name] for f in fields(settings) if f.name in flags}
+            rooms[room.name] = replace(settings, **given)
+        return Config(**rooms)
+
+    def flags(self) -> dict[str, Any]:
+        """Return every setting by its flag's name, to be written down with the weights."""
+        return {name: value for room in asdict(self).values() for name, value in room.items()}
+
+    def check(self) -> None:
+        """Refuse settings that contradict each other.
+
+        Raises:
+            UserError: Which two, and the rule that they break.
+        """
+        memory, network, agent = self.memory, self.network, self.agent
+        shortest = memory.history_length + 1
+        if memory.replay_size < shortest * self.environment.workers:
+            raise UserError(
+                f"--replay_size {memory.replay_size} cannot hold a transition of {shortest} screens for each "
+                f"of {self.environment.workers} game(s): give at least {shortest * self.environment.workers}"
+            )
+        if network.batch_size > memory.replay_size:
+            raise UserError(
+                f"--batch_size {network.batch_size} is larger than --replay_size {memory.replay_size}: "
+                "a batch is drawn from the memory, so lower the one or raise the other"
+            )
+        if network.min_reward > network.max_reward:
+            raise UserError(
+                f"--min_reward {network.min_reward:g} is above --max_reward {network.max_reward:g}: swap them"
+            )
+        if agent.exploration_rate_end > agent.exploration_rate_start:
+            raise UserError(
+                f"--exploration_rate_end {agent.exploration_rate_end:g} is above --exploration_rate_start "
+                f"{agent.exploration_rate_start:g}: exploration can only fall"
+            )

@@ -1,0 +1,130 @@
+"""The command line, made from the dataclasses of `config`."""
+
+import argparse
+import difflib
+import types
+from collections.abc import Sequence
+from dataclasses import Field, fields
+from typing import Any, NoReturn, get_args, get_type_hints
+
+from simple_dqn.config import (
+    AgentConfig,
+    BackendConfig,
+    EnvironmentConfig,
+    MemoryConfig,
+    NetworkConfig,
+    RunConfig,
+)
+from simple_dqn.errors import UserError
+
+# Headings of --help, in its order, and the dataclass whose fields stand under each.
+GROUPS: dict[str, type] = {
+    "Environment": EnvironmentConfig,
+    "Replay memory": MemoryConfig,
+    "Deep Q-learning network": NetworkConfig,
+    "Backend": BackendConfig,
+    "Agent": AgentConfig,
+    "Main loop": RunConfig,
+}
+LATER_GROUPS = ("Common",)
+
+YES = ("yes", "true", "t", "1")
+NO = ("no", "false", "f", "0")
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are one line and name the nearest flag."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the complaint as a `UserError`."""
+        raise UserError(f"{message} (see {self.prog} --help)")
+
+    def parse(self, arguments: Sequence[str]) -> dict[str, Any]:
+        """Return what was given, by name; a flag that was not given is absent.
+
+        Raises:
+            UserError: A flag is unknown, or a value is not of its kind or out of its range.
+        """
+        given, unknown = self.parse_known_args(list(arguments))
+        for word in unknown:
+            if word.startswith("-"):
+                known = [flag for action in self._actions for flag in action.option_strings]
+                near = difflib.get_close_matches(word.split("=")[0], known, n=1)
+                hint = f": did you mean {near[0]}?" if near else ""
+                raise UserError(f"unknown flag {word}{hint} (see {self.prog} --help)")
+        if unknown:
+            raise UserError(f"unexpected argument {unknown[0]!r} (see {self.prog} --help)")
+        return vars(given)
+
+
+def yes_or_no(word: str) -> bool:
+    """Return the truth that `word` names, as simple_dqn spelled it."""
+    if word.lower() in YES:
+        return True
+    if word.lower() in NO:
+        return False
+    raise argparse.ArgumentTypeError(f"{word!r} is not one of {', '.join(YES + NO)}")
+
+
+def parser(program: str, description: str) -> Parser:
+    """Return a parser with every flag of every room, in simple_dqn's groups."""
+    result = Parser(
+        prog=program,
+        description=description,
+        allow_abbrev=False,
+        argument_default=argparse.SUPPRESS,
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=34, width=110),
+    )
+    headings = {name: result.add_argument_group(name) for name in (*GROUPS, *LATER_GROUPS)}
+    for heading, settings in GROUPS.items():
+        for setting in fields(settings):
+            if not setting.metadata.get("positional"):
+                _add_flag(headings[setting.metadata["group"] or heading], setting, settings)
+    return result
+
+
+def _add_flag(group: Any, setting: "Field[Any]", settings: type) -> None:
+    kind = _plain_type(get_type_hints(settings)[setting.name])
+    default = "none" if setting.default is None else str(setting.default).lower()
+    arguments: dict[str, Any] = {
+        "help": f"{setting.metadata['help']} (default: {default})".replace("%", "%%")
+    }
+    if kind is bool:
+        arguments |= {"type": yes_or_no, "nargs": "?", "const": True, "metavar": "BOOL"}
+    elif setting.metadata["choices"]:
+        arguments |= {"choices": setting.metadata["choices"]}
+    else:
+        arguments |= {"type": _ranged(kind, setting.metadata), "metavar": kind.__name__.upper()}
+    group.add_argument(f"--{setting.name}", **arguments)
+
+
+def _plain_type(hint: Any) -> type:
+    """Return the type itself of an optional one."""
+    if isinstance(hint, types.UnionType):
+        hint = next(kind for kind in get_args(hint) if kind is not types.NoneType)
+    assert isinstance(hint, type)
+    return hint
+
+
+def _ranged(kind: type, limits: Any) -> Any:
+    """Return a function from a word to a `kind` within `limits`."""
+
+    def convert(word: str) -> Any:
+        try:
+            value = kind(word.replace("_", "") if kind is int else word)
+        except ValueError:
+            article = "a whole number" if kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"{word!r} is not {article}") from None
+        if kind is str:
+            return value
+        if value != value:
+            raise argparse.ArgumentTypeError(f"{word!r} is not a number")
+        if limits["minimum"] is not None and value < limits["minimum"]:
+            raise argparse.ArgumentTypeError(f"{word} is too small: give at least {limits['minimum']:g}")
+        if limits["above"] is not None and value <= limits["above"]:
+            raise argparse.ArgumentTypeError(f"{word} is too small: give more than {limits['above']:g}")
+        if limits["maximum"] is not None and value > limits["maximum"]:
+            raise argparse.ArgumentTypeError(f"{word} is too large: give at most {limits['maximum']:g}")
+        return value
+
+    return convert

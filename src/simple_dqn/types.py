@@ -1,0 +1,67 @@
+"""The arrays that pass between the rooms, with their shapes and units.
+
+Letters in shapes: `E` games side by side, `B` samples in a minibatch, `A` actions,
+`S` screens in a state (`history_length`), `H` and `W` height and width of a screen in pixels.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Screens: TypeAlias = NDArray[np.uint8]  # [E, H, W], grey levels; a screen is a frame after preprocessing
+States: TypeAlias = NDArray[np.uint8]  # [B, S, H, W], oldest screen first
+Actions: TypeAlias = NDArray[np.int64]  # [E] or [B], indices into the environment's action set
+Rewards: TypeAlias = NDArray[np.float32]  # [E] or [B], raw game points
+Flags: TypeAlias = NDArray[np.bool_]  # [E] or [B]
+QValues: TypeAlias = NDArray[np.float32]  # [B, A], discounted sum of clipped rewards
+
+# What an object that lasts writes down, and reads back to go on as if nothing had happened.
+State: TypeAlias = dict[str, "State | NDArray[np.generic] | str | int | float | bool | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What E games answered to one action each.
+
+    `screens` is the post-state: it was seen after `actions` were taken and `rewards` were paid.
+    The arrays are the caller's to keep: an environment makes new ones for each step.
+
+    A game that ended (`resets`) is started anew by the step that follows: that step ignores
+    the game's action, pays nothing, and its screen is the new game's first (`starts`).
+    """
+
+    screens: Screens  # uint8 [E, H, W]
+    actions: Actions  # int64 [E], the actions that led here
+    rewards: Rewards  # float32 [E], raw game points
+    terminals: Flags  # bool [E], the episode ended: game over, or in training a lost life
+    truncations: Flags  # bool [E], the game was cut off by a limit of time; never a terminal
+    resets: Flags  # bool [E], the game ended, either way: the next screen starts a new game
+    starts: Flags  # bool [E], this screen starts a game: no action led to it
+
+    @staticmethod
+    def start(screens: Screens) -> "Step":
+        """Return the step that begins E new games with `screens` uint8 [E, H, W]."""
+        games = len(screens)
+        return Step(
+            screens=screens,
+            actions=np.zeros(games, np.int64),
+            rewards=np.zeros(games, np.float32),
+            terminals=np.zeros(games, np.bool_),
+            truncations=np.zeros(games, np.bool_),
+            resets=np.zeros(games, np.bool_),
+            starts=np.ones(games, np.bool_),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Minibatch:
+    """B transitions drawn from replay memory; valid until the next draw."""
+
+    prestates: States  # uint8 [B, S, H, W], may be strided views
+    actions: Actions  # int64 [B]
+    rewards: Rewards  # float32 [B], raw game points
+    poststates: States  # uint8 [B, S, H, W], may be strided views
+    terminals: Flags  # bool [B], nothing follows the poststate
+    discounts: Rewards  # float32 [B], what the value of the poststate is multiplied by
