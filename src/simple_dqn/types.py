@@ -5,7 +5,7 @@ Letters in shapes: `E` games side by side, `B` samples in a minibatch, `A` actio
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,8 @@ Flags: TypeAlias = NDArray[np.bool_]  # [E] or [B]
 QValues: TypeAlias = NDArray[np.float32]  # [B, A], discounted sum of clipped rewards
 
 # What an object that lasts writes down, and reads back to go on as if nothing had happened.
-State: TypeAlias = dict[str, "State | NDArray[np.generic] | str | int | float | bool | None"]
+# Nested: arrays, numbers, words, and dicts of them; nothing else, so that it is data on the disk.
+State: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,151 @@
+"""The agent: chooses actions, stores what came of them, asks the network to learn from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from simple_dqn.replay_memory import ReplayMemory, StateBuffer
+
+if TYPE_CHECKING:
+    from simple_dqn.config import AgentConfig
+    from simple_dqn.deepqnetwork import DeepQNetwork
+    from simple_dqn.environment import Environment
+    from simple_dqn.types import Actions, State, States, Step
+
+
+class Listener(Protocol):
+    """Who hears what the agent does."""
+
+    def on_step(self, step: Step, exploration_rate: float) -> None:
+        """E games made one step."""
+
+    def on_train(self, loss: float) -> None:
+        """The network made one update."""
+
+
+class Player:
+    """Plays E games side by side, ε-greedily by the network's Q-values. Learns nothing."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        network: DeepQNetwork,
+        history_length: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.environment = environment
+        self._network = network
+        self._states = StateBuffer(environment.games, history_length, environment.screen_shape)
+        self._rng = rng
+
+    def start(self) -> Step:
+        """Start every game anew, and return the step that says so."""
+        step = self.environment.reset()
+        self._states.update(step)
+        return step
+
+    def act(self, states: States, exploration_rate: float) -> Actions:
+        """Return an action for each of `states`: a random one with probability ε, else the best.
+
+        Mnih et al. (2015), Algorithm 1, "with probability ε select a random action".
+
+        Args:
+            states: uint8 [B, S, H, W].
+            exploration_rate: ε, from 0 to 1.
+
+        Returns:
+            int64 [B].
+        """
+        explore = self._rng.random(len(states)) < exploration_rate
+        actions = self._rng.integers(self.environment.actions, size=len(states))
+        if explore.all():
+            return actions
+        return np.where(explore, actions, self._network.predict(states).argmax(axis=1))
+
+    def step(self, exploration_rate: float) -> Step:
+        """Make one step in every game."""
+        step = self.environment.step(self.act(self._states.states, exploration_rate))
+        self._states.update(step)
+        return step
+
+    def get_state(self) -> State:
+        """Return all that is needed to go on in mid-game."""
+        return {
+            "environment": self.environment.get_state(),
+            "states": self._states.get_state(),
+            "rng": self._rng.bit_generator.state,
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `get_state` returned."""
+        self.environment.set_state(state["environment"])
+        self._states.set_state(state["states"])
+        self._rng.bit_generator.state = state["rng"]
+
+
+class Agent:
+    """Plays, remembers and learns: deep Q-learning with experience replay (Mnih et al., 2015)."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        memory: ReplayMemory,
+        network: DeepQNetwork,
+        config: AgentConfig,
+        history_length: int,
+        batch_size: int,
+        rng: np.random.Generator,
+        listener: Listener,
+    ) -> None:
+        self.player = Player(environment, network, history_length, rng)
+        self.memory = memory
+        self.network = network
+        self.config = config
+        self.total_train_steps = 0  # steps of training so far, over all games
+        self._batch_size = batch_size
+        self._listener = listener
+
+    @property
+    def games(self) -> int:
+        """Games played side by side."""
+        return self.player.environment.games
+
+    @property
+    def exploration_rate(self) -> float:
+        """The ε of training: falls linearly over `exploration_decay_steps`, then stays."""
+        start, end = self.config.exploration_rate_start, self.config.exploration_rate_end
+        if self.total_train_steps >= self.config.exploration_decay_steps:
+            return end
+        return start + (end - start) * self.total_train_steps / self.config.exploration_decay_steps
+
+    def start(self) -> None:
+        """Start every game anew."""
+        self.memory.add(self.player.start())
+
+    def step(self, exploration_rate: float) -> None:
+        """Make one step in every game and remember it."""
+        step = self.player.step(exploration_rate)
+        self.memory.add(step)
+        self._listener.on_step(step, exploration_rate)
+
+    def learn(self) -> None:
+        """Update the network from `train_repeat` minibatches of the memory."""
+        for _ in range(self.config.train_repeat):
+            loss = self.network.train(self.memory.sample(self._batch_size))
+            self._listener.on_train(loss)
+
+    def get_state(self) -> State:
+        """Return all that is needed to go on, but for the replay memory."""
+        return {
+            "player": self.player.get_state(),
+            "network": self.network.get_state(),
+            "total_train_steps": self.total_train_steps,
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `get_state` returned."""
+        self.player.set_state(state["player"])
+        self.network.set_state(state["network"])
+        self.total_train_steps = int(state["total_train_steps"])

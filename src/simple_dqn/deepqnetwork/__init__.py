@@ -1,0 +1,5 @@
+"""The deep Q-network: states in, Q-values out, and the update that makes them better. PyTorch lives here."""
+
+from simple_dqn.deepqnetwork.deepqnetwork import DeepQNetwork
+
+__all__ = ["DeepQNetwork"]

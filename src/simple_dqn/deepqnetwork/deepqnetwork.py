@@ -1,0 +1,178 @@
+"""The deep Q-network of Mnih et al. 2015, "Human-level control through deep reinforcement learning"."""
+
+import copy
+from collections.abc import Mapping
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from simple_dqn.config import BackendConfig, NetworkConfig
+from simple_dqn.deepqnetwork.backend import CPU, PRECISIONS, choose_device, lay_out, prepare, tensor
+from simple_dqn.deepqnetwork.master_weights import MasterWeights
+from simple_dqn.deepqnetwork.networks import NATURE, NetworkSpec, build
+from simple_dqn.deepqnetwork.tensors import check_fit, copy_arrays, floating_tensors, write_tensors
+from simple_dqn.errors import UserError
+from simple_dqn.types import Minibatch, QValues, State, States
+
+
+class DeepQNetwork:
+    """Predicts the Q-value of each action in a state, and learns to from transitions.
+
+    The online network θ predicts and learns; the target network θ⁻, an older copy of it, values
+    the states that follow. Letters in shapes are those of `simple_dqn.types`.
+    """
+
+    updates: int  # calls of `train` so far
+
+    def __init__(
+        self,
+        actions: int,
+        history_length: int,
+        screen_shape: tuple[int, int],
+        network: NetworkConfig,
+        backend: BackendConfig,
+        rng: np.random.Generator,
+        *,
+        use_target_network: bool = True,
+        spec: NetworkSpec = NATURE,
+    ) -> None:
+        """Draw a network from `rng`.
+
+        Args:
+            actions: A.
+            history_length: Screens in a state, S.
+            screen_shape: H and W, in pixels.
+            network: How it learns.
+            backend: What it runs on.
+            rng: The only source of its initial weights.
+            use_target_network: False: the online network values the states that follow too.
+            spec: Its hidden layers.
+
+        Raises:
+            UserError: The screens are too small for the network, there is no such GPU, or a batch
+                of one is to be normalised.
+        """
+        if network.batch_norm and network.batch_size < 2:
+            raise UserError("--batch_norm true cannot normalise over one experience: raise --batch_size")
+        self._config = network
+        self._device = choose_device(backend)
+        prepare(self._device)
+        self._precision = PRECISIONS[backend.datatype]
+        self._layout = self._precision.cpu_layout if self._device == CPU else torch.channels_last
+        online = build(
+            spec, actions, history_length, screen_shape, network.batch_norm, rng, self._precision.master
+        )
+        self._online = online.to(self._device).eval()
+        lay_out(self._online, self._layout)
+        self._master = MasterWeights(self._online, self._precision, network)
+        self._target = (
+            copy.deepcopy(self._online).requires_grad_(False) if use_target_network else self._online
+        )
+        self.updates = 0
+
+    @torch.inference_mode()
+    def predict(self, states: States) -> QValues:
+        """Return the Q-values, float32 [B, A], of `states` uint8 [B, S, H, W]; the array is the caller's."""
+        qvalues: Tensor = self._online(self._floats(states))
+        return cast(QValues, qvalues.float().cpu().numpy())
+
+    def train(self, minibatch: Minibatch) -> float:
+        """Make one update (Algorithm 1) from `minibatch`, and return its mean loss.
+
+        The loss of a transition is δ²/2 with the temporal-difference error δ = y - Q(s, a; θ), and grows
+        linearly where |δ| exceeds `clip_error` (Huber 1964), so that its gradient is the clipped error.
+        """
+        targets = self._targets(minibatch)
+        self._online.train()
+        qvalues: Tensor = self._online(self._floats(minibatch.prestates))
+        self._online.eval()
+        actions = tensor(minibatch.actions, self._device).unsqueeze(1)
+        loss = self._loss(qvalues.gather(1, actions).squeeze(1), targets)
+        self._master.descend(loss)
+        self.updates += 1
+        return loss.item()
+
+    def update_target_network(self) -> None:
+        """Make the target network the same as the online network; θ⁻ ← θ."""
+        if self._target is not self._online:
+            self._target.load_state_dict(self._online.state_dict())
+
+    def get_weights(self) -> dict[str, NDArray[np.float32]]:
+        """Return fresh copies of the online network's weights, and running means, by name."""
+        arrays = write_tensors(self._online_tensors())
+        return {name: np.asarray(values, np.float32) for name, values in arrays.items()}
+
+    def set_weights(self, weights: Mapping[str, NDArray[np.float32]]) -> None:
+        """Make `weights`, from `get_weights`, those of the online network.
+
+        The target network keeps its own until it is updated.
+
+        Raises:
+            UserError: They are another network's; nothing has changed then.
+        """
+        check_fit(weights, self._online_tensors())
+        self._set_online(weights)
+
+    def get_state(self) -> State:
+        """Return all that learning goes on from: both networks, the optimizer and the count of updates."""
+        has_target = self._target is not self._online
+        return {
+            "updates": self.updates,
+            "online": write_tensors(self._online_tensors()),
+            "target": write_tensors(floating_tensors(self._target)) if has_target else None,
+            "training": self._master.get_state(),
+        }
+
+    def set_state(self, state: State) -> None:
+        """Go on from what `get_state` returned; the updates that follow are the same, bit for bit.
+
+        Without a target network in `state`, it becomes the same as the online network.
+
+        Raises:
+            UserError: It is another network's, or another optimizer's; nothing has changed then.
+        """
+        online, training = cast(State, state["online"]), cast(State, state["training"])
+        target = cast(State | None, state["target"])
+        check_fit(online, self._online_tensors())
+        if target is not None:
+            check_fit(target, floating_tensors(self._target))
+        self._master.check_state(training)
+        self._set_online(online)
+        self._master.set_state(training)
+        self.update_target_network()
+        if target is not None and self._target is not self._online:
+            copy_arrays(target, floating_tensors(self._target))
+        self.updates = cast(int, state["updates"])
+
+    def _floats(self, states: States) -> Tensor:
+        """Return `states` on the device, to which they travel as bytes, as floats in [0, 1]."""
+        screens = tensor(states, self._device)
+        return screens.to(self._precision.hidden, memory_format=self._layout).div_(255)
+
+    @torch.no_grad()
+    def _targets(self, minibatch: Minibatch) -> Tensor:
+        """Return y = r + γ max_a' Q(s', a'; θ⁻), or y = r after a terminal, [B] (equation 2)."""
+        rewards, discounts, terminals = (
+            tensor(values, self._device).to(self._precision.master)
+            for values in (minibatch.rewards, minibatch.discounts, minibatch.terminals)
+        )
+        postvalues: Tensor = self._target(self._floats(minibatch.poststates)).amax(1)
+        rewards = rewards.clamp(self._config.min_reward, self._config.max_reward)
+        return rewards + discounts * postvalues * (1 - terminals)
+
+    def _loss(self, qvalues: Tensor, targets: Tensor) -> Tensor:
+        if self._config.clip_error == 0:
+            return functional.mse_loss(qvalues, targets) / 2
+        return functional.huber_loss(qvalues, targets, delta=self._config.clip_error)
+
+    def _online_tensors(self) -> dict[str, Tensor]:
+        """Return the online network's weights in the optimizer's datatype, and its running means."""
+        return {**floating_tensors(self._online), **self._master.weights}
+
+    def _set_online(self, arrays: Mapping[str, object]) -> None:
+        copy_arrays(arrays, self._online_tensors())
+        self._master.publish()

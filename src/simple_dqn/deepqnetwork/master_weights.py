@@ -1,0 +1,90 @@
+"""Training in narrow datatypes: the optimizer's wide copy of the weights, and the scale of the loss."""
+
+import torch
+from torch import Tensor, nn
+
+from simple_dqn.config import NetworkConfig
+from simple_dqn.deepqnetwork.backend import Precision
+from simple_dqn.deepqnetwork.networks import Network
+from simple_dqn.deepqnetwork.optimizers import OPTIMIZERS
+from simple_dqn.deepqnetwork.tensors import read_tensors, write_tensors
+from simple_dqn.errors import UserError
+from simple_dqn.types import State
+
+
+class MasterWeights:
+    """The weights that the optimizer changes, and from which a network takes those it computes with.
+
+    An update is often smaller than the distance between two numbers of a narrow datatype, so it is added
+    to a float32 copy (Micikevicius et al. 2018). Where the network computes in float32 or float64, both
+    are the same memory.
+    """
+
+    def __init__(self, network: Network, precision: Precision, config: NetworkConfig) -> None:
+        """Take over `network`, whose weights are in `precision.master`, and narrow its hidden layers."""
+        self.weights = {name: weight.detach() for name, weight in network.named_parameters()}
+        for module in network.hidden.modules():
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                module.to(precision.hidden)
+        self._computing = dict(network.named_parameters())
+        self._narrow = [name for name, weight in self._computing.items() if weight.dtype != precision.master]
+        self._kind = config.optimizer
+        self._optimizer = OPTIMIZERS[config.optimizer](list(self.weights.values()), config)
+        device = network.output.weight.device.type
+        self._scaler = torch.amp.GradScaler(device, enabled=precision.loss_scaling)
+
+    def descend(self, loss: Tensor) -> None:
+        """Move the weights one step of the optimizer down the gradient of `loss` (a scalar).
+
+        With loss scaling a step whose gradient overflows is left out, and the scale is halved.
+        """
+        for weight in self._computing.values():
+            weight.grad = None
+        torch.autograd.backward(self._scaler.scale(loss))
+        for name, weight in self._computing.items():
+            if weight.grad is not None:
+                self.weights[name].grad = weight.grad.to(self.weights[name].dtype)
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
+        self.publish()
+
+    @torch.no_grad()
+    def publish(self) -> None:
+        """Give the weights to the network that computes with a narrower copy of them."""
+        if self._narrow:
+            torch._foreach_copy_(
+                [self._computing[name] for name in self._narrow],
+                [self.weights[name] for name in self._narrow],
+            )
+
+    def get_state(self) -> State:
+        """Return the optimizer's memory of each weight, and the scale of the loss."""
+        slots: State = {
+            name: write_tensors(self._optimizer.state[weight]) for name, weight in self.weights.items()
+        }
+        return {"optimizer": self._kind, "slots": slots, "scaler": dict(self._scaler.state_dict())}
+
+    def check_state(self, state: State) -> None:
+        """Refuse the state of another optimizer.
+
+        Raises:
+            UserError: Which one, and what to do.
+        """
+        if state["optimizer"] != self._kind:
+            raise UserError(
+                f"the snapshot was trained with --optimizer {state['optimizer']}, not {self._kind}: "
+                "resume it with that one, or start anew from its weights with --load_weights"
+            )
+
+    def set_state(self, state: State) -> None:
+        """Go on from what `get_state` returned; the weights themselves are the caller's to set."""
+        slots = state["slots"]
+        assert isinstance(slots, dict)
+        groups = self._optimizer.state_dict()["param_groups"]
+        restored = {
+            index: read_tensors(slots[name], like=weight)
+            for index, (name, weight) in enumerate(self.weights.items())
+        }
+        self._optimizer.load_state_dict({"state": restored, "param_groups": groups})
+        if self._scaler.is_enabled() and state["scaler"]:
+            self._scaler.load_state_dict(state["scaler"])

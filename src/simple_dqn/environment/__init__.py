@@ -1,0 +1,57 @@
+"""What is played: one to E games behind one interface, `Environment`."""
+
+import importlib
+from collections.abc import Sequence
+from types import ModuleType
+
+import numpy as np
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment.interface import Environment
+from simple_dqn.errors import UserError
+
+__all__ = ["Environment", "game_name", "make"]
+
+# Kind of environment -> the module that makes it, imported only when it is chosen.
+ENVIRONMENTS = {
+    "ale": "simple_dqn.environment.ale",
+    "gym": "simple_dqn.environment.gymnasium",
+    "catch": "simple_dqn.environment.catch",
+}
+# Settings that only the Arcade Learning Environment knows: elsewhere they would be lost without a word.
+ONLY_ALE = ("display_screen", "repeat_action_probability", "record_screen_path", "record_sound_filename")
+
+
+def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool) -> Environment:
+    """Return the environment that `config` describes.
+
+    Args:
+        config: Which games, and how they are shown; `workers` is not looked at.
+        streams: One random stream for each game; their number is the number of games.
+        training: Whether a lost life ends an episode (the game itself goes on).
+
+    Raises:
+        UserError: There is no such game, or it cannot be played or recorded as asked.
+    """
+    if config.environment != "ale":
+        for setting in ONLY_ALE:
+            if getattr(config, setting):
+                raise UserError(
+                    f"--{setting} works with --environment ale only: leave it out with {config.environment}"
+                )
+    environment: Environment = _module(config).make(config, streams, training)
+    return environment
+
+
+def game_name(config: EnvironmentConfig) -> str:
+    """Return the name of the game that `config` describes, fit for file names, without loading it.
+
+    Raises:
+        UserError: There is no such game.
+    """
+    name: str = _module(config).game_name(config.game)
+    return name
+
+
+def _module(config: EnvironmentConfig) -> ModuleType:
+    return importlib.import_module(ENVIRONMENTS[config.environment])

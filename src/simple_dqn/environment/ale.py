@@ -1,0 +1,163 @@
+"""Atari games: what one step of the agent is, on the frames of the Arcade Learning Environment.
+
+Preprocessing follows Mnih et al. 2015, "Human-level control through deep reinforcement
+learning", or with `color_averaging` ALE's own averaging of frames, as simple_dqn had it.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment.emulator import NO_OP, Emulator
+from simple_dqn.environment.interface import Environment, Game, Outcome, Screen
+from simple_dqn.environment.roms import find_rom, game_name, md5
+from simple_dqn.environment.vector import GameVector
+from simple_dqn.types import State
+
+SEEDS = 2**31  # ALE takes a seed below this
+
+
+class AtariGame(Game):
+    """One Atari game, in steps of `frame_skip` frames."""
+
+    can_save = True
+
+    def __init__(
+        self,
+        rom: Path,
+        config: EnvironmentConfig,
+        stream: np.random.Generator,
+        *,
+        training: bool,
+        showing: bool,
+    ) -> None:
+        """Load `rom`.
+
+        Args:
+            rom: A ROM file that ALE can play.
+            config: How the game is played and seen.
+            stream: Decides ALE's seed, the idle steps at the start, and which frames repeat an action.
+            training: Whether a lost life ends an episode.
+            showing: Whether this game is the one that is displayed and recorded.
+
+        Raises:
+            UserError: There is no display, or a recording cannot be written.
+        """
+        self._emulator = Emulator(rom, config, seed=int(stream.integers(SEEDS)), showing=showing)
+        self._random = stream
+        self._training = training
+        self._frame_skip = config.frame_skip
+        self._repeat_probability = config.repeat_action_probability
+        self._averaging = config.color_averaging
+        self._frame_limit = config.max_game_frames or math.inf
+        self._random_starts = config.random_starts
+        self._size = (config.screen_width, config.screen_height)
+        self._action_set = self._emulator.action_set(config.minimal_action_set)
+        self.name = game_name(str(rom))
+        self.rom_md5 = md5(rom)
+        self.actions = len(self._action_set)
+        self._held = NO_OP  # the action of the last frame
+        self._lives = self._emulator.lives()
+        # The last two frames in grey, and what is made of them; uint8 [210, 160] in most games.
+        self._older = np.zeros(self._emulator.screen_shape, np.uint8)
+        self._newer = np.zeros_like(self._older)
+        self._frame = np.zeros_like(self._older)
+
+    def start(self, screen: Screen) -> None:
+        """Start a new game, and do nothing for 0 to `random_starts` steps, each as likely."""
+        self._restart()
+        for _ in range(int(self._random.integers(self._random_starts + 1))):
+            self._hold(NO_OP)
+            if self._ended():
+                self._restart()
+        self._lives = self._emulator.lives()
+        self._draw(screen)
+
+    def _restart(self) -> None:
+        self._emulator.restart()
+        self._held = NO_OP
+        self._see_one_frame()
+
+    def act(self, action: int, screen: Screen) -> Outcome:
+        """Hold the action of index `action` for `frame_skip` frames, or until the game ends."""
+        reward = self._hold(self._action_set[action])
+        self._draw(screen)
+        over, lives = self._emulator.over(), self._emulator.lives()
+        terminal = over or (self._training and lives < self._lives)
+        self._lives = lives
+        reset = self._ended()
+        return Outcome(reward, terminal, truncation=reset and not terminal, reset=reset)
+
+    def _ended(self) -> bool:
+        return self._emulator.over() or self._emulator.frames() >= self._frame_limit
+
+    def _hold(self, action: int) -> float:
+        """Return the sum of rewards of a step's frames, and keep its last two frames.
+
+        Each frame repeats the last one's action with the probability of Machado et al. 2018.
+        The draw is made here and not by ALE, whose saved states forget the action to repeat.
+        """
+        reward = 0
+        for frames_left in reversed(range(self._frame_skip)):
+            if not self._repeat_probability or self._random.random() >= self._repeat_probability:
+                self._held = action
+            reward += self._emulator.act(self._held)
+            if frames_left < 2 and not self._averaging:
+                self._older, self._newer = self._newer, self._older
+                self._emulator.draw(self._newer)
+            if frames_left and self._ended():
+                self._see_one_frame()
+                break
+        return reward
+
+    def _see_one_frame(self) -> None:
+        """Forget the frames before this one: they are of another game, or not the one just before."""
+        self._emulator.draw(self._newer)
+        np.copyto(self._older, self._newer)
+
+    def _draw(self, screen: Screen) -> None:
+        """Make the frames last seen into a screen: `screen` uint8 [H, W] is written."""
+        if self._averaging:
+            self._emulator.draw(self._frame)
+        else:
+            cv2.max(self._older, self._newer, dst=self._frame)
+        cv2.resize(self._frame, self._size, dst=screen, interpolation=cv2.INTER_AREA)
+
+    def get_state(self) -> State:
+        """Return the emulator's state, the action held and the random stream."""
+        return {
+            "emulator": self._emulator.get_state(),
+            "held": self._held,
+            "random": dict(self._random.bit_generator.state),
+        }
+
+    def set_state(self, state: State) -> None:
+        """Go on from what `get_state` returned."""
+        self._emulator.set_state(state["emulator"])
+        self._held = state["held"]
+        self._random.bit_generator.state = state["random"]
+        self._lives = self._emulator.lives()
+        self._see_one_frame()
+
+    def close(self) -> None:
+        """Finish recordings."""
+        self._emulator.close()
+
+
+def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool) -> Environment:
+    """Return a game of `config.game` for each of `streams`; the first is displayed and recorded.
+
+    Raises:
+        UserError: There is no such game, or it cannot be displayed or recorded as asked.
+    """
+    cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
+    rom = find_rom(config.game)
+    games = [
+        AtariGame(rom, config, stream, training=training, showing=number == 0)
+        for number, stream in enumerate(streams)
+    ]
+    return GameVector(games, (config.screen_height, config.screen_width))

@@ -1,0 +1,94 @@
+"""Catch, a toy: a ball falls down a small grid and a paddle at the bottom must be under it.
+
+After bsuite's Catch (Osband et al. 2020), drawn on a screen of any size. It is there to see
+in seconds whether an agent learns: a perfect player's games all score 1.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment.interface import Environment, Game, Outcome, Screen
+from simple_dqn.environment.vector import GameVector
+from simple_dqn.types import State
+
+ROWS = 8  # no more than the least height of a screen in pixels
+COLUMNS = 5  # a paddle that starts in the middle can reach every ball in ROWS - 1 steps
+BALL, PADDLE = 255, 128  # grey levels
+ACTIONS = 3  # left, stay, right
+
+
+class CatchGame(Game):
+    """One game: ROWS - 1 steps, then +1 for a ball caught or -1 for a ball missed."""
+
+    name = "catch"
+    actions = ACTIONS
+    can_save = True
+
+    def __init__(self, screen_shape: tuple[int, int], stream: np.random.Generator) -> None:
+        """Make a game with screens of `screen_shape` (H, W) in pixels; `stream` says where balls fall."""
+        height, width = screen_shape
+        self._rows = _blocks(height, ROWS)
+        self._columns = _blocks(width, COLUMNS)
+        self._random = stream
+        self._ball_row = self._ball_column = self._paddle = 0
+
+    def start(self, screen: Screen) -> None:
+        """Let go of a ball somewhere at the top, with the paddle in the middle."""
+        self._ball_row = 0
+        self._ball_column = int(self._random.integers(COLUMNS))
+        self._paddle = COLUMNS // 2
+        self._draw(screen)
+
+    def act(self, action: int, screen: Screen) -> Outcome:
+        """Move the paddle, let the ball fall by a row."""
+        self._paddle = min(max(self._paddle + action - 1, 0), COLUMNS - 1)
+        self._ball_row += 1
+        self._draw(screen)
+        over = self._ball_row == ROWS - 1
+        caught = 1.0 if self._paddle == self._ball_column else -1.0
+        return Outcome(reward=caught if over else 0.0, terminal=over, truncation=False, reset=over)
+
+    def _draw(self, screen: Screen) -> None:
+        screen[:] = 0
+        screen[self._rows[-1], self._columns[self._paddle]] = PADDLE
+        screen[self._rows[self._ball_row], self._columns[self._ball_column]] = BALL
+
+    def get_state(self) -> State:
+        """Return where everything is, and the random stream."""
+        return {
+            "ball_row": self._ball_row,
+            "ball_column": self._ball_column,
+            "paddle": self._paddle,
+            "random": dict(self._random.bit_generator.state),
+        }
+
+    def set_state(self, state: State) -> None:
+        """Go on from what `get_state` returned."""
+        self._ball_row, self._ball_column = state["ball_row"], state["ball_column"]
+        self._paddle = state["paddle"]
+        self._random.bit_generator.state = state["random"]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def game_name(_game: str) -> str:
+    """Return what the game is called, whatever the user calls it."""
+    return CatchGame.name
+
+
+def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], _training: bool) -> Environment:
+    """Return a game of Catch for each of `streams`.
+
+    There is nothing to skip, to cut off or to wait for in a game of seven steps:
+    `frame_skip`, `max_game_frames` and `random_starts` change nothing, and there are no lives to lose.
+    """
+    screen_shape = (config.screen_height, config.screen_width)
+    return GameVector([CatchGame(screen_shape, stream) for stream in streams], screen_shape)
+
+
+def _blocks(pixels: int, parts: int) -> list[slice]:
+    """Return where each of `parts` equal parts of `pixels` lies."""
+    return [slice(i * pixels // parts, (i + 1) * pixels // parts) for i in range(parts)]

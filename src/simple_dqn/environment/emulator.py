@@ -1,0 +1,158 @@
+"""The Arcade Learning Environment (Bellemare et al. 2013) with one game in it, frame by frame."""
+
+import os
+import sys
+import wave
+from pathlib import Path
+
+import ale_py
+import numpy as np
+from ale_py import ALEInterface, ALEState, LoggerMode
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment.interface import Screen
+from simple_dqn.errors import UserError
+from simple_dqn.types import State
+
+NO_OP = 0
+RESTART = -1  # in the list of calls: the console's reset, which is no action
+FRAMES_PER_SECOND = 60
+SAMPLES_PER_FRAME = 512  # of sound; with 60 frames a second this makes 30,720 samples a second
+CALLS_REPEATED = 64  # at most, to restore a state; each costs 0.05 to 0.1 ms
+
+
+class Emulator:
+    """One game on an emulated Atari 2600, with what it shows and sounds like.
+
+    A state that ALE saves lacks the picture, so after `restoreState` the next frame would be
+    averaged with a frame of something else. Therefore a state is written down as one of ALE's
+    that is some calls old, together with the calls made since, which are then made again.
+    """
+
+    def __init__(self, rom: Path, config: EnvironmentConfig, seed: int, showing: bool) -> None:
+        """Load `rom`.
+
+        Args:
+            rom: A ROM file that ALE can play.
+            config: `color_averaging`; and where `showing`, what is displayed and recorded.
+            seed: Of ALE's own randomness, 31 bits.
+            showing: Whether this game is the one that is displayed and recorded.
+
+        Raises:
+            UserError: There is no display, or a recording cannot be written.
+        """
+        ALEInterface.setLoggerMode(LoggerMode.Error)
+        self._ale = ALEInterface()
+        self._ale.setInt("random_seed", seed)
+        self._ale.setInt("frame_skip", 1)
+        self._ale.setFloat("repeat_action_probability", 0.0)
+        self._ale.setBool("color_averaging", config.color_averaging)
+        self._sound: wave.Wave_write | None = None
+        if showing:
+            self._show(config)
+        self._ale.loadROM(str(rom))
+        self.screen_shape: tuple[int, int] = self._ale.getScreenDims()  # (H, W) in pixels
+        self._anchor = self._ale.cloneState(include_rng=True)
+        self._calls: list[int] = []  # made since `_anchor`
+
+    def _show(self, config: EnvironmentConfig) -> None:
+        if config.display_screen:
+            _check_display()
+            self._ale.setBool("display_screen", True)
+        if config.record_screen_path is not None:
+            self._ale.setString("record_screen_dir", str(_writable_folder(config.record_screen_path)))
+        if config.record_sound_filename is not None:
+            self._ale.setBool("sound_obs", True)
+            self._sound = _sound_file(config.record_sound_filename)
+
+    def action_set(self, minimal: bool) -> list[int]:
+        """Return ALE's codes of all 18 actions, or of those that do something in this game."""
+        actions = self._ale.getMinimalActionSet() if minimal else self._ale.getLegalActionSet()
+        return [action.value for action in actions]
+
+    def restart(self) -> None:
+        """Start a new game, without pressing any button in it."""
+        self._anchor = self._ale.cloneState(include_rng=True)
+        self._calls = [RESTART]
+        self._ale.reset_game()
+
+    def act(self, action: int) -> int:
+        """Emulate one frame with `action`, one of ALE's codes; return its reward in game points."""
+        if len(self._calls) == CALLS_REPEATED:
+            self._anchor = self._ale.cloneState(include_rng=True)
+            self._calls = []
+        self._calls.append(action)
+        reward = self._ale.act(action)
+        if self._sound:
+            self._sound.writeframes(self._ale.getAudio().tobytes())
+        return reward
+
+    def draw(self, screen: Screen) -> None:
+        """Write the frame just emulated, in grey, into `screen` uint8 [H, W]."""
+        self._ale.getScreenGrayscale(screen)
+
+    def over(self) -> bool:
+        """Return whether the game is over."""
+        return self._ale.game_over()
+
+    def lives(self) -> int:
+        """Return how many lives are left."""
+        return self._ale.lives()
+
+    def frames(self) -> int:
+        """Return how many frames were emulated since the game was started."""
+        return self._ale.getEpisodeFrameNumber()
+
+    def get_state(self) -> State:
+        """Return a state of ALE's and the calls made since."""
+        anchor = np.frombuffer(self._anchor.serialize(), np.uint8)
+        return {"anchor": anchor, "calls": np.array(self._calls, np.int8)}
+
+    def set_state(self, state: State) -> None:
+        """Go on from what `get_state` returned; frames emulated again are also recorded again, as PNG."""
+        self._anchor = ALEState(state["anchor"].tobytes())
+        self._calls = state["calls"].tolist()
+        self._ale.restoreState(self._anchor)
+        for call in self._calls:
+            if call == RESTART:
+                self._ale.reset_game()
+            else:
+                self._ale.act(call)
+
+    def close(self) -> None:
+        """Finish the recording of sound."""
+        if self._sound:
+            self._sound.close()
+            self._sound = None
+
+
+def _check_display() -> None:
+    """Refuse to display where there is no display: SDL would draw nowhere, and say nothing."""
+    if not ale_py.SDL_SUPPORT:
+        raise UserError("this ale-py was built without SDL and opens no window: leave out --display_screen")
+    shown_by = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
+    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in shown_by):
+        raise UserError("there is no display (DISPLAY is not set): leave out --display_screen")
+
+
+def _writable_folder(name: str) -> Path:
+    folder = Path(name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the folder {name}: {error.strerror}; choose another") from None
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"cannot write in the folder {name}: choose another for --record_screen_path")
+    return folder
+
+
+def _sound_file(name: str) -> wave.Wave_write:
+    try:
+        Path(name).touch()  # first: a Wave_write that cannot open its file complains once more when it goes
+        file = wave.Wave_write(name)
+    except OSError as error:
+        raise UserError(f"cannot write the sound to {name}: {error.strerror}; choose another file") from None
+    file.setnchannels(1)
+    file.setsampwidth(1)
+    file.setframerate(FRAMES_PER_SECOND * SAMPLES_PER_FRAME)
+    return file

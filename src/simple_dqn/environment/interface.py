@@ -1,0 +1,116 @@
+"""What every kind of environment offers, and what one game must do to be part of one.
+
+`E` games run side by side; a screen is uint8 [H, W].
+"""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simple_dqn.types import Actions, State, Step
+
+Screen: TypeAlias = NDArray[np.uint8]  # [H, W], grey levels
+
+
+class Environment(ABC):
+    """E games of one kind that step together.
+
+    Attributes:
+        games: How many games there are, E.
+        actions: How many actions there are to choose from, A.
+        screen_shape: Height and width of a screen in pixels, (H, W).
+        name: The game's name, fit for file names, such as `space_invaders`.
+        rom_md5: What the game's ROM is known by, in hexadecimal; None: it has none.
+        can_save: Whether the state holds games in the middle. If not, it holds the random streams
+            only and `set_state` starts new games; a run that is to go on exactly as the resumed
+            one would must then `reset` after each `get_state`.
+    """
+
+    games: int
+    actions: int
+    screen_shape: tuple[int, int]
+    name: str
+    rom_md5: str | None
+    can_save: bool
+
+    @abstractmethod
+    def reset(self) -> Step:
+        """Start every game anew; return the step with their first screens."""
+
+    def step(self, actions: Actions) -> Step:
+        """Take `actions` int64 [E], one in each game, and return what came of them.
+
+        A game whose last step said `resets` is started anew instead; its action is ignored.
+        """
+        self.send(actions)
+        return self.recv()
+
+    @abstractmethod
+    def send(self, actions: Actions) -> None:
+        """Begin a step; `actions` int64 [E] are copied."""
+
+    @abstractmethod
+    def recv(self) -> Step:
+        """Wait for the step that was begun and return it; its arrays are the caller's to keep."""
+
+    @abstractmethod
+    def get_state(self) -> State:
+        """Return all that decides how the games go on, random streams included.
+
+        Not to be called between `send` and `recv`.
+        """
+
+    @abstractmethod
+    def set_state(self, state: State) -> None:
+        """Go on from what `get_state` returned, there or in another process.
+
+        Raises:
+            UserError: The state is of another game, or of another number of games.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Finish recordings and close windows; the environment cannot be used any more."""
+
+
+class Outcome(NamedTuple):
+    """What one game answered to one action; the fields mean what they mean in `Step`."""
+
+    reward: float  # raw game points
+    terminal: bool
+    truncation: bool
+    reset: bool
+
+
+class Game(ABC):
+    """One game, which knows nothing of others beside it.
+
+    Attributes: `name`, `rom_md5`, `actions` and `can_save`, as in `Environment`.
+    """
+
+    name: str
+    rom_md5: str | None = None
+    actions: int
+    can_save: bool
+
+    @abstractmethod
+    def start(self, screen: Screen) -> None:
+        """Start a new game and draw its first screen into `screen` uint8 [H, W]."""
+
+    @abstractmethod
+    def act(self, action: int, screen: Screen) -> Outcome:
+        """Take `action` (0 to A - 1) and draw what is seen then into `screen` uint8 [H, W]."""
+
+    @abstractmethod
+    def get_state(self) -> State:
+        """Return all that decides how this game goes on (see `Environment.can_save`)."""
+
+    @abstractmethod
+    def set_state(self, state: State) -> None:
+        """Go on from what `get_state` returned."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Finish recordings and close windows."""

@@ -1,0 +1,122 @@
+"""From what a user calls a game to its ROM file, its name and its MD5."""
+
+import difflib
+import functools
+import hashlib
+import logging
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import ale_py.roms
+from ale_py import ALEInterface
+
+from simple_dqn.errors import UserError
+
+log = logging.getLogger(__name__)
+
+# ROMs that ale-py ships for several players only: ALEInterface ends the whole process on loading one.
+MULTIPLAYER_ONLY = frozenset(("combat", "joust", "maze_craze", "warlords"))
+
+
+def known_games() -> list[str]:
+    """Return the names of the games that ale-py ships and one player can play, in order."""
+    return sorted(set(ale_py.roms.get_all_rom_ids()) - MULTIPLAYER_ONLY)
+
+
+@functools.cache  # the games for training and those for tests are of one ROM: the log names it once
+def find_rom(game: str) -> Path:
+    """Return the ROM file of `game`: a path that exists, else a game whose name is the path's stem.
+
+    So `roms/pong.rom` and `pong` both find ale-py's own ROM where there is no such file.
+    The log says which file was taken.
+
+    Raises:
+        UserError: There is neither such a file nor such a game, or the file is no ROM that ALE can play.
+    """
+    path = _locate(game)
+    _name_of(path)
+    log.info("ROM file: %s", path)
+    return path
+
+
+def game_name(game: str) -> str:
+    """Return the canonical name, such as `space_invaders`, of a game given by a path or a name.
+
+    Raises:
+        UserError: As `find_rom`.
+    """
+    return _name_of(_locate(game))
+
+
+def md5(path: Path) -> str:
+    """Return the MD5 of a file in hexadecimal: what ALE, and results, know a ROM by.
+
+    Raises:
+        UserError: The file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "md5").hexdigest()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}; name another ROM file") from None
+
+
+class SnapshotName(NamedTuple):
+    """What the file name of a snapshot says."""
+
+    game: str
+    label: str  # empty where there is none
+    epoch: int
+
+
+def split_snapshot_name(name: str) -> SnapshotName:
+    """Take apart the file name of a snapshot, `<game>[_label]_<epoch>.pkl`; folders are ignored.
+
+    Games and labels both have underscores, so the longest known game is meant. Of an
+    unknown game, all that stands before the epoch is taken for the game's name.
+
+    Raises:
+        UserError: The file is not named like a snapshot.
+    """
+    parts = re.fullmatch(r"(.+)_(\d+)\.pkl", Path(name).name)
+    if not parts:
+        raise UserError(
+            f"{name} is not named like a snapshot: it must be GAME_EPOCH.pkl or GAME_LABEL_EPOCH.pkl"
+        )
+    text, epoch = parts[1], int(parts[2])
+    games = [game for game in (*known_games(), "catch") if f"{text}_".startswith(f"{game}_")]
+    game = max(games, key=len, default=text)
+    return SnapshotName(game, text[len(game) + 1 :], epoch)
+
+
+def _locate(game: str) -> Path:
+    path = Path(game)
+    if game and path.is_file():
+        return path
+    name = re.sub(r"[ -]", "_", path.stem.lower())
+    if name in known_games():
+        try:
+            shipped = ale_py.roms.get_rom_path(name)
+        except OSError as error:
+            raise UserError(
+                f"ale-py's own ROM of {name} cannot be used: {error}".replace("\n", " ")
+            ) from None
+        if shipped:
+            return Path(shipped)
+    if not game:
+        raise UserError("no game was named: give a ROM file, or the name of a game such as pong")
+    near = difflib.get_close_matches(name, known_games(), n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else "give a ROM file, or a game's name such as pong"
+    raise UserError(f"there is no file {game} and no game called {name!r}: {hint}")
+
+
+def _name_of(path: Path) -> str:
+    digest = md5(path)
+    name = ALEInterface.isSupportedROM(str(path))
+    if name is None:
+        raise UserError(
+            f"{path} (MD5 {digest}) is not a ROM that ALE can play: "
+            "rename it if it bears another game's name, or name one of ale-py's own, such as pong"
+        )
+    return str(name)

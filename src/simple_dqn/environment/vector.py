@@ -1,0 +1,83 @@
+"""E games in one process, stepped one after the other."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simple_dqn.environment.interface import Environment, Game
+from simple_dqn.errors import UserError
+from simple_dqn.types import Actions, State, Step
+
+
+class GameVector(Environment):
+    """An environment of E games of one kind; what each game does is its own affair."""
+
+    def __init__(self, games: Sequence[Game], screen_shape: tuple[int, int]) -> None:
+        """Take `games`, at least one, which draw screens of `screen_shape` (H, W) in pixels."""
+        self._each_game = list(games)
+        self.games = len(self._each_game)
+        self.actions = self._each_game[0].actions
+        self.name = self._each_game[0].name
+        self.rom_md5 = self._each_game[0].rom_md5
+        self.can_save = self._each_game[0].can_save
+        self.screen_shape = screen_shape
+        self._ended = np.ones(self.games, np.bool_)  # [E], games that the next step starts anew
+        self._sent = np.zeros(self.games, np.int64)  # [E], actions of the step that has begun
+
+    def reset(self) -> Step:
+        """Start every game anew; return the step with their first screens."""
+        step = Step.start(np.empty((self.games, *self.screen_shape), np.uint8))
+        for game, screen in zip(self._each_game, step.screens, strict=True):
+            game.start(screen)
+        self._ended = step.resets.copy()
+        return step
+
+    def send(self, actions: Actions) -> None:
+        """Begin a step; the games themselves are played by `recv`."""
+        self._sent = np.where(self._ended, 0, actions)
+
+    def recv(self) -> Step:
+        """Play the step that was begun, game after game, and return it."""
+        step = Step(
+            screens=np.empty((self.games, *self.screen_shape), np.uint8),
+            actions=self._sent,
+            rewards=np.zeros(self.games, np.float32),
+            terminals=np.zeros(self.games, np.bool_),
+            truncations=np.zeros(self.games, np.bool_),
+            resets=np.zeros(self.games, np.bool_),
+            starts=self._ended,
+        )
+        rewards, terminals, truncations, resets = step.rewards, step.terminals, step.truncations, step.resets
+        for i, (game, action) in enumerate(zip(self._each_game, self._sent.tolist(), strict=True)):
+            if step.starts[i]:
+                game.start(step.screens[i])
+            else:
+                outcome = game.act(action, step.screens[i])
+                rewards[i], terminals[i], truncations[i], resets[i] = outcome
+        self._ended = resets.copy()
+        return step
+
+    def get_state(self) -> State:
+        """Return the state of every game, and which of them are to start anew."""
+        games: State = {str(i): game.get_state() for i, game in enumerate(self._each_game)}
+        return {"name": self.name, "games": games, "ended": self._ended.copy()}
+
+    def set_state(self, state: State) -> None:
+        """Go on from what `get_state` returned.
+
+        Raises:
+            UserError: The state is of another game, or of another number of games.
+        """
+        games = state["games"]
+        if state["name"] != self.name:
+            raise UserError(f"the snapshot is of {state['name']}, not of {self.name}: name the game it is of")
+        if len(games) != self.games:
+            raise UserError(f"the snapshot holds {len(games)} game(s): resume with --workers {len(games)}")
+        for i, game in enumerate(self._each_game):
+            game.set_state(games[str(i)])
+        self._ended = state["ended"].copy() if self.can_save else np.ones(self.games, np.bool_)
+
+    def close(self) -> None:
+        """Close every game."""
+        for game in self._each_game:
+            game.close()

@@ -1,0 +1,37 @@
+"""Ctrl-C: the first asks for a clean end, the second leaves at once."""
+
+import logging
+import signal
+from types import FrameType
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupt:
+    """While it is entered, a signal to stop only sets `requested`; the next one is obeyed at once."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._handlers: dict[int, Any] = {}
+
+    def __enter__(self) -> "Interrupt":
+        """Take the signals over."""
+        self._handlers = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Give the signals back."""
+        self._give_back()
+
+    def _handle(self, _number: int, _frame: FrameType | None) -> None:
+        self.requested = True
+        self._give_back()
+        logger.info("Stopping: this phase is brought to a clean end. Once more to leave at once.")
+
+    def _give_back(self) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._handlers = {}

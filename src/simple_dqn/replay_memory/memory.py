@@ -1,0 +1,152 @@
+"""The replay memory: every screen once, transitions drawn from it by slicing."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simple_dqn.config import MemoryConfig
+from simple_dqn.errors import UserError
+from simple_dqn.replay_memory import uniform
+from simple_dqn.replay_memory.capacity import require_memory
+from simple_dqn.replay_memory.ring import Ring
+from simple_dqn.replay_memory.screens import ScreenStore
+from simple_dqn.types import Minibatch, State, Step
+
+# Bytes of an experience beside its screen: action int64, reward float32, starts and terminal bool.
+OTHER_BYTES = 8 + 4 + 1 + 1
+
+
+class ReplayMemory:
+    """The latest `replay_size` experiences of E games, from which minibatches are drawn.
+
+    A ring of T = replay_size // E rows, one `Step` each; the oldest is overwritten. What a
+    transition is, and which screens its states show, stands at the top of `ring.py`. How an index
+    is drawn is `uniform.py`'s affair, how a screen is kept that of `screens.py`.
+    """
+
+    def __init__(
+        self,
+        config: MemoryConfig,
+        games: int,
+        screen_shape: tuple[int, int],
+        discount_rate: float,
+        rng: np.random.Generator,
+    ) -> None:
+        """Make an empty memory; its pages are taken as it fills.
+
+        With `config.replay_file` the screens lie in that file, which stays when the program ends.
+
+        Args:
+            config: Its size, at least `history_length` + 1 for each game; `Config.check` sees to that.
+            games: E, how many games each step brings.
+            screen_shape: Height and width of a screen, in pixels.
+            discount_rate: What the value of a poststate is multiplied by.
+            rng: The random stream that draws the minibatches.
+
+        Raises:
+            UserError: This machine has too little memory, or the file cannot be used.
+        """
+        rows = config.replay_size // games
+        if config.replay_file is None:
+            require_memory(config.replay_size, screen_shape[0] * screen_shape[1] + OTHER_BYTES)
+        self._screens = ScreenStore(rows, games, screen_shape, config.replay_file)
+        self._screen_shape = screen_shape
+        self._actions = np.zeros((rows, games), np.int64)
+        self._rewards = np.zeros((rows, games), np.float32)
+        self._ring = Ring(rows, games, config.history_length)
+        self._discount_rate = discount_rate
+        self._rng = rng
+        self._reserve(0)
+
+    @property
+    def count(self) -> int:
+        """How many experiences are held, which is how many screens."""
+        return self._ring.held * self._ring.games
+
+    @property
+    def ready(self) -> bool:
+        """Whether there are screens enough for `sample` to draw from."""
+        return self._ring.held > self._ring.history_length
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a full memory, wherever its screens lie."""
+        ring = self._ring
+        others = (self._actions, self._rewards, ring.starts, ring.terminals)
+        return self._screens.nbytes + sum(array.nbytes for array in others)
+
+    def add(self, step: Step) -> None:
+        """Keep what `step` brought, in place of the oldest experiences once the memory is full."""
+        row = self._ring.append(step.starts, step.terminals)
+        self._screens.write(row, step.screens)
+        self._actions[row] = step.actions
+        self._rewards[row] = step.rewards
+
+    def sample(self, batch_size: int) -> Minibatch:
+        """Draw `batch_size` transitions, uniformly over all games and with replacement.
+
+        Returns:
+            Arrays that are valid until the next `sample`; the states are two views of the same
+            screens, so to write into one is to write into the other.
+
+        Raises:
+            UserError: The memory holds no transition yet.
+        """
+        return self._gather(uniform.draw(self._ring, batch_size, self._rng))
+
+    def get_state(self) -> State:
+        """Return all that is needed to go on: views of what is held, valid until the next `add`."""
+        held = self._ring.held
+        return {
+            "ring": self._ring.get_state(),
+            "screens": self._screens.first(held),
+            "actions": self._actions[:held],
+            "rewards": self._rewards[:held],
+            "rng": self._rng.bit_generator.state,
+        }
+
+    def set_state(self, state: State) -> None:
+        """Go on from what `get_state` returned, as if nothing had happened.
+
+        Raises:
+            UserError: It is the state of a memory of another size, or of other games or screens.
+        """
+        self._require_same_shape(state["ring"]["rows"], state["screens"].shape[1:])
+        self._ring.set_state(state["ring"])
+        held = self._ring.held
+        self._screens.first(held)[...] = state["screens"]
+        self._actions[:held] = state["actions"]
+        self._rewards[:held] = state["rewards"]
+        self._rng.bit_generator.state = state["rng"]
+
+    def _gather(self, indices: NDArray[np.int64]) -> Minibatch:
+        """Return the transitions at `indices` int64 [B]."""
+        if len(indices) != len(self._windows):
+            self._reserve(len(indices))
+        windows = self._ring.windows(indices)
+        self._screens.gather(windows, out=self._windows)
+        hidden = self._ring.hidden(windows)
+        if hidden is not None:
+            self._windows[:, :-2][hidden] = 0
+        return Minibatch(
+            prestates=self._windows[:, :-1],
+            actions=self._actions.reshape(-1)[indices],
+            rewards=self._rewards.reshape(-1)[indices],
+            poststates=self._windows[:, 1:],
+            terminals=self._ring.ended(indices),
+            discounts=self._discounts,
+        )
+
+    def _reserve(self, batch_size: int) -> None:
+        """Make the arrays that every minibatch of `batch_size` is written into."""
+        self._windows = np.empty((batch_size, self._ring.history_length + 1, *self._screen_shape), np.uint8)
+        self._discounts = np.full(batch_size, self._discount_rate, np.float32)
+
+    def _require_same_shape(self, rows: int, row_shape: tuple[int, ...]) -> None:
+        """Refuse a state of `rows` rows of `row_shape` [E, H, W] unless this memory is like that."""
+        theirs, ours = (rows, *row_shape), (self._ring.rows, self._ring.games, *self._screen_shape)
+        if theirs != ours:
+            words = "{0} steps of {1} game(s) with screens of {3} x {2}".format
+            raise UserError(
+                f"the saved replay memory is for {words(*theirs)}, this one for {words(*ours)}: give the "
+                "--replay_size, --workers, --screen_width and --screen_height it was saved with"
+            )

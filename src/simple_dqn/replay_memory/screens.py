@@ -1,0 +1,104 @@
+"""Where the screens lie: in memory, or in a file that is mapped into it."""
+
+import fcntl
+import shutil
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simple_dqn.errors import UserError
+from simple_dqn.replay_memory.capacity import gigabytes
+from simple_dqn.types import Screens
+
+
+class ScreenStore:
+    """Screens of E games by row and game; the one place that knows how a screen is kept.
+
+    A screen's index is row * E + game.
+    """
+
+    def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], file: str | None) -> None:
+        """Make room for `rows` screens of each game, in the memory-mapped `file` if one is given.
+
+        The pages of memory, or blocks of the file, are taken only as screens are written.
+
+        Raises:
+            UserError: The file cannot be used; see `map_file`.
+        """
+        shape = (rows, games, *screen_shape)
+        self._screens = np.empty(shape, np.uint8) if file is None else map_file(Path(file), shape)
+        self._flat = self._screens.reshape(rows * games, -1)  # the same bytes, a line for each index
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all the screens take."""
+        return self._screens.nbytes
+
+    def write(self, row: int, screens: Screens) -> None:
+        """Keep `screens` uint8 [E, H, W] as `row`."""
+        self._screens[row] = screens
+
+    def gather(self, indices: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        """Copy the screens at `indices` int64 [...] into `out` uint8 [..., H, W], which is contiguous."""
+        # Unlike "raise", "clip" writes straight into `out`; no index is out of range, so none is clipped.
+        lines = out.reshape(indices.size, -1)
+        np.take(self._flat, indices.reshape(-1), axis=0, out=lines, mode="clip")
+
+    def first(self, rows: int) -> NDArray[np.uint8]:
+        """Return the first `rows` rows, uint8 [rows, E, H, W]: a view."""
+        return self._screens[:rows]
+
+
+def map_file(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """Return an array uint8 of `shape` that lives in the file at `path`: raw bytes, nothing else.
+
+    The file has its full size at once, and takes up disk space as the array is written. It is
+    locked while the array lives and stays when the program ends; what an earlier run left in it
+    is written over.
+
+    Raises:
+        UserError: The file cannot be written, is in use by another run or is something else
+            than a replay memory of this size, or the disk has too little space.
+    """
+    size = int(np.prod(shape, dtype=object))
+    try:
+        _require_disk(path, size)
+        with path.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.stat().st_size not in (0, size):
+                raise UserError(
+                    f"--replay_file {path} exists and is not a replay memory of {size} bytes: "
+                    "delete it or name another file"
+                )
+            _grow(file, path, size)
+            # The mapping keeps a duplicate of the file's descriptor, and with it the lock.
+            return np.asarray(np.memmap(file, np.uint8, mode="r+", shape=shape))
+    except BlockingIOError:
+        raise UserError(f"--replay_file {path} is in use by another run: name another file") from None
+    except OSError as error:
+        raise UserError(
+            f"--replay_file {path} cannot be written ({error.strerror}): name a file that can"
+        ) from None
+
+
+def _grow(file: BinaryIO, path: Path, size: int) -> None:
+    """Give `file` at `path` its full `size`; one that was just made is removed if it cannot have it."""
+    try:
+        file.truncate(size)
+    except OSError:
+        if path.stat().st_size == 0:
+            path.unlink()
+        raise
+
+
+def _require_disk(path: Path, size: int) -> None:
+    """Refuse a file of `size` bytes at `path` for which its disk has too little space."""
+    held = path.stat().st_blocks * 512 if path.exists() else 0
+    spare = shutil.disk_usage(path.parent).free + held
+    if size > spare:
+        raise UserError(
+            f"--replay_file {path} needs {gigabytes(size)} and its disk has {gigabytes(spare)} free: "
+            "lower --replay_size or name a file on a larger disk"
+        )

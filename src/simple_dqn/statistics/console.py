@@ -1,0 +1,96 @@
+"""What a person sees while a run goes on: a bar during each phase, lines of log after it."""
+
+import logging
+import sys
+from typing import NoReturn, TextIO
+
+from tqdm import tqdm
+
+from simple_dqn.statistics.summary import PhaseSummary, Progress, Writer
+
+logger = logging.getLogger(__name__)
+
+# Terse, so that all of it fits in 80 columns; what is counted per second is steps.
+BAR = "{desc} {percentage:.0f}%|{bar}| {remaining} left {rate_noinv_fmt}"
+BAR_WITHOUT_END = "{desc} {n_fmt} steps {rate_noinv_fmt}"
+
+
+class ConsoleHandler(logging.StreamHandler[TextIO]):
+    """A log handler whose lines go above the bar instead of through it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record to the stream: standard error, unless another was given."""
+        try:
+            tqdm.write(self.format(record), file=self.stream)
+            self.flush()
+        except Exception:
+            self.handleError(record)
+
+
+class Console(Writer):
+    """A bar per phase, on a terminal only, and the lines that simple_dqn logged after each phase."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        """Draw the bar on `stream`; None: standard error."""
+        self._stream = stream
+        self._bar: tqdm[NoReturn] | None = None
+        self._format = BAR
+        tqdm.monitor_interval = 0  # no thread: the bar is drawn when progress is told
+
+    def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
+        """Draw an empty bar."""
+        self._format = BAR if total_steps else BAR_WITHOUT_END
+        self._bar = tqdm(
+            desc=f"{phase} {epoch}",
+            total=total_steps or None,
+            bar_format=self._format,
+            unit="",
+            unit_scale=True,
+            leave=False,
+            dynamic_ncols=True,
+            mininterval=0,
+            miniters=1,
+            file=self._stream or sys.stderr,
+            disable=None,  # tqdm's word for "unless the stream is a terminal"
+        )
+
+    def on_progress(self, progress: Progress) -> None:
+        """Draw how far the phase is, and what it shows so far."""
+        assert self._bar is not None
+        parts = [self._format]
+        if progress.exploration_rate is not None:
+            parts.append(f"ε {progress.exploration_rate:.2f}")
+        parts.append(f"{progress.nr_games} games")
+        if progress.average_reward is not None:
+            parts.append(f"reward {progress.average_reward:.1f}")
+        if progress.loss is not None:
+            parts.append(f"loss {progress.loss:.2g}")
+        self._bar.bar_format = " ".join(parts)
+        self._bar.update(progress.steps - self._bar.n)
+
+    def on_phase_end(self, summary: PhaseSummary) -> None:
+        """Take the bar away and log what the phase came to; without a finished game there is no score."""
+        self.close()
+        logger.info("Epoch #%d: %s ended after %d steps", summary.epoch, summary.phase, summary.steps)
+        if summary.nr_games:
+            # %.10g writes whole scores as simple_dqn's %d did, and does not cut the others.
+            logger.info(
+                "  num_games: %d, average_reward: %f, min_game_reward: %.10g, max_game_reward: %.10g",
+                summary.nr_games,
+                summary.average_reward,
+                summary.min_game_reward,
+                summary.max_game_reward,
+            )
+        else:
+            logger.info("  num_games: 0")
+        logger.info(
+            "  last_exploration_rate: %f, epoch_time: %ds, steps_per_second: %d",
+            summary.last_exploration_rate or 0.0,
+            summary.epoch_time,
+            summary.steps_per_second,
+        )
+
+    def close(self) -> None:
+        """Take the bar away, if there is one."""
+        if self._bar is not None:
+            self._bar.close()

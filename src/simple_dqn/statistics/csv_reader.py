@@ -1,0 +1,113 @@
+"""Reads the CSV of a run back: this one's, the original simple_dqn's, or one that is still being written."""
+
+import csv
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simple_dqn.errors import UserError
+from simple_dqn.statistics.csv_writer import COLUMNS
+
+OTHER_NAMES = {"phase_time": "epoch_time"}  # what simple_dqn's first versions called a column
+WORDS = {"": math.nan, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+NO_NUMBER = 2.0**62  # simple_dqn wrote ±maxint as the extremes of no games
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one CSV holds: `columns[field]` float64 [rows], NaN where there is no value."""
+
+    name: str
+    phases: NDArray[np.str_]  # [rows]
+    columns: dict[str, Numbers]
+
+    def line(self, phase: str, field: str) -> tuple[Numbers, Numbers]:
+        """Return the epochs and the values of the rows of `phase` in which there is a value."""
+        there = (self.phases == phase) & np.isfinite(self.columns[field])
+        return self.columns["epoch"][there], self.columns[field][there]
+
+
+def field_name(word: str) -> str:
+    """Return the name that a column goes by, whichever version of simple_dqn named it."""
+    return OTHER_NAMES.get(word.strip(), word.strip())
+
+
+def read_run(path: Path, name: str, skip_rows: int | None = None, delimiter: str = ",") -> Run:
+    """Read the CSV of one run, which may be going on.
+
+    Args:
+        path: The CSV.
+        name: How to call the run.
+        skip_rows: Rows before the first of data; one of them may name the columns. None: one, which must.
+        delimiter: What separates the columns.
+
+    Raises:
+        UserError: It cannot be read, is not a CSV of this kind, or holds nothing to draw yet.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
+        raise UserError(f"cannot read {path}: {reason}: give a CSV that train.sh wrote") from error
+    try:
+        rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(row)]
+    except csv.Error as error:
+        raise UserError(f"{path} is not a CSV: {error}: give one that train.sh wrote") from error
+    if not rows:
+        raise UserError(f"{path} is empty: give a CSV that train.sh wrote, or wait for its first row")
+    first = 1 if skip_rows is None else skip_rows
+    names, rows = _column_names(path, rows[:first], required=skip_rows is None), rows[first:]
+    if rows and not text.endswith("\n"):
+        rows = _without_half_value(rows, len(names))
+    return _to_run(path, name, names, rows)
+
+
+def _column_names(path: Path, rows: list[list[str]], required: bool) -> list[str]:
+    for row in rows:
+        names = [field_name(word) for word in row]
+        if "epoch" in names and "phase" in names:
+            return names
+    if required:
+        raise UserError(
+            f"{path} does not begin with the names of columns, epoch and phase among them: give a CSV that "
+            "train.sh wrote, or, if it has no such row, --skiprows 0; other separators need --delimiter"
+        )
+    return list(COLUMNS)
+
+
+def _without_half_value(rows: list[list[str]], columns: int) -> list[list[str]]:
+    """Return the rows without what is still being written: the last value, or all of a row cut short."""
+    *whole, last = rows
+    return whole if len(last) < columns else [*whole, [*last[: columns - 1], ""]]
+
+
+def _to_run(path: Path, name: str, names: list[str], rows: list[list[str]]) -> Run:
+    for number, row in enumerate(rows, 1):
+        if len(row) < len(names):
+            raise UserError(
+                f"{path} is broken: row {number} of its data has {len(row)} columns instead of {len(names)}: "
+                "delete that row"
+            )
+    cells = dict(zip(names, zip(*rows, strict=False), strict=False))
+    phases = np.array([phase.strip() for phase in cells.pop("phase", ())], dtype=np.str_)
+    if not np.isin(phases, ("train", "test")).any():
+        raise UserError(f"there is nothing to draw in {path} yet: wait for the first epoch's row")
+    try:
+        columns = {field: np.array([_number(word) for word in words]) for field, words in cells.items()}
+    except ValueError as error:
+        raise UserError(
+            f"{path} is not a CSV of statistics: {error}: give one that train.sh wrote"
+        ) from error
+    return Run(name, phases, columns)
+
+
+def _number(word: str) -> float:
+    """Return the number that `word` spells, NaN if it is blank or stands for none."""
+    word = word.strip().lower()
+    number = WORDS[word] if word in WORDS else float(word)
+    return number if abs(number) < NO_NUMBER else math.nan

@@ -1,0 +1,165 @@
+"""One CSV row per phase, on disk as soon as the phase ends; rows of other runs are never lost."""
+
+import csv
+import io
+import itertools
+import logging
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import astuple, fields
+from pathlib import Path
+
+from simple_dqn.errors import UserError
+from simple_dqn.statistics.summary import PhaseSummary, Writer
+
+logger = logging.getLogger(__name__)
+
+ORDER = {"random": 0, "train": 1, "test": 2}  # of the phases in an epoch
+COLUMNS = tuple(field.name for field in fields(PhaseSummary))
+
+
+def _line(values: Sequence[object]) -> str:
+    """Return the values as one line of CSV; None is left empty, numbers are written in full."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(values)
+    return line.getvalue()
+
+
+HEADER = _line(COLUMNS)
+
+
+class CsvWriter(Writer):
+    """Writes each phase's summary as one row.
+
+    The file is made when the first phase starts, so that a run that is refused before leaves
+    nothing behind and moves nothing away.
+    """
+
+    def __init__(self, path: Path, resume_epoch: int | None = None, resume_phase: str = "test") -> None:
+        """Check that `path` can be written.
+
+        Args:
+            path: The CSV. If there is one already, a new run keeps it under a numbered name.
+            resume_epoch: Go on with the CSV that is there, after its rows of this epoch;
+            resume_phase: and, of that epoch itself, after its row of this phase.
+
+        Raises:
+            UserError: The path cannot be written.
+        """
+        self._path = path
+        self._resume = None if resume_epoch is None else (resume_epoch, ORDER[resume_phase])
+        self._file: io.FileIO | None = None
+        try:
+            _check_writable(path)
+        except OSError as error:
+            raise _cannot_write(path, error) from error
+
+    def open(self) -> None:
+        """Open the file, with its header and, in a resumed run, the rows so far.
+
+        Raises:
+            UserError: It cannot be written after all.
+        """
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            if self._path.exists():
+                if self._resume is None:
+                    _set_aside(self._path)
+                else:
+                    _cut_back(self._path, self._resume)
+            self._file = io.FileIO(self._path, "a")
+            if self._file.tell() == 0:
+                _append(self._file, HEADER)
+        except OSError as error:
+            raise _cannot_write(self._path, error) from error
+        logger.info("Results are written to %s", self._path)
+
+    def on_phase_end(self, summary: PhaseSummary) -> None:
+        """Write one row.
+
+        Raises:
+            UserError: The row did not get onto the disk; the rows before it are whole.
+        """
+        assert self._file is not None
+        try:
+            _append(self._file, _line(astuple(summary)))
+        except OSError as error:
+            raise _cannot_write(self._path, error) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+def _check_writable(path: Path) -> None:
+    """Raise an error if `path` is not, or could not become, a file that can be written."""
+    if path.exists() and not path.is_file():
+        raise IsADirectoryError(0, "it is not a file")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir():
+        raise NotADirectoryError(0, f"{folder} is not a folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(0, f"no files can be made in {folder}")
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        raise PermissionError(0, "it is read-only")
+
+
+def _cannot_write(path: Path, error: OSError) -> UserError:
+    return UserError(
+        f"cannot write the statistics {path}: {error.strerror}: make room for it, or give another --csv_file"
+    )
+
+
+def _append(file: io.FileIO, line: str) -> None:
+    """Append `line` and see it onto the disk; if that fails, leave the file as it was."""
+    whole, rest = file.tell(), line.encode()
+    try:
+        while rest:
+            rest = rest[file.write(rest) :]
+        os.fsync(file.fileno())
+    except OSError:
+        file.truncate(whole)
+        raise
+
+
+def _numbered(path: Path) -> Path:
+    """Return the first free name of `pong.1.csv`, `pong.2.csv` ... for `pong.csv`."""
+    names = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))
+    return next(name for name in names if not name.exists())
+
+
+def _set_aside(path: Path) -> None:
+    """Move the file, unless it is empty, to a numbered name beside it."""
+    if path.stat().st_size:
+        aside = path.rename(_numbered(path))
+        logger.info("%s holds another run: it is kept as %s", path, aside)
+
+
+def _cut_back(path: Path, last: tuple[int, int]) -> None:
+    """Leave in `path` the header and the whole rows up to `last`, an epoch and the order of a phase.
+
+    A last row without its end was cut by a crash: it goes. If whole rows go too, the file is kept
+    as it was under a numbered name.
+    """
+    text = path.read_bytes().decode(errors="replace")
+    whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    if whole and whole[0] != HEADER:
+        _set_aside(path)
+        return
+    kept = whole[:1] + [row for row in whole[1:] if _is_up_to(row, last)]
+    if len(kept) < len(whole):
+        aside = _numbered(path)
+        shutil.copy2(path, aside)
+        logger.info("%s goes on after epoch %d: with its later rows it is kept as %s", path, last[0], aside)
+    if "".join(kept) != text:
+        beside = path.with_name(path.name + ".part")
+        beside.write_text("".join(kept), newline="")
+        beside.replace(path)
+
+
+def _is_up_to(row: str, last: tuple[int, int]) -> bool:
+    """Return whether `row` is of the epoch and phase `last` or before."""
+    epoch, phase, *_ = f"{row},".split(",")
+    return epoch.isdecimal() and phase in ORDER and (int(epoch), ORDER[phase]) <= last

@@ -1,0 +1,5 @@
+"""Training: the schedules of one agent, and the epochs that they run in."""
+
+from simple_dqn.training.epochs import Epochs
+
+__all__ = ["Epochs"]

@@ -1,0 +1,45 @@
+"""The serial schedule: act, store, learn, in turn, as in simple_dqn and Mnih et al. (2015), Algorithm 1."""
+
+from collections.abc import Callable
+
+from simple_dqn.agent import Agent
+
+
+def fill(agent: Agent, steps: int, exploration_rate: float | None, stopped: Callable[[], bool]) -> None:
+    """Play `steps` steps without learning, so that the memory holds something to learn from.
+
+    Args:
+        agent: Who plays.
+        steps: Steps over all games; whole rounds of all games are played.
+        exploration_rate: Share of random actions; None: the agent's own.
+        stopped: Says whether to end early.
+    """
+    for _ in range(0, steps, agent.games):
+        if stopped():
+            return
+        agent.step(agent.exploration_rate if exploration_rate is None else exploration_rate)
+
+
+def train(agent: Agent, steps: int, stopped: Callable[[], bool]) -> None:
+    """Play `steps` steps over all games, and learn every `train_frequency` of them.
+
+    Args:
+        agent: Who plays and learns.
+        steps: Steps over all games; whole rounds of all games are played.
+        stopped: Says whether to end early.
+    """
+    train_frequency, target_steps = agent.config.train_frequency, agent.config.target_steps
+    for _ in range(0, steps, agent.games):
+        if stopped():
+            return
+        agent.step(agent.exploration_rate)
+        before, agent.total_train_steps = agent.total_train_steps, agent.total_train_steps + agent.games
+        for _ in range(times_due(train_frequency, before, agent.total_train_steps)):
+            agent.learn()
+        if target_steps and times_due(target_steps, before, agent.total_train_steps):
+            agent.network.update_target_network()
+
+
+def times_due(every: int, before: int, now: int) -> int:
+    """Return how many multiples of `every` lie in (before, now]."""
+    return now // every - before // every

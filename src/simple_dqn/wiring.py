@@ -1,0 +1,104 @@
+"""The four objects, `Environment`, `ReplayMemory`, `DeepQNetwork` and `Agent`, built from the settings.
+
+They are built here and nowhere else, and so are the `Statistics` that listen to them.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simple_dqn import random_streams
+from simple_dqn.agent import Agent, Player
+from simple_dqn.config import Config
+from simple_dqn.environment import Environment, make
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.snapshot import Keeper
+from simple_dqn.statistics import Statistics, make_writers
+from simple_dqn.training import Epochs
+
+if TYPE_CHECKING:
+    from simple_dqn.deepqnetwork import DeepQNetwork
+
+
+def make_environment(config: Config, training: bool) -> Environment:
+    """Return `workers` games, each with a random stream of its own."""
+    name = "environment" if training else "test environment"
+    places = range(config.environment.workers)
+    streams = [random_streams.stream(config.seed, name, place) for place in places]
+    return make(config.environment, streams, training=training)
+
+
+def make_memory(config: Config, environment: Environment) -> ReplayMemory:
+    """Return an empty memory for `environment`'s screens."""
+    return ReplayMemory(
+        config.memory,
+        environment.games,
+        environment.screen_shape,
+        config.network.discount_rate,
+        random_streams.stream(config.seed, "sampling"),
+    )
+
+
+def make_network(config: Config, environment: Environment) -> "DeepQNetwork":
+    """Return a fresh network that sees `environment`'s screens and chooses among its actions."""
+    from simple_dqn.deepqnetwork import DeepQNetwork  # PyTorch takes seconds that --help can do without
+
+    return DeepQNetwork(
+        environment.actions,
+        config.memory.history_length,
+        environment.screen_shape,
+        config.network,
+        config.backend,
+        random_streams.stream(config.seed, "weights"),
+        use_target_network=config.agent.target_steps > 0,
+    )
+
+
+def make_player(config: Config, environment: Environment, network: "DeepQNetwork") -> Player:
+    """Return a player of test games."""
+    rng = random_streams.stream(config.seed, "test exploration")
+    return Player(environment, network, config.memory.history_length, rng)
+
+
+def make_statistics(config: Config, resumed: tuple[int, str] | None = None) -> Statistics:
+    """Return statistics with the writers that `config` asks for; see `make_run`."""
+    csv_file = Path(config.run.csv_file) if config.run.csv_file else None
+    events = csv_file.with_suffix("") if csv_file and config.run.tensorboard else None
+    return Statistics(make_writers(csv_file, events, *(resumed or ())))
+
+
+def make_run(config: Config, interrupt: Interrupt, resumed: tuple[int, str] | None = None) -> Epochs:
+    """Return a whole run that has not begun yet.
+
+    Args:
+        config: All settings.
+        interrupt: What can end the run early.
+        resumed: The epoch and the phase of it after which the CSV is continued; None: it is a new one.
+
+    Raises:
+        UserError: A setting cannot be met; nothing was written.
+    """
+    environment = make_environment(config, training=True)
+    # One emulator shows and records: while there is training, the one that trains.
+    silent = replace(
+        config.environment, display_screen=False, record_screen_path=None, record_sound_filename=None
+    )
+    test_environment = make_environment(replace(config, environment=silent), training=False)
+    prefix = config.run.save_weights_prefix
+    keeper = Keeper(Path(prefix), environment.name, environment.actions, config) if prefix else None
+    statistics = make_statistics(config, resumed)
+    memory = make_memory(config, environment)
+    network = make_network(config, environment)
+    agent = Agent(
+        environment,
+        memory,
+        network,
+        config.agent,
+        config.memory.history_length,
+        config.network.batch_size,
+        random_streams.stream(config.seed, "exploration"),
+        statistics,
+    )
+    tester = make_player(config, test_environment, network)
+    return Epochs(agent, tester, statistics, keeper, config, interrupt)

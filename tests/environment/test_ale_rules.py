@@ -1,0 +1,185 @@
+"""When an Atari episode starts and ends, and what is random in it."""
+
+from typing import Any
+
+import ale_py.roms
+import numpy as np
+import pytest
+from ale_py import ALEInterface
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment import Environment, make
+from simple_dqn.random_streams import stream
+from simple_dqn.types import Step
+
+SMALL = {"screen_width": 32, "screen_height": 32, "color_averaging": False}
+
+
+def games(
+    count: int = 1, *, seed: int = 0, first: int = 0, training: bool = True, **settings: Any
+) -> Environment:
+    config = EnvironmentConfig(**{"game": "breakout", **SMALL, **settings})
+    return make(config, [stream(seed, "environment", first + i) for i in range(count)], training)
+
+
+def play(environment: Environment, steps: int, seed: int = 5) -> list[Step]:
+    """Return the first step and `steps` steps of random actions."""
+    actions = np.random.default_rng(seed).integers(environment.actions, size=(steps, 64))
+    return [environment.reset(), *(environment.step(row[: environment.games]) for row in actions)]
+
+
+def test_lost_life_ends_an_episode_in_training_only_and_the_game_goes_on() -> None:
+    trained, tested = (play(games(training=training, random_starts=0), 700) for training in (True, False))
+    ends = [t for t, step in enumerate(trained) if step.resets[0]]
+    lives = [t for t, step in enumerate(trained) if step.terminals[0]]
+    # Breakout gives five lives: four are lost with the game going on, the fifth ends it.
+    assert len(lives[: lives.index(ends[0]) + 1]) == 5
+    assert [t for t, step in enumerate(tested) if step.terminals[0]] == ends
+    for one, other in zip(trained, tested, strict=True):
+        assert np.array_equal(one.screens, other.screens)
+        assert np.array_equal(one.resets, other.resets)
+        assert np.array_equal(one.starts, other.starts)
+        assert np.array_equal(one.rewards, other.rewards)
+
+
+def test_the_step_after_the_end_ignores_its_action_and_starts_a_game() -> None:
+    one, other = games(random_starts=0), games(random_starts=0)
+    steps = play(one, 700)
+    end = next(t for t, step in enumerate(steps) if step.resets[0])
+    actions = np.random.default_rng(5).integers(other.actions, size=(700, 64))[:, :1]
+    other.reset()
+    for t in range(end):
+        other.step(actions[t])
+    start, expected = other.step((actions[end] + 1) % other.actions), steps[end + 1]
+    assert start.starts[0]
+    assert (start.rewards[0], start.actions[0]) == (0, 0)
+    assert not any((start.terminals[0], start.truncations[0], start.resets[0]))
+    assert np.array_equal(start.screens, expected.screens)
+    assert np.array_equal(start.screens, steps[0].screens)
+    following = other.step(actions[end + 1])
+    assert not following.starts[0]
+    assert np.array_equal(following.screens, steps[end + 2].screens)
+
+
+def test_a_game_cut_off_is_no_terminal() -> None:
+    steps = play(games(game="pong", max_game_frames=42, random_starts=0), 40)
+    ends = [t for t, step in enumerate(steps) if step.resets[0]]
+    assert ends == [11, 23, 35]  # the eleventh step is cut short after two frames; then a start
+    assert [t for t, step in enumerate(steps) if step.truncations[0]] == ends
+    assert not any(step.terminals[0] for step in steps)
+    assert [t for t, step in enumerate(steps) if step.starts[0]] == [0, 12, 24, 36]
+
+
+def test_a_game_over_at_the_limit_is_terminal_and_not_truncated() -> None:
+    steps = play(games(frame_skip=1, random_starts=0, max_game_frames=0), 3000)
+    end = next(t for t, step in enumerate(steps) if step.resets[0])
+    at_limit = play(games(frame_skip=1, random_starts=0, max_game_frames=end), end)[-1]
+    assert (at_limit.terminals[0], at_limit.truncations[0], at_limit.resets[0]) == (True, False, True)
+    before = play(games(frame_skip=1, random_starts=0, max_game_frames=end - 1), end - 1)[-1]
+    assert (before.terminals[0], before.truncations[0], before.resets[0]) == (False, True, True)
+
+
+def test_a_life_lost_at_the_limit_is_terminal_and_resets() -> None:
+    steps = play(games(frame_skip=1, random_starts=0, max_game_frames=0), 1000)
+    lost = next(t for t, step in enumerate(steps) if step.terminals[0])
+    step = play(games(frame_skip=1, random_starts=0, max_game_frames=lost), lost)[-1]
+    assert (step.terminals[0], step.truncations[0], step.resets[0]) == (True, False, True)
+
+
+def test_games_start_with_zero_to_random_starts_idle_steps_each_as_likely() -> None:
+    environment = games(game="pong", max_game_frames=40, random_starts=3, screen_width=8, screen_height=8)
+    lengths: list[int] = []
+    length = 0
+    environment.reset()
+    while len(lengths) < 200:
+        step = environment.step(np.zeros(1, np.int64))
+        length = 0 if step.starts[0] else length + 1
+        if step.resets[0]:
+            lengths.append(length)
+    # Ten steps of four frames fill a game; the idle ones are not among those counted.
+    values, counts = np.unique(lengths, return_counts=True)
+    assert values.tolist() == [7, 8, 9, 10]
+    assert counts.min() > 30
+
+
+def test_idle_steps_that_outlast_a_game_start_another() -> None:
+    environment = games(game="pong", max_game_frames=8, random_starts=30, screen_width=8, screen_height=8)
+    for _ in range(20):
+        first = environment.reset()
+        assert not first.resets[0]
+        step = environment.step(np.zeros(1, np.int64))
+        assert not step.starts[0]
+
+
+def test_same_seed_same_game_and_different_seed_different_game() -> None:
+    one, same, other = (play(games(game="pong", seed=seed), 50) for seed in (0, 0, 2))
+    assert all(np.array_equal(a.screens, b.screens) for a, b in zip(one, same, strict=True))
+    assert any(not np.array_equal(a.screens, b.screens) for a, b in zip(one, other, strict=True))
+
+
+def test_games_side_by_side_differ() -> None:
+    steps = play(games(2, game="pong"), 50)
+    assert any(not np.array_equal(step.screens[0], step.screens[1]) for step in steps)
+
+
+def test_sticky_actions_follow_machado_frame_by_frame() -> None:
+    probability = 0.25
+    steps = play(games(game="pong", repeat_action_probability=probability, random_starts=0), 300)
+    draws = stream(0, "environment")
+    draws.integers(2**31)  # ALE's seed
+    draws.integers(1)  # the number of idle steps, of which none are allowed
+    ale = ALEInterface()
+    ale.setInt("random_seed", 0)
+    ale.setInt("frame_skip", 1)
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.loadROM(str(ale_py.roms.get_rom_path("pong")))
+    actions = ale.getMinimalActionSet()
+    previous, repeated = actions[0], 0
+    for step in steps[1:]:
+        reward = 0
+        for _ in range(4):
+            if draws.random() < probability:
+                repeated += 1
+            else:
+                previous = actions[step.actions[0]]
+            reward += ale.act(previous)
+        assert step.rewards[0] == reward
+    assert 0.2 < repeated / (300 * 4) < 0.3
+    assert sum(abs(step.rewards[0]) for step in steps) > 0
+
+
+@pytest.mark.parametrize("probability", [0.0, 1.0])
+def test_an_action_always_repeated_is_doing_nothing(probability: float) -> None:
+    played = play(games(game="pong", repeat_action_probability=probability), 60)
+    idle = games(game="pong")
+    idle.reset()
+    screens = [idle.step(np.zeros(1, np.int64)).screens for _ in range(60)]
+    same = all(np.array_equal(step.screens, screen) for step, screen in zip(played[1:], screens, strict=True))
+    assert same == (probability == 1.0)
+
+
+@pytest.mark.parametrize("settings", [{}, {"repeat_action_probability": 0.25}, {"color_averaging": True}])
+def test_a_vector_of_games_equals_single_games(settings: dict[str, Any]) -> None:
+    cut_off: dict[str, Any] = {"max_game_frames": 700, "random_starts": 6}
+    count, length = 3, 500
+    together = games(count, **cut_off, **settings)
+    apart = [games(1, first=i, **cut_off, **settings) for i in range(count)]
+    actions = np.random.default_rng(1).integers(together.actions, size=(length, count))
+    steps = [together.reset(), *(together.step(row) for row in actions)]
+    for i, single in enumerate(apart):
+        for t, alone in enumerate([single.reset(), *(single.step(row[i : i + 1]) for row in actions)]):
+            for field in Step.__slots__:
+                assert np.array_equal(getattr(steps[t], field)[i : i + 1], getattr(alone, field)), (t, field)
+    for field in ("terminals", "truncations", "resets"):
+        assert sum(getattr(step, field).sum() for step in steps) >= 3, f"too few {field} to tell"
+
+
+def test_a_step_is_the_callers_to_keep() -> None:
+    environment = games(2)
+    steps = [environment.reset(), *(environment.step(np.full(2, t % 4)) for t in range(30))]
+    kept = [step.screens.copy() for step in steps]
+    for _ in range(5):
+        environment.step(np.ones(2, np.int64))
+    for step, copy in zip(steps, kept, strict=True):
+        assert np.array_equal(step.screens, copy)
+    assert [step.starts.all() for step in steps] == [True] + [False] * 30

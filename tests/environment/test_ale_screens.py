@@ -1,0 +1,148 @@
+"""Screens of Atari games: against sums that were written down, and against preprocessing spelled out."""
+
+import functools
+import zlib
+from typing import Any
+
+import ale_py.roms
+import numpy as np
+import pytest
+from ale_py import ALEInterface, LoggerMode
+from numpy.typing import NDArray
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment import make
+from simple_dqn.random_streams import stream
+from simple_dqn.types import Step
+
+STEPS = 200
+# CRC-32 of 200 screens of 84 x 84, one after the other: game, averaged, maximum of two.
+GOLDEN = {
+    "pong": (1359749292, 1928030277),
+    "breakout": (2781985618, 2669466918),
+    "space_invaders": (1287872806, 19385545),
+}
+
+
+def play(game: str, **settings: Any) -> list[Step]:
+    """Play 200 fixed actions from the first screen on, without idle steps."""
+    config = EnvironmentConfig(game=game, **{"random_starts": 0, **settings})
+    environment = make(config, [stream(0, "environment")], training=False)
+    steps = [environment.reset()]
+    steps += [environment.step(np.array([fixed_action(t, environment.actions)])) for t in range(STEPS)]
+    environment.close()
+    return steps
+
+
+def fixed_action(t: int, actions: int) -> int:
+    return (t * t // 7 + t // 5) % actions
+
+
+@pytest.mark.parametrize("averaging", [True, False])
+@pytest.mark.parametrize("game", GOLDEN)
+def test_golden_sums(game: str, averaging: bool) -> None:
+    steps = play(game, color_averaging=averaging)
+    total = zlib.crc32(b"".join(step.screens.tobytes() for step in steps[1:]))
+    assert total == GOLDEN[game][0 if averaging else 1]
+
+
+def plain_emulator(game: str, *, averaging: bool, frame_skip: int) -> ALEInterface:
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    ale = ALEInterface()
+    ale.setInt("random_seed", 1)
+    ale.setInt("frame_skip", frame_skip)
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.setBool("color_averaging", averaging)
+    path = ale_py.roms.get_rom_path(game)
+    assert path
+    ale.loadROM(str(path))
+    ale.reset_game()
+    return ale
+
+
+@functools.cache
+def area_weights(source: int, target: int) -> NDArray[np.float64]:
+    """[target, source]: which share of each source pixel is in each target pixel, over its size."""
+    scale = source / target
+    weights = np.zeros((target, source))
+    for t in range(target):
+        for s in range(source):
+            overlap = min((t + 1) * scale, s + 1) - max(t * scale, s)
+            weights[t, s] = max(overlap, 0) / scale
+    return weights
+
+
+def assert_same_screen(screen: NDArray[np.uint8], frame: NDArray[np.uint8]) -> None:
+    """Compare `screen` with `frame` resized in float64; only a tie may be rounded either way."""
+    rows, columns = (
+        area_weights(frame.shape[0], screen.shape[0]),
+        area_weights(frame.shape[1], screen.shape[1]),
+    )
+    exact = rows @ frame @ columns.T
+    assert np.abs(screen - exact).max() < 0.5 + 1e-3
+
+
+@pytest.mark.parametrize("size", [(84, 84), (40, 100), (160, 210)])
+@pytest.mark.parametrize("game", ["breakout", "seaquest"])
+def test_maximum_of_the_last_two_of_four_frames(game: str, size: tuple[int, int]) -> None:
+    width, height = size
+    steps = play(game, color_averaging=False, screen_width=width, screen_height=height)
+    ale = plain_emulator(game, averaging=False, frame_skip=1)
+    actions = ale.getMinimalActionSet()
+    assert_same_screen(steps[0].screens[0], ale.getScreenGrayscale())
+    for t, step in enumerate(steps[1:]):
+        frames, reward = [], 0
+        for _ in range(4):
+            reward += ale.act(actions[fixed_action(t, len(actions))])
+            frames.append(ale.getScreenGrayscale())
+        assert_same_screen(step.screens[0], np.maximum(frames[2], frames[3]))
+        assert step.rewards[0] == reward
+
+
+@pytest.mark.parametrize("game", ["pong", "space_invaders", "seaquest"])
+def test_averaging_is_what_ale_does_with_its_own_frame_skip(game: str) -> None:
+    steps = play(game, color_averaging=True)
+    ale = plain_emulator(game, averaging=True, frame_skip=4)
+    actions = ale.getMinimalActionSet()
+    for t, step in enumerate(steps[1:]):
+        reward = ale.act(actions[fixed_action(t, len(actions))])
+        assert_same_screen(step.screens[0], ale.getScreenGrayscale())
+        assert step.rewards[0] == reward
+
+
+@pytest.mark.parametrize("averaging", [True, False])
+def test_every_frame_is_a_step_at_frame_skip_one(averaging: bool) -> None:
+    steps = play("breakout", color_averaging=averaging, frame_skip=1)
+    ale = plain_emulator("breakout", averaging=averaging, frame_skip=1)
+    actions = ale.getMinimalActionSet()
+    before = ale.getScreenGrayscale()
+    for t, step in enumerate(steps[1:]):
+        ale.act(actions[fixed_action(t, len(actions))])
+        frame = ale.getScreenGrayscale()
+        assert_same_screen(step.screens[0], frame if averaging else np.maximum(before, frame))
+        before = frame
+
+
+def test_a_tall_picture_is_shown_whole() -> None:
+    steps = play("adventure", color_averaging=False)
+    ale = plain_emulator("adventure", averaging=False, frame_skip=1)
+    assert ale.getScreenDims() == (250, 160)
+    assert_same_screen(steps[0].screens[0], ale.getScreenGrayscale())
+
+
+def test_nobody_presses_fire_at_the_start() -> None:
+    config = EnvironmentConfig(game="breakout", random_starts=0, color_averaging=False)
+    environment = make(config, [stream(0, "environment")], training=False)
+    screens = [environment.reset().screens] + [
+        environment.step(np.zeros(1, np.int64)).screens for _ in range(50)
+    ]
+    served = environment.step(np.ones(1, np.int64)).screens, environment.step(np.zeros(1, np.int64)).screens
+    # Breakout stands still, its paddle included, until FIRE serves the ball.
+    assert all(np.array_equal(screens[10], screen) for screen in screens[11:])
+    assert not np.array_equal(screens[10], served[1])
+
+
+def test_actions_are_minimal_or_all() -> None:
+    for minimal, count in ((True, 4), (False, 18)):
+        config = EnvironmentConfig(game="breakout", minimal_action_set=minimal)
+        assert make(config, [stream(0, "environment")], training=False).actions == count

@@ -1,0 +1,92 @@
+"""An Atari game that was written down goes on exactly as if it had not been."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment import Environment, make
+from simple_dqn.errors import UserError
+from simple_dqn.random_streams import stream
+from simple_dqn.types import Step
+
+
+def games(count: int = 2, *, seed: int = 0, **settings: Any) -> Environment:
+    config = EnvironmentConfig(**{"game": "breakout", "max_game_frames": 700, "random_starts": 5, **settings})
+    return make(config, [stream(seed, "environment", i) for i in range(count)], training=True)
+
+
+def assert_equal(one: Step, other: Step) -> None:
+    for field in Step.__slots__:
+        assert np.array_equal(getattr(one, field), getattr(other, field)), field
+
+
+KINDS = [
+    {"color_averaging": averaging, "frame_skip": skip, "repeat_action_probability": probability}
+    for averaging in (True, False)
+    for skip in (4, 1)
+    for probability in (0.0, 0.25)
+]
+
+
+@pytest.mark.parametrize("settings", KINDS)
+def test_exact_in_the_middle_of_games(settings: dict[str, Any]) -> None:
+    settings = {"game": "seaquest", "max_game_frames": 80 * settings["frame_skip"], **settings}
+    environment, undisturbed = games(**settings), games(**settings)
+    actions = np.random.default_rng(0).integers(environment.actions, size=(170, 2))
+    expected = [undisturbed.reset(), *(undisturbed.step(row) for row in actions)][1:]
+    end = next(t for t, step in enumerate(expected) if step.resets.any()) + 1
+    environment.reset()
+    for t in range(150):
+        # At the very start, a few steps in, long after, and around the end of a game.
+        if t in {0, 1, 17, 64, 133, end - 1, end, end + 1}:
+            resumed = games(seed=99, **settings)
+            play_something_else(resumed)
+            resumed.set_state(environment.get_state())
+            for later in range(t, t + 20):
+                assert_equal(resumed.step(actions[later]), expected[later])
+        assert_equal(environment.step(actions[t]), expected[t])
+
+
+def play_something_else(environment: Environment) -> None:
+    environment.reset()
+    for t in range(30):
+        environment.step(np.full(environment.games, t % environment.actions))
+
+
+def test_a_state_holds_only_data() -> None:
+    environment = games()
+    environment.reset()
+
+    def check(value: object) -> None:
+        if isinstance(value, dict):
+            for name, item in value.items():
+                assert isinstance(name, str)
+                check(item)
+        else:
+            assert isinstance(value, np.ndarray | str | int | float | bool | None)
+
+    check(environment.get_state())
+
+
+def test_a_state_does_not_change_as_the_game_goes_on() -> None:
+    environment = games()
+    environment.reset()
+    for t in range(10):
+        environment.step(np.full(2, t % 4))
+    state = environment.get_state()
+    expected = [environment.step(np.full(2, t % 4)) for t in range(40)]
+    environment.set_state(state)
+    for t, step in enumerate(expected):
+        assert_equal(environment.step(np.full(2, t % 4)), step)
+
+
+def test_a_state_of_another_game_or_number_of_games_is_refused() -> None:
+    environment = games()
+    environment.reset()
+    state = environment.get_state()
+    with pytest.raises(UserError, match="of breakout, not of pong"):
+        games(game="pong").set_state(state)
+    with pytest.raises(UserError, match=r"holds 2 game\(s\).*--workers 2"):
+        games(3).set_state(state)

@@ -1,0 +1,114 @@
+"""The toy game: its rules, its drawing, and games side by side."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment import Environment, make
+from simple_dqn.errors import UserError
+from simple_dqn.random_streams import stream
+from simple_dqn.types import Step
+
+LEFT, STAY, RIGHT = 0, 1, 2
+BALL, PADDLE = 255, 128
+
+
+def games(count: int = 1, *, first: int = 0, **settings: Any) -> Environment:
+    config = EnvironmentConfig(game="catch", environment="catch", **settings)
+    return make(config, [stream(0, "environment", first + i) for i in range(count)], training=True)
+
+
+def seen(screen: NDArray[np.uint8], level: int) -> tuple[float, float]:
+    """Return the middle (row, column) of the pixels of that level, as shares of height and width."""
+    rows, columns = np.nonzero(screen == level)
+    return (rows.mean() + 0.5) / screen.shape[0], (columns.mean() + 0.5) / screen.shape[1]
+
+
+def perfect(screen: NDArray[np.uint8]) -> int:
+    difference = seen(screen, BALL)[1] - seen(screen, PADDLE)[1]
+    return STAY if abs(difference) < 0.1 else (RIGHT if difference > 0 else LEFT)
+
+
+@pytest.mark.parametrize(("width", "height"), [(84, 84), (8, 8), (9, 8), (40, 100)])
+def test_a_perfect_player_catches_every_ball(width: int, height: int) -> None:
+    environment = games(screen_width=width, screen_height=height)
+    step = environment.reset()
+    assert step.screens.shape == (1, height, width)
+    total, columns = 0.0, set()
+    for _ in range(50 * 8):
+        if step.starts[0]:
+            columns.add(seen(step.screens[0], BALL)[1])
+        action = STAY if step.resets[0] else perfect(step.screens[0])
+        step = environment.step(np.array([action]))
+        total += step.rewards[0]
+    assert total == 50
+    assert len(columns) == 5
+
+
+def test_a_game_is_seven_steps_and_one_reward() -> None:
+    environment = games()
+    steps = [environment.reset(), *(environment.step(np.array([LEFT])) for _ in range(8 * 40))]
+    for t, step in enumerate(steps):
+        assert step.starts[0] == (t % 8 == 0)
+        assert step.terminals[0] == step.resets[0] == (t % 8 == 7)
+        assert not step.truncations[0]
+        assert abs(step.rewards[0]) == (t % 8 == 7)
+    rewards = [step.rewards[0] for step in steps if step.resets[0]]
+    # In the corner on the left it catches a ball in five, more or less.
+    assert 2 <= rewards.count(1) <= 16
+    assert rewards.count(1) + rewards.count(-1) == 40
+
+
+def test_ball_falls_and_paddle_stops_at_the_walls() -> None:
+    environment = games()
+    for action, wall in ((LEFT, 0.1), (RIGHT, 0.9)):
+        step = environment.reset()
+        heights = []
+        for _ in range(6):
+            heights.append(seen(step.screens[0], BALL)[0])
+            step = environment.step(np.array([action]))
+        assert np.allclose(np.diff(heights), 1 / 8, atol=0.01)
+        assert np.allclose(seen(step.screens[0], PADDLE), (15 / 16, wall), atol=0.01)
+
+
+def test_a_vector_of_games_equals_single_games() -> None:
+    count, length = 4, 100
+    together, apart = games(count), [games(1, first=i) for i in range(count)]
+    actions = np.random.default_rng(1).integers(3, size=(length, count))
+    steps = [together.reset(), *(together.step(row) for row in actions)]
+    for i, single in enumerate(apart):
+        for t, alone in enumerate([single.reset(), *(single.step(row[i : i + 1]) for row in actions)]):
+            for field in Step.__slots__:
+                assert np.array_equal(getattr(steps[t], field)[i : i + 1], getattr(alone, field)), (t, field)
+    assert any(not np.array_equal(step.screens[0], step.screens[1]) for step in steps if step.starts[0])
+
+
+@pytest.mark.parametrize("played", [0, 3, 7, 8])
+def test_goes_on_from_a_state(played: int) -> None:
+    environment, resumed = games(2), games(2, first=7)
+    actions = np.random.default_rng(2).integers(3, size=(60, 2))
+    environment.reset()
+    for row in actions[:played]:
+        environment.step(row)
+    resumed.set_state(environment.get_state())
+    for row in actions[played:]:
+        one, other = environment.step(row), resumed.step(row)
+        for field in Step.__slots__:
+            assert np.array_equal(getattr(one, field), getattr(other, field))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"display_screen": True},
+        {"repeat_action_probability": 0.25},
+        {"record_screen_path": "videos"},
+        {"record_sound_filename": "a.wav"},
+    ],
+)
+def test_what_only_ale_can_do_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=f"--{next(iter(settings))} works with --environment ale only"):
+        games(**settings)

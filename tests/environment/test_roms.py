@@ -1,0 +1,132 @@
+"""ROM files, names of games and names of snapshots."""
+
+import hashlib
+import logging
+import shutil
+from pathlib import Path
+
+import ale_py.roms
+import pytest
+from ale_py import ALEInterface
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment import make
+from simple_dqn.environment.roms import find_rom, game_name, known_games, md5, split_snapshot_name
+from simple_dqn.errors import UserError
+from simple_dqn.random_streams import stream
+
+
+@pytest.fixture(autouse=True)
+def _forget_roms_found_before() -> None:
+    find_rom.cache_clear()
+
+
+def shipped(name: str) -> Path:
+    path = ale_py.roms.get_rom_path(name)
+    assert path
+    return Path(path)
+
+
+def test_known_games_are_those_that_ale_plays() -> None:
+    playable = [n for n in ale_py.roms.get_all_rom_ids() if ALEInterface.isSupportedROM(str(shipped(n)))]
+    assert known_games() == sorted(playable)
+    assert len(known_games()) == 104
+
+
+@pytest.mark.parametrize("name", ["pong", "roms/pong.rom", "/nowhere/Pong.bin", "pong.a26"])
+def test_a_name_or_the_stem_of_an_absent_path_is_a_shipped_rom(
+    name: str, caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with caplog.at_level(logging.INFO):
+        assert find_rom(name) == shipped("pong")
+    assert str(shipped("pong")) in caplog.text
+    assert game_name(name) == "pong"
+
+
+def test_a_file_that_exists_is_used_and_known_by_its_content(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "My favourite.rom"
+    shutil.copy(shipped("space_invaders"), path)
+    with caplog.at_level(logging.INFO):
+        assert find_rom(str(path)) == path
+    assert str(path) in caplog.text
+    assert game_name(str(path)) == "space_invaders"
+    environment = make(EnvironmentConfig(game=str(path)), [stream(0, "environment")], training=False)
+    assert environment.name == "space_invaders"
+    assert environment.reset().screens.any()
+
+
+def test_a_folder_of_that_name_is_no_rom_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pong").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert find_rom("pong") == shipped("pong")
+
+
+def test_an_unknown_game_names_the_nearest() -> None:
+    with pytest.raises(UserError, match=r"no file roms/brekout.rom and no game called 'brekout'.*breakout"):
+        find_rom("roms/brekout.rom")
+    with pytest.raises(UserError, match="such as pong"):
+        find_rom("0123456789")
+    with pytest.raises(UserError, match="no game was named"):
+        find_rom("")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a ROM", bytes(4096)])
+def test_a_file_that_is_no_rom_is_named_with_its_md5(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "pong.bin"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=hashlib.md5(content).hexdigest()) as raised:
+        find_rom(str(path))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_rom_that_bears_another_games_name_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "pong.bin"
+    shutil.copy(shipped("breakout"), path)
+    with pytest.raises(UserError, match="rename it"):
+        find_rom(str(path))
+
+
+def test_a_game_for_several_players_only_is_refused() -> None:
+    # Loading it would end the process.
+    with pytest.raises(UserError, match="no game called 'combat'"):
+        find_rom("combat")
+    with pytest.raises(UserError, match="not a ROM that ALE can play"):
+        find_rom(str(shipped("combat")))
+
+
+def test_md5() -> None:
+    assert md5(shipped("pong")) == hashlib.md5(shipped("pong").read_bytes()).hexdigest()
+    with pytest.raises(UserError, match="cannot read"):
+        md5(Path("/nowhere/pong.bin"))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("pong_1.pkl", ("pong", "", 1)),
+        ("space_invaders_126.pkl", ("space_invaders", "", 126)),
+        ("snapshots/space_invaders_mylabel_126.pkl", ("space_invaders", "mylabel", 126)),
+        ("space_invaders_my_label_2_3.pkl", ("space_invaders", "my_label_2", 3)),
+        ("video_pinball_7.pkl", ("video_pinball", "", 7)),
+        ("pong_pong_7.pkl", ("pong", "pong", 7)),
+        ("pongo_7.pkl", ("pongo", "", 7)),
+        ("catch_small_3.pkl", ("catch", "small", 3)),
+        ("CartPole-v1_some_thing_3.pkl", ("CartPole-v1_some_thing", "", 3)),
+    ],
+)
+def test_split_snapshot_name(name: str, expected: tuple[str, str, int]) -> None:
+    assert split_snapshot_name(name) == expected
+
+
+def test_the_longest_known_game_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simple_dqn.environment.roms.known_games", lambda: ["mario", "mario_bros", "mario_b"])
+    assert split_snapshot_name("mario_bros_x_4.pkl") == ("mario_bros", "x", 4)
+
+
+@pytest.mark.parametrize("name", ["pong.pkl", "pong_1.npz", "_1.pkl", "pong_x.pkl", ""])
+def test_a_name_that_is_no_snapshots(name: str) -> None:
+    with pytest.raises(UserError, match="not named like a snapshot"):
+        split_snapshot_name(name)

@@ -1,0 +1,109 @@
+"""What the machine has is looked at before memory is taken."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import psutil
+import pytest
+
+from simple_dqn.config import MemoryConfig
+from simple_dqn.errors import UserError
+from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.replay_memory.capacity import available_memory, control_group_allowances
+
+
+def memory_of(replay_size: int) -> ReplayMemory:
+    config = MemoryConfig(replay_size=replay_size)
+    return ReplayMemory(config, 1, (84, 84), 0.99, np.random.default_rng(0))
+
+
+def test_too_little_memory_names_a_size_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=30_000_000))
+    with pytest.raises(UserError, match="--replay_file PATH keeps the screens on disk") as error:
+        memory_of(1_000_000)
+    message = str(error.value)
+    assert message.startswith(
+        "--replay_size 1000000 needs 7.07 GB of memory and this machine can spare 0.027 GB"
+    )
+    found = re.search(r"--replay_size (\d+) fits", message)
+    assert found
+    fits = int(found[1])
+    assert memory_of(fits).nbytes <= 30_000_000
+    with pytest.raises(UserError):
+        memory_of(round(1.1 * fits))
+
+
+def test_million_experiences_take_what_was_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=10**11))
+    monkeypatch.setattr("simple_dqn.replay_memory.capacity.control_group_allowances", lambda: [])
+    process = psutil.Process()
+    before = process.memory_info().rss
+    memory = memory_of(1_000_000)
+    assert 7_056_000_000 < memory.nbytes <= 7_200_000_000
+    assert process.memory_info().rss - before < 100_000_000  # nothing is taken before it is filled
+
+
+def write_group(folder: Path, files: dict[str, object]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(f"{text}\n")
+
+
+def write_group_2(folder: Path, limit: object, usage: int, cache: int) -> None:
+    stat = f"anon 5\ninactive_file {cache}\nactive_file 7\nshmem 1000"
+    write_group(folder, {"memory.max": limit, "memory.current": usage, "memory.stat": stat})
+
+
+@pytest.fixture
+def membership(tmp_path: Path) -> Path:
+    path = tmp_path / "cgroup"
+    path.write_text("0::/outer/inner\n")
+    return path
+
+
+def test_every_group_around_the_process_counts(tmp_path: Path, membership: Path) -> None:
+    groups = tmp_path / "groups"
+    write_group_2(groups / "outer", limit=500, usage=300, cache=20)
+    write_group_2(groups / "outer" / "inner", limit=900, usage=100, cache=3)
+    write_group_2(groups / "other", limit=1, usage=0, cache=0)
+    assert sorted(control_group_allowances(membership, groups)) == [227, 810]
+
+
+def test_group_without_limit_allows_all(tmp_path: Path, membership: Path) -> None:
+    write_group_2(tmp_path / "groups" / "outer", limit="max", usage=300, cache=20)
+    assert control_group_allowances(membership, tmp_path / "groups") == []
+
+
+def test_container_sees_its_group_at_the_top(tmp_path: Path, membership: Path) -> None:
+    write_group_2(tmp_path / "groups", limit=500, usage=300, cache=20)
+    assert control_group_allowances(membership, tmp_path / "groups") == [227]
+
+
+def test_group_that_is_over_its_limit_allows_nothing(tmp_path: Path, membership: Path) -> None:
+    write_group_2(tmp_path / "groups", limit=100, usage=300, cache=20)
+    assert control_group_allowances(membership, tmp_path / "groups") == [0]
+
+
+def test_first_version_of_groups(tmp_path: Path) -> None:
+    membership = tmp_path / "cgroup"
+    membership.write_text("5:cpu,cpuacct:/outer\n4:memory:/outer\n0::/\n")
+    stat = "inactive_file 1\ntotal_inactive_file 20\ntotal_active_file 7"
+    files = {"memory.limit_in_bytes": 500, "memory.usage_in_bytes": 300, "memory.stat": stat}
+    write_group(tmp_path / "groups" / "memory" / "outer", files)
+    write_group(tmp_path / "groups" / "cpu" / "outer", files)
+    assert control_group_allowances(membership, tmp_path / "groups") == [227]
+
+
+def test_machine_without_groups(tmp_path: Path) -> None:
+    assert control_group_allowances(tmp_path / "absent", tmp_path) == []
+
+
+@pytest.mark.parametrize(("machine", "groups", "least"), [(5, [], 5), (5, [7, 3], 3), (2, [7, 3], 2)])
+def test_the_tightest_limit_holds(
+    monkeypatch: pytest.MonkeyPatch, machine: int, groups: list[int], least: int
+) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=machine))
+    monkeypatch.setattr("simple_dqn.replay_memory.capacity.control_group_allowances", lambda: groups)
+    assert available_memory() == least

@@ -1,0 +1,125 @@
+"""How minibatches are drawn, what they are made of, and what stands in their way."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simple_dqn.config import MemoryConfig
+from simple_dqn.errors import UserError
+from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.types import Flags, Minibatch, Step
+
+HISTORY = 3
+DISCOUNT = 0.9
+
+
+def filled(starts: Flags, rows: int) -> ReplayMemory:
+    """Return a memory of `rows` rows after steps with `starts` bool [steps, E].
+
+    The action of game e at step t is t * E + e.
+    """
+    games = starts.shape[1]
+    config = MemoryConfig(replay_size=rows * games, history_length=HISTORY)
+    memory = ReplayMemory(config, games, (2, 2), DISCOUNT, np.random.default_rng(0))
+    for t, started in enumerate(starts):
+        step = Step.start(np.zeros((games, 2, 2), np.uint8))
+        step.actions[:] = t * games + np.arange(games)
+        step.starts[:] = started
+        memory.add(step)
+    return memory
+
+
+def plain(steps: int, rows: int = 20, games: int = 2) -> ReplayMemory:
+    """Return a memory after `steps` in which no game ended."""
+    return filled(np.arange(steps)[:, np.newaxis] + np.zeros(games) == 0, rows)
+
+
+def test_every_transition_is_as_likely() -> None:
+    starts = np.random.default_rng(3).random((95, 2)) < 0.3
+    memory = filled(starts, rows=60)
+    oldest = 95 - 60
+    valid = [2 * t + e for t in range(oldest + HISTORY, 95) for e in range(2) if not starts[t, e]]
+    actions = np.concatenate([memory.sample(1000).actions for _ in range(200)])
+    counts = np.bincount(actions, minlength=2 * 95)[valid]
+    assert counts.sum() == len(actions)
+    mean = len(actions) / len(valid)
+    chi_square = float(((counts - mean) ** 2 / mean).sum())
+    # It is near the number of transitions, give or take the root of twice that.
+    assert abs(chi_square - len(valid)) < 4 * (2 * len(valid)) ** 0.5
+
+
+def test_rare_transitions_are_found() -> None:
+    starts = np.ones((3000, 1), np.bool_)
+    rare = [700, 701, 2500]
+    starts[rare] = False
+    counts = np.bincount(filled(starts, rows=3000).sample(3000).actions, minlength=3000)[rare]
+    assert counts.sum() == 3000
+    assert counts.min() > 900
+
+
+def test_memory_without_any_transition_says_so() -> None:
+    memory = filled(np.ones((30, 1), np.bool_), rows=20)
+    with pytest.raises(UserError) as error:
+        memory.sample(1)
+    words = "memory holds 20 screens and no action between any two of them: raise --random_steps"
+    assert str(error.value) == words
+
+
+@pytest.mark.parametrize(
+    ("games", "steps", "words"),
+    [
+        (1, 1, "memory holds 1 screen and a state needs 4: raise --random_steps"),
+        (2, 3, "memory holds 3 screens of each game and a state needs 4: raise --random_steps"),
+    ],
+)
+def test_too_few_screens_say_what_to_raise(games: int, steps: int, words: str) -> None:
+    memory = plain(steps, games=games)
+    with pytest.raises(UserError) as error:
+        memory.sample(1)
+    assert str(error.value) == words
+
+
+def test_minibatch_has_the_shapes_and_types_it_promises() -> None:
+    minibatch = plain(20).sample(5)
+    arrays = {name: getattr(minibatch, name) for name in Minibatch.__slots__}
+    assert {name: (array.dtype.name, array.shape) for name, array in arrays.items()} == {
+        "prestates": ("uint8", (5, HISTORY, 2, 2)),
+        "actions": ("int64", (5,)),
+        "rewards": ("float32", (5,)),
+        "poststates": ("uint8", (5, HISTORY, 2, 2)),
+        "terminals": ("bool", (5,)),
+        "discounts": ("float32", (5,)),
+    }
+    np.testing.assert_array_equal(minibatch.discounts, np.full(5, DISCOUNT, np.float32))
+
+
+def test_state_is_views_not_copies() -> None:
+    memory = plain(30)
+    one, other = memory.get_state(), memory.get_state()
+    for name in ("screens", "actions", "rewards"):
+        assert np.shares_memory(one[name], other[name])
+
+
+@pytest.mark.parametrize(("rows", "games"), [(19, 2), (20, 1), (21, 2)])
+def test_state_of_another_memory_is_refused(rows: int, games: int) -> None:
+    saved = plain(30).get_state()
+    memory = plain(5, rows, games)
+    with pytest.raises(UserError, match="--replay_size"):
+        memory.set_state(saved)
+    assert memory.count == 5 * games
+
+
+def test_memory_that_begins_in_mid_game_begins_its_episode_there(tmp_path: Path) -> None:
+    file = tmp_path / "replay"
+    file.write_bytes(b"\xff" * 20)  # what an earlier run left where nothing is written yet
+    config = MemoryConfig(replay_size=20, history_length=HISTORY, replay_file=str(file))
+    memory = ReplayMemory(config, 1, (1, 1), DISCOUNT, np.random.default_rng(0))
+    for t in range(HISTORY + 1):
+        step = Step.start(np.full((1, 1, 1), t + 1, np.uint8))
+        step.starts[:] = False
+        step.actions[:] = t
+        memory.add(step)
+    minibatch = memory.sample(100)
+    prestates = dict(zip(minibatch.actions.tolist(), minibatch.prestates[:, :, 0, 0].tolist(), strict=True))
+    assert prestates == {1: [0, 0, 1], 2: [0, 1, 2], 3: [1, 2, 3]}

@@ -1,0 +1,187 @@
+"""Transitions of the replay memory against plain lists of what the agent saw, did and got."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from simple_dqn.config import MemoryConfig
+from simple_dqn.errors import UserError
+from simple_dqn.replay_memory import ReplayMemory, StateBuffer
+from simple_dqn.types import Flags, Minibatch, Step
+
+SCREEN_SHAPE = (1, 2)  # two bytes that spell the number of the experience
+DISCOUNT = 0.9
+EVENTS = ("goes on", "life lost", "game over", "cut off", "restarted")
+
+
+@dataclass
+class Story:
+    """What happens to E games: an event for each game and step."""
+
+    games: int
+    history_length: int
+    rows: int
+    events: list[list[str]]
+
+    def steps(self) -> Iterator[Step]:
+        """The steps in which it happens; actions and screens are the experience's number, from 1."""
+        starts = np.ones(self.games, np.bool_)
+        for t, events in enumerate(self.events):
+            numbers = t * self.games + np.arange(self.games) + 1
+            starts = starts | is_any(events, "restarted")
+            over, cut = (is_any(events, event) & ~starts for event in ("game over", "cut off"))
+            yield Step(
+                screens=screen(numbers),
+                actions=np.where(starts, 0, numbers),
+                rewards=np.where(starts, 0, numbers / 8).astype(np.float32),
+                terminals=over | (is_any(events, "life lost") & ~starts),
+                truncations=cut,
+                resets=over | cut,
+                starts=starts,
+            )
+            starts = over | cut
+
+    def memory(self, seed: int = 0) -> ReplayMemory:
+        config = MemoryConfig(replay_size=self.rows * self.games, history_length=self.history_length)
+        return ReplayMemory(config, self.games, SCREEN_SHAPE, DISCOUNT, np.random.default_rng(seed))
+
+
+def is_any(events: Sequence[str], event: str) -> Flags:
+    return np.array([happened == event for happened in events])
+
+
+def screen(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return screens uint8 [..., 1, 2] that differ for each of `numbers`; zero is the black screen."""
+    return np.stack([numbers // 256, numbers % 256], axis=-1)[..., np.newaxis, :].astype(np.uint8)
+
+
+@dataclass
+class Transition:
+    prestate: list[int]  # numbers of the screens
+    reward: float
+    poststate: list[int]
+    terminal: bool
+
+
+class ListMemory:
+    """One game's memory as lists: it follows each episode from its beginning, and never looks back."""
+
+    def __init__(self, history_length: int, rows: int) -> None:
+        self.history_length = history_length
+        self.rows: deque[tuple[int, Transition | None]] = deque(maxlen=rows)
+        self.episode: list[int] = []
+
+    def add(self, number: int, start: bool, reward: float, terminal: bool) -> None:
+        if start or not self.rows:
+            self.episode = [number]
+            self.rows.append((number, None))
+        else:
+            prestate = self.state()
+            self.episode.append(number)
+            self.rows.append((number, Transition(prestate, reward, self.state(), terminal)))
+        if terminal:
+            self.episode = [number]
+
+    def state(self) -> list[int]:
+        return ([0] * self.history_length + self.episode)[-self.history_length :]
+
+    def transitions(self) -> dict[int, Transition]:
+        """Those whose screens are all held, or that are as old as the memory's first, by number."""
+        full = len(self.rows) == self.rows.maxlen
+        held = list(self.rows)[self.history_length if full else 0 :]
+        return {number: transition for number, transition in held if transition is not None}
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:
+    games = draw(st.integers(1, 4))
+    history_length = draw(st.integers(1, 5))
+    rows = draw(st.integers(history_length + 1, history_length + 12))
+    # Mostly games go on, so that whole windows lie within an episode too.
+    event = st.sampled_from(("goes on",) * draw(st.sampled_from((1, 12))) + EVENTS)
+    step = st.lists(event, min_size=games, max_size=games)
+    length = draw(st.integers(1, 3 * rows))
+    return Story(games, history_length, rows, draw(st.lists(step, min_size=length, max_size=length)))
+
+
+def remembered(story: Story) -> dict[int, Transition]:
+    """Return all transitions that a memory should hold after `story`, by their number."""
+    lists = [ListMemory(story.history_length, story.rows) for _ in range(story.games)]
+    for t, step in enumerate(story.steps()):
+        for e, memory in enumerate(lists):
+            number = t * story.games + e + 1
+            memory.add(number, bool(step.starts[e]), float(step.rewards[e]), bool(step.terminals[e]))
+    return {number: one for memory in lists for number, one in memory.transitions().items()}
+
+
+def as_transitions(minibatch: Minibatch) -> Iterator[tuple[int, Transition]]:
+    """Return the samples of `minibatch` with their numbers."""
+    pre, post = (
+        states[..., 0, 0].astype(int) * 256 + states[..., 0, 1]
+        for states in (minibatch.prestates, minibatch.poststates)
+    )
+    columns = (minibatch.actions, pre, minibatch.rewards, post, minibatch.terminals)
+    for number, prestate, reward, poststate, terminal in zip(*(c.tolist() for c in columns), strict=True):
+        yield number, Transition(prestate, reward, poststate, terminal)
+
+
+@given(stories())
+@settings(max_examples=300, deadline=None)
+def test_samples_are_all_the_transitions_of_a_plain_list_and_no_others(story: Story) -> None:
+    memory = story.memory()
+    for step in story.steps():
+        memory.add(step)
+    held = min(len(story.events), story.rows)
+    assert memory.count == held * story.games
+    expected = remembered(story)
+    if held <= story.history_length or not expected:
+        with pytest.raises(UserError, match="raise --random_steps"):
+            memory.sample(1)
+        return
+    drawn = list(as_transitions(memory.sample(1500)))
+    for number, transition in drawn:
+        assert transition == expected[number]
+    assert {number for number, _ in drawn} == set(expected)
+
+
+@given(stories())
+@settings(max_examples=100, deadline=None)
+def test_state_acted_on_is_the_prestate_sampled_later(story: Story) -> None:
+    memory = story.memory()
+    buffer = StateBuffer(story.games, story.history_length, SCREEN_SHAPE)
+    acted_on: dict[int, NDArray[np.uint8]] = {}
+    for t, step in enumerate(story.steps()):
+        acted_on |= {t * story.games + e + 1: buffer.states[e].copy() for e in range(story.games)}
+        buffer.update(step)
+        memory.add(step)
+    if not remembered(story) or len(story.events) <= story.history_length:
+        return
+    minibatch = memory.sample(200)
+    for number, prestate in zip(minibatch.actions.tolist(), minibatch.prestates, strict=True):
+        np.testing.assert_array_equal(prestate, acted_on[number])
+
+
+@given(stories(), st.integers(0, 36))
+@settings(max_examples=100, deadline=None)
+def test_saved_and_restored_memory_goes_on_as_the_first(story: Story, saved_after: int) -> None:
+    first, second = story.memory(seed=1), story.memory(seed=2)
+    for t, step in enumerate(story.steps()):
+        if t == saved_after:
+            second.set_state(first.get_state())
+        first.add(step)
+        if t >= saved_after:
+            second.add(step)
+    if len(story.events) <= saved_after:
+        second.set_state(first.get_state())
+    assert second.count == first.count
+    if remembered(story) and len(story.events) > story.history_length:
+        for batch_size in (7, 3):
+            assert list(as_transitions(first.sample(batch_size))) == list(
+                as_transitions(second.sample(batch_size))
+            )

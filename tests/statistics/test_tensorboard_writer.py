@@ -1,0 +1,61 @@
+"""TensorBoard's event files, read back with TensorBoard's own reader."""
+
+import os
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from simple_dqn.errors import UserError
+from simple_dqn.statistics import PhaseSummary, make_writers
+from simple_dqn.statistics.tensorboard_writer import TensorboardWriter
+
+
+def test_scalars_are_read_back(tmp_path: Path, summary: PhaseSummary) -> None:
+    folder = tmp_path / "results" / "pong"
+    writer = TensorboardWriter(folder)
+    assert not folder.exists()
+    writer.open()
+    for epoch in (1, 2):
+        writer.on_phase_end(replace(summary, epoch=epoch))
+    reader = EventAccumulator(str(folder))
+    reader.Reload()
+    tags = reader.Tags()["scalars"]
+    assert set(tags) == {f"train/{name}" for name in asdict(summary) if name != "phase"}
+    assert [event.value for event in reader.Scalars("train/epoch")] == [1, 2]
+    (event, _) = reader.Scalars("train/meanq")
+    assert event.step == summary.total_train_steps
+    assert event.value == pytest.approx(summary.meanq)
+    writer.close()
+
+
+def test_what_does_not_exist_is_not_written(tmp_path: Path, summary: PhaseSummary) -> None:
+    writer = TensorboardWriter(tmp_path)
+    writer.open()
+    writer.on_phase_end(replace(summary, meanq=None))
+    writer.close()
+    reader = EventAccumulator(str(tmp_path))
+    reader.Reload()
+    assert "train/meanq" not in reader.Tags()["scalars"]
+    assert "train/meancost" in reader.Tags()["scalars"]
+
+
+def test_a_folder_that_cannot_be_made_is_a_user_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="leave out --tensorboard"):
+        TensorboardWriter(tmp_path / "file" / "pong").open()
+
+
+def test_tensorboard_is_imported_when_asked_for_and_never_torch(tmp_path: Path) -> None:
+    assert len(make_writers(tmp_path / "pong.csv", tmp_path / "pong")) == 3
+    program = (
+        "import sys; from pathlib import Path; from simple_dqn.statistics import PhaseSummary, make_writers;"
+        "make_writers(Path(sys.argv[1]) / 'a.csv'); assert 'tensorboard' not in sys.modules;"
+        "make_writers(None, Path(sys.argv[1])); assert 'tensorboard' in sys.modules;"
+        "assert 'torch' not in sys.modules"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, env=environment)

@@ -1,0 +1,107 @@
+"""Every kind of bad input, through the scripts: one line on stderr, exit code 2, no file left behind."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simple_dqn.config import Config
+from simple_dqn.snapshot import Snapshot
+
+PROJECT = Path(__file__).parents[1]
+SHORT = ["--random_steps", "50", "--train_steps", "20", "--test_steps", "20", "--replay_size", "1000"]
+
+
+def verb(name: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run `./NAME.sh`, with `folder` as the project's and the current one."""
+    command = [sys.executable, "-P", "-m", "simple_dqn.main", name, *arguments]
+    environment = os.environ | {
+        "SIMPLE_DQN_HOME": str(folder), "SIMPLE_DQN_PROGRAM": f"./{name}.sh",
+        "PYTHONPATH": str(PROJECT / "src"),
+    }  # fmt: skip
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def snapshot(game: str = "pong", actions: int = 6) -> Snapshot:
+    return Snapshot(
+        game=game, epoch=1, actions=actions, total_train_steps=20,
+        flags=Config().shared_flags(), weights={"x": np.zeros(3, np.float32)},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with some files that users might give by mistake."""
+    (tmp_path / "not_a_rom.bin").write_bytes(b"x" * 4096)
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "file").write_text("a file where a folder should be")
+    snapshot().save(tmp_path / "pong_1.pkl")
+    snapshot(game="breakout", actions=4).save(tmp_path / "breakout_1.pkl")
+    snapshot(actions=18).save(tmp_path / "full_1.pkl")
+    whole = (tmp_path / "pong_1.pkl").read_bytes()
+    (tmp_path / "cut_1.pkl").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "other.csv").write_text(
+        "epoch,phase,steps,nr_games,average_reward\n0,random,10,1,2\n1,train,10,1,2\n"
+    )
+    return tmp_path
+
+
+ROWS = [
+    (["train", "roms/pnog.rom"], ["roms/pnog.rom", "pong"]),
+    (["train"], ["game"]),
+    (["train", "not_a_rom.bin"], ["not_a_rom.bin", "MD5 "]),
+    (["train", "pong", "--frame_skip", "0"], ["--frame_skip", "at least 1"]),
+    (["train", "pong", "--batch_size", "0"], ["--batch_size", "at least 1"]),
+    (["train", "pong", "--history_length", "0"], ["--history_length", "at least 1"]),
+    (["train", "pong", "--exploration_rate_end", "2"], ["--exploration_rate_end", "at most 1"]),
+    (["train", "pong", "--replay_size", "3"], ["--replay_size 3", "at least 5"]),
+    (["train", "pong", "--replay_size", "100", "--batch_size", "200"], ["--batch_size 200", "--replay_size"]),
+    (["train", "pong", "--replay_size", "900000000"], ["--replay_size 900000000", "fits", "--replay_file"]),
+    (["train", "pong", "--no_such_flag", "1"], ["unknown flag --no_such_flag"]),
+    (["train", "pong", "a/label"], ["label 'a/label'"]),
+    (["train", "pong", "--random_steps", "2", *SHORT[2:]], ["raise --random_steps"]),
+    (["train", "CartPole-v99", "--environment", "gym"], ["CartPole"]),
+    (["train", "pong", "--csv_file", "file/x.csv"], ["file/x.csv"]),
+    (["train", "pong", "--save_weights_prefix", "file/x"], ["snapshots cannot be written"]),
+    (["train", "pong", "--load_weights", "missing_3.pkl"], ["missing_3.pkl does not exist"]),
+    (["train", "pong", "--load_weights", "breakout_1.pkl"], ["breakout_1.pkl", "trained on breakout"]),
+    (["train", "pong", "--screen_width", "8"], ["screen"]),
+    (["resume", "pong_7.pkl"], ["pong_7.pkl does not exist", "pong_1.pkl"]),
+    (["resume", "cut_1.pkl"], ["cut_1.pkl is damaged"]),
+    (["resume", "pong_1.pkl", "--epochs", "1"], ["--epochs"]),
+    (["test", "cut_1.pkl"], ["cut_1.pkl is damaged"]),
+    (["test", "file"], ["file is damaged, cut short, or no snapshot"]),
+    (["test", "full_1.pkl"], ["18 actions", "6"]),
+    (["test", "pong_1.pkl", "--protocol", "machado"], ["6 actions", "--minimal_action_set"]),
+    (["test", "pong_1.pkl", "--protocol", "imaginary"], ["imaginary", "nature"]),
+    (["plot", "empty.csv"], ["empty.csv"]),
+    (["plot", "missing.csv"], ["missing.csv"]),
+    (["plot", "other.csv", "--fields", "happiness"], ["happiness", "average_reward"]),
+]
+
+
+@pytest.mark.parametrize(("command", "words"), ROWS, ids=lambda part: " ".join(part)[:60])
+def test_bad_input(folder: Path, command: list[str], words: list[str]) -> None:
+    before = sorted(p.relative_to(folder) for p in folder.rglob("*") if p.is_file())
+    if command[0] == "train" and "--random_steps" not in command:
+        command = [*command, *(flag for flag in SHORT if flag not in ("--replay_size", "1000"))]
+    done = verb(*command, folder=folder)
+    complaint = [line for line in done.stderr.splitlines() if line.startswith(f"./{command[0]}.sh: ")]
+    assert done.returncode == 2, done.stderr
+    assert len(complaint) == 1, done.stderr
+    assert done.stderr.rstrip().endswith(complaint[0])
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in complaint[0]
+    after = sorted(p.relative_to(folder) for p in folder.rglob("*") if p.is_file())
+    assert [p for p in after if p.name != "pong.csv"] == before
+
+
+def test_no_verb_and_an_unknown_one(tmp_path: Path) -> None:
+    for name in ("", "trian"):
+        done = verb(name, folder=tmp_path)
+        assert done.returncode == 2
+        assert "train, resume, test, plot" in done.stderr

@@ -1,0 +1,115 @@
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from simple_dqn.config import Config
+from simple_dqn.errors import UserError
+from simple_dqn.flags import parser
+
+# Names and defaults that simple_dqn promised.
+PROMISED = {
+    "environment": "ale", "display_screen": False, "frame_skip": 4, "repeat_action_probability": 0,
+    "minimal_action_set": True, "screen_width": 84, "screen_height": 84, "record_screen_path": None,
+    "record_sound_filename": None, "replay_size": 1_000_000, "history_length": 4, "learning_rate": 0.00025,
+    "discount_rate": 0.99, "batch_size": 32, "optimizer": "rmsprop", "decay_rate": 0.95, "clip_error": 1,
+    "min_reward": -1, "max_reward": 1, "batch_norm": False, "backend": "gpu", "device_id": 0,
+    "datatype": "float32", "exploration_rate_start": 1, "exploration_rate_end": 0.1,
+    "exploration_decay_steps": 1_000_000, "exploration_rate_test": 0.05, "train_frequency": 4,
+    "train_repeat": 1, "target_steps": 10_000, "random_starts": 30, "random_steps": 50_000,
+    "train_steps": 250_000, "test_steps": 125_000, "epochs": 200, "start_epoch": 0, "play_games": 0,
+    "load_weights": None, "save_weights_prefix": None, "csv_file": None, "random_seed": None,
+    "log_level": "INFO", "color_averaging": True,
+}  # fmt: skip
+
+
+def parse(*arguments: str) -> dict[str, Any]:
+    return parser("train.sh", "Train.").parse(arguments)
+
+
+def complaint(*arguments: str) -> str:
+    with pytest.raises(UserError) as caught:
+        parse(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_promised_flags_and_defaults() -> None:
+    flags = Config().flags()
+    assert {name: flags[name] for name in PROMISED} == PROMISED
+
+
+def test_no_flag_belongs_to_two_rooms() -> None:
+    rooms = [getattr(Config(), room.name) for room in fields(Config)]
+    names = [setting.name for room in rooms for setting in fields(room)]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("word", ["yes", "true", "t", "1", "True", "YES"])
+def test_yes(word: str) -> None:
+    assert parse("--color_averaging", word) == {"color_averaging": True}
+
+
+@pytest.mark.parametrize("word", ["no", "false", "f", "0", "False"])
+def test_no(word: str) -> None:
+    assert parse("--color_averaging", word) == {"color_averaging": False}
+
+
+def test_a_flag_alone_says_yes() -> None:
+    assert parse("--tensorboard", "--frame_skip", "2") == {"tensorboard": True, "frame_skip": 2}
+
+
+def test_only_what_was_given_is_told() -> None:
+    assert parse() == {}
+    assert parse("--random_seed", "0") == {"random_seed": 0}
+
+
+def test_given_flags_replace_defaults_and_nothing_else() -> None:
+    changed = Config.from_flags({"frame_skip": 2, "learning_rate": 0.5, "of_another_version": 1}).flags()
+    assert changed == {**Config().flags(), "frame_skip": 2, "learning_rate": 0.5}
+
+
+def test_shared_flags_name_no_place_on_this_machine() -> None:
+    config = Config.from_flags({"game": "/home/me/pong.rom", "csv_file": "/home/me/x.csv", "frame_skip": 3})
+    assert not any(isinstance(v, str) and "/" in v for v in config.shared_flags().values())
+    assert config.shared_flags()["frame_skip"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--frame_skip", "0"), ["--frame_skip", "at least 1"]),
+        (("--batch_size", "0"), ["--batch_size", "at least 1"]),
+        (("--history_length", "0"), ["--history_length", "at least 1"]),
+        (("--exploration_rate_end", "2"), ["--exploration_rate_end", "at most 1"]),
+        (("--learning_rate", "0"), ["--learning_rate", "more than 0"]),
+        (("--learning_rate", "nan"), ["--learning_rate", "not a number"]),
+        (("--frame_skip", "4.5"), ["'4.5' is not a whole number"]),
+        (("--optimizer", "sgd"), ["sgd", "rmsprop"]),
+        (("--batch_norm", "maybe"), ["maybe", "true"]),
+        (("--frame_skp", "4"), ["unknown flag --frame_skp", "did you mean --frame_skip"]),
+        (("stray",), ["unexpected argument 'stray'"]),
+        (("--random_seed", "-1"), ["--random_seed"]),
+    ],
+)
+def test_bad_values(arguments: tuple[str, ...], words: list[str]) -> None:
+    message = complaint(*arguments)
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"replay_size": 3}, ["--replay_size 3", "at least 5"]),
+        ({"replay_size": 30, "workers": 8}, ["8 game(s)", "at least 40"]),
+        ({"replay_size": 100, "batch_size": 101}, ["--batch_size 101", "--replay_size 100"]),
+        ({"min_reward": 2.0}, ["--min_reward 2", "--max_reward 1"]),
+        ({"exploration_rate_end": 0.5, "exploration_rate_start": 0.2}, ["0.5", "0.2"]),
+    ],
+)
+def test_settings_that_contradict_each_other(flags: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(UserError) as caught:
+        Config.from_flags(flags).check()
+    for word in words:
+        assert word in str(caught.value)

@@ -1,0 +1,162 @@
+"""Whole runs through `main`: what they write, that they repeat, and that they go on where they stopped."""
+
+import csv
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simple_dqn import main
+from simple_dqn.snapshot import Snapshot
+
+SMALL = [
+    "--random_steps", "300", "--train_steps", "120", "--test_steps", "60", "--replay_size", "500",
+    "--screen_width", "36", "--screen_height", "36", "--batch_size", "8", "--target_steps", "50",
+    "--backend", "cpu", "--random_seed", "0",
+]  # fmt: skip
+TIMES = ("total_time", "epoch_time", "steps_per_second")
+HEADER = (
+    "epoch,phase,steps,nr_games,average_reward,min_game_reward,max_game_reward,last_exploration_rate,"
+    "total_train_steps,replay_memory_count,meanq,meancost,weight_updates,total_time,epoch_time,steps_per_second"
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    return tmp_path
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV, without its times."""
+    with path.open() as file:
+        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(file)]
+
+
+def run(*arguments: str) -> None:
+    assert main.run(arguments) == 0
+
+
+def same_weights(a: Path, b: Path) -> bool:
+    one, other = Snapshot.load(a).weights, Snapshot.load(b).weights
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+GAMES = [("pong", []), ("catch", ["--environment", "catch", "--workers", "3"])]
+
+
+@pytest.mark.parametrize(("game", "flags"), GAMES, ids=["pong", "catch"])
+def test_train_writes_what_it_promises_and_resume_goes_on_exactly(
+    home: Path, game: str, flags: list[str]
+) -> None:
+    run("train", f"roms/{game}.rom" if game == "pong" else game, "long", *SMALL, *flags, "--epochs", "3")
+    run("train", game, "short", *SMALL, *flags, "--epochs", "1")
+    run("resume", str(home / "snapshots" / f"{game}_short_1.pkl"), "--epochs", "2")
+    run("resume", str(home / "snapshots" / f"{game}_short_2.pkl"), "--epochs", "3")
+
+    long, short = home / "results" / f"{game}_long.csv", home / "results" / f"{game}_short.csv"
+    assert long.read_text().splitlines()[0] == HEADER
+    assert [(row["epoch"], row["phase"]) for row in rows(long)] == [
+        ("0", "random"), ("1", "train"), ("1", "test"), ("2", "train"), ("2", "test"), ("3", "train"), ("3", "test"),
+    ]  # fmt: skip
+    assert rows(short) == rows(long)
+    for epoch in (1, 2, 3):
+        one, other = (home / "snapshots" / f"{game}_{label}_{epoch}.pkl" for label in ("long", "short"))
+        assert same_weights(one, other)
+    assert not same_weights(
+        home / "snapshots" / f"{game}_long_1.pkl", home / "snapshots" / f"{game}_long_3.pkl"
+    )
+    last = rows(long)[-1]
+    assert last["total_train_steps"] == "360"
+    assert last["weight_updates"] == "90"
+    assert last["replay_memory_count"] == str(500 // (3 if flags else 1) * (3 if flags else 1))
+
+
+def test_the_same_seed_gives_the_same_run_and_another_another(home: Path) -> None:
+    for label, seed in (("a", "0"), ("b", "0"), ("c", "1")):
+        run("train", "pong", label, *SMALL, "--epochs", "1", "--random_seed", seed)
+    a, b, c = (home / "snapshots" / f"pong_{label}_1.pkl" for label in "abc")
+    assert rows(home / "results" / "pong_a.csv") == rows(home / "results" / "pong_b.csv")
+    assert same_weights(a, b)
+    assert not same_weights(a, c)
+
+
+def test_test_screens_never_reach_the_memory_nor_change_the_training(home: Path) -> None:
+    run("train", "pong", "with", *SMALL, "--epochs", "2")
+    run("train", "pong", "without", *SMALL, "--epochs", "2", "--test_steps", "0")
+    trained = [row for row in rows(home / "results" / "pong_with.csv") if row["phase"] != "test"]
+    assert trained == rows(home / "results" / "pong_without.csv")
+    assert same_weights(home / "snapshots" / "pong_with_2.pkl", home / "snapshots" / "pong_without_2.pkl")
+
+
+def test_a_csv_of_another_run_is_kept(home: Path) -> None:
+    run("train", "pong", *SMALL, "--epochs", "1")
+    first = (home / "results" / "pong.csv").read_text()
+    run("train", "pong", *SMALL, "--epochs", "1", "--random_seed", "5")
+    assert (home / "results" / "pong.1.csv").read_text() == first
+    assert (home / "results" / "pong.csv").read_text() != first
+
+
+def test_without_a_checkpoint_a_resume_says_what_is_lost(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("train", "pong", *SMALL, "--epochs", "1")
+    for file in (home / "snapshots" / "pong_checkpoint").iterdir():
+        file.unlink()
+    run("resume", str(home / "snapshots" / "pong_1.pkl"), "--epochs", "2")
+    assert "are lost" in capsys.readouterr().err
+    kept = rows(home / "results" / "pong.csv")
+    assert [(row["epoch"], row["phase"]) for row in kept] == [
+        ("0", "random"), ("1", "train"), ("1", "test"), ("2", "train"), ("2", "test"),
+    ]  # fmt: skip
+    assert kept[-1]["total_train_steps"] == "240"
+
+
+def test_ctrl_c_ends_the_phase_cleanly(home: Path) -> None:
+    threading.Timer(4.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    start = time.monotonic()
+    code = main.run(["train", "pong", *SMALL, "--train_steps", "1000000"])
+    assert code == 130
+    assert time.monotonic() - start < 30
+    last = rows(home / "results" / "pong.csv")[-1]
+    assert last["phase"] == "train"
+    snapshot = Snapshot.load(home / "snapshots" / "pong_1.pkl")
+    assert str(snapshot.total_train_steps) == last["total_train_steps"] == last["steps"]
+    run("resume", str(home / "snapshots" / "pong_1.pkl"), "--epochs", "2", "--train_steps", "40")
+    resumed = rows(home / "results" / "pong.csv")[-2]
+    assert int(resumed["total_train_steps"]) == snapshot.total_train_steps + 40
+
+
+def test_test_reports_by_protocol(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("train", "breakout", *SMALL, "--epochs", "1", "--test_steps", "0")
+    report = home / "report.json"
+    run(
+        "test", str(home / "snapshots" / "breakout_1.pkl"), "--protocol", "nature", "--play_games", "3",
+        "--max_game_frames", "2000", "--json", str(report), "--csv_file", str(home / "test.csv"),
+    )  # fmt: skip
+    outcome = json.loads(report.read_text())
+    assert len(outcome["scores"]) == 3
+    assert outcome["mean"] == pytest.approx(np.mean(outcome["scores"]))
+    assert outcome["standard_deviation"] == pytest.approx(np.std(outcome["scores"]))
+    assert outcome["exploration_rate"] == 0.05
+    assert outcome["max_game_frames"] == 2000
+    assert outcome["rom_md5"] == "f34f08e5eb96e500e851a80be3277a56"
+    assert outcome["human_normalised"] == pytest.approx(100 * (outcome["mean"] - 1.7) / (30.5 - 1.7), abs=2)
+    printed = capsys.readouterr().out
+    assert f"{outcome['mean']:.2f} ±" in printed
+    assert "f34f08e5eb96e500e851a80be3277a56" in printed
+    assert rows(home / "test.csv")[0]["nr_games"] == "3"
+    assert not (home / "results" / "breakout.1.csv").exists()
+
+
+@pytest.mark.parametrize("verb", ["profile_train", "profile_test", "profile_random"])
+def test_profiles(home: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    run(verb, "pong", *SMALL[-2:], "--random_steps", "60" if verb != "profile_test" else "0")
+    assert "tottime" in capsys.readouterr().out
+    assert (home / "results" / f"pong_{verb}.prof").stat().st_size > 1000
+    assert not list((home / "results").glob("*.csv"))

@@ -1,0 +1,93 @@
+"""The walls of the house: who may import whom."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "simple_dqn"
+PROJECT = SOURCE.parents[1]
+
+# Imports run downwards only; rooms on one floor do not import each other.
+FLOORS = [
+    {"types", "config", "errors", "flags", "interrupt", "random_streams", "human_scores"},
+    {"environment", "replay_memory", "deepqnetwork", "statistics", "snapshot"},
+    {"agent"},
+    {"training", "evaluation", "plot"},
+    {"wiring"},
+    {"main"},
+]
+# The ground floor is one room: config and flags build on errors and types.
+ONE_ROOM = 0
+OWNERS = {
+    "torch": ["src/simple_dqn/deepqnetwork", "benchmarks", "tests"],
+    "ale_py": ["src/simple_dqn/environment", "benchmarks", "tests"],
+    "gymnasium": ["src/simple_dqn/environment", "benchmarks", "tests"],
+    "cv2": ["src/simple_dqn/environment", "benchmarks", "tests"],
+    "matplotlib": ["src/simple_dqn/plot.py", "tests"],
+    "tensorboard": ["src/simple_dqn/statistics", "tests"],
+    "tqdm": ["src/simple_dqn/statistics", "tests"],
+}
+
+
+def imports(path: Path) -> set[str]:
+    """Return the dotted names of all modules that a file imports, wherever in it."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            assert node.module
+            names.add(node.module)
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def floor_of(room: str) -> int:
+    return next(floor for floor, rooms in enumerate(FLOORS) if room in rooms)
+
+
+SOURCES = [path for path in SOURCE.rglob("*.py") if room_of(path) != "__init__"]
+
+
+def test_every_room_has_a_floor() -> None:
+    assert {room_of(path) for path in SOURCES} == set().union(*FLOORS)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_run_downwards(path: Path) -> None:
+    room = room_of(path)
+    rooms = {name.split(".")[1] for name in imports(path) if name.startswith("simple_dqn.")}
+    known = set().union(*FLOORS)
+    for other in (rooms & known) - {room}:
+        same_room = floor_of(other) == floor_of(room) == ONE_ROOM
+        assert floor_of(other) < floor_of(room) or same_room, f"{room} imports {other}"
+
+
+@pytest.mark.parametrize("library", OWNERS)
+def test_each_library_has_one_owner(library: str) -> None:
+    users = {
+        path.relative_to(PROJECT)
+        for folder in ("src", "benchmarks", "tests")
+        for path in (PROJECT / folder).rglob("*.py")
+        if any(name.split(".")[0] == library for name in imports(path))
+    }
+    strangers = {str(user) for user in users if not str(user).startswith(tuple(OWNERS[library]))}
+    assert users, f"nobody uses {library}"
+    assert not strangers
+
+
+def test_only_wiring_builds_the_objects() -> None:
+    objects = {"ReplayMemory", "DeepQNetwork", "Agent", "Epochs"}
+    builders = {
+        room_of(path)
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in objects
+    }
+    assert builders == {"wiring"}
