@@ -91,7 +91,6 @@ def stable_baselines3(game: str) -> Callable[[float], float]:
     import ale_py
     import gymnasium
     from stable_baselines3 import DQN
-    from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.env_util import make_atari_env
     from stable_baselines3.common.vec_env import VecFrameStack
 
@@ -112,19 +111,14 @@ def stable_baselines3(game: str) -> Callable[[float], float]:
     )
     model.learn(FILL_STEPS + WARM_UP_STEPS)
 
-    class Until(BaseCallback):
-        def __init__(self, seconds: float) -> None:
-            super().__init__()
-            self.seconds, self.start, self.steps = seconds, time.perf_counter(), 0
-
-        def _on_step(self) -> bool:
-            self.steps += 1
-            return time.perf_counter() - self.start < self.seconds
-
     def train(seconds: float) -> float:
-        until = Until(seconds)
-        model.learn(10**9, callback=until, reset_num_timesteps=False)
-        return until.steps / (time.perf_counter() - until.start)
+        start, before = time.perf_counter(), model.num_timesteps
+
+        def go_on(_locals: dict[str, Any], _globals: dict[str, Any]) -> bool:
+            return time.perf_counter() - start < seconds
+
+        model.learn(10**9, callback=go_on, reset_num_timesteps=False)
+        return float((model.num_timesteps - before) / (time.perf_counter() - start))
 
     return train
 

@@ -50,7 +50,8 @@ def test_the_step_after_the_end_ignores_its_action_and_starts_a_game() -> None:
     other.reset()
     for t in range(end):
         other.step(actions[t])
-    start, expected = other.step((actions[end] + 1) % other.actions), steps[end + 1]
+    assert actions[end] != 2
+    start, expected = other.step(np.array([2])), steps[end + 1]
     assert start.starts[0]
     assert (start.rewards[0], start.actions[0]) == (0, 0)
     assert not any((start.terminals[0], start.truncations[0], start.resets[0]))
@@ -111,6 +112,13 @@ def test_idle_steps_that_outlast_a_game_start_another() -> None:
         assert not step.starts[0]
 
 
+def test_a_life_lost_while_idle_ends_no_episode() -> None:
+    environment = games(game="space_invaders", random_starts=300)
+    for _ in range(8):
+        environment.reset()
+        assert not environment.step(np.zeros(1, np.int64)).terminals[0]
+
+
 def test_same_seed_same_game_and_different_seed_different_game() -> None:
     one, same, other = (play(games(game="pong", seed=seed), 50) for seed in (0, 0, 2))
     assert all(np.array_equal(a.screens, b.screens) for a, b in zip(one, same, strict=True))
@@ -122,30 +130,38 @@ def test_games_side_by_side_differ() -> None:
     assert any(not np.array_equal(step.screens[0], step.screens[1]) for step in steps)
 
 
-def test_sticky_actions_follow_machado_frame_by_frame() -> None:
-    probability = 0.25
-    steps = play(games(game="pong", repeat_action_probability=probability, random_starts=0), 300)
+@pytest.mark.parametrize("probability", [0.25, 0.9])
+def test_sticky_actions_follow_machado_frame_by_frame(probability: float) -> None:
+    native: dict[str, Any] = {"screen_width": 160, "screen_height": 210}
+    sticky: dict[str, Any] = {
+        "repeat_action_probability": probability,
+        "random_starts": 0,
+        "max_game_frames": 480,
+    }
+    steps = play(games(game="pong", **native, **sticky), 300)
     draws = stream(0, "environment")
     draws.integers(2**31)  # ALE's seed
-    draws.integers(1)  # the number of idle steps, of which none are allowed
     ale = ALEInterface()
     ale.setInt("random_seed", 0)
     ale.setInt("frame_skip", 1)
     ale.setFloat("repeat_action_probability", 0.0)
     ale.loadROM(str(ale_py.roms.get_rom_path("pong")))
     actions = ale.getMinimalActionSet()
-    previous, repeated = actions[0], 0
-    for step in steps[1:]:
-        reward = 0
-        for _ in range(4):
+    repeated = 0
+    for step in steps:
+        if step.starts[0]:
+            ale.reset_game()
+            previous, frames = actions[0], [ale.getScreenGrayscale()]
+            draws.integers(1)  # the number of idle steps, of which none are allowed
+        for _ in range(0 if step.starts[0] else 4):
             if draws.random() < probability:
                 repeated += 1
             else:
                 previous = actions[step.actions[0]]
-            reward += ale.act(previous)
-        assert step.rewards[0] == reward
-    assert 0.2 < repeated / (300 * 4) < 0.3
-    assert sum(abs(step.rewards[0]) for step in steps) > 0
+            ale.act(previous)
+            frames.append(ale.getScreenGrayscale())
+        assert np.array_equal(step.screens[0], np.max(frames[-2:], axis=0))
+    assert abs(repeated / (300 * 4) - probability) < 0.05
 
 
 @pytest.mark.parametrize("probability", [0.0, 1.0])

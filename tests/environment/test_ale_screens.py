@@ -1,7 +1,7 @@
 """Screens of Atari games: against sums that were written down, and against preprocessing spelled out."""
 
-import functools
 import zlib
+from itertools import pairwise
 from typing import Any
 
 import ale_py.roms
@@ -60,7 +60,6 @@ def plain_emulator(game: str, *, averaging: bool, frame_skip: int) -> ALEInterfa
     return ale
 
 
-@functools.cache
 def area_weights(source: int, target: int) -> NDArray[np.float64]:
     """[target, source]: which share of each source pixel is in each target pixel, over its size."""
     scale = source / target
@@ -72,14 +71,14 @@ def area_weights(source: int, target: int) -> NDArray[np.float64]:
     return weights
 
 
-def assert_same_screen(screen: NDArray[np.uint8], frame: NDArray[np.uint8]) -> None:
-    """Compare `screen` with `frame` resized in float64; only a tie may be rounded either way."""
-    rows, columns = (
-        area_weights(frame.shape[0], screen.shape[0]),
-        area_weights(frame.shape[1], screen.shape[1]),
-    )
-    exact = rows @ frame @ columns.T
-    assert np.abs(screen - exact).max() < 0.5 + 1e-3
+def assert_same_screens(steps: list[Step], frames: list[NDArray[np.uint8]]) -> None:
+    """Compare each screen with its frame, resized in float64; only a tie may be rounded either way."""
+    screens = np.concatenate([step.screens for step in steps])
+    rows = area_weights(frames[0].shape[0], screens.shape[1])
+    columns = area_weights(frames[0].shape[1], screens.shape[2])
+    narrow = np.tensordot(np.stack(frames), columns, axes=(2, 1))  # [T, source rows, columns]
+    exact = np.tensordot(narrow, rows, axes=(1, 1)).swapaxes(1, 2)  # [T, rows, columns]
+    assert np.abs(screens - exact).max() < 0.5 + 1e-3
 
 
 @pytest.mark.parametrize("size", [(84, 84), (40, 100), (160, 210)])
@@ -89,14 +88,15 @@ def test_maximum_of_the_last_two_of_four_frames(game: str, size: tuple[int, int]
     steps = play(game, color_averaging=False, screen_width=width, screen_height=height)
     ale = plain_emulator(game, averaging=False, frame_skip=1)
     actions = ale.getMinimalActionSet()
-    assert_same_screen(steps[0].screens[0], ale.getScreenGrayscale())
+    expected = [ale.getScreenGrayscale()]
     for t, step in enumerate(steps[1:]):
         frames, reward = [], 0
         for _ in range(4):
             reward += ale.act(actions[fixed_action(t, len(actions))])
             frames.append(ale.getScreenGrayscale())
-        assert_same_screen(step.screens[0], np.maximum(frames[2], frames[3]))
+        expected.append(np.maximum(frames[2], frames[3]))
         assert step.rewards[0] == reward
+    assert_same_screens(steps, expected)
 
 
 @pytest.mark.parametrize("game", ["pong", "space_invaders", "seaquest"])
@@ -104,10 +104,12 @@ def test_averaging_is_what_ale_does_with_its_own_frame_skip(game: str) -> None:
     steps = play(game, color_averaging=True)
     ale = plain_emulator(game, averaging=True, frame_skip=4)
     actions = ale.getMinimalActionSet()
+    expected = [ale.getScreenGrayscale()]
     for t, step in enumerate(steps[1:]):
         reward = ale.act(actions[fixed_action(t, len(actions))])
-        assert_same_screen(step.screens[0], ale.getScreenGrayscale())
+        expected.append(ale.getScreenGrayscale())
         assert step.rewards[0] == reward
+    assert_same_screens(steps, expected)
 
 
 @pytest.mark.parametrize("averaging", [True, False])
@@ -115,19 +117,32 @@ def test_every_frame_is_a_step_at_frame_skip_one(averaging: bool) -> None:
     steps = play("breakout", color_averaging=averaging, frame_skip=1)
     ale = plain_emulator("breakout", averaging=averaging, frame_skip=1)
     actions = ale.getMinimalActionSet()
-    before = ale.getScreenGrayscale()
-    for t, step in enumerate(steps[1:]):
+    frames = [ale.getScreenGrayscale()]
+    for t in range(STEPS):
         ale.act(actions[fixed_action(t, len(actions))])
-        frame = ale.getScreenGrayscale()
-        assert_same_screen(step.screens[0], frame if averaging else np.maximum(before, frame))
-        before = frame
+        frames.append(ale.getScreenGrayscale())
+    pairs = [np.maximum(before, frame) for before, frame in pairwise(frames)]
+    assert_same_screens(steps, frames if averaging else [frames[0], *pairs])
+
+
+def test_a_step_cut_short_shows_its_last_frame_alone() -> None:
+    steps = play("seaquest", color_averaging=False, max_game_frames=42)
+    ale = plain_emulator("seaquest", averaging=False, frame_skip=1)
+    actions = ale.getMinimalActionSet()
+    for frame in range(42):
+        ale.act(actions[fixed_action(frame // 4, len(actions))])
+    assert steps[11].truncations[0]
+    assert_same_screens(steps[11:12], [ale.getScreenGrayscale()])
+    # Nor does anything of the old game shine through in the new one.
+    ale.reset_game()
+    assert_same_screens(steps[12:13], [ale.getScreenGrayscale()])
 
 
 def test_a_tall_picture_is_shown_whole() -> None:
     steps = play("adventure", color_averaging=False)
     ale = plain_emulator("adventure", averaging=False, frame_skip=1)
     assert ale.getScreenDims() == (250, 160)
-    assert_same_screen(steps[0].screens[0], ale.getScreenGrayscale())
+    assert_same_screens(steps[:1], [ale.getScreenGrayscale()])
 
 
 def test_nobody_presses_fire_at_the_start() -> None:

@@ -84,7 +84,7 @@ def test_a_file_that_is_no_rom_is_named_with_its_md5(tmp_path: Path, content: by
 
 def test_a_rom_that_bears_another_games_name_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "pong.bin"
-    shutil.copy(shipped("breakout"), path)
+    shutil.copy(shipped("space_invaders"), path)
     with pytest.raises(UserError, match="rename it"):
         find_rom(str(path))
 

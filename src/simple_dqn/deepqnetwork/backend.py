@@ -68,7 +68,7 @@ def prepare(device: torch.device) -> None:
     """Set up `device` for updates that are fast, and the same each time.
 
     An update needs and frees some dozens of MB. glibc gives blocks as large as an activation or a gradient
-    back to the kernel at once, and faulting them in again costs a third of an update in bfloat16. Its
+    back to the kernel at once, and faulting them in again can cost a third of an update in bfloat16. Its
     thresholds rise to the largest block that was ever freed, up to 32 MB: so one is freed here, untouched.
     """
     if device.type == "cuda":

@@ -1,0 +1,108 @@
+"""How many steps a second the games do, against Gymnasium's own preprocessing, on one core.
+
+Every contender gives states of four screens of 84 x 84 for each step of four frames. They
+take turns, several times round, so that whatever else the machine does falls on all of them.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+import ale_py
+import gymnasium
+import numpy as np
+from gymnasium.vector import SyncVectorEnv
+from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
+from table import print_table
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment import make
+from simple_dqn.random_streams import stream
+from simple_dqn.replay_memory import StateBuffer
+
+ROUNDS = 5
+GAMES = (1, 8, 16)
+HISTORY = 4
+
+
+def this_project(game: str, games: int, color_averaging: bool) -> Callable[[], None]:
+    """Return a function that takes one step in each of `games` games."""
+    config = EnvironmentConfig(game=game, color_averaging=color_averaging)
+    environment = make(config, [stream(0, "environment", i) for i in range(games)], training=True)
+    states = StateBuffer(games, HISTORY, environment.screen_shape)
+    states.update(environment.reset())
+    actions = random_actions(environment.actions, games)
+
+    def step() -> None:
+        states.update(environment.step(next(actions)))
+
+    return step
+
+
+def by_gymnasium(game: str, games: int) -> Callable[[], None]:
+    """Return the same for Gymnasium, which takes the maximum of the last two frames."""
+    name = "ALE/" + "".join(word.title() for word in game.split("_")) + "-v5"
+    gymnasium.register_envs(ale_py)
+
+    def one_game() -> gymnasium.Env[np.ndarray, int]:
+        env = gymnasium.make(name, frameskip=1, repeat_action_probability=0.0)
+        return FrameStackObservation(AtariPreprocessing(env, terminal_on_life_loss=False), HISTORY)
+
+    environment = SyncVectorEnv([one_game] * games)
+    environment.reset(seed=0)
+    space = environment.single_action_space
+    assert isinstance(space, gymnasium.spaces.Discrete)
+    actions = random_actions(int(space.n), games)
+
+    def step() -> None:
+        environment.step(next(actions))
+
+    return step
+
+
+def random_actions(actions: int, games: int) -> Iterator[np.ndarray]:
+    """Yield random actions int64 [games] for ever, drawn beforehand."""
+    drawn = np.random.default_rng(0).integers(actions, size=(1000, games))
+    while True:
+        yield from drawn
+
+
+def rate(step: Callable[[], None], seconds: float) -> float:
+    """Return how often a second `step` can be called."""
+    calls, start = 0, time.perf_counter()
+    while (elapsed := time.perf_counter() - start) < seconds:
+        step()
+        calls += 1
+    return calls / elapsed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--game", default="pong", help="one of ale-py's games")
+    parser.add_argument("--seconds", type=float, default=5, help="for each figure, all rounds together")
+    flags = parser.parse_args()
+    contenders: dict[str, Callable[[int], Callable[[], None]]] = {
+        "this project, maximum of two frames": lambda games: this_project(flags.game, games, False),
+        "this project, ALE's colour averaging": lambda games: this_project(flags.game, games, True),
+        "Gymnasium, AtariPreprocessing + FrameStack": lambda games: by_gymnasium(flags.game, games),
+    }
+    rows = []
+    for games in GAMES:
+        steps = {name: contender(games) for name, contender in contenders.items()}
+        rates: dict[str, list[float]] = {name: [] for name in steps}
+        for _ in range(ROUNDS):
+            for name, step in steps.items():
+                rates[name].append(games * rate(step, flags.seconds / ROUNDS))
+        for name, measured in rates.items():
+            figures = (statistics.median(measured), min(measured), max(measured))
+            rows.append((name, games, *(f"{figure:,.0f}" for figure in figures)))
+    print_table(
+        f"{flags.game}: agent steps a second, all games together ({ROUNDS} rounds)",
+        ("environment", "games", "median", "least", "most"),
+        rows,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Learning is tested by learning: Catch, whose best score is 1, from several seeds."""
+
+import pytest
+
+from simple_dqn.config import Config
+from simple_dqn.evaluation import evaluate
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.statistics import Statistics
+from simple_dqn.training import Epochs
+from simple_dqn.wiring import make_environment, make_player, make_run
+
+SETTINGS = {
+    "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "history_length": 2,
+    "replay_size": 5_000, "random_steps": 500, "train_steps": 8_000, "test_steps": 0, "epochs": 1,
+    "exploration_decay_steps": 4_000, "exploration_rate_test": 0.0, "target_steps": 200,
+    "optimizer": "adam", "learning_rate": 0.0003, "backend": "cpu",
+}  # fmt: skip
+
+
+def train(seed: int, **flags: object) -> tuple[Epochs, Config]:
+    config = Config.from_flags({**SETTINGS, "random_seed": seed, **flags})
+    run = make_run(config, Interrupt())
+    run.begin()
+    return run, config
+
+
+def score(run: Epochs, config: Config) -> float:
+    """Return the mean of 100 games without exploration."""
+    config = config.with_flags({"play_games": 100, "random_seed": 1_000})
+    player = make_player(config, make_environment(config, training=False), run.agent.network)
+    mean = evaluate(player, config, "simple_dqn", Statistics([]), Interrupt()).mean
+    assert mean is not None
+    return mean
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_catch_is_solved(seed: int) -> None:
+    run, config = train(seed)
+    assert score(run, config) >= 0.9
+
+
+def test_catch_is_solved_by_many_games_in_bfloat16() -> None:
+    run, config = train(3, workers=4, datatype="bfloat16")
+    assert score(run, config) >= 0.9
+
+
+def test_what_has_not_learnt_does_not_catch() -> None:
+    run, config = train(0, train_steps=0)
+    assert score(run, config) < 0.5
