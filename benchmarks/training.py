@@ -9,6 +9,8 @@ Both train on one game at simple_dqn's defaults: Nature's network, one update of
 import argparse
 import importlib.util
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +24,7 @@ from simple_dqn.wiring import make_run
 
 FILL_STEPS = 2_000  # random steps before the clock starts
 WARM_UP_STEPS = 200
+PEER = "Stable-Baselines3"
 
 
 class Stopwatch:
@@ -123,20 +126,32 @@ def stable_baselines3(game: str) -> Callable[[float], float]:
     return train
 
 
-def peers(arguments: argparse.Namespace) -> None:
-    """Print the rates of this project and of Stable-Baselines3, measured in turns."""
-    if importlib.util.find_spec("stable_baselines3") is None:
-        raise SystemExit(
-            "benchmarks/training.py: peers needs stable-baselines3: pip install stable-baselines3"
+def measure(arguments: argparse.Namespace) -> None:
+    """Print the rate of one of those that `peers` compares, alone in this process."""
+    if arguments.who == PEER:
+        rate = stable_baselines3(arguments.game)(arguments.seconds)
+    else:
+        rate = steps_per_second(
+            make_filled_run(arguments.game, {"datatype": arguments.who}), arguments.seconds
         )
-    peer = stable_baselines3(arguments.game)
-    runs = {name: make_filled_run(arguments.game, {"datatype": name}) for name in arguments.datatypes}
-    rates: dict[str, list[float]] = {"Stable-Baselines3": [], **{f"here, {name}": [] for name in runs}}
+    print(f"{rate:.2f}")
+
+
+def peers(arguments: argparse.Namespace) -> None:
+    """Print the rates of this project and of Stable-Baselines3, measured in turns, each in a fresh process.
+
+    One process for both would give the peer this project's set-up of the memory allocator.
+    """
+    if importlib.util.find_spec("stable_baselines3") is None:
+        raise SystemExit(f"benchmarks/training.py: peers needs {PEER}: pip install stable-baselines3")
+    rates: dict[str, list[float]] = {who: [] for who in (PEER, *arguments.datatypes)}
+    options = ["--game", arguments.game, "--seconds", str(arguments.seconds)]
     for _ in range(arguments.rounds):
-        rates["Stable-Baselines3"].append(peer(arguments.seconds))
-        for name, run in runs.items():
-            rates[f"here, {name}"].append(steps_per_second(run, arguments.seconds))
-    base = statistics.median(rates["Stable-Baselines3"])
+        for who, measured in rates.items():
+            command = [sys.executable, __file__, "measure", "--who", who, *options]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            measured.append(float(done.stdout.splitlines()[-1]))
+    base = statistics.median(rates[PEER])
     rows = [
         [
             who,
@@ -153,18 +168,22 @@ def peers(arguments: argparse.Namespace) -> None:
     )
 
 
+TABLES = {"loop": loop, "peers": peers, "measure": measure}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("table", nargs="?", choices=("loop", "peers"), default="loop")
+    parser.add_argument("table", nargs="?", choices=tuple(TABLES), default="loop")
     parser.add_argument("--game", default="pong")
     parser.add_argument("--workers", type=int, default=1, help="games side by side (loop only)")
     parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--datatypes", nargs="+", default=["float32", "bfloat16"])
+    parser.add_argument("--who", default="float32", help=f"measure: {PEER}, or a datatype of this project")
     arguments = parser.parse_args()
-    {"loop": loop, "peers": peers}[arguments.table](arguments)
+    TABLES[arguments.table](arguments)
 
 
 if __name__ == "__main__":

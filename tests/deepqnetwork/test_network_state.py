@@ -136,8 +136,9 @@ def test_another_networks_weights_are_refused_and_change_nothing(
     with pytest.raises(UserError, match=complaint) as error:
         network.set_weights(stranger.get_weights())
     assert "\n" not in str(error.value)
-    with pytest.raises(UserError, match=complaint):
-        network.set_state(stranger.get_state())
+    for state in (stranger.get_state(), {**stranger.get_state(), "target": None}):
+        with pytest.raises(UserError, match=complaint):
+            network.set_state(state)
     assert_same(network.get_state(), before)
 
 
