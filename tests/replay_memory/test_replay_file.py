@@ -3,6 +3,7 @@
 import resource
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -94,17 +95,18 @@ def test_disk_with_too_little_space(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not (tmp_path / "replay").exists()
 
 
-@pytest.fixture
-def files_are_limited() -> Iterator[None]:
-    """No file of this process may be larger than a hundred bytes."""
+@contextmanager
+def files_limited() -> Iterator[None]:
+    """Let no file of this process grow beyond a hundred bytes: pytest's own log neither."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.usefixtures("files_are_limited")
 def test_file_that_cannot_grow_is_not_left_behind(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be written"):
+    with files_limited(), pytest.raises(UserError, match="cannot be written"):
         memory_in(tmp_path / "replay")
     assert not (tmp_path / "replay").exists()
