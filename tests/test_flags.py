@@ -104,6 +104,7 @@ def test_bad_values(arguments: tuple[str, ...], words: list[str]) -> None:
         ({"replay_size": 3}, ["--replay_size 3", "at least 5"]),
         ({"replay_size": 30, "workers": 8}, ["8 game(s)", "at least 40"]),
         ({"replay_size": 100, "batch_size": 101}, ["--batch_size 101", "--replay_size 100"]),
+        ({"random_steps": 2, "train_frequency": 1}, ["hold 4 screens", "needs 5", "raise --random_steps"]),
         ({"min_reward": 2.0}, ["--min_reward 2", "--max_reward 1"]),
         ({"exploration_rate_end": 0.5, "exploration_rate_start": 0.2}, ["0.5", "0.2"]),
     ],

@@ -202,17 +202,23 @@ class Config:
         Raises:
             UserError: Which two, and the rule that they break.
         """
-        memory, network, agent = self.memory, self.network, self.agent
+        memory, network, agent, workers = self.memory, self.network, self.agent, self.environment.workers
         shortest = memory.history_length + 1
-        if memory.replay_size < shortest * self.environment.workers:
+        if memory.replay_size < shortest * workers:
             raise UserError(
                 f"--replay_size {memory.replay_size} cannot hold a transition of {shortest} screens for each "
-                f"of {self.environment.workers} game(s): give at least {shortest * self.environment.workers}"
+                f"of {workers} game(s): give at least {shortest * workers}"
             )
         if network.batch_size > memory.replay_size:
             raise UserError(
                 f"--batch_size {network.batch_size} is larger than --replay_size {memory.replay_size}: "
                 "a batch is drawn from the memory, so lower the one or raise the other"
+            )
+        rounds = 1 + sum(-(-steps // workers) for steps in (self.run.random_steps, agent.train_frequency))
+        if self.run.train_steps and rounds < shortest:
+            raise UserError(
+                f"memory will hold {rounds} screens of a game when the first update is due and a state needs "
+                f"{shortest}: raise --random_steps"
             )
         if network.min_reward > network.max_reward:
             raise UserError(
