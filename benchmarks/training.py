@@ -1,96 +1,63 @@
-"""Steps per second of the whole loop, and where they go; beside Stable-Baselines3 where it is installed.
+"""Steps per second of whole training loops, each measured in a process of its own.
 
-    python benchmarks/training.py loop  --seconds 20
-    python benchmarks/training.py peers --seconds 20 --rounds 3
+    python benchmarks/training.py loop     where the time of one game at simple_dqn's defaults goes
+    python benchmarks/training.py grid     workers x concurrent x synchronized, as fast-dqn's speed test
+    python benchmarks/training.py ladder   the speed-ups of Deep RL Hands-On, chapter 9, one by one
+    python benchmarks/training.py growth   against workers, batch, replay size
+    python benchmarks/training.py peers    beside Stable-Baselines3 and Tianshou, where they are installed
 
-Both train on one game at simple_dqn's defaults: Nature's network, one update of 32 every 4 steps.
+All train on one game with Nature's network and 32 samples every 4 steps, unless a row says otherwise.
 """
 
 import argparse
 import importlib.util
+import json
+import resource
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 from table import print_table
 
-from simple_dqn.config import Config
-from simple_dqn.interrupt import Interrupt
-from simple_dqn.training import Epochs, serial
-from simple_dqn.wiring import make_run
-
 FILL_STEPS = 2_000  # random steps before the clock starts
-WARM_UP_STEPS = 200
-PEER = "Stable-Baselines3"
+WARM_UP_STEPS = 400
+DEFAULTS: dict[str, Any] = {"replay_size": 20_000, "target_steps": 800, "random_steps": 0, "backend": "cpu"}
+
+Flags: TypeAlias = dict[str, Any]
+Outcome: TypeAlias = dict[str, Any]
 
 
-class Stopwatch:
-    """Wall seconds spent in methods of live objects, by name."""
+def measure(game: str, flags: Flags, seconds: float) -> Outcome:
+    """Train for about `seconds` in this process; return the rate, the ledger's lines and the memory."""
+    from simple_dqn.config import Config
+    from simple_dqn.interrupt import Interrupt
+    from simple_dqn.training import concurrent, serial
+    from simple_dqn.wiring import make_run
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    def watch(self, owner: Any, method: str, name: str) -> None:
-        """Time every later call of `owner.method` under `name`."""
-        call = getattr(owner, method)
-        self.seconds.setdefault(name, 0.0)
-
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            start = time.perf_counter()
-            try:
-                return call(*args, **kwargs)
-            finally:
-                self.seconds[name] += time.perf_counter() - start
-
-        setattr(owner, method, timed)
-
-
-def make_filled_run(game: str, flags: dict[str, Any]) -> Epochs:
-    """Return a run whose memory holds enough to learn from."""
-    config = Config.from_flags({"game": game, "replay_size": 20_000, "random_seed": 1, **flags})
+    config = Config.from_flags({**DEFAULTS, "game": game, "random_seed": 1, **flags})
     run = make_run(config, Interrupt())
-    run.agent.start()
-    serial.fill(run.agent, FILL_STEPS, 1.0, stopped=lambda: False)
-    run.agent.total_train_steps = config.agent.exploration_decay_steps  # the ε of most of a training
-    serial.train(run.agent, WARM_UP_STEPS, stopped=lambda: False)
-    return run
-
-
-def steps_per_second(run: Epochs, seconds: float) -> float:
-    """Train for about `seconds` and return the rate."""
+    agent = run.agent
+    agent.start()
+    serial.fill(agent, FILL_STEPS, 1.0, stopped=lambda: False)
+    agent.total_train_steps = config.agent.exploration_decay_steps  # the ε of most of a training
+    schedule = concurrent if config.agent.concurrent else serial
+    schedule.train(agent, max(WARM_UP_STEPS, config.agent.target_steps), stopped=lambda: False)
     start = time.perf_counter()
-    before = run.agent.total_train_steps
-    serial.train(run.agent, 10**9, stopped=lambda: time.perf_counter() - start > seconds)
-    return (run.agent.total_train_steps - before) / (time.perf_counter() - start)
+    with agent.ledger.phase("train"):
+        schedule.train(agent, 10**9, stopped=lambda: time.perf_counter() - start > seconds)
+    agent.player.environment.close()
+    return {
+        "rate": agent.ledger.books["train"].steps / agent.ledger.books["train"].wall,
+        "lines": agent.ledger.lines(),
+        "bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
 
 
-def loop(arguments: argparse.Namespace) -> None:
-    """Print the rate of the serial loop and the share of its parts."""
-    rows = []
-    for datatype in arguments.datatypes:
-        run = make_filled_run(arguments.game, {"datatype": datatype, "workers": arguments.workers})
-        stopwatch, agent = Stopwatch(), run.agent
-        stopwatch.watch(agent.network, "predict", "act")
-        stopwatch.watch(agent.player.environment, "step", "emulate")
-        stopwatch.watch(agent.memory, "add", "store")
-        stopwatch.watch(agent.memory, "sample", "sample")
-        stopwatch.watch(agent.network, "train", "update")
-        rate = steps_per_second(run, arguments.seconds)
-        shares = {name: spent / arguments.seconds for name, spent in stopwatch.seconds.items()}
-        shares["other"] = 1 - sum(shares.values())
-        rows.append([datatype, f"{rate:.0f}", *(f"{share:.1%}" for share in shares.values())])
-    print_table(
-        f"The serial loop on {arguments.game}, {arguments.workers} game(s), {arguments.seconds:g} s each",
-        ["datatype", "steps/s", "act", "emulate", "store", "sample", "update", "other"],
-        rows,
-    )
-
-
-def stable_baselines3(game: str) -> Callable[[float], float]:
-    """Return a function that trains Stable-Baselines3's DQN for some seconds, and gives its rate."""
+def measure_stable_baselines3(game: str, flags: Flags, seconds: float) -> Outcome:
+    """Train Stable-Baselines3's DQN at the same work with `workers` games."""
     import ale_py
     import gymnasium
     from stable_baselines3 import DQN
@@ -98,93 +65,174 @@ def stable_baselines3(game: str) -> Callable[[float], float]:
     from stable_baselines3.common.vec_env import VecFrameStack
 
     gymnasium.register_envs(ale_py)
-    name = "".join(part.capitalize() for part in game.split("_"))
-    environment = VecFrameStack(make_atari_env(f"{name}NoFrameskip-v4", n_envs=1, seed=1), 4)
+    games = flags["workers"]
+    environment = VecFrameStack(make_atari_env(f"{_camel(game)}NoFrameskip-v4", n_envs=games, seed=1), 4)
     model = DQN(
         "CnnPolicy",
         environment,
         buffer_size=20_000,
         learning_starts=FILL_STEPS,
         batch_size=32,
-        train_freq=4,
+        train_freq=max(1, 4 // games),
+        gradient_steps=max(1, games // 4),
         target_update_interval=10_000,
         exploration_initial_eps=0.1,
         exploration_final_eps=0.1,
-        optimize_memory_usage=False,
     )
     model.learn(FILL_STEPS + WARM_UP_STEPS)
+    start, before = time.perf_counter(), model.num_timesteps
 
-    def train(seconds: float) -> float:
-        start, before = time.perf_counter(), model.num_timesteps
+    def go_on(_locals: dict[str, Any], _globals: dict[str, Any]) -> bool:
+        return time.perf_counter() - start < seconds
 
-        def go_on(_locals: dict[str, Any], _globals: dict[str, Any]) -> bool:
-            return time.perf_counter() - start < seconds
-
-        model.learn(10**9, callback=go_on, reset_num_timesteps=False)
-        return float((model.num_timesteps - before) / (time.perf_counter() - start))
-
-    return train
+    model.learn(10**9, callback=go_on, reset_num_timesteps=False)
+    return {"rate": (model.num_timesteps - before) / (time.perf_counter() - start)}
 
 
-def measure(arguments: argparse.Namespace) -> None:
-    """Print the rate of one of those that `peers` compares, alone in this process."""
-    if arguments.who == PEER:
-        rate = stable_baselines3(arguments.game)(arguments.seconds)
-    else:
-        rate = steps_per_second(
-            make_filled_run(arguments.game, {"datatype": arguments.who}), arguments.seconds
-        )
-    print(f"{rate:.2f}")
+MEASURES = {"simple_dqn": measure, "stable_baselines3": measure_stable_baselines3}
 
 
-def peers(arguments: argparse.Namespace) -> None:
-    """Print the rates of this project and of Stable-Baselines3, measured in turns, each in a fresh process.
+def measured(arguments: argparse.Namespace, flags: Flags, who: str = "simple_dqn") -> Outcome:
+    """Return the outcome of one measurement in a fresh process.
 
-    One process for both would give the peer this project's set-up of the memory allocator.
+    A process that trained before has other threads and another allocator than one that starts.
     """
-    if importlib.util.find_spec("stable_baselines3") is None:
-        raise SystemExit(f"benchmarks/training.py: peers needs {PEER}: pip install stable-baselines3")
-    rates: dict[str, list[float]] = {who: [] for who in (PEER, *arguments.datatypes)}
-    options = ["--game", arguments.game, "--seconds", str(arguments.seconds)]
-    for _ in range(arguments.rounds):
-        for who, measured in rates.items():
-            command = [sys.executable, __file__, "measure", "--who", who, *options]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
-            measured.append(float(done.stdout.splitlines()[-1]))
-    base = statistics.median(rates[PEER])
-    rows = [
-        [
-            who,
-            f"{statistics.median(r):.0f}",
-            f"{min(r):.0f}–{max(r):.0f}",
-            f"{statistics.median(r) / base:.2f}",
-        ]
-        for who, r in rates.items()
-    ]
+    task = json.dumps([who, arguments.game, {**arguments.flags, **flags}, arguments.seconds])
+    done = subprocess.run([sys.executable, __file__, "--measure", task], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{who} {flags}:\n{done.stderr}")
+    outcome: Outcome = json.loads(done.stdout.splitlines()[-1])
+    return outcome
+
+
+def loop(arguments: argparse.Namespace) -> None:
+    """Print the speed ledger of one game for each datatype."""
+    for datatype in arguments.datatypes:
+        print(f"\n{arguments.game}, {datatype}")
+        print("\n".join(measured(arguments, {"datatype": datatype})["lines"]))
+
+
+def grid(arguments: argparse.Namespace) -> None:
+    """Print steps/s over workers, and the gain over one game in turn."""
+    datatype = arguments.datatypes[-1]
+    rows: list[list[object]] = []
+    for workers in (1, 2, 4, 8, 16):
+        rates = []
+        for concurrent in (False, True):
+            for synchronize in (False, True) if workers > 1 else (False,):
+                flags = {"workers": workers, "concurrent": concurrent, "synchronize": synchronize}
+                rates.append(f"{measured(arguments, {'datatype': datatype, **flags})['rate']:.0f}")
+        if workers == 1:
+            rates = [rates[0], "", rates[1], ""]
+        rows.append([workers, *rates])
+    header = ["workers", "neither", "synchronized", "concurrent", "both"]
+    print_table(f"steps/s on {arguments.game}, {datatype}, {arguments.seconds:g} s each", header, rows)
+
+
+LADDER: list[tuple[str, Flags]] = [
+    ("one game", {}),
+    ("three games", {"workers": 3, "target_steps": 1200}),
+    ("three games, playing while learning", {"workers": 3, "target_steps": 1200, "concurrent": True}),
+    (
+        "the same, tweaked preprocessing",
+        {
+            "workers": 3, "target_steps": 1200, "concurrent": True, "random_starts": 0,
+            "color_averaging": False, "frame_maximum": False, "history_length": 2,
+        },
+    ),
+]  # fmt: skip
+
+
+def ladder(arguments: argparse.Namespace) -> None:
+    """Print steps/s of each rung; each has all that stands above it."""
+    base, rows = 0.0, []
+    for name, flags in LADDER:
+        rate = measured(arguments, {"datatype": arguments.datatypes[-1], **flags})["rate"]
+        base = base or rate
+        rows.append([name, f"{rate:.0f}", f"{rate / base:.2f}"])
     print_table(
-        f"{arguments.game}, one game, an update of 32 every 4 steps, {arguments.rounds} rounds in turns",
-        ["who", "steps/s", "range", "ratio"],
+        f"The ladder on {arguments.game}, {arguments.datatypes[-1]}", ["step", "steps/s", "ratio"], rows
+    )
+
+
+def growth(arguments: argparse.Namespace) -> None:
+    """Print steps/s and resident memory as the work grows in one direction at a time."""
+    cases: list[tuple[str, object, Flags]] = [
+        *(("workers", n, {"workers": n}) for n in (1, 4, 16, 64)),
+        *(("batch_size", n, {"batch_size": n}) for n in (16, 32, 64, 128)),
+        *(("replay_size", n, {"replay_size": n}) for n in (10_000, 100_000, 1_000_000)),
+        *(("screen_width, _height", n, {"screen_width": n, "screen_height": n}) for n in (42, 84, 126)),
+    ]
+    rows = []
+    for name, value, flags in cases:
+        outcome = measured(arguments, {"datatype": arguments.datatypes[-1], **flags})
+        rows.append([name, value, f"{outcome['rate']:.0f}", f"{outcome['bytes'] / 1e9:.2f}"])
+    print_table(
+        f"As the work grows, {arguments.game}, {arguments.datatypes[-1]}",
+        ["flag", "value", "steps/s", "GB"],
         rows,
     )
 
 
-TABLES = {"loop": loop, "peers": peers, "measure": measure}
+def peers(arguments: argparse.Namespace) -> None:
+    """Print rates measured in turns, and their ratios to the peer's best."""
+    peer = "Stable-Baselines3"
+    if importlib.util.find_spec("stable_baselines3") is None:
+        raise SystemExit(f"benchmarks/training.py: peers needs {peer}: pip install stable-baselines3")
+    fast = {"datatype": "bfloat16", "color_averaging": False}
+    contenders: dict[str, tuple[str, Flags]] = {
+        f"{peer}, 1 game": ("stable_baselines3", {"workers": 1}),
+        f"{peer}, 8 games": ("stable_baselines3", {"workers": 8}),
+        "float32, 1 game": ("simple_dqn", {}),
+        "bfloat16, 1 game": ("simple_dqn", fast),
+        "bfloat16, 16 games": ("simple_dqn", {**fast, "workers": 16}),
+        "bfloat16, 16 games, concurrent": ("simple_dqn", {**fast, "workers": 16, "concurrent": True}),
+        "bfloat16, 16 games, 128 every 16": (
+            "simple_dqn", {**fast, "workers": 16, "batch_size": 128, "train_frequency": 16},
+        ),
+    }  # fmt: skip
+    rates: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(arguments.rounds):
+        for name, (who, flags) in contenders.items():
+            rates[name].append(measured(arguments, flags, who)["rate"])
+    best = max(statistics.median(r) for name, r in rates.items() if name.startswith(peer))
+    rows = [
+        [
+            name,
+            f"{statistics.median(r):.0f}",
+            f"{min(r):.0f}–{max(r):.0f}",
+            f"{statistics.median(r) / best:.2f}",
+        ]
+        for name, r in rates.items()
+    ]
+    title = f"{arguments.game}, 8 samples a step, {arguments.rounds} rounds in turns"
+    print_table(title, ["who", "steps/s", "range", "ratio"], rows)
 
 
-def main() -> None:
+def _camel(game: str) -> str:
+    return "".join(part.capitalize() for part in game.split("_"))
+
+
+TABLES = {"loop": loop, "grid": grid, "ladder": ladder, "growth": growth, "peers": peers}
+
+
+def main(words: Sequence[str]) -> None:
+    if words[:1] == ["--measure"]:
+        who, game, flags, seconds = json.loads(words[1])
+        print(json.dumps(MEASURES[who](game, flags, seconds)))
+        return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("table", nargs="?", choices=tuple(TABLES), default="loop")
     parser.add_argument("--game", default="pong")
-    parser.add_argument("--workers", type=int, default=1, help="games side by side (loop only)")
     parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="peers: how often each is measured")
     parser.add_argument("--datatypes", nargs="+", default=["float32", "bfloat16"])
-    parser.add_argument("--who", default="float32", help=f"measure: {PEER}, or a datatype of this project")
-    arguments = parser.parse_args()
+    parser.add_argument("--flags", type=json.loads, default={}, help='more flags, as JSON: {"processes": 2}')
+    arguments = parser.parse_args(words)
     TABLES[arguments.table](arguments)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

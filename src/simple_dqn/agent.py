@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from simple_dqn.ledger import Ledger
 from simple_dqn.replay_memory import ReplayMemory, StateBuffer
 
 if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
     from simple_dqn.deepqnetwork import DeepQNetwork
     from simple_dqn.environment import Environment
-    from simple_dqn.types import Actions, State, States, Step
+    from simple_dqn.types import Actions, QValues, State, States, Step
 
 
 class Listener(Protocol):
@@ -26,19 +28,32 @@ class Listener(Protocol):
 
 
 class Player:
-    """Plays E games side by side, ε-greedily by the network's Q-values. Learns nothing."""
+    """Plays E games side by side, ε-greedily by Q-values that it is told. Learns nothing."""
 
     def __init__(
         self,
         environment: Environment,
-        network: DeepQNetwork,
+        predict: Callable[[States], QValues],
         history_length: int,
         rng: np.random.Generator,
+        ledger: Ledger,
+        synchronize: bool = True,
     ) -> None:
+        """Set up a player whose games have not begun.
+
+        Args:
+            environment: The games.
+            predict: From states uint8 [B, S, H, W] to Q-values float32 [B, A].
+            history_length: S.
+            rng: What decides when to explore, and how.
+            ledger: Where the time of acting and of emulation is booked.
+            synchronize: Predict for all games at once; False: for one after the other.
+        """
         self.environment = environment
-        self._network = network
+        self._predict = predict if synchronize else _one_by_one(predict)
         self._states = StateBuffer(environment.games, history_length, environment.screen_shape)
         self._rng = rng
+        self._ledger = ledger
 
     def start(self) -> Step:
         """Start every game anew, and return the step that says so."""
@@ -62,12 +77,16 @@ class Player:
         actions = self._rng.integers(self.environment.actions, size=len(states))
         if explore.all():
             return actions
-        return np.where(explore, actions, self._network.predict(states).argmax(axis=1))
+        return np.where(explore, actions, self._predict(states).argmax(axis=1))
 
     def step(self, exploration_rate: float) -> Step:
         """Make one step in every game."""
-        step = self.environment.step(self.act(self._states.states, exploration_rate))
+        with self._ledger.section("act"):
+            actions = self.act(self._states.states, exploration_rate)
+        with self._ledger.section("emulate"):
+            step = self.environment.step(actions)
         self._states.update(step)
+        self._ledger.count(self.environment.games)
         return step
 
     def get_state(self) -> State:
@@ -85,27 +104,32 @@ class Player:
         self._rng.bit_generator.state = state["rng"]
 
 
+def _one_by_one(predict: Callable[[States], QValues]) -> Callable[[States], QValues]:
+    """Return `predict` without its batching, as for workers that do not wait for each other."""
+    return lambda states: np.concatenate([predict(state[np.newaxis]) for state in states])
+
+
 class Agent:
     """Plays, remembers and learns: deep Q-learning with experience replay (Mnih et al., 2015)."""
 
     def __init__(
         self,
-        environment: Environment,
+        player: Player,
         memory: ReplayMemory,
         network: DeepQNetwork,
         config: AgentConfig,
-        history_length: int,
         batch_size: int,
-        rng: np.random.Generator,
         listener: Listener,
+        ledger: Ledger,
     ) -> None:
-        self.player = Player(environment, network, history_length, rng)
+        self.player = player
         self.memory = memory
         self.network = network
         self.config = config
         self.total_train_steps = 0  # steps of training so far, over all games
         self._batch_size = batch_size
         self._listener = listener
+        self.ledger = ledger
 
     @property
     def games(self) -> int:
@@ -124,16 +148,30 @@ class Agent:
         """Start every game anew."""
         self.memory.add(self.player.start())
 
-    def step(self, exploration_rate: float) -> None:
-        """Make one step in every game and remember it."""
+    def play(self, exploration_rate: float) -> Step:
+        """Make one step in every game."""
         step = self.player.step(exploration_rate)
-        self.memory.add(step)
         self._listener.on_step(step, exploration_rate)
+        return step
+
+    def play_to_learn(self) -> Step:
+        """Make one step of training in every game."""
+        step = self.play(self.exploration_rate)
+        self.total_train_steps += self.games
+        return step
+
+    def remember(self, step: Step) -> None:
+        """Store what came of a step."""
+        with self.ledger.section("store"):
+            self.memory.add(step)
 
     def learn(self) -> None:
         """Update the network from `train_repeat` minibatches of the memory."""
         for _ in range(self.config.train_repeat):
-            loss = self.network.train(self.memory.sample(self._batch_size))
+            with self.ledger.section("sample"):
+                minibatch = self.memory.sample(self._batch_size)
+            with self.ledger.section("update"):
+                loss = self.network.train(minibatch)
             self._listener.on_train(loss)
 
     def get_state(self) -> State:

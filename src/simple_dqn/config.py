@@ -125,6 +125,10 @@ class AgentConfig:
     train_frequency: int = option(4, "steps between trainings", minimum=1)
     train_repeat: int = option(1, "updates in each training", minimum=1)
     target_steps: int = option(10_000, "steps between copies to the target network; 0: no such", minimum=0)
+    concurrent: bool = option(False, "play by the target network while the online network learns")
+    synchronize: bool | None = option(
+        None, "predict for all workers at once, not one by one; without the flag, where there are several"
+    )
 
 
 @dataclass(frozen=True)
@@ -220,6 +224,11 @@ class Config:
                 f"memory will hold {rounds} screens of a game when the first update is due and a state needs "
                 f"{shortest}: raise --random_steps"
             )
+        if agent.synchronize and workers == 1:
+            raise UserError(
+                "--synchronize true needs several games to predict for: raise --workers or leave it out"
+            )
+        self._check_periods()
         if network.min_reward > network.max_reward:
             raise UserError(
                 f"--min_reward {network.min_reward:g} is above --max_reward {network.max_reward:g}: swap them"
@@ -228,4 +237,26 @@ class Config:
             raise UserError(
                 f"--exploration_rate_end {agent.exploration_rate_end:g} is above --exploration_rate_start "
                 f"{agent.exploration_rate_start:g}: exploration can only fall"
+            )
+
+    def _check_periods(self) -> None:
+        """Refuse a concurrent schedule whose periods do not come out even."""
+        if not self.agent.concurrent:
+            return
+        period = self.agent.target_steps
+        if not period:
+            raise UserError("--concurrent true plays by the target network: give a --target_steps above 0")
+        for name, number in (
+            ("--workers", self.environment.workers),
+            ("--train_frequency", self.agent.train_frequency),
+        ):
+            if period % number:
+                raise UserError(
+                    f"--concurrent true needs a --target_steps that {name} divides, and {number} does not "
+                    f"divide {period}: give {(period // number + 1) * number}, say"
+                )
+        if self.run.train_steps % period:
+            raise UserError(
+                f"--concurrent true trains in whole periods of --target_steps {period}: give a multiple of "
+                f"it as --train_steps, not {self.run.train_steps}"
             )

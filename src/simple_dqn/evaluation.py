@@ -79,7 +79,8 @@ class Evaluation:
         if self.mean is None:
             score = f"no game ended in {self.steps} steps: raise --test_steps or give --play_games"
         else:
-            score = f"{self.mean:.2f} ± {self.standard_deviation:.2f} over {len(self.scores)} game{'s' if len(self.scores) != 1 else ''}"
+            games = f"{len(self.scores)} game{'s' if len(self.scores) != 1 else ''}"
+            score = f"{self.mean:.2f} ± {self.standard_deviation:.2f} over {games}"
             if self.human_normalised is not None:
                 score += f", {self.human_normalised:.1f} % of human"
         cap = f"{self.max_game_frames / MINUTE:g} minutes of play" if self.max_game_frames else "none"

@@ -12,6 +12,7 @@ from simple_dqn.agent import Agent, Player
 from simple_dqn.config import Config
 from simple_dqn.environment import Environment, make
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.ledger import Ledger
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.snapshot import Keeper
 from simple_dqn.statistics import Statistics, make_writers
@@ -55,10 +56,29 @@ def make_network(config: Config, environment: Environment) -> "DeepQNetwork":
     )
 
 
-def make_player(config: Config, environment: Environment, network: "DeepQNetwork") -> Player:
-    """Return a player of test games."""
+def make_player(
+    config: Config, environment: Environment, network: "DeepQNetwork", ledger: Ledger | None = None
+) -> Player:
+    """Return a player of test games, who plays by what the network has learnt."""
     rng = random_streams.stream(config.seed, "test exploration")
-    return Player(environment, network, config.memory.history_length, rng)
+    return Player(environment, network.predict, config.memory.history_length, rng, ledger or Ledger())
+
+
+def make_agent(
+    config: Config, environment: Environment, network: "DeepQNetwork", statistics: Statistics
+) -> Agent:
+    """Return an agent that has seen nothing yet."""
+    ledger = Ledger()
+    player = Player(
+        environment,
+        network.predict_target if config.agent.concurrent else network.predict,
+        config.memory.history_length,
+        random_streams.stream(config.seed, "exploration"),
+        ledger,
+        synchronize=config.agent.synchronize is not False,
+    )
+    memory = make_memory(config, environment)
+    return Agent(player, memory, network, config.agent, config.network.batch_size, statistics, ledger)
 
 
 def make_statistics(config: Config, resumed: tuple[int, str] | None = None) -> Statistics:
@@ -88,17 +108,7 @@ def make_run(config: Config, interrupt: Interrupt, resumed: tuple[int, str] | No
     prefix = config.run.save_weights_prefix
     keeper = Keeper(Path(prefix), environment.name, environment.actions, config) if prefix else None
     statistics = make_statistics(config, resumed)
-    memory = make_memory(config, environment)
     network = make_network(config, environment)
-    agent = Agent(
-        environment,
-        memory,
-        network,
-        config.agent,
-        config.memory.history_length,
-        config.network.batch_size,
-        random_streams.stream(config.seed, "exploration"),
-        statistics,
-    )
-    tester = make_player(config, test_environment, network)
+    agent = make_agent(config, environment, network, statistics)
+    tester = make_player(config, test_environment, network, agent.ledger)
     return Epochs(agent, tester, statistics, keeper, config, interrupt)

@@ -1,82 +1,17 @@
-"""A taped run of the loop: what is called, in which order, and when."""
+"""A taped run of the serial loop: what is called, in which order, and when."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 
-from simple_dqn.agent import Agent
-from simple_dqn.config import AgentConfig, MemoryConfig
-from simple_dqn.random_streams import stream
-from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.training.serial import fill, times_due, train
-from simple_dqn.types import Actions, Minibatch, QValues, States, Step
+
+Make: TypeAlias = Callable[..., Any]
 
 
-class TapedEnvironment:
-    """Games that never end and log each step."""
-
-    screen_shape = (4, 4)
-    actions = 3
-    name = "taped"
-
-    def __init__(self, games: int, tape: list[Any]) -> None:
-        self.games, self.tape = games, tape
-
-    def reset(self) -> Step:
-        return Step.start(np.zeros((self.games, 4, 4), np.uint8))
-
-    def step(self, actions: Actions) -> Step:
-        self.tape.append("step")
-        step = Step.start(np.full((self.games, 4, 4), len(self.tape) % 256, np.uint8))
-        step.starts[:] = False
-        step.actions[:] = actions
-        return step
-
-
-class TapedNetwork:
-    def __init__(self, tape: list[Any]) -> None:
-        self.tape = tape
-
-    def predict(self, states: States) -> QValues:
-        return np.tile(np.array([0, 2, 1], np.float32), (len(states), 1))
-
-    def train(self, minibatch: Minibatch) -> float:
-        self.tape.append("update")
-        return float(len(minibatch.actions))
-
-    def update_target_network(self) -> None:
-        self.tape.append("copy")
-
-
-class Listener:
-    def __init__(self) -> None:
-        self.rates: list[float] = []
-        self.losses: list[float] = []
-
-    def on_step(self, step: Step, exploration_rate: float) -> None:
-        self.rates.append(exploration_rate)
-
-    def on_train(self, loss: float) -> None:
-        self.losses.append(loss)
-
-
-def make(games: int = 1, **settings: Any) -> tuple[Agent, list[Any], Listener]:
-    tape: list[Any] = []
-    listener = Listener()
-    environment: Any = TapedEnvironment(games, tape)
-    network: Any = TapedNetwork(tape)
-    memory = ReplayMemory(MemoryConfig(replay_size=500), games, (4, 4), 0.99, stream(0, "sampling"))
-    config = AgentConfig(**settings)
-    agent = Agent(environment, memory, network, config, 4, 8, stream(0, "exploration"), listener)
-    agent.start()
-    fill(agent, 8 * games, 1.0, stopped=lambda: False)
-    tape.clear()
-    listener.rates.clear()
-    return agent, tape, listener
-
-
-def test_one_game_learns_every_fourth_step_and_copies_every_eighth() -> None:
+def test_one_game_learns_every_fourth_step_and_copies_every_eighth(make: Make) -> None:
     agent, tape, listener = make(train_frequency=4, target_steps=8)
     train(agent, 16, stopped=lambda: False)
     learn, copy = ["step"] * 4 + ["update"], ["copy"]
@@ -85,7 +20,7 @@ def test_one_game_learns_every_fourth_step_and_copies_every_eighth() -> None:
     assert agent.total_train_steps == 16
 
 
-def test_the_count_goes_on_from_call_to_call() -> None:
+def test_the_count_goes_on_from_call_to_call(make: Make) -> None:
     agent, tape, _ = make(train_frequency=4, target_steps=6)
     for _ in range(4):
         train(agent, 3, stopped=lambda: False)
@@ -94,20 +29,20 @@ def test_the_count_goes_on_from_call_to_call() -> None:
     assert tape == whole_tape
 
 
-def test_train_repeat() -> None:
+def test_train_repeat(make: Make) -> None:
     agent, tape, _ = make(train_frequency=2, train_repeat=3, target_steps=0)
     train(agent, 4, stopped=lambda: False)
     assert tape == (["step"] * 2 + ["update"] * 3) * 2
 
 
-def test_no_copies_without_a_target_network() -> None:
+def test_no_copies_without_a_target_network(make: Make) -> None:
     agent, tape, _ = make(target_steps=0)
     train(agent, 50, stopped=lambda: False)
     assert "copy" not in tape
 
 
 @pytest.mark.parametrize("games", [1, 2, 3, 8, 16])
-def test_many_games_learn_as_often_per_step_as_one(games: int) -> None:
+def test_many_games_learn_as_often_per_step_as_one(make: Make, games: int) -> None:
     agent, tape, _ = make(games, train_frequency=4, target_steps=48)
     train(agent, 96 * games, stopped=lambda: False)
     assert tape.count("step") == 96
@@ -115,14 +50,14 @@ def test_many_games_learn_as_often_per_step_as_one(games: int) -> None:
     assert tape.count("copy") == 96 * games // 48
 
 
-def test_exploration_falls_linearly_over_training_steps_only() -> None:
+def test_exploration_falls_linearly_over_training_steps_only(make: Make) -> None:
     agent, _, listener = make(exploration_rate_start=1.0, exploration_rate_end=0.2, exploration_decay_steps=8)
     train(agent, 12, stopped=lambda: False)
     expected = [1.0 - 0.1 * step for step in range(8)] + [0.2] * 4
     assert listener.rates == pytest.approx(expected)
 
 
-def test_fill_learns_nothing_and_counts_nothing() -> None:
+def test_fill_learns_nothing_and_counts_nothing(make: Make) -> None:
     agent, tape, listener = make()
     fill(agent, 20, None, stopped=lambda: False)
     assert set(tape) == {"step"}
@@ -130,13 +65,13 @@ def test_fill_learns_nothing_and_counts_nothing() -> None:
     assert listener.rates == [1.0] * 20  # the agent's own rate, at step 0
 
 
-def test_a_stop_ends_the_phase_between_two_steps() -> None:
+def test_a_stop_ends_the_phase_between_two_steps(make: Make) -> None:
     agent, tape, _ = make()
     train(agent, 100, stopped=lambda: tape.count("step") >= 10)
     assert agent.total_train_steps == 10
 
 
-def test_the_best_action_is_taken_but_for_the_share_of_exploration() -> None:
+def test_the_best_action_is_taken_but_for_the_share_of_exploration(make: Make) -> None:
     agent, _, _ = make()
     states = np.zeros((20_000, 4, 4, 4), np.uint8)
     assert (agent.player.act(states, 0.0) == 1).all()

@@ -10,7 +10,7 @@ from simple_dqn.config import Config
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Keeper
 from simple_dqn.statistics import PhaseOutcome, Statistics
-from simple_dqn.training import serial
+from simple_dqn.training import concurrent, serial
 from simple_dqn.types import State, States
 
 logger = logging.getLogger(__name__)
@@ -81,7 +81,9 @@ class Epochs:
                 self._test()
 
     def close(self) -> None:
-        """Close the statistics' files and the games."""
+        """Log the speed ledger, and close the statistics' files and the games."""
+        for line in self.agent.ledger.lines():
+            logger.info(line)
         self._statistics.close()
         self.agent.player.environment.close()
         self._tester.environment.close()
@@ -113,7 +115,8 @@ class Epochs:
             return
         logger.info("Populating replay memory with %d random moves", steps)
         self._statistics.on_phase_start("random", 0, steps)
-        serial.fill(self.agent, steps, 1.0, self._stopped)
+        with self.agent.ledger.phase("random"):
+            serial.fill(self.agent, steps, 1.0, self._stopped)
         self._end_phase()
 
     def _refill(self) -> None:
@@ -126,13 +129,17 @@ class Epochs:
         if steps:
             logger.info(" Training for %d steps", steps)
             self._statistics.on_phase_start("train", self.trained + 1, steps)
-            serial.train(self.agent, steps, self._stopped)
+            schedule = concurrent if self.agent.config.concurrent else serial
+            try:
+                with self.agent.ledger.phase("train"):
+                    schedule.train(self.agent, steps, self._stopped)
+            except Exception:
+                self._keep_weights(self.trained + 1)  # The last of a run that comes to grief.
+                raise
             self._end_phase()
         self.trained += 1
         if steps and self._keeper:
-            self._keeper.keep_weights(
-                self.trained, self.agent.total_train_steps, self.agent.network.get_weights()
-            )
+            self._keep_weights(self.trained)
             self._agent_state = self.agent.get_state()
             self._keeper.keep_run(self.get_state(), self.agent.memory.get_state())
             self._start_anew_what_cannot_be_saved()
@@ -142,16 +149,25 @@ class Epochs:
         if steps:
             logger.info(" Testing for %d steps", steps)
             self._statistics.on_phase_start("test", self.trained, steps)
-            self._tester.start()
-            for _ in range(0, steps, self._tester.environment.games):
-                if self._stopped():
-                    break
-                step = self._tester.step(self._exploration_rate_test)
-                self._statistics.on_step(step, self._exploration_rate_test)
+            with self.agent.ledger.phase("test"):
+                self._play_test_games(steps)
             self._end_phase()
         self.tested = self.trained
         if steps and self._keeper:
             self._keeper.keep_run(self.get_state(), memory=None)
+
+    def _play_test_games(self, steps: int) -> None:
+        self._tester.start()
+        for _ in range(0, steps, self._tester.environment.games):
+            if self._stopped():
+                return
+            step = self._tester.step(self._exploration_rate_test)
+            self._statistics.on_step(step, self._exploration_rate_test)
+
+    def _keep_weights(self, epoch: int) -> None:
+        if self._keeper:
+            steps, weights = self.agent.total_train_steps, self.agent.network.get_weights()
+            self._keeper.keep_weights(epoch, steps, weights)
 
     def _start_anew_what_cannot_be_saved(self) -> None:
         """Start new games where a saved state has none, so that the run goes on as a resumed one would."""

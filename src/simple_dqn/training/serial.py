@@ -17,7 +17,7 @@ def fill(agent: Agent, steps: int, exploration_rate: float | None, stopped: Call
     for _ in range(0, steps, agent.games):
         if stopped():
             return
-        agent.step(agent.exploration_rate if exploration_rate is None else exploration_rate)
+        agent.remember(agent.play(agent.exploration_rate if exploration_rate is None else exploration_rate))
 
 
 def train(agent: Agent, steps: int, stopped: Callable[[], bool]) -> None:
@@ -32,8 +32,8 @@ def train(agent: Agent, steps: int, stopped: Callable[[], bool]) -> None:
     for _ in range(0, steps, agent.games):
         if stopped():
             return
-        agent.step(agent.exploration_rate)
-        before, agent.total_train_steps = agent.total_train_steps, agent.total_train_steps + agent.games
+        before = agent.total_train_steps
+        agent.remember(agent.play_to_learn())
         for _ in range(times_due(train_frequency, before, agent.total_train_steps)):
             agent.learn()
         if target_steps and times_due(target_steps, before, agent.total_train_steps):

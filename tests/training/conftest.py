@@ -1,0 +1,95 @@
+"""An agent whose environment and network log what is called, for runs of the loops on tape."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+from simple_dqn.agent import Agent, Player
+from simple_dqn.config import AgentConfig, MemoryConfig
+from simple_dqn.ledger import Ledger
+from simple_dqn.random_streams import stream
+from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.training.serial import fill
+from simple_dqn.types import Actions, Minibatch, QValues, States, Step
+
+
+class TapedEnvironment:
+    """Games that never end and log each step."""
+
+    screen_shape = (4, 4)
+    actions = 3
+    name = "taped"
+
+    def __init__(self, games: int, tape: list[Any]) -> None:
+        self.games, self.tape = games, tape
+
+    def reset(self) -> Step:
+        return Step.start(np.zeros((self.games, 4, 4), np.uint8))
+
+    def step(self, actions: Actions) -> Step:
+        self.tape.append("step")
+        step = Step.start(np.full((self.games, 4, 4), len(self.tape) % 256, np.uint8))
+        step.starts[:] = False
+        step.actions[:] = actions
+        return step
+
+
+class TapedNetwork:
+    def __init__(self, tape: list[Any]) -> None:
+        self.tape = tape
+
+    def predict(self, states: States) -> QValues:
+        return np.tile(np.array([0, 2, 1], np.float32), (len(states), 1))
+
+    def predict_target(self, states: States) -> QValues:
+        return self.predict(states)
+
+    def use_one_thread(self) -> None:
+        self.tape.append("thread")
+
+    def train(self, minibatch: Minibatch) -> float:
+        self.tape.append("update")
+        return float(len(minibatch.actions))
+
+    def update_target_network(self) -> None:
+        self.tape.append("copy")
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.rates: list[float] = []
+        self.losses: list[float] = []
+
+    def on_step(self, step: Step, exploration_rate: float) -> None:
+        self.rates.append(exploration_rate)
+
+    def on_train(self, loss: float) -> None:
+        self.losses.append(loss)
+
+
+Taped: TypeAlias = tuple[Agent, list[Any], Listener]
+
+
+def make(games: int = 1, **settings: Any) -> Taped:
+    tape: list[Any] = []
+    listener = Listener()
+    environment: Any = TapedEnvironment(games, tape)
+    network: Any = TapedNetwork(tape)
+    memory = ReplayMemory(MemoryConfig(replay_size=500), games, (4, 4), 0.99, stream(0, "sampling"))
+    config = AgentConfig(**settings)
+    ledger = Ledger()
+    predict = network.predict_target if config.concurrent else network.predict
+    player = Player(environment, predict, 4, stream(0, "exploration"), ledger)
+    agent = Agent(player, memory, network, config, 8, listener, ledger)
+    agent.start()
+    fill(agent, 8 * games, 1.0, stopped=lambda: False)
+    tape.clear()
+    listener.rates.clear()
+    return agent, tape, listener
+
+
+@pytest.fixture(name="make")
+def _make() -> Callable[..., Taped]:
+    return make

@@ -1,0 +1,172 @@
+"""The concurrent schedule: threads against sequence, and everything that can go wrong at its barriers."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+from simple_dqn.config import Config
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.training import Epochs, concurrent
+from simple_dqn.wiring import make_run
+
+Make: TypeAlias = Callable[..., Any]
+Train: TypeAlias = Callable[..., None]
+
+CATCH = {
+    "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "replay_size": 400,
+    "random_steps": 96, "train_steps": 192, "test_steps": 0, "epochs": 2, "batch_size": 8, "target_steps": 48,
+    "exploration_decay_steps": 200, "backend": "cpu", "random_seed": 0, "concurrent": True,
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    assert set(threading.enumerate()) <= before
+
+
+def play_first(agent: Any, steps: int, stopped: Callable[[], bool]) -> None:
+    """Do in sequence what `concurrent.train` does at once, in the other order."""
+    for _ in range(0, steps, agent.config.target_steps):
+        agent.network.update_target_network()
+        experience = concurrent.play(agent, stopped)
+        concurrent.learn(agent, stopped)
+        concurrent.remember(agent, experience)
+
+
+def run_catch(**flags: Any) -> Epochs:
+    run = make_run(Config.from_flags({**CATCH, **flags}), Interrupt())
+    run.begin()
+    return run
+
+
+def assert_same(a: Any, b: Any) -> None:
+    if isinstance(a, dict):
+        assert a.keys() == b.keys()
+        for key in a:
+            assert_same(a[key], b[key])
+    else:
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("flags", [{}, {"workers": 4}, {"workers": 3, "synchronize": False}], ids=str)
+@pytest.mark.parametrize("sequence", [concurrent.train_in_sequence, play_first])
+def test_threads_equal_sequence_bit_for_bit(
+    monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any], sequence: Train
+) -> None:
+    threads = run_catch(**flags)
+    monkeypatch.setattr(concurrent, "train", sequence)
+    plain = run_catch(**flags)
+    assert_same(threads.agent.get_state(), plain.agent.get_state())
+    assert_same(threads.agent.memory.get_state(), plain.agent.memory.get_state())
+    assert threads.agent.network.updates == 2 * 192 // 4
+
+
+def test_it_is_another_algorithm_than_the_serial_one() -> None:
+    concurrent_weights = run_catch().agent.network.get_weights()
+    serial_weights = run_catch(concurrent=False).agent.network.get_weights()
+    assert any(not np.array_equal(concurrent_weights[name], serial_weights[name]) for name in serial_weights)
+
+
+def test_the_memory_holds_still_while_the_trainer_reads_it(make: Make) -> None:
+    agent, tape, _ = make(4, concurrent=True, target_steps=16, train_frequency=4)
+    before, counts = agent.memory.count, []
+
+    def count(_: object) -> float:
+        counts.append(agent.memory.count)
+        return 0.0
+
+    agent.network.train = count
+    concurrent.train(agent, 64, stopped=lambda: False)
+    assert counts == [before + 16 * period for period in range(4) for _ in range(4)]
+    assert agent.memory.count == before + 64
+    assert tape.count("copy") == 4
+
+
+def test_each_period_is_played_by_the_copy_made_at_its_start(make: Make) -> None:
+    agent, tape, _ = make(concurrent=True, target_steps=8, train_frequency=4)
+    concurrent.train_in_sequence(agent, 24, stopped=lambda: False)
+    period = ["copy", "update", "update", *["step"] * 8]
+    assert tape == period * 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_times_at_which_threads_meet_change_nothing(make: Make, seed: int) -> None:
+    agent, _, listener = make(3, concurrent=True, target_steps=12, train_frequency=3)
+    quiet, _, quiet_listener = make(3, concurrent=True, target_steps=12, train_frequency=3)
+    concurrent.train_in_sequence(quiet, 60, stopped=lambda: False)
+    delays = random.Random(seed)
+    for owner, name in ((agent.network, "train"), (agent.player.environment, "step"), (agent.memory, "add")):
+        delay(owner, name, delays)
+    concurrent.train(agent, 60, stopped=lambda: False)
+    mine, theirs = agent.memory.get_state(), quiet.memory.get_state()
+    assert_same(mine["actions"], theirs["actions"])
+    assert_same(mine["ring"], theirs["ring"])
+    assert_same(mine["rng"], theirs["rng"])
+    assert listener.rates == quiet_listener.rates
+    assert listener.losses == quiet_listener.losses
+
+
+def delay(owner: Any, name: str, delays: random.Random) -> None:
+    call = getattr(owner, name)
+
+    def delayed(*arguments: Any) -> Any:
+        time.sleep(delays.choice((0, 0, 0.0005, 0.002)))
+        return call(*arguments)
+
+    setattr(owner, name, delayed)
+
+
+class BrokenError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("at", [1, 2, 5, 9])
+@pytest.mark.parametrize("part", ["actor", "trainer"])
+def test_an_error_on_either_side_ends_both(make: Make, part: str, at: int) -> None:
+    agent, _, _ = make(concurrent=True, target_steps=16, train_frequency=4)
+    owner, name = {"actor": (agent.player.environment, "step"), "trainer": (agent.network, "train")}[part]
+    call, calls = getattr(owner, name), 0
+
+    def break_at(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise BrokenError
+        return call(*arguments)
+
+    setattr(owner, name, break_at)
+    start = time.monotonic()
+    with pytest.raises(BrokenError):
+        concurrent.train(agent, 16_000, stopped=lambda: False)
+    assert time.monotonic() - start < 5
+    assert calls <= at + 1
+
+
+@pytest.mark.parametrize("moment", range(0, 40, 3))
+def test_a_stop_at_any_moment_keeps_what_was_played(make: Make, moment: int) -> None:
+    agent, tape, _ = make(concurrent=True, target_steps=8, train_frequency=4)
+    before = agent.memory.count
+    concurrent.train(agent, 80, stopped=lambda: len(tape) >= moment)
+    assert agent.memory.count - before == tape.count("step") == agent.total_train_steps
+
+
+def test_the_memory_after_some_periods_equals_a_plain_list(make: Make) -> None:
+    agent, _, _ = make(2, concurrent=True, target_steps=8, train_frequency=2)
+    seen = [agent.memory.get_state()["screens"].copy()]
+    step = agent.player.environment.step
+
+    def watched(actions: Any) -> Any:
+        result = step(actions)
+        seen.append(result.screens[np.newaxis].copy())
+        return result
+
+    agent.player.environment.step = watched
+    concurrent.train(agent, 40, stopped=lambda: False)
+    assert np.array_equal(agent.memory.get_state()["screens"], np.concatenate(seen))
