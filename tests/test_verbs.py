@@ -118,6 +118,28 @@ def test_without_a_checkpoint_a_resume_says_what_is_lost(
     assert kept[-1]["total_train_steps"] == "240"
 
 
+def test_start_epoch_goes_on_with_the_exploration_of_that_epoch(home: Path) -> None:
+    run("train", "pong", *SMALL, "--epochs", "1")
+    weights = str(home / "snapshots" / "pong_1.pkl")
+    run("train", "pong", "on", *SMALL, "--epochs", "2", "--start_epoch", "1", "--load_weights", weights)
+    trained = [row for row in rows(home / "results" / "pong_on.csv") if row["phase"] == "train"]
+    assert [row["epoch"] for row in trained] == ["2"]
+    assert trained[0]["total_train_steps"] == "240"
+    assert float(trained[0]["last_exploration_rate"]) == pytest.approx(1 - 0.9 * 239 / 1_000_000)
+
+
+def test_tensorboard_files_lie_beside_the_csv(home: Path) -> None:
+    run("train", "pong", *SMALL, "--epochs", "1", "--tensorboard", "true")
+    assert list((home / "results" / "pong").glob("events.out.tfevents.*"))
+
+
+def test_a_run_ends_with_the_speed_ledger(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("train", "pong", *SMALL, "--epochs", "1")
+    log = capsys.readouterr().err
+    assert "Where the time went: train, 120 steps" in log
+    assert all(section in log for section in ("act", "emulate", "store", "sample", "update"))
+
+
 def test_ctrl_c_ends_the_phase_cleanly(home: Path) -> None:
     threading.Timer(4.0, os.kill, (os.getpid(), signal.SIGINT)).start()
     start = time.monotonic()

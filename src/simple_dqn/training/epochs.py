@@ -32,6 +32,7 @@ class Epochs:
     ) -> None:
         self.agent = agent
         self.trained = self.tested = config.run.start_epoch  # epochs so far
+        agent.total_train_steps = config.run.start_epoch * config.run.train_steps
         self._tester = tester
         self._exploration_rate_test = config.agent.exploration_rate_test
         self._statistics = statistics
