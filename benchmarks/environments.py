@@ -1,10 +1,13 @@
-"""How many steps a second the games do, against Gymnasium's own preprocessing, on one core.
+"""How many steps a second the games do, against Gymnasium's own preprocessing and EnvPool.
 
 Every contender gives states of four screens of 84 x 84 for each step of four frames. They
 take turns, several times round, so that whatever else the machine does falls on all of them.
+Gymnasium's vector and this project without --processes play one game after the other.
 """
 
 import argparse
+import importlib
+import importlib.util
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -24,11 +27,19 @@ from simple_dqn.replay_memory import StateBuffer
 ROUNDS = 5
 GAMES = (1, 8, 16)
 HISTORY = 4
+MANY = 16  # games that are dealt out to processes
+PROCESSES = (1, 2, 3)
+THREADS = 2  # of EnvPool
+RANDOM_STARTS = 7  # steps of four frames; the others do nothing for up to 30 frames at a game's start
 
 
-def this_project(game: str, games: int, color_averaging: bool) -> Callable[[], None]:
+def this_project(
+    game: str, games: int, color_averaging: bool = False, processes: int = 0
+) -> Callable[[], None]:
     """Return a function that takes one step in each of `games` games."""
-    config = EnvironmentConfig(game=game, color_averaging=color_averaging)
+    config = EnvironmentConfig(
+        game=game, color_averaging=color_averaging, processes=processes, random_starts=RANDOM_STARTS
+    )
     environment = make(config, [stream(0, "environment", i) for i in range(games)], training=True)
     states = StateBuffer(games, HISTORY, environment.screen_shape)
     states.update(environment.reset())
@@ -61,6 +72,22 @@ def by_gymnasium(game: str, games: int) -> Callable[[], None]:
     return step
 
 
+def by_envpool(game: str, games: int) -> Callable[[], None]:
+    """Return the same for EnvPool, which is written in C++; its defaults are the maximum of the last two."""
+    name = "".join(word.title() for word in game.split("_")) + "-v5"
+    envpool = importlib.import_module("envpool")
+    environment = envpool.make_gymnasium(
+        name, num_envs=games, num_threads=THREADS, stack_num=HISTORY, use_fire_reset=False, seed=0
+    )
+    environment.reset()
+    actions = random_actions(int(environment.action_space.n), games)
+
+    def step() -> None:
+        environment.step(next(actions))
+
+    return step
+
+
 def random_actions(actions: int, games: int) -> Iterator[np.ndarray]:
     """Yield random actions int64 [games] for ever, drawn beforehand."""
     drawn = np.random.default_rng(0).integers(actions, size=(1000, games))
@@ -77,19 +104,31 @@ def rate(step: Callable[[], None], seconds: float) -> float:
     return calls / elapsed
 
 
+def contenders(game: str, games: int) -> dict[str, Callable[[], None]]:
+    """Return, by their names, functions that take a step in each of `games` games."""
+    steps = {
+        "this project, maximum of two frames": this_project(game, games),
+        "this project, ALE's colour averaging": this_project(game, games, color_averaging=True),
+        "Gymnasium, AtariPreprocessing + FrameStack": by_gymnasium(game, games),
+    }
+    if games == MANY:
+        for processes in PROCESSES:
+            name = f"this project, maximum of two, --processes {processes}"
+            steps[name] = this_project(game, games, processes=processes)
+        if importlib.util.find_spec("envpool"):
+            steps[f"EnvPool, {THREADS} threads"] = by_envpool(game, games)
+    return steps
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--game", default="pong", help="one of ale-py's games")
     parser.add_argument("--seconds", type=float, default=5, help="for each figure, all rounds together")
+    parser.add_argument("--games", type=int, nargs="+", default=GAMES, help="numbers of games side by side")
     flags = parser.parse_args()
-    contenders: dict[str, Callable[[int], Callable[[], None]]] = {
-        "this project, maximum of two frames": lambda games: this_project(flags.game, games, False),
-        "this project, ALE's colour averaging": lambda games: this_project(flags.game, games, True),
-        "Gymnasium, AtariPreprocessing + FrameStack": lambda games: by_gymnasium(flags.game, games),
-    }
     rows = []
-    for games in GAMES:
-        steps = {name: contender(games) for name, contender in contenders.items()}
+    for games in flags.games:
+        steps = contenders(flags.game, games)
         rates: dict[str, list[float]] = {name: [] for name in steps}
         for _ in range(ROUNDS):
             for name, step in steps.items():
@@ -102,6 +141,8 @@ def main() -> None:
         ("environment", "games", "median", "least", "most"),
         rows,
     )
+    if not importlib.util.find_spec("envpool"):
+        print("EnvPool: not installed")
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ class EnvironmentConfig:
     game: str = field(default="", metadata={"positional": True, "path": True})
     environment: str = option("ale", "which kind of environment plays", choices=("ale", "gym", "catch"))
     workers: int = option(1, "games played side by side", minimum=1, maximum=4096)
+    processes: int = option(0, "processes that play the games; 0: this one", minimum=0, maximum=256)
     display_screen: bool = option(False, "show the emulator's own window while it trains and tests")
     frame_skip: int = option(4, "frames for which each chosen action is held", minimum=1, maximum=60)
     repeat_action_probability: float = option(
@@ -52,6 +53,9 @@ class EnvironmentConfig:
     minimal_action_set: bool = option(True, "only the actions that do something in this game, not all 18")
     color_averaging: bool = option(
         True, "average each frame with the one before, as ALE does; else the maximum of the last two"
+    )
+    frame_maximum: bool = option(
+        True, "without color_averaging: the maximum of the last two frames; false: the last frame alone"
     )
     screen_width: int = option(
         84, "width of a screen after preprocessing, in pixels", minimum=8, maximum=1024
@@ -112,6 +116,7 @@ class BackendConfig:
         "precision of the hidden layers; the output layer and the loss stay float32 or wider",
         choices=("float32", "bfloat16", "float16", "float64"),
     )
+    threads: int = option(0, "CPU threads of the network; 0: as measured at start", minimum=0, maximum=1024)
 
 
 @dataclass(frozen=True)

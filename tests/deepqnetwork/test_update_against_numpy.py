@@ -163,9 +163,9 @@ def assert_updates_equal(
     rules = {name: OPTIMIZERS[config.optimizer](config) for name in before}
     for batch in batches:
         # Q-values leave the network as float32, whatever it computes in.
-        np.testing.assert_allclose(
-            network.predict(batch.prestates), online.forward(batch.prestates)[0], rtol=0, atol=1e-5
-        )
+        for predict, reference in ((network.predict, online), (network.predict_target, target)):
+            expected_qvalues, _ = reference.forward(batch.prestates)
+            np.testing.assert_allclose(predict(batch.prestates), expected_qvalues, rtol=0, atol=1e-5)
         loss, gradient = loss_and_gradient(online, target, batch, config)
         assert network.train(batch) == pytest.approx(loss, rel=0, abs=within)
         for name, rule in rules.items():

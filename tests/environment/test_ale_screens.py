@@ -99,6 +99,20 @@ def test_maximum_of_the_last_two_of_four_frames(game: str, size: tuple[int, int]
     assert_same_screens(steps, expected)
 
 
+@pytest.mark.parametrize("frame_skip", [4, 1])
+@pytest.mark.parametrize("game", ["pong", "space_invaders", "seaquest"])
+def test_the_last_frame_alone(game: str, frame_skip: int) -> None:
+    steps = play(game, color_averaging=False, frame_maximum=False, frame_skip=frame_skip)
+    ale = plain_emulator(game, averaging=False, frame_skip=frame_skip)
+    actions = ale.getMinimalActionSet()
+    expected = [ale.getScreenGrayscale()]
+    for t, step in enumerate(steps[1:]):
+        reward = ale.act(actions[fixed_action(t, len(actions))])
+        expected.append(ale.getScreenGrayscale())
+        assert step.rewards[0] == reward
+    assert_same_screens(steps, expected)
+
+
 @pytest.mark.parametrize("game", ["pong", "space_invaders", "seaquest"])
 def test_averaging_is_what_ale_does_with_its_own_frame_skip(game: str) -> None:
     steps = play(game, color_averaging=True)

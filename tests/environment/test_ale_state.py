@@ -28,6 +28,7 @@ KINDS = [
     for skip in (4, 1)
     for probability in (0.0, 0.9)  # high, so that the action to repeat matters for long
 ]
+KINDS.append({"color_averaging": False, "frame_maximum": False, "frame_skip": 4})
 
 
 @pytest.mark.parametrize("settings", KINDS)

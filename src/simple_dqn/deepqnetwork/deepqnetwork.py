@@ -13,8 +13,9 @@ from torch.nn import functional
 from simple_dqn.config import BackendConfig, NetworkConfig
 from simple_dqn.deepqnetwork.backend import CPU, PRECISIONS, choose_device, lay_out, prepare, tensor
 from simple_dqn.deepqnetwork.master_weights import MasterWeights
-from simple_dqn.deepqnetwork.networks import NATURE, NetworkSpec, build
+from simple_dqn.deepqnetwork.networks import NATURE, Network, NetworkSpec, build
 from simple_dqn.deepqnetwork.tensors import check_fit, copy_arrays, floating_tensors, write_tensors
+from simple_dqn.deepqnetwork.threads import use_one_thread, use_threads
 from simple_dqn.errors import UserError
 from simple_dqn.types import Minibatch, QValues, State, States
 
@@ -39,6 +40,7 @@ class DeepQNetwork:
         *,
         use_target_network: bool = True,
         spec: NetworkSpec = NATURE,
+        spare_cores: int = 0,
     ) -> None:
         """Draw a network from `rng`.
 
@@ -51,6 +53,8 @@ class DeepQNetwork:
             rng: The only source of its initial weights.
             use_target_network: False: the online network values the states that follow too.
             spec: Its hidden layers.
+            spare_cores: CPU cores that are left to others, such as a thread that acts, where
+                `backend` leaves the number of threads to measurement.
 
         Raises:
             UserError: The screens are too small for the network, there is no such GPU, or a batch
@@ -73,12 +77,28 @@ class DeepQNetwork:
             copy.deepcopy(self._online).requires_grad_(False) if use_target_network else self._online
         )
         self.updates = 0
+        if self._device == CPU:
+            states = np.zeros((min(network.batch_size, 32), history_length, *screen_shape), np.uint8)
+            kind = (backend.datatype, network.batch_norm, spec, states.shape)
+            use_threads(backend.threads, spare_cores, kind, lambda: self._gradients_of_nothing(states))
 
-    @torch.inference_mode()
     def predict(self, states: States) -> QValues:
         """Return the Q-values, float32 [B, A], of `states` uint8 [B, S, H, W]; the array is the caller's."""
-        qvalues: Tensor = self._online(self._floats(states))
-        return cast(QValues, qvalues.float().cpu().numpy())
+        return self._predict(self._online, states)
+
+    def predict_target(self, states: States) -> QValues:
+        """Do the same by the target network.
+
+        Another thread may call it while `train` runs in this one, which only reads the target network,
+        but not while that is updated. A thread that does so had better call `use_one_thread` first.
+        """
+        assert self._target is not self._online, "there is no target network"
+        return self._predict(self._target, states)
+
+    @staticmethod
+    def use_one_thread() -> None:
+        """Compute on one core in the calling thread from now on, and in others as before."""
+        use_one_thread()
 
     def train(self, minibatch: Minibatch) -> float:
         """Make one update (Algorithm 1) from `minibatch`, and return its mean loss.
@@ -147,6 +167,16 @@ class DeepQNetwork:
         if target is not None and self._target is not self._online:
             copy_arrays(target, floating_tensors(self._target))
         self.updates = cast(int, state["updates"])
+
+    @torch.inference_mode()
+    def _predict(self, network: Network, states: States) -> QValues:
+        qvalues: Tensor = network(self._floats(states))
+        return cast(QValues, qvalues.float().cpu().numpy())
+
+    def _gradients_of_nothing(self, states: States) -> None:
+        """Do the bulk of an update's work, and leave everything as it is."""
+        qvalues: Tensor = self._online(self._floats(states))
+        torch.autograd.grad(qvalues.sum(), list(self._online.parameters()))
 
     def _floats(self, states: States) -> Tensor:
         """Return `states` on the device, to which they travel as bytes, as floats in [0, 1]."""

@@ -1,5 +1,7 @@
 """Training in narrow datatypes: the optimizer's wide copy of the weights, and the scale of the loss."""
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -28,6 +30,8 @@ class MasterWeights:
                 module.to(precision.hidden)
         self._computing = dict(network.named_parameters())
         self._narrow = [name for name, weight in self._computing.items() if weight.dtype != precision.master]
+        for name in self._narrow:
+            self.weights[name].grad = torch.empty_like(self.weights[name])
         self._kind = config.optimizer
         self._optimizer = OPTIMIZERS[config.optimizer](list(self.weights.values()), config)
         device = network.output.weight.device.type
@@ -41,12 +45,21 @@ class MasterWeights:
         for weight in self._computing.values():
             weight.grad = None
         torch.autograd.backward(self._scaler.scale(loss))
-        for name, weight in self._computing.items():
-            if weight.grad is not None:
-                self.weights[name].grad = weight.grad.to(self.weights[name].dtype)
+        self._hand_over_gradients()
         self._scaler.step(self._optimizer)
         self._scaler.update()
         self.publish()
+
+    def _hand_over_gradients(self) -> None:
+        """Give the optimizer the gradients, each in its weight's datatype."""
+        gradients = {name: cast(Tensor, weight.grad) for name, weight in self._computing.items()}
+        if self._narrow:
+            torch._foreach_copy_(
+                [cast(Tensor, self.weights[name].grad) for name in self._narrow],
+                [gradients.pop(name) for name in self._narrow],
+            )
+        for name, gradient in gradients.items():
+            self.weights[name].grad = gradient
 
     @torch.no_grad()
     def publish(self) -> None:

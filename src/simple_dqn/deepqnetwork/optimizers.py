@@ -1,28 +1,47 @@
 """The rules by which a gradient changes the weights."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import overload
+from collections.abc import Callable, Sequence
+from typing import cast, overload
 
 import torch
 from torch import Tensor
-from torch.optim import Adadelta, Adam, Optimizer
+from torch.optim import Adadelta, Adagrad, Adam, Optimizer
 
 from simple_dqn.config import NetworkConfig
 
 
-class RMSProp(Optimizer):
+class RMSProp(Adagrad):
     """RMSProp as Neon wrote it, and simple_dqn used it.
 
     v ← ρ v + (1 - ρ) g²;  w ← w - α g / (√(v + ε) + ε)
 
     with the decay rate ρ, the learning rate α and ε = 1e-6 both inside and outside of the root.
     `torch.optim.RMSprop` has it outside only, which gives the first small gradients far longer steps.
+
+    With s = (v + ε) / (1 - ρ), α' = α / √(1 - ρ) and ε' = ε / √(1 - ρ) the same is
+
+    s ← ρ s + (1 - ρ) s₀ + g²;  w ← w - α' g / (√s + ε')
+
+    which is Adagrad, whose sum of squares s first decays towards its initial value s₀ = ε / (1 - ρ). On the
+    CPU that takes two passes over the weights instead of six.
     """
 
     EPSILON = 1e-6
+    LEAST_SHARE = 1e-12  # of the newest square, 1 - ρ: stands in for 0, which would have no s
 
-    def __init__(self, weights: Iterable[Tensor], learning_rate: float, decay_rate: float) -> None:
-        super().__init__(weights, {"lr": learning_rate, "decay_rate": decay_rate})
+    def __init__(self, weights: Sequence[Tensor], learning_rate: float, decay_rate: float) -> None:
+        self._share = max(1 - decay_rate, self.LEAST_SHARE)
+        least = self.EPSILON / self._share
+        self._least = weights[0].new_tensor(least)
+        super().__init__(
+            weights,
+            lr=learning_rate / self._share**0.5,
+            eps=self.EPSILON / self._share**0.5,
+            initial_accumulator_value=least,
+            fused=True if weights[0].device.type == "cpu" else None,
+        )
+        # Where a gradient overflows, loss scaling shall leave out the whole step, and not the kernel a part.
+        self._step_supports_amp_scaling = False
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -30,32 +49,12 @@ class RMSProp(Optimizer):
     @overload
     def step(self, closure: Callable[[], float]) -> float: ...
 
-    @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """Move every weight that has a gradient by one step."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            weights = [weight for weight in group["params"] if weight.grad is not None]
-            gradients = [weight.grad for weight in weights]
-            mean_squares = [self._mean_square(weight) for weight in weights]
-            torch._foreach_mul_(mean_squares, group["decay_rate"])
-            torch._foreach_addcmul_(mean_squares, gradients, gradients, 1 - group["decay_rate"])
-            sizes = torch._foreach_add(mean_squares, self.EPSILON)
-            torch._foreach_sqrt_(sizes)
-            torch._foreach_add_(sizes, self.EPSILON)
-            torch._foreach_addcdiv_(weights, gradients, sizes, -group["lr"])
-        return loss
-
-    def _mean_square(self, weight: Tensor) -> Tensor:
-        """Return the running mean of `weight`'s squared gradient, 0 at first."""
-        state = self.state[weight]
-        if not state:
-            state["mean_square"] = torch.zeros_like(weight)
-        mean_square: Tensor = state["mean_square"]
-        return mean_square
+        """Move every weight by one step; all have gradients."""
+        with torch.no_grad():
+            for slots in self.state.values():
+                slots["sum"].lerp_(self._least, self._share)
+        return cast(float | None, super().step(closure))
 
 
 def _rmsprop(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:

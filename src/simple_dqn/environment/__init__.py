@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -32,6 +33,7 @@ def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], trai
 
     Raises:
         UserError: There is no such game, or it cannot be played or recorded as asked.
+        RuntimeError: A process that was to play games failed.
     """
     if config.environment != "ale":
         for setting in ONLY_ALE:
@@ -39,7 +41,20 @@ def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], trai
                 raise UserError(
                     f"--{setting} works with --environment ale only: leave it out with {config.environment}"
                 )
-    environment: Environment = _module(config).make(config, streams, training)
+    if config.processes > len(streams):
+        raise UserError(
+            f"--processes {config.processes} is more than the {len(streams)} game(s) of --workers: "
+            "a process plays at least one"
+        )
+    module = _module(config)
+    if config.processes:
+        from simple_dqn.environment.process_vector import ProcessVector
+
+        # The game is found here, where the log is kept, and where a misspelt one starts no process.
+        return ProcessVector(
+            module.make, replace(config, game=module.find_game(config.game)), streams, training
+        )
+    environment: Environment = module.make(config, streams, training)
     return environment
 
 

@@ -1,7 +1,8 @@
 """Atari games: what one step of the agent is, on the frames of the Arcade Learning Environment.
 
 Preprocessing follows Mnih et al. 2015, "Human-level control through deep reinforcement
-learning", or with `color_averaging` ALE's own averaging of frames, as simple_dqn had it.
+learning", or with `color_averaging` ALE's own averaging of frames, as simple_dqn had it,
+or without `frame_maximum` takes the last frame as it is.
 """
 
 import math
@@ -52,7 +53,8 @@ class AtariGame(Game):
         self._training = training
         self._frame_skip = config.frame_skip
         self._repeat_probability = config.repeat_action_probability
-        self._averaging = config.color_averaging
+        self._maximum = config.frame_maximum and not config.color_averaging
+        self._frames_seen = 2 if self._maximum else 1  # of each step, the last ones
         self._frame_limit = config.max_game_frames or math.inf
         self._random_starts = config.random_starts
         self._size = (config.screen_width, config.screen_height)
@@ -96,7 +98,7 @@ class AtariGame(Game):
         return self._emulator.over() or self._emulator.frames() >= self._frame_limit
 
     def _hold(self, action: int) -> float:
-        """Return the sum of rewards of a step's frames, and keep its last two frames.
+        """Return the sum of rewards of a step's frames, and keep the last of them that matter.
 
         Each frame repeats the last one's action with the probability of Machado et al. 2018.
         The draw is made here and not by ALE, whose saved states forget the action to repeat.
@@ -106,7 +108,7 @@ class AtariGame(Game):
             if not self._repeat_probability or self._random.random() >= self._repeat_probability:
                 self._held = action
             reward += self._emulator.act(self._held)
-            if frames_left < 2 and not self._averaging:
+            if frames_left < self._frames_seen:
                 self._older, self._newer = self._newer, self._older
                 self._emulator.draw(self._newer)
             if frames_left and self._ended():
@@ -121,11 +123,8 @@ class AtariGame(Game):
 
     def _draw(self, screen: Screen) -> None:
         """Make the frames last seen into a screen: `screen` uint8 [H, W] is written."""
-        if self._averaging:
-            self._emulator.draw(self._frame)
-        else:
-            cv2.max(self._older, self._newer, dst=self._frame)
-        cv2.resize(self._frame, self._size, dst=screen, interpolation=cv2.INTER_AREA)
+        frame = cv2.max(self._older, self._newer, dst=self._frame) if self._maximum else self._newer
+        cv2.resize(frame, self._size, dst=screen, interpolation=cv2.INTER_AREA)
 
     def get_state(self) -> State:
         """Return the emulator's state, the action held and the random stream."""
@@ -146,6 +145,15 @@ class AtariGame(Game):
     def close(self) -> None:
         """Finish recordings."""
         self._emulator.close()
+
+
+def find_game(game: str) -> str:
+    """Return the path of the ROM of `game`; the log says which file it is.
+
+    Raises:
+        UserError: There is neither such a file nor such a game.
+    """
+    return str(find_rom(game))
 
 
 def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool) -> Environment:

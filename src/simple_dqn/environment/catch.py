@@ -79,6 +79,11 @@ def game_name(_game: str) -> str:
     return CatchGame.name
 
 
+def find_game(game: str) -> str:
+    """Return `game` as it is: there is no file to look for."""
+    return game
+
+
 def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], _training: bool) -> Environment:
     """Return a game of Catch for each of `streams`.
 

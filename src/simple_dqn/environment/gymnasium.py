@@ -106,6 +106,11 @@ def game_name(game: str) -> str:
     return game.replace("/", "_").replace(":", "_")
 
 
+def find_game(game: str) -> str:
+    """Return the id `game` as it is: only `make` can tell whether there is such an environment."""
+    return game
+
+
 def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], _training: bool) -> Environment:
     """Return a game of the Gymnasium environment `config.game` for each of `streams`; no lives are known.
 

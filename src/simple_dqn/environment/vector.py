@@ -68,11 +68,8 @@ class GameVector(Environment):
         Raises:
             UserError: The state is of another game, or of another number of games.
         """
+        check_fits(state, self)
         games = state["games"]
-        if state["name"] != self.name:
-            raise UserError(f"the snapshot is of {state['name']}, not of {self.name}: name the game it is of")
-        if len(games) != self.games:
-            raise UserError(f"the snapshot holds {len(games)} game(s): resume with --workers {len(games)}")
         for i, game in enumerate(self._each_game):
             game.set_state(games[str(i)])
         self._ended = state["ended"].copy() if self.can_save else np.ones(self.games, np.bool_)
@@ -81,3 +78,18 @@ class GameVector(Environment):
         """Close every game."""
         for game in self._each_game:
             game.close()
+
+
+def check_fits(state: State, environment: Environment) -> None:
+    """Refuse what is not a state of these games.
+
+    Raises:
+        UserError: The state is of another game, or of another number of games.
+    """
+    games = len(state["games"])
+    if state["name"] != environment.name:
+        raise UserError(
+            f"the snapshot is of {state['name']}, not of {environment.name}: name the game it is of"
+        )
+    if games != environment.games:
+        raise UserError(f"the snapshot holds {games} game(s): resume with --workers {games}")

@@ -1,0 +1,74 @@
+"""On how many CPU cores the network computes."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Hashable
+
+import torch
+
+log = logging.getLogger(__name__)
+
+# Float sums depend on how many threads share them, so a run can be repeated bit for bit only with the same
+# number. The fastest of several calls, and this lead that a smaller number must have, keep the choice from
+# turning on a busy moment of the machine.
+LEAST_GAIN = 1.15
+CALLS = 6  # at each number of threads; the first warms up
+SECONDS = 0.1  # after which no further call is made at one number
+
+_choices: dict[tuple[Hashable, int], int] = {}  # by kind of work, and cores to choose from
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def choose_threads(work: Callable[[], object], most: int) -> int:
+    """Return the number of threads, of 1, 2, 4, ... and `most`, with which `work` takes least time.
+
+    The larger of two numbers is kept unless the smaller is faster by `LEAST_GAIN`. The calling thread is
+    left with the last number measured.
+    """
+    chosen, least = 1, float("inf")
+    for threads in sorted({most, *(2**power for power in range(most.bit_length()))}):
+        torch.set_num_threads(threads)
+        seconds = _fastest(work)
+        if seconds <= least * LEAST_GAIN:
+            chosen, least = threads, min(seconds, least)
+    return chosen
+
+
+def _fastest(work: Callable[[], object]) -> float:
+    """Return the seconds that the fastest of a few calls took."""
+    work()
+    times: list[float] = []
+    while len(times) < CALLS - 1 and sum(times) < SECONDS:
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def use_threads(threads: int, spare_cores: int, kind: Hashable, work: Callable[[], object]) -> None:
+    """Compute on `threads` cores in the calling thread from now on.
+
+    Args:
+        threads: How many; 0: as many as `choose_threads` says.
+        spare_cores: Usable cores that are left to others when choosing.
+        kind: What `work` is; the choice for a kind is made once in a process.
+        work: What is measured.
+    """
+    cores = usable_cores()
+    if not threads:
+        most = max(1, cores - spare_cores)
+        if (kind, most) not in _choices:
+            _choices[kind, most] = choose_threads(work, most) if most > 1 else 1
+        threads = _choices[kind, most]
+    torch.set_num_threads(threads)
+    log.info("the network uses %d of %d cores", min(threads, cores), cores)
+
+
+def use_one_thread() -> None:
+    """Compute on one core in the calling thread from now on; other threads keep their number."""
+    torch.set_num_threads(1)

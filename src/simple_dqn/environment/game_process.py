@@ -1,0 +1,211 @@
+"""A process that plays some of the games: the end that asks here, the end that answers there.
+
+Both ends are closed by the system when their process ends, however it ends. So the one that
+waits learns of the other's death at once, and no process outlives the one that started it.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment.interface import Environment
+from simple_dqn.environment.shared_steps import SharedSteps
+from simple_dqn.errors import UserError
+from simple_dqn.types import State
+
+# Not multiprocessing's own way to start a process, which would import the program's main module there,
+# and PyTorch with it.
+PROGRAM = """
+import sys
+sys.path[:] = sys.argv[2:]
+from simple_dqn.environment.game_process import main
+main(int(sys.argv[1]))
+"""
+# The processes share out the cores already: libraries need not start threads for all of them in each.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+AWAKE = 300e-6  # seconds that a process waits for the next command before it sleeps
+PATIENCE = 5.0  # seconds for a process to finish its recordings; more than enough
+
+Make = Callable[[EnvironmentConfig, Sequence[np.random.Generator], bool], Environment]
+
+
+class Task(NamedTuple):
+    """What a process is told at its start."""
+
+    make: Make
+    config: EnvironmentConfig
+    streams: Sequence[np.random.Generator]  # of this process' games
+    training: bool
+    games: slice  # where this process' games stand among all
+    all_games: int
+    memory: int  # descriptor of the memory that is shared
+
+
+class About(NamedTuple):
+    """What a process says of its games when they are ready."""
+
+    actions: int
+    name: str
+    rom_md5: str | None
+    can_save: bool
+
+
+def title(task: Task) -> str:
+    """Return what to call the process in messages; games are counted from 0."""
+    return f"the process that plays games {task.games.start} to {task.games.stop - 1}"
+
+
+class GameProcess:
+    """A process, as the one that started it sees it."""
+
+    def __init__(self, task: Task) -> None:
+        """Start a process; its first answer is `About` its games.
+
+        Raises:
+            UserError: The system allows no further process.
+        """
+        self._title = title(task)
+        self._connection, theirs = Pipe()
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", PROGRAM, str(theirs.fileno()), *sys.path],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(), task.memory),
+                    env={**os.environ, **ONE_THREAD},
+                    process_group=0,  # Ctrl-C in the terminal is not for this process
+                )
+            except OSError as error:
+                raise UserError(
+                    f"{self._title} cannot be started: {error.strerror}; lower --processes"
+                ) from None
+        self._send(task)
+
+    def ask(self, command: str, *arguments: State) -> None:
+        """Have the process carry out a method of `Player`; `answer` must be called before the next."""
+        self._send((command, arguments))
+
+    def _send(self, message: object) -> None:
+        with suppress(ConnectionError):  # if the process is gone, `answer` will say so
+            self._connection.send(message)
+
+    def answer(self) -> Any:
+        """Wait until the process has done what it was asked, and return what it answers.
+
+        Raises:
+            UserError: The process raised it.
+            RuntimeError: The process raised another error, or has ended.
+        """
+        try:
+            answer = self._connection.recv()
+        except (EOFError, ConnectionError):
+            self.wait()
+            code = self._process.returncode
+            end = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            raise RuntimeError(f"{self._title} {end}") from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def let_go(self) -> None:
+        """Tell the process to close its games and to end."""
+        self._connection.close()
+
+    def wait(self) -> None:
+        """Wait for the end of a process that was let go."""
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class Player:
+    """The games of a process, in that process, and what it can be asked to do with them."""
+
+    def __init__(self, task: Task) -> None:
+        """Make the games of `task`.
+
+        Raises:
+            UserError: There is no such game, or it cannot be played or recorded as asked.
+        """
+        self._games = task.games
+        self._environment = task.make(task.config, task.streams, task.training)
+        self._shared = SharedSteps(task.memory, task.all_games, self._environment.screen_shape)
+        os.close(task.memory)
+
+    def about(self) -> About:
+        """Return what the games have in common."""
+        games = self._environment
+        return About(games.actions, games.name, games.rom_md5, games.can_save)
+
+    def reset(self) -> None:
+        """Start every game anew, and leave the step in shared memory."""
+        self._shared.write(self._games, self._environment.reset())
+
+    def step(self) -> None:
+        """Take the actions in shared memory, and leave the step there."""
+        self._shared.write(self._games, self._environment.step(self._shared.actions(self._games)))
+
+    def get_state(self) -> State:
+        """Return the state of these games."""
+        return self._environment.get_state()
+
+    def set_state(self, state: State) -> None:
+        """Go on from a state of these games."""
+        self._environment.set_state(state)
+
+    def close(self) -> None:
+        """Close the games."""
+        self._environment.close()
+
+
+def main(descriptor: int) -> None:
+    """Play games as the other end of the connection `descriptor` asks, for as long as it is there."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(EOFError, ConnectionError), Connection(descriptor) as connection:
+        task: Task = connection.recv()
+        player = _attempt(task, Player, task)
+        if isinstance(player, Exception):
+            connection.send(player)
+            return
+        with closing(player):
+            connection.send(player.about())
+            poll = select.poll()
+            poll.register(connection, select.POLLIN)
+            while True:
+                _linger(poll)
+                command, arguments = connection.recv()
+                connection.send(_attempt(task, getattr(player, command), *arguments))
+
+
+def _linger(poll: select.poll) -> None:
+    """Stay awake for a moment, or until there is a command: it takes long to be woken from sleep.
+
+    Whoever else wants this core has it meanwhile.
+    """
+    end = time.perf_counter() + AWAKE
+    while not poll.poll(0) and time.perf_counter() < end:
+        os.sched_yield()
+
+
+def _attempt(task: Task, work: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what `work` returns; or the error it raised, as the other end is to raise it."""
+    try:
+        return work(*arguments)
+    except UserError as error:
+        return error
+    except Exception:
+        return RuntimeError(f"{title(task)} failed:\n{traceback.format_exc()}")

@@ -1,0 +1,145 @@
+"""E games in a few processes, behind the interface of games in this one."""
+
+import os
+import weakref
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment.game_process import About, GameProcess, Make, Task
+from simple_dqn.environment.interface import Environment
+from simple_dqn.environment.shared_steps import SharedSteps, open_memory
+from simple_dqn.environment.vector import check_fits
+from simple_dqn.types import Actions, State, Step
+
+
+class ProcessVector(Environment):
+    """An environment of E games that are played at the same time, each always in the same process.
+
+    Processes and not threads, because ALE holds Python's lock while it emulates. Each plays a
+    block of neighbouring games. Actions and what comes of them pass through shared memory; a
+    connection to each process says when to look there. After an error all processes are gone.
+    """
+
+    def __init__(
+        self, make: Make, config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool
+    ) -> None:
+        """Start `config.processes` processes, which make games with `make`.
+
+        Args:
+            make: A function at the top of a module, which returns games in its own process.
+            config: Which games, and how they are shown; the first game is the one that is.
+            streams: One random stream for each game; at least as many as processes.
+            training: Whether a lost life ends an episode.
+
+        Raises:
+            UserError: The games cannot be made, or no further process can be started.
+            RuntimeError: A process failed.
+        """
+        self.games = len(streams)
+        self.screen_shape = (config.screen_height, config.screen_width)
+        bounds = [i * self.games // config.processes for i in range(config.processes + 1)]
+        self._blocks = [slice(start, stop) for start, stop in pairwise(bounds)]
+        self._processes: list[GameProcess] = []
+        memory = open_memory()
+        try:
+            self._shared = SharedSteps(memory, self.games, self.screen_shape)
+            # Also called when nobody has called `close` before the program ends.
+            self._end = weakref.finalize(self, end, self._processes, self._shared)
+            about = self._start(make, config, streams, training, memory)
+        finally:
+            os.close(memory)
+        self.actions, self.name, self.rom_md5, self.can_save = about
+
+    def _start(
+        self,
+        make: Make,
+        config: EnvironmentConfig,
+        streams: Sequence[np.random.Generator],
+        training: bool,
+        memory: int,
+    ) -> About:
+        """Start all processes at once, then wait until the games are ready."""
+        silent = replace(config, display_screen=False, record_screen_path=None, record_sound_filename=None)
+        try:
+            for block in self._blocks:
+                of_block = silent if block.start else config
+                task = Task(make, of_block, streams[block], training, block, self.games, memory)
+                self._processes.append(GameProcess(task))
+            about: About = self._answers()[0]
+        except BaseException:
+            self.close()
+            raise
+        return about
+
+    def reset(self) -> Step:
+        """Start every game anew; return the step with their first screens."""
+        self._ask("reset")
+        return self.recv()
+
+    def send(self, actions: Actions) -> None:
+        """Begin a step in all processes, and return at once."""
+        self._shared.write_actions(actions)
+        self._ask("step")
+
+    def recv(self) -> Step:
+        """Wait for the slowest process, and return the step.
+
+        Raises:
+            UserError: A process raised it.
+            RuntimeError: A process raised another error, or has ended.
+        """
+        self._answers()
+        return self._shared.read()
+
+    def get_state(self) -> State:
+        """Return the state of all games, as one process would that plays them all."""
+        self._ask("get_state")
+        states: list[State] = self._answers()
+        games = [game for state in states for game in state["games"].values()]
+        return {
+            "name": self.name,
+            "games": {str(i): game for i, game in enumerate(games)},
+            "ended": np.concatenate([state["ended"] for state in states]),
+        }
+
+    def set_state(self, state: State) -> None:
+        """Go on from what `get_state` returned, whatever number of processes it was asked of.
+
+        Raises:
+            UserError: The state is of another game, or of another number of games.
+            RuntimeError: A process failed.
+        """
+        check_fits(state, self)
+        for process, block in zip(self._processes, self._blocks, strict=True):
+            games = {str(i - block.start): state["games"][str(i)] for i in range(block.start, block.stop)}
+            process.ask("set_state", {**state, "games": games, "ended": state["ended"][block]})
+        self._answers()
+
+    def close(self) -> None:
+        """End all processes, once they have finished recordings, and give the shared memory back."""
+        self._end()
+
+    def _ask(self, command: str) -> None:
+        for process in self._processes:
+            process.ask(command)
+
+    def _answers(self) -> list[Any]:
+        try:
+            return [process.answer() for process in self._processes]
+        except Exception:
+            self.close()
+            raise
+
+
+def end(processes: Sequence[GameProcess], shared: SharedSteps) -> None:
+    """End `processes`, all at once, and give the shared memory back."""
+    for process in processes:
+        process.let_go()
+    for process in processes:
+        process.wait()
+    shared.close()

@@ -1,0 +1,223 @@
+"""However the processes of games end, and whoever ends first: an error at once, nothing left behind."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment.interface import Environment, Game, Outcome, Screen
+from simple_dqn.environment.process_vector import ProcessVector
+from simple_dqn.environment.vector import GameVector
+from simple_dqn.errors import UserError
+from simple_dqn.random_streams import stream
+from simple_dqn.types import Actions, State
+
+GAMES = 4
+PATIENCE = 20  # seconds; far below the pause of a game that dawdles
+HERE = Path(__file__).parent
+SOURCE = HERE.parents[1] / "src"
+PROGRAM = """
+import numpy as np, test_process_ends
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment.process_vector import ProcessVector
+
+streams = [np.random.default_rng(i) for i in range(4)]
+environment = ProcessVector(test_process_ends.make, EnvironmentConfig(processes=2), streams, True)
+environment.reset()
+"""
+
+WELL, RAISE, REFUSE, EXIT, DAWDLE = range(5)  # actions
+PAUSE = 60.0  # seconds
+
+
+class FaultyGame(Game):
+    name = "faulty"
+    actions = 5
+    can_save = True
+
+    def start(self, screen: Screen) -> None:
+        screen[:] = 0
+
+    def act(self, action: int, screen: Screen) -> Outcome:
+        if action == RAISE:
+            raise ZeroDivisionError("the game divided by zero")
+        if action == REFUSE:
+            raise UserError("the disk is full: free some space")
+        if action == EXIT:
+            os._exit(7)
+        if action == DAWDLE:
+            time.sleep(PAUSE)
+        screen[:] = 1
+        return Outcome(0.0, False, False, False)
+
+    def get_state(self) -> State:
+        return {}
+
+    def set_state(self, state: State) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool) -> Environment:
+    return GameVector([FaultyGame() for _ in streams], (config.screen_height, config.screen_width))
+
+
+def make_none(
+    config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool
+) -> Environment:
+    raise ZeroDivisionError("no game was made")
+
+
+@contextmanager
+def games(processes: int = 2) -> Iterator[ProcessVector]:
+    """Start games, and see that nothing is left of them afterwards."""
+    before = open_files()
+    streams = [stream(0, "environment", i) for i in range(GAMES)]
+    environment = ProcessVector(make, EnvironmentConfig(processes=processes), streams, True)
+    with closing(environment):
+        environment.reset()
+        yield environment
+    assert_nothing_left(before)
+    environment.close()  # once more is no harm
+
+
+def open_files() -> set[str]:
+    return {f"{entry}: {entry.readlink()}" for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()}
+
+
+def assert_nothing_left(before: set[str]) -> None:
+    gc.collect()
+    assert psutil.Process().children() == []
+    assert len(open_files()) == len(before)
+    assert "simple_dqn games" not in Path("/proc/self/maps").read_text()
+
+
+def actions(action: int, *, of: int) -> Actions:
+    """Let all games but one do well."""
+    chosen = np.full(GAMES, WELL)
+    chosen[of] = action
+    return chosen
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_the_memory_is_there_and_then_is_not() -> None:
+    with games():
+        assert "simple_dqn games" in Path("/proc/self/maps").read_text()
+        assert len(psutil.Process().children()) == 2
+
+
+@pytest.mark.parametrize("game", [0, GAMES - 1])
+@pytest.mark.parametrize(
+    ("fault", "error", "message"),
+    [
+        (RAISE, RuntimeError, "(?s)games {} failed.*line.*ZeroDivisionError: the game divided by zero"),
+        (REFUSE, UserError, "^the disk is full: free some space$"),
+        (EXIT, RuntimeError, "games {} ended with exit code 7"),
+    ],
+)
+def test_a_fault_in_a_step(fault: int, error: type[Exception], message: str, game: int) -> None:
+    with games() as environment:
+        environment.step(actions(WELL, of=0))
+        with pytest.raises(error, match=message.format("0 to 1" if game < 2 else "2 to 3")):
+            environment.step(actions(fault, of=game))
+        assert psutil.Process().children() == []  # the others have ended, too
+        with pytest.raises(OSError, match="closed"):
+            environment.reset()
+
+
+def test_a_process_that_is_killed_while_it_plays() -> None:
+    with games() as environment:
+        environment.send(actions(DAWDLE, of=3))
+        psutil.Process().children()[1].kill()
+        started = time.monotonic()
+        with pytest.raises(RuntimeError, match="games 2 to 3 was ended by signal 9"):
+            environment.recv()
+        assert time.monotonic() - started < PATIENCE
+
+
+def test_a_process_that_was_killed_before_it_is_asked() -> None:
+    with games() as environment:
+        child = psutil.Process().children()[0]
+        child.kill()
+        until(lambda: child.status() == psutil.STATUS_ZOMBIE)
+        with pytest.raises(RuntimeError, match="games 0 to 1 was ended by signal 9"):
+            environment.get_state()
+
+
+def test_a_fault_while_games_are_made() -> None:
+    before = open_files()
+    streams = [stream(0, "environment", i) for i in range(GAMES)]
+    with pytest.raises(RuntimeError, match=r"(?s)games 0 to 1 failed.*make_none.*no game was made"):
+        ProcessVector(make_none, EnvironmentConfig(processes=2), streams, True)
+    assert_nothing_left(before)
+
+
+def test_a_process_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = open_files()
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    streams = [stream(0, "environment", i) for i in range(GAMES)]
+    with pytest.raises(UserError, match=r"games 0 to 1 cannot be started: No such file.*--processes"):
+        ProcessVector(make, EnvironmentConfig(processes=2), streams, True)
+    assert_nothing_left(before)
+
+
+def test_ctrl_c_is_not_for_them() -> None:
+    with games() as environment:
+        children = psutil.Process().children()
+        assert all(os.getpgid(child.pid) != os.getpgid(0) for child in children)
+        for child in children:
+            child.send_signal(signal.SIGINT)
+        for _ in range(3):
+            environment.step(actions(WELL, of=0))
+        assert psutil.Process().children() == children
+
+
+def python(program: str, *options: str) -> subprocess.Popen[str]:
+    path = os.pathsep.join((str(SOURCE), str(HERE)))
+    return subprocess.Popen(
+        [sys.executable, *options, "-c", PROGRAM + program],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_they_end_with_the_one_that_started_them(busy: bool) -> None:
+    step = f"environment.step(np.full(4, {WELL}))"
+    program = f"while True: {step}" if busy else "import time; time.sleep(600)"
+    with python("print('ready', flush=True)\n" + program) as parent:
+        assert parent.stdout
+        assert parent.stdout.readline() == "ready\n"
+        children = psutil.Process(parent.pid).children()
+        assert len(children) == 2
+        parent.kill()
+    until(
+        lambda: not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
+    )
+
+
+@pytest.mark.parametrize("ending", ["environment.close()", "", "raise SystemExit"])
+def test_no_word_at_the_end_of_a_program(ending: str) -> None:
+    with python(ending, "-W", "error") as parent:
+        out, err = parent.communicate(timeout=60)
+    assert (parent.returncode, out, err) == (0, "", "")

@@ -1,0 +1,200 @@
+"""Games in other processes: the same as in this one, bit for bit."""
+
+import wave
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment import Environment, make
+from simple_dqn.errors import UserError
+from simple_dqn.main import run
+from simple_dqn.random_streams import stream
+from simple_dqn.types import Step
+
+GAMES = 5
+CATCH: dict[str, Any] = {"environment": "catch"}
+ATARI: dict[str, Any] = {
+    "game": "breakout",
+    "max_game_frames": 300,
+    "random_starts": 5,
+    "color_averaging": False,
+}
+
+
+def games(
+    processes: int, *, count: int = GAMES, seed: int = 0, training: bool = True, **settings: Any
+) -> Environment:
+    config = EnvironmentConfig(processes=processes, **{**ATARI, **settings})
+    return make(config, [stream(seed, "environment", i) for i in range(count)], training)
+
+
+def play(environment: Environment, steps: int) -> Iterator[Step]:
+    actions = np.random.default_rng(3).integers(environment.actions, size=(steps, environment.games))
+    return (environment.step(row) for row in actions)
+
+
+def assert_equal(one: Step, other: Step) -> None:
+    for field in Step.__slots__:
+        a, b = getattr(one, field), getattr(other, field)
+        assert a.dtype == b.dtype
+        assert np.array_equal(a, b), field
+
+
+@pytest.mark.parametrize(
+    ("processes", "training", "settings"),
+    [
+        (1, True, CATCH),
+        (5, True, CATCH),
+        (2, True, {}),
+        (3, False, {"repeat_action_probability": 0.25}),
+        (2, True, {"environment": "gym", "game": "ALE/Breakout-v5", "count": 2, "max_game_frames": 120}),
+    ],
+)
+def test_equal_to_games_in_this_process(processes: int, training: bool, settings: dict[str, Any]) -> None:
+    alone = games(0, training=training, **settings)
+    with closing(games(processes, training=training, **settings)) as shared:
+        for attribute in ("games", "actions", "screen_shape", "name", "rom_md5", "can_save"):
+            assert getattr(shared, attribute) == getattr(alone, attribute)
+        assert_equal(shared.reset(), alone.reset())
+        steps = list(play(alone, 120))
+        for step, expected in zip(play(shared, 120), steps, strict=True):
+            assert_equal(step, expected)
+        assert sum(step.starts.any() for step in steps) > 1
+        # A new start in the middle: the random streams stand at the same place.
+        assert_equal(shared.reset(), alone.reset())
+    alone.close()
+
+
+def test_a_lost_life_is_a_terminal_in_training_only() -> None:
+    for training in (True, False):
+        with closing(games(2, count=2, training=training, random_starts=0, max_game_frames=0)) as shared:
+            shared.reset()
+            steps = list(play(shared, 150))
+        ends, terminals = (
+            sum(getattr(step, name).sum() for step in steps) for name in ("resets", "terminals")
+        )
+        assert (terminals > ends) == training
+
+
+@pytest.mark.parametrize(("saving", "loading"), [(0, 2), (2, 0), (2, 3)])
+@pytest.mark.parametrize("settings", [CATCH, {}])
+def test_a_state_goes_from_any_number_of_processes_to_any(
+    saving: int, loading: int, settings: dict[str, Any]
+) -> None:
+    saved, loaded = games(saving, **settings), games(loading, seed=9, **settings)
+    with closing(saved), closing(loaded):
+        loaded.reset()
+        saved.reset()
+        # Long enough for a game to have just ended, so that some start anew and others go on.
+        played = next(t for t, step in enumerate(play(saved, 200)) if step.resets.any())
+        state = saved.get_state()
+        assert state["ended"].any() or played == 0
+        loaded.set_state(state)
+        assert repr(loaded.get_state()) == repr(state)
+        for one, other in zip(play(saved, 90), play(loaded, 90), strict=True):
+            assert_equal(one, other)
+
+
+def test_games_that_cannot_be_saved_start_anew() -> None:
+    settings: dict[str, Any] = {"environment": "gym", "game": "ALE/Breakout-v5"}
+    with (
+        closing(games(2, count=2, **settings)) as saved,
+        closing(games(2, count=2, seed=9, **settings)) as loaded,
+    ):
+        loaded.reset()
+        saved.reset()
+        loaded.set_state(saved.get_state())
+        assert next(play(loaded, 1)).starts.all()
+
+
+def test_a_state_of_another_game_or_number_of_games_is_refused() -> None:
+    with closing(games(2, **CATCH)) as environment:
+        environment.reset()
+        state = environment.get_state()
+        with pytest.raises(UserError, match="of pong, not of catch"):
+            environment.set_state({**state, "name": "pong"})
+        with pytest.raises(UserError, match=r"holds 1 game\(s\).*--workers 1"):
+            environment.set_state({**state, "games": {"0": state["games"]["0"]}})
+        next(play(environment, 1))  # nothing was harmed
+
+
+def test_arrays_given_are_copied_and_arrays_returned_are_kept() -> None:
+    alone = games(0, **CATCH)
+    alone.reset()
+    with closing(games(2, **CATCH)) as shared:
+        shared.reset()
+        actions = np.zeros(GAMES, np.int64)
+        shared.send(actions)
+        actions[:] = 2
+        first, expected = shared.recv(), alone.step(np.zeros(GAMES, np.int64))
+        later = shared.step(actions)
+        assert_equal(first, expected)
+        assert not np.array_equal(first.screens, later.screens)
+
+
+def test_one_game_alone_is_recorded(tmp_path: Path) -> None:
+    sounds = []
+    for processes in (0, 2):
+        file, folder = tmp_path / f"{processes}.wav", tmp_path / str(processes)
+        environment = games(
+            processes, count=3, record_sound_filename=str(file), record_screen_path=str(folder)
+        )
+        environment.reset()
+        list(play(environment, 5))
+        environment.close()
+        with wave.open(str(file)) as sound:
+            sounds.append(sound.readframes(sound.getnframes()))
+        assert any(folder.iterdir())
+    assert sounds[0] == sounds[1] != b""
+
+
+@pytest.mark.parametrize("settings", [CATCH, {}])
+def test_more_processes_than_games_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=r"--processes 6 is more than the 5 game\(s\)"):
+        games(6, **settings)
+
+
+@pytest.mark.parametrize("settings", [{"game": "pongg"}, {"environment": "gym", "game": "NoSuchGame-v1"}])
+def test_a_game_that_cannot_be_made_says_so_as_in_one_process(settings: dict[str, Any]) -> None:
+    with pytest.raises(UserError) as alone:
+        games(0, **settings)
+    with pytest.raises(UserError) as shared:
+        games(2, **settings)
+    assert str(shared.value) == str(alone.value)
+    assert psutil.Process().children() == []
+
+
+def test_a_whole_run_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    flags = (
+        "--environment catch --workers 4 --random_seed 1 --backend cpu --replay_size 200 --random_steps 60 "
+    )
+    flags += "--train_steps 60 --test_steps 60 --epochs 1 --screen_width 40 --screen_height 40"
+    rows = []
+    for processes in (0, 2):
+        folder = tmp_path / str(processes)
+        monkeypatch.setenv("SIMPLE_DQN_HOME", str(folder))
+        for name in ("results", "snapshots"):
+            (folder / name).mkdir(parents=True)
+        assert run(["train", "catch", *flags.split(), "--processes", str(processes)]) == 0
+        lines = (folder / "results" / "catch.csv").read_text().splitlines()
+        names = lines[0].split(",")
+        rows.append(
+            [
+                {
+                    name: value
+                    for name, value in zip(names, line.split(","), strict=True)
+                    if "time" not in name and "second" not in name
+                }
+                for line in lines[1:]
+            ]
+        )
+    assert len(rows[0]) == 3
+    assert rows[0] == rows[1]
+    assert psutil.Process().children() == []
