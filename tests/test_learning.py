@@ -33,14 +33,18 @@ def score(run: Epochs, config: Config) -> float:
     return mean
 
 
+SCHEDULES: dict[str, dict[str, object]] = {
+    "serial": {},
+    "serial, 4 games, bfloat16": {"workers": 4, "datatype": "bfloat16"},
+    "concurrent": {"concurrent": True},
+    "concurrent, 4 games, bfloat16": {"concurrent": True, "workers": 4, "datatype": "bfloat16"},
+}
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_catch_is_solved(seed: int) -> None:
-    run, config = train(seed)
-    assert score(run, config) >= 0.9
-
-
-def test_catch_is_solved_by_many_games_in_bfloat16() -> None:
-    run, config = train(3, workers=4, datatype="bfloat16")
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_catch_is_solved(schedule: str, seed: int) -> None:
+    run, config = train(seed, **SCHEDULES[schedule])
     assert score(run, config) >= 0.9
 
 

@@ -47,10 +47,15 @@ def same_weights(a: Path, b: Path) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
 
 
-GAMES = [("pong", []), ("catch", ["--environment", "catch", "--workers", "3"])]
+CONCURRENT = ["--concurrent", "true", "--workers", "2", "--processes", "2", "--target_steps", "40"]
+GAMES = [
+    ("pong", []),
+    ("catch", ["--environment", "catch", "--workers", "3"]),
+    ("pong", CONCURRENT),
+]
 
 
-@pytest.mark.parametrize(("game", "flags"), GAMES, ids=["pong", "catch"])
+@pytest.mark.parametrize(("game", "flags"), GAMES, ids=["pong", "catch", "concurrent"])
 def test_train_writes_what_it_promises_and_resume_goes_on_exactly(
     home: Path, game: str, flags: list[str]
 ) -> None:
@@ -75,7 +80,8 @@ def test_train_writes_what_it_promises_and_resume_goes_on_exactly(
     last = rows(long)[-1]
     assert last["total_train_steps"] == "360"
     assert last["weight_updates"] == "90"
-    assert last["replay_memory_count"] == str(500 // (3 if flags else 1) * (3 if flags else 1))
+    workers = int(flags[flags.index("--workers") + 1]) if flags else 1
+    assert last["replay_memory_count"] == str(500 // workers * workers)
 
 
 def test_the_same_seed_gives_the_same_run_and_another_another(home: Path) -> None:

@@ -180,6 +180,8 @@ def assert_updates_equal(
     {},
     {"clip_error": 0.0},
     {"clip_error": 0.1, "min_reward": -0.2, "max_reward": 2.5},
+    {"decay_rate": 0.0},
+    {"decay_rate": 1.0},
     {"optimizer": "adam"},
     {"optimizer": "adadelta", "decay_rate": 0.9, "learning_rate": 0.5},
 ])  # fmt: skip

@@ -89,8 +89,8 @@ class DeepQNetwork:
     def predict_target(self, states: States) -> QValues:
         """Do the same by the target network.
 
-        Another thread may call it while `train` runs in this one, which only reads the target network,
-        but not while that is updated. A thread that does so had better call `use_one_thread` first.
+        Another thread may call it while `train` runs in this one, since both only read the target network;
+        but not during `update_target_network`. That thread had better call `use_one_thread` first.
         """
         assert self._target is not self._online, "there is no target network"
         return self._predict(self._target, states)

@@ -27,7 +27,7 @@ class RMSProp(Adagrad):
     """
 
     EPSILON = 1e-6
-    LEAST_SHARE = 1e-12  # of the newest square, 1 - ρ: stands in for 0, which would have no s
+    LEAST_SHARE = 1e-20  # of the newest square, 1 - ρ: stands in for 0, which would have no s
 
     def __init__(self, weights: Sequence[Tensor], learning_rate: float, decay_rate: float) -> None:
         self._share = max(1 - decay_rate, self.LEAST_SHARE)
