@@ -45,12 +45,14 @@ def measure(game: str, flags: Flags, seconds: float) -> Outcome:
     agent.total_train_steps = config.agent.exploration_decay_steps  # the ε of most of a training
     schedule = concurrent if config.agent.concurrent else serial
     schedule.train(agent, max(WARM_UP_STEPS, config.agent.target_steps), stopped=lambda: False)
-    start = time.perf_counter()
+    start, updates = time.perf_counter(), agent.network.updates
     with agent.ledger.phase("train"):
         schedule.train(agent, 10**9, stopped=lambda: time.perf_counter() - start > seconds)
     agent.player.environment.close()
+    # By the updates, not by the steps played: the concurrent actor runs ahead within a period.
+    steps = (agent.network.updates - updates) * config.agent.train_frequency
     return {
-        "rate": agent.ledger.books["train"].steps / agent.ledger.books["train"].wall,
+        "rate": steps / agent.ledger.books["train"].wall,
         "lines": agent.ledger.lines(),
         "bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }

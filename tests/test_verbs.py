@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from simple_dqn import main
-from simple_dqn.snapshot import Snapshot
+from simple_dqn.snapshot import Checkpoint, Snapshot
 
 SMALL = [
     "--random_steps", "300", "--train_steps", "120", "--test_steps", "60", "--replay_size", "500",
@@ -82,6 +82,18 @@ def test_train_writes_what_it_promises_and_resume_goes_on_exactly(
     assert last["weight_updates"] == "90"
     workers = int(flags[flags.index("--workers") + 1]) if flags else 1
     assert last["replay_memory_count"] == str(500 // workers * workers)
+
+
+def test_a_resumed_run_goes_on_with_the_same_threads(home: Path) -> None:
+    run("train", "pong", *SMALL, "--epochs", "1", "--threads", "1")
+    checkpoint = Checkpoint(home / "snapshots" / "pong_checkpoint").load_run()
+    assert checkpoint is not None
+    assert checkpoint["flags"]["threads"] == 1
+    run("train", "pong", *SMALL, "--epochs", "1")
+    checkpoint = Checkpoint(home / "snapshots" / "pong_checkpoint").load_run()
+    assert checkpoint is not None
+    assert checkpoint["flags"]["threads"] >= 1
+    assert "threads" not in Snapshot.load(home / "snapshots" / "pong_1.pkl").flags
 
 
 def test_the_same_seed_gives_the_same_run_and_another_another(home: Path) -> None:

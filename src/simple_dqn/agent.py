@@ -12,7 +12,7 @@ from simple_dqn.replay_memory import ReplayMemory, StateBuffer
 
 if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
-    from simple_dqn.deepqnetwork import DeepQNetwork
+    from simple_dqn.deepqnetwork import DeepQNetwork, PreparedBatch
     from simple_dqn.environment import Environment
     from simple_dqn.types import Actions, QValues, State, States, Step
 
@@ -168,11 +168,20 @@ class Agent:
     def learn(self) -> None:
         """Update the network from `train_repeat` minibatches of the memory."""
         for _ in range(self.config.train_repeat):
-            with self.ledger.section("sample"):
-                minibatch = self.memory.sample(self._batch_size)
-            with self.ledger.section("update"):
-                loss = self.network.train(minibatch)
-            self._listener.on_train(loss)
+            self.update(self.prepare())
+
+    def prepare(self) -> PreparedBatch:
+        """Draw a minibatch from the memory, and value it by the target network."""
+        with self.ledger.section("sample"):
+            minibatch = self.memory.sample(self._batch_size)
+        with self.ledger.section("target"):
+            return self.network.prepare(minibatch)
+
+    def update(self, batch: PreparedBatch) -> None:
+        """Update the network from `batch`."""
+        with self.ledger.section("update"):
+            loss = self.network.update(batch)
+        self._listener.on_train(loss)
 
     def get_state(self) -> State:
         """Return all that is needed to go on, but for the replay memory."""

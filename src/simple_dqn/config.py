@@ -19,7 +19,7 @@ def option(
     maximum: float | None = None,
     choices: tuple[str, ...] | None = None,
     group: str | None = None,
-    path: bool = False,
+    local: bool = False,
 ) -> Any:
     """Return a dataclass field that is also a flag.
 
@@ -31,17 +31,17 @@ def option(
         maximum: The greatest value allowed.
         choices: The words allowed.
         group: The heading in `--help`, where it is not that of the dataclass.
-        path: It names a place on this machine, and so stays out of files that are shared.
+        local: It is about this machine, and so stays out of files that are shared.
     """
     limits = {"minimum": minimum, "above": above, "maximum": maximum, "choices": choices}
-    return field(default=default, metadata={"help": help, **limits, "group": group, "path": path})
+    return field(default=default, metadata={"help": help, **limits, "group": group, "local": local})
 
 
 @dataclass(frozen=True)
 class EnvironmentConfig:
     """What is played, and what of it the agent sees."""
 
-    game: str = field(default="", metadata={"positional": True, "path": True})
+    game: str = field(default="", metadata={"positional": True, "local": True})
     environment: str = option("ale", "which kind of environment plays", choices=("ale", "gym", "catch"))
     workers: int = option(1, "games played side by side", minimum=1, maximum=4096)
     processes: int = option(0, "processes that play the games; 0: this one", minimum=0, maximum=256)
@@ -62,10 +62,10 @@ class EnvironmentConfig:
     )
     screen_height: int = option(84, "height of a screen, in pixels", minimum=8, maximum=1024)
     record_screen_path: str | None = option(
-        None, "folder in which every frame is written as a PNG file", path=True
+        None, "folder in which every frame is written as a PNG file", local=True
     )
     record_sound_filename: str | None = option(
-        None, "WAV file in which the game's sound is written", path=True
+        None, "WAV file in which the game's sound is written", local=True
     )
     max_game_frames: int = option(
         108_000, "frames (60 a second) after which a game is cut off; 0: never", minimum=0
@@ -82,7 +82,7 @@ class MemoryConfig:
     replay_size: int = option(1_000_000, "experiences kept, one screen each", minimum=1)
     history_length: int = option(4, "screens that form a state", minimum=1, maximum=64)
     replay_file: str | None = option(
-        None, "keep the screens in this memory-mapped file, not in memory", path=True
+        None, "keep the screens in this memory-mapped file, not in memory", local=True
     )
 
 
@@ -116,7 +116,9 @@ class BackendConfig:
         "precision of the hidden layers; the output layer and the loss stay float32 or wider",
         choices=("float32", "bfloat16", "float16", "float64"),
     )
-    threads: int = option(0, "CPU threads of the network; 0: as measured at start", minimum=0, maximum=1024)
+    threads: int = option(
+        0, "CPU threads of the network; 0: as measured at start", minimum=0, maximum=1024, local=True
+    )
 
 
 @dataclass(frozen=True)
@@ -146,11 +148,11 @@ class RunConfig:
     epochs: int = option(200, "epochs, counted from the first of all", minimum=0)
     start_epoch: int = option(0, "epochs that count as done", minimum=0)
     play_games: int = option(0, "play this many games instead of training and testing", minimum=0)
-    load_weights: str | None = option(None, "snapshot whose weights to start from", path=True)
+    load_weights: str | None = option(None, "snapshot whose weights to start from", local=True)
     save_weights_prefix: str | None = option(
-        None, "snapshots are written as this, _, the epoch, .pkl", path=True
+        None, "snapshots are written as this, _, the epoch, .pkl", local=True
     )
-    csv_file: str | None = option(None, "statistics, one row per phase, are written here", path=True)
+    csv_file: str | None = option(None, "statistics, one row per phase, are written here", local=True)
     tensorboard: bool = option(False, "write TensorBoard event files beside the CSV")
     random_seed: int | None = option(
         None, "seed of all randomness; without one it is drawn and logged", minimum=0, group="Common"
@@ -200,10 +202,10 @@ class Config:
         return {name: value for room in asdict(self).values() for name, value in room.items()}
 
     def shared_flags(self) -> dict[str, Any]:
-        """Return every setting but those that name places on this machine."""
+        """Return every setting but those that are about this machine."""
         settings = [setting for room in fields(self) for setting in fields(getattr(self, room.name))]
-        places = {setting.name for setting in settings if setting.metadata["path"]}
-        return {name: value for name, value in self.flags().items() if name not in places}
+        local = {setting.name for setting in settings if setting.metadata["local"]}
+        return {name: value for name, value in self.flags().items() if name not in local}
 
     def check(self) -> None:
         """Refuse settings that contradict each other.

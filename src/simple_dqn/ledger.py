@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-SECTIONS = ("act", "emulate", "store", "sample", "update", "wait")
+SECTIONS = ("act", "emulate", "store", "sample", "target", "update", "wait")
 OTHER = "other"
 
 

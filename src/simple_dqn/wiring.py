@@ -53,6 +53,7 @@ def make_network(config: Config, environment: Environment) -> "DeepQNetwork":
         config.backend,
         random_streams.stream(config.seed, "weights"),
         use_target_network=config.agent.target_steps > 0,
+        spare_cores=1 if config.agent.concurrent else 0,  # for the actor and the sampler
     )
 
 
@@ -105,10 +106,12 @@ def make_run(config: Config, interrupt: Interrupt, resumed: tuple[int, str] | No
         config.environment, display_screen=False, record_screen_path=None, record_sound_filename=None
     )
     test_environment = make_environment(replace(config, environment=silent), training=False)
+    network = make_network(config, environment)
+    # Float sums depend on the number of threads: a run that is resumed goes on with the same.
+    config = config.with_flags({"threads": network.threads})
     prefix = config.run.save_weights_prefix
     keeper = Keeper(Path(prefix), environment.name, environment.actions, config) if prefix else None
     statistics = make_statistics(config, resumed)
-    network = make_network(config, environment)
     agent = make_agent(config, environment, network, statistics)
     tester = make_player(config, test_environment, network, agent.ledger)
     return Epochs(agent, tester, statistics, keeper, config, interrupt)

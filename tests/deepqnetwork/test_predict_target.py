@@ -4,7 +4,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from simple_dqn.deepqnetwork import DeepQNetwork, use_one_thread
+from simple_dqn.deepqnetwork import DeepQNetwork
+from simple_dqn.deepqnetwork.threads import use_one_thread
 from simple_dqn.types import Minibatch, QValues
 
 MakeNetwork = Callable[..., DeepQNetwork]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from simple_dqn.deepqnetwork import DeepQNetwork, threads, use_one_thread
-from simple_dqn.deepqnetwork.threads import choose_threads
+from simple_dqn.deepqnetwork import DeepQNetwork, threads
+from simple_dqn.deepqnetwork.threads import choose_threads, use_one_thread
 from simple_dqn.types import Minibatch, State
 
 MakeNetwork = Callable[..., DeepQNetwork]

@@ -49,9 +49,12 @@ class TapedNetwork:
     def use_one_thread(self) -> None:
         self.tape.append("thread")
 
-    def train(self, minibatch: Minibatch) -> float:
+    def prepare(self, minibatch: Minibatch) -> int:
+        return len(minibatch.actions)
+
+    def update(self, batch: int) -> float:
         self.tape.append("update")
-        return float(len(minibatch.actions))
+        return float(batch)
 
     def update_target_network(self) -> None:
         self.tape.append("copy")

@@ -64,7 +64,7 @@ def choose_device(backend: BackendConfig) -> torch.device:
     return torch.device("cuda", backend.device_id)
 
 
-def prepare(device: torch.device) -> None:
+def set_up(device: torch.device) -> None:
     """Set up `device` for updates that are fast, and the same each time.
 
     An update needs and frees some dozens of MB. glibc gives blocks as large as an activation or a gradient

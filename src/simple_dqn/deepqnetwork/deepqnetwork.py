@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -11,13 +12,22 @@ from torch import Tensor
 from torch.nn import functional
 
 from simple_dqn.config import BackendConfig, NetworkConfig
-from simple_dqn.deepqnetwork.backend import CPU, PRECISIONS, choose_device, lay_out, prepare, tensor
+from simple_dqn.deepqnetwork.backend import CPU, PRECISIONS, choose_device, lay_out, set_up, tensor
 from simple_dqn.deepqnetwork.master_weights import MasterWeights
 from simple_dqn.deepqnetwork.networks import NATURE, Network, NetworkSpec, build
 from simple_dqn.deepqnetwork.tensors import check_fit, copy_arrays, floating_tensors, write_tensors
 from simple_dqn.deepqnetwork.threads import use_one_thread, use_threads
 from simple_dqn.errors import UserError
 from simple_dqn.types import Minibatch, QValues, State, States
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBatch:
+    """What an update needs of a minibatch, on the network's device."""
+
+    prestates: Tensor  # floats in [0, 1] [B, S, H, W]
+    actions: Tensor  # int64 [B, 1]
+    targets: Tensor  # floats [B], the y of equation 2
 
 
 class DeepQNetwork:
@@ -27,7 +37,8 @@ class DeepQNetwork:
     the states that follow. Letters in shapes are those of `simple_dqn.types`.
     """
 
-    updates: int  # calls of `train` so far
+    updates: int  # calls of `update` so far
+    threads: int  # CPU threads that it computes with
 
     def __init__(
         self,
@@ -64,7 +75,7 @@ class DeepQNetwork:
             raise UserError("--batch_norm true cannot normalise over one experience: raise --batch_size")
         self._config = network
         self._device = choose_device(backend)
-        prepare(self._device)
+        set_up(self._device)
         self._precision = PRECISIONS[backend.datatype]
         self._layout = self._precision.cpu_layout if self._device == CPU else torch.channels_last
         online = build(
@@ -76,11 +87,13 @@ class DeepQNetwork:
         self._target = (
             copy.deepcopy(self._online).requires_grad_(False) if use_target_network else self._online
         )
-        self.updates = 0
+        self.updates, self.threads = 0, backend.threads
         if self._device == CPU:
             states = np.zeros((min(network.batch_size, 32), history_length, *screen_shape), np.uint8)
             kind = (backend.datatype, network.batch_norm, spec, states.shape)
-            use_threads(backend.threads, spare_cores, kind, lambda: self._gradients_of_nothing(states))
+            self.threads = use_threads(
+                backend.threads, spare_cores, kind, lambda: self._gradients_of_nothing(states)
+            )
 
     def predict(self, states: States) -> QValues:
         """Return the Q-values, float32 [B, A], of `states` uint8 [B, S, H, W]; the array is the caller's."""
@@ -100,18 +113,32 @@ class DeepQNetwork:
         """Compute on one core in the calling thread from now on, and in others as before."""
         use_one_thread()
 
+    def prepare(self, minibatch: Minibatch) -> PreparedBatch:
+        """Return `minibatch` as `update` needs it, with its targets y; nothing of the minibatch is kept.
+
+        With a target network another thread may call it while `update` runs in this one; see
+        `predict_target`.
+        """
+        return PreparedBatch(
+            self._floats(minibatch.prestates),
+            tensor(minibatch.actions, self._device).unsqueeze(1),
+            self._targets(minibatch),
+        )
+
     def train(self, minibatch: Minibatch) -> float:
-        """Make one update (Algorithm 1) from `minibatch`, and return its mean loss.
+        """Make one update from `minibatch`, and return its mean loss."""
+        return self.update(self.prepare(minibatch))
+
+    def update(self, batch: PreparedBatch) -> float:
+        """Make one update (Algorithm 1) from `batch`, and return its mean loss.
 
         The loss of a transition is δ²/2 with the temporal-difference error δ = y - Q(s, a; θ), and grows
         linearly where |δ| exceeds `clip_error` (Huber 1964), so that its gradient is the clipped error.
         """
-        targets = self._targets(minibatch)
         self._online.train()
-        qvalues: Tensor = self._online(self._floats(minibatch.prestates))
+        qvalues: Tensor = self._online(batch.prestates)
         self._online.eval()
-        actions = tensor(minibatch.actions, self._device).unsqueeze(1)
-        loss = self._loss(qvalues.gather(1, actions).squeeze(1), targets)
+        loss = self._loss(qvalues.gather(1, batch.actions).squeeze(1), batch.targets)
         self._master.descend(loss)
         self.updates += 1
         return loss.item()

@@ -50,8 +50,8 @@ def _fastest(work: Callable[[], object]) -> float:
     return min(times)
 
 
-def use_threads(threads: int, spare_cores: int, kind: Hashable, work: Callable[[], object]) -> None:
-    """Compute on `threads` cores in the calling thread from now on.
+def use_threads(threads: int, spare_cores: int, kind: Hashable, work: Callable[[], object]) -> int:
+    """Compute on `threads` cores in the calling thread from now on, and return how many that is.
 
     Args:
         threads: How many; 0: as many as `choose_threads` says.
@@ -67,6 +67,7 @@ def use_threads(threads: int, spare_cores: int, kind: Hashable, work: Callable[[
         threads = _choices[kind, most]
     torch.set_num_threads(threads)
     log.info("the network uses %d of %d cores", min(threads, cores), cores)
+    return threads
 
 
 def use_one_thread() -> None:

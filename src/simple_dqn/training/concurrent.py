@@ -4,19 +4,27 @@ Time is cut into periods of `target_steps`. At the start of each the target netw
 the online network. Then, side by side,
 
 - the actor plays the period's steps ε-greedily by the *target* network, and keeps them to itself;
-- the trainer makes the updates due for as many steps, from a memory that holds still.
+- the sampler draws minibatches from a memory that holds still, and values them by the target network,
+  a few ahead of
+- the trainer, which updates the online network from them.
 
-At the end each waits for the other, and the memory takes in what was played. As neither writes what the
-other reads, playing and learning at the same time comes to the same as one after the other, bit for bit.
+At the end all wait for each other, and the memory takes in what was played. As none writes what another
+reads, all at the same time comes to the same as one after the other, bit for bit. The trainer is the
+thread that calls; on the CPU it has all cores but one, which the other two share.
 """
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from simple_dqn.agent import Agent
 from simple_dqn.types import Step
 
-ACTOR = "actor"  # name of the thread that plays
+if TYPE_CHECKING:
+    from simple_dqn.deepqnetwork import PreparedBatch
+
+AHEAD = 3  # minibatches that the sampler is ahead of the trainer
 
 
 def train(agent: Agent, steps: int, stopped: Callable[[], bool]) -> None:
@@ -27,22 +35,29 @@ def train(agent: Agent, steps: int, stopped: Callable[[], bool]) -> None:
         steps: Steps over all games.
         stopped: Says whether to end early; what was played until then is kept.
     """
-    with ThreadPoolExecutor(1, ACTOR, agent.network.use_one_thread) as actor:
+    with (
+        ThreadPoolExecutor(1, "actor", agent.network.use_one_thread) as actor,
+        ThreadPoolExecutor(1, "sampler", agent.network.use_one_thread) as sampler,
+    ):
         for _ in range(0, steps, agent.config.target_steps):
             if stopped():
                 return
-            _period(agent, actor, stopped)
+            _period(agent, actor, sampler, stopped)
 
 
 def train_in_sequence(agent: Agent, steps: int, stopped: Callable[[], bool]) -> None:
-    """Do the same without a second thread: learn, then play. Slower, and plainer to follow."""
+    """Do the same without other threads: learn, then play. Slower, and plainer to follow."""
     for _ in range(0, steps, agent.config.target_steps):
         agent.network.update_target_network()
-        learn(agent, stopped)
+        for _ in range(updates_due(agent)):
+            if not stopped():
+                agent.update(agent.prepare())
         remember(agent, play(agent, stopped))
 
 
-def _period(agent: Agent, actor: ThreadPoolExecutor, stopped: Callable[[], bool]) -> None:
+def _period(
+    agent: Agent, actor: ThreadPoolExecutor, sampler: ThreadPoolExecutor, stopped: Callable[[], bool]
+) -> None:
     agent.network.update_target_network()
     failed = False
 
@@ -51,7 +66,7 @@ def _period(agent: Agent, actor: ThreadPoolExecutor, stopped: Callable[[], bool]
 
     playing: Future[list[Step]] = actor.submit(play, agent, over)
     try:
-        learn(agent, lambda: over() or _has_failed(playing))
+        learn(agent, sampler, lambda: over() or _has_failed(playing))
     except BaseException:
         failed = True  # Lets the actor go, for whose end the executor waits.
         raise
@@ -70,12 +85,26 @@ def play(agent: Agent, over: Callable[[], bool]) -> list[Step]:
     return experience
 
 
-def learn(agent: Agent, over: Callable[[], bool]) -> None:
-    """Make the updates that are due for a period."""
-    for _ in range(agent.config.target_steps // agent.config.train_frequency):
-        if over():
-            break
-        agent.learn()
+def learn(agent: Agent, sampler: ThreadPoolExecutor, over: Callable[[], bool]) -> None:
+    """Make the updates that are due for a period, from minibatches that `sampler` prepares."""
+    updates = updates_due(agent)
+    prepared = deque(sampler.submit(agent.prepare) for _ in range(min(AHEAD, updates)))
+    try:
+        for update in range(updates):
+            if over():
+                break
+            with agent.ledger.section("wait"):
+                batch = prepared.popleft().result()
+            if update + AHEAD < updates:
+                prepared.append(sampler.submit(agent.prepare))
+            agent.update(batch)
+    finally:
+        _let_go(prepared)
+
+
+def updates_due(agent: Agent) -> int:
+    """Return how many updates a period is worth."""
+    return agent.config.target_steps // agent.config.train_frequency * agent.config.train_repeat
 
 
 def remember(agent: Agent, experience: list[Step]) -> None:
@@ -86,3 +115,10 @@ def remember(agent: Agent, experience: list[Step]) -> None:
 
 def _has_failed(playing: Future[list[Step]]) -> bool:
     return playing.done() and playing.exception() is not None
+
+
+def _let_go(prepared: "deque[Future[PreparedBatch]]") -> None:
+    """See to it that nothing is sampled any more: the memory is about to change."""
+    for future in prepared:
+        if not future.cancel():
+            future.exception()  # Waits for its end.
