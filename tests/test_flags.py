@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from simple_dqn import rules
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.flags import parser
@@ -116,6 +117,6 @@ def test_bad_values(arguments: tuple[str, ...], words: list[str]) -> None:
 )
 def test_settings_that_contradict_each_other(flags: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(UserError) as caught:
-        Config.from_flags(flags).check()
+        rules.check(Config.from_flags(flags))
     for word in words:
         assert word in str(caught.value)

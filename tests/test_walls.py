@@ -10,7 +10,7 @@ PROJECT = SOURCE.parents[1]
 
 # Imports run downwards only; rooms on one floor do not import each other.
 FLOORS = [
-    {"types", "config", "errors", "flags", "interrupt", "ledger", "random_streams", "human_scores"},
+    {"types", "config", "errors", "flags", "interrupt", "ledger", "random_streams", "rules", "human_scores"},
     {"environment", "replay_memory", "deepqnetwork", "statistics", "snapshot"},
     {"agent"},
     {"training", "evaluation", "plot"},

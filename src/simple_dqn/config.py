@@ -7,8 +7,6 @@ A "step" is one choice of the agent: `frame_skip` frames of the emulator in one 
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from simple_dqn.errors import UserError
-
 
 def option(
     default: Any,
@@ -206,64 +204,3 @@ class Config:
         settings = [setting for room in fields(self) for setting in fields(getattr(self, room.name))]
         local = {setting.name for setting in settings if setting.metadata["local"]}
         return {name: value for name, value in self.flags().items() if name not in local}
-
-    def check(self) -> None:
-        """Refuse settings that contradict each other.
-
-        Raises:
-            UserError: Which two, and the rule that they break.
-        """
-        memory, network, agent, workers = self.memory, self.network, self.agent, self.environment.workers
-        shortest = memory.history_length + 1
-        if memory.replay_size < shortest * workers:
-            raise UserError(
-                f"--replay_size {memory.replay_size} cannot hold a transition of {shortest} screens for each "
-                f"of {workers} game(s): give at least {shortest * workers}"
-            )
-        if network.batch_size > memory.replay_size:
-            raise UserError(
-                f"--batch_size {network.batch_size} is larger than --replay_size {memory.replay_size}: "
-                "a batch is drawn from the memory, so lower the one or raise the other"
-            )
-        rounds = 1 + sum(-(-steps // workers) for steps in (self.run.random_steps, agent.train_frequency))
-        if self.run.train_steps and rounds < shortest:
-            raise UserError(
-                f"memory will hold {rounds} screens of a game when the first update is due and a state needs "
-                f"{shortest}: raise --random_steps"
-            )
-        if agent.synchronize and workers == 1:
-            raise UserError(
-                "--synchronize true needs several games to predict for: raise --workers or leave it out"
-            )
-        self._check_periods()
-        if network.min_reward > network.max_reward:
-            raise UserError(
-                f"--min_reward {network.min_reward:g} is above --max_reward {network.max_reward:g}: swap them"
-            )
-        if agent.exploration_rate_end > agent.exploration_rate_start:
-            raise UserError(
-                f"--exploration_rate_end {agent.exploration_rate_end:g} is above --exploration_rate_start "
-                f"{agent.exploration_rate_start:g}: exploration can only fall"
-            )
-
-    def _check_periods(self) -> None:
-        """Refuse a concurrent schedule whose periods do not come out even."""
-        if not self.agent.concurrent:
-            return
-        period = self.agent.target_steps
-        if not period:
-            raise UserError("--concurrent true plays by the target network: give a --target_steps above 0")
-        for name, number in (
-            ("--workers", self.environment.workers),
-            ("--train_frequency", self.agent.train_frequency),
-        ):
-            if period % number:
-                raise UserError(
-                    f"--concurrent true needs a --target_steps that {name} divides, and {number} does not "
-                    f"divide {period}: give {(period // number + 1) * number}, say"
-                )
-        if self.run.train_steps % period:
-            raise UserError(
-                f"--concurrent true trains in whole periods of --target_steps {period}: give a multiple of "
-                f"it as --train_steps, not {self.run.train_steps}"
-            )

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from simple_dqn import evaluation, flags, plot, random_streams
+from simple_dqn import evaluation, flags, plot, random_streams, rules
 from simple_dqn.config import Config
 from simple_dqn.environment import Environment, game_name
 from simple_dqn.errors import UserError
@@ -168,7 +168,7 @@ def settle(config: Config) -> Config:
     if config.run.random_seed is None:
         config = config.with_flags({"random_seed": random_streams.draw_seed()})
     logger.info("Random seed is %d", config.seed)
-    config.check()
+    rules.check(config)
     return config
 
 

@@ -36,7 +36,7 @@ class ReplayMemory:
         With `config.replay_file` the screens lie in that file, which stays when the program ends.
 
         Args:
-            config: Its size, at least `history_length` + 1 for each game; `Config.check` sees to that.
+            config: Its size, at least `history_length` + 1 for each game; `rules.check` sees to that.
             games: E, how many games each step brings.
             screen_shape: Height and width of a screen, in pixels.
             discount_rate: What the value of a poststate is multiplied by.

@@ -1,0 +1,67 @@
+"""Which settings contradict each other."""
+
+from simple_dqn.config import Config
+from simple_dqn.errors import UserError
+
+
+def check(config: Config) -> None:
+    """Refuse settings that contradict each other.
+
+    Raises:
+        UserError: Which two, and the rule that they break.
+    """
+    memory, network, agent, workers = config.memory, config.network, config.agent, config.environment.workers
+    shortest = memory.history_length + 1
+    if memory.replay_size < shortest * workers:
+        raise UserError(
+            f"--replay_size {memory.replay_size} cannot hold a transition of {shortest} screens for each "
+            f"of {workers} game(s): give at least {shortest * workers}"
+        )
+    if network.batch_size > memory.replay_size:
+        raise UserError(
+            f"--batch_size {network.batch_size} is larger than --replay_size {memory.replay_size}: "
+            "a batch is drawn from the memory, so lower the one or raise the other"
+        )
+    rounds = 1 + sum(-(-steps // workers) for steps in (config.run.random_steps, agent.train_frequency))
+    if config.run.train_steps and rounds < shortest:
+        raise UserError(
+            f"memory will hold {rounds} screens of a game when the first update is due and a state needs "
+            f"{shortest}: raise --random_steps"
+        )
+    if agent.synchronize and workers == 1:
+        raise UserError(
+            "--synchronize true needs several games to predict for: raise --workers or leave it out"
+        )
+    _check_periods(config)
+    if network.min_reward > network.max_reward:
+        raise UserError(
+            f"--min_reward {network.min_reward:g} is above --max_reward {network.max_reward:g}: swap them"
+        )
+    if agent.exploration_rate_end > agent.exploration_rate_start:
+        raise UserError(
+            f"--exploration_rate_end {agent.exploration_rate_end:g} is above --exploration_rate_start "
+            f"{agent.exploration_rate_start:g}: exploration can only fall"
+        )
+
+
+def _check_periods(config: Config) -> None:
+    """Refuse a concurrent schedule whose periods do not come out even."""
+    if not config.agent.concurrent:
+        return
+    period = config.agent.target_steps
+    if not period:
+        raise UserError("--concurrent true plays by the target network: give a --target_steps above 0")
+    for name, number in (
+        ("--workers", config.environment.workers),
+        ("--train_frequency", config.agent.train_frequency),
+    ):
+        if period % number:
+            raise UserError(
+                f"--concurrent true needs a --target_steps that {name} divides, and {number} does not "
+                f"divide {period}: give {(period // number + 1) * number}, say"
+            )
+    if config.run.train_steps % period:
+        raise UserError(
+            f"--concurrent true trains in whole periods of --target_steps {period}: give a multiple of "
+            f"it as --train_steps, not {config.run.train_steps}"
+        )
