@@ -34,7 +34,7 @@ class Book:
 
     def lines(self, phase: str) -> list[str]:
         """Return the table that a person reads, line by line."""
-        rate, busy, cores = self.steps / self.wall, self.cpu / self.wall, len(os.sched_getaffinity(0))
+        rate, busy, cores = self.steps / self.wall, self.cpu / self.wall, usable_cores()
         header = (*SECTIONS, OTHER)
         lines = [
             f"Where the time went: {phase}, {self.steps} steps in {self.wall:.1f} s, {rate:.0f} a second, "
@@ -90,6 +90,11 @@ class Ledger:
             if self.books[phase].steps:
                 return self.books[phase].lines(phase)
         return []
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu_seconds() -> float:

@@ -182,8 +182,7 @@ class DeepQNetwork:
         Raises:
             UserError: It is another network's, or another optimizer's; nothing has changed then.
         """
-        online, training = cast(State, state["online"]), cast(State, state["training"])
-        target = cast(State | None, state["target"])
+        online, target, training = state["online"], state["target"], state["training"]
         check_fit(online, self._online_tensors())
         if target is not None:
             check_fit(target, floating_tensors(self._target))
@@ -193,7 +192,7 @@ class DeepQNetwork:
         self.update_target_network()
         if target is not None and self._target is not self._online:
             copy_arrays(target, floating_tensors(self._target))
-        self.updates = cast(int, state["updates"])
+        self.updates = state["updates"]
 
     @torch.inference_mode()
     def _predict(self, network: Network, states: States) -> QValues:

@@ -91,11 +91,9 @@ class MasterWeights:
 
     def set_state(self, state: State) -> None:
         """Go on from what `get_state` returned; the weights themselves are the caller's to set."""
-        slots = state["slots"]
-        assert isinstance(slots, dict)
         groups = self._optimizer.state_dict()["param_groups"]
         restored = {
-            index: read_tensors(slots[name], like=weight)
+            index: read_tensors(state["slots"][name], like=weight)
             for index, (name, weight) in enumerate(self.weights.items())
         }
         self._optimizer.load_state_dict({"state": restored, "param_groups": groups})

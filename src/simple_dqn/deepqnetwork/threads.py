@@ -1,11 +1,12 @@
 """On how many CPU cores the network computes."""
 
 import logging
-import os
 import time
 from collections.abc import Callable, Hashable
 
 import torch
+
+from simple_dqn.ledger import usable_cores
 
 log = logging.getLogger(__name__)
 
@@ -17,11 +18,6 @@ CALLS = 6  # at each number of threads; the first warms up
 SECONDS = 0.1  # after which no further call is made at one number
 
 _choices: dict[tuple[Hashable, int], int] = {}  # by kind of work, and cores to choose from
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def choose_threads(work: Callable[[], object], most: int) -> int:

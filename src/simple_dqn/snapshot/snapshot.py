@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from simple_dqn import __version__
-from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import archive
 
@@ -66,10 +65,6 @@ class Snapshot:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UserError(f"{path} is no snapshot of Simple-DQN ({error}): use another one") from None
-
-    def config(self, given: dict[str, Any]) -> Config:
-        """Return the settings of the run that wrote this, with the flags `given` in place of its own."""
-        return Config.from_flags(self.flags).with_flags(given)
 
 
 def check_fits(path: Path, snapshot: Snapshot, game: str, actions: int) -> None:

@@ -151,11 +151,8 @@ class Statistics:
 
     def set_state(self, state: State) -> None:
         """Go on from what `get_state` returned."""
-        scores, total_time = state["training_scores"], state["total_time"]
-        assert isinstance(scores, np.ndarray)
-        assert isinstance(total_time, float)
-        self._scores["training"] = scores.astype(np.float64)
-        self._time_before, self._run_start = total_time, self._clock()
+        self._scores["training"] = state["training_scores"].astype(np.float64)
+        self._time_before, self._run_start = state["total_time"], self._clock()
 
     def _total_time(self) -> float:
         return self._time_before + self._clock() - self._run_start
