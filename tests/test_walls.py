@@ -10,11 +10,23 @@ PROJECT = SOURCE.parents[1]
 
 # Imports run downwards only; rooms on one floor do not import each other.
 FLOORS = [
-    {"types", "config", "errors", "flags", "interrupt", "ledger", "random_streams", "rules", "human_scores"},
+    {
+        "types",
+        "config",
+        "errors",
+        "flags",
+        "interrupt",
+        "ledger",
+        "random_streams",
+        "rules",
+        "human_scores",
+        "files",
+    },
     {"environment", "replay_memory", "deepqnetwork", "statistics", "snapshot"},
     {"agent"},
     {"training", "evaluation", "plot"},
     {"wiring"},
+    {"verbs"},
     {"main"},
 ]
 # The ground floor is one room: config and flags build on errors and types.

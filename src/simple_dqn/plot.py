@@ -1,7 +1,6 @@
 """Draws the statistics of one run, or of several beside each other. It reads the CSV only."""
 
 import argparse
-import contextlib
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from simple_dqn.errors import UserError
+from simple_dqn.files import replacing
 from simple_dqn.flags import Parser
 from simple_dqn.statistics import Run, field_name, read_run
 
@@ -127,14 +127,8 @@ def save(figure: Figure, path: Path, dpi: int) -> None:
     Raises:
         UserError: It cannot be written.
     """
-    beside = path.with_name(path.name + ".part")
-    try:
+    with replacing(path) as beside:
         figure.savefig(beside, format="png", dpi=dpi)
-        beside.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise UserError(f"cannot write {path}: {error.strerror}: give another --png_file") from error
 
 
 def _number_in(kind: type[float], least: float, most: float) -> Callable[[str], float]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from simple_dqn.errors import UserError
+from simple_dqn.files import replacing
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import archive
 
@@ -53,7 +54,7 @@ def test_a_random_stream_goes_on(tmp_path: Path) -> None:
 def test_a_writer_that_dies_leaves_the_file_before(tmp_path: Path) -> None:
     path = tmp_path / "a.pkl"
     archive.write(path, {"x": np.arange(3)})
-    with suppress(RuntimeError), archive.replacing(path) as beside:
+    with suppress(RuntimeError), replacing(path) as beside:
         beside.write_text("half")
         raise RuntimeError
     assert archive.read(path)["x"].tolist() == [0, 1, 2]

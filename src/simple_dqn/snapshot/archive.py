@@ -5,18 +5,16 @@ The zip's checksums tell a damaged member from a sound one.
 """
 
 import json
-import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from simple_dqn.errors import UserError
+from simple_dqn.files import replacing
 from simple_dqn.types import State
 
 TREE = "tree.json"  # the dict itself; an array in it is {"$array": name of its member}
@@ -70,27 +68,6 @@ def read(path: Path) -> State:
     if not isinstance(state, dict):
         raise UserError(f"{path} is no snapshot of Simple-DQN: use another one")
     return state
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give a name beside `path` to write to; rename it over `path` once it is whole and on the disk.
-
-    Raises:
-        UserError: The folder cannot be made or the file not be written; `path` is as it was.
-    """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield beside
-        with beside.open("rb") as written:
-            os.fsync(written.fileno())
-        beside.replace(path)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):  # The folder itself cannot be reached: there is nothing to remove.
-            beside.unlink(missing_ok=True)
 
 
 def _store(value: Any, name: str, archive: zipfile.ZipFile) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
-from simple_dqn.snapshot.archive import replacing
+from simple_dqn.files import replacing
 from simple_dqn.snapshot.checkpoint import Checkpoint
 from simple_dqn.snapshot.snapshot import Snapshot
 from simple_dqn.types import State

@@ -11,6 +11,7 @@ from dataclasses import astuple, fields
 from pathlib import Path
 
 from simple_dqn.errors import UserError
+from simple_dqn.files import replacing
 from simple_dqn.statistics.summary import PhaseSummary, Writer
 
 logger = logging.getLogger(__name__)
@@ -154,9 +155,8 @@ def _cut_back(path: Path, last: tuple[int, int]) -> None:
         shutil.copy2(path, aside)
         logger.info("%s goes on after epoch %d: with its later rows it is kept as %s", path, last[0], aside)
     if "".join(kept) != text:
-        beside = path.with_name(path.name + ".part")
-        beside.write_text("".join(kept), newline="")
-        beside.replace(path)
+        with replacing(path) as beside:
+            beside.write_text("".join(kept), newline="")
 
 
 def _is_up_to(row: str, last: tuple[int, int]) -> bool:

@@ -1,0 +1,29 @@
+"""Files that are whole or not there at all."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from simple_dqn.errors import UserError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a name beside `path` to write to; rename it over `path` once it is whole and on the disk.
+
+    Raises:
+        UserError: The folder cannot be made or the file not be written; `path` is as it was.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield beside
+        with beside.open("rb") as written:
+            os.fsync(written.fileno())
+        beside.replace(path)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):  # The folder itself cannot be reached: there is nothing to remove.
+            beside.unlink(missing_ok=True)

@@ -1,0 +1,73 @@
+"""What most verbs begin and end with."""
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simple_dqn import random_streams, rules
+from simple_dqn.config import Config
+from simple_dqn.environment import Environment, game_name
+from simple_dqn.errors import UserError
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.snapshot import Snapshot, check_fits
+from simple_dqn.statistics import ConsoleHandler
+
+if TYPE_CHECKING:
+    from simple_dqn.deepqnetwork import DeepQNetwork
+
+logger = logging.getLogger(__name__)
+
+
+def home() -> Path:
+    """Return the folder that holds `snapshots/` and `results/`."""
+    return Path(os.environ.get("SIMPLE_DQN_HOME", "."))
+
+
+def start_log(level: str) -> None:
+    """Send messages of `level` and above to standard error, above the progress bar."""
+    handler = ConsoleHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def settle(config: Config) -> Config:
+    """Start the log, draw a seed unless one was given, and refuse settings that contradict each other."""
+    start_log(config.run.log_level)
+    if config.run.random_seed is None:
+        config = config.with_flags({"random_seed": random_streams.draw_seed()})
+    logger.info("Random seed is %d", config.seed)
+    rules.check(config)
+    return config
+
+
+def run_name(config: Config, label: str | None) -> str:
+    """Return what the files of a run are called: the game, and the label where there is one.
+
+    Raises:
+        UserError: The label cannot be part of a file's name.
+    """
+    if label and ("/" in label or label.startswith(".")):
+        raise UserError(f"label {label!r} cannot be part of a file's name: use letters, digits, - and _")
+    name = game_name(config.environment)
+    return f"{name}_{label}" if label else name
+
+
+def load_weights(path: Path, environment: Environment, network: "DeepQNetwork") -> None:
+    """Give `network` the weights in the snapshot at `path`.
+
+    Raises:
+        UserError: There are none, or they are not for the game and the actions of `environment`.
+    """
+    logger.info("Loading weights from %s", path)
+    snapshot = Snapshot.load(path)
+    check_fits(path, snapshot, environment.name, environment.actions)
+    network.set_weights(snapshot.weights)
+    network.update_target_network()
+
+
+def finish(interrupt: Interrupt) -> None:
+    """Say that all is done, or let Ctrl-C have its exit code after the clean end."""
+    if interrupt.requested:
+        raise KeyboardInterrupt
+    logger.info("All done")

@@ -1,0 +1,57 @@
+"""`test`: measure how well a snapshot plays."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from simple_dqn import evaluation, flags
+from simple_dqn.config import Config
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.verbs.common import finish, load_weights, settle
+from simple_dqn.wiring import make_environment, make_network, make_player, make_statistics
+
+
+def main(arguments: Sequence[str], program: str) -> None:
+    """Measure how well a snapshot plays."""
+    parser = flags.parser(program, "Test a snapshot, without training.")
+    parser.add_argument("snapshot", type=Path, help="such as snapshots/pong_10.pkl")
+    group = parser.add_argument_group("Test")
+    group.add_argument(
+        "--protocol", choices=tuple(evaluation.PROTOCOLS), help="rules of the test (default: simple_dqn)"
+    )
+    group.add_argument("--json", type=Path, metavar="FILE", help="write the outcome here as well")
+    given = parser.parse(arguments)
+    protocol = given.get("protocol", "simple_dqn")
+    snapshot = Snapshot.load(given["snapshot"])
+    config = settle(
+        Config.from_flags(
+            {
+                **snapshot.flags,
+                "random_seed": None,
+                "play_games": 0,
+                **evaluation.PROTOCOLS[protocol].flags,
+                "game": snapshot.game,
+                "load_weights": str(given["snapshot"]),
+                "start_epoch": snapshot.epoch,
+                **given,
+            }
+        )
+    )
+    play(config, protocol, given.get("json"))
+
+
+def play(config: Config, protocol: str = "simple_dqn", json: Path | None = None) -> None:
+    """Play without learning, print how it went, and write it where that was asked for."""
+    environment = make_environment(config, training=False)
+    network = make_network(config, environment)
+    if config.run.load_weights:
+        load_weights(Path(config.run.load_weights), environment, network)
+    player = make_player(config, environment, network)
+    with closing(make_statistics(config)) as statistics, Interrupt() as interrupt:
+        outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt)
+    environment.close()
+    print(outcome)
+    if json:
+        outcome.write_json(json)
+    finish(interrupt)
