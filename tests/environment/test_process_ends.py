@@ -42,7 +42,7 @@ PAUSE = 60.0  # seconds
 
 class FaultyGame(Game):
     name = "faulty"
-    actions = 5
+    action_names = ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")
     can_save = True
 
     def start(self, screen: Screen) -> None:

@@ -8,10 +8,10 @@ from types import ModuleType
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Environment
+from simple_dqn.environment.interface import FRAMES_PER_SECOND, Environment, Frame, Watcher
 from simple_dqn.errors import UserError
 
-__all__ = ["Environment", "game_name", "make"]
+__all__ = ["FRAMES_PER_SECOND", "Environment", "Frame", "Watcher", "game_name", "make"]
 
 # Kind of environment -> the module that makes it, imported only when it is chosen.
 ENVIRONMENTS = {
@@ -23,13 +23,19 @@ ENVIRONMENTS = {
 ONLY_ALE = ("display_screen", "repeat_action_probability", "record_screen_path", "record_sound_filename")
 
 
-def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool) -> Environment:
+def make(
+    config: EnvironmentConfig,
+    streams: Sequence[np.random.Generator],
+    training: bool,
+    watcher: Watcher | None = None,
+) -> Environment:
     """Return the environment that `config` describes.
 
     Args:
         config: Which games, and how they are shown; `workers` is not looked at.
         streams: One random stream for each game; their number is the number of games.
         training: Whether a lost life ends an episode (the game itself goes on).
+        watcher: Is shown each frame of the first game, which is then played in this process.
 
     Raises:
         UserError: There is no such game, or it cannot be played or recorded as asked.
@@ -47,14 +53,14 @@ def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], trai
             "a process plays at least one"
         )
     module = _module(config)
-    if config.processes:
+    if config.processes and watcher is None:
         from simple_dqn.environment.process_vector import ProcessVector
 
         # The game is found here, where the log is kept, and where a misspelt one starts no process.
         return ProcessVector(
             module.make, replace(config, game=module.find_game(config.game)), streams, training
         )
-    environment: Environment = module.make(config, streams, training)
+    environment: Environment = module.make(config, streams, training, watcher)
     return environment
 
 

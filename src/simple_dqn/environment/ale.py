@@ -14,7 +14,7 @@ import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.emulator import NO_OP, Emulator
-from simple_dqn.environment.interface import Environment, Game, Outcome, Screen
+from simple_dqn.environment.interface import Environment, Game, Outcome, Screen, Watcher
 from simple_dqn.environment.roms import find_rom, game_name, md5
 from simple_dqn.environment.vector import GameVector
 from simple_dqn.types import State
@@ -35,6 +35,7 @@ class AtariGame(Game):
         *,
         training: bool,
         showing: bool,
+        watcher: Watcher | None = None,
     ) -> None:
         """Load `rom`.
 
@@ -44,11 +45,12 @@ class AtariGame(Game):
             stream: Decides ALE's seed, the idle steps at the start, and which frames repeat an action.
             training: Whether a lost life ends an episode.
             showing: Whether this game is the one that is displayed and recorded.
+            watcher: Is shown each frame, those of idle steps at the start too.
 
         Raises:
             UserError: There is no display, or a recording cannot be written.
         """
-        self._emulator = Emulator(rom, config, seed=int(stream.integers(SEEDS)), showing=showing)
+        self._emulator = Emulator(rom, config, int(stream.integers(SEEDS)), showing, watcher)
         self._random = stream
         self._training = training
         self._frame_skip = config.frame_skip
@@ -58,10 +60,11 @@ class AtariGame(Game):
         self._frame_limit = config.max_game_frames or math.inf
         self._random_starts = config.random_starts
         self._size = (config.screen_width, config.screen_height)
-        self._action_set = self._emulator.action_set(config.minimal_action_set)
+        actions = self._emulator.action_set(config.minimal_action_set)
+        self._action_set = [action.value for action in actions]  # ALE's codes
+        self.action_names = tuple(action.name for action in actions)
         self.name = game_name(str(rom))
         self.rom_md5 = md5(rom)
-        self.actions = len(self._action_set)
         self._held = NO_OP  # the action of the last frame
         self._lives = self._emulator.lives()
         # The last two frames in grey, and what is made of them; uint8 [210, 160] in most games.
@@ -156,8 +159,13 @@ def find_game(game: str) -> str:
     return str(find_rom(game))
 
 
-def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool) -> Environment:
-    """Return a game of `config.game` for each of `streams`; the first is displayed and recorded.
+def make(
+    config: EnvironmentConfig,
+    streams: Sequence[np.random.Generator],
+    training: bool,
+    watcher: Watcher | None = None,
+) -> Environment:
+    """Return a game of `config.game` for each of `streams`; the first is displayed, recorded, watched.
 
     Raises:
         UserError: There is no such game, or it cannot be displayed or recorded as asked.
@@ -165,7 +173,14 @@ def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], trai
     cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
     rom = find_rom(config.game)
     games = [
-        AtariGame(rom, config, stream, training=training, showing=number == 0)
+        AtariGame(
+            rom,
+            config,
+            stream,
+            training=training,
+            showing=number == 0,
+            watcher=None if number else watcher,
+        )
         for number, stream in enumerate(streams)
     ]
     return GameVector(games, (config.screen_height, config.screen_width))

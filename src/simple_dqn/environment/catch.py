@@ -9,29 +9,32 @@ from collections.abc import Sequence
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Environment, Game, Outcome, Screen
+from simple_dqn.environment.interface import Environment, Frame, Game, Outcome, Screen, Watcher
 from simple_dqn.environment.vector import GameVector
 from simple_dqn.types import State
 
 ROWS = 8  # no more than the least height of a screen in pixels
 COLUMNS = 5  # a paddle that starts in the middle can reach every ball in ROWS - 1 steps
 BALL, PADDLE = 255, 128  # grey levels
-ACTIONS = 3  # left, stay, right
+SILENCE = np.zeros(0, np.uint8)
 
 
 class CatchGame(Game):
     """One game: ROWS - 1 steps, then +1 for a ball caught or -1 for a ball missed."""
 
     name = "catch"
-    actions = ACTIONS
+    action_names = ("LEFT", "NOOP", "RIGHT")
     can_save = True
 
-    def __init__(self, screen_shape: tuple[int, int], stream: np.random.Generator) -> None:
+    def __init__(
+        self, screen_shape: tuple[int, int], stream: np.random.Generator, watcher: Watcher | None = None
+    ) -> None:
         """Make a game with screens of `screen_shape` (H, W) in pixels; `stream` says where balls fall."""
         height, width = screen_shape
         self._rows = _blocks(height, ROWS)
         self._columns = _blocks(width, COLUMNS)
         self._random = stream
+        self._watcher = watcher
         self._ball_row = self._ball_column = self._paddle = 0
 
     def start(self, screen: Screen) -> None:
@@ -54,6 +57,8 @@ class CatchGame(Game):
         screen[:] = 0
         screen[self._rows[-1], self._columns[self._paddle]] = PADDLE
         screen[self._rows[self._ball_row], self._columns[self._ball_column]] = BALL
+        if self._watcher:
+            self._watcher(Frame(np.repeat(screen[:, :, np.newaxis], 3, axis=2), SILENCE, lives=0))
 
     def get_state(self) -> State:
         """Return where everything is, and the random stream."""
@@ -84,14 +89,21 @@ def find_game(game: str) -> str:
     return game
 
 
-def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], _training: bool) -> Environment:
-    """Return a game of Catch for each of `streams`.
+def make(
+    config: EnvironmentConfig,
+    streams: Sequence[np.random.Generator],
+    _training: bool,
+    watcher: Watcher | None = None,
+) -> Environment:
+    """Return a game of Catch for each of `streams`; the first is watched.
 
     There is nothing to skip, to cut off or to wait for in a game of seven steps:
     `frame_skip`, `max_game_frames` and `random_starts` change nothing, and there are no lives to lose.
     """
     screen_shape = (config.screen_height, config.screen_width)
-    return GameVector([CatchGame(screen_shape, stream) for stream in streams], screen_shape)
+    watchers = [watcher] + [None] * (len(streams) - 1)
+    games = [CatchGame(screen_shape, *each) for each in zip(streams, watchers, strict=True)]
+    return GameVector(games, screen_shape)
 
 
 def _blocks(pixels: int, parts: int) -> list[slice]:

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import ale_py
 import numpy as np
-from ale_py import ALEInterface, ALEState, LoggerMode
+from ale_py import Action, ALEInterface, ALEState, LoggerMode
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Screen
+from simple_dqn.environment.interface import FRAMES_PER_SECOND, Frame, Screen, Watcher
 from simple_dqn.errors import UserError
 from simple_dqn.types import State
 
 NO_OP = 0
 RESTART = -1  # in the list of calls: the console's reset, which is no action
-FRAMES_PER_SECOND = 60
 SAMPLES_PER_FRAME = 512  # of sound; with 60 frames a second this makes 30,720 samples a second
 CALLS_REPEATED = 64  # at most, to restore a state; each costs 0.05 to 0.1 ms
 
@@ -29,7 +28,9 @@ class Emulator:
     that is some calls old, together with the calls made since, which are then made again.
     """
 
-    def __init__(self, rom: Path, config: EnvironmentConfig, seed: int, showing: bool) -> None:
+    def __init__(
+        self, rom: Path, config: EnvironmentConfig, seed: int, showing: bool, watcher: Watcher | None = None
+    ) -> None:
         """Load `rom`.
 
         Args:
@@ -37,6 +38,7 @@ class Emulator:
             config: `color_averaging`; and where `showing`, what is displayed and recorded.
             seed: Of ALE's own randomness, 31 bits.
             showing: Whether this game is the one that is displayed and recorded.
+            watcher: Is shown each frame as it was emulated.
 
         Raises:
             UserError: There is no display, or a recording cannot be written.
@@ -47,6 +49,8 @@ class Emulator:
         self._ale.setInt("frame_skip", 1)
         self._ale.setFloat("repeat_action_probability", 0.0)
         self._ale.setBool("color_averaging", config.color_averaging)
+        self._ale.setBool("sound_obs", watcher is not None)
+        self._watcher = watcher
         self._sound: wave.Wave_write | None = None
         if showing:
             self._show(config)
@@ -65,10 +69,9 @@ class Emulator:
             self._ale.setBool("sound_obs", True)
             self._sound = _sound_file(config.record_sound_filename)
 
-    def action_set(self, minimal: bool) -> list[int]:
-        """Return ALE's codes of all 18 actions, or of those that do something in this game."""
-        actions = self._ale.getMinimalActionSet() if minimal else self._ale.getLegalActionSet()
-        return [action.value for action in actions]
+    def action_set(self, minimal: bool) -> list[Action]:
+        """Return all 18 actions, or those that do something in this game."""
+        return self._ale.getMinimalActionSet() if minimal else self._ale.getLegalActionSet()
 
     def restart(self) -> None:
         """Start a new game, without pressing any button in it."""
@@ -85,6 +88,8 @@ class Emulator:
         reward = self._ale.act(action)
         if self._sound:
             self._sound.writeframes(self._ale.getAudio().tobytes())
+        if self._watcher:
+            self._watcher(Frame(self._ale.getScreenRGB(), self._ale.getAudio(), self._ale.lives()))
         return reward
 
     def draw(self, screen: Screen) -> None:

@@ -56,7 +56,7 @@ class Task(NamedTuple):
 class About(NamedTuple):
     """What a process says of its games when they are ready."""
 
-    actions: int
+    action_names: tuple[str, ...]
     name: str
     rom_md5: str | None
     can_save: bool
@@ -149,7 +149,7 @@ class Player:
     def about(self) -> About:
         """Return what the games have in common."""
         games = self._environment
-        return About(games.actions, games.name, games.rom_md5, games.can_save)
+        return About(games.action_names, games.name, games.rom_md5, games.can_save)
 
     def reset(self) -> None:
         """Start every game anew, and leave the step in shared memory."""

@@ -16,14 +16,15 @@ from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Environment, Game, Outcome, Screen
+from simple_dqn.environment.interface import Environment, Frame, Game, Outcome, Picture, Screen, Watcher
 from simple_dqn.environment.vector import GameVector
 from simple_dqn.errors import UserError
 from simple_dqn.types import State
 
 AnyEnv: TypeAlias = gymnasium.Env[Any, Any]
-Frame: TypeAlias = NDArray[np.uint8]  # [height, width] grey, or [height, width, 3] red, green, blue
+GreyPicture: TypeAlias = NDArray[np.uint8]  # [height, width]
 
+SILENCE = np.zeros(0, np.uint8)
 DO_NOTHING = 0  # by Gymnasium's habit; there is no rule
 SEEDS = 2**31
 
@@ -33,7 +34,9 @@ class GymnasiumGame(Game):
 
     can_save = False
 
-    def __init__(self, config: EnvironmentConfig, stream: np.random.Generator) -> None:
+    def __init__(
+        self, config: EnvironmentConfig, stream: np.random.Generator, watcher: Watcher | None = None
+    ) -> None:
         """Make the environment whose id is `config.game`; `stream` seeds each of its games.
 
         Raises:
@@ -44,8 +47,9 @@ class GymnasiumGame(Game):
         assert isinstance(space, Discrete)
         self._first_action = int(space.start)
         self.name = game_name(config.game)
-        self.actions = int(space.n)
+        self.action_names = _action_names(self._env, int(space.n))
         self._random = stream
+        self._watcher = watcher
         self._frame_skip = config.frame_skip
         self._frame_limit = config.max_game_frames or math.inf
         self._random_starts = config.random_starts
@@ -77,16 +81,25 @@ class GymnasiumGame(Game):
             self._observation, reward, terminal, cut_off, _ = self._env.step(self._first_action + action)
             self._frames += 1
             total += float(reward)
+            if self._watcher:
+                self._watcher(Frame(self._in_colour(), SILENCE, lives=0))
             cut_off = cut_off or self._frames >= self._frame_limit
             if terminal or cut_off:
                 break
         return Outcome(total, terminal, truncation=cut_off and not terminal, reset=terminal or cut_off)
 
     def _draw(self, screen: Screen) -> None:
-        frame = np.ascontiguousarray(_picture(self._env) if self._rendered else self._observation)
-        if frame.ndim == 3:
-            frame = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY)
-        cv2.resize(frame, self._size, dst=screen, interpolation=cv2.INTER_AREA)
+        frame = self._seen()
+        grey = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) if frame.ndim == 3 else frame
+        cv2.resize(grey, self._size, dst=screen, interpolation=cv2.INTER_AREA)
+
+    def _in_colour(self) -> Picture:
+        """Return a copy of what is seen now in red, green and blue."""
+        frame = self._seen()
+        return frame.copy() if frame.ndim == 3 else np.repeat(frame[:, :, np.newaxis], 3, axis=2)
+
+    def _seen(self) -> Picture | GreyPicture:
+        return np.ascontiguousarray(_picture(self._env) if self._rendered else self._observation)
 
     def get_state(self) -> State:
         """Return the random stream: Gymnasium has no way to write down a game."""
@@ -111,8 +124,15 @@ def find_game(game: str) -> str:
     return game
 
 
-def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], _training: bool) -> Environment:
-    """Return a game of the Gymnasium environment `config.game` for each of `streams`; no lives are known.
+def make(
+    config: EnvironmentConfig,
+    streams: Sequence[np.random.Generator],
+    _training: bool,
+    watcher: Watcher | None = None,
+) -> Environment:
+    """Return a game of the Gymnasium environment `config.game` for each of `streams`; the first is watched.
+
+    No lives are known.
 
     Raises:
         UserError: There is no such environment, or it lacks pixels, discrete actions or a library.
@@ -120,7 +140,8 @@ def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], _tra
     cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
     gymnasium.register_envs(ale_py)  # ids such as ALE/Pong-v5
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    games = [GymnasiumGame(config, stream) for stream in streams]
+    watchers = [watcher] + [None] * (len(streams) - 1)
+    games = [GymnasiumGame(config, *each) for each in zip(streams, watchers, strict=True)]
     return GameVector(games, (config.screen_height, config.screen_width))
 
 
@@ -159,7 +180,13 @@ def _is_image(space: gymnasium.Space[Any]) -> bool:
     return grey_or_colour and space.dtype == np.uint8
 
 
-def _picture(env: AnyEnv) -> Frame:
+def _action_names(env: AnyEnv, actions: int) -> tuple[str, ...]:
+    """Return the names that `env` has for its actions, as Atari games do; else their numbers."""
+    meanings = getattr(env.unwrapped, "get_action_meanings", None)
+    return tuple(meanings()) if meanings else tuple(map(str, range(actions)))
+
+
+def _picture(env: AnyEnv) -> Picture:
     """Return what `env` renders, uint8 [height, width, 3]."""
     try:
         picture = env.render()

@@ -4,6 +4,8 @@
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -12,6 +14,21 @@ from numpy.typing import NDArray
 from simple_dqn.types import Actions, State, Step
 
 Screen: TypeAlias = NDArray[np.uint8]  # [H, W], grey levels
+Picture: TypeAlias = NDArray[np.uint8]  # [height, width, 3], red, green, blue
+
+FRAMES_PER_SECOND = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a person sees and hears of one frame, 1/60 of a second; the arrays are the receiver's to keep."""
+
+    picture: Picture
+    sound: NDArray[np.uint8]  # unsigned 8-bit samples, one channel; none where the game has no sound
+    lives: int  # left; 0 where there are no lives
+
+
+Watcher: TypeAlias = Callable[[Frame], None]  # is called at each frame, before the next is played
 
 
 class Environment(ABC):
@@ -20,6 +37,7 @@ class Environment(ABC):
     Attributes:
         games: How many games there are, E.
         actions: How many actions there are to choose from, A.
+        action_names: What each of them does, such as `NOOP` and `UPRIGHTFIRE`.
         screen_shape: Height and width of a screen in pixels, (H, W).
         name: The game's name, fit for file names, such as `space_invaders`.
         rom_md5: What the game's ROM is known by, in hexadecimal; None: it has none.
@@ -30,6 +48,7 @@ class Environment(ABC):
 
     games: int
     actions: int
+    action_names: tuple[str, ...]
     screen_shape: tuple[int, int]
     name: str
     rom_md5: str | None
@@ -87,12 +106,12 @@ class Outcome(NamedTuple):
 class Game(ABC):
     """One game, which knows nothing of others beside it.
 
-    Attributes: `name`, `rom_md5`, `actions` and `can_save`, as in `Environment`.
+    Attributes: `name`, `rom_md5`, `action_names` and `can_save`, as in `Environment`.
     """
 
     name: str
     rom_md5: str | None = None
-    actions: int
+    action_names: tuple[str, ...]
     can_save: bool
 
     @abstractmethod

@@ -53,7 +53,8 @@ class ProcessVector(Environment):
             about = self._start(make, config, streams, training, memory)
         finally:
             os.close(memory)
-        self.actions, self.name, self.rom_md5, self.can_save = about
+        self.action_names, self.name, self.rom_md5, self.can_save = about
+        self.actions = len(self.action_names)
 
     def _start(
         self,

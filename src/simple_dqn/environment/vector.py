@@ -16,7 +16,8 @@ class GameVector(Environment):
         """Take `games`, at least one, which draw screens of `screen_shape` (H, W) in pixels."""
         self._each_game = list(games)
         self.games = len(self._each_game)
-        self.actions = self._each_game[0].actions
+        self.action_names = self._each_game[0].action_names
+        self.actions = len(self.action_names)
         self.name = self._each_game[0].name
         self.rom_md5 = self._each_game[0].rom_md5
         self.can_save = self._each_game[0].can_save
