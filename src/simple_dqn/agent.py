@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from simple_dqn.environment import Environment
     from simple_dqn.types import Actions, QValues, State, States, Step
 
+LOSSES_TOGETHER = 50  # updates whose losses are fetched from a GPU at once
+
 
 class Listener(Protocol):
     """Who hears what the agent does."""
@@ -180,8 +182,14 @@ class Agent:
     def update(self, batch: PreparedBatch) -> None:
         """Update the network from `batch`."""
         with self.ledger.section("update"):
-            loss = self.network.update(batch)
-        self._listener.on_train(loss)
+            self.network.update(batch)
+        if self.network.updates % LOSSES_TOGETHER == 0:
+            self.tell_losses()
+
+    def tell_losses(self) -> None:
+        """Tell the listener what the latest updates' losses were, for which a GPU must be waited for."""
+        for loss in self.network.take_losses():
+            self._listener.on_train(loss)
 
     def get_state(self) -> State:
         """Return all that is needed to go on, but for the replay memory."""

@@ -82,6 +82,10 @@ class MemoryConfig:
     replay_file: str | None = option(
         None, "keep the screens in this memory-mapped file, not in memory", local=True
     )
+    replay_device: str = option(
+        "auto", "where the screens lie; auto: on the GPU if there is one and they fit",
+        choices=("auto", "gpu", "memory"), local=True,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,9 @@ class NetworkConfig:
     min_reward: float = option(-1.0, "rewards below count as this, in game points")
     max_reward: float = option(1.0, "rewards above count as this, in game points")
     batch_norm: bool = option(False, "normalise each hidden layer over the batch")
+    network: str = option(
+        "nature", "its layers; neon: without biases, as simple_dqn had it", choices=("nature", "neon")
+    )
 
 
 @dataclass(frozen=True)
@@ -152,6 +159,8 @@ class RunConfig:
     )
     csv_file: str | None = option(None, "statistics, one row per phase, are written here", local=True)
     tensorboard: bool = option(False, "write TensorBoard event files beside the CSV")
+    visualization_filters: int = option(4, "filters of each layer on the page of nvis", minimum=1, maximum=64)
+    visualization_file: str | None = option(None, "HTML file in which that page is written", local=True)
     random_seed: int | None = option(
         None, "seed of all randomness; without one it is drawn and logged", minimum=0, group="Common"
     )

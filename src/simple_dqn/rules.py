@@ -17,6 +17,10 @@ def check(config: Config) -> None:
             f"--replay_size {memory.replay_size} cannot hold a transition of {shortest} screens for each "
             f"of {workers} game(s): give at least {shortest * workers}"
         )
+    if memory.replay_device == "gpu" and memory.replay_file:
+        raise UserError(
+            "--replay_device gpu and --replay_file both say where the screens lie: give one of them"
+        )
     if network.batch_size > memory.replay_size:
         raise UserError(
             f"--batch_size {network.batch_size} is larger than --replay_size {memory.replay_size}: "

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 Screens: TypeAlias = NDArray[np.uint8]  # [E, H, W], grey levels; a screen is a frame after preprocessing
 States: TypeAlias = NDArray[np.uint8]  # [B, S, H, W], oldest screen first
+DeviceStates: TypeAlias = Any  # the same on a GPU, in an array of the deep-learning framework's own
 Actions: TypeAlias = NDArray[np.int64]  # [E] or [B], indices into the environment's action set
 Rewards: TypeAlias = NDArray[np.float32]  # [E] or [B], raw game points
 Flags: TypeAlias = NDArray[np.bool_]  # [E] or [B]
@@ -60,9 +61,9 @@ class Step:
 class Minibatch:
     """B transitions drawn from replay memory; valid until the next draw."""
 
-    prestates: States  # uint8 [B, S, H, W], may be strided views
+    prestates: States | DeviceStates  # uint8 [B, S, H, W], may be strided views
     actions: Actions  # int64 [B]
     rewards: Rewards  # float32 [B], raw game points
-    poststates: States  # uint8 [B, S, H, W], may be strided views
+    poststates: States | DeviceStates  # uint8 [B, S, H, W], may be strided views
     terminals: Flags  # bool [B], nothing follows the poststate
     discounts: Rewards  # float32 [B], what the value of the poststate is multiplied by

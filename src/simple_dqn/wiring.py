@@ -11,9 +11,10 @@ from simple_dqn import random_streams
 from simple_dqn.agent import Agent, Player
 from simple_dqn.config import Config
 from simple_dqn.environment import Environment, make
+from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.ledger import Ledger
-from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.snapshot import Keeper
 from simple_dqn.statistics import Statistics, make_writers
 from simple_dqn.training import Epochs
@@ -30,20 +31,29 @@ def make_environment(config: Config, training: bool) -> Environment:
     return make(config.environment, streams, training=training)
 
 
-def make_memory(config: Config, environment: Environment) -> ReplayMemory:
-    """Return an empty memory for `environment`'s screens."""
-    return ReplayMemory(
-        config.memory,
-        environment.games,
-        environment.screen_shape,
-        config.network.discount_rate,
-        random_streams.stream(config.seed, "sampling"),
-    )
+def make_memory(config: Config, environment: Environment, network: "DeepQNetwork") -> ReplayMemory:
+    """Return an empty memory for `environment`'s screens, which lie on `network`'s GPU if they can.
+
+    Raises:
+        UserError: They cannot, and were to; or this machine has too little memory.
+    """
+    memory, games, shape = config.memory, environment.games, environment.screen_shape
+    screens = None
+    if memory.replay_device != "memory" and memory.replay_file is None:
+        screens = network.make_screens(rows_for(memory, games), games, shape)
+    if memory.replay_device == "gpu" and screens is None:
+        raise UserError(
+            f"--replay_device gpu: there is no GPU with room for {memory.replay_size} screens: lower "
+            "--replay_size or leave out --replay_device"
+        )
+    rng = random_streams.stream(config.seed, "sampling")
+    return ReplayMemory(memory, games, shape, config.network.discount_rate, rng, screens)
 
 
 def make_network(config: Config, environment: Environment) -> "DeepQNetwork":
     """Return a fresh network that sees `environment`'s screens and chooses among its actions."""
     from simple_dqn.deepqnetwork import DeepQNetwork  # PyTorch takes seconds that --help can do without
+    from simple_dqn.deepqnetwork.networks import NETWORKS
 
     return DeepQNetwork(
         environment.actions,
@@ -53,6 +63,7 @@ def make_network(config: Config, environment: Environment) -> "DeepQNetwork":
         config.backend,
         random_streams.stream(config.seed, "weights"),
         use_target_network=config.agent.target_steps > 0,
+        spec=NETWORKS[config.network.network],
         spare_cores=1 if config.agent.concurrent else 0,  # for the actor and the sampler
     )
 
@@ -78,7 +89,7 @@ def make_agent(
         ledger,
         synchronize=config.agent.synchronize is not False,
     )
-    memory = make_memory(config, environment)
+    memory = make_memory(config, environment, network)
     return Agent(player, memory, network, config.agent, config.network.batch_size, statistics, ledger)
 
 

@@ -34,7 +34,9 @@ def test_frames_are_those_that_ale_plays() -> None:
     ale.setFloat("repeat_action_probability", 0.0)
     ale.setBool("color_averaging", True)
     ale.setBool("sound_obs", True)
-    ale.loadROM(get_rom_path("breakout"))
+    rom = get_rom_path("breakout")
+    assert rom
+    ale.loadROM(rom)
     ale.reset_game()
     codes = ale.getMinimalActionSet()
     expected = []

@@ -39,6 +39,8 @@ class TapedEnvironment:
 class TapedNetwork:
     def __init__(self, tape: list[Any]) -> None:
         self.tape = tape
+        self.updates = 0
+        self.losses: list[float] = []
 
     def predict(self, states: States) -> QValues:
         return np.tile(np.array([0, 2, 1], np.float32), (len(states), 1))
@@ -52,9 +54,14 @@ class TapedNetwork:
     def prepare(self, minibatch: Minibatch) -> int:
         return len(minibatch.actions)
 
-    def update(self, batch: int) -> float:
+    def update(self, batch: int) -> None:
         self.tape.append("update")
-        return float(batch)
+        self.updates += 1
+        self.losses.append(float(batch))
+
+    def take_losses(self) -> list[float]:
+        losses, self.losses = self.losses, []
+        return losses
 
     def update_target_network(self) -> None:
         self.tape.append("copy")

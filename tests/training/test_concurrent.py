@@ -117,7 +117,10 @@ def test_the_times_at_which_threads_meet_change_nothing(make: Make, seed: int) -
     assert_same(mine["ring"], theirs["ring"])
     assert_same(mine["rng"], theirs["rng"])
     assert listener.rates == quiet_listener.rates
+    agent.tell_losses()
+    quiet.tell_losses()
     assert listener.losses == quiet_listener.losses
+    assert len(listener.losses) == 20
 
 
 def delay(owner: Any, name: str, delays: random.Random) -> None:

@@ -16,6 +16,7 @@ def test_one_game_learns_every_fourth_step_and_copies_every_eighth(make: Make) -
     train(agent, 16, stopped=lambda: False)
     learn, copy = ["step"] * 4 + ["update"], ["copy"]
     assert tape == learn + learn + copy + learn + learn + copy
+    agent.tell_losses()
     assert listener.losses == [8.0] * 4
     assert agent.total_train_steps == 16
 

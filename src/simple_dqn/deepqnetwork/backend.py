@@ -84,6 +84,13 @@ def lay_out(network: nn.Module, layout: torch.memory_format) -> None:
             weight.data = weight.data.contiguous(memory_format=layout)
 
 
-def tensor(array: NDArray[np.generic], device: torch.device) -> Tensor:
-    """Return `array`, of any strides, on `device` in its own datatype; it may share the array's memory."""
-    return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(device)
+def tensor(array: NDArray[np.generic] | Tensor, device: torch.device) -> Tensor:
+    """Return `array`, of any strides, on `device` in its own datatype; it may share the array's memory.
+
+    What is a tensor on `device` already is returned as it is. To a GPU the array travels from pages that
+    stay in place, so that the host need not wait for what the GPU does meanwhile.
+    """
+    if isinstance(array, Tensor):
+        return array
+    values = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+    return values if device == CPU else values.pin_memory().to(device, non_blocking=True)

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import cast
 
 import numpy as np
@@ -13,8 +13,11 @@ from torch.nn import functional
 
 from simple_dqn.config import BackendConfig, NetworkConfig
 from simple_dqn.deepqnetwork.backend import CPU, PRECISIONS, choose_device, lay_out, set_up, tensor
+from simple_dqn.deepqnetwork.device_screens import DeviceScreens, screens_on
+from simple_dqn.deepqnetwork.guided_backpropagation import Insight
 from simple_dqn.deepqnetwork.master_weights import MasterWeights
 from simple_dqn.deepqnetwork.networks import NATURE, Network, NetworkSpec, build
+from simple_dqn.deepqnetwork.recorded import recorded
 from simple_dqn.deepqnetwork.tensors import check_fit, copy_arrays, floating_tensors, write_tensors
 from simple_dqn.deepqnetwork.threads import use_one_thread, use_threads
 from simple_dqn.errors import UserError
@@ -74,6 +77,7 @@ class DeepQNetwork:
         if network.batch_norm and network.batch_size < 2:
             raise UserError("--batch_norm true cannot normalise over one experience: raise --batch_size")
         self._config = network
+        self._screen_shape = screen_shape
         self._device = choose_device(backend)
         set_up(self._device)
         self._precision = PRECISIONS[backend.datatype]
@@ -87,6 +91,8 @@ class DeepQNetwork:
         self._target = (
             copy.deepcopy(self._online).requires_grad_(False) if use_target_network else self._online
         )
+        self._losses: list[Tensor] = []  # of the updates since `take_losses`, each a scalar on the device
+        self._record()
         self.updates, self.threads = 0, backend.threads
         if self._device == CPU:
             states = np.zeros((min(network.batch_size, 32), history_length, *screen_shape), np.uint8)
@@ -119,34 +125,36 @@ class DeepQNetwork:
         With a target network another thread may call it while `update` runs in this one; see
         `predict_target`.
         """
-        return PreparedBatch(
-            self._floats(minibatch.prestates),
-            tensor(minibatch.actions, self._device).unsqueeze(1),
-            self._targets(minibatch),
+        prestates, actions, rewards, poststates, terminals, discounts = (
+            tensor(getattr(minibatch, field.name), self._device) for field in fields(minibatch)
         )
+        targets = self._value(self._floats(poststates), rewards, discounts, terminals)
+        return PreparedBatch(self._floats(prestates), actions.unsqueeze(1), targets)
 
     def train(self, minibatch: Minibatch) -> float:
         """Make one update from `minibatch`, and return its mean loss."""
-        return self.update(self.prepare(minibatch))
+        self.update(self.prepare(minibatch))
+        return self.take_losses()[-1]
 
-    def update(self, batch: PreparedBatch) -> float:
-        """Make one update (Algorithm 1) from `batch`, and return its mean loss.
-
-        The loss of a transition is δ²/2 with the temporal-difference error δ = y - Q(s, a; θ), and grows
-        linearly where |δ| exceeds `clip_error` (Huber 1964), so that its gradient is the clipped error.
-        """
-        self._online.train()
-        qvalues: Tensor = self._online(batch.prestates)
-        self._online.eval()
-        loss = self._loss(qvalues.gather(1, batch.actions).squeeze(1), batch.targets)
-        self._master.descend(loss)
+    def update(self, batch: PreparedBatch) -> None:
+        """Make one update (Algorithm 1) from `batch`; on a GPU it may go on while this has returned."""
+        self._losses.append(self._learn(batch.prestates, batch.actions, batch.targets))
         self.updates += 1
-        return loss.item()
+
+    def take_losses(self) -> list[float]:
+        """Return the mean loss of each update since this was last asked, and wait for the last."""
+        losses = torch.stack(self._losses).tolist() if self._losses else []
+        self._losses = []
+        return cast(list[float], losses)
 
     def update_target_network(self) -> None:
         """Make the target network the same as the online network; θ⁻ ← θ."""
         if self._target is not self._online:
             self._target.load_state_dict(self._online.state_dict())
+
+    def look_into(self) -> Insight:
+        """Return the online network, as it is now, to be looked into."""
+        return Insight(self._online, self._screen_shape, self._device)
 
     def get_weights(self) -> dict[str, NDArray[np.float32]]:
         """Return fresh copies of the online network's weights, and running means, by name."""
@@ -193,32 +201,57 @@ class DeepQNetwork:
         if target is not None and self._target is not self._online:
             copy_arrays(target, floating_tensors(self._target))
         self.updates = state["updates"]
+        self._record()  # the optimizer's tensors are new ones
+
+    def make_screens(self, rows: int, games: int, screen_shape: tuple[int, int]) -> DeviceScreens | None:
+        """Return room for replay memory's screens on the GPU; None: there is no GPU, or too little room."""
+        return screens_on(self._device, rows, games, screen_shape)
 
     @torch.inference_mode()
     def _predict(self, network: Network, states: States) -> QValues:
-        qvalues: Tensor = network(self._floats(states))
+        qvalues: Tensor = network(self._floats(tensor(states, self._device)))
         return cast(QValues, qvalues.float().cpu().numpy())
 
     def _gradients_of_nothing(self, states: States) -> None:
         """Do the bulk of an update's work, and leave everything as it is."""
-        qvalues: Tensor = self._online(self._floats(states))
+        qvalues: Tensor = self._online(self._floats(tensor(states, self._device)))
         torch.autograd.grad(qvalues.sum(), list(self._online.parameters()))
 
-    def _floats(self, states: States) -> Tensor:
-        """Return `states` on the device, to which they travel as bytes, as floats in [0, 1]."""
-        screens = tensor(states, self._device)
+    def _floats(self, screens: Tensor) -> Tensor:
+        """Return states uint8 [B, S, H, W] that have come to the device as floats in [0, 1]."""
         return screens.to(self._precision.hidden, memory_format=self._layout).div_(255)
 
+    def _record(self) -> None:
+        """Have the two halves of an update recorded from now on, where that can be done."""
+        # Loss scaling asks the host at each update whether a gradient has overflowed.
+        on_gpu = self._device != CPU and not self._precision.loss_scaling
+        self._value = recorded(self._targets, on_gpu)
+        self._learn = recorded(self._descend, on_gpu)
+
     @torch.no_grad()
-    def _targets(self, minibatch: Minibatch) -> Tensor:
+    def _targets(self, poststates: Tensor, rewards: Tensor, discounts: Tensor, terminals: Tensor) -> Tensor:
         """Return y = r + γ max_a' Q(s', a'; θ⁻), or y = r after a terminal, [B] (equation 2)."""
-        rewards, discounts, terminals = (
-            tensor(values, self._device).to(self._precision.master)
-            for values in (minibatch.rewards, minibatch.discounts, minibatch.terminals)
-        )
-        postvalues: Tensor = self._target(self._floats(minibatch.poststates)).amax(1)
-        rewards = rewards.clamp(self._config.min_reward, self._config.max_reward)
-        return rewards + discounts * postvalues * (1 - terminals)
+        postvalues: Tensor = self._target(poststates).amax(1)
+        rewards = rewards.to(self._precision.master).clamp(self._config.min_reward, self._config.max_reward)
+        return rewards + discounts * postvalues * ~terminals
+
+    def _descend(self, prestates: Tensor, actions: Tensor, targets: Tensor) -> Tensor:
+        """Change the weights by one update (Algorithm 1), and return the mean loss, a scalar.
+
+        The loss of a transition is δ²/2 with the temporal-difference error δ = y - Q(s, a; θ), and grows
+        linearly where |δ| exceeds `clip_error` (Huber 1964), so that its gradient is the clipped error.
+
+        Args:
+            prestates: s, floats in [0, 1] [B, S, H, W].
+            actions: a, int64 [B, 1].
+            targets: y, floats [B].
+        """
+        self._online.train()
+        qvalues: Tensor = self._online(prestates)
+        self._online.eval()
+        loss = self._loss(qvalues.gather(1, actions).squeeze(1), targets)
+        self._master.descend(loss)
+        return loss.detach()
 
     def _loss(self, qvalues: Tensor, targets: Tensor) -> Tensor:
         if self._config.clip_error == 0:

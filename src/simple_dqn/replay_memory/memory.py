@@ -8,11 +8,16 @@ from simple_dqn.errors import UserError
 from simple_dqn.replay_memory import uniform
 from simple_dqn.replay_memory.capacity import require_memory
 from simple_dqn.replay_memory.ring import Ring
-from simple_dqn.replay_memory.screens import ScreenStore
-from simple_dqn.types import Minibatch, State, Step
+from simple_dqn.replay_memory.screens import HostScreens, ScreenStore
+from simple_dqn.types import Minibatch, State, States, Step
 
 # Bytes of an experience beside its screen: action int64, reward float32, starts and terminal bool.
 OTHER_BYTES = 8 + 4 + 1 + 1
+
+
+def rows_for(config: MemoryConfig, games: int) -> int:
+    """Return of how many steps of `games` games a memory of `config.replay_size` experiences consists."""
+    return config.replay_size // games
 
 
 class ReplayMemory:
@@ -30,6 +35,7 @@ class ReplayMemory:
         screen_shape: tuple[int, int],
         discount_rate: float,
         rng: np.random.Generator,
+        screens: ScreenStore | None = None,
     ) -> None:
         """Make an empty memory; its pages are taken as it fills.
 
@@ -41,21 +47,22 @@ class ReplayMemory:
             screen_shape: Height and width of a screen, in pixels.
             discount_rate: What the value of a poststate is multiplied by.
             rng: The random stream that draws the minibatches.
+            screens: Where the screens lie instead, with room for `rows_for(config, games)` of each game.
 
         Raises:
             UserError: This machine has too little memory, or the file cannot be used.
         """
-        rows = config.replay_size // games
-        if config.replay_file is None:
+        rows = rows_for(config, games)
+        if screens is None and config.replay_file is None:
             require_memory(config.replay_size, screen_shape[0] * screen_shape[1] + OTHER_BYTES)
-        self._screens = ScreenStore(rows, games, screen_shape, config.replay_file)
+        self._screens = screens or HostScreens(rows, games, screen_shape, config.replay_file)
         self._screen_shape = screen_shape
         self._actions = np.zeros((rows, games), np.int64)
         self._rewards = np.zeros((rows, games), np.float32)
         self._ring = Ring(rows, games, config.history_length)
         self._discount_rate = discount_rate
         self._rng = rng
-        self._reserve(0)
+        self._discounts = np.zeros(0, np.float32)
 
     @property
     def count(self) -> int:
@@ -86,12 +93,17 @@ class ReplayMemory:
 
         Returns:
             Arrays that are valid until the next `sample`; the states are two views of the same
-            screens, so to write into one is to write into the other.
+            screens, so to write into one is to write into the other. Where the screens lie on a GPU,
+            so do the states.
 
         Raises:
             UserError: The memory holds no transition yet.
         """
         return self._gather(uniform.draw(self._ring, batch_size, self._rng))
+
+    def sample_states(self, count: int) -> States:
+        """Draw the prestates of `count` transitions, as `sample` does; a fresh array."""
+        return self._screens.on_host(self.sample(count).prestates)
 
     def get_state(self) -> State:
         """Return all that is needed to go on: views of what is held, valid until the next `add`."""
@@ -113,33 +125,25 @@ class ReplayMemory:
         self._require_same_shape(state["ring"]["rows"], state["screens"].shape[1:])
         self._ring.set_state(state["ring"])
         held = self._ring.held
-        self._screens.first(held)[...] = state["screens"]
+        self._screens.load(state["screens"])
         self._actions[:held] = state["actions"]
         self._rewards[:held] = state["rewards"]
         self._rng.bit_generator.state = state["rng"]
 
     def _gather(self, indices: NDArray[np.int64]) -> Minibatch:
         """Return the transitions at `indices` int64 [B]."""
-        if len(indices) != len(self._windows):
-            self._reserve(len(indices))
+        if len(indices) != len(self._discounts):
+            self._discounts = np.full(len(indices), self._discount_rate, np.float32)
         windows = self._ring.windows(indices)
-        self._screens.gather(windows, out=self._windows)
-        hidden = self._ring.hidden(windows)
-        if hidden is not None:
-            self._windows[:, :-2][hidden] = 0
+        screens = self._screens.gather(windows, self._ring.hidden(windows))
         return Minibatch(
-            prestates=self._windows[:, :-1],
+            prestates=screens[:, :-1],
             actions=self._actions.reshape(-1)[indices],
             rewards=self._rewards.reshape(-1)[indices],
-            poststates=self._windows[:, 1:],
+            poststates=screens[:, 1:],
             terminals=self._ring.ended(indices),
             discounts=self._discounts,
         )
-
-    def _reserve(self, batch_size: int) -> None:
-        """Make the arrays that every minibatch of `batch_size` is written into."""
-        self._windows = np.empty((batch_size, self._ring.history_length + 1, *self._screen_shape), np.uint8)
-        self._discounts = np.full(batch_size, self._discount_rate, np.float32)
 
     def _require_same_shape(self, rows: int, row_shape: tuple[int, ...]) -> None:
         """Refuse a state of `rows` rows of `row_shape` [E, H, W] unless this memory is like that."""

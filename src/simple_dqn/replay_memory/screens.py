@@ -3,21 +3,50 @@
 import fcntl
 import shutil
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn.errors import UserError
 from simple_dqn.replay_memory.capacity import gigabytes
-from simple_dqn.types import Screens
+from simple_dqn.types import DeviceStates, Flags, Screens, States
 
 
-class ScreenStore:
+class ScreenStore(Protocol):
     """Screens of E games by row and game; the one place that knows how a screen is kept.
 
     A screen's index is row * E + game.
     """
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all the screens take."""
+
+    def write(self, row: int, screens: Screens) -> None:
+        """Keep `screens` uint8 [E, H, W] as `row`."""
+
+    def gather(self, windows: NDArray[np.int64], hidden: Flags | None) -> States | DeviceStates:
+        """Return the screens at `windows` int64 [B, S + 1], zero where `hidden` bool [B, S - 1] says so.
+
+        The last two screens of a window are never hidden.
+
+        Returns:
+            uint8 [B, S + 1, H, W], valid until the next call.
+        """
+
+    def on_host(self, screens: States | DeviceStates) -> States:
+        """Return a copy of what `gather` returned, or of a part, in the host's memory."""
+
+    def first(self, rows: int) -> NDArray[np.uint8]:
+        """Return the first `rows` rows, uint8 [rows, E, H, W], valid until the next `write`."""
+
+    def load(self, screens: NDArray[np.uint8]) -> None:
+        """Make `screens` uint8 [rows, E, H, W] the first rows."""
+
+
+class HostScreens:
+    """A `ScreenStore` of plain arrays, in memory or in a file."""
 
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], file: str | None) -> None:
         """Make room for `rows` screens of each game, in the memory-mapped `file` if one is given.
@@ -30,6 +59,7 @@ class ScreenStore:
         shape = (rows, games, *screen_shape)
         self._screens = np.empty(shape, np.uint8) if file is None else map_file(Path(file), shape)
         self._flat = self._screens.reshape(rows * games, -1)  # the same bytes, a line for each index
+        self._gathered = np.empty((0, 0, *screen_shape), np.uint8)  # [B, S + 1, H, W], written anew each time
 
     @property
     def nbytes(self) -> int:
@@ -40,15 +70,28 @@ class ScreenStore:
         """Keep `screens` uint8 [E, H, W] as `row`."""
         self._screens[row] = screens
 
-    def gather(self, indices: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-        """Copy the screens at `indices` int64 [...] into `out` uint8 [..., H, W], which is contiguous."""
+    def gather(self, windows: NDArray[np.int64], hidden: Flags | None) -> States:
+        """Return the screens at `windows` int64 [B, S + 1], zero where `hidden` bool [B, S - 1] says so."""
+        if self._gathered.shape[:2] != windows.shape:
+            self._gathered = np.empty((*windows.shape, *self._gathered.shape[2:]), np.uint8)
         # Unlike "raise", "clip" writes straight into `out`; no index is out of range, so none is clipped.
-        lines = out.reshape(indices.size, -1)
-        np.take(self._flat, indices.reshape(-1), axis=0, out=lines, mode="clip")
+        lines = self._gathered.reshape(windows.size, -1)
+        np.take(self._flat, windows.reshape(-1), axis=0, out=lines, mode="clip")
+        if hidden is not None:
+            self._gathered[:, :-2][hidden] = 0
+        return self._gathered
+
+    def on_host(self, screens: States) -> States:
+        """Return a copy of what `gather` returned, or of a part."""
+        return screens.copy()
 
     def first(self, rows: int) -> NDArray[np.uint8]:
         """Return the first `rows` rows, uint8 [rows, E, H, W]: a view."""
         return self._screens[:rows]
+
+    def load(self, screens: NDArray[np.uint8]) -> None:
+        """Make `screens` uint8 [rows, E, H, W] the first rows."""
+        self._screens[: len(screens)] = screens
 
 
 def map_file(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:

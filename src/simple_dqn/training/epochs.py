@@ -181,8 +181,9 @@ class Epochs:
 
     def _end_phase(self) -> None:
         agent = self.agent
+        agent.tell_losses()
         if self._held_out is None and agent.memory.ready:
-            self._held_out = agent.memory.sample(HELD_OUT_STATES).prestates.copy()
+            self._held_out = agent.memory.sample_states(HELD_OUT_STATES)
         self._statistics.on_phase_end(
             PhaseOutcome(
                 total_train_steps=agent.total_train_steps,

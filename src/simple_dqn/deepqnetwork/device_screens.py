@@ -1,0 +1,69 @@
+"""Replay memory's screens in the memory of a GPU, where minibatches are put together without the host."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simple_dqn.deepqnetwork.backend import CPU, tensor
+from simple_dqn.types import DeviceStates, Flags, Screens, States
+
+RESERVED = 2 * 10**9  # bytes of a GPU's memory that are left to the network and its updates
+
+
+class DeviceScreens:
+    """Screens of E games by row and game, as `simple_dqn.replay_memory.ScreenStore` has them.
+
+    Per minibatch only the indices of its screens travel to the GPU, and nothing comes back.
+    """
+
+    def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], device: torch.device) -> None:
+        """Make room on `device` for `rows` screens of each game."""
+        self._screens = torch.empty((rows, games, *screen_shape), dtype=torch.uint8, device=device)
+        self._flat = self._screens.view(rows * games, *screen_shape)
+        self._device = device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all the screens take."""
+        return self._screens.nbytes
+
+    def write(self, row: int, screens: Screens) -> None:
+        """Keep `screens` uint8 [E, H, W] as `row`."""
+        self._screens[row].copy_(tensor(screens, self._device))
+
+    def gather(self, windows: NDArray[np.int64], hidden: Flags | None) -> Tensor:
+        """Return the screens at `windows` int64 [B, S + 1], zero where `hidden` bool [B, S - 1] says so.
+
+        Returns:
+            uint8 [B, S + 1, H, W] on the device, fresh.
+        """
+        places = tensor(windows, self._device)
+        screens = self._flat.index_select(0, places.view(-1)).view(*windows.shape, *self._flat.shape[1:])
+        if hidden is not None:
+            screens[:, :-2].masked_fill_(tensor(hidden, self._device)[:, :, None, None], 0)
+        return screens
+
+    def on_host(self, screens: DeviceStates) -> States:
+        """Return a copy of what `gather` returned, or of a part, in the host's memory."""
+        return np.array(screens.cpu().numpy())
+
+    def first(self, rows: int) -> NDArray[np.uint8]:
+        """Return a copy of the first `rows` rows, uint8 [rows, E, H, W], in the host's memory."""
+        return self.on_host(self._screens[:rows])
+
+    def load(self, screens: NDArray[np.uint8]) -> None:
+        """Make `screens` uint8 [rows, E, H, W] the first rows."""
+        self._screens[: len(screens)].copy_(torch.from_numpy(screens))
+
+
+def screens_on(
+    device: torch.device, rows: int, games: int, screen_shape: tuple[int, int]
+) -> DeviceScreens | None:
+    """Return room for screens on `device`; None: it is the CPU, or has too little room."""
+    if device == CPU:
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    height, width = screen_shape
+    fits = rows * games * height * width <= free - RESERVED
+    return DeviceScreens(rows, games, screen_shape, device) if fits else None

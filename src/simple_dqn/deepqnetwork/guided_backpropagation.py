@@ -1,0 +1,169 @@
+"""What the network looks at, by the guided backpropagation of Springenberg et al. 2015.
+
+"Striving for Simplicity: The All Convolutional Net", section 3.4.
+"""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from simple_dqn.deepqnetwork.backend import tensor
+from simple_dqn.deepqnetwork.networks import Network
+from simple_dqn.types import Actions, States
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionalLayer:
+    """The units of one convolution, and what each sees of a screen.
+
+    No convolution is padded: the unit at (row, column) sees the square of `field_size` pixels whose top
+    left corner is the pixel (row * `field_stride`, column * `field_stride`).
+    """
+
+    name: str  # such as conv1
+    filters: int  # K
+    rows: int  # of units
+    columns: int
+    field_size: int  # pixels, height and width of a unit's receptive field
+    field_stride: int  # pixels between the receptive fields of neighbours
+
+
+class Insight:
+    """The online network as it was when this was made, to be looked into; it computes in float32.
+
+    Guided backpropagation is backpropagation in which a rectifier passes a gradient only where its input
+    was positive and the gradient is positive too. What arrives at the screens shows which pixels, and in
+    which way, raised the value of a unit. The unit of a gradient is that of the value it is of, for a
+    pixel going from black (0) to white (255).
+
+    Letters in shapes are those of `simple_dqn.types`.
+    """
+
+    layers: tuple[ConvolutionalLayer, ...]  # first to last
+
+    def __init__(self, network: Network, screen_shape: tuple[int, int], device: torch.device) -> None:
+        """Copy `network`, which is on `device` and sees screens of `screen_shape` (H, W) in pixels."""
+        self._device = device
+        self._network = deepcopy(network).float().eval().requires_grad_(False)
+        modules = dict(self._network.hidden.named_children())
+        for name, module in modules.items():
+            if isinstance(module, nn.ReLU):
+                self._network.hidden.set_submodule(name, _guided_rectifier())
+        self.layers = _convolutional_layers(modules, screen_shape)
+        names = list(modules)
+        self._up_to = {
+            layer.name: self._network.hidden[: names.index(f"{layer.name}_relu") + 1] for layer in self.layers
+        }
+
+    @torch.no_grad()
+    def activations(self, states: States, layer: str) -> NDArray[np.float32]:
+        """Return what the units of the convolution named `layer` answer, after the rectifier.
+
+        Args:
+            states: uint8 [B, S, H, W].
+            layer: The name of one of `layers`.
+
+        Returns:
+            float32 [B, K, rows, columns], the caller's.
+        """
+        return _array(self._up_to[layer](self._floats(states)))
+
+    def guided_gradients(
+        self,
+        states: States,
+        layer: str,
+        filters: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        columns: NDArray[np.int64],
+    ) -> NDArray[np.float32]:
+        """Return the guided gradient of one unit for each state; 0 where the unit does not answer.
+
+        Args:
+            states: uint8 [B, S, H, W].
+            layer: The name of one of `layers`.
+            filters: int64 [B], the filter of the unit that is looked at in each state.
+            rows: int64 [B], where that unit is.
+            columns: int64 [B], where that unit is.
+
+        Returns:
+            float32 [B, S, H, W], the caller's.
+        """
+
+        def units(screens: Tensor) -> Tensor:
+            answers: Tensor = self._up_to[layer](screens)
+            place = [torch.from_numpy(index).to(self._device) for index in (filters, rows, columns)]
+            return answers[torch.arange(len(answers), device=self._device), *place]
+
+        return self._guided_gradients(units, states)
+
+    def saliency(self, states: States, actions: Actions | None = None) -> NDArray[np.float32]:
+        """Return the guided gradient of one Q-value for each state.
+
+        Args:
+            states: uint8 [B, S, H, W].
+            actions: int64 [B], whose Q-value is looked at; None: the highest.
+
+        Returns:
+            float32 [B, S, H, W], the caller's.
+        """
+
+        def chosen(screens: Tensor) -> Tensor:
+            qvalues: Tensor = self._network(screens)
+            if actions is None:
+                return qvalues.amax(1)
+            return qvalues.gather(1, tensor(actions, self._device).unsqueeze(1)).squeeze(1)
+
+        return self._guided_gradients(chosen, states)
+
+    def _guided_gradients(self, value: Callable[[Tensor], Tensor], states: States) -> NDArray[np.float32]:
+        """Return the guided gradients of `value`, which gives one number [B] for each of `states`."""
+        with torch.enable_grad():
+            screens = self._floats(states).requires_grad_()
+            # A state's value depends on no other state, so the gradient of the sum is that of each.
+            (gradients,) = torch.autograd.grad(value(screens).sum(), screens)
+        return _array(gradients)
+
+    def _floats(self, states: States) -> Tensor:
+        return tensor(states, self._device).float().div_(255)
+
+
+def _guided_rectifier() -> nn.ReLU:
+    """Return a rectifier that holds negative gradients back, besides those of inputs that are not positive.
+
+    It leaves its input as it is: the hook cannot be on a module that works in place, as the network's do.
+    """
+    rectifier = nn.ReLU()
+    rectifier.register_full_backward_pre_hook(lambda _module, gradients: _positive(gradients))
+    return rectifier
+
+
+def _positive(gradients: tuple[Tensor, ...] | Tensor) -> tuple[Tensor, ...]:
+    return tuple(gradient.relu() for gradient in gradients)
+
+
+def _convolutional_layers(
+    modules: dict[str, nn.Module], screen_shape: tuple[int, int]
+) -> tuple[ConvolutionalLayer, ...]:
+    layers = []
+    (rows, columns), field_size, field_stride = screen_shape, 1, 1
+    for name, module in modules.items():
+        if isinstance(module, nn.Conv2d):
+            size, stride = module.kernel_size[0], module.stride[0]
+            rows, columns = ((side - size) // stride + 1 for side in (rows, columns))
+            # One step further on in this layer's input is field_stride pixels further on in the screen.
+            field_size += (size - 1) * field_stride
+            field_stride *= stride
+            layers.append(
+                ConvolutionalLayer(name, module.out_channels, rows, columns, field_size, field_stride)
+            )
+    return tuple(layers)
+
+
+def _array(values: Tensor) -> NDArray[np.float32]:
+    return cast(NDArray[np.float32], values.contiguous().cpu().numpy())

@@ -1,0 +1,86 @@
+"""Work on a GPU that is recorded once, and replayed as one CUDA graph.
+
+An update of a network as small as Nature's is some hundred kernels, each of which takes the GPU a few
+microseconds, and the CPU longer to launch. A graph launches them all at once.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+Work: TypeAlias = Callable[..., Tensor]  # computes one tensor from others, or changes weights by the way
+Replay: TypeAlias = Callable[[], Tensor]  # does the same work again, on what its inputs hold now
+
+WARM_UPS = 3  # calls before the recording, in which libraries choose kernels and take their workspace
+
+
+class Recorded:
+    """A function of tensors that from its fourth call on is replayed, not run.
+
+    Every call does the work exactly once. Shapes that change are recorded anew; what the work reads and
+    writes besides its inputs must stay where it is in memory.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        run: Callable[[Work, tuple[Tensor, ...]], Tensor] | None = None,
+        record: Callable[[Replay], Replay] | None = None,
+    ) -> None:
+        """Take `work`; `run` and `record` say how to do it and how to record it, by default on a GPU."""
+        self._work = work
+        self._run = run or run_beside
+        self._record = record or record_graph
+        self._inputs: list[Tensor] = []
+        self._replay: Replay | None = None
+        self._shapes: list[torch.Size] = []
+        self._calls = 0  # with these shapes
+
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        """Do the work on `inputs`; the result is the caller's to keep."""
+        shapes = [values.shape for values in inputs]
+        if shapes != self._shapes:
+            self._shapes, self._calls, self._replay = shapes, 0, None
+        self._calls += 1
+        if self._calls <= WARM_UPS:
+            return self._run(self._work, inputs)
+        if self._replay is None:
+            self._inputs = [values.clone() for values in inputs]
+            self._replay = self._record(lambda: self._work(*self._inputs))
+        for place, values in zip(self._inputs, inputs, strict=True):
+            place.copy_(values)
+        return self._replay().clone()
+
+
+def recorded(work: Work, on_gpu: bool) -> Work:
+    """Return `work` as it is best done: recorded on a GPU, as it is elsewhere."""
+    return Recorded(work) if on_gpu else work
+
+
+def run_beside(work: Work, inputs: tuple[Tensor, ...]) -> Tensor:
+    """Run `work` on a stream of its own, as a recording does, and let the current one wait for it."""
+    current, beside = torch.cuda.current_stream(), _new_stream()
+    beside.wait_stream(current)
+    with torch.cuda.stream(beside):
+        result = work(*inputs)
+    current.wait_stream(beside)
+    result.record_stream(current)
+    return result
+
+
+_new_stream: Callable[[], torch.cuda.Stream] = torch.cuda.Stream
+
+
+def record_graph(work: Replay) -> Replay:
+    """Record `work`, without doing it; other threads may go on using the GPU meanwhile."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        result = work()
+
+    def replay() -> Tensor:
+        graph.replay()
+        return result
+
+    return replay

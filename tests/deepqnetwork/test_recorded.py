@@ -1,0 +1,98 @@
+"""Recorded work against the same work simply run; a list of calls stands in for a CUDA graph."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from simple_dqn.deepqnetwork import DeepQNetwork, deepqnetwork
+from simple_dqn.deepqnetwork.recorded import WARM_UPS, Recorded, Replay, Work
+from simple_dqn.types import Minibatch
+
+
+class Tape:
+    """Records as a CUDA graph does: the work is not done meanwhile, and its result lies at one place."""
+
+    def __init__(self) -> None:
+        self.recordings = self.replays = self.runs = 0
+
+    def run(self, work: Work, inputs: tuple[Tensor, ...]) -> Tensor:
+        self.runs += 1
+        return work(*inputs)
+
+    def record(self, work: Replay) -> Replay:
+        self.recordings += 1
+        results: list[Tensor] = []
+
+        def replay() -> Tensor:
+            self.replays += 1
+            result = work()
+            if not results:
+                results.append(result.clone())
+            return results[0].copy_(result)
+
+        return replay
+
+
+def test_every_call_does_the_work_once_on_its_own_inputs() -> None:
+    tape, done = Tape(), []
+
+    def work(a: Tensor, b: Tensor) -> Tensor:
+        done.append(float(a.sum()))
+        return a @ b
+
+    recorded = Recorded(work, tape.run, tape.record)
+    results = []
+    for number in range(WARM_UPS + 4):
+        a, b = torch.full((2, 3), float(number)), torch.ones(3, 2)
+        results.append((recorded(a, b), a @ b))
+        a.zero_()  # the caller's inputs are the caller's again
+    assert done == [6.0 * number for number in range(WARM_UPS + 4)]
+    for result, expected in results:  # none was written over by a later call
+        torch.testing.assert_close(result, expected)
+    assert (tape.runs, tape.recordings, tape.replays) == (WARM_UPS, 1, 4)
+
+
+def test_other_shapes_are_recorded_anew() -> None:
+    tape = Tape()
+    recorded = Recorded(lambda a: a * 2, tape.run, tape.record)
+    for rows in (3, 5):
+        for _ in range(WARM_UPS + 1):
+            assert recorded(torch.ones(rows)).shape == (rows,)
+    assert tape.recordings == 2
+
+
+@pytest.mark.parametrize("optimizer", ["rmsprop", "adam", "adadelta"])
+def test_a_network_learns_the_same_recorded(
+    optimizer: str,
+    make_network: Callable[..., DeepQNetwork],
+    make_minibatch: Callable[[int], Minibatch],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain, tape = make_network(optimizer=optimizer), Tape()
+    monkeypatch.setattr(deepqnetwork, "recorded", lambda work, on_gpu: Recorded(work, tape.run, tape.record))
+    taped = make_network(optimizer=optimizer)
+    for seed in range(WARM_UPS + 9):
+        assert plain.train(make_minibatch(seed)) == taped.train(make_minibatch(seed))
+        if seed == WARM_UPS + 1:
+            plain.update_target_network()
+            taped.update_target_network()
+        if seed == WARM_UPS + 3:
+            taped.set_state(taped.get_state())  # gives the optimizer new tensors
+    assert tape.recordings == 4
+    for name, values in plain.get_weights().items():
+        np.testing.assert_array_equal(values, taped.get_weights()[name])
+
+
+def test_losses_are_told_once(
+    make_network: Callable[..., DeepQNetwork], make_minibatch: Callable[[int], Minibatch]
+) -> None:
+    one_by_one, together = make_network(), make_network()
+    expected = [one_by_one.train(make_minibatch(seed)) for seed in range(5)]
+    assert together.take_losses() == []
+    for seed in range(5):
+        together.update(together.prepare(make_minibatch(seed)))
+    assert together.take_losses() == expected
+    assert together.take_losses() == []
