@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import psutil
 
-SECTIONS = ("act", "emulate", "store", "sample", "target", "update", "wait")
+SECTIONS = ("act", "emulate", "preprocess", "store", "sample", "target", "update", "wait")
 OTHER = "other"
+WIDTH = 11  # of a column
 
 
 @dataclass
@@ -21,6 +22,7 @@ class Book:
     wall: float = 0.0  # seconds
     cpu: float = 0.0  # seconds of computing meanwhile, on all cores, by this process and its children
     steps: int = 0  # over all games
+    busy: dict[int, float] = field(default_factory=dict)  # seconds that each usable core worked, for anyone
     # Wall seconds by thread, then section. Each thread writes to its own entry alone.
     seconds: dict[str, dict[str, float]] = field(default_factory=dict)
 
@@ -39,13 +41,21 @@ class Book:
         lines = [
             f"Where the time went: {phase}, {self.steps} steps in {self.wall:.1f} s, {rate:.0f} a second, "
             f"{busy:.2f} of {cores} cores busy",
-            "".join(f"{word:>10}" for word in ("thread", *header)),
+            "".join(f"{word:>{WIDTH}}" for word in ("thread", *header)),
         ]
         for thread, shares in self.shares().items():
             cells = (f"{shares[name]:.1%}" if name in shares else "" for name in header)
             name = thread.lower().removesuffix("thread").removesuffix("_0")  # as in MainThread, actor_0
-            lines.append("".join(f"{word:>10}" for word in (name, *cells)))
+            lines.append("".join(f"{word:>{WIDTH}}" for word in (name, *cells)))
+        shares = (f"{core}: {seconds / self.wall:.0%}" for core, seconds in sorted(self.busy.items()))
+        lines.append(f"{'cores':>{WIDTH}}    {'   '.join(shares)}   busy, other programs included")
         return lines
+
+
+class _Thread(threading.local):
+    """What is known of the thread that looks."""
+
+    within = 0.0  # seconds of the sections that ended inside of the one that is open
 
 
 class Ledger:
@@ -55,29 +65,36 @@ class Ledger:
         self.books: defaultdict[str, Book] = defaultdict(Book)  # by phase: random, train or test
         self._clock = clock
         self._open: Book | None = None
+        self._thread = _Thread()
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Book what is done inside as phase `name`."""
         book = self._open = self.books[name]
-        start, cpu = self._clock(), _cpu_seconds()
+        start, cpu, cores = self._clock(), _cpu_seconds(), _busy_seconds()
         try:
             yield
         finally:
             self._open = None
             book.wall += self._clock() - start
             book.cpu += _cpu_seconds() - cpu
+            for core, seconds in _busy_seconds().items():
+                book.busy[core] = book.busy.get(core, 0.0) + seconds - cores[core]
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
-        """Book the time inside as `name`, one of `SECTIONS`, of this thread."""
+        """Book the time inside as `name`, one of `SECTIONS`, of this thread, but for sections within it."""
+        thread = self._thread
+        around, thread.within = thread.within, 0.0
         start = self._clock()
         try:
             yield
         finally:
+            elapsed = self._clock() - start
             if self._open is not None:
                 seconds = self._open.seconds.setdefault(threading.current_thread().name, {})
-                seconds[name] = seconds.get(name, 0.0) + self._clock() - start
+                seconds[name] = seconds.get(name, 0.0) + elapsed - thread.within
+            thread.within = around + elapsed
 
     def count(self, steps: int) -> None:
         """Book `steps` more steps."""
@@ -94,7 +111,19 @@ class Ledger:
 
 def usable_cores() -> int:
     """Return how many cores this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(_core_numbers())
+
+
+def _core_numbers() -> set[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
+def _busy_seconds() -> dict[int, float]:
+    """Return by usable core for how many seconds it has worked so far, for whatever process."""
+    times, usable = psutil.cpu_times(percpu=True), _core_numbers()
+    return {core: sum(t) - t.idle - getattr(t, "iowait", 0) for core, t in enumerate(times) if core in usable}
 
 
 def _cpu_seconds() -> float:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import DeepQNetwork
 
 
-def make_environment(config: Config, training: bool) -> Environment:
-    """Return `workers` games, each with a random stream of its own."""
+def make_environment(config: Config, training: bool, ledger: Ledger | None = None) -> Environment:
+    """Return `workers` games, each with a random stream of its own; `ledger` books their preprocessing."""
     name = "environment" if training else "test environment"
     places = range(config.environment.workers)
     streams = [random_streams.stream(config.seed, name, place) for place in places]
-    return make(config.environment, streams, training=training)
+    return make(config.environment, streams, training, ledger=ledger)
 
 
 def make_memory(config: Config, environment: Environment, network: "DeepQNetwork") -> ReplayMemory:
@@ -77,10 +77,9 @@ def make_player(
 
 
 def make_agent(
-    config: Config, environment: Environment, network: "DeepQNetwork", statistics: Statistics
+    config: Config, environment: Environment, network: "DeepQNetwork", statistics: Statistics, ledger: Ledger
 ) -> Agent:
     """Return an agent that has seen nothing yet."""
-    ledger = Ledger()
     player = Player(
         environment,
         network.predict_target if config.agent.concurrent else network.predict,
@@ -111,18 +110,19 @@ def make_run(config: Config, interrupt: Interrupt, resumed: tuple[int, str] | No
     Raises:
         UserError: A setting cannot be met; nothing was written.
     """
-    environment = make_environment(config, training=True)
+    ledger = Ledger()
+    environment = make_environment(config, training=True, ledger=ledger)
     # One emulator shows and records: while there is training, the one that trains.
     silent = replace(
         config.environment, display_screen=False, record_screen_path=None, record_sound_filename=None
     )
-    test_environment = make_environment(replace(config, environment=silent), training=False)
+    test_environment = make_environment(replace(config, environment=silent), training=False, ledger=ledger)
     network = make_network(config, environment)
     # Float sums depend on the number of threads: a run that is resumed goes on with the same.
     config = config.with_flags({"threads": network.threads})
     prefix = config.run.save_weights_prefix
     keeper = Keeper(Path(prefix), environment.name, environment.actions, config) if prefix else None
     statistics = make_statistics(config, resumed)
-    agent = make_agent(config, environment, network, statistics)
-    tester = make_player(config, test_environment, network, agent.ledger)
+    agent = make_agent(config, environment, network, statistics, ledger)
+    tester = make_player(config, test_environment, network, ledger)
     return Epochs(agent, tester, statistics, keeper, config, interrupt)

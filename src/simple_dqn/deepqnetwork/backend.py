@@ -45,6 +45,11 @@ def _say_that_there_is_no_gpu() -> None:
     log.warning("no GPU that PyTorch can use was found: the network runs on the CPU (--backend cpu)")
 
 
+def gpus() -> list[str]:
+    """Return the names of the GPUs that PyTorch can use, in the order of `--device_id`."""
+    return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+
+
 def choose_device(backend: BackendConfig) -> torch.device:
     """Return the GPU that `backend` asks for, or the CPU where there is none.
 

@@ -10,6 +10,7 @@ import numpy as np
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import FRAMES_PER_SECOND, Environment, Frame, Watcher
 from simple_dqn.errors import UserError
+from simple_dqn.ledger import Ledger
 
 __all__ = ["FRAMES_PER_SECOND", "Environment", "Frame", "Watcher", "game_name", "make"]
 
@@ -28,6 +29,7 @@ def make(
     streams: Sequence[np.random.Generator],
     training: bool,
     watcher: Watcher | None = None,
+    ledger: Ledger | None = None,
 ) -> Environment:
     """Return the environment that `config` describes.
 
@@ -36,6 +38,7 @@ def make(
         streams: One random stream for each game; their number is the number of games.
         training: Whether a lost life ends an episode (the game itself goes on).
         watcher: Is shown each frame of the first game, which is then played in this process.
+        ledger: Where the time of preprocessing is booked, of games that are played in this process.
 
     Raises:
         UserError: There is no such game, or it cannot be played or recorded as asked.
@@ -60,7 +63,7 @@ def make(
         return ProcessVector(
             module.make, replace(config, game=module.find_game(config.game)), streams, training
         )
-    environment: Environment = module.make(config, streams, training, watcher)
+    environment: Environment = module.make(config, streams, training, watcher, ledger)
     return environment
 
 

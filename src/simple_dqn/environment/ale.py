@@ -17,6 +17,7 @@ from simple_dqn.environment.emulator import NO_OP, Emulator
 from simple_dqn.environment.interface import Environment, Game, Outcome, Screen, Watcher
 from simple_dqn.environment.roms import find_rom, game_name, md5
 from simple_dqn.environment.vector import GameVector
+from simple_dqn.ledger import Ledger
 from simple_dqn.types import State
 
 SEEDS = 2**31  # ALE takes a seed below this
@@ -36,6 +37,7 @@ class AtariGame(Game):
         training: bool,
         showing: bool,
         watcher: Watcher | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         """Load `rom`.
 
@@ -46,11 +48,13 @@ class AtariGame(Game):
             training: Whether a lost life ends an episode.
             showing: Whether this game is the one that is displayed and recorded.
             watcher: Is shown each frame, those of idle steps at the start too.
+            ledger: Where the time of preprocessing is booked.
 
         Raises:
             UserError: There is no display, or a recording cannot be written.
         """
         self._emulator = Emulator(rom, config, int(stream.integers(SEEDS)), showing, watcher)
+        self._ledger = ledger or Ledger()
         self._random = stream
         self._training = training
         self._frame_skip = config.frame_skip
@@ -126,8 +130,9 @@ class AtariGame(Game):
 
     def _draw(self, screen: Screen) -> None:
         """Make the frames last seen into a screen: `screen` uint8 [H, W] is written."""
-        frame = cv2.max(self._older, self._newer, dst=self._frame) if self._maximum else self._newer
-        cv2.resize(frame, self._size, dst=screen, interpolation=cv2.INTER_AREA)
+        with self._ledger.section("preprocess"):
+            frame = cv2.max(self._older, self._newer, dst=self._frame) if self._maximum else self._newer
+            cv2.resize(frame, self._size, dst=screen, interpolation=cv2.INTER_AREA)
 
     def get_state(self) -> State:
         """Return the emulator's state, the action held and the random stream."""
@@ -164,6 +169,7 @@ def make(
     streams: Sequence[np.random.Generator],
     training: bool,
     watcher: Watcher | None = None,
+    ledger: Ledger | None = None,
 ) -> Environment:
     """Return a game of `config.game` for each of `streams`; the first is displayed, recorded, watched.
 
@@ -180,6 +186,7 @@ def make(
             training=training,
             showing=number == 0,
             watcher=None if number else watcher,
+            ledger=ledger,
         )
         for number, stream in enumerate(streams)
     ]

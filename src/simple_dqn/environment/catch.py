@@ -11,6 +11,7 @@ import numpy as np
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Environment, Frame, Game, Outcome, Screen, Watcher
 from simple_dqn.environment.vector import GameVector
+from simple_dqn.ledger import Ledger
 from simple_dqn.types import State
 
 ROWS = 8  # no more than the least height of a screen in pixels
@@ -94,6 +95,7 @@ def make(
     streams: Sequence[np.random.Generator],
     _training: bool,
     watcher: Watcher | None = None,
+    _ledger: Ledger | None = None,
 ) -> Environment:
     """Return a game of Catch for each of `streams`; the first is watched.
 

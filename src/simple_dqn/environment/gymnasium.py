@@ -19,6 +19,7 @@ from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Environment, Frame, Game, Outcome, Picture, Screen, Watcher
 from simple_dqn.environment.vector import GameVector
 from simple_dqn.errors import UserError
+from simple_dqn.ledger import Ledger
 from simple_dqn.types import State
 
 AnyEnv: TypeAlias = gymnasium.Env[Any, Any]
@@ -35,7 +36,11 @@ class GymnasiumGame(Game):
     can_save = False
 
     def __init__(
-        self, config: EnvironmentConfig, stream: np.random.Generator, watcher: Watcher | None = None
+        self,
+        config: EnvironmentConfig,
+        stream: np.random.Generator,
+        watcher: Watcher | None,
+        ledger: Ledger,
     ) -> None:
         """Make the environment whose id is `config.game`; `stream` seeds each of its games.
 
@@ -50,6 +55,7 @@ class GymnasiumGame(Game):
         self.action_names = _action_names(self._env, int(space.n))
         self._random = stream
         self._watcher = watcher
+        self._ledger = ledger
         self._frame_skip = config.frame_skip
         self._frame_limit = config.max_game_frames or math.inf
         self._random_starts = config.random_starts
@@ -90,8 +96,9 @@ class GymnasiumGame(Game):
 
     def _draw(self, screen: Screen) -> None:
         frame = self._seen()
-        grey = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) if frame.ndim == 3 else frame
-        cv2.resize(grey, self._size, dst=screen, interpolation=cv2.INTER_AREA)
+        with self._ledger.section("preprocess"):
+            grey = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) if frame.ndim == 3 else frame
+            cv2.resize(grey, self._size, dst=screen, interpolation=cv2.INTER_AREA)
 
     def _in_colour(self) -> Picture:
         """Return a copy of what is seen now in red, green and blue."""
@@ -129,6 +136,7 @@ def make(
     streams: Sequence[np.random.Generator],
     _training: bool,
     watcher: Watcher | None = None,
+    ledger: Ledger | None = None,
 ) -> Environment:
     """Return a game of the Gymnasium environment `config.game` for each of `streams`; the first is watched.
 
@@ -141,7 +149,8 @@ def make(
     gymnasium.register_envs(ale_py)  # ids such as ALE/Pong-v5
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     watchers = [watcher] + [None] * (len(streams) - 1)
-    games = [GymnasiumGame(config, *each) for each in zip(streams, watchers, strict=True)]
+    books = ledger or Ledger()
+    games = [GymnasiumGame(config, *each, books) for each in zip(streams, watchers, strict=True)]
     return GameVector(games, (config.screen_height, config.screen_width))
 
 
