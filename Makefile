@@ -3,12 +3,13 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 python := .venv/bin/python
 
-.PHONY: help test lint bench lock dev
+.PHONY: help test lint bench soak lock dev
 
 help:
 	@echo "make test   every check: lint, then the tests"
 	@echo "make lint   style, format and types alone"
 	@echo "make bench  the tables of speed, one after the other"
+	@echo "make soak   the long trials of what docs/reliability.md promises"
 	@echo "make lock   renew requirements.txt and requirements-dev.txt from pyproject.toml"
 
 test: lint
@@ -20,10 +21,10 @@ lint: dev
 	$(python) -m mypy
 
 bench:
-	@scripts/setup.sh requirements.txt
-	@set -e; for table in environments replay networks training; do \
-		PYTHONPATH=src $(python) benchmarks/$$table.py; \
-	done
+	@set -e; for table in environments replay networks training; do ./bench.sh $$table; done
+
+soak: dev
+	PYTHONPATH=src $(python) tests/soak/fuzz_snapshots.py
 
 lock:
 	scripts/lock.sh

@@ -12,5 +12,5 @@ export SIMPLE_DQN_PROGRAM=$0
 
 # -P keeps the current folder off the import path: a file there may have the name of a module.
 # exec gives the process to Python: signals reach it, and its exit code is the script's.
-export PYTHONPATH=$SIMPLE_DQN_HOME/src${PYTHONPATH:+:$PYTHONPATH}
+export PYTHONPATH=$SIMPLE_DQN_HOME/src:$SIMPLE_DQN_HOME${PYTHONPATH:+:$PYTHONPATH}
 exec "$SIMPLE_DQN_HOME/.venv/bin/python" -P -m simple_dqn.main "$@"

@@ -20,7 +20,7 @@ PROMISED = {
     "train_repeat": 1, "target_steps": 10_000, "random_starts": 30, "random_steps": 50_000,
     "train_steps": 250_000, "test_steps": 125_000, "epochs": 200, "start_epoch": 0, "play_games": 0,
     "load_weights": None, "save_weights_prefix": None, "csv_file": None, "random_seed": None,
-    "log_level": "INFO", "color_averaging": True,
+    "log_level": "INFO", "color_averaging": True, "visualization_filters": 4, "visualization_file": None,
 }  # fmt: skip
 
 

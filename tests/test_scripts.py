@@ -17,7 +17,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 HOME = Path(__file__).resolve().parents[1]
-VERBS = ("train", "resume", "test", "plot", "profile_train", "profile_test", "profile_random")
+VERBS = (
+    "train", "resume", "test", "play", "record", "plot", "nvis", "snapshot", "doctor",
+    "profile_train", "profile_test", "profile_random",
+)  # fmt: skip
 AWKWARD = ["a b.rom", "", "*", "--flag=$HOME", "it's", 'say "x"', "back\\slash"]
 
 # Stands in for Python. It writes down that a venv or an installation was asked for, and does neither;

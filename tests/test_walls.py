@@ -23,9 +23,10 @@ FLOORS = [
         "files",
     },
     {"environment", "replay_memory", "deepqnetwork", "statistics", "snapshot"},
-    {"agent"},
-    {"training", "evaluation", "plot"},
+    {"agent", "demonstrations"},
+    {"training", "evaluation", "plot", "watch"},
     {"wiring"},
+    {"doctor"},
     {"verbs"},
     {"main"},
 ]
@@ -36,9 +37,14 @@ OWNERS = {
     "ale_py": ["src/simple_dqn/environment", "benchmarks", "tests"],
     "gymnasium": ["src/simple_dqn/environment", "benchmarks", "tests"],
     "cv2": ["src/simple_dqn/environment", "benchmarks", "tests"],
-    "matplotlib": ["src/simple_dqn/plot.py", "tests"],
+    "matplotlib": ["src/simple_dqn/plot", "benchmarks", "tests"],
+    "bokeh": ["src/simple_dqn/plot", "nvis", "tests"],
+    "pygame": ["src/simple_dqn/watch", "benchmarks", "tests"],
+    "blessed": ["src/simple_dqn/watch", "tests"],
     "tensorboard": ["src/simple_dqn/statistics", "tests"],
-    "tqdm": ["src/simple_dqn/statistics", "tests"],
+    "tqdm": ["src/simple_dqn/statistics", "src/simple_dqn/watch", "nvis", "benchmarks", "tests"],
+    "av": ["src/simple_dqn/watch", "tests"],
+    "playwright": ["tests"],
 }
 
 
@@ -85,7 +91,7 @@ def test_imports_run_downwards(path: Path) -> None:
 def test_each_library_has_one_owner(library: str) -> None:
     users = {
         path.relative_to(PROJECT)
-        for folder in ("src", "benchmarks", "tests")
+        for folder in ("src", "nvis", "benchmarks", "tests")
         for path in (PROJECT / folder).rglob("*.py")
         if any(name.split(".")[0] == library for name in imports(path))
     }

@@ -47,8 +47,8 @@ class Book:
             cells = (f"{shares[name]:.1%}" if name in shares else "" for name in header)
             name = thread.lower().removesuffix("thread").removesuffix("_0")  # as in MainThread, actor_0
             lines.append("".join(f"{word:>{WIDTH}}" for word in (name, *cells)))
-        shares = (f"{core}: {seconds / self.wall:.0%}" for core, seconds in sorted(self.busy.items()))
-        lines.append(f"{'cores':>{WIDTH}}    {'   '.join(shares)}   busy, other programs included")
+        loads = (f"{core}: {seconds / self.wall:.0%}" for core, seconds in sorted(self.busy.items()))
+        lines.append(f"{'cores':>{WIDTH}}    {'   '.join(loads)}   busy, other programs included")
         return lines
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from simple_dqn import random_streams
 from simple_dqn.agent import Agent, Player
 from simple_dqn.config import Config
-from simple_dqn.environment import Environment, make
+from simple_dqn.environment import Environment, Watcher, make
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.ledger import Ledger
@@ -23,12 +23,21 @@ if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import DeepQNetwork
 
 
-def make_environment(config: Config, training: bool, ledger: Ledger | None = None) -> Environment:
-    """Return `workers` games, each with a random stream of its own; `ledger` books their preprocessing."""
+def make_environment(
+    config: Config, training: bool, ledger: Ledger | None = None, watcher: Watcher | None = None
+) -> Environment:
+    """Return `workers` games, each with a random stream of its own.
+
+    Args:
+        config: All settings.
+        training: Whether a lost life ends an episode.
+        ledger: Where preprocessing is booked.
+        watcher: Who is shown each frame of the first game.
+    """
     name = "environment" if training else "test environment"
     places = range(config.environment.workers)
     streams = [random_streams.stream(config.seed, name, place) for place in places]
-    return make(config.environment, streams, training, ledger=ledger)
+    return make(config.environment, streams, training, watcher, ledger)
 
 
 def make_memory(config: Config, environment: Environment, network: "DeepQNetwork") -> ReplayMemory:

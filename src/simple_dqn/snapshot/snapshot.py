@@ -8,9 +8,12 @@ import numpy as np
 
 from simple_dqn import __version__
 from simple_dqn.errors import UserError
-from simple_dqn.snapshot import archive
+from simple_dqn.snapshot import archive, contents, neon
+from simple_dqn.types import State
 
 FORMAT = "simple-dqn snapshot 1"
+ZIP = b"PK\3\4"  # what our own files begin with
+SHARED = archive.Limits(members=128 << 20, tree=1 << 20, directory=64 << 10)  # a Nature network takes 7 MB
 
 
 @dataclass(frozen=True)
@@ -45,26 +48,54 @@ class Snapshot:
         )
 
     @staticmethod
-    def load(path: Path) -> "Snapshot":
-        """Return the snapshot in `path`.
+    def load(path: Path, game: str | None = None) -> "Snapshot":
+        """Return the snapshot in `path`, one of ours or one of Neon's; the content tells, not the name.
+
+        Nothing in the file is run, and what it asks for is bounded: a snapshot may come from a stranger.
+
+        Args:
+            path: The file.
+            game: The game of one of Neon's, which does not say it; without, the file's name does.
 
         Raises:
-            UserError: The file is missing, damaged, or something else.
+            UserError: The file is missing, damaged, too large, unsound, or something else.
         """
-        content: Any = archive.read(path)
+        content = _read(path, game)
         try:
-            if content["format"] != FORMAT:
-                raise UserError(f"{path} is a {content['format']!r}, not a {FORMAT!r}: use another one")
             return Snapshot(
-                game=str(content["game"]),
-                epoch=int(content["epoch"]),
-                actions=int(content["actions"]),
-                total_train_steps=int(content["total_train_steps"]),
-                flags=dict(content["flags"]),
-                weights={name: np.asarray(array) for name, array in content["weights"].items()},
+                game=contents.game(content["game"]),
+                epoch=contents.count(content["epoch"], "epoch"),
+                actions=contents.count(content["actions"], "number of actions", least=1),
+                total_train_steps=contents.count(content["total_train_steps"], "number of steps"),
+                flags=contents.settings(content["flags"]),
+                weights=contents.weights(content["weights"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise UserError(f"{path} is no snapshot of Simple-DQN ({error}): use another one") from None
+        except KeyError as error:
+            raise UserError(f"{path} is no snapshot ({error} is missing): use another one") from None
+        except (TypeError, ValueError, AttributeError) as error:
+            reason = archive.one_line(error)
+            raise UserError(f"{path} cannot be used ({reason}): use another one") from None
+
+
+def _read(path: Path, game: str | None) -> State:
+    """Return what the file says, unchecked.
+
+    Raises:
+        UserError: It cannot be read, or is no snapshot.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path} is not a file: give a snapshot, such as snapshots/pong_10.pkl")
+        with path.open("rb") as file:
+            magic = file.read(len(ZIP))
+    except OSError as error:
+        raise archive.unreadable(path, error) from None
+    if magic != ZIP:
+        return neon.read(path, game)
+    content = archive.read(path, SHARED)
+    if content.get("format") != FORMAT:
+        raise UserError(f"{path} is a {str(content.get('format'))[:80]!r}, not a {FORMAT!r}: use another one")
+    return content
 
 
 def check_fits(path: Path, snapshot: Snapshot, game: str, actions: int) -> None:

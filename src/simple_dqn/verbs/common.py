@@ -2,12 +2,14 @@
 
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simple_dqn import random_streams, rules
 from simple_dqn.config import Config
 from simple_dqn.environment import Environment, game_name
+from simple_dqn.environment.roms import split_snapshot_name
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Snapshot, check_fits
@@ -17,6 +19,17 @@ if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import DeepQNetwork
 
 logger = logging.getLogger(__name__)
+
+# What is shown is one game, beside which nothing is learnt, however the snapshot was trained.
+ONE_GAME: dict[str, Any] = {
+    "workers": 1,
+    "processes": 0,
+    "concurrent": False,
+    "synchronize": None,
+    "display_screen": False,
+    "play_games": 0,
+    "random_seed": None,
+}
 
 
 def home() -> Path:
@@ -53,6 +66,22 @@ def run_name(config: Config, label: str | None) -> str:
     return f"{name}_{label}" if label else name
 
 
+def open_snapshot(path: Path, game: str | None = None) -> Snapshot:
+    """Return the snapshot at `path`, with a game that can be played.
+
+    One of Neon's does not say its game; if it is not given, the longest known game with which the file's
+    name begins is meant.
+
+    Raises:
+        UserError: As `Snapshot.load`.
+    """
+    snapshot = Snapshot.load(path, game)
+    if snapshot.flags.get("environment", "ale") != "ale":
+        return snapshot
+    named = split_snapshot_name(f"{snapshot.game}_{snapshot.epoch}.pkl")
+    return replace(snapshot, game=named.game)
+
+
 def load_weights(path: Path, environment: Environment, network: "DeepQNetwork") -> None:
     """Give `network` the weights in the snapshot at `path`.
 
@@ -60,7 +89,7 @@ def load_weights(path: Path, environment: Environment, network: "DeepQNetwork") 
         UserError: There are none, or they are not for the game and the actions of `environment`.
     """
     logger.info("Loading weights from %s", path)
-    snapshot = Snapshot.load(path)
+    snapshot = open_snapshot(path)
     check_fits(path, snapshot, environment.name, environment.actions)
     network.set_weights(snapshot.weights)
     network.update_target_network()

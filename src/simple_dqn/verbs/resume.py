@@ -9,8 +9,8 @@ from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.snapshot import Snapshot, checkpoint_of
-from simple_dqn.verbs.common import finish, home, load_weights, settle
+from simple_dqn.snapshot import checkpoint_of
+from simple_dqn.verbs.common import finish, home, load_weights, open_snapshot, settle
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     parser.add_argument("snapshot", type=Path, help="such as snapshots/pong_10.pkl")
     given = parser.parse(arguments)
     path: Path = given["snapshot"]
-    snapshot = Snapshot.load(path)
+    snapshot = open_snapshot(path)
     prefix = path.with_name(path.stem.removesuffix(f"_{snapshot.epoch}"))
     checkpoint = checkpoint_of(prefix)
     saved = checkpoint.load_run()

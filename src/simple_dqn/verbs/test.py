@@ -7,8 +7,7 @@ from pathlib import Path
 from simple_dqn import evaluation, flags
 from simple_dqn.config import Config
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.snapshot import Snapshot
-from simple_dqn.verbs.common import finish, load_weights, settle
+from simple_dqn.verbs.common import finish, load_weights, open_snapshot, settle
 from simple_dqn.wiring import make_environment, make_network, make_player, make_statistics
 
 
@@ -23,7 +22,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     group.add_argument("--json", type=Path, metavar="FILE", help="write the outcome here as well")
     given = parser.parse(arguments)
     protocol = given.get("protocol", "simple_dqn")
-    snapshot = Snapshot.load(given["snapshot"])
+    snapshot = open_snapshot(given["snapshot"])
     config = settle(
         Config.from_flags(
             {

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from simple_dqn import flags
 from simple_dqn.config import Config
+from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.verbs.common import finish, home, load_weights, run_name, settle
 from simple_dqn.verbs.test import play
@@ -28,8 +29,11 @@ def main(arguments: Sequence[str], program: str) -> None:
         "save_weights_prefix": str(home() / "snapshots" / name),
     }
     config = settle(config.with_flags({**files, **given}))
+    shown = Demonstrations(config) if config.run.demonstrations else None
     with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
         if config.run.load_weights:
             load_weights(Path(config.run.load_weights), run.agent.player.environment, run.agent.network)
+        if shown:
+            shown.fill(run.agent.memory, run.agent.games)
         run.begin()
     finish(interrupt)

@@ -1,0 +1,106 @@
+"""How long a frame takes while a person watches: playing must hold 60 a second with all that is drawn.
+
+    python benchmarks/playing.py [--seconds 20]
+
+An agent with the Nature network plays Pong in a window that SDL draws in memory, in real time. A frame's
+work is all but the waiting: emulation, the agent's step every 4 frames, its heat map, drawing, sound.
+Run it under Xvfb with SDL_VIDEODRIVER=x11 to have the pictures sent to an X server as well.
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+from table import print_table
+
+from simple_dqn import random_streams
+from simple_dqn.config import Config
+from simple_dqn.environment import FRAMES_PER_SECOND, Frame, make
+from simple_dqn.watch.controls import Controls
+from simple_dqn.watch.display import open_display
+from simple_dqn.watch.keys import Command
+from simple_dqn.watch.mind import Mind, Seat
+from simple_dqn.watch.pace import Pace
+from simple_dqn.watch.speaker import Speaker
+from simple_dqn.watch.stage import Stage
+from simple_dqn.wiring import make_network
+
+# What is shown -> the keys that switch it on.
+SHOWN = {
+    "the game alone": [Command.OVERLAY],
+    "with the overlay": [],
+    "with overlay and heat map": [Command.SALIENCY],
+}
+WARM_UP = 60  # frames that are not counted
+
+
+class Stopwatch:
+    """Measures frames from one wait to the next."""
+
+    def __init__(self) -> None:
+        self.frames: list[float] = []  # seconds from frame to frame
+        self.work: list[float] = []  # seconds of each that were not slept
+        self._slept = 0.0
+        self._last = time.perf_counter()
+
+    def sleep(self, seconds: float) -> None:
+        start = time.perf_counter()
+        time.sleep(seconds)
+        self._slept += time.perf_counter() - start
+
+    def lap(self) -> None:
+        now = time.perf_counter()
+        self.frames.append(now - self._last)
+        self.work.append(now - self._last - self._slept)
+        self._last, self._slept = now, 0.0
+
+
+def measure(commands: list[Command], seconds: float) -> Stopwatch:
+    config = Config.from_flags({"game": "pong", "random_seed": 0, "backend": "cpu"})
+    stopwatch, controls = Stopwatch(), Controls()
+    controls.take(commands, set())
+    stage = Stage(controls, Path("videos"), Pace(sleep=stopwatch.sleep))
+
+    def watch(frame: Frame) -> None:
+        stage.watch(frame)
+        stopwatch.lap()
+
+    stream = random_streams.stream(0, "environment")
+    environment = make(config.environment, [stream], training=False, watcher=watch)
+    network = make_network(config, environment)
+    mind = Mind(network.predict, network.look_into().saliency)
+    seat = Seat(environment, mind, 4, stream, lambda: controls.action(environment.action_names))
+    display, speaker = open_display("window", "benchmark"), Speaker()
+    stage.open(seat, 0.05, display, speaker)
+    frames = WARM_UP + round(seconds * FRAMES_PER_SECOND)
+    stage.play(0, lambda: len(stopwatch.frames) >= frames, lambda _step, _human: None)
+    display.close()
+    speaker.close()
+    return stopwatch
+
+
+def row(shown: str, stopwatch: Stopwatch) -> list[str]:
+    frames, work = (1e3 * np.array(times[WARM_UP:]) for times in (stopwatch.frames, stopwatch.work))
+    figures = [np.median(frames), np.percentile(frames, 99), np.median(work), np.percentile(work, 99)]
+    return [shown, *(f"{figure:.1f}" for figure in figures), f"{1e3 / frames.mean():.1f}"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=20, help="of play for each row")
+    seconds = parser.parse_args().seconds
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
+    print_table(
+        "Playing in real time, milliseconds for a frame (60 a second: 16.7)",
+        ["what is shown", "median", "99 %", "median work", "99 % work", "frames/s"],
+        [row(shown, measure(commands, seconds)) for shown, commands in SHOWN.items()],
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""What a person played, as a file that training can start from.
+
+The file holds the experience itself, step by step, as a replay memory holds it, with the
+settings under which it means the same to an agent.
+"""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simple_dqn.config import Config
+from simple_dqn.environment import game_name
+from simple_dqn.errors import UserError
+from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.snapshot import archive
+from simple_dqn.types import State, Step
+
+logger = logging.getLogger(__name__)
+
+FORMAT = "simple-dqn demonstrations 1"
+# Settings that decide what an action, a step and a screen are; they must be those of the training.
+SETTINGS = (
+    "environment", "minimal_action_set", "frame_skip", "color_averaging", "frame_maximum",
+    "screen_width", "screen_height",
+)  # fmt: skip
+FIELDS = ("screens", "actions", "rewards", "terminals", "truncations", "resets", "starts")  # of `Step`
+
+
+class Recorder:
+    """Keeps the steps that a person makes in one game."""
+
+    def __init__(self, path: Path, game: str, config: Config) -> None:
+        """Get ready to write to `path`.
+
+        Args:
+            path: The file that `save` writes.
+            game: The game's name.
+            config: The settings that are written down beside the steps.
+
+        Raises:
+            UserError: The file cannot be written.
+        """
+        self._path, self._game = path, game
+        self._settings = {name: config.flags()[name] for name in SETTINGS}
+        self._steps: list[Step] = []
+        self._before: Step | None = None  # the agent's last, where the agent played
+        archive.write(path.with_name(f".{path.name}.trial"), {})
+        path.with_name(f".{path.name}.trial").unlink()
+
+    def add(self, step: Step, human: bool) -> None:
+        """Keep one `step` of one game if a `human` made it.
+
+        Where the person takes over in mid-game an episode begins: what the agent did before is not kept,
+        but for the screen on which it left off.
+        """
+        if human:
+            if self._before is not None:
+                self._steps.append(Step.start(self._before.screens))
+            self._steps.append(step)
+        self._before = None if human else step
+
+    def save(self) -> None:
+        """Write what was kept; without a step there is no file.
+
+        Raises:
+            UserError: The file cannot be written.
+        """
+        if not self._steps:
+            logger.warning("No steps of yours were played: %s is not written", self._path)
+            return
+        arrays = {name: np.concatenate([getattr(step, name) for step in self._steps]) for name in FIELDS}
+        content = {"format": FORMAT, "game": self._game, "settings": self._settings, "steps": arrays}
+        archive.write(self._path, content)
+        logger.info("%d steps of yours are in %s", len(self._steps), self._path)
+
+
+class Demonstrations:
+    """Steps that a person made, read from a file."""
+
+    def __init__(self, config: Config) -> None:
+        """Read the file that `config.run.demonstrations` names, for a training with `config`.
+
+        Raises:
+            UserError: The file is missing or damaged, or does not fit the training.
+        """
+        assert config.run.demonstrations
+        self._path = Path(config.run.demonstrations)
+        if not self._path.is_file():
+            raise UserError(f"{self._path} does not exist: record it with ./play.sh --record_play")
+        content = archive.read(self._path)
+        if content.get("format") != FORMAT:
+            raise UserError(f"{self._path} holds no demonstrations: record some with ./play.sh --record_play")
+        self._check_fits(content, config)
+        self._steps: dict[str, NDArray[Any]] = content["steps"]
+        steps, games = len(self._steps["screens"]), config.environment.workers
+        self._rows = steps // games
+        if self._rows <= config.memory.history_length:
+            raise UserError(
+                f"{self._path} holds {steps} steps, too few for {games} game(s): record more, or lower "
+                "--workers"
+            )
+
+    def _check_fits(self, content: State, config: Config) -> None:
+        """Refuse what was recorded in another game, or under other settings that matter.
+
+        Raises:
+            UserError: What differs.
+        """
+        recorded, game, flags = content["game"], game_name(config.environment), config.flags()
+        if recorded != game:
+            raise UserError(f"{self._path} was recorded in {recorded}, not in {game}: use one of {game}")
+        for name in SETTINGS:
+            was, now = (str(value).lower() for value in (content["settings"][name], flags[name]))
+            if was != now:
+                raise UserError(
+                    f"{self._path} was recorded with --{name} {was}, not {now}: give --{name} {was}"
+                )
+
+    def fill(self, memory: ReplayMemory, games: int) -> None:
+        """Let `memory` take them in, cut into as many pieces as it has `games`.
+
+        Each piece begins as an episode does, whose first screen no action led to.
+        """
+        pieces = {
+            name: array[: games * self._rows].reshape(games, self._rows, *array.shape[1:])
+            for name, array in self._steps.items()
+        }
+        for row in range(self._rows):
+            step = Step(**{name: piece[:, row] for name, piece in pieces.items()})
+            memory.add(Step.start(step.screens) if row == 0 else step)
+        logger.info("Replay memory starts with %d steps of %s", games * self._rows, self._path)

@@ -1,0 +1,145 @@
+"""What is drawn, as data: a panel for each field, in it a line for each phase of each run."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simple_dqn.errors import UserError
+from simple_dqn.statistics import Run
+from simple_dqn.statistics.csv_reader import Numbers
+
+EPOCH = "Epoch"
+TITLES = {
+    "epoch": EPOCH,
+    "steps": "Number of steps",
+    "nr_games": "Number of games",
+    "average_reward": "Average reward",
+    "min_game_reward": "Min. game reward",
+    "max_game_reward": "Max. game reward",
+    "last_exploration_rate": "Exploration rate",
+    "total_train_steps": "Exploration steps",
+    "replay_memory_count": "Replay memory size",
+    "meanq": "Average Q-value",
+    "meancost": "Average loss",
+    "weight_updates": "Number of weight updates",
+    "total_time": "Total time elapsed",
+    "epoch_time": "Epoch time",
+    "steps_per_second": "Number of steps per second",
+}
+
+PHASES = ("random", "train", "test")
+# Among the runs of one figure a run has a colour and a phase has a style; alone, its phases have the colours.
+COLOURS = (
+    "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd",
+    "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf",
+)  # fmt: skip
+PHASE_COLOURS = {"random": "#7f7f7f", "train": COLOURS[0], "test": COLOURS[1]}
+STYLES = {"random": "dotted", "train": "dashed", "test": "solid"}
+STYLES_ALONE = {"random": "dotted", "train": "solid", "test": "solid"}
+WIDTHS = {"random": 1.8, "train": 1.5, "test": 2.2}  # in points
+FEW_POINTS = 25  # are marked: they are hard to find on a bare line, and one alone cannot be seen
+
+LARGE = 10_000  # from here on numbers have commas between their thousands
+
+
+@dataclass(frozen=True)
+class Line:
+    """One phase of one run."""
+
+    run: str
+    phase: str
+    label: str  # the same in every panel
+    epochs: Numbers  # float64 [values]
+    values: Numbers  # float64 [values], finite, at least one
+    colour: str  # as in HTML
+    style: str  # solid, dashed or dotted
+    width: float  # in points
+
+    @property
+    def is_level(self) -> bool:
+        """Whether its one value is that of random play, a level to compare with, and not a curve."""
+        return self.phase == "random"
+
+    @property
+    def marked(self) -> bool:
+        """Whether each value of the curve is marked."""
+        return len(self.values) <= FEW_POINTS
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One field of all runs; `lines` is empty where there are no values yet."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+    @property
+    def large(self) -> bool:
+        """Whether it shows numbers that need commas."""
+        return any(abs(value) >= LARGE for line in self.lines for value in line.values)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """All that is drawn."""
+
+    names: tuple[str, ...]  # of the runs compared, those without values yet among them
+    panels: tuple[Panel, ...]
+
+    @property
+    def title(self) -> str:
+        """What is drawn, in a line."""
+        return ", ".join(self.names)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """The rows and columns of a near-square grid of the panels."""
+        columns = math.ceil(math.sqrt(len(self.panels)))
+        return math.ceil(len(self.panels) / columns), columns
+
+    @property
+    def legend(self) -> dict[str, Line]:
+        """By label, in order of runs and phases, a line that looks as all of this label do."""
+        lines = [line for panel in self.panels for line in panel.lines]
+        lines.sort(key=lambda line: (self.names.index(line.run), PHASES.index(line.phase)))
+        return {line.label: line for line in lines}
+
+
+def make_plot(runs: Sequence[Run], fields: Sequence[str], names: Sequence[str]) -> Plot:
+    """Return a plot with a panel for each of `fields`, in this order.
+
+    Args:
+        runs: The runs that there are values of.
+        fields: Names of columns.
+        names: Of all the runs that are compared, so that one keeps its colour while others join it.
+
+    Raises:
+        UserError: A run has no such field.
+    """
+    for run in runs:
+        for field in fields:
+            if field not in run.columns:
+                raise UserError(
+                    f"there is no field {field!r} in {run.name}: choose among {', '.join(run.columns)}"
+                )
+    panels = (Panel(TITLES.get(field, field), tuple(_lines(runs, field, names))) for field in fields)
+    return Plot(tuple(names), tuple(panels))
+
+
+def _lines(runs: Sequence[Run], field: str, names: Sequence[str]) -> list[Line]:
+    alone = len(names) == 1
+    lines = []
+    for run in runs:
+        colour = COLOURS[names.index(run.name) % len(COLOURS)]
+        for phase in PHASES:
+            epochs, values = run.line(phase, field)
+            if phase == "random":
+                epochs, values = epochs[-1:], values[-1:]
+            if len(values):
+                label, style = phase.capitalize(), STYLES[phase]
+                if alone:
+                    colour, style = PHASE_COLOURS[phase], STYLES_ALONE[phase]
+                else:
+                    label = f"{run.name} {label}"
+                lines.append(Line(run.name, phase, label, epochs, values, colour, style, WIDTHS[phase]))
+    return lines

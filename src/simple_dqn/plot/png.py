@@ -1,0 +1,76 @@
+"""The panels as a picture, by matplotlib."""
+
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+from simple_dqn.files import replacing
+from simple_dqn.plot.panels import EPOCH, Line, Panel, Plot
+
+MAX_LEGEND_COLUMNS = 6
+
+
+def draw(plot: Plot, width: float, height: float) -> Figure:
+    """Return a figure of `width` × `height` inches."""
+    figure = Figure(figsize=(width, height))
+    draw_into(figure, plot)
+    return figure
+
+
+def draw_into(figure: Figure, plot: Plot) -> None:
+    """Draw `plot` in `figure`, in place of what was there."""
+    figure.clear()
+    figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12, wspace=0.02, hspace=0.02))
+    runs = len(plot.names)
+    for number, panel in enumerate(plot.panels, 1):
+        axes = figure.add_subplot(*plot.grid, number)
+        _draw_panel(axes, panel)
+        if runs == 1 and panel.lines:
+            axes.legend(loc="best", edgecolor="none", framealpha=0.8)
+    if runs > 1:
+        _draw_shared_legend(figure, plot)
+
+
+def _draw_panel(axes: Axes, panel: Panel) -> None:
+    for line in panel.lines:
+        _draw_line(axes, line)
+    axes.set_title(panel.title, fontsize=13, pad=8)
+    axes.set_ylabel(panel.title)
+    axes.set_xlabel(EPOCH)
+    axes.grid(True, linewidth=0.5, color="#dddddd")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
+    if panel.large:
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    if not panel.lines:
+        axes.text(0.5, 0.5, "no values yet", transform=axes.transAxes, ha="center", color="#7f7f7f")
+
+
+def _draw_line(axes: Axes, line: Line) -> None:
+    if line.is_level:
+        drawn = axes.axhline(line.values[0])
+    else:
+        (drawn,) = axes.plot(line.epochs, line.values, marker="o" if line.marked else "", markersize=4)
+    drawn.set(label=line.label, color=line.colour, linestyle=line.style, linewidth=line.width)
+
+
+def _draw_shared_legend(figure: Figure, plot: Plot) -> None:
+    """Name all lines once, below the panels: a column per run while they fit."""
+    drawn = {line.get_label(): line for axes in figure.axes for line in axes.lines}
+    lines = [drawn[label] for label in plot.legend]
+    columns = min(len(plot.names), MAX_LEGEND_COLUMNS)
+    figure.legend(lines, plot.legend, loc="outside lower center", ncols=columns, frameon=False)
+
+
+def save(figure: Figure, path: Path, dpi: int) -> None:
+    """Write the figure as a PNG file, whole or not at all.
+
+    Raises:
+        UserError: It cannot be written.
+    """
+    with replacing(path) as beside:
+        figure.savefig(beside, format="png", dpi=dpi)

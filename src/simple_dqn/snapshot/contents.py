@@ -1,0 +1,80 @@
+"""What a snapshot must say for a sound network to come of it, whoever wrote it."""
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simple_dqn import flags
+from simple_dqn.config import Config
+from simple_dqn.errors import UserError
+
+# The name of a game, or an id of Gymnasium's; not `module:id`, which would have Gymnasium import a module.
+GAME = re.compile(r"\w[\w.-]{0,63}(/\w[\w.-]{0,63})?", re.ASCII)
+LONGEST_WORD = 200
+# Learnt weights are below 10. Five layers of weights up to this size cannot make a float32 overflow at 84x84.
+LARGEST_WEIGHT = 1e4
+
+
+def game(name: Any) -> str:
+    """Return the name of a game.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not isinstance(name, str) or not GAME.fullmatch(name):
+        raise ValueError("its game is not named like one")
+    return name
+
+
+def count(number: Any, name: str, least: int = 0) -> int:
+    """Return a whole number.
+
+    Raises:
+        ValueError: It is none, or too small or too large.
+    """
+    if type(number) is not int or not least <= number < 2**63:
+        raise ValueError(f"its {name} is not a whole number of at least {least}")
+    return number
+
+
+def settings(given: Any) -> dict[str, Any]:
+    """Return the settings that are this version's and may be shared, checked as on the command line.
+
+    Those of another version are left out, and so are those that name places on a machine.
+
+    Raises:
+        ValueError: One is not of its kind, or out of its range.
+    """
+    known = Config().shared_flags()
+    values = {name: value for name, value in dict(given).items() if name in known}
+    for name, value in values.items():
+        if not isinstance(value, bool | int | float | str | None) or len(str(value)) > LONGEST_WORD:
+            raise ValueError(f"its setting {name} is neither a number nor a word")
+    absent = {name: None for name, value in values.items() if value is None and known[name] is None}
+    words = [f"--{name}={value}" for name, value in values.items() if name not in absent]
+    try:
+        return {**absent, **flags.parser("settings", "").parse(words)}
+    except UserError as error:
+        raise ValueError(str(error).removesuffix(" (see settings --help)")) from None
+
+
+def weights(arrays: Any) -> dict[str, NDArray[np.float32]]:
+    """Return the weights in float32; the dict `arrays` is emptied, so that there are never two copies of all.
+
+    Raises:
+        ValueError: A value is not finite, or so large that the network could overflow.
+    """
+    names, result = list(arrays), {}
+    for name in names:
+        array = arrays.pop(name)
+        if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or not array.size:
+            raise ValueError(f"its weights {name!r} are not floats")
+        variance = name.endswith("running_var")  # of batch normalisation, which divides by its root
+        least, most = (0.0, np.inf) if variance else (-LARGEST_WEIGHT, LARGEST_WEIGHT)
+        # A NaN is the lowest and the highest of its array, and compares as false.
+        if not (least <= array.min() and array.max() <= most and array.max() < np.inf):
+            raise ValueError(f"its weights {name!r} hold NaN, infinity or values too large to be learnt ones")
+        result[name] = array.astype(np.float32, copy=False)
+    return result

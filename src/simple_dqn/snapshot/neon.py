@@ -1,0 +1,164 @@
+"""Snapshots that the original simple_dqn wrote with Neon: pickles, read as data and never run.
+
+Neon's network is this project's `neon`: the same layers without biases. Its states were divided by 255 too.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simple_dqn.config import EnvironmentConfig, RunConfig
+from simple_dqn.errors import UserError
+from simple_dqn.snapshot import pickle_reader
+from simple_dqn.snapshot.archive import damaged, one_line, unreadable
+from simple_dqn.snapshot.pickled_array import PickledArray, RefusedError
+from simple_dqn.types import State
+
+MOST_BYTES = 64 << 20  # Neon's own files are 19 MB, and 40 MB as Python 2's text
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError)
+FILE_NAME = re.compile(r"(?P<game>.+)_(?P<epoch>\d{1,6})(\.[^.]*)?")
+# The convolutions of simple_dqn's network, first to last: filters, size and stride in pixels.
+CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+DENSE_UNITS = 512
+
+
+def read(path: Path, game: str | None = None) -> State:
+    """Return what the snapshot at `path` says, in the words of this project's own snapshots.
+
+    Neon wrote down neither the game nor the epoch: both are in the file's name, `<game>_<epoch>.pkl`.
+
+    Args:
+        path: The snapshot, with or without the optimizer's memory; this is not read.
+        game: The game, where the file's name does not tell; the epoch is then 0.
+
+    Raises:
+        UserError: It is damaged, too large, of another network, asks for more than arrays, or is not
+            named after a game.
+    """
+    model = _load(path)
+    try:
+        weights = _weights(model)
+        history_length = len(weights["hidden.conv1.weight"][0])
+        height, width = _screen(model, weights["hidden.dense1.weight"].shape[1])
+    except MALFORMED as error:
+        reason = one_line(error)
+        raise UserError(f"{path} is not of simple_dqn's network ({reason}): use another one") from None
+    named, epoch = _name(path, game)
+    return {
+        "game": named,
+        "epoch": epoch,
+        "actions": len(weights["output.weight"]),
+        "total_train_steps": epoch * RunConfig().train_steps,  # as simple_dqn counted when it resumed
+        "flags": {
+            "network": "neon",
+            "history_length": history_length,
+            "screen_height": height,
+            "screen_width": width,
+        },
+        "weights": weights,
+    }
+
+
+def _load(path: Path) -> Any:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if len(content) > MOST_BYTES:
+        raise damaged(path, ValueError(f"larger than {MOST_BYTES >> 20} MB"))
+    try:
+        return pickle_reader.load(content)
+    except RefusedError as refused:
+        raise UserError(
+            f"{path} asks for {one_line(refused)}, which no snapshot needs: nothing of it was run, delete it"
+        ) from None
+    except MALFORMED as error:
+        raise damaged(path, error) from None
+
+
+def _name(path: Path, game: str | None) -> tuple[str, int]:
+    """Return the game and the epoch.
+
+    Raises:
+        UserError: There is no telling the game.
+    """
+    name = FILE_NAME.fullmatch(path.name)
+    if name is None and game is None:
+        raise UserError(
+            f"{path} is one of Neon's snapshots, which do not say their game: rename it GAME_EPOCH.pkl, "
+            "such as breakout_77.pkl"
+        )
+    return game or (name["game"] if name else ""), int(name["epoch"]) if name else 0
+
+
+def _weights(model: Any) -> dict[str, NDArray[np.float32]]:
+    """Return the weights by the names, and in the shapes, that they have here.
+
+    Raises:
+        ValueError, TypeError, LookupError, AttributeError: The network is another one.
+    """
+    arrays = list(_matrices(model))
+    if len(arrays) != len(CONVOLUTIONS) + 2:
+        raise ValueError(f"{len(arrays)} layers with weights, not {len(CONVOLUTIONS) + 2}")
+    weights = {}
+    for number, ((filters, size, _), array) in enumerate(zip(CONVOLUTIONS, arrays, strict=False), 1):
+        if array.shape[1] != filters or array.shape[0] % size**2:
+            raise ValueError(f"convolution {number} has weights {array.shape}")
+        weights[f"hidden.conv{number}.weight"] = array.T.reshape(filters, -1, size, size)
+    *_, dense, output = arrays
+    if len(dense) != DENSE_UNITS or output.shape[1:] != (DENSE_UNITS,):
+        raise ValueError(f"dense layers have weights {dense.shape} and {output.shape}")
+    return {**weights, "hidden.dense1.weight": dense, "output.weight": output}
+
+
+def _matrices(model: Any) -> Iterator[NDArray[np.float32]]:
+    """Yield the weights as Neon laid them out: [C·R·S, K] of a convolution, [out, in] of a dense layer.
+
+    Newer files list the layers in `model.config.layers`, older ones in `layer_params_states`; each layer's
+    `params` is a dict with the weights as `W`, or the weights themselves.
+    """
+    layers = model["model"]["config"]["layers"] if "model" in model else model["layer_params_states"]
+    for layer in layers:
+        weights = layer.get("params")
+        if isinstance(weights, dict):
+            strange = weights.keys() - {"W", "name"}
+            if strange:
+                raise ValueError(f"a layer has {min(strange)!r} beside its weights")
+            weights = weights["W"]
+        if weights is not None:
+            yield _matrix(weights)
+
+
+def _matrix(array: PickledArray) -> NDArray[np.float32]:
+    if len(array.shape) != 2 or array.dtype[1:2] != "f" or 0 in array.shape:
+        raise ValueError(f"weights {array.dtype} {array.shape}")
+    return array.values().astype(np.float32)
+
+
+def _screen(model: Any, inputs: int) -> tuple[int, int]:
+    """Return the height and width of the screens that make so many `inputs` of the first dense layer.
+
+    Raises:
+        ValueError: No screen of the size that the file says, or of the usual one, does.
+    """
+    usual = EnvironmentConfig()
+    sizes = [(usual.screen_height, usual.screen_width)]
+    said = model.get("train_input_shape")  # (history length, height, width) in some of Neon's versions
+    if type(said) is tuple and [type(size) for size in said] == [int, int, int]:
+        sizes.append(said[1:])
+    for height, width in sizes:
+        if _outputs(height) * _outputs(width) * CONVOLUTIONS[-1][0] == inputs:
+            return height, width
+    raise ValueError(f"{inputs} inputs of the dense layer come of screens of an unknown size")
+
+
+def _outputs(side: int) -> int:
+    """Return how many outputs the convolutions leave of so many pixels."""
+    for _, size, stride in CONVOLUTIONS:
+        side = (side - size) // stride + 1
+    return side

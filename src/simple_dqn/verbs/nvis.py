@@ -1,0 +1,49 @@
+"""`nvis`: draw what the network of a snapshot sees, as a page for the browser."""
+
+import logging
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from nvis.page import draw
+from nvis.played import play_game
+from simple_dqn import flags
+from simple_dqn.config import Config
+from simple_dqn.errors import UserError
+from simple_dqn.files import replacing
+from simple_dqn.verbs.common import ONE_GAME, home, load_weights, open_snapshot, run_name, settle
+from simple_dqn.wiring import make_environment, make_network, make_player
+
+logger = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str], program: str) -> None:
+    """Play one game, and draw what the network of a snapshot sees in it."""
+    parser = flags.parser(program, "Draw what the network of a snapshot sees, as a page for the browser.")
+    parser.add_argument("snapshot", type=Path, help="such as snapshots/pong_10.pkl")
+    given = parser.parse(arguments)
+    path: Path = given["snapshot"]
+    snapshot = open_snapshot(path)
+    known = {**snapshot.flags, **ONE_GAME, "game": snapshot.game}
+    config = settle(Config.from_flags({**known, **given}))
+    file = Path(config.run.visualization_file or home() / "results" / f"{run_name(config, None)}.html")
+    if file.is_dir():
+        raise UserError(f"{file} is a folder: give the name of a file as --visualization_file")
+    rate = config.agent.exploration_rate_test
+    with closing(make_environment(config, training=False)) as environment:
+        network = make_network(config, environment)
+        load_weights(path, environment, network)
+        game = play_game(make_player(config, environment, network), config.memory.history_length, rate)
+        name = environment.name
+    logger.info("Played a game of %s: %d steps, score %g", name, len(game), game.rewards.sum())
+    facts = {
+        "game": name,
+        "snapshot": path.name,
+        "epoch": snapshot.epoch,
+        "exploration_rate": rate,
+        "seed": config.seed,
+    }
+    page = draw(game, network, config.run.visualization_filters, facts)
+    with replacing(file) as beside:
+        beside.write_text(page, encoding="utf-8")
+    print(f"The page is in {file}")

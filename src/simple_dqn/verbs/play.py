@@ -1,0 +1,107 @@
+"""`play`: watch a snapshot play, and play beside it; or play alone."""
+
+import logging
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from simple_dqn import flags, random_streams
+from simple_dqn.config import Config
+from simple_dqn.demonstrations import Recorder
+from simple_dqn.environment import Environment, game_name
+from simple_dqn.errors import UserError
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.types import Step
+from simple_dqn.verbs.common import ONE_GAME, finish, home, load_weights, open_snapshot, settle
+from simple_dqn.watch.controls import Controls
+from simple_dqn.watch.display import OPENERS, open_display
+from simple_dqn.watch.keys import HELP
+from simple_dqn.watch.mind import Mind, Seat
+from simple_dqn.watch.pace import Pace
+from simple_dqn.watch.speaker import Speaker
+from simple_dqn.watch.stage import Stage
+from simple_dqn.wiring import make_environment, make_network
+
+logger = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str], program: str) -> None:
+    """Watch a snapshot play, and play beside it; or play alone."""
+    parser = flags.parser(program, f"Watch an agent play, and take over from it. Keys: {HELP}.")
+    parser.add_argument(
+        "player", metavar="SNAPSHOT|ROM", help="such as snapshots/pong_10.pkl; roms/pong.rom: play it alone"
+    )
+    group = parser.add_argument_group("Play")
+    group.add_argument(
+        "--display", choices=tuple(OPENERS), help="where to play (default: window, if there can be one)"
+    )
+    group.add_argument(
+        "--record_play", type=Path, metavar="FILE", help="keep your moves here, for train --demonstrations"
+    )
+    given = parser.parse(arguments)
+    config = settle(Config.from_flags({**ONE_GAME, **_known(given["player"]), **given}))
+    if config.environment.workers != 1:
+        raise UserError(f"--workers {config.environment.workers}: one game at a time is shown; leave it out")
+    play(config, given.get("display"), given.get("record_play"))
+
+
+def _known(player: str) -> dict[str, Any]:
+    """Return the settings that come with a snapshot, whose name ends in .pkl, or with a game."""
+    if not player.endswith(".pkl"):
+        return {"game": player, "random_starts": 0}
+    snapshot = open_snapshot(Path(player))
+    return {**snapshot.flags, **ONE_GAME, "game": snapshot.game, "load_weights": player}
+
+
+def play(config: Config, display: str | None, record: Path | None) -> None:
+    """Play `config.run.play_games` games, or until the person has had enough.
+
+    Args:
+        config: The game, and the snapshot if an agent plays.
+        display: Where; None: a window where there can be one, else the terminal.
+        record: The file in which the person's moves are kept.
+
+    Raises:
+        UserError: There is nowhere to play, or the snapshot does not fit.
+    """
+    name = game_name(config.environment)
+    alone = config.run.load_weights is None
+    controls = Controls(alone)
+    recorder = Recorder(record, name, config) if record else None
+    with Interrupt() as interrupt, ExitStack() as open_things:
+        screen = open_display(display, f"Simple-DQN: {name}")
+        stage = Stage(controls, home() / "videos" / name, Pace())
+        # What is recorded is what training would see: a lost life ends an episode there.
+        environment = make_environment(config, training=record is not None, watcher=stage.watch)
+        open_things.callback(environment.close)
+        seat = _seat(config, environment, controls)
+        speaker = Speaker()
+        if recorder:
+            open_things.callback(recorder.save)
+        open_things.callback(speaker.close)
+        open_things.callback(screen.close)
+        stage.open(seat, config.agent.exploration_rate_test, screen, speaker)
+        stage.play(config.run.play_games, lambda: interrupt.requested, recorder.add if recorder else _forget)
+    logger.info("Games played: %d; scores: %s", len(stage.scores), stage.scores or "none")
+    finish(interrupt)
+
+
+def _seat(config: Config, environment: Environment, controls: Controls) -> Seat:
+    """Return the seat of the agent, or an empty one, in which the person can take place."""
+    mind = None
+    if config.run.load_weights:
+        network = make_network(config, environment)
+        load_weights(Path(config.run.load_weights), environment, network)
+        mind = Mind(network.predict, network.look_into().saliency)
+    return Seat(
+        environment,
+        mind,
+        config.memory.history_length,
+        random_streams.stream(config.seed, "test exploration"),
+        person=lambda: controls.action(environment.action_names),
+    )
+
+
+def _forget(_step: Step, _human: bool) -> None:
+    """Nobody wants to keep the steps."""

@@ -1,0 +1,95 @@
+"""`record`: film a snapshot while it plays, with the game's sound."""
+
+import logging
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from simple_dqn import flags, random_streams
+from simple_dqn.config import Config
+from simple_dqn.environment import FRAMES_PER_SECOND, Environment, Frame
+from simple_dqn.errors import UserError
+from simple_dqn.files import replacing
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.verbs.common import ONE_GAME, home, load_weights, open_snapshot, settle
+from simple_dqn.watch.film import FORMATS, filming
+from simple_dqn.watch.mind import Mind, Seat
+from simple_dqn.watch.record import Camera, Recording
+from simple_dqn.watch.screens import replacing_screens
+from simple_dqn.wiring import make_environment, make_network
+
+logger = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str], program: str) -> None:
+    """Film a snapshot while it plays."""
+    parser = flags.parser(
+        program, "Film a snapshot while it plays: a film with sound, and a PNG of each frame."
+    )
+    parser.add_argument("snapshot", type=Path, help="such as snapshots/pong_10.pkl")
+    group = parser.add_argument_group("Film")
+    group.add_argument(
+        "--format", choices=tuple(FORMATS), help="kind of film; a gif is silent (default: mov)"
+    )
+    group.add_argument(
+        "--overlay", type=flags.yes_or_no, nargs="?", const=True, metavar="BOOL",
+        help="draw Q-values and where the network looks into the film (default: false)",
+    )  # fmt: skip
+    given = parser.parse(arguments)
+    path: Path = given["snapshot"]
+    snapshot = open_snapshot(path)
+    known = {**snapshot.flags, **ONE_GAME, "play_games": 1, "game": snapshot.game}
+    config = settle(Config.from_flags({**known, "load_weights": str(path), **given}))
+    if config.environment.workers != 1:
+        raise UserError(f"--workers {config.environment.workers}: one game at a time is filmed; leave it out")
+    if not config.run.play_games:
+        raise UserError("--play_games 0 leaves nothing to film: give at least 1")
+    name = _name(path, snapshot)
+    videos, kind = home() / "videos", given.get("format", "mov")
+    film = videos / f"{name}_{snapshot.epoch}.{kind}"
+    record(config, film, videos / name, kind, given.get("overlay", False))
+
+
+def _name(path: Path, snapshot: Snapshot) -> str:
+    """Return what the films of a run are called: as its snapshots, the game and the label if there is one."""
+    prefix = path.stem.removesuffix(f"_{snapshot.epoch}")
+    return prefix if prefix.startswith(f"{snapshot.game}_") else snapshot.game
+
+
+def record(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -> None:
+    """Play `config.run.play_games` games, film them to `path`, and write each frame into `folder`.
+
+    Raises:
+        UserError: They cannot be written, or the snapshot does not fit; both are as they were.
+        KeyboardInterrupt: The user stopped it; both are as they were.
+    """
+    if path.is_dir():
+        raise UserError(f"cannot write {path}: it is a folder; move it away")
+    frames: list[Frame] = []
+    environment = make_environment(config, training=False, watcher=frames.append)
+    with closing(environment), Interrupt() as interrupt:
+        seat = _seat(config, environment, overlay)
+        with (
+            replacing(path) as beside,
+            replacing_screens(folder) as screens,
+            filming(beside, FORMATS[kind]) as film,
+        ):
+            camera = Camera(film, screens, FORMATS[kind])
+            recording = Recording(seat, frames, camera, config.agent.exploration_rate_test, overlay)
+            recording.play(config.run.play_games, lambda: interrupt.requested)
+    minutes, seconds = divmod(film.frames // FRAMES_PER_SECOND, 60)
+    scores = ", ".join(f"{score:g}" for score in recording.scores)
+    print(
+        f"{path}: {film.frames} frames, {minutes}:{seconds:02}, score {scores}; its screens are in {folder}"
+    )
+
+
+def _seat(config: Config, environment: Environment, overlay: bool) -> Seat:
+    """Return a player by the snapshot's weights, whose looks are known if `overlay` shows them."""
+    network = make_network(config, environment)
+    assert config.run.load_weights
+    load_weights(Path(config.run.load_weights), environment, network)
+    mind = Mind(network.predict, network.look_into().saliency if overlay else None)
+    rng = random_streams.stream(config.seed, "test exploration")
+    return Seat(environment, mind, config.memory.history_length, rng)

@@ -1,0 +1,47 @@
+"""`snapshot`: look into a snapshot, or write one of Neon's in this project's own format."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from simple_dqn.errors import UserError
+from simple_dqn.flags import Parser
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.verbs.common import open_snapshot
+
+
+def main(arguments: Sequence[str], program: str) -> None:
+    """Show or convert a snapshot."""
+    parser = Parser(prog=program, description="Look into a snapshot, or convert one of Neon's.")
+    deeds = parser.add_subparsers(dest="deed", required=True, metavar="convert|show")
+    convert = deeds.add_parser("convert", help="write a snapshot, Neon's or ours, in our format")
+    convert.add_argument("source", type=Path, metavar="IN", help="such as breakout_77.pkl")
+    convert.add_argument("target", type=Path, metavar="OUT", help="such as snapshots/breakout_77.pkl")
+    show = deeds.add_parser("show", help="print what is in a snapshot")
+    show.add_argument("source", type=Path, metavar="FILE", help="such as snapshots/pong_10.pkl")
+    for deed in (convert, show):
+        deed.add_argument("--game", help="the game of one of Neon's whose file is not named after it")
+    given = parser.parse(arguments)
+    snapshot = open_snapshot(given["source"], given["game"])
+    if given["deed"] == "show":
+        print(describe(snapshot))
+        return
+    if given["target"].exists():
+        raise UserError(f"{given['target']} exists: remove it or give another name")
+    snapshot.save(given["target"])
+    print(f"{given['target']}: {snapshot.game}, epoch {snapshot.epoch}")
+
+
+def describe(snapshot: Snapshot) -> str:
+    """Return what is in `snapshot`, a line each."""
+    rows = [
+        ("game", snapshot.game),
+        ("epoch", snapshot.epoch),
+        ("actions", snapshot.actions),
+        ("total_train_steps", snapshot.total_train_steps),
+        *((f"--{name}", value) for name, value in sorted(snapshot.flags.items())),
+    ]
+    for name, weights in snapshot.weights.items():
+        shape = " x ".join(map(str, weights.shape))
+        rows.append((name, f"{shape}, mean {weights.mean():.4f}, deviation {weights.std():.4f}"))
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)

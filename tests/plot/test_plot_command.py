@@ -1,0 +1,104 @@
+"""The command line of plot.sh: what is written where, both spellings, and the refusals."""
+
+import shutil
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+
+from simple_dqn.errors import UserError
+from simple_dqn.plot import main
+
+ORIGINAL = Path(__file__).parents[1] / "data" / "simple_dqn_2015.csv"
+SMALL = ["--figure_width", "4", "--figure_height", "3", "--dpi", "50"]
+
+
+def shape(path: Path) -> tuple[int, ...]:
+    """Return height, width and channels of a picture."""
+    return tuple(matplotlib.image.imread(path).shape)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_picture_lies_beside_the_csv_in_its_size(
+    csv_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([str(csv_file)])
+    assert names(csv_file.parent) == ["pong.csv", "pong.png"]
+    assert capsys.readouterr().out == f"The figure is in {csv_file.with_suffix('.png')}\n"
+    assert shape(csv_file.with_suffix(".png")) == (9 * 80, 16 * 80, 4)
+
+
+def test_size_name_and_fields_are_those_asked_for(csv_file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other name.png"
+    main([str(csv_file), "--png_file", str(other), "--fields", "steps,phase_time", *SMALL])
+    assert shape(other) == (150, 200, 4)
+    assert not csv_file.with_suffix(".png").exists()
+
+
+def test_simple_dqns_own_examples_work_with_their_one_dash(csv_file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.png"
+    main(["-csv_file", str(csv_file), "-fields", "meanq,meancost", "-png_file", str(other), "-dpi", "20"])
+    assert shape(other) == (9 * 20, 16 * 20, 4)
+
+
+@pytest.mark.parametrize("word", ["true", "yes", "T", "1", None])
+def test_a_page_lies_beside_the_picture(csv_file: Path, word: str | None) -> None:
+    main([str(csv_file), *SMALL, "--html", *([word] if word else [])])
+    assert names(csv_file.parent) == ["pong.csv", "pong.png", "pong_plot.html"]
+
+
+@pytest.mark.parametrize("word", ["false", "no", "f", "0"])
+def test_there_is_no_page_unless_asked_for(csv_file: Path, word: str) -> None:
+    main([str(csv_file), *SMALL, "--html", word, "--live", word])
+    assert names(csv_file.parent) == ["pong.csv", "pong.png"]
+
+
+def test_several_files_are_drawn_beside_the_first(csv_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    shutil.copy(csv_file, tmp_path / "b" / "pong.csv")
+    main([str(csv_file), str(tmp_path / "b" / "pong.csv"), *SMALL])
+    assert csv_file.with_suffix(".png").exists()
+    assert not (tmp_path / "b" / "pong.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (["--fields", "score"], "no field 'score' in pong: choose among epoch, steps, nr_games, "),
+        (["--fields", "phase"], "no field 'phase'"),
+        (["--fields", ""], "no field ''"),
+        (["--dpi", "0"], "--dpi: '0' is not a number from 10 to 1200"),
+        (["--dpi", "many"], "'many' is not a number"),
+        (["--figure_width", "nan"], "'nan' is not a number"),
+        (["--figure_width", "100", "--figure_height", "100", "--dpi", "1200"], "too large: lower --dpi"),
+        (["--delimiter", ",,"], "not a single character"),
+        (["--feilds", "meanq"], "unknown flag --feilds: did you mean --fields?"),
+        (["-feilds", "meanq"], "unknown flag --feilds: did you mean --fields?"),
+        (["--html", "perhaps"], "'perhaps' is not one of yes, true"),
+        (["--live", "perhaps"], "'perhaps' is not one of yes, true"),
+        (["--png_file", "/proc/none/pong.png"], "cannot write /proc/none/pong.png"),
+        (["--png_file", "/"], "cannot be written as /"),
+        (["none.csv"], "cannot read none.csv: No such file"),
+    ],
+)
+def test_refusals_are_one_line_and_leave_nothing(csv_file: Path, flags: list[str], complaint: str) -> None:
+    with pytest.raises(UserError) as raised:
+        main([str(csv_file), *flags])
+    assert complaint in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert list(csv_file.parent.iterdir()) == [csv_file]
+
+
+def test_no_csv_is_refused() -> None:
+    with pytest.raises(UserError, match="CSV"):
+        main([])
+
+
+@pytest.mark.parametrize("flags", [[], ["--live", "true"]])
+def test_a_csv_is_never_overwritten_by_its_figure(csv_file: Path, flags: list[str]) -> None:
+    with pytest.raises(UserError, match="cannot be written as"):
+        main([str(csv_file), "--png_file", str(csv_file), *flags])
+    assert csv_file.read_text() == ORIGINAL.read_text()

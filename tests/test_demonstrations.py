@@ -1,0 +1,142 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simple_dqn import main
+from simple_dqn.config import Config
+from simple_dqn.demonstrations import Demonstrations, Recorder
+from simple_dqn.errors import UserError
+from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.snapshot import Checkpoint, archive
+from simple_dqn.types import Step
+
+CONFIG = Config.from_flags(
+    {"game": "catch", "environment": "catch", "screen_width": 9, "screen_height": 8, "replay_size": 100}
+)
+
+
+def make_step(number: int, *, starts: bool = False, terminal: bool = False) -> Step:
+    """Return a step of one game that can be told from all others."""
+    return replace(
+        Step.start(np.full((1, 8, 9), number, np.uint8)),
+        actions=np.array([number % 3]),
+        rewards=np.array([number], np.float32),
+        terminals=np.array([terminal]),
+        resets=np.array([terminal]),
+        starts=np.array([starts]),
+    )
+
+
+def record(path: Path, steps: list[tuple[Step, bool]]) -> Config:
+    """Record `steps`, of which a person made those with True; return the settings to learn from them."""
+    recorder = Recorder(path, "catch", CONFIG)
+    for step, human in steps:
+        recorder.add(step, human)
+    recorder.save()
+    return CONFIG.with_flags({"demonstrations": str(path)})
+
+
+def filled(config: Config, games: int = 1) -> ReplayMemory:
+    config = config.with_flags({"workers": games})
+    memory = ReplayMemory(config.memory, games, (8, 9), 0.99, np.random.default_rng(0))
+    Demonstrations(config).fill(memory, games)
+    return memory
+
+
+def test_what_a_person_did_is_in_the_memory_as_if_it_had_been_played_there(tmp_path: Path) -> None:
+    steps = [make_step(i, starts=i in (0, 9), terminal=i == 8) for i in range(20)]
+    config = record(tmp_path / "demo.npz", [(step, i > 0) for i, step in enumerate(steps)])
+    expected = ReplayMemory(config.memory, 1, (8, 9), 0.99, np.random.default_rng(0))
+    for step in steps:
+        expected.add(step)
+    memory = filled(config)
+    assert memory.count == 20
+    one, other = memory.sample(200), expected.sample(200)
+    for name in ("prestates", "actions", "rewards", "poststates", "terminals"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
+def test_several_games_get_a_piece_each_that_begins_as_an_episode(tmp_path: Path) -> None:
+    config = record(tmp_path / "demo.npz", [(make_step(i), True) for i in range(1, 24)])
+    memory = filled(config, games=3)
+    assert memory.count == 21  # 23 in 3 pieces of 7
+    batch = memory.sample(500)
+    transitions = {
+        (int(r), int(s[0, 0])) for r, s in zip(batch.rewards, batch.poststates[:, -1], strict=True)
+    }
+    assert transitions == {(i, i) for i in range(1, 22) if (i - 1) % 7}
+    for state, reward in zip(batch.poststates, batch.rewards.astype(int), strict=True):
+        place = (reward - 1) % 7
+        seen = [max(reward - back, 0) if back <= place else 0 for back in (3, 2, 1, 0)]
+        assert state[:, 0, 0].tolist() == seen
+
+
+def test_only_what_the_person_did_is_kept_and_each_take_over_begins_an_episode(tmp_path: Path) -> None:
+    humans = [False, False, True, True, True, False, False, True, True, True]
+    config = record(tmp_path / "demo.npz", [(make_step(i), human) for i, human in enumerate(humans)])
+    batch = filled(config).sample(300)
+    assert set(batch.rewards.astype(int).tolist()) == {2, 3, 4, 7, 8, 9}
+    states = {r: s[:, 0, 0].tolist() for r, s in zip(batch.rewards.tolist(), batch.prestates, strict=True)}
+    assert states[2] == [0, 0, 0, 1]
+    assert states[4] == [0, 1, 2, 3]
+    assert states[8] == [0, 0, 6, 7]
+
+
+def test_nothing_played_leaves_no_file(tmp_path: Path) -> None:
+    record(tmp_path / "demo.npz", [(make_step(0), False)])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"demonstrations": "nowhere.npz"}, "does not exist"),
+        ({"environment": "ale", "game": "pong"}, "recorded in catch, not in pong"),
+        ({"frame_skip": 3}, "recorded with --frame_skip 4, not 3: give --frame_skip 4"),
+        ({"color_averaging": False}, "give --color_averaging true"),
+        ({"screen_width": 10}, "give --screen_width 9"),
+        ({"minimal_action_set": False}, "give --minimal_action_set true"),
+        ({"workers": 4}, "too few for 4 game(s)"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path: Path, flags: dict[str, object], words: str) -> None:
+    config = record(tmp_path / "demo.npz", [(make_step(i), True) for i in range(19)])
+    with pytest.raises(UserError, match="(?s)" + words.replace("(", r"\(").replace(")", r"\)")):
+        Demonstrations(config.with_flags(flags))
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    archive.write(tmp_path / "a.npz", {"format": "else"})
+    (tmp_path / "b.npz").write_bytes(b"not a zip")
+    for name in "ab":
+        with pytest.raises(UserError):
+            Demonstrations(CONFIG.with_flags({"demonstrations": str(tmp_path / f"{name}.npz")}))
+
+
+def test_a_place_that_cannot_be_written_is_told_before_the_game(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot write"):
+        Recorder(tmp_path / "file" / "demo.npz", "catch", CONFIG)
+
+
+def test_training_starts_from_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    flags = [
+        "--environment", "catch", "--screen_width", "36", "--screen_height", "36", "--random_steps", "20",
+        "--train_steps", "20", "--test_steps", "0", "--epochs", "1", "--replay_size", "500",
+    ]  # fmt: skip
+    config = Config.from_flags(
+        {"environment": "catch", "game": "catch", "screen_width": 36, "screen_height": 36}
+    )
+    recorder = Recorder(tmp_path / "demo.npz", "catch", config)
+    for number in range(50):
+        recorder.add(replace(make_step(number), screens=np.full((1, 36, 36), number, np.uint8)), True)
+    recorder.save()
+    code = main.run(["train", "catch", *flags, "--demonstrations", str(tmp_path / "demo.npz")])
+    assert code == 0
+    memory = Checkpoint(tmp_path / "snapshots" / "catch_checkpoint").load_memory()
+    assert memory is not None
+    assert len(memory["screens"]) == 50 + 1 + 20 + 20
+    assert memory["screens"][:50, 0, 0, 0].tolist() == list(range(50))

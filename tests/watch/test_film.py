@@ -1,0 +1,151 @@
+"""Films, decoded again: every frame at its time, every sample of sound, and nothing after an error."""
+
+import resource
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from simple_dqn.errors import UserError
+from simple_dqn.files import replacing
+from simple_dqn.watch.film import FORMATS, filming
+
+FRAMES = 50
+SAMPLES = 512
+SCALE = 4
+WITH_SOUND = ("mov", "mp4")
+
+
+def pictures(height: int = 30, width: int = 20) -> list[NDArray[np.uint8]]:
+    """Return pictures of a grey field in which a coloured block moves."""
+    result = []
+    for t in range(FRAMES):
+        picture = np.full((height, width, 3), 40, np.uint8)
+        picture[t % (height - 8) :][:8, 4:12] = (200, 72 + t, 72)
+        result.append(picture)
+    return result
+
+
+def sounds() -> list[NDArray[np.uint8]]:
+    return list(np.random.default_rng(0).integers(256, size=(FRAMES, SAMPLES), dtype=np.uint8))
+
+
+def make(path: Path, scale: int = SCALE, silent: bool = False) -> None:
+    with replacing(path) as beside, filming(beside, FORMATS[path.suffix[1:]]) as film:
+        for picture, sound in zip(pictures(), sounds(), strict=True):
+            film.add(picture, sound[:0] if silent else sound, scale)
+
+
+def enlarged(picture: NDArray[np.uint8], scale: int = SCALE) -> NDArray[np.uint8]:
+    return picture.repeat(scale, axis=0).repeat(scale, axis=1)
+
+
+def decoded(path: Path, kind: str) -> list[Any]:
+    with av.open(str(path)) as container:
+        return list(container.decode(**{kind: 0}))
+
+
+@pytest.mark.parametrize("kind", WITH_SOUND)
+def test_every_frame_is_shown_for_a_sixtieth_of_a_second(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"film.{kind}"
+    make(path)
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
+        assert (stream.codec_context.width, stream.codec_context.height) == (20 * SCALE, 30 * SCALE)
+        assert stream.average_rate == 60
+        assert stream.time_base is not None
+        assert stream.duration is not None
+        assert stream.duration * stream.time_base == Fraction(FRAMES, 60)
+    frames = decoded(path, "video")
+    assert [frame.pts * frame.time_base for frame in frames] == [Fraction(t, 60) for t in range(FRAMES)]
+
+
+@pytest.mark.parametrize("kind", WITH_SOUND)
+def test_colours_are_the_pictures_own(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"film.{kind}"
+    make(path)
+    for frame, picture in zip(decoded(path, "video"), pictures(), strict=True):
+        error = np.abs(frame.to_ndarray(format="rgb24").astype(int) - enlarged(picture))
+        assert error.mean() < 2
+        assert np.median(error.max(axis=2)) <= 3
+
+
+@pytest.mark.parametrize("kind", WITH_SOUND)
+def test_every_sample_is_heard_at_its_time(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"film.{kind}"
+    make(path)
+    frames = decoded(path, "audio")
+    assert {(frame.sample_rate, frame.layout.name) for frame in frames} == {(SAMPLES * 60, "mono")}
+    starts = np.cumsum([0, *(frame.samples for frame in frames)])
+    assert [frame.pts * frame.time_base * SAMPLES * 60 for frame in frames] == starts[:-1].tolist()
+    heard = np.concatenate([frame.to_ndarray()[0] for frame in frames])
+    assert np.array_equal(heard // 256 + 128, np.concatenate(sounds()))
+    assert not (heard % 256).any()
+
+
+@pytest.mark.parametrize("kind", WITH_SOUND)
+def test_a_game_without_sound_makes_a_silent_film(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"film.{kind}"
+    make(path, silent=True)
+    with av.open(str(path)) as container:
+        assert [stream.type for stream in container.streams] == ["video"]
+    assert len(decoded(path, "video")) == FRAMES
+
+
+def test_a_gif_shows_every_third_frame_exactly_at_the_pace_of_the_game(tmp_path: Path) -> None:
+    path = tmp_path / "film.gif"
+    make(path, scale=2)
+    frames = decoded(path, "video")
+    assert [frame.pts * frame.time_base for frame in frames] == [Fraction(t, 20) for t in range(17)]
+    for frame, picture in zip(frames, pictures()[::3], strict=True):
+        assert np.array_equal(frame.to_ndarray(format="rgb24"), enlarged(picture, 2))
+    assert b"NETSCAPE2.0" in path.read_bytes()  # it begins anew at the end
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_gif_of_more_colours_than_it_can_have_comes_close(tmp_path: Path) -> None:
+    path = tmp_path / "film.gif"
+    slope = np.arange(0, 256, 2, dtype=np.uint8)
+    picture = np.stack([*np.meshgrid(slope, slope), np.full((128, 128), 90, np.uint8)], axis=2)
+    with filming(path, FORMATS["gif"]) as film:
+        film.add(picture, np.zeros(0, np.uint8), scale=2)
+    (frame,) = decoded(path, "video")
+    error = np.abs(frame.to_ndarray(format="rgb24").astype(int) - enlarged(picture, 2))
+    assert 0 < error.mean() < 8
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_films_of_any_game_have_even_sides_and_a_usual_size(kind: str) -> None:
+    form = FORMATS[kind]
+    for height in (8, 83, 84, 210, 250, 400, 1024):
+        scale = form.scale(np.zeros((height, 2, 3), np.uint8))
+        assert scale >= 2
+        assert scale % 2 == 0
+        assert scale == 2 or abs(height * scale - form.height) <= height
+    assert FORMATS["mov"].scale(np.zeros((210, 160, 3), np.uint8)) == 4
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_full_disk_leaves_the_earlier_film(
+    tmp_path: Path, kind: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"film.{kind}"
+    make(path)
+    size = path.stat().st_size
+    path.write_bytes(b"an earlier film")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for limit in (0, 1, 1000, size // 3, size // 2, size - 100, size - 1):
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+            with pytest.raises(UserError, match=r"cannot write .*film"):
+                make(path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert path.read_bytes() == b"an earlier film"
+        assert list(tmp_path.iterdir()) == [path]
+    assert capfd.readouterr() == ("", "")

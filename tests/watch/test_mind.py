@@ -1,0 +1,109 @@
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from simple_dqn.agent import Player
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment import Environment, make
+from simple_dqn.ledger import Ledger
+from simple_dqn.random_streams import stream
+from simple_dqn.types import QValues, States
+from simple_dqn.watch.mind import Mind, Seat
+
+CATCH = EnvironmentConfig(game="catch", environment="catch", screen_width=16, screen_height=16)
+
+
+def environment() -> Environment:
+    return make(CATCH, [stream(1, "environment")], training=False)
+
+
+def predict(states: States) -> QValues:
+    """Return values that depend on the whole state."""
+    sums = states.astype(np.float32).reshape(len(states), -1) @ np.arange(states[0].size, dtype=np.float32)
+    return np.stack([np.sin(sums), np.cos(sums), np.sin(2 * sums)], axis=1).astype(np.float32)
+
+
+def test_a_seat_plays_as_a_player_does() -> None:
+    seat = Seat(environment(), Mind(predict), 4, stream(1, "exploration"))
+    player = Player(environment(), predict, 4, stream(1, "exploration"), Ledger())
+    seat.start()
+    player.start()
+    explored = 0
+    for _ in range(100):
+        one, other = seat.step(0.3), player.step(0.3)
+        assert np.array_equal(one.actions, other.actions)
+        assert np.array_equal(one.screens, other.screens)
+        assert not seat.human
+        explored += seat.exploring
+    assert 0 < explored < 60
+
+
+def test_the_mind_keeps_what_it_thought_of_the_state_that_it_saw() -> None:
+    mind = Mind(predict)
+    states = np.arange(4 * 9, dtype=np.uint8).reshape(1, 4, 3, 3)
+    expected = predict(states)[0]
+    mind.think(states)
+    states[:] = 0
+    assert mind.qvalues is not None
+    assert np.array_equal(mind.qvalues, expected)
+    assert mind.states is not None
+    assert mind.states.any()
+    assert mind.heat_map() is None
+
+
+def test_a_person_chooses_whenever_there_is_one() -> None:
+    wanted: list[int | None] = [None]
+    seat = Seat(environment(), Mind(predict), 4, stream(1, "exploration"), lambda: wanted[0])
+    step = seat.start()
+    for turn in range(60):
+        wanted[0] = 2 if turn % 3 else None
+        starts = step.resets[0]
+        step = seat.step(0.0)
+        assert seat.human == (wanted[0] is not None)
+        assert seat.mind is not None
+        assert seat.mind.qvalues is not None
+        assert seat.action == (2 if seat.human else seat.mind.qvalues.argmax())
+        assert starts or step.actions[0] == seat.action
+
+
+def test_without_an_agent_nobody_moves_unless_the_person_does() -> None:
+    wanted: list[int | None] = [None]
+    seat = Seat(environment(), None, 4, stream(1, "exploration"), lambda: wanted[0])
+    seat.start()
+    assert seat.step(1.0).actions[0] == 0
+    wanted[0] = 2
+    assert seat.step(1.0).actions[0] == 2
+    assert not seat.exploring
+
+
+def test_the_heat_map_is_the_strongest_of_the_screens_and_worked_out_once() -> None:
+    rng = np.random.default_rng(0)
+    gradients = rng.normal(size=(1, 4, 5, 6)).astype(np.float32)
+    asked: list[States] = []
+
+    def saliency(states: States) -> NDArray[np.float32]:
+        asked.append(states)
+        return gradients
+
+    mind = Mind(predict, saliency)
+    assert mind.heat_map() is None
+    mind.think(np.ones((1, 4, 5, 6), np.uint8))
+    assert not asked
+    heat = mind.heat_map()
+    assert mind.heat_map() is heat
+    assert len(asked) == 1
+    assert heat is not None
+    for y in range(5):
+        for x in range(6):
+            strongest = max(abs(float(gradients[0, s, y, x])) for s in range(4))
+            assert heat[y, x] == pytest.approx(strongest / np.abs(gradients).max())
+    mind.think(np.ones((1, 4, 5, 6), np.uint8))
+    assert mind.heat_map() is not heat
+
+
+def test_a_network_that_looks_nowhere_has_a_cold_heat_map() -> None:
+    mind = Mind(predict, lambda states: np.zeros(states.shape, np.float32))
+    mind.think(np.ones((1, 4, 5, 6), np.uint8))
+    heat = mind.heat_map()
+    assert heat is not None
+    assert np.array_equal(heat, np.zeros((5, 6)))

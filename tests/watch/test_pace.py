@@ -1,0 +1,62 @@
+import pytest
+
+from simple_dqn.watch.pace import Pace
+
+
+class Clock:
+    """A clock that moves when somebody sleeps or works."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_(self, seconds: float) -> None:
+        self.now += max(0.0, seconds)
+
+
+def play(frames: int, speed: float | None, work: float) -> tuple[float, int]:
+    """Return the seconds that `frames` take, and how many are drawn, at `work` seconds each."""
+    clock = Clock()
+    pace = Pace(clock, clock.pass_)
+    drawn = 0
+    for _ in range(frames):
+        pace.wait(speed)
+        drawn += pace.picture_due()
+        clock.pass_(work)
+    return clock.now - 100, drawn
+
+
+@pytest.mark.parametrize(
+    ("speed", "seconds", "drawn"), [(1.0, 10, 600), (0.25, 40, 600), (2.0, 5, 300), (8.0, 1.25, 75)]
+)
+def test_frames_come_at_their_time_and_about_60_pictures_a_second_at_most(
+    speed: float, seconds: float, drawn: int
+) -> None:
+    took, pictures = play(600, speed, work=0.001)
+    assert took == pytest.approx(seconds, rel=0.01)
+    assert pictures == pytest.approx(drawn, rel=0.2)
+
+
+def test_without_a_speed_nothing_waits() -> None:
+    took, pictures = play(600, None, work=0.001)
+    assert took == pytest.approx(0.6)
+    assert pictures <= 60
+
+
+def test_what_is_late_leaves_pictures_out_but_not_for_long() -> None:
+    took, pictures = play(600, 1.0, work=0.02)
+    assert took == pytest.approx(12)
+    assert 12 / 0.15 < pictures < 600
+
+
+def test_lost_time_is_not_made_up_for() -> None:
+    clock = Clock()
+    pace = Pace(clock, clock.pass_)
+    pace.wait(1.0)
+    clock.pass_(5.0)
+    start = clock.now
+    for _ in range(61):
+        pace.wait(1.0)
+    assert clock.now - start == pytest.approx(1.0)

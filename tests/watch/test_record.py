@@ -1,0 +1,294 @@
+"""`record` films the game that ALE plays: each frame, each sample, and nothing of it if it fails."""
+
+import io
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import av
+import cv2
+import numpy as np
+import pytest
+from ale_py import ALEInterface, LoggerMode
+from ale_py.roms import get_rom_path
+from numpy.typing import NDArray
+
+from simple_dqn import main
+from simple_dqn.config import Config
+from simple_dqn.environment import Frame, emulator
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.watch.record import Camera
+from simple_dqn.wiring import make_environment, make_network
+
+LIMIT = 130  # frames of a game
+SMALL = {
+    "screen_width": 36,
+    "screen_height": 36,
+    "random_seed": 7,
+    "backend": "cpu",
+    "max_game_frames": LIMIT,
+}
+
+
+def save(path: Path, **flags: Any) -> Path:
+    """Write a snapshot of a network that has learnt nothing, and return `path`."""
+    config = Config.from_flags({**SMALL, **flags})
+    environment = make_environment(config, training=False)
+    snapshot = Snapshot(
+        game=environment.name,
+        epoch=3,
+        actions=environment.actions,
+        total_train_steps=0,
+        flags=config.shared_flags(),
+        weights=make_network(config, environment).get_weights(),
+    )
+    path.parent.mkdir(exist_ok=True)
+    snapshot.save(path)
+    return path
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the project's folder, on a machine without a screen or a speaker."""
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER", "SDL_AUDIODRIVER", "AUDIODEV"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def pong(home: Path) -> str:
+    return str(save(home / "snapshots" / "pong_3.pkl", game="pong"))
+
+
+def record(*arguments: str) -> int:
+    return main.run(["record", *arguments, "--random_seed", "1"])
+
+
+def frames(path: Path, kind: str = "video") -> list[Any]:
+    with av.open(str(path)) as container:
+        return list(container.decode(**{kind: 0}))
+
+
+def picture(path: Path) -> NDArray[np.uint8]:
+    result = cv2.imread(str(path))
+    assert result is not None
+    return result[:, :, ::-1].astype(np.uint8)
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list in which every call of the emulator is written down as it is made."""
+    made: list[int] = []
+    act, restart = emulator.Emulator.act, emulator.Emulator.restart
+
+    def noted_act(self: emulator.Emulator, action: int) -> int:
+        made.append(action)
+        return act(self, action)
+
+    def noted_restart(self: emulator.Emulator) -> None:
+        made.append(emulator.RESTART)
+        restart(self)
+
+    monkeypatch.setattr(emulator.Emulator, "act", noted_act)
+    monkeypatch.setattr(emulator.Emulator, "restart", noted_restart)
+    return made
+
+
+def played_again(calls: list[int]) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
+    """Yield picture and sound of each frame, as a plain emulator gives them."""
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    ale = ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.setBool("color_averaging", True)
+    ale.setBool("sound_obs", True)
+    ale.loadROM(str(get_rom_path("pong")))
+    by_code = {action.value: action for action in ale.getLegalActionSet()}
+    for call in calls:
+        if call == emulator.RESTART:
+            ale.reset_game()
+        else:
+            ale.act(by_code[call])
+            yield ale.getScreenRGB(), ale.getAudio()
+
+
+@pytest.mark.parametrize("kind", ["mov", "mp4"])
+def test_a_film_is_what_ale_plays(home: Path, pong: str, calls: list[int], kind: str) -> None:
+    assert record(pong, "--format", kind, "--play_games", "2") == 0
+    expected = list(played_again(calls))
+    assert len(expected) >= 2 * LIMIT
+    shown = frames(home / "videos" / f"pong_3.{kind}")
+    assert len(shown) == len(expected)
+    assert shown[-1].time == pytest.approx((len(expected) - 1) / 60)
+    for frame, (screen, _) in list(zip(shown, expected, strict=True))[::20]:
+        large = screen.repeat(4, axis=0).repeat(4, axis=1).astype(int)
+        assert np.abs(frame.to_ndarray(format="rgb24") - large).mean() < 3
+    heard = frames(home / "videos" / f"pong_3.{kind}", "audio")
+    samples = np.concatenate([frame.to_ndarray()[0] for frame in heard])
+    sound = np.concatenate([sound for _, sound in expected])
+    assert len(set(sound)) > 1, "all is silent"
+    assert np.array_equal(samples // 256 + 128, sound)
+    screens = home / "videos" / "pong"
+    assert files(screens) == [f"{number:06}.png" for number in range(len(expected))]
+    for number in range(0, len(expected), 20):
+        assert np.array_equal(picture(screens / f"{number:06}.png"), expected[number][0])
+
+
+def test_an_overlay_is_drawn_into_the_film_and_not_into_the_screens(home: Path, pong: str) -> None:
+    assert record(pong) == 0
+    screens = home / "videos" / "pong"
+    plain = frames(home / "videos" / "pong_3.mov")
+    plain_screens = {name: (screens / name).read_bytes() for name in files(screens)}
+    assert record(pong, "--overlay", "true") == 0
+    drawn = frames(home / "videos" / "pong_3.mov")
+    assert {name: (screens / name).read_bytes() for name in files(screens)} == plain_screens
+    assert len(drawn) == len(plain)
+    width, height = plain[0].width, plain[0].height
+    assert drawn[0].height == height
+    assert drawn[0].width > width
+    last, before = (shown[-1].to_ndarray(format="rgb24").astype(int) for shown in (drawn, plain))
+    assert np.abs(last[:, :width] - before).mean() > 3, "there is no heat map"
+    assert last[:, width:].std() > 10, "there are no bars"
+
+
+def test_a_gif(home: Path, pong: str, calls: list[int]) -> None:
+    assert record(pong, "--format", "gif") == 0
+    expected = [screen for screen, _ in played_again(calls)][::3]
+    shown = frames(home / "videos" / "pong_3.gif")
+    for frame, screen in zip(shown, expected, strict=True):
+        assert np.array_equal(frame.to_ndarray(format="rgb24")[::2, ::2], screen)
+
+
+def test_a_game_without_sound_makes_a_silent_film(home: Path) -> None:
+    snapshot = save(home / "snapshots" / "catch_3.pkl", environment="catch")
+    assert record(str(snapshot), "--play_games", "3") == 0
+    with av.open(str(home / "videos" / "catch_3.mov")) as container:
+        assert [stream.type for stream in container.streams] == ["video"]
+    assert len(frames(home / "videos" / "catch_3.mov")) == 3 * 8  # a first screen and seven steps
+
+
+def test_films_are_called_as_the_snapshot(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, film in [("space_invaders_3", "space_invaders_3"), ("space_invaders_long_3",) * 2,
+                       ("the best", "space_invaders_3")]:  # fmt: skip
+        snapshot = save(home / "snapshots" / f"{name}.pkl", game="space_invaders", max_game_frames=5)
+        assert record(str(snapshot), "--random_starts", "0") == 0
+        said = capsys.readouterr().out
+        assert said.startswith(f"{home}/videos/{film}.mov: ")
+        assert (home / "videos" / film.removesuffix("_3") / "000004.png").exists()
+
+
+def test_a_bar_shows_how_it_goes(home: Path, pong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert record(pong, "--play_games", "2") == 0
+    for words in ("frames", "game 1 of 2", "game 2 of 2", "score"):
+        assert words in terminal.getvalue()
+
+
+@pytest.fixture
+def earlier(home: Path) -> list[str]:
+    """Put an earlier film and its screens in place, and return what all files are called."""
+    (home / "videos" / "pong").mkdir(parents=True)
+    (home / "videos" / "pong_3.mov").write_bytes(b"an earlier film")
+    (home / "videos" / "pong" / "000000.png").write_bytes(b"an earlier screen")
+    return files(home / "videos")
+
+
+def kept(home: Path, earlier: list[str]) -> bool:
+    film, screen = home / "videos" / "pong_3.mov", home / "videos" / "pong" / "000000.png"
+    return (
+        files(home / "videos") == earlier
+        and sorted(path.name for path in (home / "videos").iterdir()) == ["pong", "pong_3.mov"]
+        and film.read_bytes() == b"an earlier film"
+        and screen.read_bytes() == b"an earlier screen"
+    )
+
+
+def test_ctrl_c_leaves_the_earlier_film(
+    home: Path, pong: str, earlier: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = Camera.take
+
+    def interrupted(self: Camera, frame: Frame, view: None) -> None:
+        take(self, frame, view)
+        if self.film.frames == 100:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Camera, "take", interrupted)
+    assert record(pong) == 130
+    assert kept(home, earlier)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a home on a disk of 200 kB of its own."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(disk)]
+    if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("only who may mount a disk can fill one")
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(disk))
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_earlier_film(
+    pong: str, small_disk: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (small_disk / "videos" / "pong").mkdir(parents=True)
+    (small_disk / "videos" / "pong_3.mov").write_bytes(b"an earlier film")
+    (small_disk / "videos" / "pong" / "000000.png").write_bytes(b"an earlier screen")
+    before = files(small_disk / "videos")
+    assert record(pong) == 2
+    complaint = capfd.readouterr().err.splitlines()[-1]
+    assert "cannot write" in complaint
+    assert "No space left on device" in complaint
+    assert kept(small_disk, before)
+
+
+BAD = [
+    (["--workers", "2"], "--workers 2"),
+    (["--play_games", "0"], "--play_games 0"),
+    (["--format", "avi"], "avi"),
+    (["--minimal_action_set", "false"], "6 actions"),
+    (["--game", "breakout"], "unknown flag --game"),
+]
+
+
+@pytest.mark.parametrize(("flags", "words"), BAD, ids=lambda part: " ".join(part))
+def test_bad_input(
+    home: Path, pong: str, flags: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert record(pong, *flags) == 2
+    assert words in capsys.readouterr().err.splitlines()[-1]
+    assert not (home / "videos").exists()
+
+
+@pytest.mark.parametrize("name", ["videos", "videos/pong", "videos/pong_3.mov"])
+def test_places_that_cannot_be_written_to(
+    home: Path, pong: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = home / name
+    if name.endswith(".mov"):
+        place.mkdir(parents=True)
+    else:
+        place.parent.mkdir(exist_ok=True)
+        place.write_text("mine")
+    before = files(home)
+    assert record(pong) == 2
+    complaint = capsys.readouterr().err.splitlines()[-1]
+    assert "cannot write" in complaint
+    assert name in complaint
+    assert files(home) == before
