@@ -99,6 +99,9 @@ class NetworkConfig:
     decay_rate: float = option(
         0.95, "decay of the running mean in RMSProp and Adadelta", minimum=0, maximum=1
     )
+    adam_epsilon: float = option(
+        1.5e-4, "added to the root in Adam: where gradients are smaller, steps shrink with them", above=0
+    )
     clip_error: float = option(1.0, "temporal-difference errors are clipped to ± this; 0: not", minimum=0)
     min_reward: float = option(-1.0, "rewards below count as this, in game points")
     max_reward: float = option(1.0, "rewards above count as this, in game points")

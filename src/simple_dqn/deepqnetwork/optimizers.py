@@ -62,7 +62,9 @@ def _rmsprop(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
 
 
 def _adam(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
-    return Adam(weights, lr=config.learning_rate, fused=True)
+    # With PyTorch's 1e-8 the first steps are as long for the tiny gradients of dull screens as for any: in Pong
+    # they drive all rectifiers of a layer below zero, for good. The default is that of Hessel et al. 2018.
+    return Adam(weights, lr=config.learning_rate, eps=config.adam_epsilon, fused=True)
 
 
 def _adadelta(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
