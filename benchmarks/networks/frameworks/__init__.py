@@ -1,0 +1,1 @@
+"""The frameworks, each a file of its own behind `networks.interface`."""

@@ -1,0 +1,172 @@
+"""PyTorch as one writes it first: a functional network, autocast for bfloat16, the fused optimizer."""
+
+import platform
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from networks.interface import Classifier, Framework, Images, QNetwork, UnsupportedError
+from networks.work import (
+    ADAM_DECAYS,
+    ADAM_EPSILON,
+    ADAM_RATE,
+    CLASSIFIER_RATE,
+    Labels,
+    NetworkSpec,
+    Scores,
+    Weights,
+)
+from simple_dqn.types import Minibatch, QValues, States
+
+# Makes a faster function of one from tensors to a tensor.
+Compiler: TypeAlias = Callable[[Callable[..., Tensor]], Callable[..., Tensor]]
+
+
+def eager(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return `function`, whose operations are carried out as Python comes to them."""
+    return function
+
+
+class PyTorchEager(Framework):
+    """Nothing is compiled."""
+
+    compiler: Compiler = staticmethod(eager)
+
+    def __init__(self, device: str, threads: int) -> None:
+        super().__init__(device, threads)
+        if device == "gpu" and not torch.cuda.is_available():
+            raise UnsupportedError("this build of PyTorch sees no GPU")
+        torch.set_num_threads(threads)
+        self.version = f"{torch.__version__}, Python {platform.python_version()}"
+        self.torch_device = torch.device("cuda" if device == "gpu" else "cpu")
+
+    def classifier(self, spec: NetworkSpec, weights: Weights) -> Classifier:
+        return TorchClassifier(spec, weights, self.torch_device, self.compiler)
+
+    def q_network(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: str) -> QNetwork:
+        dtype = getattr(torch, datatype)
+        return TorchQNetwork(spec, weights, target, dtype, self.torch_device, self.compiler)
+
+
+def on_device(weights: Weights, device: torch.device) -> dict[str, Tensor]:
+    """Return fresh copies of `weights` on `device`."""
+    return {name: torch.from_numpy(values).clone().to(device) for name, values in weights.items()}
+
+
+def forward(spec: NetworkSpec, weights: dict[str, Tensor], states: Tensor, datatype: torch.dtype) -> Tensor:
+    """Return the outputs [B, O] of `states` [B, 4, 84, 84], hidden layers in `datatype`."""
+    with torch.autocast(states.device.type, datatype, enabled=datatype != torch.float32):
+        features = states
+        for number, layer in enumerate(spec.convolutions, 1):
+            weight, bias = weights[f"conv{number}.weight"], weights[f"conv{number}.bias"]
+            features = functional.relu(functional.conv2d(features, weight, bias, layer.stride))
+        features = functional.linear(features.flatten(1), weights["dense.weight"], weights["dense.bias"])
+        features = functional.relu(features)
+    return functional.linear(features.float(), weights["output.weight"], weights["output.bias"])
+
+
+class TorchClassifier:
+    """The classifier of `interface`."""
+
+    def __init__(
+        self, spec: NetworkSpec, weights: Weights, device: torch.device, compiler: Compiler = eager
+    ) -> None:
+        self.spec, self.device = spec, device
+        self.weights = on_device(weights, device)
+        for values in self.weights.values():
+            values.requires_grad_()
+        self.optimizer = torch.optim.SGD(self.weights.values(), CLASSIFIER_RATE, fused=True)
+        self._compiled_scores, self._compiled_loss = compiler(self._scores), compiler(self._loss)
+
+    def scores(self, images: Images) -> Scores:
+        with torch.inference_mode():
+            return self._compiled_scores(self._tensor(images)).cpu().numpy()
+
+    def classify(self, images: Images) -> Labels:
+        with torch.inference_mode():
+            return self._compiled_scores(self._tensor(images)).argmax(1).cpu().numpy()
+
+    def train(self, images: Images, labels: Labels) -> Tensor:
+        return self.step(self._tensor(images), self._tensor(labels))
+
+    def step(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Make the step of `train` from what is on the device, and return its loss."""
+        loss = self._compiled_loss(images, labels)
+        self.optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        self.optimizer.step()
+        return loss.detach()
+
+    def _scores(self, images: Tensor) -> Tensor:
+        return forward(self.spec, self.weights, images, torch.float32)
+
+    def _loss(self, images: Tensor, labels: Tensor) -> Tensor:
+        return functional.cross_entropy(self._scores(images), labels)
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
+
+
+class TorchQNetwork:
+    """The Q-network of `interface`."""
+
+    def __init__(
+        self,
+        spec: NetworkSpec,
+        weights: Weights,
+        target: Weights,
+        datatype: torch.dtype,
+        device: torch.device,
+        compiler: Compiler = eager,
+        capturable: bool = False,
+    ) -> None:
+        self.spec, self.datatype, self.device = spec, datatype, device
+        self.weights, self.target = on_device(weights, device), on_device(target, device)
+        for values in self.weights.values():
+            values.requires_grad_()
+        self.optimizer = torch.optim.Adam(
+            self.weights.values(), ADAM_RATE, ADAM_DECAYS, ADAM_EPSILON, fused=True, capturable=capturable
+        )
+        self._compiled_values, self._compiled_loss = compiler(self._values), compiler(self._loss)
+
+    def predict(self, states: States) -> QValues:
+        with torch.inference_mode():
+            return self._compiled_values(torch.from_numpy(states).to(self.device)).cpu().numpy()
+
+    def train(self, minibatch: Minibatch) -> Tensor:
+        return self.step(*self.tensors(minibatch))
+
+    def step(self, *tensors: Tensor) -> Tensor:
+        """Make the update of `train` from what `tensors` returned, and return its loss."""
+        loss = self._compiled_loss(*tensors)
+        self.optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        self.optimizer.step()
+        return loss.detach()
+
+    def tensors(self, minibatch: Minibatch) -> list[Tensor]:
+        """Return prestates, actions, rewards, poststates, terminals and discounts on the device."""
+        fields = ("prestates", "actions", "rewards", "poststates", "terminals", "discounts")
+        return [torch.from_numpy(getattr(minibatch, name)).to(self.device) for name in fields]
+
+    def _values(self, states: Tensor) -> Tensor:
+        return forward(self.spec, self.weights, states.float() / 255, self.datatype)
+
+    def _loss(
+        self,
+        prestates: Tensor,
+        actions: Tensor,
+        rewards: Tensor,
+        poststates: Tensor,
+        terminals: Tensor,
+        discounts: Tensor,
+    ) -> Tensor:
+        with torch.no_grad():
+            postvalues = forward(self.spec, self.target, poststates.float() / 255, self.datatype).amax(1)
+            targets = rewards.clamp(-1, 1) + discounts * postvalues * ~terminals
+        values = self._values(prestates).gather(1, actions[:, None])[:, 0]
+        return functional.huber_loss(values, targets)

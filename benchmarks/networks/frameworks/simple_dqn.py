@@ -1,0 +1,53 @@
+"""This project's own engine: `DeepQNetwork`, with Adam, as training uses it."""
+
+import numpy as np
+import torch
+
+from networks.interface import Classifier, Framework, QNetwork, UnsupportedError
+from networks.work import ADAM_EPSILON, ADAM_RATE, STATE_SHAPE, NetworkSpec, Weights
+from simple_dqn import __version__
+from simple_dqn.config import BackendConfig, NetworkConfig
+from simple_dqn.deepqnetwork import DeepQNetwork
+from simple_dqn.deepqnetwork.networks import NATURE
+
+CONFIG = NetworkConfig(optimizer="adam", learning_rate=ADAM_RATE, adam_epsilon=ADAM_EPSILON)
+
+
+class SimpleDqn(Framework):
+    """It learns values of actions and nothing else."""
+
+    def __init__(self, device: str, threads: int) -> None:
+        super().__init__(device, threads)
+        if device == "gpu" and not torch.cuda.is_available():
+            raise UnsupportedError("this build of PyTorch sees no GPU")
+        self.version = f"{__version__} on torch {torch.__version__}"
+
+    def classifier(self, spec: NetworkSpec, weights: Weights) -> Classifier:
+        del spec, weights
+        raise UnsupportedError("learns values of actions, not classes")
+
+    def q_network(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: str) -> QNetwork:
+        backend = BackendConfig(self.device, 0, datatype, self.threads)
+        network = DeepQNetwork(
+            spec.outputs,
+            STATE_SHAPE[0],
+            STATE_SHAPE[1:],
+            CONFIG,
+            backend,
+            np.random.default_rng(0),
+            spec=NATURE,
+        )
+        network.set_weights(_named(target))
+        network.update_target_network()
+        network.set_weights(_named(weights))
+        return network
+
+
+def _named(weights: Weights) -> Weights:
+    """Return `weights` by the names that `DeepQNetwork` gives them."""
+    places = {"conv": "hidden.conv", "dense": "hidden.dense1", "output": "output"}
+    result = {}
+    for name, values in weights.items():
+        start = next(start for start in places if name.startswith(start))
+        result[places[start] + name.removeprefix(start)] = values
+    return result

@@ -1,0 +1,207 @@
+"""What came out, as tables for the terminal and for Markdown, and as a CSV file."""
+
+import csv
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from networks.measuring import Cell, Row
+from networks.work import DATATYPES, ORIGINAL, Subject, Task
+from simple_dqn.errors import UserError
+from simple_dqn.files import replacing
+
+BEGIN, END = "<!-- networks:begin -->", "<!-- networks:end -->"
+FIELDS = (
+    "framework", "version", "device", "network", "task", "batch", "datatype", "median_us", "least_us",
+    "most_us", "peak_share", "cores_busy", "warm_up_s", "reason",
+)  # fmt: skip
+
+Peaks = dict[str, dict[str, float]]  # FLOP/s, by device and datatype
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells are text; `notes` say what a cell has no room for."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+
+def original_tables(rows: Sequence[Row]) -> list[Table]:
+    """Return rl-nn-benchmarks' tables, one for each network, as far as its tasks were measured."""
+    tables = []
+    for network in ("small", "large"):
+        tasks = _measured(rows, Subject(network))
+        header = ["framework"]
+        counts = {task: ORIGINAL.training if task.training else ORIGINAL.inference for task in tasks}
+        for task in tasks:
+            header += ["training s" if task.training else "inference s", "cores busy"]
+        body = []
+        for row in rows:
+            cells = [_label(row, rows)]
+            for task in tasks:
+                cell = row.cells.get(task, Cell())
+                cells += [_figure(cell, counts[task], 2), f"{cell.busy:.1f}" if cell.cores else "–"]
+            body.append(cells)
+        title = (
+            f"The {network} network: {ORIGINAL.inference:,} batches of 16 classified, and "
+            f"{ORIGINAL.training} batches of 128 learnt, float32"
+        )
+        if tasks:
+            tables.append(Table(title, header, body, _notes(rows, tasks)))
+    return tables
+
+
+def dqn_tables(rows: Sequence[Row], peaks: Peaks) -> list[Table]:
+    """Return the table of the deep Q-network for each datatype."""
+    tables = []
+    for datatype in DATATYPES:
+        tasks = _measured(rows, Subject("nature", datatype))
+        header = ["framework"]
+        for task in tasks:
+            header += [f"{'update' if task.training else 'predict'} {task.batch}"]
+            header += ["of peak"] if task.training else []
+        body = []
+        for row in rows:
+            cells = [_label(row, rows)]
+            for task in tasks:
+                cell = row.cells.get(task, Cell())
+                cells.append(_figure(cell, 1e6, 0))
+                if task.training:
+                    share = peak_share(row, task, cell, peaks)
+                    cells.append("–" if share is None else f"{share:.0%}")
+            body.append(cells)
+        title = f"Nature's deep Q-network, hidden layers in {datatype}: µs a call"
+        if tasks:
+            tables.append(Table(title, header, body, _notes(rows, tasks)))
+    return tables
+
+
+def _measured(rows: Sequence[Row], subject: Subject) -> list[Task]:
+    """Return the tasks with `subject`: predictions first, small batches first."""
+    tasks = {task for row in rows for task in row.cells if task.subject == subject}
+    return sorted(tasks, key=lambda task: (task.training, task.batch))
+
+
+def _label(row: Row, rows: Sequence[Row]) -> str:
+    """Return the framework, with its device where there are several."""
+    return row.title if len({other.device for other in rows}) == 1 else f"{row.title}, {row.device}"
+
+
+def _figure(cell: Cell, scale: float, digits: int) -> str:
+    """Return the median, and half the distance of the extremes in per cent of it."""
+    if not cell.seconds:
+        return "wrong" if cell.reason.startswith("wrong") else "–"
+    if len(cell.seconds) == 1:
+        return f"{cell.middle * scale:,.{digits}f}"
+    spread = (max(cell.seconds) - min(cell.seconds)) / 2 / cell.middle
+    return f"{cell.middle * scale:,.{digits}f} ±{spread:.0%}"
+
+
+def _notes(rows: Sequence[Row], tasks: Sequence[Task]) -> list[str]:
+    """Say for each row why cells are empty."""
+    notes = []
+    for row in rows:
+        reasons = [row.reason] if row.reason else [row.cells[task].reason for task in tasks]
+        notes += [f"{_label(row, rows)}: {reason}" for reason in dict.fromkeys(reasons) if reason]
+    return notes
+
+
+def peak_share(row: Row, task: Task, cell: Cell, peaks: Peaks) -> float | None:
+    """Return which share of the measured peak a cell reaches, in its own precision."""
+    if not cell.seconds or row.device not in peaks:
+        return None
+    return task.flops / cell.middle / peaks[row.device][task.subject.datatype]
+
+
+def markdown(heading: Sequence[str], tables: Sequence[Table]) -> str:
+    """Return everything as Markdown."""
+    lines = [*(f"- {line}" for line in heading)]
+    for table in tables:
+        rows = [table.header, ["---", *["---:"] * (len(table.header) - 1)], *table.rows]
+        lines += ["", f"**{table.title}**", "", *("| " + " | ".join(row) + " |" for row in rows)]
+        lines += ["", *(f"- {note}" for note in table.notes)] if table.notes else []
+    return "\n".join(lines) + "\n"
+
+
+def check_markers(path: Path) -> tuple[str, str]:
+    """Return what stands before and after the figures in the document `path`.
+
+    Raises:
+        UserError: It cannot be read, or has no place for them.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise UserError(f"{path} has no place for the figures: add the lines {BEGIN} and {END}")
+    return before + begin, end + after
+
+
+def fill(path: Path, text: str) -> None:
+    """Put `text` between the markers of the document `path`."""
+    before, after = check_markers(path)
+    with replacing(path) as beside:
+        beside.write_text(f"{before}\n\n{text}\n{after}", encoding="utf-8")
+
+
+def write_csv(path: Path, rows: Sequence[Row], peaks: Peaks) -> None:
+    """Write one line for each task of each row; a framework without figures has one line that says why."""
+    with replacing(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, FIELDS, restval="")
+        writer.writeheader()
+        for row in rows:
+            about = {"framework": row.name, "version": row.version, "device": row.device}
+            if not row.cells:
+                writer.writerow(about | {"reason": row.reason})
+            for task, cell in row.cells.items():
+                writer.writerow(about | _csv_task(task) | _csv_cell(row, task, cell, peaks))
+
+
+def _csv_task(task: Task) -> dict[str, object]:
+    what = "train" if task.training else "predict"
+    return {
+        "network": task.subject.network,
+        "task": what,
+        "batch": task.batch,
+        "datatype": task.subject.datatype,
+    }
+
+
+def _csv_cell(row: Row, task: Task, cell: Cell, peaks: Peaks) -> dict[str, object]:
+    if not cell.seconds:
+        return {"reason": cell.reason or row.reason}
+    figures = {"median_us": cell.middle, "least_us": min(cell.seconds), "most_us": max(cell.seconds)}
+    share = peak_share(row, task, cell, peaks)
+    return {
+        **{name: f"{seconds * 1e6:.1f}" for name, seconds in figures.items()},
+        "peak_share": "" if share is None else f"{share:.4f}",
+        "cores_busy": f"{cell.busy:.2f}",
+        "warm_up_s": f"{cell.warm_up:.2f}",
+    }
+
+
+def higher(peaks: Peaks, others: Peaks) -> Peaks:
+    """Return the higher of each figure: a busy moment of the machine can only lower a peak."""
+    return {
+        device: {name: max(flops, others[device][name]) for name, flops in speeds.items()}
+        for device, speeds in peaks.items()
+        if device in others
+    }
+
+
+def machine() -> str:
+    """Return the processor's name and the number of its cores."""
+    name = platform.processor() or platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        lines = information.read_text().splitlines()
+        name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), name)
+    return f"{name}, {os.cpu_count()} cores"

@@ -1,0 +1,177 @@
+"""Runs one framework in this process, and does what the runner says: a line of JSON in, one out.
+
+python -m networks.worker FRAMEWORK DEVICE THREADS
+"""
+
+import importlib
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any, SupportsFloat, TypeAlias
+
+from networks.catalogue import FRAMEWORKS
+from networks.interface import Classifier, Framework, QNetwork, UnsupportedError
+from networks.proof import TARGET_SEED, WEIGHTS_SEED, classifier_answers, q_answers
+from networks.work import NETWORKS, Subject, Task, draw_images, draw_minibatch, draw_target, draw_weights
+
+POOL = 4  # batches that take turns, so that none is in the cache as the last call left it
+BLOCK_SECONDS = 0.05  # of calls that are timed together while warming up
+STABLE = 0.05  # blocks of calls may differ by this share once the framework is warm
+
+Call: TypeAlias = Callable[[], SupportsFloat | None]  # a loss that may be still being computed, or nothing
+
+
+class Worker:
+    """One framework and its networks."""
+
+    def __init__(self, framework: Framework) -> None:
+        self._framework = framework
+        self._q_networks: dict[Subject, QNetwork] = {}
+        self._classifiers: dict[Subject, Classifier] = {}
+        self._calls: dict[Task, Call] = {}
+
+    def prove(self, subject: Subject) -> dict[str, Any]:
+        """Return the answers that tell whether the framework does the same work as the others."""
+        if subject.is_q_network:
+            given = q_answers(self._q_network(subject))
+        else:
+            given = classifier_answers(self._classifier(subject))
+        return {"outputs": given.outputs.tolist(), "loss": given.loss}
+
+    def warm_up(self, task: Task, limit: float) -> dict[str, Any]:
+        """Call until three blocks of calls in turn take the same time, or `limit` seconds are over.
+
+        Returns:
+            The seconds until then, of which the first call may take most.
+        """
+        call, start = self._call(task), time.perf_counter()
+        finish(call())
+        blocks = [time_calls(call, BLOCK_SECONDS)["seconds"]]
+        while time.perf_counter() - start < limit:
+            blocks.append(time_calls(call, BLOCK_SECONDS)["seconds"])
+            last = blocks[-3:]
+            if len(last) == 3 and max(last) - min(last) <= STABLE * min(last):
+                break
+        return {"seconds": time.perf_counter() - start}
+
+    def measure(self, task: Task, seconds: float) -> dict[str, Any]:
+        """Return the seconds of a call, and how many cores were busy with it."""
+        call = self._call(task)
+        finish(call())
+        return time_calls(call, seconds)
+
+    def _q_network(self, subject: Subject) -> QNetwork:
+        if subject not in self._q_networks:
+            spec = NETWORKS[subject.network]
+            online, target = draw_weights(spec, WEIGHTS_SEED), draw_target(spec, TARGET_SEED)
+            self._q_networks[subject] = self._framework.q_network(spec, online, target, subject.datatype)
+        return self._q_networks[subject]
+
+    def _classifier(self, subject: Subject) -> Classifier:
+        if subject not in self._classifiers:
+            spec = NETWORKS[subject.network]
+            self._classifiers[subject] = self._framework.classifier(spec, draw_weights(spec, WEIGHTS_SEED))
+        return self._classifiers[subject]
+
+    def _call(self, task: Task) -> Call:
+        if task not in self._calls:
+            if task.subject.is_q_network:
+                self._calls[task] = q_call(self._q_network(task.subject), task)
+            else:
+                self._calls[task] = classifier_call(self._classifier(task.subject), task)
+        return self._calls[task]
+
+
+def q_call(network: QNetwork, task: Task) -> Call:
+    """Return a function that does `task` once, each time with another batch."""
+    minibatches = itertools.cycle([draw_minibatch(task.batch, seed) for seed in range(POOL)])
+    if task.training:
+        return lambda: network.train(next(minibatches))
+    return lambda: nothing(network.predict(next(minibatches).prestates))
+
+
+def classifier_call(classifier: Classifier, task: Task) -> Call:
+    """Do the same with a classifier."""
+    batches = itertools.cycle([draw_images(task.batch, seed) for seed in range(POOL)])
+    if task.training:
+        return lambda: classifier.train(*next(batches))
+    return lambda: nothing(classifier.classify(next(batches)[0]))
+
+
+def nothing(_result: object) -> None:
+    """Return nothing: predictions are on the host already, and there is nothing to wait for."""
+
+
+def finish(loss: SupportsFloat | None) -> None:
+    """Wait until all that was asked for is done."""
+    if loss is not None:
+        float(loss)
+
+
+def time_calls(call: Call, seconds: float) -> dict[str, float]:
+    """Call for about `seconds`, at least once, and wait until all is done."""
+    calls, busy, start = 0, time.process_time(), time.perf_counter()
+    loss: SupportsFloat | None = None
+    while calls == 0 or time.perf_counter() - start < seconds:
+        loss = call()
+        calls += 1
+    finish(loss)
+    wall = time.perf_counter() - start
+    return {"seconds": wall / calls, "cores": (time.process_time() - busy) / wall}
+
+
+def open_framework(name: str, device: str, threads: int) -> Framework:
+    """Limit this process to `threads` cores, where the system can, and import framework `name`."""
+    if hasattr(os, "sched_setaffinity"):
+        with suppress(OSError):
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    module, kind = FRAMEWORKS[name].place.split(":")
+    framework: Framework = getattr(importlib.import_module(f"networks.frameworks.{module}"), kind)(
+        device, threads
+    )
+    return framework
+
+
+def obey(worker: Worker, order: dict[str, Any]) -> dict[str, Any]:
+    """Do what `order` says, and return the answer."""
+    subject = Subject(order["network"], order["datatype"])
+    if order["do"] == "prove":
+        return worker.prove(subject)
+    task = Task(subject, order["training"], order["batch"])
+    action = {"warm_up": worker.warm_up, "measure": worker.measure}[order["do"]]
+    return action(task, order["seconds"])
+
+
+def order_of(task: Task) -> dict[str, Any]:
+    """Return `task` as part of an order."""
+    return {**asdict(task.subject), "training": task.training, "batch": task.batch}
+
+
+def main(name: str, device: str, threads: str) -> None:
+    # What a library prints goes to standard error: standard output is for answers alone.
+    answer = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    try:
+        framework = open_framework(name, device, int(threads))
+        answer.write(json.dumps({"version": framework.version}) + "\n")
+    except UnsupportedError as error:
+        answer.write(json.dumps({"unsupported": str(error)}) + "\n")
+        return
+    worker = Worker(framework)
+    for line in sys.stdin:
+        try:
+            answer.write(json.dumps(obey(worker, json.loads(line))) + "\n")
+        except UnsupportedError as error:
+            answer.write(json.dumps({"unsupported": str(error)}) + "\n")
+        except Exception as error:  # It may be able to do other things.
+            words = str(error).strip().splitlines() or [""]
+            answer.write(json.dumps({"unsupported": f"failed: {type(error).__name__}: {words[0]}"}) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

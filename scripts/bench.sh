@@ -1,0 +1,26 @@
+# Prints one table of speed: bench.sh of the main folder sources it, `source .../scripts/bench.sh TABLE FLAGS...`.
+# The current folder stays the user's, as with the verbs (scripts/run.sh).
+# shellcheck shell=bash
+set -euo pipefail
+
+export SIMPLE_DQN_HOME=${BASH_SOURCE[0]%/scripts/bench.sh}
+export SIMPLE_DQN_PROGRAM=$0
+
+case ${1:-} in
+    environments | replay | networks | training) ;;
+    *)
+        echo "usage: $0 TABLE [flags]; each TABLE knows --help"
+        echo "  environments   steps a second of the games, against Gymnasium and EnvPool"
+        echo "  replay         keeping and drawing experience, and what it weighs"
+        echo "  networks       small networks under today's frameworks, and this project's own"
+        echo "  training       whole training loops: loop, grid, ladder, growth, peers"
+        [[ -z ${1:-} || $1 == -h || $1 == --help ]] && exit 0
+        echo "$0: there is no table $1" >&2
+        exit 2
+        ;;
+esac
+
+"$SIMPLE_DQN_HOME/scripts/setup.sh" requirements.txt
+
+export PYTHONPATH=$SIMPLE_DQN_HOME/src:$SIMPLE_DQN_HOME/benchmarks${PYTHONPATH:+:$PYTHONPATH}
+exec "$SIMPLE_DQN_HOME/.venv/bin/python" -P -m "$@"

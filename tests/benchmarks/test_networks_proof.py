@@ -1,0 +1,115 @@
+"""The reference against PyTorch, and that the proof finds frameworks which do other work."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from networks.frameworks.pytorch import PyTorchEager
+from networks.frameworks.simple_dqn import SimpleDqn
+from networks.interface import Framework
+from networks.layers import Array, NumpyClassifier, NumpyQNetwork
+from networks.proof import (
+    TARGET_SEED,
+    WEIGHTS_SEED,
+    Answers,
+    classifier_answers,
+    difference,
+    q_answers,
+    reference,
+)
+from networks.work import LARGE, NATURE, NETWORKS, Labels, Subject, Task, draw_target, draw_weights
+
+from simple_dqn.types import Minibatch
+
+WEIGHTS, TARGET = draw_weights(NATURE, WEIGHTS_SEED), draw_target(NATURE, TARGET_SEED)
+
+
+@pytest.fixture(scope="module")
+def expected() -> Answers:
+    return reference(Subject("nature"))
+
+
+@pytest.mark.parametrize("datatype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kind", [PyTorchEager, SimpleDqn])
+def test_q_networks_of_pytorch_are_the_reference(
+    kind: type[Framework], datatype: str, expected: Answers
+) -> None:
+    given = q_answers(kind("cpu", torch.get_num_threads()).q_network(NATURE, WEIGHTS, TARGET, datatype))
+    assert difference(given, expected, datatype) == ""
+
+
+@pytest.mark.parametrize("name", ["small", "large"])
+def test_the_classifier_of_pytorch_is_the_reference(name: str) -> None:
+    spec, wanted = NETWORKS[name], reference(Subject(name))
+    framework = PyTorchEager("cpu", torch.get_num_threads())
+    given = classifier_answers(framework.classifier(spec, draw_weights(spec, WEIGHTS_SEED)))
+    assert difference(given, wanted, "float32") == ""
+
+
+class Forgetful(NumpyQNetwork):
+    """Does not learn."""
+
+    def train(self, minibatch: Minibatch) -> float:
+        weights = {name: values.copy() for name, values in self.online.weights.items()}
+        loss = super().train(minibatch)
+        self.online.weights = weights
+        return loss
+
+
+class Unclipped(NumpyQNetwork):
+    """Clips rewards at ten points."""
+
+    def train(self, minibatch: Minibatch) -> float:
+        return super().train(replace(minibatch, rewards=minibatch.rewards / np.float32(10)))
+
+
+class Endless(NumpyQNetwork):
+    """Lets no episode end."""
+
+    def train(self, minibatch: Minibatch) -> float:
+        return super().train(replace(minibatch, terminals=np.zeros_like(minibatch.terminals)))
+
+
+@pytest.mark.parametrize("kind", [Forgetful, Unclipped, Endless])
+def test_other_updates_are_wrong(kind: type[NumpyQNetwork], expected: Answers) -> None:
+    given = q_answers(kind(NATURE, WEIGHTS, TARGET))
+    assert difference(given, expected, "bfloat16").startswith("wrong: the loss")
+
+
+def test_the_wrong_target_network_is_wrong(expected: Answers) -> None:
+    assert "the loss" in difference(q_answers(NumpyQNetwork(NATURE, WEIGHTS, WEIGHTS)), expected, "float32")
+
+
+def test_other_outputs_are_wrong(expected: Answers) -> None:
+    swapped = Answers(expected.outputs[:, ::-1], expected.loss)
+    assert difference(swapped, expected, "bfloat16").startswith("wrong: outputs are")
+    nothing = Answers(expected.outputs * np.nan, expected.loss)
+    assert difference(nothing, expected, "bfloat16").startswith("wrong: outputs are")
+    fewer = Answers(expected.outputs[:4], expected.loss)
+    assert difference(fewer, expected, "bfloat16").startswith("wrong: outputs of the shape")
+
+
+class ForgetfulClassifier(NumpyClassifier):
+    """Does not learn."""
+
+    def train(self, images: Array, labels: Labels) -> float:
+        weights = {name: values.copy() for name, values in self.network.weights.items()}
+        loss = super().train(images, labels)
+        self.network.weights = weights
+        return loss
+
+
+def test_a_classifier_that_does_not_learn_is_wrong() -> None:
+    spec = NETWORKS["small"]
+    given = classifier_answers(ForgetfulClassifier(spec, draw_weights(spec, WEIGHTS_SEED)))
+    assert "the loss" in difference(given, reference(Subject("small")), "float32")
+
+
+def test_operations_are_counted_as_by_hand() -> None:
+    layers = [20 * 20 * 32 * 256, 9 * 9 * 64 * 512, 7 * 7 * 64 * 576, 3136 * 512, 512 * 6]
+    assert NATURE.layer_flops() == [2 * products for products in layers]
+    forward = 2 * sum(layers)
+    assert Task(Subject("nature"), False, 8).flops == 8 * forward
+    assert Task(Subject("nature"), True, 32).flops == 32 * (4 * forward - 2 * layers[0])
+    assert Task(Subject("large"), True, 1).flops == 3 * sum(LARGE.layer_flops()) - LARGE.layer_flops()[0]
