@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
-from table import print_table
+from table import machine, print_table
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
@@ -126,6 +126,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5, help="for each figure, all rounds together")
     parser.add_argument("--games", type=int, nargs="+", default=GAMES, help="numbers of games side by side")
     flags = parser.parse_args()
+    print(machine())
     rows = []
     for games in flags.games:
         steps = contenders(flags.game, games)

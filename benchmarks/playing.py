@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from table import print_table
+from table import machine, print_table
 
 from simple_dqn import random_streams
 from simple_dqn.config import Config
@@ -95,6 +95,7 @@ def main() -> None:
     seconds = parser.parse_args().seconds
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
+    print(machine())
     print_table(
         "Playing in real time, milliseconds for a frame (60 a second: 16.7)",
         ["what is shown", "median", "99 %", "median work", "99 % work", "frames/s"],

@@ -1,120 +1,38 @@
 """Steps per second of whole training loops, each measured in a process of its own.
 
-    python benchmarks/training.py loop     where the time of one game at simple_dqn's defaults goes
-    python benchmarks/training.py grid     workers x concurrent x synchronized, as fast-dqn's speed test
-    python benchmarks/training.py ladder   the speed-ups of Deep RL Hands-On, chapter 9, one by one
-    python benchmarks/training.py growth   against workers, batch, replay size
-    python benchmarks/training.py peers    beside Stable-Baselines3 and Tianshou, where they are installed
+    ./bench.sh training loop     where the time of one game at simple_dqn's defaults goes
+    ./bench.sh training grid     workers x concurrent x synchronized, as fast-dqn's speed test
+    ./bench.sh training ladder   the speed-ups of Deep RL Hands-On, chapter 9, one by one
+    ./bench.sh training growth   against workers, batch, replay size, size of the screens
+    ./bench.sh training peers    beside Stable-Baselines3, Tianshou and CleanRL
 
 All train on one game with Nature's network and 32 samples every 4 steps, unless a row says otherwise.
 """
 
-import argparse
-import importlib.util
 import json
-import resource
-import statistics
-import subprocess
+import math
+import os
 import sys
-import time
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from argparse import ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Sequence
 
-from table import print_table
+import contest
+import ours
+from fresh import FailedError, Flags, train
+from table import machine, print_table
 
-FILL_STEPS = 2_000  # random steps before the clock starts
-WARM_UP_STEPS = 400
-DEFAULTS: dict[str, Any] = {"replay_size": 20_000, "target_steps": 800, "random_steps": 0, "backend": "cpu"}
-
-Flags: TypeAlias = dict[str, Any]
-Outcome: TypeAlias = dict[str, Any]
+from simple_dqn.errors import UserError
+from simple_dqn.flags import Parser
 
 
-def measure(game: str, flags: Flags, seconds: float) -> Outcome:
-    """Train for about `seconds` in this process; return the rate, the ledger's lines and the memory."""
-    from simple_dqn.config import Config
-    from simple_dqn.interrupt import Interrupt
-    from simple_dqn.training import concurrent, serial
-    from simple_dqn.wiring import make_run
-
-    config = Config.from_flags({**DEFAULTS, "game": game, "random_seed": 1, **flags})
-    run = make_run(config, Interrupt())
-    agent = run.agent
-    agent.start()
-    serial.fill(agent, FILL_STEPS, 1.0, stopped=lambda: False)
-    agent.total_train_steps = config.agent.exploration_decay_steps  # the ε of most of a training
-    schedule = concurrent if config.agent.concurrent else serial
-    schedule.train(agent, max(WARM_UP_STEPS, config.agent.target_steps), stopped=lambda: False)
-    start, updates = time.perf_counter(), agent.network.updates
-    with agent.ledger.phase("train"):
-        schedule.train(agent, 10**9, stopped=lambda: time.perf_counter() - start > seconds)
-    agent.player.environment.close()
-    # By the updates, not by the steps played: the concurrent actor runs ahead within a period.
-    steps = (agent.network.updates - updates) * config.agent.train_frequency
-    return {
-        "rate": steps / agent.ledger.books["train"].wall,
-        "lines": agent.ledger.lines(),
-        "bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-    }
-
-
-def measure_stable_baselines3(game: str, flags: Flags, seconds: float) -> Outcome:
-    """Train Stable-Baselines3's DQN at the same work with `workers` games."""
-    import ale_py
-    import gymnasium
-    from stable_baselines3 import DQN
-    from stable_baselines3.common.env_util import make_atari_env
-    from stable_baselines3.common.vec_env import VecFrameStack
-
-    gymnasium.register_envs(ale_py)
-    games = flags["workers"]
-    environment = VecFrameStack(make_atari_env(f"{_camel(game)}NoFrameskip-v4", n_envs=games, seed=1), 4)
-    model = DQN(
-        "CnnPolicy",
-        environment,
-        buffer_size=20_000,
-        learning_starts=FILL_STEPS,
-        batch_size=32,
-        train_freq=max(1, 4 // games),
-        gradient_steps=max(1, games // 4),
-        target_update_interval=10_000,
-        exploration_initial_eps=0.1,
-        exploration_final_eps=0.1,
-    )
-    model.learn(FILL_STEPS + WARM_UP_STEPS)
-    start, before = time.perf_counter(), model.num_timesteps
-
-    def go_on(_locals: dict[str, Any], _globals: dict[str, Any]) -> bool:
-        return time.perf_counter() - start < seconds
-
-    model.learn(10**9, callback=go_on, reset_num_timesteps=False)
-    return {"rate": (model.num_timesteps - before) / (time.perf_counter() - start)}
-
-
-MEASURES = {"simple_dqn": measure, "stable_baselines3": measure_stable_baselines3}
-
-
-def measured(arguments: argparse.Namespace, flags: Flags, who: str = "simple_dqn") -> Outcome:
-    """Return the outcome of one measurement in a fresh process.
-
-    A process that trained before has other threads and another allocator than one that starts.
-    """
-    task = json.dumps([who, arguments.game, {**arguments.flags, **flags}, arguments.seconds])
-    done = subprocess.run([sys.executable, __file__, "--measure", task], capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{who} {flags}:\n{done.stderr}")
-    outcome: Outcome = json.loads(done.stdout.splitlines()[-1])
-    return outcome
-
-
-def loop(arguments: argparse.Namespace) -> None:
+def loop(arguments: Namespace) -> None:
     """Print the speed ledger of one game for each datatype."""
     for datatype in arguments.datatypes:
         print(f"\n{arguments.game}, {datatype}")
-        print("\n".join(measured(arguments, {"datatype": datatype})["lines"]))
+        print("\n".join(train(arguments, {"datatype": datatype})["lines"]))
 
 
-def grid(arguments: argparse.Namespace) -> None:
+def grid(arguments: Namespace) -> None:
     """Print steps/s over workers, and the gain over one game in turn."""
     datatype = arguments.datatypes[-1]
     rows: list[list[object]] = []
@@ -123,7 +41,7 @@ def grid(arguments: argparse.Namespace) -> None:
         for concurrent in (False, True):
             for synchronize in (False, True) if workers > 1 else (False,):
                 flags = {"workers": workers, "concurrent": concurrent, "synchronize": synchronize}
-                rates.append(f"{measured(arguments, {'datatype': datatype, **flags})['rate']:.0f}")
+                rates.append(f"{train(arguments, {'datatype': datatype, **flags})['rate']:.0f}")
         if workers == 1:
             rates = [rates[0], "", rates[1], ""]
         rows.append([workers, *rates])
@@ -131,33 +49,55 @@ def grid(arguments: argparse.Namespace) -> None:
     print_table(f"steps/s on {arguments.game}, {datatype}, {arguments.seconds:g} s each", header, rows)
 
 
+# Chapter 9's hyper-parameters for Pong, but for an update every 4 steps; a toy learns sooner with others.
+# 12 steps, that is 3 games and 4 steps an update, go into a period of each.
+RECIPE: Flags = {
+    "optimizer": "adam", "learning_rate": 1e-4, "replay_size": 100_000, "random_steps": 10_000,
+    "exploration_decay_steps": 100_000, "exploration_rate_end": 0.02, "target_steps": 1_200,
+}  # fmt: skip
+RECIPES: dict[str, Flags] = {
+    "catch": {
+        "optimizer": "adam", "learning_rate": 3e-4, "replay_size": 5_000, "random_steps": 480,
+        "exploration_decay_steps": 4_000, "exploration_rate_end": 0.01, "target_steps": 240,
+        "screen_width": 36, "screen_height": 36,
+    },
+}  # fmt: skip
 LADDER: list[tuple[str, Flags]] = [
     ("one game", {}),
-    ("three games", {"workers": 3, "target_steps": 1200}),
-    ("three games, playing while learning", {"workers": 3, "target_steps": 1200, "concurrent": True}),
+    ("three games", {"workers": 3}),
+    ("three games, playing while learning", {"workers": 3, "concurrent": True}),
     (
         "the same, tweaked preprocessing",
         {
-            "workers": 3, "target_steps": 1200, "concurrent": True, "random_starts": 0,
-            "color_averaging": False, "frame_maximum": False, "history_length": 2,
+            "workers": 3, "concurrent": True, "random_starts": 0, "color_averaging": False,
+            "frame_maximum": False, "history_length": 2,
         },
     ),
 ]  # fmt: skip
 
 
-def ladder(arguments: argparse.Namespace) -> None:
-    """Print steps/s of each rung; each has all that stands above it."""
-    base, rows = 0.0, []
+def ladder(arguments: Namespace) -> None:
+    """Print steps/s of each rung, and the time until it has learnt; each has all that stands above it."""
+    datatype = arguments.datatypes[-1]
+    recipe = {**RECIPES.get(arguments.game, RECIPE), "datatype": datatype, **arguments.flags}
+    header = ["step", "steps/s", "ratio"]
+    if arguments.reward is not None:
+        header.append(f"until {arguments.reward:g}")
+    base = 0.0
+    rows: list[list[object]] = []
     for name, flags in LADDER:
-        rate = measured(arguments, {"datatype": arguments.datatypes[-1], **flags})["rate"]
+        rate = train(arguments, {**recipe, **flags})["rate"]
         base = base or rate
-        rows.append([name, f"{rate:.0f}", f"{rate / base:.2f}"])
-    print_table(
-        f"The ladder on {arguments.game}, {arguments.datatypes[-1]}", ["step", "steps/s", "ratio"], rows
-    )
+        row: list[object] = [name, f"{rate:.0f}", f"{rate / base:.2f}"]
+        if arguments.reward is not None:
+            limits = {"reward": arguments.reward, "limit": arguments.limit}
+            seconds = train(arguments, {**recipe, **flags}, "time_to_reward", **limits)["seconds"]
+            row.append(f"not in {arguments.limit:g} s" if seconds is None else f"{seconds:.0f} s")
+        rows.append(row)
+    print_table(f"The ladder on {arguments.game}, {datatype}", header, rows)
 
 
-def growth(arguments: argparse.Namespace) -> None:
+def growth(arguments: Namespace) -> None:
     """Print steps/s and resident memory as the work grows in one direction at a time."""
     cases: list[tuple[str, object, Flags]] = [
         *(("workers", n, {"workers": n}) for n in (1, 4, 16, 64)),
@@ -167,7 +107,7 @@ def growth(arguments: argparse.Namespace) -> None:
     ]
     rows = []
     for name, value, flags in cases:
-        outcome = measured(arguments, {"datatype": arguments.datatypes[-1], **flags})
+        outcome = train(arguments, {"datatype": arguments.datatypes[-1], **flags})
         rows.append([name, value, f"{outcome['rate']:.0f}", f"{outcome['bytes'] / 1e9:.2f}"])
     print_table(
         f"As the work grows, {arguments.game}, {arguments.datatypes[-1]}",
@@ -176,65 +116,95 @@ def growth(arguments: argparse.Namespace) -> None:
     )
 
 
-def peers(arguments: argparse.Namespace) -> None:
-    """Print rates measured in turns, and their ratios to the peer's best."""
-    peer = "Stable-Baselines3"
-    if importlib.util.find_spec("stable_baselines3") is None:
-        raise SystemExit(f"benchmarks/training.py: peers needs {peer}: pip install stable-baselines3")
-    fast = {"datatype": "bfloat16", "color_averaging": False}
-    contenders: dict[str, tuple[str, Flags]] = {
-        f"{peer}, 1 game": ("stable_baselines3", {"workers": 1}),
-        f"{peer}, 8 games": ("stable_baselines3", {"workers": 8}),
-        "float32, 1 game": ("simple_dqn", {}),
-        "bfloat16, 1 game": ("simple_dqn", fast),
-        "bfloat16, 16 games": ("simple_dqn", {**fast, "workers": 16}),
-        "bfloat16, 16 games, concurrent": ("simple_dqn", {**fast, "workers": 16, "concurrent": True}),
-        "bfloat16, 16 games, 128 every 16": (
-            "simple_dqn", {**fast, "workers": 16, "batch_size": 128, "train_frequency": 16},
-        ),
-    }  # fmt: skip
-    rates: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(arguments.rounds):
-        for name, (who, flags) in contenders.items():
-            rates[name].append(measured(arguments, flags, who)["rate"])
-    best = max(statistics.median(r) for name, r in rates.items() if name.startswith(peer))
-    rows = [
-        [
-            name,
-            f"{statistics.median(r):.0f}",
-            f"{min(r):.0f}–{max(r):.0f}",
-            f"{statistics.median(r) / best:.2f}",
-        ]
-        for name, r in rates.items()
-    ]
-    title = f"{arguments.game}, 8 samples a step, {arguments.rounds} rounds in turns"
-    print_table(title, ["who", "steps/s", "range", "ratio"], rows)
+TABLES = {"loop": loop, "grid": grid, "ladder": ladder, "growth": growth, "peers": contest.peers}
 
 
-def _camel(game: str) -> str:
-    return "".join(part.capitalize() for part in game.split("_"))
+def parser() -> Parser:
+    """Return the parser of the command line."""
+    program = os.environ.get("SIMPLE_DQN_PROGRAM", "./bench.sh")
+    result = Parser(
+        prog=f"{program} training", description=__doc__, formatter_class=RawDescriptionHelpFormatter
+    )
+    add = result.add_argument
+    add("table", nargs="?", choices=tuple(TABLES), default="loop")
+    add("--game", default="pong", help="one of ale-py's, or catch (default: %(default)s)")
+    add("--seconds", type=positive(float), default=10.0, help="of each measurement (default: %(default)g)")
+    add("--datatypes", nargs="+", default=["float32", "bfloat16"], help="loop: each; other tables: the last")
+    add(
+        "--flags",
+        type=json_flags,
+        default={},
+        help='flags of train.sh for all rows, as JSON: {"processes": 2}',
+    )
+    group = result.add_argument_group("ladder")
+    add = group.add_argument
+    add("--reward", type=float, help="time each step until the last 100 games of training have this mean")
+    add("--limit", type=positive(float), default=600.0, help="seconds of that at most (default: %(default)g)")
+    group = result.add_argument_group("peers")
+    add = group.add_argument
+    add("--rounds", type=positive(int), default=3, help="how often each is measured (default: %(default)s)")
+    add("--install", action="store_true", help="install the peers first, beside the project's packages")
+    add("--python", help="a Python that has the peers (default: the one that --install makes)")
+    add("--cleanrl", metavar="FILE", help="your copy of CleanRL's cleanrl/dqn_atari.py")
+    add("--cleanrl_python", metavar="PYTHON", help="a Python that can run it (default: that of the peers)")
+    return result
 
 
-TABLES = {"loop": loop, "grid": grid, "ladder": ladder, "growth": growth, "peers": peers}
+def positive(kind: type[int] | type[float]) -> Callable[[str], float]:
+    """Return a function from a word to a number of `kind` above 0."""
+
+    def convert(word: str) -> float:
+        try:
+            value = kind(word)
+        except ValueError:
+            value = kind(0)
+        if not 0 < value < math.inf:
+            raise ArgumentTypeError(f"{word!r} is not a {'whole ' * (kind is int)}number above 0")
+        return value
+
+    return convert
+
+
+def json_flags(word: str) -> Flags:
+    """Return the flags of training that `word` names."""
+    try:
+        given = json.loads(word)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise ArgumentTypeError(f'{word!r} is not a JSON object such as {{"processes": 2}}')
+    return given
 
 
 def main(words: Sequence[str]) -> None:
-    if words[:1] == ["--measure"]:
-        who, game, flags, seconds = json.loads(words[1])
-        print(json.dumps(MEASURES[who](game, flags, seconds)))
-        return
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("table", nargs="?", choices=tuple(TABLES), default="loop")
-    parser.add_argument("--game", default="pong")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
-    parser.add_argument("--rounds", type=int, default=3, help="peers: how often each is measured")
-    parser.add_argument("--datatypes", nargs="+", default=["float32", "bfloat16"])
-    parser.add_argument("--flags", type=json.loads, default={}, help='more flags, as JSON: {"processes": 2}')
-    arguments = parser.parse_args(words)
+    """Print the table that the command line asks for.
+
+    Raises:
+        UserError: Something in it cannot be done.
+        FailedError: A training failed.
+    """
+    arguments = Namespace(**parser().parse(words))
+    for datatype in arguments.datatypes:
+        ours.settings({"game": arguments.game, **arguments.flags, "datatype": datatype})
+    contest.check(arguments)
+    print(machine(), flush=True)
     TABLES[arguments.table](arguments)
 
 
+def console() -> int:
+    """Run the command line, and return the exit code: 2 for what the user can mend, 130 for Ctrl-C."""
+    try:
+        main(sys.argv[1:])
+    except UserError as error:
+        print(f"{parser().prog}: {error}", file=sys.stderr)
+        return 2
+    except FailedError as error:
+        print(error.details or error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(console())

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from table import print_table
+from table import machine, print_table
 
 from networks import chart, report
 from networks.catalogue import FRAMEWORKS, home
@@ -102,7 +102,7 @@ def run(frameworks: Sequence[str], plan: Plan, threads: int, failures: dict[str,
 def heading(flags: dict[str, Any], plan: Plan, rows: Sequence[Row], speeds: report.Peaks) -> list[str]:
     """Return what a reader must know to make sense of the figures."""
     lines = [
-        f"{report.machine()}; {flags['threads']} threads for every framework",
+        f"{machine()}; {flags['threads']} threads for every framework",
         f"median of {plan.rounds} rounds of {plan.seconds:g} s in turns, ± half the distance of the extremes",
         "versions: " + "; ".join(f"{row.title} {row.version}" for row in rows if row.version),
     ]

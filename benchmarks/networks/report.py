@@ -1,8 +1,6 @@
 """What came out, as tables for the terminal and for Markdown, and as a CSV file."""
 
 import csv
-import os
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,13 +193,3 @@ def higher(peaks: Peaks, others: Peaks) -> Peaks:
         for device, speeds in peaks.items()
         if device in others
     }
-
-
-def machine() -> str:
-    """Return the processor's name and the number of its cores."""
-    name = platform.processor() or platform.machine()
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        lines = information.read_text().splitlines()
-        name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), name)
-    return f"{name}, {os.cpu_count()} cores"

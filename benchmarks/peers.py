@@ -1,0 +1,238 @@
+"""Other projects at the same work, one function each: `PYTHON peers.py TASK`, prints the rate as JSON.
+
+TASK is JSON too: the name of a peer, and its `Work`. PYTHON has the peers; this project need not be there,
+so nothing of it is imported here. The work is simple_dqn's: Nature's network on four screens of 84 x 84, one
+update of 32 samples every 4 steps, played with ε = 0.1, from a replay memory of 20,000.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FILL_STEPS = 2_000  # random steps before the first update
+WARM_UP_STEPS = 400  # of training, before the clock starts
+BATCH_SIZE = 32
+TRAIN_FREQUENCY = 4  # steps an update
+REPLAY_SIZE = 20_000
+EXPLORATION_RATE = 0.1
+TARGET_STEPS = 10_000
+LEARNING_RATE = 1e-4
+
+MARK = "SPS:"  # begins a line that CleanRL prints ...
+MARK_STEPS = 100  # ... every so many steps of training
+FOR_EVER = 10**7  # steps
+
+
+class PeerError(Exception):
+    """A peer cannot be measured; the message says why in a line."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a peer is to do."""
+
+    game: str  # as this project calls it: space_invaders
+    games: int  # side by side
+    seconds: float  # of training, from when it is warm
+    script: str = ""  # of CleanRL
+
+    @property
+    def title(self) -> str:
+        """Return what Gymnasium and EnvPool call the game: SpaceInvaders."""
+        return "".join(part.capitalize() for part in self.game.split("_"))
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One peer."""
+
+    title: str
+    measure: Callable[[Work], float]  # returns steps a second over all games
+    games: tuple[int, ...]  # how many side by side it is measured with
+
+
+def stable_baselines3(work: Work) -> float:
+    """Time Stable-Baselines3's DQN, whose games play one after the other in its own process."""
+    import ale_py
+    import gymnasium
+    from stable_baselines3 import DQN
+    from stable_baselines3.common.env_util import make_atari_env
+    from stable_baselines3.common.vec_env import VecFrameStack
+
+    gymnasium.register_envs(ale_py)
+    environment = VecFrameStack(make_atari_env(f"{work.title}NoFrameskip-v4", n_envs=work.games, seed=1), 4)
+    model = DQN(
+        "CnnPolicy",
+        environment,
+        learning_rate=LEARNING_RATE,
+        buffer_size=REPLAY_SIZE,
+        learning_starts=FILL_STEPS,
+        batch_size=BATCH_SIZE,
+        train_freq=max(1, TRAIN_FREQUENCY // work.games),
+        gradient_steps=max(1, work.games // TRAIN_FREQUENCY),
+        target_update_interval=TARGET_STEPS,
+        exploration_initial_eps=EXPLORATION_RATE,
+        exploration_final_eps=EXPLORATION_RATE,
+    )
+    model.learn(FILL_STEPS + WARM_UP_STEPS)
+    start, before = time.perf_counter(), model.num_timesteps
+
+    def go_on(_locals: dict[str, Any], _globals: dict[str, Any]) -> bool:
+        return time.perf_counter() - start < work.seconds
+
+    model.learn(FOR_EVER, callback=go_on, reset_num_timesteps=False)
+    steps: int = model.num_timesteps - before
+    return steps / (time.perf_counter() - start)
+
+
+def tianshou(work: Work) -> float:
+    """Time Tianshou's DQN on EnvPool, which it prefers for Atari.
+
+    The loop is what its documentation calls customised training: its own trainer looks at the whole buffer
+    after every few steps, whether there are NaNs, for which it needs seconds.
+    """
+    import envpool
+    from tianshou.data import Collector, VectorReplayBuffer
+    from tianshou.utils.torch_utils import policy_within_training_step
+
+    environment = envpool.make_gymnasium(
+        f"{work.title}-v5", num_envs=work.games, stack_num=4, episodic_life=True, reward_clip=True, seed=1
+    )
+    algorithm = _tianshou_dqn(environment.observation_space.shape, environment.action_space)
+    memory = VectorReplayBuffer(
+        REPLAY_SIZE, work.games, stack_num=4, ignore_obs_next=True, save_only_last_obs=True
+    )
+    collector = Collector(algorithm, environment, memory, exploration_noise=True)
+    collector.reset()
+    collector.collect(n_step=FILL_STEPS, random=True)
+
+    def train(over: Callable[[int], bool]) -> int:
+        steps = 0
+        while not over(steps):
+            steps += collector.collect(n_step=max(TRAIN_FREQUENCY, work.games)).n_collected_steps
+            for _ in range(max(TRAIN_FREQUENCY, work.games) // TRAIN_FREQUENCY):
+                algorithm.update(memory, sample_size=BATCH_SIZE)
+        return steps
+
+    with policy_within_training_step(algorithm.policy):
+        train(lambda steps: steps >= WARM_UP_STEPS)
+        start = time.perf_counter()
+        steps = train(lambda _: time.perf_counter() - start >= work.seconds)
+        return steps / (time.perf_counter() - start)
+
+
+def _tianshou_dqn(state_shape: tuple[int, ...], actions: Any) -> Any:
+    from tianshou.algorithm import DQN
+    from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
+    from tianshou.algorithm.optim import AdamOptimizerFactory
+    from tianshou.env.atari.atari_network import DQNet
+
+    # Bytes are not divided by 255, as in its own example: its wrapper for that makes float64 of them.
+    network = DQNet(*state_shape, actions.n)
+    policy = DiscreteQLearningPolicy(model=network, action_space=actions, eps_training=EXPLORATION_RATE)
+    return DQN(
+        policy=policy,
+        optim=AdamOptimizerFactory(lr=LEARNING_RATE),
+        target_update_freq=TARGET_STEPS // TRAIN_FREQUENCY,
+        is_double=False,
+        huber_loss_delta=1.0,
+    )
+
+
+def cleanrl(work: Work) -> float:
+    """Time the user's own copy of CleanRL's dqn_atari.py, which plays one game.
+
+    Raises:
+        PeerError: It ended, instead of training on.
+    """
+    script = Path(work.script).resolve()
+    flags: dict[str, object] = {
+        "env-id": f"{work.title}NoFrameskip-v4", "total-timesteps": FOR_EVER, "learning-starts": FILL_STEPS,
+        "buffer-size": REPLAY_SIZE, "batch-size": BATCH_SIZE, "train-frequency": TRAIN_FREQUENCY,
+        "target-network-frequency": TARGET_STEPS, "learning-rate": LEARNING_RATE,
+        "start-e": EXPLORATION_RATE, "end-e": EXPLORATION_RATE,
+    }  # fmt: skip
+    words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+    # In a checkout its cleanrl_utils lie one folder up. It writes into the current folder.
+    paths = [str(script.parents[1]), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            [sys.executable, "-u", str(script), *words],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            rate = rate_of_marks(process.stdout, work.seconds)
+        finally:
+            process.kill()
+        if rate is None:
+            errors.seek(0)
+            lines = [line for line in errors.read().splitlines() if line.strip()]
+            raise PeerError(lines[-1].strip() if lines else f"{script.name} ended without a word")
+    return rate
+
+
+def rate_of_marks(
+    lines: Iterable[str], seconds: float, clock: Callable[[], float] = time.perf_counter
+) -> float | None:
+    """Return the steps a second between two marks at least `seconds` apart, once it is warm.
+
+    The rate that stands on a mark is of no use: it is the mean since the start, random play included.
+
+    Args:
+        lines: What CleanRL prints, as it prints it.
+        seconds: For how long to measure.
+        clock: Wall time in seconds.
+
+    Returns:
+        None: `lines` ended before.
+    """
+    steps, start = 0, 0.0  # steps of training so far; when it was warm
+    for line in lines:
+        if not line.startswith(MARK):
+            continue
+        steps += MARK_STEPS
+        now = clock()
+        if steps == WARM_UP_STEPS:
+            start = now
+        elif steps > WARM_UP_STEPS and now - start >= seconds:
+            return (steps - WARM_UP_STEPS) / (now - start)
+    return None
+
+
+PEERS = {
+    "stable_baselines3": Peer("Stable-Baselines3", stable_baselines3, (1, 8)),
+    "tianshou": Peer("Tianshou", tianshou, (1, 16)),
+    "cleanrl": Peer("CleanRL", cleanrl, (1,)),
+}
+
+
+def main(task: str) -> int:
+    """Do `task`, and return the exit code."""
+    name, work = json.loads(task)
+    try:
+        rate = PEERS[name].measure(Work(**work))
+    except (ImportError, PeerError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps({"rate": rate}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
