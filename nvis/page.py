@@ -110,5 +110,6 @@ def _draw_filter(
 
 def _receptive_field(layer: "ConvolutionalLayer", row: int, column: int) -> dict[str, float]:
     """Return the edges of what the unit at (row, column) sees, in pixels."""
-    left, top = column * layer.field_stride - 0.5, row * layer.field_stride - 0.5
+    start = layer.field_start - 0.5  # a pixel's middle is at its number
+    left, top = start + column * layer.field_stride, start + row * layer.field_stride
     return {"left": left, "top": top, "right": left + layer.field_size, "bottom": top + layer.field_size}

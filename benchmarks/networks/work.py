@@ -180,4 +180,5 @@ def draw_minibatch(batch: int, seed: int) -> Minibatch:
         poststates=rng.integers(0, 256, (batch, *STATE_SHAPE), np.uint8),
         terminals=rng.random(batch) < 0.2,
         discounts=np.full(batch, 0.99, np.float32),
+        weights=np.ones(batch, np.float32),
     )

@@ -1,6 +1,6 @@
 """Which settings contradict each other."""
 
-from simple_dqn.config import Config
+from simple_dqn.config import Config, MemoryConfig, NetworkConfig
 from simple_dqn.errors import UserError
 
 
@@ -21,6 +21,8 @@ def check(config: Config) -> None:
         raise UserError(
             "--replay_device gpu and --replay_file both say where the screens lie: give one of them"
         )
+    if memory.replay_compression != "none":
+        _check_compression(memory)
     if network.batch_size > memory.replay_size:
         raise UserError(
             f"--batch_size {network.batch_size} is larger than --replay_size {memory.replay_size}: "
@@ -41,11 +43,60 @@ def check(config: Config) -> None:
         raise UserError(
             f"--min_reward {network.min_reward:g} is above --max_reward {network.max_reward:g}: swap them"
         )
+    _check_learning(network, has_target_network=agent.target_steps > 0)
     if agent.exploration_rate_end > agent.exploration_rate_start:
         raise UserError(
             f"--exploration_rate_end {agent.exploration_rate_end:g} is above --exploration_rate_start "
             f"{agent.exploration_rate_start:g}: exploration can only fall"
         )
+
+
+def _check_compression(memory: MemoryConfig) -> None:
+    """Refuse compressed screens that are to lie elsewhere than in memory."""
+    elsewhere = {"--replay_file": memory.replay_file, "--replay_device gpu": memory.replay_device == "gpu"}
+    for flag, given in elsewhere.items():
+        if given:
+            raise UserError(
+                f"--replay_compression {memory.replay_compression} keeps the screens in memory and {flag} "
+                "elsewhere: give one of them"
+            )
+
+
+def _check_learning(network: NetworkConfig, has_target_network: bool) -> None:
+    """Refuse ways of learning that exclude each other."""
+    kind = network.distributional
+    contradictions = (
+        (
+            network.batch_norm and network.layer_norm,
+            "--batch_norm true and --layer_norm true both normalise the hidden layers: give one of them",
+        ),
+        (
+            network.double and network.munchausen,
+            "--double true chooses one next action and --munchausen true weighs all: give one of them",
+        ),
+        (
+            network.double and not has_target_network,
+            "--double true is for two networks and --target_steps 0 leaves one: leave out one of them",
+        ),
+        (
+            network.munchausen and kind == "c51",
+            "--munchausen true adds to the return of each action and --distributional c51 has returns on "
+            "fixed atoms: give --distributional quantile or none",
+        ),
+        (
+            kind != "none" and network.loss == "mse",
+            f"--distributional {kind} has a loss of its own and --loss mse is for single values: leave out "
+            "one of them",
+        ),
+        (
+            kind == "c51" and network.v_min >= network.v_max,
+            f"--v_min {network.v_min:g} is not below --v_max {network.v_max:g}: lower the one or raise the "
+            "other",
+        ),
+    )
+    for holds, complaint in contradictions:
+        if holds:
+            raise UserError(complaint)
 
 
 def _check_periods(config: Config) -> None:

@@ -58,6 +58,17 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Experience:
+    """What n steps of E games left to be remembered, oldest first."""
+
+    screens: NDArray[np.uint8]  # [n, E, H, W], seen after the actions
+    actions: NDArray[np.int64]  # [n, E]
+    rewards: NDArray[np.float32]  # [n, E], raw game points
+    terminals: NDArray[np.bool_]  # [n, E], the episode ended
+    starts: NDArray[np.bool_]  # [n, E], the screen starts a game: no action led to it
+
+
+@dataclass(frozen=True, slots=True)
 class Minibatch:
     """B transitions drawn from replay memory; valid until the next draw."""
 
@@ -67,3 +78,4 @@ class Minibatch:
     poststates: States | DeviceStates  # uint8 [B, S, H, W], may be strided views
     terminals: Flags  # bool [B], nothing follows the poststate
     discounts: Rewards  # float32 [B], what the value of the poststate is multiplied by
+    weights: Rewards  # float32 [B], how much each counts in the update; 1 where all were drawn alike

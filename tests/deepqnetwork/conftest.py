@@ -67,6 +67,7 @@ def make_minibatch() -> Callable[..., Minibatch]:
             poststates=rng.integers(0, 256, (size, *state_shape), dtype=np.uint8),
             terminals=rng.random(size) < 0.3,
             discounts=rng.choice([0.99, 0.99**2, 0.99**3], size).astype(np.float32),
+            weights=np.ones(size, np.float32),
         )
 
     return make

@@ -7,7 +7,8 @@ import torch
 
 from simple_dqn.config import BackendConfig, NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
-from simple_dqn.deepqnetwork.networks import NATURE, NETWORKS, Convolution, Dense, build
+from simple_dqn.deepqnetwork.building import build
+from simple_dqn.deepqnetwork.networks import NATURE, NETWORKS, Convolution, Dense
 from simple_dqn.errors import UserError
 
 NATURE_WEIGHTS = {
@@ -21,14 +22,14 @@ NATURE_WEIGHTS = {
 
 @pytest.mark.parametrize("name", ["nature", "neon"])
 def test_layers_are_natures(name: str) -> None:
-    network = build(NETWORKS[name], 6, 4, (84, 84), False, np.random.default_rng(0))
+    network = build(NETWORKS[name], 6, 4, (84, 84), NetworkConfig(), np.random.default_rng(0))
     shapes = {name: tuple(values.shape) for name, values in network.named_parameters()}
     biases = {name.replace("weight", "bias"): shape[:1] for name, shape in NATURE_WEIGHTS.items()}
     assert shapes == (NATURE_WEIGHTS | biases if name == "nature" else NATURE_WEIGHTS)
 
 
 def test_batch_norm_follows_every_hidden_layer_and_takes_over_its_biases() -> None:
-    network = build(NATURE, 6, 4, (84, 84), True, np.random.default_rng(0))
+    network = build(NATURE, 6, 4, (84, 84), NetworkConfig(batch_norm=True), np.random.default_rng(0))
     order = [name for name, _ in network.hidden.named_children()]
     layers = ("conv1", "conv2", "conv3", "dense1")
     expected = [name for layer in layers for name in (layer, f"{layer}_norm", f"{layer}_relu")]
@@ -42,7 +43,11 @@ def test_nature_starts_uniform_by_inputs_and_neon_gaussian() -> None:
     for name, shape in NATURE_WEIGHTS.items():
         bound = float(np.prod(shape[1:])) ** -0.5
         nature, neon = (
-            dict(build(NETWORKS[kind], 6, 4, (84, 84), False, np.random.default_rng(0)).named_parameters())
+            dict(
+                build(
+                    NETWORKS[kind], 6, 4, (84, 84), NetworkConfig(), np.random.default_rng(0)
+                ).named_parameters()
+            )
             for kind in ("nature", "neon")
         )
         for values in (nature[name], nature[name.replace("weight", "bias")]):
@@ -53,12 +58,68 @@ def test_nature_starts_uniform_by_inputs_and_neon_gaussian() -> None:
         assert abs(neon[name].mean().item()) < 0.001
 
 
+@pytest.mark.parametrize(("name", "layers"), [
+    ("small", {"hidden.conv1": (16, 4, 8, 8), "hidden.conv2": (32, 16, 4, 4), "hidden.dense1": (256, 2592)}),
+    ("impala", {
+        **{f"hidden.section{number}.{place}.sums": (filters, filters, 3, 3)
+           for number, filters in ((1, 16), (2, 32), (3, 32))
+           for place in ("blocks.0.branch.1", "blocks.0.branch.3", "blocks.1.branch.1", "blocks.1.branch.3")},
+        "hidden.section1.convolution.sums": (16, 4, 3, 3),
+        "hidden.section2.convolution.sums": (32, 16, 3, 3),
+        "hidden.section3.convolution.sums": (32, 32, 3, 3),
+        "hidden.dense1": (256, 32 * 11 * 11),
+    }),
+])  # fmt: skip
+def test_layers_of_the_others(name: str, layers: dict[str, tuple[int, ...]]) -> None:
+    network = build(NETWORKS[name], 6, 4, (84, 84), NetworkConfig(), np.random.default_rng(0))
+    shapes = {name: tuple(values.shape) for name, values in network.named_parameters()}
+    weights = {f"{layer}.weight": shape for layer, shape in layers.items()}
+    weights["output.weight"] = (6, 256)
+    biases = {name.replace("weight", "bias"): shape[:1] for name, shape in weights.items()}
+    assert shapes == weights | biases
+    assert network(torch.zeros(3, 4, 84, 84)).shape == (3, 6)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (8, 9), (21, 50)])
+def test_residual_sections_see_screens_of_any_size(shape: tuple[int, int]) -> None:
+    assert NETWORKS["impala"].smallest_screen() == 1
+    network = build(NETWORKS["impala"], 6, 2, shape, NetworkConfig(), np.random.default_rng(0))
+    assert network(torch.zeros(3, 2, *shape)).shape == (3, 6)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_dueling_streams_have_the_dense_layers_each(name: str) -> None:
+    config = NetworkConfig(dueling=True, distributional="quantile", quantiles=7)
+    network = build(NETWORKS[name], 6, 4, (84, 84), config, np.random.default_rng(0))
+    shapes = {name: tuple(values.shape) for name, values in network.named_parameters()}
+    (units,) = (layer.units for layer in NETWORKS[name].dense)
+    assert shapes["output.value.output.weight"] == (7, units)
+    assert shapes["output.advantages.output.weight"] == (6 * 7, units)
+    assert shapes["output.value.dense1.weight"] == shapes["output.advantages.dense1.weight"]
+    assert not any(name.startswith("hidden.dense") for name in shapes)
+    assert network.outputs(torch.zeros(3, 4, 84, 84)).shape == (3, 6, 7)
+
+
+def test_layer_norm_follows_every_hidden_layer_and_takes_over_its_biases() -> None:
+    network = build(
+        NETWORKS["impala"], 6, 4, (84, 84), NetworkConfig(layer_norm=True), np.random.default_rng(0)
+    )
+    parameters = dict(network.named_parameters())
+    hidden = [name for name in parameters if name.endswith("weight") and parameters[name].dim() > 1]
+    assert len(hidden) == 3 * 5 + 2
+    for name in hidden[:-1]:
+        layer = name.removesuffix(".weight")
+        assert f"{layer}.bias" not in parameters
+        assert parameters[f"{layer}_norm.weight"].shape == parameters[name].shape[:1]
+    assert "output.bias" in parameters
+
+
 def test_other_tables_of_layers_build_other_networks() -> None:
     spec = replace(NATURE, layers=(Convolution(16, 8, 4), Dense(256), Dense(64)))
-    network = build(spec, 3, 2, (40, 44), False, np.random.default_rng(0))
+    network = build(spec, 3, 2, (40, 44), NetworkConfig(), np.random.default_rng(0))
     assert network(torch.zeros(5, 2, 40, 44)).shape == (5, 3)
     no_hidden_dense = replace(NATURE, layers=(Dense(8),))
-    assert build(no_hidden_dense, 3, 1, (2, 2), False, np.random.default_rng(0))(
+    assert build(no_hidden_dense, 3, 1, (2, 2), NetworkConfig(), np.random.default_rng(0))(
         torch.zeros(1, 1, 2, 2)
     ).shape
 
@@ -66,13 +127,13 @@ def test_other_tables_of_layers_build_other_networks() -> None:
 @pytest.mark.parametrize("shape", [(8, 8), (35, 84), (84, 35)])
 def test_small_screens_are_refused_with_the_smallest_size(shape: tuple[int, int]) -> None:
     with pytest.raises(UserError, match="at least 36") as error:
-        build(NATURE, 6, 4, shape, False, np.random.default_rng(0))
+        build(NATURE, 6, 4, shape, NetworkConfig(), np.random.default_rng(0))
     assert f"{shape[1]}x{shape[0]}" in str(error.value)
 
 
 def test_smallest_screen_has_an_output() -> None:
     assert NATURE.smallest_screen() == 36
-    network = build(NATURE, 6, 4, (36, 36), False, np.random.default_rng(0))
+    network = build(NATURE, 6, 4, (36, 36), NetworkConfig(), np.random.default_rng(0))
     assert cast(torch.Tensor, network(torch.zeros(1, 4, 36, 36))).shape == (1, 6)
 
 

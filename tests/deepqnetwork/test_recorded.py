@@ -1,13 +1,14 @@
 """Recorded work against the same work simply run; a list of calls stands in for a CUDA graph."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from simple_dqn.deepqnetwork import DeepQNetwork, deepqnetwork
+from simple_dqn.deepqnetwork import DeepQNetwork, learner
 from simple_dqn.deepqnetwork.recorded import WARM_UPS, Recorded, Replay, Work
 from simple_dqn.types import Minibatch
 
@@ -64,16 +65,23 @@ def test_other_shapes_are_recorded_anew() -> None:
     assert tape.recordings == 2
 
 
-@pytest.mark.parametrize("optimizer", ["rmsprop", "adam", "adadelta"])
+@pytest.mark.parametrize("settings", [
+    {},
+    {"optimizer": "adam"},
+    {"optimizer": "adadelta"},
+    {"double": True, "dueling": True, "noisy": True, "distributional": "c51"},
+    {"munchausen": True, "distributional": "quantile", "layer_norm": True},
+    {"double": True, "batch_norm": True},
+], ids=str)  # fmt: skip
 def test_a_network_learns_the_same_recorded(
-    optimizer: str,
+    settings: dict[str, Any],
     make_network: Callable[..., DeepQNetwork],
     make_minibatch: Callable[[int], Minibatch],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plain, tape = make_network(optimizer=optimizer), Tape()
-    monkeypatch.setattr(deepqnetwork, "recorded", lambda work, on_gpu: Recorded(work, tape.run, tape.record))
-    taped = make_network(optimizer=optimizer)
+    plain, tape = make_network(**settings), Tape()
+    monkeypatch.setattr(learner, "recorded", lambda work, on_gpu: Recorded(work, tape.run, tape.record))
+    taped = make_network(**settings)
     for seed in range(WARM_UPS + 9):
         assert plain.train(make_minibatch(seed)) == taped.train(make_minibatch(seed))
         if seed == WARM_UPS + 1:
@@ -81,7 +89,7 @@ def test_a_network_learns_the_same_recorded(
             taped.update_target_network()
         if seed == WARM_UPS + 3:
             taped.set_state(taped.get_state())  # gives the optimizer new tensors
-    assert tape.recordings == 4
+    assert tape.recordings == 2 * (3 if settings.get("double") else 2)
     for name, values in plain.get_weights().items():
         np.testing.assert_array_equal(values, taped.get_weights()[name])
 

@@ -2,35 +2,29 @@
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from simple_dqn.config import BackendConfig, NetworkConfig
 from simple_dqn.deepqnetwork.backend import CPU, PRECISIONS, choose_device, lay_out, set_up, tensor
+from simple_dqn.deepqnetwork.building import build
 from simple_dqn.deepqnetwork.device_screens import DeviceScreens, screens_on
 from simple_dqn.deepqnetwork.guided_backpropagation import Insight
+from simple_dqn.deepqnetwork.layers import Network
+from simple_dqn.deepqnetwork.learner import Learner
 from simple_dqn.deepqnetwork.master_weights import MasterWeights
-from simple_dqn.deepqnetwork.networks import NATURE, Network, NetworkSpec, build
-from simple_dqn.deepqnetwork.recorded import recorded
+from simple_dqn.deepqnetwork.networks import NATURE, NetworkSpec
+from simple_dqn.deepqnetwork.noisy import Noise
+from simple_dqn.deepqnetwork.outcomes import Outcomes, UpdateOutcome
+from simple_dqn.deepqnetwork.targets import PreparedBatch
 from simple_dqn.deepqnetwork.tensors import check_fit, copy_arrays, floating_tensors, write_tensors
 from simple_dqn.deepqnetwork.threads import use_one_thread, use_threads
 from simple_dqn.errors import UserError
 from simple_dqn.types import Minibatch, QValues, State, States
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedBatch:
-    """What an update needs of a minibatch, on the network's device."""
-
-    prestates: Tensor  # floats in [0, 1] [B, S, H, W]
-    actions: Tensor  # int64 [B, 1]
-    targets: Tensor  # floats [B], the y of equation 2
 
 
 class DeepQNetwork:
@@ -82,37 +76,43 @@ class DeepQNetwork:
         set_up(self._device)
         self._precision = PRECISIONS[backend.datatype]
         self._layout = self._precision.cpu_layout if self._device == CPU else torch.channels_last
-        online = build(
-            spec, actions, history_length, screen_shape, network.batch_norm, rng, self._precision.master
-        )
+        online = build(spec, actions, history_length, screen_shape, network, rng, self._precision.master)
         self._online = online.to(self._device).eval()
         lay_out(self._online, self._layout)
         self._master = MasterWeights(self._online, self._precision, network)
         self._target = (
             copy.deepcopy(self._online).requires_grad_(False) if use_target_network else self._online
         )
-        self._losses: list[Tensor] = []  # of the updates since `take_losses`, each a scalar on the device
-        self._record()
+        self._noise = Noise(self._online.noise_size, rng, self._device)
+        self._outcomes = Outcomes()
+        self._learner = self._new_learner()
         self.updates, self.threads = 0, backend.threads
         if self._device == CPU:
             states = np.zeros((min(network.batch_size, 32), history_length, *screen_shape), np.uint8)
-            kind = (backend.datatype, network.batch_norm, spec, states.shape)
+            kind = (backend.datatype, network, spec, states.shape)
             self.threads = use_threads(
                 backend.threads, spare_cores, kind, lambda: self._gradients_of_nothing(states)
             )
 
     def predict(self, states: States) -> QValues:
-        """Return the Q-values, float32 [B, A], of `states` uint8 [B, S, H, W]; the array is the caller's."""
+        """Return the Q-values, float32 [B, A], of `states` uint8 [B, S, H, W]; the array is the caller's.
+
+        They are what the network holds to be true: noisy layers are still.
+        """
         return self._predict(self._online, states)
 
+    def predict_to_explore(self, states: States) -> QValues:
+        """Do the same as training acts by it: with fresh noise for each state, if there is any."""
+        return self._predict(self._online, states, self._noise.draw("acting", len(states)))
+
     def predict_target(self, states: States) -> QValues:
-        """Do the same by the target network.
+        """Do the same by the target network, also with fresh noise.
 
         Another thread may call it while `train` runs in this one, since both only read the target network;
         but not during `update_target_network`. That thread had better call `use_one_thread` first.
         """
         assert self._target is not self._online, "there is no target network"
-        return self._predict(self._target, states)
+        return self._predict(self._target, states, self._noise.draw("acting", len(states)))
 
     @staticmethod
     def use_one_thread() -> None:
@@ -125,11 +125,18 @@ class DeepQNetwork:
         With a target network another thread may call it while `update` runs in this one; see
         `predict_target`.
         """
-        prestates, actions, rewards, poststates, terminals, discounts = (
-            tensor(getattr(minibatch, field.name), self._device) for field in fields(minibatch)
+        actions, rewards, terminals, discounts, weights = (
+            tensor(getattr(minibatch, name), self._device)
+            for name in ("actions", "rewards", "terminals", "discounts", "weights")
         )
-        targets = self._value(self._floats(poststates), rewards, discounts, terminals)
-        return PreparedBatch(self._floats(prestates), actions.unsqueeze(1), targets)
+        actions, wide = actions.unsqueeze(1), self._precision.master
+        rewards, weights = rewards.to(wide), weights.to(wide)
+        prestates = self._floats(tensor(minibatch.prestates, self._device))
+        poststates = self._floats(tensor(minibatch.poststates, self._device))
+        noise = self._noise.draw("targets")
+        targets = self._learner.value(prestates, actions, rewards, poststates, terminals, discounts, noise)
+        follows = poststates if self._config.double else None
+        return PreparedBatch(prestates, actions, targets, weights, follows)
 
     def train(self, minibatch: Minibatch) -> float:
         """Make one update from `minibatch`, and return its mean loss."""
@@ -138,14 +145,22 @@ class DeepQNetwork:
 
     def update(self, batch: PreparedBatch) -> None:
         """Make one update (Algorithm 1) from `batch`; on a GPU it may go on while this has returned."""
-        self._losses.append(self._learn(batch.prestates, batch.actions, batch.targets))
+        if batch.poststates is None:
+            targets = batch.targets.squeeze(1)
+        else:
+            targets = self._learner.choose(batch.poststates, batch.targets, self._noise.draw("updates"))
+        noise = self._noise.draw("updates")
+        outcome = self._learner.descend(batch.prestates, batch.actions, targets, batch.weights, noise)
+        self._outcomes.add(outcome)
         self.updates += 1
 
+    def take_outcomes(self) -> list[UpdateOutcome]:
+        """Return what came of each update since this was last asked, and wait for the last."""
+        return self._outcomes.take()
+
     def take_losses(self) -> list[float]:
-        """Return the mean loss of each update since this was last asked, and wait for the last."""
-        losses = torch.stack(self._losses).tolist() if self._losses else []
-        self._losses = []
-        return cast(list[float], losses)
+        """Return the loss of each update since this was last asked, and wait for the last."""
+        return [outcome.loss for outcome in self.take_outcomes()]
 
     def update_target_network(self) -> None:
         """Make the target network the same as the online network; θ⁻ ← θ."""
@@ -158,7 +173,7 @@ class DeepQNetwork:
 
     def get_weights(self) -> dict[str, NDArray[np.float32]]:
         """Return fresh copies of the online network's weights, and running means, by name."""
-        arrays = write_tensors(self._online_tensors())
+        arrays = write_tensors(self._master.tensors())
         return {name: np.asarray(values, np.float32) for name, values in arrays.items()}
 
     def set_weights(self, weights: Mapping[str, NDArray[np.float32]]) -> None:
@@ -169,17 +184,18 @@ class DeepQNetwork:
         Raises:
             UserError: They are another network's; nothing has changed then.
         """
-        check_fit(weights, self._online_tensors())
-        self._set_online(weights)
+        check_fit(weights, self._master.tensors())
+        self._master.load(weights)
 
     def get_state(self) -> State:
-        """Return all that learning goes on from: both networks, the optimizer and the count of updates."""
+        """Return all that learning goes on from: networks, optimizer, random streams, count of updates."""
         has_target = self._target is not self._online
         return {
             "updates": self.updates,
-            "online": write_tensors(self._online_tensors()),
+            "online": write_tensors(self._master.tensors()),
             "target": write_tensors(floating_tensors(self._target)) if has_target else None,
             "training": self._master.get_state(),
+            "noise": self._noise.get_state(),
         }
 
     def set_state(self, state: State) -> None:
@@ -191,77 +207,39 @@ class DeepQNetwork:
             UserError: It is another network's, or another optimizer's; nothing has changed then.
         """
         online, target, training = state["online"], state["target"], state["training"]
-        check_fit(online, self._online_tensors())
+        check_fit(online, self._master.tensors())
         if target is not None:
             check_fit(target, floating_tensors(self._target))
         self._master.check_state(training)
-        self._set_online(online)
+        self._master.load(online)
         self._master.set_state(training)
         self.update_target_network()
         if target is not None and self._target is not self._online:
             copy_arrays(target, floating_tensors(self._target))
+        self._noise.set_state(state["noise"])
         self.updates = state["updates"]
-        self._record()  # the optimizer's tensors are new ones
+        self._learner = self._new_learner()  # the optimizer's tensors are new ones
 
     def make_screens(self, rows: int, games: int, screen_shape: tuple[int, int]) -> DeviceScreens | None:
         """Return room for replay memory's screens on the GPU; None: there is no GPU, or too little room."""
         return screens_on(self._device, rows, games, screen_shape)
 
     @torch.inference_mode()
-    def _predict(self, network: Network, states: States) -> QValues:
-        qvalues: Tensor = network(self._floats(tensor(states, self._device)))
+    def _predict(self, network: Network, states: States, noise: Tensor | None = None) -> QValues:
+        qvalues: Tensor = network(self._floats(tensor(states, self._device)), noise)
         return cast(QValues, qvalues.float().cpu().numpy())
 
     def _gradients_of_nothing(self, states: States) -> None:
         """Do the bulk of an update's work, and leave everything as it is."""
-        qvalues: Tensor = self._online(self._floats(tensor(states, self._device)))
-        torch.autograd.grad(qvalues.sum(), list(self._online.parameters()))
+        noise = torch.zeros((1, self._online.noise_size), device=self._device)
+        outputs = self._online.outputs(self._floats(tensor(states, self._device)), noise)
+        torch.autograd.grad(outputs.sum(), list(self._online.parameters()))
 
     def _floats(self, screens: Tensor) -> Tensor:
         """Return states uint8 [B, S, H, W] that have come to the device as floats in [0, 1]."""
         return screens.to(self._precision.hidden, memory_format=self._layout).div_(255)
 
-    def _record(self) -> None:
-        """Have the two halves of an update recorded from now on, where that can be done."""
+    def _new_learner(self) -> Learner:
         # Loss scaling asks the host at each update whether a gradient has overflowed.
-        on_gpu = self._device != CPU and not self._precision.loss_scaling
-        self._value = recorded(self._targets, on_gpu)
-        self._learn = recorded(self._descend, on_gpu)
-
-    @torch.no_grad()
-    def _targets(self, poststates: Tensor, rewards: Tensor, discounts: Tensor, terminals: Tensor) -> Tensor:
-        """Return y = r + γ max_a' Q(s', a'; θ⁻), or y = r after a terminal, [B] (equation 2)."""
-        postvalues: Tensor = self._target(poststates).amax(1)
-        rewards = rewards.to(self._precision.master).clamp(self._config.min_reward, self._config.max_reward)
-        return rewards + discounts * postvalues * ~terminals
-
-    def _descend(self, prestates: Tensor, actions: Tensor, targets: Tensor) -> Tensor:
-        """Change the weights by one update (Algorithm 1), and return the mean loss, a scalar.
-
-        The loss of a transition is δ²/2 with the temporal-difference error δ = y - Q(s, a; θ), and grows
-        linearly where |δ| exceeds `clip_error` (Huber 1964), so that its gradient is the clipped error.
-
-        Args:
-            prestates: s, floats in [0, 1] [B, S, H, W].
-            actions: a, int64 [B, 1].
-            targets: y, floats [B].
-        """
-        self._online.train()
-        qvalues: Tensor = self._online(prestates)
-        self._online.eval()
-        loss = self._loss(qvalues.gather(1, actions).squeeze(1), targets)
-        self._master.descend(loss)
-        return loss.detach()
-
-    def _loss(self, qvalues: Tensor, targets: Tensor) -> Tensor:
-        if self._config.clip_error == 0:
-            return functional.mse_loss(qvalues, targets) / 2
-        return functional.huber_loss(qvalues, targets, delta=self._config.clip_error)
-
-    def _online_tensors(self) -> dict[str, Tensor]:
-        """Return the online network's weights in the optimizer's datatype, and its running means."""
-        return {**floating_tensors(self._online), **self._master.weights}
-
-    def _set_online(self, arrays: Mapping[str, object]) -> None:
-        copy_arrays(arrays, self._online_tensors())
-        self._master.publish()
+        record = self._device != CPU and not self._precision.loss_scaling
+        return Learner(self._online, self._target, self._master, self._config, record)

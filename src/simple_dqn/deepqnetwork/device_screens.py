@@ -52,10 +52,6 @@ class DeviceScreens:
         """Return a copy of the first `rows` rows, uint8 [rows, E, H, W], in the host's memory."""
         return self.on_host(self._screens[:rows])
 
-    def load(self, screens: NDArray[np.uint8]) -> None:
-        """Make `screens` uint8 [rows, E, H, W] the first rows."""
-        self._screens[: len(screens)].copy_(torch.from_numpy(screens))
-
 
 def screens_on(
     device: torch.device, rows: int, games: int, screen_shape: tuple[int, int]

@@ -6,7 +6,7 @@
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -14,24 +14,26 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from simple_dqn.deepqnetwork.backend import tensor
-from simple_dqn.deepqnetwork.networks import Network
+from simple_dqn.deepqnetwork.layers import Network
 from simple_dqn.types import Actions, States
 
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionalLayer:
-    """The units of one convolution, and what each sees of a screen.
+    """The units of one convolution, or of a residual section, and what each sees of a screen.
 
-    No convolution is padded: the unit at (row, column) sees the square of `field_size` pixels whose top
-    left corner is the pixel (row * `field_stride`, column * `field_stride`).
+    The unit at (row, column) sees the square of `field_size` pixels whose top left corner is the pixel
+    (`field_start` + row * `field_stride`, `field_start` + column * `field_stride`). Where a layer is padded
+    this can begin before the screen's first pixel, or end after its last.
     """
 
-    name: str  # such as conv1
+    name: str  # such as conv1 or section1
     filters: int  # K
     rows: int  # of units
     columns: int
     field_size: int  # pixels, height and width of a unit's receptive field
     field_stride: int  # pixels between the receptive fields of neighbours
+    field_start: int  # pixel, 0 without padding and less with it
 
 
 class Insight:
@@ -42,6 +44,10 @@ class Insight:
     which way, raised the value of a unit. The unit of a gradient is that of the value it is of, for a
     pixel going from black (0) to white (255).
 
+    What goes past the rectifiers of a residual block passes whole. The mean and the deviation by which
+    `--layer_norm` normalises count as constants: else every pixel would have a part in every unit. Noisy
+    layers are still.
+
     Letters in shapes are those of `simple_dqn.types`.
     """
 
@@ -51,14 +57,19 @@ class Insight:
         """Copy `network`, which is on `device` and sees screens of `screen_shape` (H, W) in pixels."""
         self._device = device
         self._network = deepcopy(network).float().eval().requires_grad_(False)
-        modules = dict(self._network.hidden.named_children())
-        for name, module in modules.items():
-            if isinstance(module, nn.ReLU):
-                self._network.hidden.set_submodule(name, _guided_rectifier())
-        self.layers = _convolutional_layers(modules, screen_shape)
-        names = list(modules)
+        for name, module in list(self._network.named_modules()):
+            for kind, stand_in in STAND_INS.items():
+                if isinstance(module, kind):
+                    self._network.set_submodule(name, stand_in(module))
+        hidden = self._network.hidden
+        self.layers = _convolutional_layers(hidden, screen_shape)
+        # The sums of a residual section are looked at through a rectifier, whether one follows or not.
+        places = {name: place for place, (name, _) in enumerate(hidden.named_children(), 1)}
         self._up_to = {
-            layer.name: self._network.hidden[: names.index(f"{layer.name}_relu") + 1] for layer in self.layers
+            layer.name: nn.Sequential(
+                hidden[: places.get(f"{layer.name}_norm", places[layer.name])], _guided_rectifier()
+            )
+            for layer in self.layers
         }
 
     @torch.no_grad()
@@ -133,7 +144,25 @@ class Insight:
         return tensor(states, self._device).float().div_(255)
 
 
-def _guided_rectifier() -> nn.ReLU:
+class SteadyNorm(nn.Module):
+    """Layer normalisation whose mean and deviation count as constants when gradients are taken."""
+
+    def __init__(self, norm: nn.GroupNorm) -> None:
+        """Do what `norm` does, which has one group."""
+        super().__init__()
+        self._norm = norm
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the normalised `values` [B, K, ...]."""
+        variance, mean = torch.var_mean(values.detach().flatten(1), 1, correction=0)
+        steady = (-1,) + (1,) * (values.dim() - 1)
+        of_filters = (1, -1) + (1,) * (values.dim() - 2)
+        deviation = (variance + self._norm.eps).sqrt()
+        normal = (values - mean.view(steady)) / deviation.view(steady)
+        return normal * self._norm.weight.view(of_filters) + self._norm.bias.view(of_filters)
+
+
+def _guided_rectifier(_rectifier: nn.Module | None = None) -> nn.ReLU:
     """Return a rectifier that holds negative gradients back, besides those of inputs that are not positive.
 
     It leaves its input as it is: the hook cannot be on a module that works in place, as the network's do.
@@ -147,22 +176,40 @@ def _positive(gradients: tuple[Tensor, ...] | Tensor) -> tuple[Tensor, ...]:
     return tuple(gradient.relu() for gradient in gradients)
 
 
-def _convolutional_layers(
-    modules: dict[str, nn.Module], screen_shape: tuple[int, int]
-) -> tuple[ConvolutionalLayer, ...]:
+# What stands in for a module when gradients are taken.
+STAND_INS: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
+    nn.ReLU: _guided_rectifier,
+    nn.GroupNorm: SteadyNorm,
+}
+
+
+def _convolutional_layers(hidden: nn.Module, screen_shape: tuple[int, int]) -> tuple[ConvolutionalLayer, ...]:
+    """Return those of the layers of `hidden` whose units see a part of a screen (H, W)."""
     layers = []
-    (rows, columns), field_size, field_stride = screen_shape, 1, 1
-    for name, module in modules.items():
-        if isinstance(module, nn.Conv2d):
-            size, stride = module.kernel_size[0], module.stride[0]
-            rows, columns = ((side - size) // stride + 1 for side in (rows, columns))
+    (rows, columns), filters, field_size, field_stride, field_start = screen_shape, 0, 1, 1, 0
+    for name, layer in hidden.named_children():
+        # A residual section is one layer to look at. What its units see, they see through all in it.
+        sliding = [module for module in layer.modules() if isinstance(module, nn.Conv2d | nn.MaxPool2d)]
+        for module in sliding:
+            size, stride, padding = (
+                _side(shape) for shape in (module.kernel_size, module.stride, module.padding)
+            )
+            rows, columns = ((side + 2 * padding - size) // stride + 1 for side in (rows, columns))
             # One step further on in this layer's input is field_stride pixels further on in the screen.
+            field_start -= padding * field_stride
             field_size += (size - 1) * field_stride
             field_stride *= stride
+            filters = module.out_channels if isinstance(module, nn.Conv2d) else filters
+        if sliding:
             layers.append(
-                ConvolutionalLayer(name, module.out_channels, rows, columns, field_size, field_stride)
+                ConvolutionalLayer(name, filters, rows, columns, field_size, field_stride, field_start)
             )
     return tuple(layers)
+
+
+def _side(shape: Any) -> int:
+    """Return the height of a square, however the module has it written down."""
+    return int(shape[0] if isinstance(shape, tuple) else shape)
 
 
 def _array(values: Tensor) -> NDArray[np.float32]:

@@ -1,15 +1,16 @@
 """Training in narrow datatypes: the optimizer's wide copy of the weights, and the scale of the loss."""
 
+from collections.abc import Mapping
 from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork.backend import Precision
-from simple_dqn.deepqnetwork.networks import Network
+from simple_dqn.deepqnetwork.layers import Network
 from simple_dqn.deepqnetwork.optimizers import OPTIMIZERS
-from simple_dqn.deepqnetwork.tensors import read_tensors, write_tensors
+from simple_dqn.deepqnetwork.tensors import copy_arrays, floating_tensors, read_tensors, write_tensors
 from simple_dqn.errors import UserError
 from simple_dqn.types import State
 
@@ -24,17 +25,16 @@ class MasterWeights:
 
     def __init__(self, network: Network, precision: Precision, config: NetworkConfig) -> None:
         """Take over `network`, whose weights are in `precision.master`, and narrow its hidden layers."""
+        self._network = network
         self.weights = {name: weight.detach() for name, weight in network.named_parameters()}
-        for module in network.hidden.modules():
-            if isinstance(module, nn.Conv2d | nn.Linear):
-                module.to(precision.hidden)
+        network.narrow_hidden_layers(precision.hidden)
         self._computing = dict(network.named_parameters())
         self._narrow = [name for name, weight in self._computing.items() if weight.dtype != precision.master]
         for name in self._narrow:
             self.weights[name].grad = torch.empty_like(self.weights[name])
         self._kind = config.optimizer
         self._optimizer = OPTIMIZERS[config.optimizer](list(self.weights.values()), config)
-        device = network.output.weight.device.type
+        device = next(iter(self.weights.values())).device.type
         self._scaler = torch.amp.GradScaler(device, enabled=precision.loss_scaling)
 
     def descend(self, loss: Tensor) -> None:
@@ -69,6 +69,15 @@ class MasterWeights:
                 [self._computing[name] for name in self._narrow],
                 [self.weights[name] for name in self._narrow],
             )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the weights by name, and the network's running means; they share the memory of both."""
+        return {**floating_tensors(self._network), **self.weights}
+
+    def load(self, arrays: Mapping[str, object]) -> None:
+        """Copy `arrays`, which have been checked to fit, into the memory of `tensors`, and publish them."""
+        copy_arrays(arrays, self.tensors())
+        self.publish()
 
     def get_state(self) -> State:
         """Return the optimizer's memory of each weight, and the scale of the loss."""

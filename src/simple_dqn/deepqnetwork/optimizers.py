@@ -62,8 +62,8 @@ def _rmsprop(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
 
 
 def _adam(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
-    # With PyTorch's 1e-8 the first steps are as long for the tiny gradients of dull screens as for any: in Pong
-    # they drive all rectifiers of a layer below zero, for good. The default is that of Hessel et al. 2018.
+    # With PyTorch's 1e-8 the first steps are as long for the tiny gradients of dull screens as for any: in
+    # Pong they drive all rectifiers of a layer below zero, for good. The default is Hessel et al. 2018's.
     return Adam(weights, lr=config.learning_rate, eps=config.adam_epsilon, fused=True)
 
 

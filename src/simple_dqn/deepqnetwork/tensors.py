@@ -11,6 +11,10 @@ from torch import Tensor, nn
 from simple_dqn.errors import UserError
 from simple_dqn.types import State
 
+# What the shape of a weight depends on: how many outputs there are, and all else.
+OUTPUT_FLAGS = "game, --minimal_action_set, --distributional, --atoms and --quantiles"
+HIDDEN_FLAGS = "--network, --history_length, --screen_width and --screen_height"
+
 
 def floating_tensors(network: nn.Module) -> dict[str, Tensor]:
     """Return the weights of `network` and its running means, by name; they share its memory.
@@ -49,20 +53,16 @@ def check_fit(arrays: Mapping[str, object], tensors: Mapping[str, Tensor]) -> No
         odd = min(arrays.keys() ^ tensors.keys())
         raise UserError(
             f"the snapshot is of a network with other layers ({odd} is in only one of the two): give "
-            "the same --batch_norm as when it was trained"
+            "the --network, --dueling, --noisy, --batch_norm and --layer_norm that it was trained with"
         )
     for name, values in tensors.items():
         theirs, ours = np.shape(cast(NDArray[np.generic], arrays[name])), tuple(values.shape)
         if theirs == ours:
             continue
-        if name.startswith("output."):
-            raise UserError(
-                f"the snapshot has {theirs[0]} actions and the game has {ours[0]}: give the game, and the "
-                "--minimal_action_set, that it was trained with"
-            )
+        flags = OUTPUT_FLAGS if name.startswith("output.") and theirs[1:] == ours[1:] else HIDDEN_FLAGS
         raise UserError(
             f"the snapshot's {name} has the shape {theirs} and the network's {ours}: give "
-            "the --history_length, --screen_width and --screen_height that it was trained with"
+            f"the {flags} that it was trained with"
         )
 
 

@@ -1,0 +1,31 @@
+"""A setting that is also a flag."""
+
+from dataclasses import field
+from typing import Any
+
+
+def option(
+    default: Any,
+    help: str,  # noqa: A002 - argparse's own word
+    *,
+    minimum: float | None = None,
+    above: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] | None = None,
+    group: str | None = None,
+    local: bool = False,
+) -> Any:
+    """Return a dataclass field that is also a flag.
+
+    Args:
+        default: The value without the flag; None means "not given".
+        help: What it does and in which unit, for `--help`.
+        minimum: The least value allowed.
+        above: A bound that the value must exceed.
+        maximum: The greatest value allowed.
+        choices: The words allowed.
+        group: The heading in `--help`, where it is not that of the dataclass.
+        local: It is about this machine, and so stays out of files that are shared.
+    """
+    limits = {"minimum": minimum, "above": above, "maximum": maximum, "choices": choices}
+    return field(default=default, metadata={"help": help, **limits, "group": group, "local": local})

@@ -1,0 +1,51 @@
+"""Every way of learning, in the concurrent schedule: threads against sequence, bit for bit."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simple_dqn.config import Config
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.training import concurrent
+from simple_dqn.types import State
+from simple_dqn.wiring import make_run
+
+CATCH = {
+    "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "replay_size": 400,
+    "random_steps": 96, "train_steps": 192, "test_steps": 0, "epochs": 1, "batch_size": 8, "target_steps": 48,
+    "exploration_rate_start": 0.2, "backend": "cpu", "random_seed": 0, "concurrent": True, "threads": 1,
+    "network": "small", "learning_rate": 0.001, "workers": 2,
+}  # fmt: skip
+WAYS: list[dict[str, Any]] = [
+    {"double": True},
+    {"double": True, "batch_norm": True},
+    {"noisy": True, "synchronize": False},
+    {"noisy": True, "double": True, "dueling": True, "distributional": "c51"},
+    {"munchausen": True, "distributional": "quantile", "quantiles": 10, "layer_norm": True},
+]
+
+
+def learnt(way: dict[str, Any]) -> State:
+    run = make_run(Config.from_flags({**CATCH, **way}), Interrupt())
+    run.begin()
+    state = run.agent.get_state()
+    run.close()
+    return state
+
+
+def assert_same(one: Any, other: Any) -> None:
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for name in one:
+            assert_same(one[name], other[name])
+    else:
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_threads_equal_sequence(way: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = learnt(way)
+    assert threads["network"]["updates"] == 48
+    monkeypatch.setattr(concurrent, "train", concurrent.train_in_sequence)
+    assert_same(threads, learnt(way))
