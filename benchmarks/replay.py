@@ -1,57 +1,44 @@
 """How long the replay memory takes to keep a step and to draw a minibatch, and what it weighs.
 
-    python benchmarks/replay.py [--largest 1000000]
+    ./bench.sh replay             all of these
+    ./bench.sh replay keeping     a step of noise, of one game and of 16
+    ./bench.sh replay drawing     a minibatch, beside the sampler that one writes first: a loop over it
+    ./bench.sh replay compressed  real screens, plain and by --replay_compression lz4
+    ./bench.sh replay training    steps/s of whole trainings, plain and compressed in turns
 
-Beside it, as a yardstick, the sampler that one writes first: a Python loop over the batch.
+Real screens are those of a random player, --played of them in a row; a larger memory is filled with
+them over and over, in their order.
 """
 
-import argparse
 import itertools
+import os
 import statistics
+import sys
 import time
-from collections.abc import Callable
+from argparse import Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 import psutil
-from numpy.typing import NDArray
-from table import print_table
+from experience import HISTORY, SCREEN_SHAPE, LoopSampler, played_steps, random_steps
+from fresh import FailedError, train
+from table import machine, print_table
 
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
+from simple_dqn.flags import Parser
 from simple_dqn.replay_memory import ReplayMemory, StateBuffer
-from simple_dqn.types import Flags, Step
+from simple_dqn.types import Step
 
-SCREEN_SHAPE = (84, 84)
-HISTORY = 4
 SIZES = (10_000, 100_000)
 BATCHES = (32, 128)
-GAME_LENGTH = 500  # steps; a life is lost half-way
+COMPRESSIONS = ("none", "lz4")
 
 
-def new_memory(replay_size: int, games: int) -> ReplayMemory:
-    config = MemoryConfig(replay_size=replay_size, history_length=HISTORY)
+def new_memory(replay_size: int, games: int, compression: str = "none") -> ReplayMemory:
+    config = MemoryConfig(replay_size=replay_size, history_length=HISTORY, replay_compression=compression)
     return ReplayMemory(config, games, SCREEN_SHAPE, 0.99, np.random.default_rng(0))
-
-
-def random_steps(games: int) -> list[Step]:
-    """Return the steps of a game each of `games`, with screens that nothing compresses or predicts."""
-    rng = np.random.default_rng(1)
-    steps = []
-    for t in range(GAME_LENGTH):
-        start, over = np.full(games, t == 0), np.full(games, t == GAME_LENGTH - 1)
-        steps.append(
-            Step(
-                screens=rng.integers(0, 256, (games, *SCREEN_SHAPE), np.uint8),
-                actions=rng.integers(0, 6, games),
-                rewards=rng.random(games, np.float32),
-                terminals=over | (t == GAME_LENGTH // 2),
-                truncations=np.zeros(games, np.bool_),
-                resets=over,
-                starts=start,
-            )
-        )
-    return steps
 
 
 def fill(memory: ReplayMemory, steps: list[Step], replay_size: int) -> None:
@@ -76,31 +63,13 @@ def each(steps: list[Step], action: Callable[[Step], None]) -> Callable[[], None
     return lambda: action(next(endless))
 
 
-class LoopSampler:
-    """Draws minibatches of one game from a full memory's screens in a plain Python loop."""
-
-    def __init__(self, memory: ReplayMemory) -> None:
-        state = memory.get_state()
-        self.screens: NDArray[np.uint8] = state["screens"][:, 0]
-        self.starts: Flags = state["ring"]["starts"][:, 0]
-        self.terminals: Flags = state["ring"]["terminals"][:, 0]
-        self.rng = np.random.default_rng(2)
-
-    def sample(self, batch_size: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        prestates = np.empty((batch_size, HISTORY, *SCREEN_SHAPE), np.uint8)
-        poststates = np.empty_like(prestates)
-        drawn = 0
-        while drawn < batch_size:
-            t = int(self.rng.integers(HISTORY, len(self.screens)))
-            if self.starts[t - HISTORY + 1 : t + 1].any() or self.terminals[t - HISTORY : t].any():
-                continue
-            prestates[drawn] = self.screens[t - HISTORY : t]
-            poststates[drawn] = self.screens[t - HISTORY + 1 : t + 1]
-            drawn += 1
-        return prestates, poststates
+def resident_bytes() -> int:
+    """Return the bytes of memory that this process really has."""
+    return int(psutil.Process().memory_info().rss)
 
 
-def print_adds() -> None:
+def keeping(_: Namespace) -> None:
+    """Print how long a step of noise takes to be kept."""
     rows = []
     for games in (1, 16):
         steps = random_steps(games)
@@ -113,12 +82,12 @@ def print_adds() -> None:
     print_table("Keeping a step (median)", ("games", "memory add µs", "state update µs"), rows)
 
 
-def sample_row(replay_size: int) -> tuple[str, ...]:
+def drawing_row(replay_size: int) -> tuple[str, ...]:
     """Return a row of figures for a memory of `replay_size`, which is really filled."""
-    resident = psutil.Process().memory_info().rss
+    resident = resident_bytes()
     memory = new_memory(replay_size, games=1)
     fill(memory, random_steps(1), replay_size)
-    resident = psutil.Process().memory_info().rss - resident
+    resident = resident_bytes() - resident
     loop = LoopSampler(memory)
     times = [microseconds(partial(memory.sample, batch), 2000) for batch in BATCHES]
     slow = [microseconds(partial(loop.sample, batch), 500) for batch in BATCHES]
@@ -126,11 +95,12 @@ def sample_row(replay_size: int) -> tuple[str, ...]:
     return f"{replay_size:,}", *figures, f"{memory.nbytes / replay_size:.0f}", f"{resident / 1e9:.2f}"
 
 
-def print_samples(largest: int) -> None:
+def drawing(arguments: Namespace) -> None:
+    """Print how long a minibatch takes to be drawn, as the memory grows."""
     rows = []
-    for replay_size in sorted({*(size for size in SIZES if size < largest), largest}):
+    for replay_size in sorted({*(size for size in SIZES if size < arguments.largest), arguments.largest}):
         try:
-            rows.append(sample_row(replay_size))
+            rows.append(drawing_row(replay_size))
         except UserError as error:
             print(f"left out: {error}")
     timed = [name for batch in BATCHES for name in (f"sample {batch} µs", f"loop {batch} µs")]
@@ -138,13 +108,108 @@ def print_samples(largest: int) -> None:
     print_table("Drawing a minibatch (median)", header, rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--largest", type=int, default=1_000_000, help="experiences in the largest memory")
-    largest = parser.parse_args().largest
-    print_adds()
-    print_samples(largest)
+def compressed_row(steps: list[Step], compression: str, replay_size: int) -> tuple[str, ...]:
+    """Return figures of a memory of `replay_size` that `steps` fill, again and again."""
+    resident = resident_bytes()
+    memory = new_memory(replay_size, 1, compression)
+    fill(memory, steps, replay_size)
+    resident = resident_bytes() - resident
+    add = microseconds(each(steps, memory.add), 5000)
+    samples = [f"{microseconds(partial(memory.sample, batch), 2000):.0f}" for batch in BATCHES]
+    return f"{add:.1f}", *samples, f"{memory.nbytes / replay_size:.0f}", f"{resident / 1e9:.2f}"
+
+
+def compressed(arguments: Namespace) -> None:
+    """Print what the screens of real games weigh and cost, plain and compressed."""
+    rows = []
+    for game in arguments.games:
+        steps = played_steps(game, arguments.played)
+        for compression in COMPRESSIONS:
+            try:
+                rows.append((game, compression, *compressed_row(steps, compression, arguments.largest)))
+            except UserError as error:
+                print(f"left out: {error}")
+    samples = [f"sample {batch} µs" for batch in BATCHES]
+    header = ("game", "compression", "add µs", *samples, "bytes each", "resident GB")
+    title = f"{arguments.largest:,} experiences of {arguments.played:,} real screens (median times)"
+    print_table(title, header, rows)
+
+
+def training(arguments: Namespace) -> None:
+    """Print steps/s of trainings at the default schedule, plain and compressed in turns."""
+    rows = []
+    for game in arguments.games:
+        work = Namespace(game=game, seconds=arguments.seconds, flags={"datatype": arguments.datatype})
+        rates = [
+            [train(work, {"replay_compression": compression})["rate"] for compression in COMPRESSIONS]
+            for _ in range(arguments.rounds)
+        ]
+        plain, lz4 = (statistics.median(column) for column in zip(*rates, strict=True))
+        ratio = statistics.median(after / before for before, after in rates)
+        rows.append((game, f"{plain:.0f}", f"{lz4:.0f}", f"{ratio:.3f}"))
+    title = (
+        f"steps/s, {arguments.datatype}, {arguments.rounds} rounds of {arguments.seconds:g} s each (medians)"
+    )
+    print_table(title, ("game", *COMPRESSIONS, "ratio"), rows)
+
+
+TABLES: dict[str, Callable[[Namespace], None]] = {
+    "keeping": keeping,
+    "drawing": drawing,
+    "compressed": compressed,
+    "training": training,
+}
+
+
+def parser() -> Parser:
+    """Return the parser of the command line."""
+    program = os.environ.get("SIMPLE_DQN_PROGRAM", "./bench.sh")
+    result = Parser(
+        prog=f"{program} replay", description=__doc__, formatter_class=RawDescriptionHelpFormatter
+    )
+    add = result.add_argument
+    add("table", nargs="?", choices=("all", *TABLES), default="all")
+    add(
+        "--largest",
+        type=int,
+        default=1_000_000,
+        help="experiences in the largest memory (default: %(default)s)",
+    )
+    group = result.add_argument_group("compressed, training")
+    group.add_argument("--games", nargs="+", default=["pong", "space_invaders"], help="(default: these two)")
+    add = result.add_argument_group("compressed").add_argument
+    add("--played", type=int, default=50_000, help="real screens of each game (default: %(default)s)")
+    add = result.add_argument_group("training").add_argument
+    add("--rounds", type=int, default=3, help="how often each is measured (default: %(default)s)")
+    add("--seconds", type=float, default=10.0, help="of each measurement (default: %(default)g)")
+    add("--datatype", default="float32", help="of the network (default: %(default)s)")
+    return result
+
+
+def main(words: Sequence[str]) -> None:
+    """Print the tables that the command line asks for.
+
+    Raises:
+        UserError: Something in it cannot be done.
+        FailedError: A training failed.
+    """
+    arguments = Namespace(**parser().parse(words))
+    print(machine(), flush=True)
+    for name in TABLES if arguments.table == "all" else (arguments.table,):
+        TABLES[name](arguments)
+
+
+def console() -> int:
+    """Run the command line, and return the exit code: 2 for what the user can mend, 130 for Ctrl-C."""
+    try:
+        main(sys.argv[1:])
+    except (UserError, FailedError) as error:
+        print(f"{parser().prog}: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UserError) else 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(console())

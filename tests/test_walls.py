@@ -45,6 +45,7 @@ OWNERS = {
     "tqdm": ["src/simple_dqn/statistics", "src/simple_dqn/watch", "nvis", "benchmarks", "tests"],
     "av": ["src/simple_dqn/watch", "tests"],
     "playwright": ["tests"],
+    "lz4": ["src/simple_dqn/replay_memory", "src/simple_dqn/snapshot", "tests"],
 }
 
 

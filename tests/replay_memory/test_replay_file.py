@@ -46,7 +46,7 @@ def test_file_and_memory_hold_the_same(tmp_path: Path, monkeypatch: pytest.Monke
         fill(memory, ROWS + 5)
     for batch_size in (1, 32):
         assert_same(in_memory.sample(batch_size), in_file.sample(batch_size))
-    assert (tmp_path / "replay").read_bytes() == in_memory.get_state()["screens"].tobytes()
+    assert (tmp_path / "replay").read_bytes() == in_memory.contents().screens.tobytes()
 
 
 def test_new_file_has_its_size_and_takes_no_disk(tmp_path: Path) -> None:

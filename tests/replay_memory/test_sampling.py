@@ -90,15 +90,16 @@ def test_minibatch_has_the_shapes_and_types_it_promises() -> None:
         "poststates": ("uint8", (5, HISTORY, 2, 2)),
         "terminals": ("bool", (5,)),
         "discounts": ("float32", (5,)),
+        "weights": ("float32", (5,)),
     }
     np.testing.assert_array_equal(minibatch.discounts, np.full(5, DISCOUNT, np.float32))
 
 
-def test_state_is_views_not_copies() -> None:
+def test_contents_are_views_not_copies() -> None:
     memory = plain(30)
-    one, other = memory.get_state(), memory.get_state()
-    for name in ("screens", "actions", "rewards"):
-        assert np.shares_memory(one[name], other[name])
+    one, other = memory.contents(), memory.contents()
+    for name in ("screens", "actions", "rewards", "terminals", "starts"):
+        assert np.shares_memory(getattr(one, name), getattr(other, name))
 
 
 @pytest.mark.parametrize(("rows", "games"), [(19, 2), (20, 1), (21, 2)])
@@ -106,7 +107,7 @@ def test_state_of_another_memory_is_refused(rows: int, games: int) -> None:
     saved = plain(30).get_state()
     memory = plain(5, rows, games)
     with pytest.raises(UserError, match="--replay_size"):
-        memory.set_state(saved)
+        memory.set_state(saved, [])
     assert memory.count == 5 * games
 
 

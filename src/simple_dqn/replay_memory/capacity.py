@@ -1,11 +1,14 @@
 """How much memory this process may still take."""
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from simple_dqn.errors import UserError
+
+logger = logging.getLogger(__name__)
 
 # The replay memory may take this share of what is free; the rest is for the network and the games.
 SHARE = 0.9
@@ -33,13 +36,18 @@ GROUP_FILES = {
 }
 
 
-def require_memory(replay_size: int, experience_bytes: int) -> None:
-    """Refuse a memory of `replay_size` experiences of `experience_bytes` each that does not fit.
+def require_memory(replay_size: int, experience_bytes: int, most_bytes: int = 0) -> None:
+    """Refuse a memory of `replay_size` experiences that does not fit, and warn of one that may not.
+
+    Args:
+        replay_size: Experiences.
+        experience_bytes: What each takes, or takes at the least.
+        most_bytes: What each may take, where that is not known yet.
 
     Raises:
         UserError: How large a --replay_size fits, and how to keep the screens on disk.
     """
-    needed = replay_size * experience_bytes
+    needed, at_most = replay_size * experience_bytes, replay_size * most_bytes
     spare = int(SHARE * available_memory())
     if needed > spare:
         fits = _round_down(spare // experience_bytes)
@@ -47,6 +55,13 @@ def require_memory(replay_size: int, experience_bytes: int) -> None:
             f"--replay_size {replay_size} needs {gigabytes(needed)} of memory and this machine can spare "
             f"{gigabytes(spare)}: --replay_size {fits} fits, or --replay_file PATH keeps the screens on disk"
         )
+    if at_most > spare:
+        logger.warning(
+            "--replay_size %d takes %s to %s of memory, as far as the game's screens compress, and this "
+            "machine can spare %s: --replay_size %d would fit either way",
+            replay_size, gigabytes(needed), gigabytes(at_most), gigabytes(spare),
+            _round_down(spare // most_bytes),
+        )  # fmt: skip
 
 
 def available_memory() -> int:

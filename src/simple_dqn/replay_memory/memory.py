@@ -1,15 +1,16 @@
 """The replay memory: every screen once, transitions drawn from it by slicing."""
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.replay_memory import uniform
-from simple_dqn.replay_memory.capacity import require_memory
 from simple_dqn.replay_memory.ring import Ring
-from simple_dqn.replay_memory.screens import HostScreens, ScreenStore
-from simple_dqn.types import Minibatch, State, States, Step
+from simple_dqn.replay_memory.screens import ScreenStore, make_screens
+from simple_dqn.types import Experience, Minibatch, State, States, Step
 
 # Bytes of an experience beside its screen: action int64, reward float32, starts and terminal bool.
 OTHER_BYTES = 8 + 4 + 1 + 1
@@ -36,6 +37,7 @@ class ReplayMemory:
         discount_rate: float,
         rng: np.random.Generator,
         screens: ScreenStore | None = None,
+        log: Callable[[Step], None] | None = None,
     ) -> None:
         """Make an empty memory; its pages are taken as it fills.
 
@@ -48,20 +50,20 @@ class ReplayMemory:
             discount_rate: What the value of a poststate is multiplied by.
             rng: The random stream that draws the minibatches.
             screens: Where the screens lie instead, with room for `rows_for(config, games)` of each game.
+            log: Is given every step that is kept, to write it down.
 
         Raises:
             UserError: This machine has too little memory, or the file cannot be used.
         """
         rows = rows_for(config, games)
-        if screens is None and config.replay_file is None:
-            require_memory(config.replay_size, screen_shape[0] * screen_shape[1] + OTHER_BYTES)
-        self._screens = screens or HostScreens(rows, games, screen_shape, config.replay_file)
+        self._screens = screens or make_screens(config, rows, games, screen_shape, OTHER_BYTES)
         self._screen_shape = screen_shape
         self._actions = np.zeros((rows, games), np.int64)
         self._rewards = np.zeros((rows, games), np.float32)
         self._ring = Ring(rows, games, config.history_length)
         self._discount_rate = discount_rate
         self._rng = rng
+        self._log = log
         self._discounts = np.zeros(0, np.float32)
 
     @property
@@ -87,6 +89,8 @@ class ReplayMemory:
         self._screens.write(row, step.screens)
         self._actions[row] = step.actions
         self._rewards[row] = step.rewards
+        if self._log:
+            self._log(step)
 
     def sample(self, batch_size: int) -> Minibatch:
         """Draw `batch_size` transitions, uniformly over all games and with replacement.
@@ -105,29 +109,51 @@ class ReplayMemory:
         """Draw the prestates of `count` transitions, as `sample` does; a fresh array."""
         return self._screens.on_host(self.sample(count).prestates)
 
+    def contents(self) -> Experience:
+        """Return all that is held, row by row as it lies in the ring, valid until the next `add`.
+
+        Views, but for screens that are not kept as such: on a GPU, or compressed.
+        """
+        held, ring = self._ring.held, self._ring
+        return Experience(
+            screens=self._screens.first(held),
+            actions=self._actions[:held],
+            rewards=self._rewards[:held],
+            terminals=ring.terminals[:held],
+            starts=ring.starts[:held],
+        )
+
     def get_state(self) -> State:
-        """Return all that is needed to go on: views of what is held, valid until the next `add`."""
-        held = self._ring.held
+        """Return all that is needed to go on, but for the experience itself, which the log has."""
         return {
             "ring": self._ring.get_state(),
-            "screens": self._screens.first(held),
-            "actions": self._actions[:held],
-            "rewards": self._rewards[:held],
+            "games": self._ring.games,
+            "height": self._screen_shape[0],
+            "width": self._screen_shape[1],
             "rng": self._rng.bit_generator.state,
         }
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: State, experience: Iterable[Experience]) -> None:
         """Go on from what `get_state` returned, as if nothing had happened.
+
+        Args:
+            state: What `get_state` returned.
+            experience: As many of the rows that were logged last as were held then, oldest first, in pieces.
 
         Raises:
             UserError: It is the state of a memory of another size, or of other games or screens.
         """
-        self._require_same_shape(state["ring"]["rows"], state["screens"].shape[1:])
+        self._require_same_shape(state)
         self._ring.set_state(state["ring"])
-        held = self._ring.held
-        self._screens.load(state["screens"])
-        self._actions[:held] = state["actions"]
-        self._rewards[:held] = state["rewards"]
+        oldest = self._ring.position - self._ring.held
+        for piece in experience:
+            rows = np.arange(oldest, oldest + len(piece.actions)) % self._ring.rows
+            self._actions[rows], self._rewards[rows] = piece.actions, piece.rewards
+            self._ring.terminals[rows], self._ring.starts[rows] = piece.terminals, piece.starts
+            for row, screens in zip(rows.tolist(), piece.screens, strict=True):
+                self._screens.write(row, screens)
+            oldest += len(rows)
+        assert oldest == self._ring.position, "the log has not all that was held"
         self._rng.bit_generator.state = state["rng"]
 
     def _gather(self, indices: NDArray[np.int64]) -> Minibatch:
@@ -143,11 +169,13 @@ class ReplayMemory:
             poststates=screens[:, 1:],
             terminals=self._ring.ended(indices),
             discounts=self._discounts,
+            weights=np.ones_like(self._discounts),
         )
 
-    def _require_same_shape(self, rows: int, row_shape: tuple[int, ...]) -> None:
-        """Refuse a state of `rows` rows of `row_shape` [E, H, W] unless this memory is like that."""
-        theirs, ours = (rows, *row_shape), (self._ring.rows, self._ring.games, *self._screen_shape)
+    def _require_same_shape(self, state: State) -> None:
+        """Refuse the `state` of a memory that is not like this one."""
+        theirs = (state["ring"]["rows"], state["games"], state["height"], state["width"])
+        ours = (self._ring.rows, self._ring.games, *self._screen_shape)
         if theirs != ours:
             words = "{0} steps of {1} game(s) with screens of {3} x {2}".format
             raise UserError(

@@ -107,17 +107,9 @@ class Ring:
         return np.logical_or.accumulate(begins[:, ::-1], axis=1)[:, ::-1]
 
     def get_state(self) -> State:
-        """Return all that is needed to go on: views of the rows held, valid until the next `append`."""
-        return {
-            "rows": self.rows,
-            "position": self.position,
-            "held": self.held,
-            "starts": self.starts[: self.held],
-            "terminals": self.terminals[: self.held],
-        }
+        """Return where the ring stands; what its rows say is told by the log."""
+        return {"rows": self.rows, "position": self.position, "held": self.held}
 
     def set_state(self, state: State) -> None:
-        """Go on from what `get_state` of a ring of as many rows and games returned."""
+        """Stand where `get_state` of a ring of as many rows and games said; the rows are to be filled yet."""
         self.position, self.held = state["position"], state["held"]
-        self.starts[: self.held] = state["starts"]
-        self.terminals[: self.held] = state["terminals"]

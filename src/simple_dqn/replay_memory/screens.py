@@ -1,4 +1,4 @@
-"""Where the screens lie: in memory, or in a file that is mapped into it."""
+"""Where the screens lie: in memory, plain or compressed, or in a file that is mapped into it."""
 
 import fcntl
 import shutil
@@ -8,8 +8,10 @@ from typing import BinaryIO, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
-from simple_dqn.replay_memory.capacity import gigabytes
+from simple_dqn.replay_memory.capacity import gigabytes, require_memory
+from simple_dqn.replay_memory.compressed_screens import CompressedScreens
 from simple_dqn.types import DeviceStates, Flags, Screens, States
 
 
@@ -21,7 +23,7 @@ class ScreenStore(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all the screens take."""
+        """Bytes that all the screens take; compressed ones, so far."""
 
     def write(self, row: int, screens: Screens) -> None:
         """Keep `screens` uint8 [E, H, W] as `row`."""
@@ -39,16 +41,16 @@ class ScreenStore(Protocol):
         """Return a copy of what `gather` returned, or of a part, in the host's memory."""
 
     def first(self, rows: int) -> NDArray[np.uint8]:
-        """Return the first `rows` rows, uint8 [rows, E, H, W], valid until the next `write`."""
+        """Return the first `rows` rows, uint8 [rows, E, H, W], valid until the next `write`.
 
-    def load(self, screens: NDArray[np.uint8]) -> None:
-        """Make `screens` uint8 [rows, E, H, W] the first rows."""
+        Where screens are not kept as such this is a copy, and so as large as they are at full size.
+        """
 
 
 class HostScreens:
     """A `ScreenStore` of plain arrays, in memory or in a file."""
 
-    def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], file: str | None) -> None:
+    def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], file: str | None = None) -> None:
         """Make room for `rows` screens of each game, in the memory-mapped `file` if one is given.
 
         The pages of memory, or blocks of the file, are taken only as screens are written.
@@ -60,6 +62,11 @@ class HostScreens:
         self._screens = np.empty(shape, np.uint8) if file is None else map_file(Path(file), shape)
         self._flat = self._screens.reshape(rows * games, -1)  # the same bytes, a line for each index
         self._gathered = np.empty((0, 0, *screen_shape), np.uint8)  # [B, S + 1, H, W], written anew each time
+
+    @staticmethod
+    def screen_bytes(screen_shape: tuple[int, int]) -> tuple[int, int]:
+        """Return the bytes that a screen takes at the least and at the most, which are the same."""
+        return screen_shape[0] * screen_shape[1], screen_shape[0] * screen_shape[1]
 
     @property
     def nbytes(self) -> int:
@@ -89,9 +96,35 @@ class HostScreens:
         """Return the first `rows` rows, uint8 [rows, E, H, W]: a view."""
         return self._screens[:rows]
 
-    def load(self, screens: NDArray[np.uint8]) -> None:
-        """Make `screens` uint8 [rows, E, H, W] the first rows."""
-        self._screens[: len(screens)] = screens
+
+# How screens are kept in memory, by --replay_compression.
+STORES: dict[str, type[HostScreens] | type[CompressedScreens]] = {
+    "none": HostScreens,
+    "lz4": CompressedScreens,
+}
+
+
+def make_screens(
+    config: MemoryConfig, rows: int, games: int, screen_shape: tuple[int, int], other_bytes: int
+) -> HostScreens | CompressedScreens:
+    """Return room for `rows` screens of each of `games`, kept as `config` says.
+
+    Args:
+        config: How they are kept.
+        rows: Screens of each game.
+        games: E.
+        screen_shape: Height and width of a screen, in pixels.
+        other_bytes: What an experience takes in memory beside its screen.
+
+    Raises:
+        UserError: This machine has too little memory, or the file cannot be used.
+    """
+    if config.replay_file is not None:
+        return HostScreens(rows, games, screen_shape, config.replay_file)
+    store = STORES[config.replay_compression]
+    least, most = store.screen_bytes(screen_shape)
+    require_memory(config.replay_size, least + other_bytes, most + other_bytes)
+    return store(rows, games, screen_shape)
 
 
 def map_file(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
