@@ -9,7 +9,7 @@ from simple_dqn.config import Config
 from simple_dqn.demonstrations import Demonstrations, Recorder
 from simple_dqn.errors import UserError
 from simple_dqn.replay_memory import ReplayMemory
-from simple_dqn.snapshot import Checkpoint, archive
+from simple_dqn.snapshot import Checkpoints, archive
 from simple_dqn.types import Step
 
 CONFIG = Config.from_flags(
@@ -136,7 +136,8 @@ def test_training_starts_from_them(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     recorder.save()
     code = main.run(["train", "catch", *flags, "--demonstrations", str(tmp_path / "demo.npz")])
     assert code == 0
-    memory = Checkpoint(tmp_path / "snapshots" / "catch_checkpoint").load_memory()
-    assert memory is not None
-    assert len(memory["screens"]) == 50 + 1 + 20 + 20
-    assert memory["screens"][:50, 0, 0, 0].tolist() == list(range(50))
+    saved = Checkpoints(tmp_path / "snapshots" / "catch_checkpoint").newest()
+    assert saved is not None
+    screens = np.concatenate([experience.screens for experience in saved.experience()])
+    assert len(screens) == 50 + 1 + 20 + 20
+    assert screens[:50, 0, 0, 0].tolist() == list(range(50))

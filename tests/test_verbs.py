@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from simple_dqn import main
-from simple_dqn.snapshot import Checkpoint, Snapshot
+from simple_dqn.snapshot import Checkpoints, Snapshot
 
 SMALL = [
     "--random_steps", "300", "--train_steps", "120", "--test_steps", "60", "--replay_size", "500",
@@ -86,13 +86,13 @@ def test_train_writes_what_it_promises_and_resume_goes_on_exactly(
 
 def test_a_resumed_run_goes_on_with_the_same_threads(home: Path) -> None:
     run("train", "pong", *SMALL, "--epochs", "1", "--threads", "1")
-    checkpoint = Checkpoint(home / "snapshots" / "pong_checkpoint").load_run()
-    assert checkpoint is not None
-    assert checkpoint["flags"]["threads"] == 1
+    saved = Checkpoints(home / "snapshots" / "pong_checkpoint").newest()
+    assert saved is not None
+    assert saved.run["flags"]["threads"] == 1
     run("train", "pong", *SMALL, "--epochs", "1")
-    checkpoint = Checkpoint(home / "snapshots" / "pong_checkpoint").load_run()
-    assert checkpoint is not None
-    assert checkpoint["flags"]["threads"] >= 1
+    saved = Checkpoints(home / "snapshots" / "pong_checkpoint").newest()
+    assert saved is not None
+    assert saved.run["flags"]["threads"] >= 1
     assert "threads" not in Snapshot.load(home / "snapshots" / "pong_1.pkl").flags
 
 

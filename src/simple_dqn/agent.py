@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
 from simple_dqn.replay_memory import ReplayMemory, StateBuffer
 
@@ -14,9 +16,13 @@ if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
     from simple_dqn.deepqnetwork import DeepQNetwork, PreparedBatch
     from simple_dqn.environment import Environment
-    from simple_dqn.types import Actions, QValues, State, States, Step
+    from simple_dqn.types import Actions, Experience, QValues, State, States, Step
 
 LOSSES_TOGETHER = 50  # updates whose losses are fetched from a GPU at once
+
+
+class DivergedError(UserError):
+    """The network has learnt numbers that are none."""
 
 
 class Listener(Protocol):
@@ -187,20 +193,41 @@ class Agent:
             self.tell_losses()
 
     def tell_losses(self) -> None:
-        """Tell the listener what the latest updates' losses were, for which a GPU must be waited for."""
-        for loss in self.network.take_losses():
+        """Tell the listener what the latest updates' losses were, for which a GPU must be waited for.
+
+        Raises:
+            DivergedError: One is not a number, or infinite.
+        """
+        losses = self.network.take_losses()
+        for update, loss in enumerate(losses, self.network.updates - len(losses) + 1):
+            if not math.isfinite(loss):
+                step = self.total_train_steps
+                raise DivergedError(f"the loss of update {update} is {loss} (seen at training step {step})")
             self._listener.on_train(loss)
 
+    def check(self) -> None:
+        """Tell the losses so far, and see that the network is sound.
+
+        Raises:
+            DivergedError: A loss or a weight is not a number, or infinite.
+        """
+        self.tell_losses()
+        for name, values in self.network.get_weights().items():
+            if not np.isfinite(values).all():
+                raise DivergedError(f"after update {self.network.updates} {name} holds what is no number")
+
     def get_state(self) -> State:
-        """Return all that is needed to go on, but for the replay memory."""
+        """Return all that is needed to go on, but for the experience that is remembered."""
         return {
             "player": self.player.get_state(),
+            "memory": self.memory.get_state(),
             "network": self.network.get_state(),
             "total_train_steps": self.total_train_steps,
         }
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `get_state` returned."""
+    def set_state(self, state: dict[str, Any], experience: Iterable[Experience]) -> None:
+        """Go on from what `get_state` returned, and remember `experience`; see `ReplayMemory.set_state`."""
         self.player.set_state(state["player"])
+        self.memory.set_state(state["memory"], experience)
         self.network.set_state(state["network"])
         self.total_train_steps = int(state["total_train_steps"])

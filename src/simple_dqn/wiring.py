@@ -40,15 +40,20 @@ def make_environment(
     return make(config.environment, streams, training, watcher, ledger)
 
 
-def make_memory(config: Config, environment: Environment, network: "DeepQNetwork") -> ReplayMemory:
+def make_memory(
+    config: Config, environment: Environment, network: "DeepQNetwork", keeper: Keeper | None = None
+) -> ReplayMemory:
     """Return an empty memory for `environment`'s screens, which lie on `network`'s GPU if they can.
+
+    What it takes in, `keeper` writes down.
 
     Raises:
         UserError: They cannot, and were to; or this machine has too little memory.
     """
     memory, games, shape = config.memory, environment.games, environment.screen_shape
     screens = None
-    if memory.replay_device != "memory" and memory.replay_file is None:
+    in_memory = memory.replay_device == "memory" or memory.replay_file or memory.replay_compression != "none"
+    if not in_memory:
         screens = network.make_screens(rows_for(memory, games), games, shape)
     if memory.replay_device == "gpu" and screens is None:
         raise UserError(
@@ -56,7 +61,8 @@ def make_memory(config: Config, environment: Environment, network: "DeepQNetwork
             "--replay_size or leave out --replay_device"
         )
     rng = random_streams.stream(config.seed, "sampling")
-    return ReplayMemory(memory, games, shape, config.network.discount_rate, rng, screens)
+    log = keeper.log if keeper else None
+    return ReplayMemory(memory, games, shape, config.network.discount_rate, rng, screens, log)
 
 
 def make_network(config: Config, environment: Environment) -> "DeepQNetwork":
@@ -86,18 +92,23 @@ def make_player(
 
 
 def make_agent(
-    config: Config, environment: Environment, network: "DeepQNetwork", statistics: Statistics, ledger: Ledger
+    config: Config,
+    environment: Environment,
+    network: "DeepQNetwork",
+    statistics: Statistics,
+    ledger: Ledger,
+    keeper: Keeper | None = None,
 ) -> Agent:
     """Return an agent that has seen nothing yet."""
     player = Player(
         environment,
-        network.predict_target if config.agent.concurrent else network.predict,
+        network.predict_target if config.agent.concurrent else network.predict_to_explore,
         config.memory.history_length,
         random_streams.stream(config.seed, "exploration"),
         ledger,
         synchronize=config.agent.synchronize is not False,
     )
-    memory = make_memory(config, environment, network)
+    memory = make_memory(config, environment, network, keeper)
     return Agent(player, memory, network, config.agent, config.network.batch_size, statistics, ledger)
 
 
@@ -132,6 +143,6 @@ def make_run(config: Config, interrupt: Interrupt, resumed: tuple[int, str] | No
     prefix = config.run.save_weights_prefix
     keeper = Keeper(Path(prefix), environment.name, environment.actions, config) if prefix else None
     statistics = make_statistics(config, resumed)
-    agent = make_agent(config, environment, network, statistics, ledger)
+    agent = make_agent(config, environment, network, statistics, ledger, keeper)
     tester = make_player(config, test_environment, network, ledger)
     return Epochs(agent, tester, statistics, keeper, config, interrupt)

@@ -1,85 +1,310 @@
+"""Checkpoints: what is written, what is kept, and which one is taken up."""
+
 import logging
-import shutil
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
-from simple_dqn.snapshot import Checkpoint, Keeper, Snapshot, archive, check_fits
+from simple_dqn.snapshot import (
+    Checkpoints,
+    Keeper,
+    Snapshot,
+    archive,
+    check_fits,
+    checkpoint_folder,
+    claimed,
+    experience_log,
+)
+from simple_dqn.types import Step
+
+ROWS = 6  # that the memory holds
 
 
-def memory(value: int) -> dict[str, object]:
-    return {"screens": np.full((3, 2), value, np.uint8), "position": value}
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
-def test_a_run_and_its_memory_come_back(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path / "pong_checkpoint")
-    assert checkpoint.load_run() is None
-    checkpoint.save({"trained": 1}, memory(7))
-    again = Checkpoint(tmp_path / "pong_checkpoint")
-    assert again.load_run() == {"trained": 1}
-    loaded = again.load_memory()
-    assert loaded is not None
-    assert loaded["screens"].tolist() == [[7, 7]] * 3
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
-def test_a_run_without_a_new_memory_keeps_the_one_before(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    checkpoint.save({"tested": 0}, memory(1))
-    checkpoint.save({"tested": 1}, None)
-    assert checkpoint.load_run() == {"tested": 1}
-    loaded = checkpoint.load_memory()
-    assert loaded is not None
-    assert loaded["position"] == 1
+@pytest.fixture
+def keeper(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keeper]:
+    monkeypatch.setattr(experience_log, "EXPERIENCES", 4)
+    keeper = Keeper(tmp_path / "pong", "pong", 6, Config(), clock)
+    yield keeper
+    keeper.close()
 
 
-def test_only_the_memory_that_is_named_is_kept(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    for value in range(4):
-        checkpoint.save({"trained": value}, memory(value))
-    assert len(list(tmp_path.glob("memory_*"))) == 1
-    loaded = checkpoint.load_memory()
-    assert loaded is not None
-    assert loaded["position"] == 3
+def play(keeper: Keeper, first: int, end: int) -> None:
+    """Let the memory take in the rows from `first` to `end`, whose screens show their number."""
+    for row in range(first, end):
+        keeper.log(Step.start(np.full((1, 2, 2), row, np.uint8)))
 
 
-@pytest.mark.parametrize("writes", [0, 1])
-def test_an_end_between_any_two_writes_leaves_a_pair_that_fits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+def rows(checkpoints: Checkpoints) -> list[int]:
+    """Return the rows that the newest checkpoint brings back."""
+    saved = checkpoints.newest()
+    assert saved is not None
+    return [row for piece in saved.experience() for row in piece.screens[:, 0, 0, 0].tolist()]
+
+
+def number(checkpoints: Checkpoints) -> Any:
+    """Return the number that the newest checkpoint was given as its run."""
+    saved = checkpoints.newest()
+    return saved and saved.run["number"]
+
+
+def hold(gate: threading.Event) -> None:
+    """Keep the thread that writes busy until `gate` opens."""
+    assert gate.wait(60)
+
+
+def keep(keeper: Keeper, number: int, held: int = ROWS) -> None:
+    keeper.keep_run({"number": number, "array": np.array([number])}, held, wait=True)
+
+
+def settled(keeper: Keeper) -> Checkpoints:
+    """Wait until all is written, and return the folder as another process would find it."""
+    keeper._background.wait()
+    return Checkpoints(keeper.folder)
+
+
+def test_a_run_and_what_it_remembers_come_back(keeper: Keeper) -> None:
+    assert Checkpoints(keeper.folder).newest() is None
+    play(keeper, 0, 10)
+    keep(keeper, 1)
+    assert number(settled(keeper)) == 1
+    assert rows(settled(keeper)) == [4, 5, 6, 7, 8, 9]
+
+
+def test_the_last_two_are_kept_and_the_chunks_that_they_name(keeper: Keeper) -> None:
+    for n in range(1, 6):
+        play(keeper, 10 * (n - 1), 10 * n)
+        keep(keeper, n)
+    names = sorted(path.name for path in settled(keeper).folder.iterdir())
+    assert [name for name in names if name.startswith("run")] == ["run_000004.npz", "run_000005.npz"]
+    assert [name for name in names if name.startswith("experience")] == [
+        f"experience_{first:010d}-{end:010d}.lz4"
+        for first, end in [(34, 38), (38, 40), (44, 48), (48, 50)]  # rows 34 to 39, and 44 to 49
+    ]
+
+
+def test_a_state_is_copied_before_training_goes_on(keeper: Keeper) -> None:
+    gate = threading.Event()
+    keeper._background.do(hold, gate)
+    array = np.zeros(3)
+    keeper.keep_run({"number": 1, "nested": {"array": array}}, 0)
+    array[:] = 7
+    gate.set()
+    saved = settled(keeper).newest()
+    assert saved is not None
+    assert saved.run["nested"]["array"].tolist() == [0, 0, 0]
+
+
+def test_while_the_disk_is_busy_the_next_checkpoint_waits_and_not_the_training(
+    keeper: Keeper, clock: Clock
 ) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    checkpoint.save({"trained": 1}, memory(1))
-    write, done = archive.write, 0
+    gate = threading.Event()
+    keeper._background.do(hold, gate)
+    for n in (1, 2):
+        keeper.keep_run({"number": n}, 0)  # returns at once, though nothing can be written
+    clock.now += 10_000
+    assert not keeper.due
+    gate.set()
+    assert number(settled(keeper)) == 1
+    assert keeper.due
 
-    def dying(path: Path, state: dict[str, object]) -> None:
-        nonlocal done
-        if done == writes:
-            raise KeyboardInterrupt
-        done += 1
-        write(path, state)
+
+def test_checkpoints_are_due_by_the_clock(keeper: Keeper, clock: Clock, tmp_path: Path) -> None:
+    never = Keeper(tmp_path / "x", "pong", 6, Config.from_flags({"checkpoint_minutes": 0}), clock)
+    clock.now = 599
+    assert not keeper.due
+    clock.now = 600
+    assert keeper.due
+    keep(keeper, 1)
+    settled(keeper)
+    assert not keeper.due
+    clock.now = 1200
+    assert keeper.due
+    assert not never.due
+
+
+@pytest.mark.parametrize("pattern", ["run_*", "experience_*"])
+@pytest.mark.parametrize("how", ["cut", "flip", "remove", "empty"])
+def test_a_damaged_one_is_said_and_the_one_before_is_used(
+    keeper: Keeper, caplog: pytest.LogCaptureFixture, pattern: str, how: str
+) -> None:
+    for n in (1, 2):
+        play(keeper, 10 * (n - 1), 10 * n)
+        keep(keeper, n)
+    path = sorted(settled(keeper).folder.glob(pattern))[-1]
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    spoilt = {
+        "cut": whole[:-3], "empty": b"", "remove": None,
+        "flip": whole[:middle] + bytes([whole[middle] ^ 4]) + whole[middle + 1 :],
+    }[how]  # fmt: skip
+    path.unlink()
+    if spoilt is not None:
+        path.write_bytes(spoilt)
+    again = Checkpoints(keeper.folder)
+    assert number(again) == 1
+    assert rows(again) == [4, 5, 6, 7, 8, 9]
+    if (pattern, how) != ("run_*", "remove"):  # Nothing tells of a checkpoint that is not there at all.
+        assert f"{path.parent / 'run_000002.npz'} cannot be used" in caplog.text
+
+
+def test_a_run_that_took_one_up_leaves_it_until_the_next_is_written(keeper: Keeper, tmp_path: Path) -> None:
+    for n in (1, 2):
+        play(keeper, 10 * (n - 1), 10 * n)
+        keep(keeper, n)
+    folder = settled(keeper).folder
+    (folder / "run_000002.npz").write_bytes(b"damaged")
+    saved = Checkpoints(folder).newest()
+    assert saved is not None
+    again = Keeper(tmp_path / "pong", "pong", 6, Config())
+    again.take_up(saved)
+    play(again, 10, 15)
+    assert number(Checkpoints(folder)) == 1
+    keep(again, 3)
+    again.close()
+    assert number(Checkpoints(folder)) == 3
+    assert rows(Checkpoints(folder)) == [9, 10, 11, 12, 13, 14]
+    assert sorted(path.name for path in folder.glob("run_*")) == ["run_000001.npz", "run_000003.npz"]
+
+
+def test_an_end_at_any_write_leaves_what_was_whole(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    play(keeper, 0, 10)
+    keep(keeper, 1)
+    settled(keeper)
+    writes = archive.write
+
+    def dying(path: Path, state: dict[str, Any]) -> None:
+        path.with_name(f".{path.name}.1.part").write_bytes(b"half")
+        raise UserError("cannot write: dead")
 
     monkeypatch.setattr(archive, "write", dying)
-    with pytest.raises(KeyboardInterrupt):
-        checkpoint.save({"trained": 2}, memory(2))
-    assert checkpoint.load_run() == {"trained": 1}
-    loaded = checkpoint.load_memory()
-    assert loaded is not None
-    assert loaded["position"] == 1
+    play(keeper, 10, 20)
+    keep(keeper, 2)
+    assert number(settled(keeper)) == 1
+    assert rows(settled(keeper)) == [4, 5, 6, 7, 8, 9]
+    monkeypatch.setattr(archive, "write", writes)
+    keep(keeper, 3)
+    assert number(settled(keeper)) == 3
+    assert rows(settled(keeper)) == [14, 15, 16, 17, 18, 19]
 
 
-def test_a_disk_without_room_costs_the_memory_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_disk_without_room_costs_a_line_and_not_the_run(
+    keeper: Keeper, caplog: pytest.LogCaptureFixture
 ) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    keeper.folder.write_text("a file where the folder should be")
+    play(keeper, 0, 10)
     with caplog.at_level(logging.WARNING):
-        checkpoint.save({"trained": 1}, memory(1))
-    assert "A resume will refill it" in caplog.text
-    assert checkpoint.load_run() == {"trained": 1}
-    assert checkpoint.load_memory() is None
+        keep(keeper, 1)
+        settled(keeper)
+    assert "Training goes on" in caplog.text
+    keeper.folder.unlink()
+    keep(keeper, 2)
+    assert rows(settled(keeper)) == [4, 5, 6, 7, 8, 9]
+
+
+def test_a_snapshot_that_cannot_be_written_costs_a_line_and_is_written_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    keeper = Keeper(tmp_path / "file" / "pong", "pong", 6, Config())
+    for epoch in (1, 2):
+        path = keeper.keep_weights(epoch, 10 * epoch, {"output.weight": np.full(3, epoch, np.float32)})
+    assert caplog.text.count("tried again with the next checkpoint") == 2
+    (tmp_path / "file").unlink()
+    keep(keeper, 1)
+    keeper.close()
+    assert Snapshot.load(path).weights["output.weight"].tolist() == [2, 2, 2]
+    assert Snapshot.load(path.with_name("pong_1.pkl")).total_train_steps == 10
+
+
+def test_what_fails_in_the_background_otherwise_is_not_hidden(
+    keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Checkpoints, "write", broken)
+    keep(keeper, 1)
+    settled(keeper)
+    with pytest.raises(ZeroDivisionError):
+        keep(keeper, 2)
+
+
+def test_the_names_of_a_run_are_its_own(tmp_path: Path) -> None:
+    prefix = tmp_path / "snapshots" / "pong"
+    with (
+        claimed(prefix),
+        claimed(prefix.with_name("pong_2")),
+        pytest.raises(UserError, match=rf"another run \(process {os.getpid()}\).*another label"),
+        claimed(prefix),
+    ):
+        pass
+    with claimed(prefix):
+        assert checkpoint_folder(prefix).is_dir()
+    assert list(prefix.parent.iterdir()) == []
+
+
+def test_the_claim_goes_with_the_process(tmp_path: Path) -> None:
+    prefix = tmp_path / "pong"
+    program = (
+        "import os, sys; from pathlib import Path; from simple_dqn.snapshot import claimed\n"
+        f"with claimed(Path({str(prefix)!r})): print('mine', flush=True); sys.stdin.read()"
+    )
+    source = str(Path(__file__).parents[2] / "src")
+    other = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": source},
+    )  # fmt: skip
+    assert other.stdout is not None
+    assert other.stdout.readline() == b"mine\n"
+    with pytest.raises(UserError, match=f"process {other.pid}"), claimed(prefix):
+        pass
+    other.kill()
+    other.wait()
+    with claimed(prefix):
+        pass
+
+
+def test_what_a_killed_run_left_half_written_is_removed(tmp_path: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    folder = tmp_path / "pong_checkpoint"
+    folder.mkdir()
+    gone = [
+        tmp_path / f".pong_3.pkl.{dead.pid}.part",
+        folder / f".run_000003.npz.{dead.pid}.part",
+        folder / f".run_000004.npz.{os.getpid()}.part",
+    ]
+    stays = [
+        tmp_path / f".pong_3.pkl.{os.getppid()}.part",  # of a program that lives
+        tmp_path / f".breakout_3.pkl.{dead.pid}.part",
+        tmp_path / "pong_3.pkl",
+    ]
+    for path in [*gone, *stays]:
+        path.touch()
+    with claimed(tmp_path / "pong"):
+        assert not any(path.exists() for path in gone)
+        assert all(path.exists() for path in stays)
 
 
 def test_snapshots_name_no_place_and_come_back_whole(tmp_path: Path) -> None:

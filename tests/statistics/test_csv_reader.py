@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simple_dqn.errors import UserError
@@ -61,7 +61,6 @@ def test_more_columns_blanks_and_booleans(tmp_path: Path) -> None:
     assert values(run, "train", "speed") == {1: 2}
 
 
-@settings(deadline=None)
 @given(cut=st.integers(TEXT.index("1,test"), len(TEXT)))
 def test_what_is_still_being_written_is_left_out(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     whole, text = read_run(ORIGINAL, "run"), TEXT[:cut]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simple_dqn.errors import UserError
@@ -129,7 +129,6 @@ def test_resuming_without_a_csv_begins_one(tmp_path: Path, summary: PhaseSummary
     assert epochs_in(tmp_path / "pong.csv") == [5]
 
 
-@settings(deadline=None)
 @given(cut=st.integers(0, len(HEADER) + 3 * len(ROW)), resume_epoch=st.integers(0, 3))
 def test_a_csv_cut_anywhere_goes_on_whole(
     tmp_path_factory: pytest.TempPathFactory, cut: int, resume_epoch: int, summary: PhaseSummary

@@ -1,12 +1,13 @@
 """Statistics against lists of rewards, summed up the slow way."""
 
 import itertools
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simple_dqn.statistics import PhaseOutcome, PhaseSummary, Progress, Statistics, Writer
@@ -103,7 +104,6 @@ def runs(draw: st.DrawFn) -> tuple[int, list[Phase]]:
     return games, draw(st.lists(phases, min_size=1, max_size=6))
 
 
-@settings(deadline=None)
 @given(runs(), st.integers(0, 6))
 def test_phases_are_summed_up_like_lists(run: tuple[int, list[Phase]], resume_after: int) -> None:
     games, phases = run
@@ -250,6 +250,34 @@ def test_the_state_is_not_the_living_array() -> None:
     state = statistics.get_state()
     for _ in itertools.repeat(None, 3):
         statistics.on_step(make_step([1]), 0.1)
-    scores = state["training_scores"]
+    scores = state["scores"]["training"]
     assert isinstance(scores, np.ndarray)
     assert scores.tolist() == [1]
+    assert state["tally"]["steps"] == 1
+
+
+@pytest.mark.parametrize("phase", ["random", "train", "test"])
+def test_a_phase_that_is_resumed_in_its_middle_sums_up_to_the_same(phase: str) -> None:
+    rng = np.random.default_rng(0)
+    steps = [make_step(rng.normal(size=3).tolist(), resets=(rng.random(3) < 0.2).tolist()) for _ in range(60)]
+    losses = rng.random(60).tolist()
+    whole, halves = Listener(), Listener()
+    clock = Clock()
+    statistics, first = Statistics([whole], clock), Statistics([halves], clock)
+    for each in (statistics, first):
+        each.on_phase_start(phase, 2, 180)
+    for t, (step, loss) in enumerate(zip(steps, losses, strict=True)):
+        clock.now += 1
+        if t == 25:
+            state = json.loads(json.dumps(first.get_state(), default=np.ndarray.tolist))
+            state["scores"] = {name: np.array(scores) for name, scores in state["scores"].items()}
+            first = Statistics([halves], clock)
+            first.set_state(state)
+            first.on_phase_resume(180)
+        for each in (statistics, first):
+            each.on_step(step, 0.5)
+            each.on_train(loss)
+    for each in (statistics, first):
+        each.on_phase_end(OUTCOME)
+    assert halves.summaries == whole.summaries
+    assert halves.started == [(phase, 2, 180)] * 2

@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,7 +33,7 @@ def _no_thread_is_left() -> Iterator[None]:
     assert set(threading.enumerate()) <= before
 
 
-def play_first(agent: Any, steps: int, stopped: Callable[[], bool]) -> None:
+def play_first(agent: Any, steps: int, stopped: Callable[[], bool], at_rest: Callable[[int], None]) -> None:
     """Do in sequence what `concurrent.train` does at once, in the other order."""
     for _ in range(0, steps, agent.config.target_steps):
         agent.network.update_target_network()
@@ -40,6 +41,7 @@ def play_first(agent: Any, steps: int, stopped: Callable[[], bool]) -> None:
         for _ in range(concurrent.updates_due(agent)):
             agent.learn()
         concurrent.remember(agent, experience)
+        at_rest(agent.config.target_steps)
 
 
 def run_catch(**flags: Any) -> Epochs:
@@ -66,7 +68,7 @@ def test_threads_equal_sequence_bit_for_bit(
     monkeypatch.setattr(concurrent, "train", sequence)
     plain = run_catch(**flags)
     assert_same(threads.agent.get_state(), plain.agent.get_state())
-    assert_same(threads.agent.memory.get_state(), plain.agent.memory.get_state())
+    assert_same(asdict(threads.agent.memory.contents()), asdict(plain.agent.memory.contents()))
     assert threads.agent.network.updates == 2 * 192 // 4
 
 
@@ -112,10 +114,8 @@ def test_the_times_at_which_threads_meet_change_nothing(make: Make, seed: int) -
     ):
         delay(owner, name, delays)
     concurrent.train(agent, 60, stopped=lambda: False)
-    mine, theirs = agent.memory.get_state(), quiet.memory.get_state()
-    assert_same(mine["actions"], theirs["actions"])
-    assert_same(mine["ring"], theirs["ring"])
-    assert_same(mine["rng"], theirs["rng"])
+    assert_same(agent.memory.contents().actions, quiet.memory.contents().actions)
+    assert_same(agent.memory.get_state(), quiet.memory.get_state())
     assert listener.rates == quiet_listener.rates
     agent.tell_losses()
     quiet.tell_losses()
@@ -174,7 +174,7 @@ def test_a_stop_at_any_moment_keeps_what_was_played(make: Make, moment: int) -> 
 
 def test_the_memory_after_some_periods_equals_a_plain_list(make: Make) -> None:
     agent, _, _ = make(2, concurrent=True, target_steps=8, train_frequency=2)
-    seen = [agent.memory.get_state()["screens"].copy()]
+    seen = [agent.memory.contents().screens.copy()]
     step = agent.player.environment.step
 
     def watched(actions: Any) -> Any:
@@ -184,4 +184,4 @@ def test_the_memory_after_some_periods_equals_a_plain_list(make: Make) -> None:
 
     agent.player.environment.step = watched
     concurrent.train(agent, 40, stopped=lambda: False)
-    assert np.array_equal(agent.memory.get_state()["screens"], np.concatenate(seen))
+    assert np.array_equal(agent.memory.contents().screens, np.concatenate(seen))

@@ -1,95 +1,168 @@
-"""The large state beside a snapshot: all that a run needs to go on as if it had never stopped."""
+"""Checkpoints: all that a run needs to go on as if it had never stopped."""
 
 import logging
-import secrets
-import shutil
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from simple_dqn.errors import UserError
-from simple_dqn.snapshot import archive
-from simple_dqn.types import State
+from simple_dqn.snapshot import archive, experience_log
+from simple_dqn.snapshot.experience_log import CHUNKS, Chunk
+from simple_dqn.types import Experience, State
 
 logger = logging.getLogger(__name__)
 
-RUN_FILE = "run.npz"
-MEMORY_FILES = "memory_*.npz"
-FORMAT = "simple-dqn checkpoint 1"
-SPARE_BYTES = 64 << 20  # left free on the disk beside the replay memory
+RUNS = "run_*.npz"
+RUN_NAME = re.compile(r"run_(\d+)\.npz")
+FORMAT = "simple-dqn checkpoint 2"
 
 
-class Checkpoint:
-    """A folder with two files: the run itself, and the replay memory that it names.
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint that was read, and found to be whole."""
 
-    The memory is written first under a name of its own, then the run's file is replaced in one
-    rename, then the memory before is removed: at every moment the folder holds a pair that fits.
+    path: Path
+    run: dict[str, Any]  # the state of the run, but for the experience
+    rows: int  # rows that the replay memory had taken in
+    held: int  # the last of them, which it held
+    chunks: list[Chunk]  # of the experience log, which hold these at least
+
+    def experience(self) -> Iterator[Experience]:
+        """Yield what the replay memory held, oldest first.
+
+        Raises:
+            UserError: A chunk of the log is gone by now.
+        """
+        return experience_log.read(self.path.parent, self.chunks, self.rows - self.held)
+
+
+class Checkpoints:
+    """A folder with the last few checkpoints of a run, `run_<number>.npz`, and the chunks that they name.
+
+    A chunk is there before a checkpoint names it, and goes when none does: at every moment each file
+    `run_<number>.npz` is whole, and so is all that it names.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        """Look after `folder`, which need not exist.
+
+        Args:
+            folder: Where the checkpoints are.
+            keep: How many of them stay.
+        """
         self.folder = folder
+        self._keep = keep
+        self._kept: list[tuple[Path, list[Chunk]]] = []  # oldest first
+        self._last = 0  # number of the latest
 
-    def save(self, run: State, memory: State | None) -> None:
-        """Write `run`, and `memory` unless it is None: then the one written before still holds.
+    def newest(self, fits: Callable[[dict[str, Any]], bool] = lambda _: True) -> Saved | None:
+        """Return the latest checkpoint that is whole and whose run `fits`; None: there is none.
 
-        A replay memory that the disk has no room for is left out, with a warning: a resume then
-        refills it.
+        A line in the log tells of each that is damaged.
+        """
+        for path in reversed(self._paths()):
+            try:
+                saved = _read(path)
+                if not fits(saved.run):
+                    continue
+                for chunk in saved.chunks:
+                    chunk.read(self.folder)
+            except UserError as error:
+                logger.warning("%s cannot be used (%s): trying the checkpoint before it", path, error)
+                continue
+            return saved
+        return None
+
+    def take_up(self, saved: Saved) -> None:
+        """Go on from `saved`; others, be they damaged or later, go once the next one is written."""
+        self._kept = [(saved.path, saved.chunks)]
+        self._last = max(_number(path) for path in self._paths())
+
+    def set_aside(self, folder: Path) -> None:
+        """Move what is there to `folder`, in place of what was there.
 
         Raises:
-            UserError: The folder cannot be written; the checkpoint before is as it was.
+            UserError: The files cannot be moved.
         """
-        name = self._memory_name() if memory is None else self._save_memory(memory)
-        archive.write(self.folder / RUN_FILE, {"format": FORMAT, "memory": name, "run": run})
-        for old in self.folder.glob(MEMORY_FILES):
-            if old.name != name:
-                old.unlink(missing_ok=True)
+        files = self._files()
+        if not any(path.match(RUNS) for path in files):
+            return
+        logger.info("%s holds the checkpoints of another run: they are kept as %s", self.folder, folder)
+        try:
+            folder.mkdir(exist_ok=True)
+            for path in Checkpoints(folder)._files():
+                path.unlink()
+            for path in files:
+                path.rename(folder / path.name)
+        except OSError as error:
+            raise UserError(
+                f"cannot move the checkpoints in {self.folder} to {folder}: {error.strerror}: move them "
+                "away, or give this run another label"
+            ) from None
 
-    def load_run(self) -> dict[str, Any] | None:
-        """Return the state of the run, or None where there is no checkpoint.
+    def write(self, run: State, rows: int, held: int, chunks: Sequence[Chunk]) -> None:
+        """Write a checkpoint, then remove what is no longer needed.
+
+        Args:
+            run: The state of the run, but for the experience.
+            rows: Rows that the replay memory had taken in.
+            held: The last of them, which it held.
+            chunks: Where these are; the files are there.
 
         Raises:
-            UserError: The file is damaged.
+            UserError: It cannot be written; the checkpoints before it are as they were.
         """
-        content = self._read()
-        return None if content is None else content["run"]
+        path = self.folder / f"run_{self._last + 1:06d}.npz"
+        named = {
+            "first": np.array([chunk.first for chunk in chunks], np.int64),
+            "end": np.array([chunk.end for chunk in chunks], np.int64),
+            "sum": np.array([chunk.sum for chunk in chunks], np.uint32),
+        }
+        archive.write(path, {"format": FORMAT, "rows": rows, "held": held, "chunks": named, "run": run})
+        self._last += 1
+        self._kept = [*self._kept, (path, list(chunks))][-self._keep :]
+        self._tidy()
 
-    def load_memory(self) -> dict[str, Any] | None:
-        """Return the replay memory's state, or None where it was left out.
+    def _tidy(self) -> None:
+        """Remove all files that no kept checkpoint needs."""
+        needed = {path.name for path, _ in self._kept}
+        needed |= {chunk.name for _, chunks in self._kept for chunk in chunks}
+        with suppress(OSError):  # They are in nobody's way, and the next checkpoint tries again.
+            for path in self._files():
+                if path.name not in needed:
+                    path.unlink()
 
-        Raises:
-            UserError: The file is missing or damaged.
-        """
-        name = self._memory_name()
-        return archive.read(self.folder / name) if name else None
+    def _paths(self) -> list[Path]:
+        """Return the checkpoints, oldest first."""
+        return sorted((path for path in self.folder.glob(RUNS) if RUN_NAME.fullmatch(path.name)), key=_number)
 
-    def _read(self) -> dict[str, Any] | None:
-        path = self.folder / RUN_FILE
-        if not path.exists():
-            return None
-        content: dict[str, Any] = archive.read(path)
-        if content.get("format") != FORMAT:
-            raise UserError(f"{path} is not a {FORMAT!r}: remove the folder to go on without it")
-        return content
-
-    def _memory_name(self) -> str | None:
-        content = self._read()
-        return None if content is None else content["memory"]
-
-    def _save_memory(self, memory: State) -> str | None:
-        size = _bytes_of(memory)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(self.folder).free
-        if free < size + SPARE_BYTES:
-            logger.warning(
-                "The replay memory (%.1f GB) is not saved: %s has %.1f GB free. A resume will refill it.",
-                size / 1e9, self.folder, free / 1e9,
-            )  # fmt: skip
-            return None
-        name = MEMORY_FILES.replace("*", secrets.token_hex(4))
-        archive.write(self.folder / name, memory)
-        return name
+    def _files(self) -> list[Path]:
+        return [*self._paths(), *self.folder.glob(CHUNKS)]
 
 
-def _bytes_of(value: Any) -> int:
-    if isinstance(value, dict):
-        return sum(_bytes_of(item) for item in value.values())
-    return int(getattr(value, "nbytes", 0))
+def _number(path: Path) -> int:
+    match = RUN_NAME.fullmatch(path.name)
+    assert match
+    return int(match[1])
+
+
+def _read(path: Path) -> Saved:
+    """Return the checkpoint in `path`, whose chunks are not looked at.
+
+    Raises:
+        UserError: It is damaged, or something else.
+    """
+    content = archive.read(path)
+    if content.get("format") != FORMAT:
+        raise UserError(f"it is not a {FORMAT!r}")
+    try:
+        named = (content["chunks"][name].tolist() for name in ("first", "end", "sum"))
+        chunks = [Chunk(*numbers) for numbers in zip(*named, strict=True)]
+        return Saved(path, content["run"], content["rows"], content["held"], chunks)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise archive.damaged(path, error) from None

@@ -1,65 +1,146 @@
-"""Where a run's snapshots and its checkpoint lie, and when each is replaced."""
+"""What a run leaves on disk while it goes on, and when."""
 
 import logging
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
-from simple_dqn.files import replacing
-from simple_dqn.snapshot.checkpoint import Checkpoint
+from simple_dqn.snapshot.background import Background
+from simple_dqn.snapshot.checkpoint import Checkpoints, Saved
+from simple_dqn.snapshot.claim import checkpoint_folder
+from simple_dqn.snapshot.experience_log import ExperienceLog
 from simple_dqn.snapshot.snapshot import Snapshot
-from simple_dqn.types import State
+from simple_dqn.types import State, Step
 
 logger = logging.getLogger(__name__)
 
 
 class Keeper:
-    """Writes `<prefix>_<epoch>.pkl` after each epoch, and the folder `<prefix>_checkpoint` beside them."""
+    """Writes `<prefix>_<epoch>.pkl` after each epoch, and checkpoints in `<prefix>_checkpoint` beside them.
 
-    def __init__(self, prefix: Path, game: str, actions: int, config: Config) -> None:
-        """Check that the folder can be written.
+    A checkpoint is copied where training stands and written in the background. None of its troubles
+    ends a run: what could not be written is said, and tried again with the next.
+    """
 
-        Raises:
-            UserError: It cannot.
+    def __init__(
+        self,
+        prefix: Path,
+        game: str,
+        actions: int,
+        config: Config,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Get ready to write, for which the prefix should be `claimed`.
+
+        Args:
+            prefix: What the names of all files begin with.
+            game: The game's name.
+            actions: How many actions there are to choose from.
+            config: All settings.
+            clock: Time in seconds from any origin.
         """
         self.prefix = prefix
-        self.checkpoint = checkpoint_of(prefix)
         self._game, self._actions, self._config = game, actions, config
-        try:
-            with replacing(prefix.with_name(f".{prefix.name}_trial")) as trial:
-                trial.touch()
-            prefix.with_name(f".{prefix.name}_trial").unlink()
-        except UserError as error:
-            reason = str(error).rpartition(": ")[2]
-            raise UserError(
-                f"snapshots cannot be written to {prefix.parent}: {reason}; "
-                "make it writable or give another --save_weights_prefix"
-            ) from None
+        self._clock = clock
+        self._checkpoints = Checkpoints(checkpoint_folder(prefix), config.run.keep)
+        self._background = Background()
+        self._log = ExperienceLog(self._checkpoints.folder, self._background)
+        self._interval = 60 * config.run.checkpoint_minutes or math.inf  # seconds
+        self._next = clock() + self._interval
+        self._saving: Future[None] | None = None
+        self._unwritten: list[tuple[Path, Snapshot]] = []  # snapshots that the disk did not take
 
-    def keep_weights(self, epoch: int, total_train_steps: int, weights: Mapping[str, np.ndarray]) -> Path:
-        """Write the snapshot of `epoch`, and return its path.
+    def begin(self) -> None:
+        """Begin a new run: the checkpoints of another of this name are moved out of the way.
 
         Raises:
-            UserError: It cannot be written.
+            UserError: They cannot be moved.
         """
+        self._checkpoints.set_aside(checkpoint_folder(self.prefix.with_name(f"{self.prefix.name}_before")))
+
+    def take_up(self, saved: Saved) -> None:
+        """Go on with the run that wrote `saved`."""
+        self._checkpoints.take_up(saved)
+        self._log.take_up(saved.rows, saved.chunks)
+
+    def log(self, step: Step) -> None:
+        """Write down what the replay memory takes in."""
+        self._log.add(step)
+
+    @property
+    def folder(self) -> Path:
+        """Where the checkpoints are."""
+        return self._checkpoints.folder
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a checkpoint, and the one before is written."""
+        return self._clock() >= self._next and not self._busy
+
+    @property
+    def _busy(self) -> bool:
+        return self._saving is not None and not self._saving.done()
+
+    def keep_run(self, run: State, held: int, wait: bool = False) -> None:
+        """Make a checkpoint; if the disk is still busy with the one before, put it off until it is not.
+
+        Args:
+            run: All that is needed to go on, but for the experience; it is copied.
+            held: Rows that the replay memory holds.
+            wait: Rather wait for the disk than put it off.
+        """
+        self._write_snapshots()
+        if wait:
+            self._background.wait()
+        if self._busy:
+            self._next = self._clock()
+            return
+        self._log.flush()
+        state = copied({"flags": self._config.flags(), **run})
+        self._saving = self._background.do(self._save, state, self._log.rows, held)
+        self._next = self._clock() + self._interval
+
+    def keep_weights(self, epoch: int, total_train_steps: int, weights: Mapping[str, np.ndarray]) -> Path:
+        """Write the snapshot of `epoch`, now or when the disk takes it, and return its path."""
         path = self.prefix.with_name(f"{self.prefix.name}_{epoch}.pkl")
         logger.info("Saving weights to %s", path)
         flags = self._config.shared_flags()
-        Snapshot(self._game, epoch, self._actions, total_train_steps, flags, dict(weights)).save(path)
+        snapshot = Snapshot(self._game, epoch, self._actions, total_train_steps, flags, dict(weights))
+        self._unwritten.append((path, snapshot))
+        self._write_snapshots()
         return path
 
-    def keep_run(self, run: State, memory: State | None) -> None:
-        """Replace the checkpoint; a `memory` of None is the one kept before.
+    def _write_snapshots(self) -> None:
+        while self._unwritten:
+            path, snapshot = self._unwritten[0]
+            try:
+                snapshot.save(path)
+            except UserError as error:
+                logger.warning("%s. Training goes on, and it is tried again with the next checkpoint", error)
+                return
+            self._unwritten.pop(0)
 
-        Raises:
-            UserError: It cannot be written.
-        """
-        self.checkpoint.save({"flags": self._config.flags(), **run}, memory)
+    def close(self) -> None:
+        """Wait until all is written."""
+        self._background.close()
+
+    def _save(self, run: State, rows: int, held: int) -> None:
+        try:
+            chunks = self._log.secure(first=rows - held)
+            self._checkpoints.write(run, rows, held, chunks)
+        except UserError as error:
+            logger.warning("No checkpoint: %s. Training goes on, and the next is tried in its time", error)
 
 
-def checkpoint_of(prefix: Path) -> Checkpoint:
-    """Return the checkpoint that belongs to snapshots called `<prefix>_<epoch>.pkl`."""
-    return Checkpoint(prefix.with_name(f"{prefix.name}_checkpoint"))
+def copied(value: Any) -> Any:
+    """Return `value`, nested as a `State` is, with copies of all its arrays."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return value.copy() if isinstance(value, np.ndarray) else value

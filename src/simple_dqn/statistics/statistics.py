@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,11 +65,11 @@ class Statistics:
         self._run_start = clock()
         self._time_before = 0.0  # seconds that the run took before it was resumed
         self._phase, self._epoch, self._phase_start = "random", 0, self._run_start
+        self._phase_time = 0.0  # seconds that the phase took before it was resumed
         self._next_progress = math.inf
         self._tally = _Tally()
         # float64 [E] by environment: the scores so far of the games in progress.
         self._scores: dict[str, NDArray[np.float64]] = {"training": np.zeros(0), "testing": np.zeros(0)}
-        self._environment = ENVIRONMENT[self._phase]
 
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
         """Begin to count a phase.
@@ -82,30 +82,44 @@ class Statistics:
         Raises:
             UserError: A writer cannot write where it was told to.
         """
+        self._phase, self._epoch = phase, epoch
+        if ENVIRONMENT[phase] == "testing":
+            self._scores["testing"] = np.zeros(0)
+        self._tally = _Tally()
+        self._count_from(self._clock(), total_steps)
+
+    def on_phase_resume(self, total_steps: int) -> None:
+        """Go on counting the phase in whose middle `get_state` was called.
+
+        Args:
+            total_steps: Steps expected, over all games, those before the resume included.
+
+        Raises:
+            UserError: A writer cannot write where it was told to.
+        """
+        self._count_from(self._clock() - self._phase_time, total_steps)
+
+    def _count_from(self, start: float, total_steps: int) -> None:
         if not self._writers_open:
             for writer in self._writers:
                 writer.open()
             self._writers_open = True
-        self._phase, self._epoch = phase, epoch
-        self._environment = ENVIRONMENT[phase]
-        if self._environment == "testing":
-            self.on_games_start()
-        self._tally = _Tally()
         for writer in self._writers:
-            writer.on_phase_start(phase, epoch, total_steps)
-        self._phase_start = self._clock()
-        self._next_progress = self._phase_start + PROGRESS_INTERVAL
+            writer.on_phase_start(self._phase, self._epoch, total_steps)
+        self._phase_start = start
+        self._next_progress = self._clock() + PROGRESS_INTERVAL
 
     def on_games_start(self) -> None:
-        """Forget the scores so far: every game of the environment of this phase was started anew."""
-        self._scores[self._environment] = np.zeros(0)
+        """Forget the scores so far: every game was started anew."""
+        self._scores = {"training": np.zeros(0), "testing": np.zeros(0)}
 
     def on_step(self, step: Step, exploration_rate: float) -> None:
         """Count one step of E games, those that it starts anew among them."""
         games = len(step.rewards)
-        scores = self._scores[self._environment]
+        environment = ENVIRONMENT[self._phase]
+        scores = self._scores[environment]
         if len(scores) != games:  # only the first step tells how many games there are
-            scores = self._scores[self._environment] = np.zeros(games)
+            scores = self._scores[environment] = np.zeros(games)
         if np.count_nonzero(step.starts):
             scores[step.starts] = 0
         scores += step.rewards
@@ -146,12 +160,22 @@ class Statistics:
             writer.close()
 
     def get_state(self) -> State:
-        """Return, between two phases, what a resumed run needs to count on from here."""
-        return {"training_scores": self._scores["training"].copy(), "total_time": self._total_time()}
+        """Return what a resumed run needs to count on from here, be it in the middle of a phase."""
+        return {
+            "phase": self._phase,
+            "epoch": self._epoch,
+            "tally": asdict(self._tally),
+            "scores": {name: scores.copy() for name, scores in self._scores.items()},
+            "phase_time": self._clock() - self._phase_start,
+            "total_time": self._total_time(),
+        }
 
     def set_state(self, state: State) -> None:
         """Go on from what `get_state` returned."""
-        self._scores["training"] = state["training_scores"].astype(np.float64)
+        self._phase, self._epoch = state["phase"], state["epoch"]
+        self._tally = _Tally(**state["tally"])
+        self._scores = {name: scores.astype(np.float64) for name, scores in state["scores"].items()}
+        self._phase_time = state["phase_time"]
         self._time_before, self._run_start = state["total_time"], self._clock()
 
     def _total_time(self) -> float:

@@ -19,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from simple_dqn.agent import Agent
+from simple_dqn.training.serial import AtRest
 from simple_dqn.types import Step
 
 if TYPE_CHECKING:
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
 AHEAD = 3  # minibatches that the sampler is ahead of the trainer
 
 
-def train(agent: Agent, steps: int, stopped: Callable[[], bool]) -> None:
+def train(agent: Agent, steps: int, stopped: Callable[[], bool], at_rest: AtRest = lambda _: None) -> None:
     """Play and learn for `steps` steps over all games, a multiple of `target_steps`.
 
     Args:
         agent: Who plays by the target network, and learns.
         steps: Steps over all games.
         stopped: Says whether to end early; what was played until then is kept.
+        at_rest: Is called after every period.
     """
     with (
         ThreadPoolExecutor(1, "actor", agent.network.use_one_thread) as actor,
@@ -43,9 +45,12 @@ def train(agent: Agent, steps: int, stopped: Callable[[], bool]) -> None:
             if stopped():
                 return
             _period(agent, actor, sampler, stopped)
+            at_rest(agent.config.target_steps)
 
 
-def train_in_sequence(agent: Agent, steps: int, stopped: Callable[[], bool]) -> None:
+def train_in_sequence(
+    agent: Agent, steps: int, stopped: Callable[[], bool], at_rest: AtRest = lambda _: None
+) -> None:
     """Do the same without other threads: learn, then play. Slower, and plainer to follow."""
     for _ in range(0, steps, agent.config.target_steps):
         agent.network.update_target_network()
@@ -53,6 +58,7 @@ def train_in_sequence(agent: Agent, steps: int, stopped: Callable[[], bool]) -> 
             if not stopped():
                 agent.update(agent.prepare())
         remember(agent, play(agent, stopped))
+        at_rest(agent.config.target_steps)
 
 
 def _period(

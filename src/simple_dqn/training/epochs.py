@@ -1,17 +1,21 @@
 """simple_dqn's main loop: random play once, then epochs of training, a snapshot, and a test."""
 
 import logging
+from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from simple_dqn.agent import Agent, Player
+from simple_dqn.agent import Agent, DivergedError, Player
 from simple_dqn.config import Config
+from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.snapshot import Keeper
+from simple_dqn.snapshot import Keeper, Saved
 from simple_dqn.statistics import PhaseOutcome, Statistics
 from simple_dqn.training import concurrent, serial
-from simple_dqn.types import State, States
+from simple_dqn.training.phase import Phase
+from simple_dqn.types import Experience, State, States
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +35,7 @@ class Epochs:
         interrupt: Interrupt,
     ) -> None:
         self.agent = agent
-        self.trained = self.tested = config.run.start_epoch  # epochs so far
+        self.phase = Phase("random", 0)
         agent.total_train_steps = config.run.start_epoch * config.run.train_steps
         self._tester = tester
         self._exploration_rate_test = config.agent.exploration_rate_test
@@ -40,140 +44,176 @@ class Epochs:
         self._config = config.run
         self._interrupt = interrupt
         self._held_out: States | None = None  # uint8 [HELD_OUT_STATES, S, H, W]
-        self._agent_state = State()  # of the agent, when it was last written down
 
-    def begin(self, random_play: bool = True) -> None:
+    def begin(self, shown: Demonstrations | None = None, random_play: bool = True) -> None:
         """Fill the memory, then train and test up to the last epoch, or until interrupted.
 
         Args:
+            shown: What the memory starts with.
             random_play: Fill it by random moves, as phase "random"; else by the agent's own policy.
         """
+        if self._keeper:
+            self._keeper.begin()
+        if shown:
+            shown.fill(self.agent.memory, self.agent.games)
         self._start_games()
-        if random_play:
-            self._play_random()
-        else:
+        if not random_play:
             self._refill()
+            self.phase = self.phase.next(self._config)
         self._run()
 
-    def go_on(self, state: dict[str, Any], memory: dict[str, Any] | None) -> None:
-        """Take up a run that was saved, and train and test up to the last epoch.
-
-        Args:
-            state: What `get_state` returned.
-            memory: What the replay memory's `get_state` returned; None: it was lost.
-        """
-        self.set_state(state)
-        if memory is None:
-            self._start_games()
-            self._refill()
-        else:
-            self.agent.memory.set_state(memory)
-            self._start_anew_what_cannot_be_saved()
+    def go_on(self, saved: Saved) -> None:
+        """Take up the run that was saved, and train and test up to the last epoch."""
+        if self._keeper:
+            self._keeper.take_up(saved)
+        self.set_state(saved.run, saved.experience())
+        self._start_anew_what_cannot_be_saved()
         self._run()
-
-    def _run(self) -> None:
-        """Train and test up to the last epoch, or until interrupted."""
-        if self.tested < self.trained:
-            self._test()
-        while self.trained < self._config.epochs and not self._stopped():
-            logger.info("Epoch #%d", self.trained + 1)
-            self._train()
-            if not self._stopped():
-                self._test()
 
     def close(self) -> None:
-        """Log the speed ledger, and close the statistics' files and the games."""
+        """Log the speed ledger, wait for what is being written, and close the files and the games."""
         for line in self.agent.ledger.lines():
             logger.info(line)
         self._statistics.close()
         self.agent.player.environment.close()
         self._tester.environment.close()
+        if self._keeper:
+            self._keeper.close()
 
     def get_state(self) -> State:
-        """Return all that is needed to go on after the last training, but for the replay memory."""
+        """Return all that is needed to go on from where all stands still, but for the experience."""
         return {
-            "agent": self._agent_state,
+            "phase": asdict(self.phase),
+            "agent": self.agent.get_state(),
             "tester": self._tester.get_state(),
             "statistics": self._statistics.get_state(),
-            "trained": self.trained,
-            "tested": self.tested,
             "held_out": self._held_out,
-            "total_train_steps": self.agent.total_train_steps,
         }
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `get_state` returned."""
-        self._agent_state = state["agent"]
-        self.agent.set_state(self._agent_state)
+    def set_state(self, state: dict[str, Any], experience: Iterable[Experience]) -> None:
+        """Go on from what `get_state` returned, and remember `experience`."""
+        self.phase = Phase(**state["phase"])
+        self.agent.set_state(state["agent"], experience)
         self._tester.set_state(state["tester"])
         self._statistics.set_state(state["statistics"])
-        self.trained, self.tested = int(state["trained"]), int(state["tested"])
         self._held_out = state["held_out"]
 
-    def _play_random(self) -> None:
-        steps = self._config.random_steps
-        if not steps:
-            return
-        logger.info("Populating replay memory with %d random moves", steps)
-        self._statistics.on_phase_start("random", 0, steps)
-        with self.agent.ledger.phase("random"):
-            serial.fill(self.agent, steps, 1.0, self._stopped)
+    def _run(self) -> None:
+        """Carry out phase after phase up to the last epoch, or until interrupted.
+
+        Raises:
+            DivergedError: The network has diverged; nothing of that was written.
+        """
+        self._skip_empty_phases()
+        try:
+            while not self._over():
+                self._carry_out(self.phase)
+                self.phase = self.phase.next(self._config)
+                self._skip_empty_phases()
+                self._keep_run(wait=self._over())
+        except DivergedError as error:
+            raise DivergedError(f"{error}: {self._way_back()}") from None
+
+    def _skip_empty_phases(self) -> None:
+        while not self.phase.length(self._config) and self.phase.epoch <= self._config.epochs:
+            self.phase = self.phase.next(self._config)
+
+    def _carry_out(self, phase: Phase) -> None:
+        """Make the steps of `phase`, or what is left of them."""
+        length = phase.length(self._config)
+        if phase.done:
+            self._statistics.on_phase_resume(length)
+        else:
+            self._statistics.on_phase_start(phase.name, phase.epoch, length)
+        with self.agent.ledger.phase(phase.name):
+            PHASES[phase.name](self, length - phase.done)
         self._end_phase()
+        if phase.name == "train":
+            self._keep_weights(phase.epoch)
+
+    def _play_random(self, steps: int) -> None:
+        logger.info("Populating replay memory with %d random moves", steps)
+        serial.fill(self.agent, steps, 1.0, self._stopped, self._at_rest)
 
     def _refill(self) -> None:
         steps = self._config.random_steps
         logger.info("Refilling replay memory with %d steps of the agent's own play", steps)
         serial.fill(self.agent, steps, None, self._stopped)
 
-    def _train(self) -> None:
-        steps = self._config.train_steps
-        if steps:
-            logger.info(" Training for %d steps", steps)
-            self._statistics.on_phase_start("train", self.trained + 1, steps)
-            schedule = concurrent if self.agent.config.concurrent else serial
-            try:
-                with self.agent.ledger.phase("train"):
-                    schedule.train(self.agent, steps, self._stopped)
-            except Exception:
-                self._keep_weights(self.trained + 1)  # The last of a run that comes to grief.
-                raise
-            self._end_phase()
-        self.trained += 1
-        if steps and self._keeper:
-            self._keep_weights(self.trained)
-            self._agent_state = self.agent.get_state()
-            self._keeper.keep_run(self.get_state(), self.agent.memory.get_state())
-            self._start_anew_what_cannot_be_saved()
+    def _train(self, steps: int) -> None:
+        logger.info("Epoch #%d", self.phase.epoch)
+        logger.info(" Training for %d steps", steps)
+        schedule = concurrent if self.agent.config.concurrent else serial
+        try:
+            schedule.train(self.agent, steps, self._stopped, self._at_rest)
+            self.agent.check()
+        except DivergedError:
+            raise
+        except Exception:
+            self._keep_weights(self.phase.epoch)  # The last of a run that comes to grief.
+            raise
 
-    def _test(self) -> None:
-        steps = self._config.test_steps
-        if steps:
-            logger.info(" Testing for %d steps", steps)
-            self._statistics.on_phase_start("test", self.trained, steps)
-            with self.agent.ledger.phase("test"):
-                self._play_test_games(steps)
-            self._end_phase()
-        self.tested = self.trained
-        if steps and self._keeper:
-            self._keeper.keep_run(self.get_state(), memory=None)
-
-    def _play_test_games(self, steps: int) -> None:
-        self._tester.start()
-        for _ in range(0, steps, self._tester.environment.games):
+    def _test(self, steps: int) -> None:
+        logger.info(" Testing for %d steps", steps)
+        if not self.phase.done:
+            self._tester.start()
+        games = self._tester.environment.games
+        for _ in range(0, steps, games):
             if self._stopped():
                 return
             step = self._tester.step(self._exploration_rate_test)
             self._statistics.on_step(step, self._exploration_rate_test)
+            self._at_rest(games)
+
+    def _at_rest(self, steps: int) -> None:
+        """Make a checkpoint if it is time for one; `steps` steps were made, and all stands still."""
+        before = self.phase.done
+        self.phase.done += steps
+        if self._keeper is None or self._stopped() or self.phase.done >= self.phase.length(self._config):
+            return  # The phase's end is near, and has a checkpoint of its own.
+        if self._can_save:
+            due = self._keeper.due
+        else:
+            # By the clock no run would be like another, as the games begin anew.
+            every = self._config.checkpoint_steps
+            due = every > 0 and self.phase.done // every > before // every
+        if due:
+            self._keep_run()
+
+    def _keep_run(self, wait: bool = False) -> None:
+        """Make a checkpoint; it is written while training goes on.
+
+        Args:
+            wait: Wait for the disk if it is still busy with the one before.
+        """
+        if self._keeper is None:
+            return
+        self.agent.check()
+        held = self.agent.memory.count // self.agent.games
+        self._keeper.keep_run(self.get_state(), held, wait or not self._can_save)
+        self._start_anew_what_cannot_be_saved()
 
     def _keep_weights(self, epoch: int) -> None:
         if self._keeper:
             steps, weights = self.agent.total_train_steps, self.agent.network.get_weights()
             self._keeper.keep_weights(epoch, steps, weights)
 
+    def _way_back(self) -> str:
+        """Return what to do about a network that has diverged."""
+        advice = "lower --learning_rate"
+        if self._keeper is None:
+            return advice
+        return f"{advice}, and go on from before with ./resume.sh {self._keeper.folder}"
+
+    @property
+    def _can_save(self) -> bool:
+        return self.agent.player.environment.can_save
+
     def _start_anew_what_cannot_be_saved(self) -> None:
         """Start new games where a saved state has none, so that the run goes on as a resumed one would."""
-        if not self.agent.player.environment.can_save:
+        if not self._can_save:
             self._start_games()
+            self._tester.start()
 
     def _start_games(self) -> None:
         self.agent.start()
@@ -181,7 +221,6 @@ class Epochs:
 
     def _end_phase(self) -> None:
         agent = self.agent
-        agent.tell_losses()
         if self._held_out is None and agent.memory.ready:
             self._held_out = agent.memory.sample_states(HELD_OUT_STATES)
         self._statistics.on_phase_end(
@@ -199,5 +238,12 @@ class Epochs:
             return None
         return float(np.mean(self.agent.network.predict(self._held_out).max(axis=1)))
 
+    def _over(self) -> bool:
+        return self.phase.epoch > self._config.epochs or self._stopped()
+
     def _stopped(self) -> bool:
         return self._interrupt.requested
+
+
+# How the steps of each kind of phase are made.
+PHASES = {"random": Epochs._play_random, "train": Epochs._train, "test": Epochs._test}

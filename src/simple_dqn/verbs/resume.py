@@ -1,39 +1,112 @@
-"""`resume`: go on with a run from one of its snapshots."""
+"""`resume`: go on with a run from one of its snapshots, or from the folder of its checkpoints."""
 
 import logging
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.snapshot import checkpoint_of
-from simple_dqn.verbs.common import finish, home, load_weights, open_snapshot, settle
+from simple_dqn.snapshot import Checkpoints, Snapshot, checkpoint_folder
+from simple_dqn.training import Phase
+from simple_dqn.verbs.common import finish, home, load_weights, open_snapshot, settle, start_log
+from simple_dqn.verbs.training import go_on, running
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
 
+FOLDER = "_checkpoint"  # how the name of a folder of checkpoints ends
+
 
 def main(arguments: Sequence[str], program: str) -> None:
-    """Go on with a run from one of its snapshots."""
+    """Go on with a run from one of its snapshots, or from the folder of its checkpoints."""
     parser = flags.parser(program, "Go on with a training run from one of its snapshots.")
-    parser.add_argument("snapshot", type=Path, help="such as snapshots/pong_10.pkl")
+    parser.add_argument(
+        "snapshot", type=Path, help="such as snapshots/pong_10.pkl, or the folder snapshots/pong_checkpoint"
+    )
     given = parser.parse(arguments)
+    start_log(given.get("log_level", "INFO"))
     path: Path = given["snapshot"]
+    if path.is_dir():
+        resume_folder(path, given)
+    else:
+        resume_snapshot(path, given)
+
+
+def resume_folder(folder: Path, given: dict[str, Any]) -> None:
+    """Go on from the latest checkpoint in `folder`.
+
+    Raises:
+        UserError: There is none that can be used.
+    """
+    name = folder.resolve().name
+    if not name.endswith(FOLDER):
+        raise UserError(f"{folder} is no folder of checkpoints: give one such as snapshots/pong{FOLDER}")
+    prefix = folder.with_name(name.removesuffix(FOLDER))
+    check_prefix(prefix, given)
+    with running(prefix):
+        saved = Checkpoints(folder).newest()
+        if saved is None:
+            raise UserError(
+                f"{folder} holds no checkpoint that can be used: give a snapshot, such as {prefix}_10.pkl"
+            )
+        go_on(saved, prefix, given)
+
+
+def resume_snapshot(path: Path, given: dict[str, Any]) -> None:
+    """Go on from the snapshot at `path`: exactly, if there is a checkpoint of its run.
+
+    Raises:
+        UserError: It cannot be used.
+    """
     snapshot = open_snapshot(path)
     prefix = path.with_name(path.stem.removesuffix(f"_{snapshot.epoch}"))
-    checkpoint = checkpoint_of(prefix)
-    saved = checkpoint.load_run()
-    exact = saved is not None and saved["total_train_steps"] == snapshot.total_train_steps
+    check_prefix(prefix, given)
+    with running(prefix):
+        saved = Checkpoints(checkpoint_folder(prefix)).newest(lambda run: follows(snapshot, run))
+        if saved:
+            go_on(saved, prefix, given)
+        else:
+            refill(path, snapshot, prefix, given)
+
+
+def check_prefix(prefix: Path, given: dict[str, Any]) -> None:
+    """Refuse to go on under another name.
+
+    Raises:
+        UserError: It is so.
+    """
+    if Path(given.get("save_weights_prefix", prefix)).resolve() != prefix.resolve():
+        raise UserError(
+            f"a run goes on as {prefix}_...: leave out --save_weights_prefix, or copy its snapshot and its "
+            "folder of checkpoints to another name"
+        )
+
+
+def follows(snapshot: Snapshot, run: dict[str, Any]) -> bool:
+    """Return whether `snapshot` is the last that was written before the checkpoint of `run`."""
+    phase, steps = Phase(**run["phase"]), run["agent"]["total_train_steps"]
+    if phase.name == "train":
+        steps -= phase.done
+    return (phase.trained, steps) == (snapshot.epoch, snapshot.total_train_steps)
+
+
+def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) -> None:
+    """Go on from a snapshot's weights alone.
+
+    Raises:
+        UserError: They are not for the game, or there is nothing left to do.
+    """
     config = settle(
         Config.from_flags(
             {
                 "game": snapshot.game,
                 "csv_file": str(home() / "results" / f"{prefix.name}.csv"),
                 **snapshot.flags,
-                **(saved["flags"] if saved and exact else {"random_seed": None}),
+                "random_seed": None,
                 "save_weights_prefix": str(prefix),
                 "start_epoch": snapshot.epoch,
                 **given,
@@ -45,19 +118,14 @@ def main(arguments: Sequence[str], program: str) -> None:
             f"{path} has {snapshot.epoch} epochs of training and --epochs is {config.run.epochs}: "
             "give a larger --epochs"
         )
-    untested = saved is not None and exact and saved["tested"] < saved["trained"]
-    resumed = (config.run.start_epoch, "train" if untested else "test")
+    resumed = (config.run.start_epoch, "test")
     with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed)) as run:
-        if saved and exact:
-            logger.info("Going on from %s", checkpoint.folder)
-            run.go_on(saved, checkpoint.load_memory())
-        else:
-            logger.warning(
-                "%s holds no checkpoint of epoch %d: the replay memory, the optimizer and the random streams "
-                "are lost; the memory is refilled by the network's own play",
-                checkpoint.folder, snapshot.epoch,
-            )  # fmt: skip
-            load_weights(path, run.agent.player.environment, run.agent.network)
-            run.agent.total_train_steps = snapshot.total_train_steps
-            run.begin(random_play=False)
+        logger.warning(
+            "%s holds no checkpoint of epoch %d: the replay memory, the optimizer and the random streams "
+            "are lost; the memory is refilled by the network's own play",
+            checkpoint_folder(prefix), snapshot.epoch,
+        )  # fmt: skip
+        load_weights(path, run.agent.player.environment, run.agent.network)
+        run.agent.total_train_steps = snapshot.total_train_steps
+        run.begin(random_play=False)
     finish(interrupt)

@@ -1,5 +1,6 @@
-"""`train`: learn a game from the start."""
+"""`train`: learn a game from the start, or go on after a crash."""
 
+import logging
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -8,16 +9,24 @@ from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.verbs.common import finish, home, load_weights, run_name, settle
+from simple_dqn.snapshot import Checkpoints, checkpoint_folder
+from simple_dqn.verbs.common import finish, home, load_weights, run_name, settle, start_log
 from simple_dqn.verbs.test import play
+from simple_dqn.verbs.training import CompleteError, go_on, running
 from simple_dqn.wiring import make_run
+
+logger = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str], program: str) -> None:
-    """Learn a game from the start."""
+    """Learn a game from the start, or go on after a crash."""
     parser = flags.parser(program, "Train a deep Q-network on a game.")
     parser.add_argument("game", help="path of a ROM, or the name of a game that ale-py ships")
     parser.add_argument("label", nargs="?", help="kept in the names of the snapshots and the CSV")
+    parser.add_argument(
+        "--resume", type=flags.yes_or_no, nargs="?", const=True, metavar="BOOL",
+        help="go on from the run's last checkpoint if there is one (default: false)",
+    )  # fmt: skip
     given = parser.parse(arguments)
     config = Config.from_flags(given)
     if config.run.play_games:
@@ -28,12 +37,28 @@ def main(arguments: Sequence[str], program: str) -> None:
         "csv_file": str(home() / "results" / f"{name}.csv"),
         "save_weights_prefix": str(home() / "snapshots" / name),
     }
-    config = settle(config.with_flags({**files, **given}))
+    config = config.with_flags({**files, **given})
+    prefix = Path(config.run.save_weights_prefix or files["save_weights_prefix"])
+    with running(prefix):
+        saved = None
+        if given.get("resume"):
+            start_log(config.run.log_level)
+            saved = Checkpoints(checkpoint_folder(prefix)).newest()
+        if saved is None:
+            begin(config)
+            return
+        try:
+            go_on(saved, prefix, given)
+        except CompleteError as error:  # Nothing is amiss where a script says this until all is done.
+            logger.info("Nothing is left to do: %s", error)
+
+
+def begin(config: Config) -> None:
+    """Learn a game from the start."""
+    config = settle(config)
     shown = Demonstrations(config) if config.run.demonstrations else None
     with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
         if config.run.load_weights:
             load_weights(Path(config.run.load_weights), run.agent.player.environment, run.agent.network)
-        if shown:
-            shown.fill(run.agent.memory, run.agent.games)
-        run.begin()
+        run.begin(shown)
     finish(interrupt)

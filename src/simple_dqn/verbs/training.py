@@ -1,0 +1,106 @@
+"""What `train` and `resume` have in common: the claim to the run's names, and how a saved run goes on."""
+
+import errno
+import logging
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from simple_dqn.config import Config
+from simple_dqn.errors import UserError
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.snapshot import Saved, checkpoint_folder, claimed
+from simple_dqn.training import Phase
+from simple_dqn.verbs.common import finish, home, settle
+from simple_dqn.wiring import make_run
+
+logger = logging.getLogger(__name__)
+
+# What the saved state is made for.
+FIXED = (
+    "environment", "workers", "minimal_action_set", "screen_width", "screen_height", "replay_size",
+    "history_length", "network", "batch_norm", "layer_norm", "dueling", "noisy", "distributional", "atoms",
+    "quantiles", "optimizer", "datatype", "random_seed",
+)  # fmt: skip
+# What the system says when it has run out of something, or has lost a disk.
+EXHAUSTED = (
+    errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENOMEM,
+)  # fmt: skip
+
+
+class CompleteError(UserError):
+    """A run has all the epochs that it was to have."""
+
+
+@contextmanager
+def running(prefix: Path) -> Iterator[None]:
+    """Have the names that begin with `prefix` for oneself, and end with one line if the system gives out.
+
+    Raises:
+        UserError: Another run has them, nothing can be written there, or the system gave out.
+    """
+    with claimed(prefix):
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in EXHAUSTED:
+                raise
+            raise UserError(
+                f"training cannot go on: {error.strerror}; once that is mended, go on with ./resume.sh "
+                f"{checkpoint_folder(prefix)}"
+            ) from error
+
+
+def go_on(saved: Saved, prefix: Path, given: dict[str, Any]) -> None:
+    """Go on with a run as if it had never stopped.
+
+    Args:
+        saved: A checkpoint of it.
+        prefix: What the names of its snapshots begin with.
+        given: Flags that are given now.
+
+    Raises:
+        CompleteError: It has all its epochs.
+        UserError: The flags contradict those of the run.
+    """
+    flags: dict[str, Any] = saved.run["flags"]
+    check_flags(flags, given)
+    moved = Path(flags["save_weights_prefix"]).resolve() != prefix.resolve()
+    files = {"save_weights_prefix": str(prefix)}
+    if moved:
+        files["csv_file"] = str(home() / "results" / f"{prefix.name}.csv")
+    config = settle(Config.from_flags({**flags, **files, **given}))
+    phase = Phase(**saved.run["phase"])
+    if phase.epoch > config.run.epochs:
+        raise CompleteError(
+            f"the run has {phase.trained} epochs of training and --epochs is {config.run.epochs}: "
+            "give a larger --epochs"
+        )
+    with Interrupt() as interrupt, closing(make_run(config, interrupt, phase.before)) as run:
+        logger.info("Going on from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
+        run.go_on(saved)
+    finish(interrupt)
+
+
+def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
+    """Refuse flags that a run cannot change on its way, and tell of those that it does change.
+
+    Args:
+        saved: The flags of the run.
+        given: The flags that are given now.
+
+    Raises:
+        UserError: Which flag, and what it was.
+    """
+    settings = Config.from_flags({**saved, **given})
+    for name, now in settings.shared_flags().items():
+        was = saved.get(name, now)
+        if name not in given or now == was:
+            continue
+        if name in FIXED:
+            raise UserError(
+                f"the run was begun with --{name} {was} and cannot go on with {now}: leave out --{name}, or "
+                "begin a new run under another label"
+            )
+        logger.info("From here on --%s is %s in place of %s", name, now, was)

@@ -1,0 +1,348 @@
+"""A run that was killed goes on as if nothing had happened: against the run that never stopped."""
+
+import csv
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simple_dqn import main
+from simple_dqn.errors import UserError
+from simple_dqn.snapshot import Checkpoints, Keeper, Snapshot
+from simple_dqn.training import Phase
+from simple_dqn.types import State
+from simple_dqn.verbs.training import check_flags
+
+PROJECT = Path(__file__).parents[1]
+SMALL = [
+    "--random_steps", "160", "--train_steps", "120", "--test_steps", "60", "--replay_size", "240",
+    "--screen_width", "36", "--screen_height", "36", "--batch_size", "8", "--target_steps", "40",
+    "--exploration_decay_steps", "300", "--backend", "cpu", "--random_seed", "0", "--epochs", "2",
+]  # fmt: skip
+CATCH = ["catch", "--environment", "catch"]
+TIMES = ("total_time", "epoch_time", "steps_per_second")
+MOMENTS = [("train", 1, 40), ("test", 1, 24), ("train", 2, 80)]
+KINDS = {
+    "serial": CATCH,
+    "several games": [*CATCH, "--workers", "4"],
+    "concurrent": [*CATCH, "--workers", "2", "--concurrent", "true"],
+    "adam": [*CATCH, "--optimizer", "adam", "--datatype", "bfloat16"],
+    "without a target network": [*CATCH, "--target_steps", "0"],
+    "screens in a file": [*CATCH, "--replay_file", "replay"],
+    "compressed screens": [*CATCH, "--replay_compression", "lz4"],
+    "atari": ["pong", "--repeat_action_probability", "0.25"],
+    "atari in processes": ["pong", "--workers", "2", "--processes", "2", "--concurrent", "true"],
+    "games that cannot be saved": ["CartPole-v1", "--environment", "gym", "--checkpoint_steps", "40"],
+}
+KILLED_AT = {
+    "serial": [("random", 0, 80), ("test", 1, 0), *MOMENTS, ("test", 2, 48)],
+    "games that cannot be saved": [("random", 0, 80), ("test", 1, 40), ("train", 2, 80)],
+}
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV, without its times."""
+    with path.open() as file:
+        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(file)]
+
+
+def outcome(home: Path) -> tuple[list[dict[str, str]], list[dict[str, np.ndarray]]]:
+    """Return what a run came to: its rows, and the weights after each epoch."""
+    (results,) = home.glob("results/*.csv")
+    return rows(results), [Snapshot.load(path).weights for path in sorted(home.glob("snapshots/*.pkl"))]
+
+
+def assert_same(one: Path, other: Path) -> None:
+    (rows_of_one, weights_of_one), (rows_of_other, weights_of_other) = outcome(one), outcome(other)
+    assert rows_of_one == rows_of_other
+    assert len(weights_of_one) == len(weights_of_other)
+    for a, b in zip(weights_of_one, weights_of_other, strict=True):
+        assert a.keys() == b.keys()
+        assert all(np.array_equal(a[name], b[name]) for name in a)
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Return a function that carries out a command in a folder of its own below `tmp_path`."""
+
+    def run(folder: str, *arguments: str) -> int:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / folder)
+        monkeypatch.setenv("SIMPLE_DQN_HOME", ".")
+        return main.run(arguments)
+
+    return run
+
+
+def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, int, int]]) -> None:
+    """Make a checkpoint at every chance, and at `moments` copy the folder as a run killed there leaves it."""
+    keep_run, write = Keeper.keep_run, Checkpoints.write
+
+    def always(self: Keeper, run: State, held: int, wait: bool = False) -> None:
+        keep_run(self, run, held, wait=True)
+
+    def copying(self: Checkpoints, run: State, *others: Any) -> None:
+        write(self, run, *others)
+        phase = Phase(**run["phase"])
+        if (phase.name, phase.epoch, phase.done) in moments:
+            name = f"../{phase.name}-{phase.epoch}-{phase.done}"
+            shutil.copytree(".", name, ignore=shutil.ignore_patterns("lock"))
+
+    monkeypatch.setattr(Keeper, "due", True)
+    monkeypatch.setattr(Keeper, "keep_run", always)
+    monkeypatch.setattr(Checkpoints, "write", copying)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_killed_run_goes_on_exactly(
+    tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    moments = KILLED_AT.get(kind, MOMENTS)
+    assert start("whole", "train", *KINDS[kind], *SMALL, "--checkpoint_minutes", "0") == 0
+    with monkeypatch.context() as patch:
+        leave_behind(patch, moments)
+        assert start("watched", "train", *KINDS[kind], *SMALL) == 0
+    assert_same(tmp_path / "watched", tmp_path / "whole")
+    for name, epoch, done in moments:
+        folder = f"{name}-{epoch}-{done}"
+        (checkpoints,) = (tmp_path / folder / "snapshots").glob("*_checkpoint")
+        assert start(folder, "resume", f"snapshots/{checkpoints.name}") == 0
+        assert_same(tmp_path / folder, tmp_path / "whole")
+
+
+def train_until_killed(home: Path, seconds: float, *arguments: str) -> int:
+    """Carry out `train` in another process, kill it a while after its first checkpoint; return its end."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "simple_dqn.main", "train", *arguments],
+        cwd=home, stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": str(PROJECT / "src"), "SIMPLE_DQN_HOME": "."},
+    )  # fmt: skip
+    while process.poll() is None and not list(home.glob("snapshots/*_checkpoint/run_*.npz")):
+        time.sleep(0.02)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    return process.wait()
+
+
+def test_train_again_with_resume_after_kill_9(tmp_path: Path, start: Callable[..., int]) -> None:
+    command = [*CATCH, *SMALL, "--train_steps", "600", "--checkpoint_minutes", "0.002"]
+    start("whole", "train", *command)
+    (tmp_path / "killed").mkdir()
+    code = train_until_killed(tmp_path / "killed", 0.3, *command, "--resume")
+    assert start("killed", "train", *command, "--resume", "true") == 0
+    assert code == -signal.SIGKILL
+    assert_same(tmp_path / "killed", tmp_path / "whole")
+    left = {path.name for path in (tmp_path / "killed" / "snapshots").iterdir()}
+    assert left == {"catch_1.pkl", "catch_2.pkl", "catch_checkpoint"}
+
+
+def test_a_damaged_checkpoint_is_said_and_the_one_before_is_used(
+    tmp_path: Path,
+    start: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with monkeypatch.context() as patch:
+        leave_behind(patch, [("train", 2, 80), ("train", 2, 100)])
+        start("whole", "train", *CATCH, *SMALL)
+    for folder, pattern in (("train-2-80", "run_*.npz"), ("train-2-100", "experience_*.lz4")):
+        newest = sorted((tmp_path / folder / "snapshots" / "catch_checkpoint").glob(pattern))[-1]
+        content = bytearray(newest.read_bytes())
+        content[len(content) // 2] ^= 1
+        newest.write_bytes(content)
+        capsys.readouterr()
+        assert start(folder, "resume", "snapshots/catch_1.pkl") == 0
+        log = capsys.readouterr().err
+        assert "trying the checkpoint before it" in log
+        assert newest.name in log
+        assert_same(tmp_path / folder, tmp_path / "whole")
+        assert not newest.exists()
+
+
+def test_the_snapshot_says_which_checkpoint_is_meant(
+    tmp_path: Path, start: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    start("run", "train", *CATCH, *SMALL, "--epochs", "3", "--test_steps", "0")
+    capsys.readouterr()
+    assert start("run", "resume", "snapshots/catch_2.pkl", "--epochs", "3") == 0
+    assert "train 3, step 0" in capsys.readouterr().err
+    assert start("run", "resume", "snapshots/catch_1.pkl", "--epochs", "2") == 0
+    log = capsys.readouterr().err
+    assert "are lost" in log
+    assert "kept as snapshots/catch_before_checkpoint" in log
+    assert start("run", "resume", "snapshots/catch_before_checkpoint", "--epochs", "4") == 0
+
+
+def test_a_new_run_does_not_take_over_the_checkpoints_of_another(
+    tmp_path: Path, start: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    start("run", "train", *CATCH, *SMALL)
+    checkpoints = tmp_path / "run" / "snapshots" / "catch_checkpoint"
+    kept = {path.name: path.read_bytes() for path in checkpoints.iterdir()}
+    assert start("run", "train", *CATCH, *SMALL, "--random_seed", "7", "--epochs", "1") == 0
+    before = tmp_path / "run" / "snapshots" / "catch_before_checkpoint"
+    assert {path.name: path.read_bytes() for path in before.iterdir()} == kept
+    saved = Checkpoints(checkpoints).newest()
+    assert saved is not None
+    assert saved.run["flags"]["random_seed"] == 7
+
+
+def test_a_run_that_is_complete_is_no_error_to_train_again(
+    start: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["train", *CATCH, *SMALL, "--train_steps", "40", "--test_steps", "0"]
+    for _ in range(2):
+        assert start("run", *command, "--resume") == 0
+    assert "Nothing is left to do: the run has 2 epochs" in capsys.readouterr().err
+
+
+def test_resume_without_a_checkpoint_begins(tmp_path: Path, start: Callable[..., int]) -> None:
+    assert start("run", "train", *CATCH, *SMALL, "--epochs", "1", "--resume", "true") == 0
+    assert [row["phase"] for row in rows(tmp_path / "run" / "results" / "catch.csv")] == [
+        "random",
+        "train",
+        "test",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "words"),
+    [
+        ("replay_size", "300", ["begun with --replay_size 240", "leave out --replay_size"]),
+        ("random_seed", "1", ["begun with --random_seed 0"]),
+        ("optimizer", "adam", ["begun with --optimizer rmsprop"]),
+        ("save_weights_prefix", "other", ["leave out --save_weights_prefix"]),
+        ("epochs", "1", ["larger --epochs"]),
+    ],
+)
+def test_flags_that_contradict_the_run_get_a_line(
+    tmp_path: Path, start: Callable[..., int], capsys: pytest.CaptureFixture[str], flag: str, value: str,
+    words: list[str],
+) -> None:  # fmt: skip
+    start("run", "train", *CATCH, *SMALL, "--train_steps", "40", "--test_steps", "0")
+    assert start("run", "resume", "snapshots/catch_checkpoint", f"--{flag}", value) == 2
+    complaint = capsys.readouterr().err.splitlines()[-1]
+    assert all(word in complaint for word in words)
+
+
+def test_flags_that_can_change_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    saved = {"learning_rate": 0.1, "csv_file": "a", "workers": 2}
+    with caplog.at_level("INFO"):
+        check_flags(saved, {"learning_rate": 0.2, "csv_file": "b", "workers": 2})
+    assert [record.getMessage() for record in caplog.records] == [
+        "From here on --learning_rate is 0.2 in place of 0.1"
+    ]
+    with pytest.raises(UserError, match="--workers 2 and cannot go on with 3"):
+        check_flags(saved, {"workers": 3})
+
+
+def test_folders_that_are_none_get_a_line(
+    tmp_path: Path, start: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run" / "snapshots" / "pong_checkpoint").mkdir(parents=True)
+    assert start("run", "resume", "snapshots") == 2
+    assert start("run", "resume", "snapshots/pong_checkpoint") == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("simple-dqn")]
+    assert "is no folder of checkpoints" in lines[0]
+    assert "holds no checkpoint that can be used" in lines[1]
+
+
+def test_a_loss_that_is_no_number_stops_the_run_before_it_is_saved(
+    tmp_path: Path,
+    start: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with monkeypatch.context() as patch:
+        leave_behind(patch, [])
+        command = ["train", *CATCH, *SMALL, "--optimizer", "adam"]
+        assert start("run", *command, "--epochs", "1") == 0
+        assert (
+            start("run", "resume", "snapshots/catch_1.pkl", "--epochs", "3", "--learning_rate", "1e30") == 2
+        )
+    complaint = capsys.readouterr().err.splitlines()[-1]
+    assert "the loss of update 3" in complaint  # 30 updates made an epoch
+    assert "training step 1" in complaint
+    assert (
+        "lower --learning_rate, and go on from before with ./resume.sh snapshots/catch_checkpoint"
+        in complaint
+    )
+    assert not (tmp_path / "run" / "snapshots" / "catch_2.pkl").exists()
+    saved = Checkpoints(tmp_path / "run" / "snapshots" / "catch_checkpoint").newest()
+    assert saved is not None
+    assert all(np.isfinite(values).all() for values in saved.run["agent"]["network"]["online"].values())
+
+
+LIMITS = {"a full disk": "RLIMIT_FSIZE", "no more files": "RLIMIT_NOFILE"}
+
+
+@pytest.mark.parametrize("fault", LIMITS)
+def test_training_goes_on_or_ends_with_a_line_when_the_system_gives_out(
+    tmp_path: Path, start: Callable[..., int], capsys: pytest.CaptureFixture[str], fault: str
+) -> None:
+    """In the middle of training no file can grow, or none be opened, any more."""
+    command = ["train", *CATCH, *SMALL, "--train_steps", "600", "--checkpoint_minutes", "0.001"]
+    program = f"""
+import resource
+from simple_dqn import main
+from simple_dqn.snapshot import Checkpoints
+write = Checkpoints.write
+def last(self, run, *others):
+    write(self, run, *others)
+    if run["phase"]["name"] == "train" and run["phase"]["done"]:
+        resource.setrlimit(resource.{LIMITS[fault]}, (3, resource.getrlimit(resource.{LIMITS[fault]})[1]))
+Checkpoints.write = last
+raise SystemExit(main.run({command!r}))
+"""
+    (tmp_path / "faulty").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program], cwd=tmp_path / "faulty", capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(PROJECT / "src"), "SIMPLE_DQN_HOME": "."},
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Training goes on" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("simple-dqn train: ")
+    assert start("whole", *command) == 0
+    capsys.readouterr()
+    assert start("faulty", *command, "--resume") == 0
+    assert "Going on from" in capsys.readouterr().err
+    assert_same(tmp_path / "faulty", tmp_path / "whole")
+
+
+def test_a_second_run_of_the_same_name_is_refused(
+    tmp_path: Path, start: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [*CATCH, *SMALL, "--epochs", "100", "--checkpoint_minutes", "0.001"]
+    first = subprocess.Popen(
+        [sys.executable, "-P", "-m", "simple_dqn.main", "train", *command],
+        cwd=tmp_path, stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": str(PROJECT / "src"), "SIMPLE_DQN_HOME": "."},
+    )  # fmt: skip
+    try:
+        while not list(tmp_path.glob("snapshots/catch_1.pkl")):
+            assert first.poll() is None
+            time.sleep(0.02)
+        for arguments in (
+            ["train", *command],
+            ["train", *command, "--resume"],
+            ["resume", "snapshots/catch_1.pkl"],
+        ):
+            capsys.readouterr()
+            assert start(".", *arguments) == 2
+            complaint = capsys.readouterr().err.splitlines()[-1]
+            assert f"is being written by another run (process {first.pid})" in complaint
+        assert first.poll() is None
+    finally:
+        first.kill()
+        first.wait()
+    assert start(".", "resume", "snapshots/catch_checkpoint", "--epochs", "0") == 2
+    assert "give a larger --epochs" in capsys.readouterr().err
