@@ -9,7 +9,7 @@ import lz4.block
 import numpy as np
 import psutil
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from simple_dqn import rules
@@ -55,11 +55,13 @@ def assert_same(one: Minibatch, other: Minibatch) -> None:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
 
 
+# A small ring may hold the starts of games and no transition: then there is nothing to draw.
 @given(games=st.integers(1, 5), rows=st.integers(6, 30), steps=st.integers(12, 90), seed=st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_minibatches_are_those_of_plain_screens(games: int, rows: int, steps: int, seed: int) -> None:
     plain, compressed = (memory_of(kind, games, rows * games) for kind in KINDS)
     feed([plain, compressed], games, steps, seed)
+    assume(len(plain._ring.transitions()))
     for batch_size in (1, 32, 32, 7):
         assert_same(plain.sample(batch_size), compressed.sample(batch_size))
     np.testing.assert_array_equal(plain.sample_states(5), compressed.sample_states(5))
