@@ -133,10 +133,8 @@ def make_run(config: Config, interrupt: Interrupt, resumed: tuple[int, str] | No
     ledger = Ledger()
     environment = make_environment(config, training=True, ledger=ledger)
     # One emulator shows and records: while there is training, the one that trains.
-    silent = replace(
-        config.environment, display_screen=False, record_screen_path=None, record_sound_filename=None
-    )
-    test_environment = make_environment(replace(config, environment=silent), training=False, ledger=ledger)
+    unseen = replace(config, environment=config.environment.unseen())
+    test_environment = make_environment(unseen, training=False, ledger=ledger)
     network = make_network(config, environment)
     # Float sums depend on the number of threads: a run that is resumed goes on with the same.
     config = config.with_flags({"threads": network.threads})

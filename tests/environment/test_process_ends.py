@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Environment, Game, Outcome, Screen
+from simple_dqn.environment.interface import Game, Outcome, Screen, Watcher
 from simple_dqn.environment.process_vector import ProcessVector
-from simple_dqn.environment.vector import GameVector
 from simple_dqn.errors import UserError
+from simple_dqn.ledger import Ledger
 from simple_dqn.random_streams import stream
 from simple_dqn.types import Actions, State
 
@@ -32,7 +32,7 @@ from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.process_vector import ProcessVector
 
 streams = [np.random.default_rng(i) for i in range(4)]
-environment = ProcessVector(test_process_ends.make, EnvironmentConfig(processes=2), streams, True)
+environment = ProcessVector(test_process_ends.open_game, EnvironmentConfig(processes=2), streams, True)
 environment.reset()
 """
 
@@ -70,13 +70,23 @@ class FaultyGame(Game):
         pass
 
 
-def make(config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool) -> Environment:
-    return GameVector([FaultyGame() for _ in streams], (config.screen_height, config.screen_width))
+def open_game(
+    config: EnvironmentConfig,
+    stream: np.random.Generator,
+    training: bool,
+    watcher: Watcher | None,
+    ledger: Ledger,
+) -> Game:
+    return FaultyGame()
 
 
-def make_none(
-    config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool
-) -> Environment:
+def open_none(
+    config: EnvironmentConfig,
+    stream: np.random.Generator,
+    training: bool,
+    watcher: Watcher | None,
+    ledger: Ledger,
+) -> Game:
     raise ZeroDivisionError("no game was made")
 
 
@@ -85,7 +95,7 @@ def games(processes: int = 2) -> Iterator[ProcessVector]:
     """Start games, and see that nothing is left of them afterwards."""
     before = open_files()
     streams = [stream(0, "environment", i) for i in range(GAMES)]
-    environment = ProcessVector(make, EnvironmentConfig(processes=processes), streams, True)
+    environment = ProcessVector(open_game, EnvironmentConfig(processes=processes), streams, True)
     with closing(environment):
         environment.reset()
         yield environment
@@ -165,8 +175,8 @@ def test_a_process_that_was_killed_before_it_is_asked() -> None:
 def test_a_fault_while_games_are_made() -> None:
     before = open_files()
     streams = [stream(0, "environment", i) for i in range(GAMES)]
-    with pytest.raises(RuntimeError, match=r"(?s)games 0 to 1 failed.*make_none.*no game was made"):
-        ProcessVector(make_none, EnvironmentConfig(processes=2), streams, True)
+    with pytest.raises(RuntimeError, match=r"(?s)games 0 to 1 failed.*open_none.*no game was made"):
+        ProcessVector(open_none, EnvironmentConfig(processes=2), streams, True)
     assert_nothing_left(before)
 
 
@@ -175,7 +185,7 @@ def test_a_process_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     streams = [stream(0, "environment", i) for i in range(GAMES)]
     with pytest.raises(UserError, match=r"games 0 to 1 cannot be started: No such file.*--processes"):
-        ProcessVector(make, EnvironmentConfig(processes=2), streams, True)
+        ProcessVector(open_game, EnvironmentConfig(processes=2), streams, True)
     assert_nothing_left(before)
 
 

@@ -1,6 +1,6 @@
 """What is played."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simple_dqn.config.option import option
 
@@ -41,3 +41,7 @@ class EnvironmentConfig:
     random_starts: int = option(
         30, "a game starts with 0 to this many steps of doing nothing", minimum=0, group="Agent"
     )
+
+    def unseen(self) -> "EnvironmentConfig":
+        """Return the same games, neither displayed nor recorded."""
+        return replace(self, display_screen=False, record_screen_path=None, record_sound_filename=None)

@@ -9,6 +9,7 @@ import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import FRAMES_PER_SECOND, Environment, Frame, Watcher
+from simple_dqn.environment.vector import open_games
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
 
@@ -56,15 +57,13 @@ def make(
             "a process plays at least one"
         )
     module = _module(config)
+    # The game is found here, where the log is kept, and where a misspelt one starts no process.
+    config = replace(config, game=module.find_game(config.game))
     if config.processes and watcher is None:
         from simple_dqn.environment.process_vector import ProcessVector
 
-        # The game is found here, where the log is kept, and where a misspelt one starts no process.
-        return ProcessVector(
-            module.make, replace(config, game=module.find_game(config.game)), streams, training
-        )
-    environment: Environment = module.make(config, streams, training, watcher, ledger)
-    return environment
+        return ProcessVector(module.open_game, config, streams, training)
+    return open_games(module.open_game, config, streams, training, watcher, ledger)
 
 
 def game_name(config: EnvironmentConfig) -> str:

@@ -6,7 +6,6 @@ or without `frame_maximum` takes the last frame as it is.
 """
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import cv2
@@ -14,9 +13,8 @@ import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.emulator import NO_OP, Emulator
-from simple_dqn.environment.interface import Environment, Game, Outcome, Screen, Watcher
+from simple_dqn.environment.interface import Game, Outcome, Screen, Watcher
 from simple_dqn.environment.roms import find_rom, game_name, md5
-from simple_dqn.environment.vector import GameVector
 from simple_dqn.ledger import Ledger
 from simple_dqn.types import State
 
@@ -33,28 +31,25 @@ class AtariGame(Game):
         rom: Path,
         config: EnvironmentConfig,
         stream: np.random.Generator,
-        *,
         training: bool,
-        showing: bool,
-        watcher: Watcher | None = None,
-        ledger: Ledger | None = None,
+        watcher: Watcher | None,
+        ledger: Ledger,
     ) -> None:
         """Load `rom`.
 
         Args:
             rom: A ROM file that ALE can play.
-            config: How the game is played and seen.
+            config: How the game is played, seen, displayed and recorded.
             stream: Decides ALE's seed, the idle steps at the start, and which frames repeat an action.
             training: Whether a lost life ends an episode.
-            showing: Whether this game is the one that is displayed and recorded.
             watcher: Is shown each frame, those of idle steps at the start too.
             ledger: Where the time of preprocessing is booked.
 
         Raises:
             UserError: There is no display, or a recording cannot be written.
         """
-        self._emulator = Emulator(rom, config, int(stream.integers(SEEDS)), showing, watcher)
-        self._ledger = ledger or Ledger()
+        self._emulator = Emulator(rom, config, int(stream.integers(SEEDS)), watcher)
+        self._ledger = ledger
         self._random = stream
         self._training = training
         self._frame_skip = config.frame_skip
@@ -164,30 +159,13 @@ def find_game(game: str) -> str:
     return str(find_rom(game))
 
 
-def make(
+def open_game(
     config: EnvironmentConfig,
-    streams: Sequence[np.random.Generator],
+    stream: np.random.Generator,
     training: bool,
-    watcher: Watcher | None = None,
-    ledger: Ledger | None = None,
-) -> Environment:
-    """Return a game of `config.game` for each of `streams`; the first is displayed, recorded, watched.
-
-    Raises:
-        UserError: There is no such game, or it cannot be displayed or recorded as asked.
-    """
+    watcher: Watcher | None,
+    ledger: Ledger,
+) -> AtariGame:
+    """Return the game whose ROM is `config.game`; see `AtariGame`."""
     cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
-    rom = find_rom(config.game)
-    games = [
-        AtariGame(
-            rom,
-            config,
-            stream,
-            training=training,
-            showing=number == 0,
-            watcher=None if number else watcher,
-            ledger=ledger,
-        )
-        for number, stream in enumerate(streams)
-    ]
-    return GameVector(games, (config.screen_height, config.screen_width))
+    return AtariGame(Path(config.game), config, stream, training, watcher, ledger)

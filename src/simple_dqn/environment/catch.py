@@ -4,13 +4,10 @@ After bsuite's Catch (Osband et al. 2020), drawn on a screen of any size. It is 
 in seconds whether an agent learns: a perfect player's games all score 1.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Environment, Frame, Game, Outcome, Screen, Watcher
-from simple_dqn.environment.vector import GameVector
+from simple_dqn.environment.interface import Frame, Game, Outcome, Screen, Watcher
 from simple_dqn.ledger import Ledger
 from simple_dqn.types import State
 
@@ -90,22 +87,19 @@ def find_game(game: str) -> str:
     return game
 
 
-def make(
+def open_game(
     config: EnvironmentConfig,
-    streams: Sequence[np.random.Generator],
+    stream: np.random.Generator,
     _training: bool,
-    watcher: Watcher | None = None,
-    _ledger: Ledger | None = None,
-) -> Environment:
-    """Return a game of Catch for each of `streams`; the first is watched.
+    watcher: Watcher | None,
+    _ledger: Ledger,
+) -> CatchGame:
+    """Return a game of Catch.
 
     There is nothing to skip, to cut off or to wait for in a game of seven steps:
     `frame_skip`, `max_game_frames` and `random_starts` change nothing, and there are no lives to lose.
     """
-    screen_shape = (config.screen_height, config.screen_width)
-    watchers = [watcher] + [None] * (len(streams) - 1)
-    games = [CatchGame(screen_shape, *each) for each in zip(streams, watchers, strict=True)]
-    return GameVector(games, screen_shape)
+    return CatchGame((config.screen_height, config.screen_width), stream, watcher)
 
 
 def _blocks(pixels: int, parts: int) -> list[slice]:

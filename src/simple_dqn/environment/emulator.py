@@ -29,15 +29,14 @@ class Emulator:
     """
 
     def __init__(
-        self, rom: Path, config: EnvironmentConfig, seed: int, showing: bool, watcher: Watcher | None = None
+        self, rom: Path, config: EnvironmentConfig, seed: int, watcher: Watcher | None = None
     ) -> None:
         """Load `rom`.
 
         Args:
             rom: A ROM file that ALE can play.
-            config: `color_averaging`; and where `showing`, what is displayed and recorded.
+            config: `color_averaging`, and what is displayed and recorded.
             seed: Of ALE's own randomness, 31 bits.
-            showing: Whether this game is the one that is displayed and recorded.
             watcher: Is shown each frame as it was emulated.
 
         Raises:
@@ -52,8 +51,7 @@ class Emulator:
         self._ale.setBool("sound_obs", watcher is not None)
         self._watcher = watcher
         self._sound: wave.Wave_write | None = None
-        if showing:
-            self._show(config)
+        self._show(config)
         self._ale.loadROM(str(rom))
         self.screen_shape: tuple[int, int] = self._ale.getScreenDims()  # (H, W) in pixels
         self._anchor = self._ale.cloneState(include_rng=True)

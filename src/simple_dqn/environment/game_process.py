@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Environment
 from simple_dqn.environment.shared_steps import SharedSteps
+from simple_dqn.environment.vector import OpenGame, open_games
 from simple_dqn.errors import UserError
 from simple_dqn.types import State
 
@@ -38,13 +38,11 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 AWAKE = 300e-6  # seconds that a process waits for the next command before it sleeps
 PATIENCE = 5.0  # seconds for a process to finish its recordings; more than enough
 
-Make = Callable[[EnvironmentConfig, Sequence[np.random.Generator], bool], Environment]
-
 
 class Task(NamedTuple):
     """What a process is told at its start."""
 
-    make: Make
+    open_game: OpenGame
     config: EnvironmentConfig
     streams: Sequence[np.random.Generator]  # of this process' games
     training: bool
@@ -142,7 +140,7 @@ class Player:
             UserError: There is no such game, or it cannot be played or recorded as asked.
         """
         self._games = task.games
-        self._environment = task.make(task.config, task.streams, task.training)
+        self._environment = open_games(task.open_game, task.config, task.streams, task.training)
         self._shared = SharedSteps(task.memory, task.all_games, self._environment.screen_shape)
         os.close(task.memory)
 

@@ -5,7 +5,6 @@ The observation is the screen where it is an image; otherwise what `render` draw
 
 import difflib
 import math
-from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import ale_py
@@ -16,8 +15,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Environment, Frame, Game, Outcome, Picture, Screen, Watcher
-from simple_dqn.environment.vector import GameVector
+from simple_dqn.environment.interface import Frame, Game, Outcome, Picture, Screen, Watcher
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
 from simple_dqn.types import State
@@ -127,31 +125,22 @@ def game_name(game: str) -> str:
 
 
 def find_game(game: str) -> str:
-    """Return the id `game` as it is: only `make` can tell whether there is such an environment."""
+    """Return the id `game` as it is: only `open_game` can tell whether there is such an environment."""
     return game
 
 
-def make(
+def open_game(
     config: EnvironmentConfig,
-    streams: Sequence[np.random.Generator],
+    stream: np.random.Generator,
     _training: bool,
-    watcher: Watcher | None = None,
-    ledger: Ledger | None = None,
-) -> Environment:
-    """Return a game of the Gymnasium environment `config.game` for each of `streams`; the first is watched.
-
-    No lives are known.
-
-    Raises:
-        UserError: There is no such environment, or it lacks pixels, discrete actions or a library.
-    """
+    watcher: Watcher | None,
+    ledger: Ledger,
+) -> GymnasiumGame:
+    """Return the Gymnasium environment `config.game`; no lives are known. See `GymnasiumGame`."""
     cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
     gymnasium.register_envs(ale_py)  # ids such as ALE/Pong-v5
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    watchers = [watcher] + [None] * (len(streams) - 1)
-    books = ledger or Ledger()
-    games = [GymnasiumGame(config, *each, books) for each in zip(streams, watchers, strict=True)]
-    return GameVector(games, (config.screen_height, config.screen_width))
+    return GymnasiumGame(config, stream, watcher, ledger)
 
 
 def _open(name: str) -> tuple[AnyEnv, bool]:

@@ -3,17 +3,16 @@
 import os
 import weakref
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.game_process import About, GameProcess, Make, Task
+from simple_dqn.environment.game_process import About, GameProcess, Task
 from simple_dqn.environment.interface import Environment
 from simple_dqn.environment.shared_steps import SharedSteps, open_memory
-from simple_dqn.environment.vector import check_fits
+from simple_dqn.environment.vector import OpenGame, check_fits
 from simple_dqn.types import Actions, State, Step
 
 
@@ -26,12 +25,16 @@ class ProcessVector(Environment):
     """
 
     def __init__(
-        self, make: Make, config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool
+        self,
+        open_game: OpenGame,
+        config: EnvironmentConfig,
+        streams: Sequence[np.random.Generator],
+        training: bool,
     ) -> None:
-        """Start `config.processes` processes, which make games with `make`.
+        """Start `config.processes` processes, which make games with `open_game`.
 
         Args:
-            make: A function at the top of a module, which returns games in its own process.
+            open_game: A function at the top of a module, which makes a game in its own process.
             config: Which games, and how they are shown; the first game is the one that is.
             streams: One random stream for each game; at least as many as processes.
             training: Whether a lost life ends an episode.
@@ -50,7 +53,7 @@ class ProcessVector(Environment):
             self._shared = SharedSteps(memory, self.games, self.screen_shape)
             # Also called when nobody has called `close` before the program ends.
             self._end = weakref.finalize(self, end, self._processes, self._shared)
-            about = self._start(make, config, streams, training, memory)
+            about = self._start(open_game, config, streams, training, memory)
         finally:
             os.close(memory)
         self.action_names, self.name, self.rom_md5, self.can_save = about
@@ -58,18 +61,17 @@ class ProcessVector(Environment):
 
     def _start(
         self,
-        make: Make,
+        open_game: OpenGame,
         config: EnvironmentConfig,
         streams: Sequence[np.random.Generator],
         training: bool,
         memory: int,
     ) -> About:
         """Start all processes at once, then wait until the games are ready."""
-        silent = replace(config, display_screen=False, record_screen_path=None, record_sound_filename=None)
         try:
             for block in self._blocks:
-                of_block = silent if block.start else config
-                task = Task(make, of_block, streams[block], training, block, self.games, memory)
+                of_block = config.unseen() if block.start else config
+                task = Task(open_game, of_block, streams[block], training, block, self.games, memory)
                 self._processes.append(GameProcess(task))
             about: About = self._answers()[0]
         except BaseException:

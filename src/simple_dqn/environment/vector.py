@@ -1,12 +1,43 @@
 """E games in one process, stepped one after the other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
-from simple_dqn.environment.interface import Environment, Game
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment.interface import Environment, Game, Watcher
 from simple_dqn.errors import UserError
+from simple_dqn.ledger import Ledger
 from simple_dqn.types import Actions, State, Step
+
+# Makes one game: from what it is, its random stream, whether a lost life ends an episode, who watches,
+# and where preprocessing is booked. A function at the top of a module, so that a process can be told of it.
+OpenGame: TypeAlias = Callable[[EnvironmentConfig, np.random.Generator, bool, Watcher | None, Ledger], Game]
+
+
+def open_games(
+    open_game: OpenGame,
+    config: EnvironmentConfig,
+    streams: Sequence[np.random.Generator],
+    training: bool,
+    watcher: Watcher | None = None,
+    ledger: Ledger | None = None,
+) -> "GameVector":
+    """Return a game for each of `streams`, the first of which is displayed, recorded and watched.
+
+    Args:
+        open_game: Makes one of them.
+        config: Which game, and how it is shown.
+        streams: One random stream for each game.
+        training: Whether a lost life ends an episode.
+        watcher: Is shown each frame of the first game.
+        ledger: Where the time of preprocessing is booked.
+    """
+    books = ledger or Ledger()
+    games = [open_game(config, streams[0], training, watcher, books)]
+    games += [open_game(config.unseen(), stream, training, None, books) for stream in streams[1:]]
+    return GameVector(games, (config.screen_height, config.screen_width))
 
 
 class GameVector(Environment):

@@ -1,8 +1,17 @@
 """Snapshots: what a run leaves on disk, written whole or not at all, read as data and never as code."""
 
 from simple_dqn.snapshot.checkpoint import Checkpoints, Saved
-from simple_dqn.snapshot.claim import checkpoint_folder, claimed
+from simple_dqn.snapshot.claim import checkpoint_folder, claimed, prefix_of
 from simple_dqn.snapshot.keeper import Keeper
 from simple_dqn.snapshot.snapshot import Snapshot, check_fits
 
-__all__ = ["Checkpoints", "Keeper", "Saved", "Snapshot", "check_fits", "checkpoint_folder", "claimed"]
+__all__ = [
+    "Checkpoints",
+    "Keeper",
+    "Saved",
+    "Snapshot",
+    "check_fits",
+    "checkpoint_folder",
+    "claimed",
+    "prefix_of",
+]

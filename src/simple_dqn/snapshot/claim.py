@@ -13,6 +13,7 @@ from simple_dqn.errors import UserError
 
 logger = logging.getLogger(__name__)
 
+CHECKPOINTS = "_checkpoint"  # how the name of their folder ends
 LOCK = "lock"  # in the folder of the checkpoints
 PART = re.compile(r"\..+\.(?P<pid>\d+)\.part")  # as `files.replacing` calls what is not whole yet
 
@@ -47,7 +48,19 @@ def claimed(prefix: Path) -> Iterator[None]:
 
 def checkpoint_folder(prefix: Path) -> Path:
     """Return where the checkpoints lie that belong to snapshots called `<prefix>_<epoch>.pkl`."""
-    return prefix.with_name(f"{prefix.name}_checkpoint")
+    return prefix.with_name(prefix.name + CHECKPOINTS)
+
+
+def prefix_of(folder: Path) -> Path:
+    """Return what the names of a run's snapshots begin with, from the `folder` of its checkpoints.
+
+    Raises:
+        UserError: It is not called like one.
+    """
+    name = folder.resolve().name
+    if not name.endswith(CHECKPOINTS):
+        raise UserError(f"{folder} is no folder of checkpoints: give one such as snapshots/pong{CHECKPOINTS}")
+    return folder.with_name(name.removesuffix(CHECKPOINTS))
 
 
 def _lock(path: Path, prefix: Path) -> TextIO:

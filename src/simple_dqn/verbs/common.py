@@ -88,8 +88,16 @@ def load_weights(path: Path, environment: Environment, network: "DeepQNetwork") 
     Raises:
         UserError: There are none, or they are not for the game and the actions of `environment`.
     """
+    give_weights(path, open_snapshot(path), environment, network)
+
+
+def give_weights(path: Path, snapshot: Snapshot, environment: Environment, network: "DeepQNetwork") -> None:
+    """Give `network` the weights in `snapshot`, which was opened from `path`.
+
+    Raises:
+        UserError: They are not for the game and the actions of `environment`.
+    """
     logger.info("Loading weights from %s", path)
-    snapshot = open_snapshot(path)
     check_fits(path, snapshot, environment.name, environment.actions)
     network.set_weights(snapshot.weights)
     network.update_target_network()

@@ -11,7 +11,7 @@ from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
-from simple_dqn.verbs.common import ONE_GAME, home, load_weights, open_snapshot, run_name, settle
+from simple_dqn.verbs.common import ONE_GAME, give_weights, home, open_snapshot, run_name, settle
 from simple_dqn.wiring import make_environment, make_network, make_player
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     rate = config.agent.exploration_rate_test
     with closing(make_environment(config, training=False)) as environment:
         network = make_network(config, environment)
-        load_weights(path, environment, network)
+        give_weights(path, snapshot, environment, network)
         game = play_game(make_player(config, environment, network), config.memory.history_length, rate)
         name = environment.name
     logger.info("Played a game of %s: %d steps, score %g", name, len(game), game.rewards.sum())

@@ -6,22 +6,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import flags, random_streams
+from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.demonstrations import Recorder
-from simple_dqn.environment import Environment, game_name
+from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.types import Step
-from simple_dqn.verbs.common import ONE_GAME, finish, home, load_weights, open_snapshot, settle
+from simple_dqn.verbs.common import ONE_GAME, finish, home, open_snapshot, settle
+from simple_dqn.verbs.watching import take_seat
 from simple_dqn.watch.controls import Controls
 from simple_dqn.watch.display import OPENERS, open_display
 from simple_dqn.watch.keys import HELP
-from simple_dqn.watch.mind import Mind, Seat
 from simple_dqn.watch.pace import Pace
 from simple_dqn.watch.speaker import Speaker
 from simple_dqn.watch.stage import Stage
-from simple_dqn.wiring import make_environment, make_network
+from simple_dqn.wiring import make_environment
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,9 @@ def play(config: Config, display: str | None, record: Path | None) -> None:
         # What is recorded is what training would see: a lost life ends an episode there.
         environment = make_environment(config, training=record is not None, watcher=stage.watch)
         open_things.callback(environment.close)
-        seat = _seat(config, environment, controls)
+        seat = take_seat(
+            config, environment, looks=True, person=lambda: controls.action(environment.action_names)
+        )
         speaker = Speaker()
         if recorder:
             open_things.callback(recorder.save)
@@ -85,22 +87,6 @@ def play(config: Config, display: str | None, record: Path | None) -> None:
         stage.play(config.run.play_games, lambda: interrupt.requested, recorder.add if recorder else _forget)
     logger.info("Games played: %d; scores: %s", len(stage.scores), stage.scores or "none")
     finish(interrupt)
-
-
-def _seat(config: Config, environment: Environment, controls: Controls) -> Seat:
-    """Return the seat of the agent, or an empty one, in which the person can take place."""
-    mind = None
-    if config.run.load_weights:
-        network = make_network(config, environment)
-        load_weights(Path(config.run.load_weights), environment, network)
-        mind = Mind(network.predict, network.look_into().saliency)
-    return Seat(
-        environment,
-        mind,
-        config.memory.history_length,
-        random_streams.stream(config.seed, "test exploration"),
-        person=lambda: controls.action(environment.action_names),
-    )
 
 
 def _forget(_step: Step, _human: bool) -> None:

@@ -5,19 +5,19 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from simple_dqn import flags, random_streams
+from simple_dqn import flags
 from simple_dqn.config import Config
-from simple_dqn.environment import FRAMES_PER_SECOND, Environment, Frame
+from simple_dqn.environment import FRAMES_PER_SECOND, Frame
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.verbs.common import ONE_GAME, home, load_weights, open_snapshot, settle
+from simple_dqn.verbs.common import ONE_GAME, home, open_snapshot, settle
+from simple_dqn.verbs.watching import take_seat
 from simple_dqn.watch.film import FORMATS, filming
-from simple_dqn.watch.mind import Mind, Seat
 from simple_dqn.watch.record import Camera, Recording
 from simple_dqn.watch.screens import replacing_screens
-from simple_dqn.wiring import make_environment, make_network
+from simple_dqn.wiring import make_environment
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ def record(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -
     frames: list[Frame] = []
     environment = make_environment(config, training=False, watcher=frames.append)
     with closing(environment), Interrupt() as interrupt:
-        seat = _seat(config, environment, overlay)
+        seat = take_seat(config, environment, looks=overlay)
         with (
             replacing(path) as beside,
             replacing_screens(folder) as screens,
@@ -83,13 +83,3 @@ def record(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -
     print(
         f"{path}: {film.frames} frames, {minutes}:{seconds:02}, score {scores}; its screens are in {folder}"
     )
-
-
-def _seat(config: Config, environment: Environment, overlay: bool) -> Seat:
-    """Return a player by the snapshot's weights, whose looks are known if `overlay` shows them."""
-    network = make_network(config, environment)
-    assert config.run.load_weights
-    load_weights(Path(config.run.load_weights), environment, network)
-    mind = Mind(network.predict, network.look_into().saliency if overlay else None)
-    rng = random_streams.stream(config.seed, "test exploration")
-    return Seat(environment, mind, config.memory.history_length, rng)

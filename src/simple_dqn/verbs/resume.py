@@ -10,15 +10,13 @@ from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.snapshot import Checkpoints, Snapshot, checkpoint_folder
+from simple_dqn.snapshot import Checkpoints, Snapshot, checkpoint_folder, prefix_of
 from simple_dqn.training import Phase
-from simple_dqn.verbs.common import finish, home, load_weights, open_snapshot, settle, start_log
+from simple_dqn.verbs.common import finish, give_weights, home, open_snapshot, settle, start_log
 from simple_dqn.verbs.training import go_on, running
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
-
-FOLDER = "_checkpoint"  # how the name of a folder of checkpoints ends
 
 
 def main(arguments: Sequence[str], program: str) -> None:
@@ -40,12 +38,9 @@ def resume_folder(folder: Path, given: dict[str, Any]) -> None:
     """Go on from the latest checkpoint in `folder`.
 
     Raises:
-        UserError: There is none that can be used.
+        UserError: It is no such folder, or there is none that can be used.
     """
-    name = folder.resolve().name
-    if not name.endswith(FOLDER):
-        raise UserError(f"{folder} is no folder of checkpoints: give one such as snapshots/pong{FOLDER}")
-    prefix = folder.with_name(name.removesuffix(FOLDER))
+    prefix = prefix_of(folder)
     check_prefix(prefix, given)
     with running(prefix):
         saved = Checkpoints(folder).newest()
@@ -125,7 +120,7 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
             "are lost; the memory is refilled by the network's own play",
             checkpoint_folder(prefix), snapshot.epoch,
         )  # fmt: skip
-        load_weights(path, run.agent.player.environment, run.agent.network)
+        give_weights(path, snapshot, run.agent.player.environment, run.agent.network)
         run.agent.total_train_steps = snapshot.total_train_steps
         run.begin(random_play=False)
     finish(interrupt)
