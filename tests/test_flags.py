@@ -104,8 +104,12 @@ def test_bad_values(arguments: tuple[str, ...], words: list[str]) -> None:
     [
         ({"replay_size": 3}, ["--replay_size 3", "at least 5"]),
         ({"replay_size": 30, "workers": 8}, ["8 game(s)", "at least 40"]),
+        ({"replay_size": 30, "workers": 5, "n_step": 3}, ["7 screens", "5 game(s)", "at least 35"]),
+        ({"n_step": 3, "min_reward": 0.5}, ["--n_step 3", "--min_reward 0.5", "let 0 lie between"]),
+        ({"n_step": 2, "max_reward": -0.5}, ["--n_step 2", "--max_reward -0.5", "let 0 lie between"]),
         ({"replay_size": 100, "batch_size": 101}, ["--batch_size 101", "--replay_size 100"]),
         ({"random_steps": 2, "train_frequency": 1}, ["hold 4 screens", "needs 5", "raise --random_steps"]),
+        ({"random_steps": 3, "train_frequency": 1, "n_step": 2}, ["hold 5 screens", "needs 6"]),
         ({"synchronize": True}, ["--synchronize true", "--workers"]),
         ({"concurrent": True, "target_steps": 0}, ["--concurrent true", "--target_steps above 0"]),
         ({"concurrent": True, "workers": 3}, ["--workers divides", "3 does not divide 10000", "give 10002"]),

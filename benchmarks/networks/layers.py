@@ -145,7 +145,7 @@ class NumpyQNetwork:
     def train(self, minibatch: Minibatch) -> float:
         passed, rows = Passed(), np.arange(len(minibatch.actions))
         postvalues = self.target.forward(self._floats(minibatch.poststates)).max(1)
-        rewards = minibatch.rewards.clip(-1, 1)
+        rewards = minibatch.rewards[:, 0].clip(-1, 1)
         targets = rewards + np.where(minibatch.terminals, 0, minibatch.discounts * postvalues)
         values = self.online.forward(self._floats(minibatch.prestates), passed)
         differences = values[rows, minibatch.actions] - targets

@@ -176,9 +176,10 @@ def draw_minibatch(batch: int, seed: int) -> Minibatch:
     return Minibatch(
         prestates=rng.integers(0, 256, (batch, *STATE_SHAPE), np.uint8),
         actions=rng.integers(0, ACTIONS, batch),
-        rewards=rng.integers(-3, 4, batch).astype(np.float32),
+        rewards=rng.integers(-3, 4, (batch, 1)).astype(np.float32),
         poststates=rng.integers(0, 256, (batch, *STATE_SHAPE), np.uint8),
         terminals=rng.random(batch) < 0.2,
         discounts=np.full(batch, 0.99, np.float32),
         weights=np.ones(batch, np.float32),
+        indices=np.arange(batch),
     )

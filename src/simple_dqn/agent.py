@@ -14,7 +14,7 @@ from simple_dqn.replay_memory import ReplayMemory, StateBuffer
 
 if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
-    from simple_dqn.deepqnetwork import DeepQNetwork, PreparedBatch
+    from simple_dqn.deepqnetwork import DeepQNetwork, PreparedBatch, UpdateOutcome
     from simple_dqn.environment import Environment
     from simple_dqn.types import Actions, Experience, QValues, State, States, Step
 
@@ -136,6 +136,7 @@ class Agent:
         self.config = config
         self.total_train_steps = 0  # steps of training so far, over all games
         self._batch_size = batch_size
+        self._untold: list[UpdateOutcome] = []  # whose errors the memory is yet to hear of
         self._listener = listener
         self.ledger = ledger
 
@@ -174,14 +175,19 @@ class Agent:
             self.memory.add(step)
 
     def learn(self) -> None:
-        """Update the network from `train_repeat` minibatches of the memory."""
-        for _ in range(self.config.train_repeat):
-            self.update(self.prepare())
+        """Update the network from `train_repeat` minibatches of the memory.
 
-    def prepare(self) -> PreparedBatch:
-        """Draw a minibatch from the memory, and value it by the target network."""
+        A memory with priorities hears of the errors after each (Schaul et al. 2016, Algorithm 1); a GPU is
+        waited for then, as it would be by the next action.
+        """
+        for _ in range(self.config.train_repeat):
+            self.update(self.prepare(self.total_train_steps))
+            self.tell_errors()
+
+    def prepare(self, steps: int) -> PreparedBatch:
+        """Draw a minibatch from the memory after `steps` of training, and value it by the target network."""
         with self.ledger.section("sample"):
-            minibatch = self.memory.sample(self._batch_size)
+            minibatch = self.memory.sample(self._batch_size, steps)
         with self.ledger.section("target"):
             return self.network.prepare(minibatch)
 
@@ -198,12 +204,29 @@ class Agent:
         Raises:
             DivergedError: One is not a number, or infinite.
         """
-        losses = self.network.take_losses()
-        for update, loss in enumerate(losses, self.network.updates - len(losses) + 1):
-            if not math.isfinite(loss):
-                step = self.total_train_steps
+        outcomes = self.network.take_outcomes()
+        for update, outcome in enumerate(outcomes, self.network.updates - len(outcomes) + 1):
+            if not math.isfinite(outcome.loss):
+                step, loss = self.total_train_steps, outcome.loss
                 raise DivergedError(f"the loss of update {update} is {loss} (seen at training step {step})")
-            self._listener.on_train(loss)
+            self._listener.on_train(outcome.loss)
+        if self.memory.prioritized:
+            self._untold += outcomes
+
+    def tell_errors(self) -> None:
+        """Tell a memory with priorities how wrong the predictions of the latest updates were, in their order.
+
+        Raises:
+            DivergedError: A loss is not a number, or infinite.
+        """
+        if not self.memory.prioritized:
+            return
+        self.tell_losses()
+        told, self._untold = self._untold, []
+        if told:
+            with self.ledger.section("store"):
+                indices, errors = ([getattr(one, name) for one in told] for name in ("indices", "errors"))
+                self.memory.update_priorities(np.concatenate(indices), np.concatenate(errors))
 
     def check(self) -> None:
         """Tell the losses so far, and see that the network is sound.

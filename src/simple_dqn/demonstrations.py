@@ -97,7 +97,7 @@ class Demonstrations:
         self._steps: dict[str, NDArray[Any]] = content["steps"]
         steps, games = len(self._steps["screens"]), config.environment.workers
         self._rows = steps // games
-        if self._rows <= config.memory.history_length:
+        if self._rows < config.memory.history_length + config.memory.n_step:
             raise UserError(
                 f"{self._path} holds {steps} steps, too few for {games} game(s): record more, or lower "
                 "--workers"

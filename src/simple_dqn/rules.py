@@ -11,18 +11,13 @@ def check(config: Config) -> None:
         UserError: Which two, and the rule that they break.
     """
     memory, network, agent, workers = config.memory, config.network, config.agent, config.environment.workers
-    shortest = memory.history_length + 1
+    shortest = memory.history_length + memory.n_step
     if memory.replay_size < shortest * workers:
         raise UserError(
             f"--replay_size {memory.replay_size} cannot hold a transition of {shortest} screens for each "
             f"of {workers} game(s): give at least {shortest * workers}"
         )
-    if memory.replay_device == "gpu" and memory.replay_file:
-        raise UserError(
-            "--replay_device gpu and --replay_file both say where the screens lie: give one of them"
-        )
-    if memory.replay_compression != "none":
-        _check_compression(memory)
+    _check_places(memory)
     if network.batch_size > memory.replay_size:
         raise UserError(
             f"--batch_size {network.batch_size} is larger than --replay_size {memory.replay_size}: "
@@ -31,8 +26,8 @@ def check(config: Config) -> None:
     rounds = 1 + sum(-(-steps // workers) for steps in (config.run.random_steps, agent.train_frequency))
     if config.run.train_steps and rounds < shortest:
         raise UserError(
-            f"memory will hold {rounds} screens of a game when the first update is due and a state needs "
-            f"{shortest}: raise --random_steps"
+            f"memory will hold {rounds} screens of a game when the first update is due and a transition "
+            f"needs {shortest}: raise --random_steps"
         )
     if agent.synchronize and workers == 1:
         raise UserError(
@@ -43,6 +38,12 @@ def check(config: Config) -> None:
         raise UserError(
             f"--min_reward {network.min_reward:g} is above --max_reward {network.max_reward:g}: swap them"
         )
+    if memory.n_step > 1 and not network.min_reward <= 0 <= network.max_reward:
+        raise UserError(
+            f"--n_step {memory.n_step} counts what follows the end of an episode as 0, and --min_reward "
+            f"{network.min_reward:g} with --max_reward {network.max_reward:g} counts no reward so: let 0 lie "
+            "between them"
+        )
     _check_learning(network, has_target_network=agent.target_steps > 0)
     if agent.exploration_rate_end > agent.exploration_rate_start:
         raise UserError(
@@ -51,9 +52,15 @@ def check(config: Config) -> None:
         )
 
 
-def _check_compression(memory: MemoryConfig) -> None:
-    """Refuse compressed screens that are to lie elsewhere than in memory."""
+def _check_places(memory: MemoryConfig) -> None:
+    """Refuse screens that are to lie in two places."""
     elsewhere = {"--replay_file": memory.replay_file, "--replay_device gpu": memory.replay_device == "gpu"}
+    if all(elsewhere.values()):
+        raise UserError(
+            "--replay_device gpu and --replay_file both say where the screens lie: give one of them"
+        )
+    if memory.replay_compression == "none":
+        return
     for flag, given in elsewhere.items():
         if given:
             raise UserError(

@@ -1,7 +1,8 @@
 """The arrays that pass between the rooms, with their shapes and units.
 
 Letters in shapes: `E` games side by side, `B` samples in a minibatch, `A` actions,
-`S` screens in a state (`history_length`), `H` and `W` height and width of a screen in pixels.
+`S` screens in a state (`history_length`), `H` and `W` height and width of a screen in pixels,
+`n` steps in a transition (`n_step`).
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ Screens: TypeAlias = NDArray[np.uint8]  # [E, H, W], grey levels; a screen is a 
 States: TypeAlias = NDArray[np.uint8]  # [B, S, H, W], oldest screen first
 DeviceStates: TypeAlias = Any  # the same on a GPU, in an array of the deep-learning framework's own
 Actions: TypeAlias = NDArray[np.int64]  # [E] or [B], indices into the environment's action set
-Rewards: TypeAlias = NDArray[np.float32]  # [E] or [B], raw game points
+Rewards: TypeAlias = NDArray[np.float32]  # [E] or [B, n], raw game points
+Factors: TypeAlias = NDArray[np.float32]  # [B]
+Indices: TypeAlias = NDArray[np.int64]  # [B], of experiences
 Flags: TypeAlias = NDArray[np.bool_]  # [E] or [B]
 QValues: TypeAlias = NDArray[np.float32]  # [B, A], discounted sum of clipped rewards
 
@@ -59,23 +62,24 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """What n steps of E games left to be remembered, oldest first."""
+    """What T steps of E games left to be remembered, oldest first."""
 
-    screens: NDArray[np.uint8]  # [n, E, H, W], seen after the actions
-    actions: NDArray[np.int64]  # [n, E]
-    rewards: NDArray[np.float32]  # [n, E], raw game points
-    terminals: NDArray[np.bool_]  # [n, E], the episode ended
-    starts: NDArray[np.bool_]  # [n, E], the screen starts a game: no action led to it
+    screens: NDArray[np.uint8]  # [T, E, H, W], seen after the actions
+    actions: NDArray[np.int64]  # [T, E]
+    rewards: NDArray[np.float32]  # [T, E], raw game points
+    terminals: NDArray[np.bool_]  # [T, E], the episode ended
+    starts: NDArray[np.bool_]  # [T, E], the screen starts a game: no action led to it
 
 
 @dataclass(frozen=True, slots=True)
 class Minibatch:
-    """B transitions drawn from replay memory; valid until the next draw."""
+    """B transitions of up to n steps, drawn from replay memory; valid until the next draw."""
 
     prestates: States | DeviceStates  # uint8 [B, S, H, W], may be strided views
-    actions: Actions  # int64 [B]
-    rewards: Rewards  # float32 [B], raw game points
-    poststates: States | DeviceStates  # uint8 [B, S, H, W], may be strided views
+    actions: Actions  # int64 [B], the first of each
+    rewards: Rewards  # float32 [B, n], raw game points, step by step; 0 after the last
+    poststates: States | DeviceStates  # uint8 [B, S, H, W], seen after the last step; may be strided views
     terminals: Flags  # bool [B], nothing follows the poststate
-    discounts: Rewards  # float32 [B], what the value of the poststate is multiplied by
-    weights: Rewards  # float32 [B], how much each counts in the update; 1 where all were drawn alike
+    discounts: Factors  # float32 [B], what the value of the poststate is multiplied by
+    weights: Factors  # float32 [B], how much each counts in the update; 1 where all were drawn alike
+    indices: Indices  # int64 [B], which they are, counted from the first experience that was remembered

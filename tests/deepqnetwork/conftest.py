@@ -58,16 +58,18 @@ def make_minibatch() -> Callable[..., Minibatch]:
         size: int = 8,
         actions: int = ACTIONS,
         state_shape: tuple[int, int, int] = STATE_SHAPE,
+        steps: int = 1,
     ) -> Minibatch:
         rng = np.random.default_rng(seed)
         return Minibatch(
             prestates=rng.integers(0, 256, (size, *state_shape), dtype=np.uint8),
             actions=rng.integers(0, actions, size),
-            rewards=rng.uniform(-3, 3, size).astype(np.float32),
+            rewards=rng.uniform(-3, 3, (size, steps)).astype(np.float32),
             poststates=rng.integers(0, 256, (size, *state_shape), dtype=np.uint8),
             terminals=rng.random(size) < 0.3,
             discounts=rng.choice([0.99, 0.99**2, 0.99**3], size).astype(np.float32),
             weights=np.ones(size, np.float32),
+            indices=rng.integers(0, 1000, size),
         )
 
     return make

@@ -19,7 +19,7 @@ CATCH = {
 }  # fmt: skip
 WAYS: list[dict[str, Any]] = [
     {"double": True},
-    {"double": True, "batch_norm": True},
+    {"double": True, "batch_norm": True, "n_step": 3},
     {"noisy": True, "synchronize": False},
     {"noisy": True, "double": True, "dueling": True, "distributional": "c51"},
     {"munchausen": True, "distributional": "quantile", "quantiles": 10, "layer_norm": True},

@@ -94,7 +94,7 @@ def test_float16_leaves_out_a_step_that_overflows_and_lowers_the_scale(
     network = make_network(datatype="float16", min_reward=-1e6, clip_error=0)
     batch = make_minibatch(0)
     before = network.get_weights()
-    network.train(replace(batch, rewards=np.full(8, -1e6, np.float32)))
+    network.train(replace(batch, rewards=np.full((8, 1), -1e6, np.float32)))
     for name, values in network.get_weights().items():
         np.testing.assert_array_equal(values, before[name])
     scaler = cast(State, cast(State, network.get_state()["training"])["scaler"])

@@ -104,11 +104,22 @@ def test_rewards_are_clipped(make_network: MakeNetwork, make_minibatch: MakeMini
     assert differs(wide, narrow)
 
 
+def test_rewards_are_clipped_before_they_are_added_up(
+    make_network: MakeNetwork, make_minibatch: MakeMinibatch
+) -> None:
+    batch = make_minibatch(0, steps=3)
+    paid, counted = (np.tile(np.array(each, np.float32), (8, 1)) for each in ([5, -7, 0.5], [1, -1, 0.5]))
+    total = np.full((8, 1), 1 - 0.99 + 0.99**2 * 0.5, np.float32)
+    losses = [make_network().train(replace(batch, rewards=rewards)) for rewards in (paid, counted, total)]
+    assert losses[0] == losses[1]
+    assert losses[0] == pytest.approx(losses[2], rel=1e-6)
+
+
 def test_errors_are_clipped(make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
     # After a terminal δ = Q - r. With r far below Q every error, and its gradient, is clipped alike.
     batch = make_minibatch(0)
     ended = replace(batch, terminals=np.ones(8, np.bool_))
-    far, farther = (replace(ended, rewards=np.full(8, r, np.float32)) for r in (-50, -500))
+    far, farther = (replace(ended, rewards=np.full((8, 1), r, np.float32)) for r in (-50, -500))
     one, other = (make_network(min_reward=-1000, clip_error=0.5) for _ in range(2))
     q = one.predict(batch.prestates)[np.arange(8), batch.actions]
     assert one.train(far) == pytest.approx(float(np.mean(0.5 * (q + 50 - 0.25))), rel=1e-5)

@@ -16,9 +16,9 @@ from simple_dqn.types import Step
 SHAPE = (9, 7)
 
 
-def memories(games: int, size: int) -> tuple[ReplayMemory, ReplayMemory]:
+def memories(games: int, size: int, **settings: Any) -> tuple[ReplayMemory, ReplayMemory]:
     """Return a memory on the host, and one whose screens lie on a device, fed and seeded alike."""
-    config = MemoryConfig(replay_size=size, history_length=4)
+    config = MemoryConfig(replay_size=size, history_length=4, **settings)
     on_device = DeviceScreens(rows_for(config, games), games, SHAPE, torch.device("cpu"))
     return (
         ReplayMemory(config, games, SHAPE, 0.99, stream(1, "sampling")),
@@ -44,8 +44,9 @@ def feed(memory: ReplayMemory, games: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize(("games", "steps"), [(1, 30), (1, 150), (3, 20), (3, 70)])
-def test_minibatches_are_the_same(games: int, steps: int) -> None:
-    host, device = memories(games, 99)
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_minibatches_are_the_same(games: int, steps: int, n_step: int) -> None:
+    host, device = memories(games, 99, n_step=n_step)
     feed(host, games, steps)
     feed(device, games, steps)
     for _ in range(20):

@@ -20,11 +20,12 @@ def draw(rng: np.random.Generator) -> Minibatch:
     return Minibatch(
         prestates=STATES[places],
         actions=rng.integers(ACTIONS, size=BATCH),
-        rewards=rng.normal(size=BATCH).astype(np.float32),
+        rewards=rng.normal(size=(BATCH, 1)).astype(np.float32),
         poststates=STATES[np.minimum(places + 1, LENGTH - 1)],
         terminals=places == LENGTH - 1,
         discounts=ones,
         weights=ones,
+        indices=places,
     )
 
 

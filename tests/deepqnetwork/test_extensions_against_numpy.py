@@ -109,7 +109,8 @@ def projected(odds: Array, reward: float, discount: float, config: NetworkConfig
 
 def target_of(n: int, batch: Minibatch, nets: dict[str, Any], config: NetworkConfig) -> Array:
     """Return y [N] of the transition `n`."""
-    reward = min(max(float(batch.rewards[n]), config.min_reward), config.max_reward)
+    clipped = [min(max(paid, config.min_reward), config.max_reward) for paid in batch.rewards[n].tolist()]
+    reward = sum(config.discount_rate**k * paid for k, paid in enumerate(clipped))
     discount = 0.0 if batch.terminals[n] else float(batch.discounts[n])
     target, noise = nets["target"], nets["target noise"]
     after = target.outputs(batch.poststates[n] / 255.0, noise)
@@ -210,7 +211,7 @@ def test_an_update(
     if config.double:
         nets["choice noise"] = f(streams["updates"].standard_normal(count, np.float32))
     noise = f(streams["updates"].standard_normal(count, np.float32))
-    batch = make_minibatch(0, size=6)
+    batch = make_minibatch(0, size=6, steps=3)
     batch.weights[:] = np.random.default_rng(1).uniform(0.2, 1, 6)
     targets = [target_of(n, batch, nets, config) for n in range(6)]
 

@@ -110,7 +110,8 @@ def play_bandit(network: DeepQNetwork, seed: int) -> list[int]:
         taken.append(int(network.predict_to_explore(ONE_STATE)[0].argmax()))
         actions = rng.choice(np.array(taken), BATCH)
         states, ones = np.repeat(ONE_STATE, BATCH, axis=0), np.ones(BATCH, np.float32)
-        network.train(Minibatch(states, actions, pays[actions], states, ones > 0, ones, ones))
+        rewards = pays[actions, np.newaxis]
+        network.train(Minibatch(states, actions, rewards, states, ones > 0, ones, ones, np.arange(BATCH)))
     return [int(action == liked[0]) for action in taken]
 
 

@@ -72,18 +72,22 @@ def test_other_shapes_are_recorded_anew() -> None:
     {"double": True, "dueling": True, "noisy": True, "distributional": "c51"},
     {"munchausen": True, "distributional": "quantile", "layer_norm": True},
     {"double": True, "batch_norm": True},
+    {"steps": 4},
 ], ids=str)  # fmt: skip
 def test_a_network_learns_the_same_recorded(
     settings: dict[str, Any],
     make_network: Callable[..., DeepQNetwork],
-    make_minibatch: Callable[[int], Minibatch],
+    make_minibatch: Callable[..., Minibatch],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    settings = dict(settings)
+    steps = settings.pop("steps", 1)
     plain, tape = make_network(**settings), Tape()
     monkeypatch.setattr(learner, "recorded", lambda work, on_gpu: Recorded(work, tape.run, tape.record))
     taped = make_network(**settings)
     for seed in range(WARM_UPS + 9):
-        assert plain.train(make_minibatch(seed)) == taped.train(make_minibatch(seed))
+        batches = [make_minibatch(seed, steps=steps) for _ in range(2)]
+        assert plain.train(batches[0]) == taped.train(batches[1])
         if seed == WARM_UPS + 1:
             plain.update_target_network()
             taped.update_target_network()

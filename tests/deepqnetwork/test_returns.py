@@ -29,11 +29,12 @@ IS_SECOND = np.repeat((False, True), 20)
 BATCH = Minibatch(
     prestates=STATES[IS_SECOND.astype(int)],
     actions=np.zeros(40, np.int64),
-    rewards=np.concatenate((FIRST, SECOND)).astype(np.float32),
+    rewards=np.concatenate((FIRST, SECOND)).astype(np.float32)[:, np.newaxis],
     poststates=STATES[np.ones(40, int)],
     terminals=IS_SECOND,
     discounts=np.full(40, DISCOUNT, np.float32),
     weights=np.ones(40, np.float32),
+    indices=np.arange(40),
 )
 
 

@@ -92,6 +92,14 @@ class NumpyNetwork:
         return height, width
 
 
+def added_up(rewards: NDArray[np.float32], config: NetworkConfig) -> float:
+    """Return what the steps of one transition pay, each clipped for itself, discounted from the first on."""
+    total = 0.0
+    for k, paid in enumerate(rewards.tolist()):
+        total += config.discount_rate**k * min(max(paid, config.min_reward), config.max_reward)
+    return total
+
+
 def loss_and_gradient(
     online: NumpyNetwork, target: NumpyNetwork, batch: Minibatch, config: NetworkConfig
 ) -> tuple[float, Weights]:
@@ -100,7 +108,7 @@ def loss_and_gradient(
     gradient = np.zeros_like(qvalues)
     losses = []
     for n, action in enumerate(batch.actions):
-        y = min(max(float(batch.rewards[n]), config.min_reward), config.max_reward)
+        y = added_up(batch.rewards[n], config)
         if not batch.terminals[n]:
             y += float(batch.discounts[n]) * postvalues[n].max()
         error = qvalues[n, action] - y
@@ -199,6 +207,20 @@ def test_three_updates_of_a_small_network_in_float64(
     network = make_network(datatype="float64", spec=spec, **settings)
     batches = [make_minibatch(seed) for seed in range(3)]
     assert_updates_equal(network, spec, NetworkConfig(**settings), batches, within=1e-10)
+
+
+@pytest.mark.parametrize("steps", [2, 5])
+def test_three_updates_from_transitions_of_many_steps(
+    steps: int,
+    small_spec: NetworkSpec,
+    make_network: Callable[..., DeepQNetwork],
+    make_minibatch: Callable[..., Minibatch],
+) -> None:
+    settings: dict[str, Any] = {"discount_rate": 0.7, "min_reward": -0.4, "max_reward": 1.5}
+    network = make_network(datatype="float64", spec=small_spec, **settings)
+    batches = [make_minibatch(seed, steps=steps) for seed in range(3)]
+    batches[1].rewards[2, 1:] = 0  # an episode that ends after one step
+    assert_updates_equal(network, small_spec, NetworkConfig(**settings), batches, within=1e-10)
 
 
 @pytest.mark.parametrize("datatype", ["float32", "float64"])

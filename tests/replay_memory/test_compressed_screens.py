@@ -25,9 +25,14 @@ KINDS = ("none", "lz4")
 
 
 def memory_of(
-    compression: str, games: int, size: int, shape: tuple[int, int] = SCREEN_SHAPE, seed: int = 0
+    compression: str,
+    games: int,
+    size: int,
+    shape: tuple[int, int] = SCREEN_SHAPE,
+    seed: int = 0,
+    **settings: Any,
 ) -> ReplayMemory:
-    config = MemoryConfig(replay_size=size, replay_compression=compression)
+    config = MemoryConfig(replay_size=size, replay_compression=compression, **settings)
     return ReplayMemory(config, games, shape, 0.99, np.random.default_rng(seed))
 
 
@@ -56,10 +61,18 @@ def assert_same(one: Minibatch, other: Minibatch) -> None:
 
 
 # A small ring may hold the starts of games and no transition: then there is nothing to draw.
-@given(games=st.integers(1, 5), rows=st.integers(6, 30), steps=st.integers(12, 90), seed=st.integers(0, 99))
+@given(
+    games=st.integers(1, 5),
+    rows=st.integers(8, 30),
+    steps=st.integers(12, 90),
+    n_step=st.integers(1, 4),
+    seed=st.integers(0, 99),
+)
 @settings(max_examples=60)
-def test_minibatches_are_those_of_plain_screens(games: int, rows: int, steps: int, seed: int) -> None:
-    plain, compressed = (memory_of(kind, games, rows * games) for kind in KINDS)
+def test_minibatches_are_those_of_plain_screens(
+    games: int, rows: int, steps: int, n_step: int, seed: int
+) -> None:
+    plain, compressed = (memory_of(kind, games, rows * games, n_step=n_step) for kind in KINDS)
     feed([plain, compressed], games, steps, seed)
     assume(len(plain._ring.transitions()))
     for batch_size in (1, 32, 32, 7):

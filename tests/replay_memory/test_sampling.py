@@ -1,6 +1,7 @@
 """How minibatches are drawn, what they are made of, and what stands in their way."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +15,13 @@ HISTORY = 3
 DISCOUNT = 0.9
 
 
-def filled(starts: Flags, rows: int) -> ReplayMemory:
+def filled(starts: Flags, rows: int, **settings: Any) -> ReplayMemory:
     """Return a memory of `rows` rows after steps with `starts` bool [steps, E].
 
     The action of game e at step t is t * E + e.
     """
     games = starts.shape[1]
-    config = MemoryConfig(replay_size=rows * games, history_length=HISTORY)
+    config = MemoryConfig(replay_size=rows * games, history_length=HISTORY, **settings)
     memory = ReplayMemory(config, games, (2, 2), DISCOUNT, np.random.default_rng(0))
     for t, started in enumerate(starts):
         step = Step.start(np.zeros((games, 2, 2), np.uint8))
@@ -30,16 +31,17 @@ def filled(starts: Flags, rows: int) -> ReplayMemory:
     return memory
 
 
-def plain(steps: int, rows: int = 20, games: int = 2) -> ReplayMemory:
+def plain(steps: int, rows: int = 20, games: int = 2, **settings: Any) -> ReplayMemory:
     """Return a memory after `steps` in which no game ended."""
-    return filled(np.arange(steps)[:, np.newaxis] + np.zeros(games) == 0, rows)
+    return filled(np.arange(steps)[:, np.newaxis] + np.zeros(games) == 0, rows, **settings)
 
 
-def test_every_transition_is_as_likely() -> None:
+@pytest.mark.parametrize("n_step", [1, 4])
+def test_every_transition_is_as_likely(n_step: int) -> None:
     starts = np.random.default_rng(3).random((95, 2)) < 0.3
-    memory = filled(starts, rows=60)
-    oldest = 95 - 60
-    valid = [2 * t + e for t in range(oldest + HISTORY, 95) for e in range(2) if not starts[t, e]]
+    memory = filled(starts, rows=60, n_step=n_step)
+    first, end = 95 - 60 + HISTORY, 95 - n_step + 1
+    valid = [2 * t + e for t in range(first, end) for e in range(2) if not starts[t, e]]
     actions = np.concatenate([memory.sample(1000).actions for _ in range(200)])
     counts = np.bincount(actions, minlength=2 * 95)[valid]
     assert counts.sum() == len(actions)
@@ -69,8 +71,8 @@ def test_memory_without_any_transition_says_so() -> None:
 @pytest.mark.parametrize(
     ("games", "steps", "words"),
     [
-        (1, 1, "memory holds 1 screen and a state needs 4: raise --random_steps"),
-        (2, 3, "memory holds 3 screens of each game and a state needs 4: raise --random_steps"),
+        (1, 1, "memory holds 1 screen and a transition needs 4: raise --random_steps"),
+        (2, 3, "memory holds 3 screens of each game and a transition needs 4: raise --random_steps"),
     ],
 )
 def test_too_few_screens_say_what_to_raise(games: int, steps: int, words: str) -> None:
@@ -86,13 +88,32 @@ def test_minibatch_has_the_shapes_and_types_it_promises() -> None:
     assert {name: (array.dtype.name, array.shape) for name, array in arrays.items()} == {
         "prestates": ("uint8", (5, HISTORY, 2, 2)),
         "actions": ("int64", (5,)),
-        "rewards": ("float32", (5,)),
+        "rewards": ("float32", (5, 1)),
         "poststates": ("uint8", (5, HISTORY, 2, 2)),
         "terminals": ("bool", (5,)),
         "discounts": ("float32", (5,)),
         "weights": ("float32", (5,)),
+        "indices": ("int64", (5,)),
     }
     np.testing.assert_array_equal(minibatch.discounts, np.full(5, DISCOUNT, np.float32))
+
+
+def test_transitions_of_many_steps_have_a_reward_for_each() -> None:
+    memory = plain(20, n_step=5)
+    assert memory.sample(7).rewards.shape == (7, 5)
+    np.testing.assert_array_equal(memory.sample(7).discounts, np.full(7, DISCOUNT**5, np.float32))
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_ready_is_when_something_can_be_drawn(n_step: int) -> None:
+    for steps in range(1, 10):
+        memory = plain(steps, n_step=n_step)
+        assert memory.ready == (steps >= HISTORY + n_step)
+        if memory.ready:
+            memory.sample(3)
+        else:
+            with pytest.raises(UserError, match=f"a transition needs {HISTORY + n_step}"):
+                memory.sample(3)
 
 
 def test_contents_are_views_not_copies() -> None:

@@ -26,6 +26,7 @@ class Story:
 
     games: int
     history_length: int
+    n_step: int
     rows: int
     events: list[list[str]]
 
@@ -48,7 +49,9 @@ class Story:
             starts = over | cut
 
     def memory(self, seed: int = 0) -> ReplayMemory:
-        config = MemoryConfig(replay_size=self.rows * self.games, history_length=self.history_length)
+        config = MemoryConfig(
+            replay_size=self.rows * self.games, history_length=self.history_length, n_step=self.n_step
+        )
         return ReplayMemory(config, self.games, SCREEN_SHAPE, DISCOUNT, np.random.default_rng(seed))
 
 
@@ -64,16 +67,17 @@ def screen(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
 @dataclass
 class Transition:
     prestate: list[int]  # numbers of the screens
-    reward: float
+    rewards: list[float]
     poststate: list[int]
     terminal: bool
+    discount: float
 
 
 class ListMemory:
     """One game's memory as lists: it follows each episode from its beginning, and never looks back."""
 
-    def __init__(self, history_length: int, rows: int) -> None:
-        self.history_length = history_length
+    def __init__(self, history_length: int, n_step: int, rows: int) -> None:
+        self.history_length, self.n_step = history_length, n_step
         self.rows: deque[tuple[int, Transition | None]] = deque(maxlen=rows)
         self.episode: list[int] = []
 
@@ -84,7 +88,7 @@ class ListMemory:
         else:
             prestate = self.state()
             self.episode.append(number)
-            self.rows.append((number, Transition(prestate, reward, self.state(), terminal)))
+            self.rows.append((number, Transition(prestate, [reward], self.state(), terminal, DISCOUNT)))
         if terminal:
             self.episode = [number]
 
@@ -93,26 +97,41 @@ class ListMemory:
 
     def transitions(self) -> dict[int, Transition]:
         """Those whose screens are all held, or that are as old as the memory's first, by number."""
-        full = len(self.rows) == self.rows.maxlen
-        held = list(self.rows)[self.history_length if full else 0 :]
-        return {number: transition for number, transition in held if transition is not None}
+        full, held = len(self.rows) == self.rows.maxlen, list(self.rows)
+        result = {}
+        for place in range(self.history_length if full else 0, len(held) - self.n_step + 1):
+            number, first = held[place]
+            if first is not None:
+                result[number] = self.of_many_steps(first, [one for _, one in held[place + 1 :]])
+        return result
+
+    def of_many_steps(self, first: Transition, others: list[Transition | None]) -> Transition:
+        """Return `first` together with those of the next steps that are still of its episode."""
+        together, last = [first], first
+        for one in others[: self.n_step - 1]:
+            if last.terminal or one is None:
+                break
+            together.append(last := one)
+        rewards = [one.rewards[0] for one in together] + [0.0] * (self.n_step - len(together))
+        discount = float(np.float32(DISCOUNT ** len(together)))
+        return Transition(first.prestate, rewards, last.poststate, last.terminal, discount)
 
 
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
     games = draw(st.integers(1, 4))
-    history_length = draw(st.integers(1, 5))
-    rows = draw(st.integers(history_length + 1, history_length + 12))
+    history_length, n_step = draw(st.integers(1, 5)), draw(st.integers(1, 6))
+    rows = draw(st.integers(history_length + n_step, history_length + n_step + 12))
     # Mostly games go on, so that whole windows lie within an episode too.
     event = st.sampled_from(("goes on",) * draw(st.sampled_from((1, 12))) + EVENTS)
     step = st.lists(event, min_size=games, max_size=games)
     length = draw(st.integers(1, 3 * rows))
-    return Story(games, history_length, rows, draw(st.lists(step, min_size=length, max_size=length)))
+    return Story(games, history_length, n_step, rows, draw(st.lists(step, min_size=length, max_size=length)))
 
 
 def remembered(story: Story) -> dict[int, Transition]:
     """Return all transitions that a memory should hold after `story`, by their number."""
-    lists = [ListMemory(story.history_length, story.rows) for _ in range(story.games)]
+    lists = [ListMemory(story.history_length, story.n_step, story.rows) for _ in range(story.games)]
     for t, step in enumerate(story.steps()):
         for e, memory in enumerate(lists):
             number = t * story.games + e + 1
@@ -126,9 +145,9 @@ def as_transitions(minibatch: Minibatch) -> Iterator[tuple[int, Transition]]:
         states[..., 0, 0].astype(int) * 256 + states[..., 0, 1]
         for states in (minibatch.prestates, minibatch.poststates)
     )
-    columns = (minibatch.actions, pre, minibatch.rewards, post, minibatch.terminals)
-    for number, prestate, reward, poststate, terminal in zip(*(c.tolist() for c in columns), strict=True):
-        yield number, Transition(prestate, reward, poststate, terminal)
+    columns = (minibatch.actions, pre, minibatch.rewards, post, minibatch.terminals, minibatch.discounts)
+    for number, *values in zip(*(column.tolist() for column in columns), strict=True):
+        yield number, Transition(*values)
 
 
 @given(stories())
@@ -140,7 +159,7 @@ def test_samples_are_all_the_transitions_of_a_plain_list_and_no_others(story: St
     held = min(len(story.events), story.rows)
     assert memory.count == held * story.games
     expected = remembered(story)
-    if held <= story.history_length or not expected:
+    if held < story.history_length + story.n_step or not expected:
         with pytest.raises(UserError, match="raise --random_steps"):
             memory.sample(1)
         return
@@ -160,7 +179,7 @@ def test_state_acted_on_is_the_prestate_sampled_later(story: Story) -> None:
         acted_on |= {t * story.games + e + 1: buffer.states[e].copy() for e in range(story.games)}
         buffer.update(step)
         memory.add(step)
-    if not remembered(story) or len(story.events) <= story.history_length:
+    if not remembered(story) or not memory.ready:
         return
     minibatch = memory.sample(200)
     for number, prestate in zip(minibatch.actions.tolist(), minibatch.prestates, strict=True):
@@ -187,7 +206,7 @@ def test_saved_and_restored_memory_goes_on_as_the_first(story: Story, saved_afte
         first.add(step)
         second.add(step)
     assert second.count == first.count
-    if remembered(story) and len(story.events) > story.history_length:
+    if remembered(story) and first.ready:
         for batch_size in (7, 3):
             assert list(as_transitions(first.sample(batch_size))) == list(
                 as_transitions(second.sample(batch_size))

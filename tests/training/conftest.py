@@ -8,11 +8,12 @@ import pytest
 
 from simple_dqn.agent import Agent, Player
 from simple_dqn.config import AgentConfig, MemoryConfig
+from simple_dqn.deepqnetwork import UpdateOutcome
 from simple_dqn.ledger import Ledger
 from simple_dqn.random_streams import stream
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.training.serial import fill
-from simple_dqn.types import Actions, Minibatch, QValues, States, Step
+from simple_dqn.types import Actions, Indices, Minibatch, QValues, States, Step
 
 
 class TapedEnvironment:
@@ -40,7 +41,7 @@ class TapedNetwork:
     def __init__(self, tape: list[Any]) -> None:
         self.tape = tape
         self.updates = 0
-        self.losses: list[float] = []
+        self.outcomes: list[UpdateOutcome] = []
 
     def predict(self, states: States) -> QValues:
         return np.tile(np.array([0, 2, 1], np.float32), (len(states), 1))
@@ -51,17 +52,19 @@ class TapedNetwork:
     def use_one_thread(self) -> None:
         self.tape.append("thread")
 
-    def prepare(self, minibatch: Minibatch) -> int:
-        return len(minibatch.actions)
+    def prepare(self, minibatch: Minibatch) -> Indices:
+        return minibatch.indices
 
-    def update(self, batch: int) -> None:
+    def update(self, batch: Indices) -> None:
+        """Make an update whose errors depend on its number and on what it was made from."""
         self.tape.append("update")
         self.updates += 1
-        self.losses.append(float(batch))
+        errors = (self.updates + batch % 7).astype(np.float32)
+        self.outcomes.append(UpdateOutcome(float(len(batch)), errors, batch))
 
-    def take_losses(self) -> list[float]:
-        losses, self.losses = self.losses, []
-        return losses
+    def take_outcomes(self) -> list[UpdateOutcome]:
+        outcomes, self.outcomes = self.outcomes, []
+        return outcomes
 
     def update_target_network(self) -> None:
         self.tape.append("copy")
@@ -82,17 +85,18 @@ class Listener:
 Taped: TypeAlias = tuple[Agent, list[Any], Listener]
 
 
-def make(games: int = 1, **settings: Any) -> Taped:
+def make(games: int = 1, memory: dict[str, Any] | None = None, **settings: Any) -> Taped:
     tape: list[Any] = []
     listener = Listener()
     environment: Any = TapedEnvironment(games, tape)
     network: Any = TapedNetwork(tape)
-    memory = ReplayMemory(MemoryConfig(replay_size=500), games, (4, 4), 0.99, stream(0, "sampling"))
+    memory_config = MemoryConfig(**{"replay_size": 500, **(memory or {})})
+    remembered = ReplayMemory(memory_config, games, (4, 4), 0.99, stream(0, "sampling"))
     config = AgentConfig(**settings)
     ledger = Ledger()
     predict = network.predict_target if config.concurrent else network.predict
     player = Player(environment, predict, 4, stream(0, "exploration"), ledger)
-    agent = Agent(player, memory, network, config, 8, listener, ledger)
+    agent = Agent(player, remembered, network, config, 8, listener, ledger)
     agent.start()
     fill(agent, 8 * games, 1.0, stopped=lambda: False)
     tape.clear()

@@ -37,9 +37,10 @@ def play_first(agent: Any, steps: int, stopped: Callable[[], bool], at_rest: Cal
     """Do in sequence what `concurrent.train` does at once, in the other order."""
     for _ in range(0, steps, agent.config.target_steps):
         agent.network.update_target_network()
+        steps_before = agent.total_train_steps
         experience = concurrent.play(agent, stopped)
         for _ in range(concurrent.updates_due(agent)):
-            agent.learn()
+            agent.update(agent.prepare(steps_before))
         concurrent.remember(agent, experience)
         at_rest(agent.config.target_steps)
 

@@ -119,7 +119,7 @@ class JaxQNetwork:
 
     def _loss(self, weights: Arrays, target: Arrays, batch: Arrays) -> Any:
         postvalues = self._forward(target, batch["poststates"]).max(1)
-        targets = batch["rewards"].clip(-1, 1) + batch["discounts"] * postvalues * ~batch["terminals"]
+        targets = batch["rewards"][:, 0].clip(-1, 1) + batch["discounts"] * postvalues * ~batch["terminals"]
         values = jnp.take_along_axis(self._forward(weights, batch["prestates"]), batch["actions"][:, None], 1)
         differences = values[:, 0] - targets
         clipped = differences.clip(-1, 1)

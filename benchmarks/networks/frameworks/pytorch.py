@@ -167,6 +167,6 @@ class TorchQNetwork:
     ) -> Tensor:
         with torch.no_grad():
             postvalues = forward(self.spec, self.target, poststates.float() / 255, self.datatype).amax(1)
-            targets = rewards.clamp(-1, 1) + discounts * postvalues * ~terminals
+            targets = rewards[:, 0].clamp(-1, 1) + discounts * postvalues * ~terminals
         values = self._values(prestates).gather(1, actions[:, None])[:, 0]
         return functional.huber_loss(values, targets)

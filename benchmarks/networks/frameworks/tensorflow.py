@@ -121,7 +121,7 @@ class TensorFlowQNetwork:
     ) -> Any:
         postvalues = tf.reduce_max(self._forward(self.target, poststates), 1)
         follow = tf.where(terminals, 0.0, discounts * postvalues)
-        targets = tf.clip_by_value(rewards, -1, 1) + follow
+        targets = tf.clip_by_value(rewards[:, 0], -1, 1) + follow
         with tf.GradientTape() as tape:
             values = tf.gather(self._forward(self.weights, prestates), actions, batch_dims=1)
             differences = values - targets

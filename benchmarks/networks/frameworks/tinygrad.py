@@ -142,7 +142,7 @@ class TinygradQNetwork:
         self, prestates: Any, actions: Any, rewards: Any, poststates: Any, terminals: Any, discounts: Any
     ) -> Any:
         postvalues = self._forward(self.target, poststates).max(1).detach()
-        targets = rewards.clip(-1, 1) + terminals.where(0, discounts * postvalues)
+        targets = rewards[:, 0].clip(-1, 1) + terminals.where(0, discounts * postvalues)
         values = self._forward(self.weights, prestates).gather(1, actions.unsqueeze(1)).squeeze(1)
         differences = values - targets
         sizes = differences.abs()

@@ -11,6 +11,22 @@ class MemoryConfig:
 
     replay_size: int = option(1_000_000, "experiences kept, one screen each", minimum=1)
     history_length: int = option(4, "screens that form a state", minimum=1, maximum=64)
+    n_step: int = option(
+        1, "steps whose rewards are learnt from at once, before the value of the state they lead to",
+        minimum=1, maximum=100,
+    )  # fmt: skip
+    # The numbers are those of Schaul et al. (2016), proportional variant; Rainbow's exponent is 0.5.
+    prioritized: bool = option(False, "draw the likelier what was predicted worse, not all alike")
+    priority_exponent: float = option(
+        0.6, "how far the error decides what is drawn; 0: not at all, 1: in proportion", minimum=0, maximum=1
+    )
+    priority_beta_start: float = option(
+        0.4, "how far smaller updates make up for that at first; 0: not at all, 1: wholly",
+        minimum=0, maximum=1,
+    )  # fmt: skip
+    priority_beta_steps: int = option(
+        50_000_000, "steps of training until they make up for it wholly", minimum=0
+    )
     replay_file: str | None = option(
         None, "keep the screens in this memory-mapped file, not in memory", local=True
     )

@@ -136,7 +136,7 @@ class DeepQNetwork:
         noise = self._noise.draw("targets")
         targets = self._learner.value(prestates, actions, rewards, poststates, terminals, discounts, noise)
         follows = poststates if self._config.double else None
-        return PreparedBatch(prestates, actions, targets, weights, follows)
+        return PreparedBatch(prestates, actions, targets, weights, minibatch.indices, follows)
 
     def train(self, minibatch: Minibatch) -> float:
         """Make one update from `minibatch`, and return its mean loss."""
@@ -151,7 +151,7 @@ class DeepQNetwork:
             targets = self._learner.choose(batch.poststates, batch.targets, self._noise.draw("updates"))
         noise = self._noise.draw("updates")
         outcome = self._learner.descend(batch.prestates, batch.actions, targets, batch.weights, noise)
-        self._outcomes.add(outcome)
+        self._outcomes.add(outcome, batch.indices)
         self.updates += 1
 
     def take_outcomes(self) -> list[UpdateOutcome]:

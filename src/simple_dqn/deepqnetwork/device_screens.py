@@ -33,15 +33,16 @@ class DeviceScreens:
         self._screens[row].copy_(tensor(screens, self._device))
 
     def gather(self, windows: NDArray[np.int64], hidden: Flags | None) -> Tensor:
-        """Return the screens at `windows` int64 [B, S + 1], zero where `hidden` bool [B, S - 1] says so.
+        """Return the screens at `windows` int64 [B, K], zero where `hidden` bool [B, L] says so.
 
         Returns:
-            uint8 [B, S + 1, H, W] on the device, fresh.
+            uint8 [B, K, H, W] on the device, fresh.
         """
         places = tensor(windows, self._device)
         screens = self._flat.index_select(0, places.view(-1)).view(*windows.shape, *self._flat.shape[1:])
         if hidden is not None:
-            screens[:, :-2].masked_fill_(tensor(hidden, self._device)[:, :, None, None], 0)
+            covers = tensor(hidden, self._device)[:, :, None, None]
+            screens[:, : hidden.shape[1]].masked_fill_(covers, 0)
         return screens
 
     def on_host(self, screens: DeviceStates) -> States:

@@ -7,7 +7,7 @@ from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork.layers import Network
 from simple_dqn.deepqnetwork.master_weights import MasterWeights
 from simple_dqn.deepqnetwork.recorded import recorded
-from simple_dqn.deepqnetwork.targets import TARGET_RULES, Transitions, of_actions
+from simple_dqn.deepqnetwork.targets import TARGET_RULES, Transitions, added_up, of_actions
 
 
 class Learner:
@@ -53,14 +53,15 @@ class Learner:
         Args:
             prestates: s, floats in [0, 1] [B, S, H, W].
             actions: a, int64 [B, 1].
-            rewards: r, floats [B], raw game points.
+            rewards: r of each step, floats [B, n], raw game points; 0 after the last, which clipping keeps.
             poststates: s', floats in [0, 1] [B, S, H, W].
             terminals: Nothing follows s', bool [B].
-            discounts: γ, float32 [B].
+            discounts: γ^m after m steps, float32 [B].
             noise: Of the target network, float32 [1, K].
         """
         clipped = rewards.clamp(self._config.min_reward, self._config.max_reward)
-        transitions = Transitions(prestates, actions, clipped, poststates, discounts * ~terminals)
+        total = added_up(clipped, self._config.discount_rate)
+        transitions = Transitions(prestates, actions, total, poststates, discounts * ~terminals)
         return self._rule(self._target, self._config, transitions, noise)
 
     @torch.no_grad()

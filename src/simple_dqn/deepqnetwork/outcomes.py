@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
+
+from simple_dqn.types import Factors, Indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +14,8 @@ class UpdateOutcome:
     """What came of one update from B transitions."""
 
     loss: float  # the mean over the transitions
-    errors: NDArray[np.float32]  # [B], ≥ 0, how wrong each prediction was: |δ|, or as `Returns` says
+    errors: Factors  # float32 [B], ≥ 0, how wrong each prediction was: |δ|, or as `Returns` says
+    indices: Indices  # int64 [B], which transitions these are, as the minibatch said
 
 
 class Outcomes:
@@ -21,10 +23,17 @@ class Outcomes:
 
     def __init__(self) -> None:
         self._outcomes: list[Tensor] = []
+        self._indices: list[Indices] = []
 
-    def add(self, outcome: Tensor) -> None:
-        """Keep the outcome of an update: its loss, followed by the errors [1 + B], on any device."""
+    def add(self, outcome: Tensor, indices: Indices) -> None:
+        """Keep the outcome of an update.
+
+        Args:
+            outcome: Its loss, followed by the errors [1 + B], on any device.
+            indices: int64 [B], which transitions it was made from.
+        """
         self._outcomes.append(outcome)
+        self._indices.append(indices)
 
     def take(self) -> list[UpdateOutcome]:
         """Return what was added since this was last asked, in its order, and wait for the last."""
@@ -32,6 +41,9 @@ class Outcomes:
             return []
         sizes = [len(outcome) for outcome in self._outcomes]
         numbers = torch.cat(self._outcomes).cpu().numpy()
-        self._outcomes = []
-        each = np.split(numbers, np.cumsum(sizes)[:-1])
-        return [UpdateOutcome(float(one[0]), one[1:].astype(np.float32)) for one in each]
+        each, indices = np.split(numbers, np.cumsum(sizes)[:-1]), self._indices
+        self._outcomes, self._indices = [], []
+        return [
+            UpdateOutcome(float(one[0]), one[1:].astype(np.float32), which)
+            for one, which in zip(each, indices, strict=True)
+        ]

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork.layers import Network
+from simple_dqn.types import Indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +19,9 @@ class Transitions:
 
     prestates: Tensor  # s, floats in [0, 1] [B, S, H, W]
     actions: Tensor  # a, int64 [B, 1]
-    rewards: Tensor  # r, floats [B], clipped
+    rewards: Tensor  # r, floats [B], those of all steps, clipped and discounted
     poststates: Tensor  # s', floats in [0, 1] [B, S, H, W]
-    discounts: Tensor  # γ, floats [B]; 0 where nothing follows
+    discounts: Tensor  # γ, or γ^m after m steps, floats [B]; 0 where nothing follows
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,19 @@ class PreparedBatch:
     actions: Tensor  # int64 [B, 1]
     targets: Tensor  # y, floats [B, 1, N]; or [B, A, N], one for each action that may follow
     weights: Tensor  # floats [B], how much each transition counts
+    indices: Indices  # int64 [B], which transitions these are; the one thing that stays on the host
     poststates: Tensor | None  # floats in [0, 1] [B, S, H, W], where it is yet to be seen which follows
+
+
+def added_up(rewards: Tensor, discount_rate: float) -> Tensor:
+    """Return r = Σ_k γ^k r_k [B] of the `rewards` r_k [B, n] of n steps.
+
+    Sutton 1988; Hessel et al. 2018, section 3, "multi-step learning".
+    """
+    *earlier, total = rewards.unbind(1)
+    for paid in reversed(earlier):
+        total = paid + discount_rate * total
+    return total
 
 
 # (target network, settings, transitions, noise [1, K]) -> y [B, 1, N] or [B, A, N]
@@ -66,6 +79,7 @@ def of_soft_policy(target: Network, config: NetworkConfig, transitions: Transiti
 
     y = r + α [τ ln π(a|s)]_l₀^0 + γ Σ_a' π(a'|s') (z(s', a'; θ⁻) - τ ln π(a'|s')) with π = softmax(Q / τ) of
     the target network, and with the N numbers z that stand for the return in place of Q, as in their M-IQN.
+    Of n steps the first alone has what is added: the others' actions may not be the policy's any more.
     """
     tau = config.munchausen_tau
     both = torch.cat((transitions.prestates, transitions.poststates))

@@ -107,7 +107,7 @@ class CompressedScreens:
         self._lengths = np.zeros(rows * games, np.uint32)  # of each screen's block; 0: there is none yet
         self._held = 0
         self._warned = False
-        self._gathered = np.empty((0, 0, *screen_shape), np.uint8)  # [B, S + 1, H, W], written anew each time
+        self._gathered = np.empty((0, 0, *screen_shape), np.uint8)  # [B, K, H, W], written anew each time
 
     @staticmethod
     def screen_bytes(screen_shape: tuple[int, int]) -> tuple[int, int]:
@@ -138,13 +138,13 @@ class CompressedScreens:
             self._positions[index], self._lengths[index] = position, len(block)
 
     def gather(self, windows: NDArray[np.int64], hidden: Flags | None) -> States:
-        """Return the screens at `windows` int64 [B, S + 1], zero where `hidden` bool [B, S - 1] says so."""
+        """Return the screens at `windows` int64 [B, K], zero where `hidden` bool [B, L] says so."""
         if self._gathered.shape[:2] != windows.shape:
             self._gathered = np.empty((*windows.shape, *self._screen_shape), np.uint8)
         shown = np.ones(windows.shape, np.bool_)
         if hidden is not None:
-            shown[:, :-2] = ~hidden  # where there may be no screen at all
-            self._gathered[:, :-2][hidden] = 0
+            shown[:, : hidden.shape[1]] = ~hidden  # where there may be no screen at all
+            self._gathered[:, : hidden.shape[1]][hidden] = 0
         self._decompress(windows[shown], self._gathered, np.flatnonzero(shown))
         return self._gathered
 

@@ -3,17 +3,21 @@
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.replay_memory import uniform
+from simple_dqn.replay_memory.prioritized import Prioritized
 from simple_dqn.replay_memory.ring import Ring
 from simple_dqn.replay_memory.screens import ScreenStore, make_screens
-from simple_dqn.types import Experience, Minibatch, State, States, Step
+from simple_dqn.replay_memory.uniform import Uniform
+from simple_dqn.types import Experience, Factors, Indices, Minibatch, State, States, Step
 
 # Bytes of an experience beside its screen: action int64, reward float32, starts and terminal bool.
 OTHER_BYTES = 8 + 4 + 1 + 1
+
+# Who chooses what is drawn, by --prioritized.
+SAMPLERS: dict[bool, type[Uniform] | type[Prioritized]] = {False: Uniform, True: Prioritized}
 
 
 def rows_for(config: MemoryConfig, games: int) -> int:
@@ -25,8 +29,8 @@ class ReplayMemory:
     """The latest `replay_size` experiences of E games, from which minibatches are drawn.
 
     A ring of T = replay_size // E rows, one `Step` each; the oldest is overwritten. What a
-    transition is, and which screens its states show, stands at the top of `ring.py`. How an index
-    is drawn is `uniform.py`'s affair, how a screen is kept that of `screens.py`.
+    transition is, and which screens its states show, stands at the top of `ring.py`. Which are drawn
+    is the affair of `uniform.py` or `prioritized.py`, how a screen is kept that of `screens.py`.
     """
 
     def __init__(
@@ -44,10 +48,10 @@ class ReplayMemory:
         With `config.replay_file` the screens lie in that file, which stays when the program ends.
 
         Args:
-            config: Its size, at least `history_length` + 1 for each game; `rules.check` sees to that.
+            config: Its size, at least `history_length` + `n_step` for each game; `rules.check` sees to that.
             games: E, how many games each step brings.
             screen_shape: Height and width of a screen, in pixels.
-            discount_rate: What the value of a poststate is multiplied by.
+            discount_rate: γ, what a value one step later is multiplied by.
             rng: The random stream that draws the minibatches.
             screens: Where the screens lie instead, with room for `rows_for(config, games)` of each game.
             log: Is given every step that is kept, to write it down.
@@ -55,16 +59,18 @@ class ReplayMemory:
         Raises:
             UserError: This machine has too little memory, or the file cannot be used.
         """
-        rows = rows_for(config, games)
-        self._screens = screens or make_screens(config, rows, games, screen_shape, OTHER_BYTES)
+        rows, sampler = rows_for(config, games), SAMPLERS[config.prioritized]
+        other_bytes = OTHER_BYTES + sampler.experience_bytes
+        self._screens = screens or make_screens(config, rows, games, screen_shape, other_bytes)
         self._screen_shape = screen_shape
         self._actions = np.zeros((rows, games), np.int64)
         self._rewards = np.zeros((rows, games), np.float32)
-        self._ring = Ring(rows, games, config.history_length)
-        self._discount_rate = discount_rate
+        self._ring = Ring(rows, games, config.history_length, config.n_step)
+        self._sampler = sampler(self._ring, config)
+        self.prioritized = config.prioritized  # whether errors are to be told
+        self._discounts = (discount_rate ** np.arange(config.n_step + 1)).astype(np.float32)  # by steps made
         self._rng = rng
         self._log = log
-        self._discounts = np.zeros(0, np.float32)
 
     @property
     def count(self) -> int:
@@ -74,14 +80,14 @@ class ReplayMemory:
     @property
     def ready(self) -> bool:
         """Whether there are screens enough for `sample` to draw from."""
-        return self._ring.held > self._ring.history_length
+        return self._ring.held >= self._ring.needed
 
     @property
     def nbytes(self) -> int:
         """Bytes of a full memory, wherever its screens lie."""
         ring = self._ring
         others = (self._actions, self._rewards, ring.starts, ring.terminals)
-        return self._screens.nbytes + sum(array.nbytes for array in others)
+        return self._screens.nbytes + self._sampler.nbytes + sum(array.nbytes for array in others)
 
     def add(self, step: Step) -> None:
         """Keep what `step` brought, in place of the oldest experiences once the memory is full."""
@@ -89,25 +95,43 @@ class ReplayMemory:
         self._screens.write(row, step.screens)
         self._actions[row] = step.actions
         self._rewards[row] = step.rewards
+        self._sampler.on_append()
         if self._log:
             self._log(step)
 
-    def sample(self, batch_size: int) -> Minibatch:
-        """Draw `batch_size` transitions, uniformly over all games and with replacement.
+    def sample(self, batch_size: int, steps: int = 0) -> Minibatch:
+        """Draw transitions with replacement: uniformly over all games, or by priority.
+
+        Args:
+            batch_size: B, how many.
+            steps: Steps of training so far, over all games, by which β rises.
 
         Returns:
-            Arrays that are valid until the next `sample`; the states are two views of the same
+            Arrays that are valid until the next `sample`; the states may be two views of the same
             screens, so to write into one is to write into the other. Where the screens lie on a GPU,
             so do the states.
 
         Raises:
             UserError: The memory holds no transition yet.
         """
-        return self._gather(uniform.draw(self._ring, batch_size, self._rng))
+        return self._gather(*self._sampler.draw(batch_size, steps, self._rng))
 
     def sample_states(self, count: int) -> States:
-        """Draw the prestates of `count` transitions, as `sample` does; a fresh array."""
-        return self._screens.on_host(self.sample(count).prestates)
+        """Draw the prestates of `count` transitions, each as likely as any other; a fresh array."""
+        numbers = uniform.draw(self._ring, count, self._rng)
+        return self._screens.on_host(self._gather(numbers, np.ones(count, np.float32)).prestates)
+
+    def update_priorities(self, indices: Indices, errors: Factors) -> None:
+        """Hear how wrong the latest predictions were for transitions that were drawn.
+
+        Where all are drawn alike nothing comes of it.
+
+        Args:
+            indices: int64 [N], those of minibatches, in the order of their updates. What has left the
+                memory since is passed over.
+            errors: float32 [N], ≥ 0.
+        """
+        self._sampler.update(indices, errors)
 
     def contents(self) -> Experience:
         """Return all that is held, row by row as it lies in the ring, valid until the next `add`.
@@ -130,6 +154,7 @@ class ReplayMemory:
             "games": self._ring.games,
             "height": self._screen_shape[0],
             "width": self._screen_shape[1],
+            "sampler": self._sampler.get_state(),
             "rng": self._rng.bit_generator.state,
         }
 
@@ -154,22 +179,47 @@ class ReplayMemory:
                 self._screens.write(row, screens)
             oldest += len(rows)
         assert oldest == self._ring.position, "the log has not all that was held"
+        self._sampler.set_state(state.get("sampler", {}))
         self._rng.bit_generator.state = state["rng"]
 
-    def _gather(self, indices: NDArray[np.int64]) -> Minibatch:
-        """Return the transitions at `indices` int64 [B]."""
-        if len(indices) != len(self._discounts):
-            self._discounts = np.full(len(indices), self._discount_rate, np.float32)
+    def _gather(self, numbers: Indices, weights: Factors) -> Minibatch:
+        """Return the transitions with these `numbers` int64 [B] and `weights` float32 [B]."""
+        return (self._one_step if self._ring.n_step == 1 else self._many_steps)(numbers, weights)
+
+    def _one_step(self, numbers: Indices, weights: Factors) -> Minibatch:
+        """Return transitions of one step: most screens of a prestate are those of its poststate."""
+        indices = self._ring.indices(numbers)
         windows = self._ring.windows(indices)
         screens = self._screens.gather(windows, self._ring.hidden(windows))
         return Minibatch(
             prestates=screens[:, :-1],
             actions=self._actions.reshape(-1)[indices],
-            rewards=self._rewards.reshape(-1)[indices],
+            rewards=self._rewards.reshape(-1)[indices, np.newaxis],
             poststates=screens[:, 1:],
             terminals=self._ring.ended(indices),
-            discounts=self._discounts,
-            weights=np.ones_like(self._discounts),
+            discounts=np.full(len(indices), self._discounts[1]),
+            weights=weights,
+            indices=numbers,
+        )
+
+    def _many_steps(self, numbers: Indices, weights: Factors) -> Minibatch:
+        """Return transitions of up to n steps."""
+        count, ring = len(numbers), self._ring
+        indices = ring.indices(numbers)
+        rows, steps = ring.steps(indices)
+        lasts = rows[np.arange(count), steps - 1]
+        rewards = self._rewards.reshape(-1)[rows]
+        rewards[np.arange(ring.n_step) >= steps[:, np.newaxis]] = 0
+        states = self._screens.gather(*ring.windows_of_states(indices, lasts))
+        return Minibatch(
+            prestates=states[:count],
+            actions=self._actions.reshape(-1)[indices],
+            rewards=rewards,
+            poststates=states[count:],
+            terminals=ring.ended(lasts),
+            discounts=self._discounts[steps],
+            weights=weights,
+            indices=numbers,
         )
 
     def _require_same_shape(self, state: State) -> None:

@@ -21,37 +21,50 @@ ended there, the next row starts a game and hides the terminal screen in its tur
 transition t's window is hidden if an episode begins in rows k+1 ... t-1. Whether one begins at
 row t is no matter: then the transition is terminal, and the value of its poststate is not used.
 
-Rows are circular. The index of an experience is row * E + game.
+With `n_step` n above 1 a transition goes on after its first action, to row e, its last: row t+n-1,
+or the first before at which its episode ends, be it by a terminal or because row e+1 starts
+another game (row e was cut off, and the value of its poststate still counts). So it reads
+
+    prestate    screens t-S ... t-1     what the agent saw at first
+    action t, rewards t ... e, terminal e
+    poststate   screens e-S+1 ... e     what it saw at last
+
+The newest n-1 rows are no transitions yet, even where the end of their episode is held already:
+rows t ... t+n-1 are then all held, and what comes after them changes nothing.
+
+Rows are circular. The index of an experience is row * E + game, and with the row it passes on to
+another; its number counts all experiences, from the first that the ring took, and stays its own.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simple_dqn.types import Flags, State
-
-Indices = NDArray[np.int64]  # [B], of experiences
+from simple_dqn.types import Flags, Indices, State
 
 
 class Ring:
-    """The rows of a ring of T rows of E games, for states of S screens.
+    """The rows of a ring of T rows of E games, for states of S screens and transitions of n steps.
 
     Attributes:
         rows: T.
         games: E.
         history_length: S.
+        n_step: n.
+        needed: The rows that must be held for there to be a transition, S + n.
         starts: bool [T, E], this row starts a game: no action led to it.
         terminals: bool [T, E], the episode ended at this row.
+        written: The rows taken so far.
+        held: Those of them that are still there, T at most.
         position: The row that is written next.
-        held: The rows written so far, T at most.
     """
 
-    def __init__(self, rows: int, games: int, history_length: int) -> None:
-        self.rows, self.games, self.history_length = rows, games, history_length
+    def __init__(self, rows: int, games: int, history_length: int, n_step: int = 1) -> None:
+        self.rows, self.games, self.history_length, self.n_step = rows, games, history_length, n_step
+        self.needed = history_length + n_step
         self.starts = np.zeros((rows, games), np.bool_)
         self.terminals = np.zeros((rows, games), np.bool_)
-        self.position = 0
-        self.held = 0
+        self.written = self.held = self.position = 0
         self._to_window = games * np.arange(-history_length, 1)
+        self._to_steps = games * np.arange(n_step)
 
     def append(self, starts: Flags, terminals: Flags) -> int:
         """Take the next row for a step with `starts` and `terminals` bool [E]; return the row."""
@@ -59,22 +72,24 @@ class Ring:
         # What came before the first row is not known, so no action counts as having led to it.
         self.starts[row] = starts if self.held else True
         self.terminals[row] = terminals
+        self.written += 1
         self.position = (row + 1) % self.rows
         self.held = min(self.held + 1, self.rows)
         return row
 
     def candidates(self) -> tuple[int, int]:
-        """Return the first and the last plus one of those numbers whose window is in the ring.
-
-        Experiences are numbered from the oldest, row by row; see `indices`.
-        """
-        full = self.held == self.rows
-        return (self.history_length if full else 1) * self.games, self.held * self.games
+        """Return the first and the last plus one of those numbers all of whose rows and screens are held."""
+        first = self.written - self.held + (self.history_length if self.held == self.rows else 1)
+        return first * self.games, max(0, self.written - self.n_step + 1) * self.games
 
     def indices(self, numbers: Indices) -> Indices:
-        """Return the indices of the experiences with these `numbers`, counted from the oldest."""
-        oldest = self.position if self.held == self.rows else 0
-        return (numbers + oldest * self.games) % (self.rows * self.games)
+        """Return the indices of the experiences with these `numbers`, which are held."""
+        return numbers % (self.rows * self.games)
+
+    def numbers(self, indices: Indices) -> Indices:
+        """Return the numbers of the experiences at these `indices`."""
+        oldest = (self.written - self.held) * self.games
+        return oldest + (indices - oldest) % (self.rows * self.games)
 
     def started(self, indices: Indices) -> Flags:
         """Return for each of `indices` whether no action led there, bool [B]."""
@@ -85,9 +100,9 @@ class Ring:
         return self.terminals.reshape(-1)[indices]
 
     def transitions(self) -> Indices:
-        """Return the indices of all transitions, oldest first: exact, and slow for a large ring."""
-        candidates = self.indices(np.arange(*self.candidates()))
-        return candidates[~self.started(candidates)]
+        """Return the numbers of all transitions, oldest first: exact, and slow for a large ring."""
+        candidates = np.arange(*self.candidates())
+        return candidates[~self.started(self.indices(candidates))]
 
     def windows(self, indices: Indices) -> Indices:
         """Return the indices of the screens of each transition's window, int64 [B, S + 1]."""
@@ -106,6 +121,35 @@ class Ring:
             return None
         return np.logical_or.accumulate(begins[:, ::-1], axis=1)[:, ::-1]
 
+    def steps(self, indices: Indices) -> tuple[Indices, Indices]:
+        """Return the indices of rows t ... t+n-1 of each transition, and how many of them it goes through.
+
+        Returns:
+            int64 [B, n], and int64 [B] from 1 to n: the last that counts is row e.
+        """
+        rows = (indices[:, np.newaxis] + self._to_steps) % (self.rows * self.games)
+        ends = self.ended(rows)
+        ends[:, :-1] |= self.started(rows[:, 1:])
+        ends[:, -1] = True
+        return rows, ends.argmax(axis=1) + 1
+
+    def windows_of_states(self, indices: Indices, lasts: Indices) -> tuple[Indices, Flags | None]:
+        """Return the indices of the screens of each prestate, then of each poststate, and which are hidden.
+
+        Args:
+            indices: int64 [B], of the transitions.
+            lasts: int64 [B], of the row e of each.
+
+        Returns:
+            int64 [2 B, S], and what `hidden` says of the first S - 1 of each.
+        """
+        count, windows = len(indices), self.windows(np.concatenate((indices, lasts)))
+        hidden = self.hidden(windows)
+        if hidden is not None:  # A poststate lacks the first screen of its window, and shows the last two.
+            hidden[count:, :-1] = hidden[count:, 1:]
+            hidden[count:, -1] = False
+        return np.concatenate((windows[:count, :-1], windows[count:, 1:])), hidden
+
     def get_state(self) -> State:
         """Return where the ring stands; what its rows say is told by the log."""
         return {"rows": self.rows, "position": self.position, "held": self.held}
@@ -113,3 +157,4 @@ class Ring:
     def set_state(self, state: State) -> None:
         """Stand where `get_state` of a ring of as many rows and games said; the rows are to be filled yet."""
         self.position, self.held = state["position"], state["held"]
+        self.written = self.position + (self.rows if self.held == self.rows else 0)

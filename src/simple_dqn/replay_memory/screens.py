@@ -29,12 +29,14 @@ class ScreenStore(Protocol):
         """Keep `screens` uint8 [E, H, W] as `row`."""
 
     def gather(self, windows: NDArray[np.int64], hidden: Flags | None) -> States | DeviceStates:
-        """Return the screens at `windows` int64 [B, S + 1], zero where `hidden` bool [B, S - 1] says so.
+        """Return the screens at `windows`, zero where `hidden` says so.
 
-        The last two screens of a window are never hidden.
+        Args:
+            windows: int64 [B, K], the indices of screens.
+            hidden: bool [B, L], of the first L of each window; the others are shown. None: all are.
 
         Returns:
-            uint8 [B, S + 1, H, W], valid until the next call.
+            uint8 [B, K, H, W], valid until the next call.
         """
 
     def on_host(self, screens: States | DeviceStates) -> States:
@@ -61,7 +63,7 @@ class HostScreens:
         shape = (rows, games, *screen_shape)
         self._screens = np.empty(shape, np.uint8) if file is None else map_file(Path(file), shape)
         self._flat = self._screens.reshape(rows * games, -1)  # the same bytes, a line for each index
-        self._gathered = np.empty((0, 0, *screen_shape), np.uint8)  # [B, S + 1, H, W], written anew each time
+        self._gathered = np.empty((0, 0, *screen_shape), np.uint8)  # [B, K, H, W], written anew each time
 
     @staticmethod
     def screen_bytes(screen_shape: tuple[int, int]) -> tuple[int, int]:
@@ -78,14 +80,14 @@ class HostScreens:
         self._screens[row] = screens
 
     def gather(self, windows: NDArray[np.int64], hidden: Flags | None) -> States:
-        """Return the screens at `windows` int64 [B, S + 1], zero where `hidden` bool [B, S - 1] says so."""
+        """Return the screens at `windows` int64 [B, K], zero where `hidden` bool [B, L] says so."""
         if self._gathered.shape[:2] != windows.shape:
             self._gathered = np.empty((*windows.shape, *self._gathered.shape[2:]), np.uint8)
         # Unlike "raise", "clip" writes straight into `out`; no index is out of range, so none is clipped.
         lines = self._gathered.reshape(windows.size, -1)
         np.take(self._flat, windows.reshape(-1), axis=0, out=lines, mode="clip")
         if hidden is not None:
-            self._gathered[:, :-2][hidden] = 0
+            self._gathered[:, : hidden.shape[1]][hidden] = 0
         return self._gathered
 
     def on_host(self, screens: States) -> States:

@@ -2,45 +2,64 @@
 
 import numpy as np
 
-from simple_dqn.errors import UserError
-from simple_dqn.replay_memory.ring import Indices, Ring
+from simple_dqn.config import MemoryConfig
+from simple_dqn.replay_memory.ring import Ring
+from simple_dqn.replay_memory.sampler import no_action, require_rows
+from simple_dqn.types import Factors, Indices, State
 
 # Of all rows hardly any start a game, so two rounds are nearly always enough; where almost all do,
 # listing those that do not is quicker than drawing on.
 ROUNDS = 8
 
 
+class Uniform:
+    """A `Sampler` that draws uniformly, and to which errors are all the same."""
+
+    experience_bytes = nbytes = 0
+
+    def __init__(self, ring: Ring, _config: MemoryConfig) -> None:
+        self._ring = ring
+
+    def on_append(self) -> None:
+        """Do nothing: the ring says what can be drawn."""
+
+    def draw(self, count: int, _steps: int, rng: np.random.Generator) -> tuple[Indices, Factors]:
+        """Draw `count` transitions, which all count alike; see `Sampler`."""
+        return draw(self._ring, count, rng), np.ones(count, np.float32)
+
+    def update(self, _numbers: Indices, _errors: Factors) -> None:
+        """Do nothing."""
+
+    def get_state(self) -> State:
+        """Return nothing."""
+        return {}
+
+    def set_state(self, _state: State) -> None:
+        """Do nothing."""
+
+
 def draw(ring: Ring, count: int, rng: np.random.Generator) -> Indices:
-    """Return the indices int64 [count] of transitions, drawn uniformly and with replacement.
+    """Return the numbers int64 [count] of transitions, drawn uniformly and with replacement.
 
     Raises:
         UserError: The ring holds no transition yet.
     """
-    needed = ring.history_length + 1
-    if ring.held < needed:
-        raise UserError(f"memory holds {_screens(ring)} and a state needs {needed}: raise --random_steps")
+    require_rows(ring)
     first, end = ring.candidates()
-    indices = ring.indices(rng.integers(first, end, count))
+    numbers = rng.integers(first, end, count)
     for _ in range(ROUNDS):
-        invalid = np.flatnonzero(ring.started(indices))
+        invalid = np.flatnonzero(ring.started(ring.indices(numbers)))
         if not invalid.size:
-            return indices
-        indices[invalid] = ring.indices(rng.integers(first, end, invalid.size))
-    return _redraw_from_list(ring, indices, rng)
+            return numbers
+        numbers[invalid] = rng.integers(first, end, invalid.size)
+    return _redraw_from_list(ring, numbers, rng)
 
 
-def _redraw_from_list(ring: Ring, indices: Indices, rng: np.random.Generator) -> Indices:
-    """Return `indices` with those that are no transitions drawn anew from the list of all that are."""
+def _redraw_from_list(ring: Ring, numbers: Indices, rng: np.random.Generator) -> Indices:
+    """Return `numbers` with those that are no transitions drawn anew from the list of all that are."""
     transitions = ring.transitions()
     if not transitions.size:
-        raise UserError(
-            f"memory holds {_screens(ring)} and no action between any two of them: raise --random_steps"
-        )
-    invalid = np.flatnonzero(ring.started(indices))
-    indices[invalid] = transitions[rng.integers(transitions.size, size=invalid.size)]
-    return indices
-
-
-def _screens(ring: Ring) -> str:
-    """Return in words how many screens the ring holds of a game."""
-    return f"{ring.held} screen{'s' if ring.held != 1 else ''}" + (" of each game" if ring.games > 1 else "")
+        raise no_action(ring)
+    invalid = np.flatnonzero(ring.started(ring.indices(numbers)))
+    numbers[invalid] = transitions[rng.integers(transitions.size, size=invalid.size)]
+    return numbers

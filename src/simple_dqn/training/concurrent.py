@@ -8,9 +8,10 @@ the online network. Then, side by side,
   a few ahead of
 - the trainer, which updates the online network from them.
 
-At the end all wait for each other, and the memory takes in what was played. As none writes what another
-reads, all at the same time comes to the same as one after the other, bit for bit. The trainer is the
-thread that calls; on the CPU it has all cores but one, which the other two share.
+At the end all wait for each other, and the memory takes in what was learnt of its transitions' priorities,
+then what was played. As none writes what another reads, all at the same time comes to the same as one after
+the other, bit for bit. The trainer is the thread that calls; on the CPU it has all cores but one, which the
+other two share.
 """
 
 from collections import deque
@@ -54,9 +55,10 @@ def train_in_sequence(
     """Do the same without other threads: learn, then play. Slower, and plainer to follow."""
     for _ in range(0, steps, agent.config.target_steps):
         agent.network.update_target_network()
+        steps_before = agent.total_train_steps
         for _ in range(updates_due(agent)):
             if not stopped():
-                agent.update(agent.prepare())
+                agent.update(agent.prepare(steps_before))
         remember(agent, play(agent, stopped))
         at_rest(agent.config.target_steps)
 
@@ -65,14 +67,14 @@ def _period(
     agent: Agent, actor: ThreadPoolExecutor, sampler: ThreadPoolExecutor, stopped: Callable[[], bool]
 ) -> None:
     agent.network.update_target_network()
-    failed = False
+    failed, steps_before = False, agent.total_train_steps
 
     def over() -> bool:
         return failed or stopped()
 
     playing: Future[list[Step]] = actor.submit(play, agent, over)
     try:
-        learn(agent, sampler, lambda: over() or _has_failed(playing))
+        learn(agent, sampler, steps_before, lambda: over() or _has_failed(playing))
     except BaseException:
         failed = True  # Lets the actor go, for whose end the executor waits.
         raise
@@ -91,10 +93,17 @@ def play(agent: Agent, over: Callable[[], bool]) -> list[Step]:
     return experience
 
 
-def learn(agent: Agent, sampler: ThreadPoolExecutor, over: Callable[[], bool]) -> None:
-    """Make the updates that are due for a period, from minibatches that `sampler` prepares."""
+def learn(agent: Agent, sampler: ThreadPoolExecutor, steps: int, over: Callable[[], bool]) -> None:
+    """Make the updates that are due for a period, from minibatches that `sampler` prepares.
+
+    Args:
+        agent: Who learns.
+        sampler: The thread that prepares.
+        steps: Steps of training before the period: those of the agent grow meanwhile.
+        over: Says whether to end early.
+    """
     updates = updates_due(agent)
-    prepared = deque(sampler.submit(agent.prepare) for _ in range(min(AHEAD, updates)))
+    prepared = deque(sampler.submit(agent.prepare, steps) for _ in range(min(AHEAD, updates)))
     try:
         for update in range(updates):
             if over():
@@ -102,7 +111,7 @@ def learn(agent: Agent, sampler: ThreadPoolExecutor, over: Callable[[], bool]) -
             with agent.ledger.section("wait"):
                 batch = prepared.popleft().result()
             if update + AHEAD < updates:
-                prepared.append(sampler.submit(agent.prepare))
+                prepared.append(sampler.submit(agent.prepare, steps))
             agent.update(batch)
     finally:
         _let_go(prepared)
@@ -114,7 +123,8 @@ def updates_due(agent: Agent) -> int:
 
 
 def remember(agent: Agent, experience: list[Step]) -> None:
-    """Let the memory take in a period."""
+    """Let the memory take in a period: what it taught of what was there before, then what was played."""
+    agent.tell_errors()
     for step in experience:
         agent.remember(step)
 
