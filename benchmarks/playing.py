@@ -58,7 +58,7 @@ class Stopwatch:
 
 
 def measure(commands: list[Command], seconds: float) -> Stopwatch:
-    config = Config.from_flags({"game": "pong", "random_seed": 0, "backend": "cpu"})
+    config = Config.from_flags({"game": "pong", "random_seed": 0, "backend": "cpu", "threads": 1})
     stopwatch, controls = Stopwatch(), Controls()
     controls.take(commands, set())
     stage = Stage(controls, Path("videos"), Pace(sleep=stopwatch.sleep))

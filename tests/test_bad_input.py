@@ -12,7 +12,10 @@ from simple_dqn.config import Config
 from simple_dqn.snapshot import Snapshot
 
 PROJECT = Path(__file__).parents[1]
-SHORT = ["--random_steps", "50", "--train_steps", "20", "--test_steps", "20", "--replay_size", "1000"]
+SHORT = [
+    "--random_steps", "50", "--train_steps", "20", "--test_steps", "20", "--replay_size", "1000",
+    "--preset", "simple_dqn",
+]  # fmt: skip
 
 
 def verb(name: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -58,16 +58,23 @@ def test_what_a_person_did_is_in_the_memory_as_if_it_had_been_played_there(tmp_p
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
+@pytest.mark.parametrize("settings", [{"prioritized": True}, {"replay_compression": "lz4"}], ids=str)
+def test_whatever_the_memory_they_are_drawn_from_it(tmp_path: Path, settings: dict[str, object]) -> None:
+    config = record(tmp_path / "demo.npz", [(make_step(i), True) for i in range(20)])
+    batch = filled(config.with_flags(settings)).sample(200)
+    assert set(batch.rewards[:, 0].astype(int).tolist()) == set(range(1, 20))
+
+
 def test_several_games_get_a_piece_each_that_begins_as_an_episode(tmp_path: Path) -> None:
     config = record(tmp_path / "demo.npz", [(make_step(i), True) for i in range(1, 24)])
     memory = filled(config, games=3)
     assert memory.count == 21  # 23 in 3 pieces of 7
     batch = memory.sample(500)
     transitions = {
-        (int(r), int(s[0, 0])) for r, s in zip(batch.rewards, batch.poststates[:, -1], strict=True)
+        (int(r), int(s[0, 0])) for r, s in zip(batch.rewards[:, 0], batch.poststates[:, -1], strict=True)
     }
     assert transitions == {(i, i) for i in range(1, 22) if (i - 1) % 7}
-    for state, reward in zip(batch.poststates, batch.rewards.astype(int), strict=True):
+    for state, reward in zip(batch.poststates, batch.rewards[:, 0].astype(int), strict=True):
         place = (reward - 1) % 7
         seen = [max(reward - back, 0) if back <= place else 0 for back in (3, 2, 1, 0)]
         assert state[:, 0, 0].tolist() == seen
@@ -77,11 +84,23 @@ def test_only_what_the_person_did_is_kept_and_each_take_over_begins_an_episode(t
     humans = [False, False, True, True, True, False, False, True, True, True]
     config = record(tmp_path / "demo.npz", [(make_step(i), human) for i, human in enumerate(humans)])
     batch = filled(config).sample(300)
-    assert set(batch.rewards.astype(int).tolist()) == {2, 3, 4, 7, 8, 9}
-    states = {r: s[:, 0, 0].tolist() for r, s in zip(batch.rewards.tolist(), batch.prestates, strict=True)}
+    assert set(batch.rewards[:, 0].astype(int).tolist()) == {2, 3, 4, 7, 8, 9}
+    rewards = batch.rewards[:, 0].tolist()
+    states = {r: s[:, 0, 0].tolist() for r, s in zip(rewards, batch.prestates, strict=True)}
     assert states[2] == [0, 0, 0, 1]
     assert states[4] == [0, 1, 2, 3]
     assert states[8] == [0, 0, 6, 7]
+
+
+def test_their_returns_end_where_the_person_left_off(tmp_path: Path) -> None:
+    humans = [False, True, True, True, False, True, True, True]
+    config = record(tmp_path / "demo.npz", [(make_step(i), human) for i, human in enumerate(humans)])
+    memory = filled(config.with_flags({"n_step": 3}))
+    for number in range(20, 23):
+        memory.add(make_step(number, starts=number == 20))
+    batch = memory.sample(300)
+    rewards = {tuple(row) for row in batch.rewards.astype(int).tolist()}
+    assert rewards == {(1, 2, 3), (2, 3, 0), (3, 0, 0), (5, 6, 7), (6, 7, 0), (7, 0, 0)}
 
 
 def test_nothing_played_leaves_no_file(tmp_path: Path) -> None:
@@ -99,6 +118,7 @@ def test_nothing_played_leaves_no_file(tmp_path: Path) -> None:
         ({"screen_width": 10}, "give --screen_width 9"),
         ({"minimal_action_set": False}, "give --minimal_action_set true"),
         ({"workers": 4}, "too few for 4 game(s)"),
+        ({"n_step": 16}, "holds 19 steps, too few for 1 game(s)"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path: Path, flags: dict[str, object], words: str) -> None:
@@ -124,8 +144,9 @@ def test_a_place_that_cannot_be_written_is_told_before_the_game(tmp_path: Path) 
 def test_training_starts_from_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     flags = [
-        "--environment", "catch", "--screen_width", "36", "--screen_height", "36", "--random_steps", "20",
-        "--train_steps", "20", "--test_steps", "0", "--epochs", "1", "--replay_size", "500",
+        "--preset", "simple_dqn", "--environment", "catch", "--screen_width", "36", "--screen_height", "36",
+        "--random_steps", "20", "--train_steps", "20", "--test_steps", "0", "--epochs", "1",
+        "--replay_size", "500",
     ]  # fmt: skip
     config = Config.from_flags(
         {"environment": "catch", "game": "catch", "screen_width": 36, "screen_height": 36}

@@ -86,3 +86,11 @@ def test_computing_is_told_from_waiting() -> None:
     assert ledger.books["test"].cpu > 0.05
     assert sum(ledger.books["test"].busy.values()) > 0.05
     assert len(ledger.books["test"].busy) == usable_cores()
+
+
+def test_a_run_may_be_moved_to_other_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger()
+    monkeypatch.setattr("simple_dqn.ledger._core_numbers", lambda: {0})
+    with ledger.phase("train"):
+        monkeypatch.setattr("simple_dqn.ledger._core_numbers", lambda: {0, 1})
+    assert ledger.books["train"].busy.keys() == {0}

@@ -23,11 +23,13 @@ from simple_dqn.verbs.training import check_flags
 
 PROJECT = Path(__file__).parents[1]
 SMALL = [
+    "--preset", "simple_dqn",
     "--random_steps", "160", "--train_steps", "120", "--test_steps", "60", "--replay_size", "240",
     "--screen_width", "36", "--screen_height", "36", "--batch_size", "8", "--target_steps", "40",
     "--exploration_decay_steps", "300", "--backend", "cpu", "--random_seed", "0", "--epochs", "2",
 ]  # fmt: skip
 CATCH = ["catch", "--environment", "catch"]
+PRIORITIZED = ["--prioritized", "true", "--priority_beta_steps", "200"]
 TIMES = ("total_time", "epoch_time", "steps_per_second")
 MOMENTS = [("train", 1, 40), ("test", 1, 24), ("train", 2, 80)]
 KINDS = {
@@ -38,6 +40,9 @@ KINDS = {
     "without a target network": [*CATCH, "--target_steps", "0"],
     "screens in a file": [*CATCH, "--replay_file", "replay"],
     "compressed screens": [*CATCH, "--replay_compression", "lz4"],
+    "many steps": [*CATCH, "--n_step", "3", "--workers", "2"],
+    "prioritized": [*CATCH, *PRIORITIZED, "--n_step", "3"],
+    "prioritized, concurrent": [*CATCH, *PRIORITIZED, "--workers", "2", "--concurrent", "true"],
     "atari": ["pong", "--repeat_action_probability", "0.25"],
     "atari in processes": ["pong", "--workers", "2", "--processes", "2", "--concurrent", "true"],
     "games that cannot be saved": ["CartPole-v1", "--environment", "gym", "--checkpoint_steps", "40"],

@@ -15,6 +15,7 @@ from simple_dqn import main
 from simple_dqn.snapshot import Checkpoints, Snapshot
 
 SMALL = [
+    "--preset", "simple_dqn",
     "--random_steps", "300", "--train_steps", "120", "--test_steps", "60", "--replay_size", "500",
     "--screen_width", "36", "--screen_height", "36", "--batch_size", "8", "--target_steps", "50",
     "--backend", "cpu", "--random_seed", "0",

@@ -8,8 +8,10 @@ from dataclasses import Field, fields
 from typing import Any, NoReturn, get_args, get_type_hints
 
 from simple_dqn.config import (
+    PRESETS,
     AgentConfig,
     BackendConfig,
+    Config,
     EnvironmentConfig,
     MemoryConfig,
     NetworkConfig,
@@ -83,9 +85,39 @@ def parser(program: str, description: str) -> Parser:
     return result
 
 
+def add_presets(parser: Parser, usual: str) -> None:
+    """Add the flags that choose settings by name, `usual` ones without, and that show what comes of it."""
+    group = parser.add_argument_group("Preset")
+    group.add_argument(
+        "--preset", choices=tuple(PRESETS),
+        help=f"settings that belong together, over the defaults above; flags win (default: {usual})",
+    )  # fmt: skip
+    group.add_argument(
+        "--print_config", type=yes_or_no, nargs="?", const=True, metavar="BOOL",
+        help="show every setting, and do nothing else (default: false)",
+    )  # fmt: skip
+
+
+def listing(config: Config) -> str:
+    """Return every setting as a flag, a line each under its heading, with the default where it differs."""
+    lines = []
+    settings, defaults = config.flags(), Config().flags()
+    for heading, room in GROUPS.items():
+        lines.append(f"{heading}:")
+        for name in (setting.name for setting in fields(room) if not setting.metadata.get("positional")):
+            note = "" if settings[name] == defaults[name] else f"   (default: {_word(defaults[name])})"
+            lines.append(f"  --{name} {_word(settings[name])}{note}")
+    return "\n".join(lines)
+
+
+def _word(value: Any) -> str:
+    """Return `value` as one would give it to a flag."""
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _add_flag(group: Any, setting: "Field[Any]", settings: type) -> None:
     kind = _plain_type(get_type_hints(settings)[setting.name])
-    default = "none" if setting.default is None else str(setting.default).lower()
+    default = _word(setting.default)
     arguments: dict[str, Any] = {
         "help": f"{setting.metadata['help']} (default: {default})".replace("%", "%%")
     }

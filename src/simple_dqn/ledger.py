@@ -78,8 +78,9 @@ class Ledger:
             self._open = None
             book.wall += self._clock() - start
             book.cpu += _cpu_seconds() - cpu
-            for core, seconds in _busy_seconds().items():
-                book.busy[core] = book.busy.get(core, 0.0) + seconds - cores[core]
+            now = _busy_seconds()
+            for core in now.keys() & cores.keys():  # A run may be moved to other cores while it is running.
+                book.busy[core] = book.busy.get(core, 0.0) + now[core] - cores[core]
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:

@@ -172,9 +172,8 @@ def test_a_game_that_cannot_be_made_says_so_as_in_one_process(settings: dict[str
 
 def test_a_whole_run_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    flags = (
-        "--environment catch --workers 4 --random_seed 1 --backend cpu --replay_size 200 --random_steps 60 "
-    )
+    flags = "--preset simple_dqn --environment catch --workers 4 --random_seed 1 --backend cpu "
+    flags += "--replay_size 200 --random_steps 60 "
     flags += "--train_steps 60 --test_steps 60 --epochs 1 --screen_width 40 --screen_height 40"
     rows = []
     for processes in (0, 2):

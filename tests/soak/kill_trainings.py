@@ -25,6 +25,7 @@ from simple_dqn.snapshot import Checkpoints, Snapshot
 
 PROJECT = Path(__file__).parents[2]
 SMALL = [
+    "--preset", "simple_dqn",
     "--screen_width", "42", "--screen_height", "42", "--random_steps", "1000", "--replay_size", "3000",
     "--target_steps", "200", "--backend", "cpu", "--random_seed", "0", "--threads", "1", "--epochs", "2",
     "--checkpoint_minutes", "0.01", "--log_level", "INFO",

@@ -19,8 +19,9 @@ import psutil
 PROJECT = Path(__file__).parents[2]
 FULL = 20_000  # experiences that fill the replay memory, by random play
 TRAINING = [
-    "train", "pong", "--replay_size", str(FULL), "--random_steps", str(FULL), "--train_steps", "50000",
-    "--test_steps", "5000", "--random_seed", "0", "--checkpoint_minutes", "1", "--backend", "cpu",
+    "train", "pong", "--preset", "simple_dqn", "--replay_size", str(FULL), "--random_steps", str(FULL),
+    "--train_steps", "50000", "--test_steps", "5000", "--random_seed", "0", "--checkpoint_minutes", "1",
+    "--backend", "cpu",
 ]  # fmt: skip
 
 

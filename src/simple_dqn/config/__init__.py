@@ -10,9 +10,11 @@ from simple_dqn.config.config import Config
 from simple_dqn.config.environment import EnvironmentConfig
 from simple_dqn.config.memory import MemoryConfig
 from simple_dqn.config.network import NetworkConfig
+from simple_dqn.config.presets import PRESETS
 from simple_dqn.config.run import RunConfig
 
 __all__ = [
+    "PRESETS",
     "AgentConfig",
     "BackendConfig",
     "Config",

@@ -27,6 +27,7 @@ ONE_GAME: dict[str, Any] = {
     "concurrent": False,
     "synchronize": None,
     "display_screen": False,
+    "threads": 1,  # for one state, more of them only wait for each other
     "play_games": 0,
     "random_seed": None,
 }

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from simple_dqn import flags
-from simple_dqn.config import Config
+from simple_dqn.config import PRESETS, Config
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Checkpoints, checkpoint_folder
@@ -16,6 +16,8 @@ from simple_dqn.verbs.training import CompleteError, go_on, running
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
+
+USUAL = "quick"  # the preset without --preset
 
 
 def main(arguments: Sequence[str], program: str) -> None:
@@ -27,8 +29,12 @@ def main(arguments: Sequence[str], program: str) -> None:
         "--resume", type=flags.yes_or_no, nargs="?", const=True, metavar="BOOL",
         help="go on from the run's last checkpoint if there is one (default: false)",
     )  # fmt: skip
+    flags.add_presets(parser, USUAL)
     given = parser.parse(arguments)
-    config = Config.from_flags(given)
+    config = Config.from_flags({**PRESETS[given.get("preset", USUAL)], **given})
+    if given.get("print_config"):
+        print(flags.listing(config))
+        return
     if config.run.play_games:
         play(settle(config))
         return
@@ -48,7 +54,7 @@ def main(arguments: Sequence[str], program: str) -> None:
             begin(config)
             return
         try:
-            go_on(saved, prefix, given)
+            go_on(saved, prefix, {**PRESETS.get(given.get("preset", ""), {}), **given})
         except CompleteError as error:  # Nothing is amiss where a script says this until all is done.
             logger.info("Nothing is left to do: %s", error)
 

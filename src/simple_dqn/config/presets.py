@@ -1,0 +1,74 @@
+"""Settings that belong together, by name: the recipes of papers and of a book, and our own for one machine.
+
+Each holds what differs from the defaults, which are simple_dqn's; flags given beside a preset win.
+"""
+
+from typing import Any
+
+# Mnih et al. 2015, extended data table 1, where simple_dqn did otherwise.
+NATURE: dict[str, Any] = {
+    "color_averaging": False,  # the maximum of the last two frames
+    "test_steps": 135_000,
+}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "simple_dqn": {},
+    "nature": NATURE,
+    # Daley & Amato 2021, at the size of their speed test.
+    "fast_dqn": {**NATURE, "workers": 8, "concurrent": True, "synchronize": True},
+    # Lapan, Deep Reinforcement Learning Hands-On, chapter 9: Pong. Adam's epsilon stays our own, since the
+    # usual 1e-8 lets filters die (docs/recipes.md).
+    "hands_on": {
+        "color_averaging": False,
+        "replay_size": 100_000,
+        "random_steps": 10_000,
+        "optimizer": "adam",
+        "learning_rate": 1e-4,
+        "loss": "mse",
+        "train_frequency": 1,
+        "target_steps": 1000,
+        "exploration_decay_steps": 100_000,
+        "exploration_rate_end": 0.02,
+        "train_steps": 20_000,
+        "test_steps": 0,
+        "epochs": 50,
+    },
+    # Hessel et al. 2018, table 1.
+    "rainbow": {
+        **NATURE,
+        "optimizer": "adam",
+        "learning_rate": 6.25e-5,
+        "random_steps": 20_000,
+        "target_steps": 8000,
+        "n_step": 3,
+        "prioritized": True,
+        "priority_exponent": 0.5,
+        "priority_beta_start": 0.4,
+        "priority_beta_steps": 50_000_000,
+        "double": True,
+        "dueling": True,
+        "noisy": True,
+        "exploration_rate_start": 0.0,  # the noise explores
+        "exploration_rate_end": 0.0,
+        "exploration_rate_test": 0.001,
+        "distributional": "c51",
+    },
+    "quick": {
+        "workers": 8,
+        "color_averaging": False,
+        "replay_size": 100_000,
+        "random_steps": 5000,
+        "network": "small",
+        "datatype": "bfloat16",
+        "n_step": 3,
+        "optimizer": "adam",
+        "learning_rate": 3e-4,
+        "train_frequency": 2,
+        "target_steps": 1000,
+        "exploration_decay_steps": 50_000,
+        "exploration_rate_end": 0.02,
+        "train_steps": 20_000,
+        "test_steps": 0,
+        "epochs": 50,
+    },
+}
