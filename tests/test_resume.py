@@ -157,7 +157,7 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_is_used(
 ) -> None:
     with monkeypatch.context() as patch:
         leave_behind(patch, [("train", 2, 80), ("train", 2, 100)])
-        start("whole", "train", *CATCH, *SMALL)
+        assert start("whole", "train", *CATCH, *SMALL) == 0
     for folder, pattern in (("train-2-80", "run_*.npz"), ("train-2-100", "experience_*.lz4")):
         newest = sorted((tmp_path / folder / "snapshots" / "catch_checkpoint").glob(pattern))[-1]
         content = bytearray(newest.read_bytes())
