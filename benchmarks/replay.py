@@ -3,6 +3,7 @@
     ./bench.sh replay             all of these
     ./bench.sh replay keeping     a step of noise, of one game and of 16
     ./bench.sh replay drawing     a minibatch, beside the sampler that one writes first: a loop over it
+    ./bench.sh replay choosing    who is drawn, and how much of it: by priority, and of several steps
     ./bench.sh replay compressed  real screens, plain and by --replay_compression lz4
     ./bench.sh replay training    steps/s of whole trainings, plain and compressed in turns
 
@@ -18,6 +19,7 @@ import time
 from argparse import Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import psutil
@@ -36,8 +38,11 @@ BATCHES = (32, 128)
 COMPRESSIONS = ("none", "lz4")
 
 
-def new_memory(replay_size: int, games: int, compression: str = "none") -> ReplayMemory:
-    config = MemoryConfig(replay_size=replay_size, history_length=HISTORY, replay_compression=compression)
+WAYS: list[dict[str, Any]] = [{}, {"n_step": 3}, {"prioritized": True}, {"prioritized": True, "n_step": 3}]
+
+
+def new_memory(replay_size: int, games: int, **settings: Any) -> ReplayMemory:
+    config = MemoryConfig(replay_size=replay_size, history_length=HISTORY, **settings)
     return ReplayMemory(config, games, SCREEN_SHAPE, 0.99, np.random.default_rng(0))
 
 
@@ -108,10 +113,28 @@ def drawing(arguments: Namespace) -> None:
     print_table("Drawing a minibatch (median)", header, rows)
 
 
+def choosing(_: Namespace) -> None:
+    """Print what priorities and several steps cost."""
+    rows = []
+    for settings in WAYS:
+        steps, memory = random_steps(1), new_memory(SIZES[-1], 1, **settings)
+        fill(memory, steps, SIZES[-1])
+        add = microseconds(each(steps, memory.add), 5000)
+        samples = [f"{microseconds(partial(memory.sample, batch), 2000):.0f}" for batch in BATCHES]
+        batch = memory.sample(BATCHES[0])
+        errors = np.random.default_rng(3).random(BATCHES[0], np.float32)
+        update = microseconds(partial(memory.update_priorities, batch.indices, errors), 2000)
+        words = " ".join(f"--{name} {str(value).lower()}" for name, value in settings.items())
+        rows.append((words or "neither", f"{add:.1f}", *samples, f"{update:.1f}"))
+    samples = [f"sample {batch} µs" for batch in BATCHES]
+    header = ("flags", "add µs", *samples, f"update {BATCHES[0]} µs")
+    print_table(f"Of {SIZES[-1]:,} experiences (median)", header, rows)
+
+
 def compressed_row(steps: list[Step], compression: str, replay_size: int) -> tuple[str, ...]:
     """Return figures of a memory of `replay_size` that `steps` fill, again and again."""
     resident = resident_bytes()
-    memory = new_memory(replay_size, 1, compression)
+    memory = new_memory(replay_size, 1, replay_compression=compression)
     fill(memory, steps, replay_size)
     resident = resident_bytes() - resident
     add = microseconds(each(steps, memory.add), 5000)
@@ -156,6 +179,7 @@ def training(arguments: Namespace) -> None:
 TABLES: dict[str, Callable[[Namespace], None]] = {
     "keeping": keeping,
     "drawing": drawing,
+    "choosing": choosing,
     "compressed": compressed,
     "training": training,
 }

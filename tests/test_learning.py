@@ -36,6 +36,7 @@ def score(run: Epochs, config: Config) -> float:
 SCHEDULES: dict[str, dict[str, object]] = {
     "serial": {},
     "serial, 4 games, bfloat16": {"workers": 4, "datatype": "bfloat16"},
+    "prioritized, 3 steps": {"prioritized": True, "n_step": 3, "priority_beta_steps": 8_000},
     "concurrent": {"concurrent": True},
     "concurrent, 4 games, bfloat16": {"concurrent": True, "workers": 4, "datatype": "bfloat16"},
 }

@@ -44,9 +44,9 @@ def feed(memory: ReplayMemory, games: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize(("games", "steps"), [(1, 30), (1, 150), (3, 20), (3, 70)])
-@pytest.mark.parametrize("n_step", [1, 3])
-def test_minibatches_are_the_same(games: int, steps: int, n_step: int) -> None:
-    host, device = memories(games, 99, n_step=n_step)
+@pytest.mark.parametrize("settings", [{}, {"n_step": 3, "prioritized": True}], ids=str)
+def test_minibatches_are_the_same(games: int, steps: int, settings: dict[str, Any]) -> None:
+    host, device = memories(games, 99, **settings)
     feed(host, games, steps)
     feed(device, games, steps)
     for _ in range(20):

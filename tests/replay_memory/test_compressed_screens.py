@@ -66,13 +66,16 @@ def assert_same(one: Minibatch, other: Minibatch) -> None:
     rows=st.integers(8, 30),
     steps=st.integers(12, 90),
     n_step=st.integers(1, 4),
+    prioritized=st.booleans(),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=60)
 def test_minibatches_are_those_of_plain_screens(
-    games: int, rows: int, steps: int, n_step: int, seed: int
+    games: int, rows: int, steps: int, n_step: int, prioritized: bool, seed: int
 ) -> None:
-    plain, compressed = (memory_of(kind, games, rows * games, n_step=n_step) for kind in KINDS)
+    plain, compressed = (
+        memory_of(kind, games, rows * games, n_step=n_step, prioritized=prioritized) for kind in KINDS
+    )
     feed([plain, compressed], games, steps, seed)
     assume(len(plain._ring.transitions()))
     for batch_size in (1, 32, 32, 7):

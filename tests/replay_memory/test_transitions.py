@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.replay_memory import ReplayMemory, StateBuffer
+from simple_dqn.replay_memory.prioritized import Prioritized
 from simple_dqn.types import Experience, Flags, Minibatch, Step
 
 SCREEN_SHAPE = (1, 2)  # two bytes that spell the number of the experience
@@ -27,6 +28,7 @@ class Story:
     games: int
     history_length: int
     n_step: int
+    prioritized: bool
     rows: int
     events: list[list[str]]
 
@@ -50,8 +52,9 @@ class Story:
 
     def memory(self, seed: int = 0) -> ReplayMemory:
         config = MemoryConfig(
-            replay_size=self.rows * self.games, history_length=self.history_length, n_step=self.n_step
-        )
+            replay_size=self.rows * self.games, history_length=self.history_length, n_step=self.n_step,
+            prioritized=self.prioritized,
+        )  # fmt: skip
         return ReplayMemory(config, self.games, SCREEN_SHAPE, DISCOUNT, np.random.default_rng(seed))
 
 
@@ -126,7 +129,8 @@ def stories(draw: st.DrawFn) -> Story:
     event = st.sampled_from(("goes on",) * draw(st.sampled_from((1, 12))) + EVENTS)
     step = st.lists(event, min_size=games, max_size=games)
     length = draw(st.integers(1, 3 * rows))
-    return Story(games, history_length, n_step, rows, draw(st.lists(step, min_size=length, max_size=length)))
+    events = draw(st.lists(step, min_size=length, max_size=length))
+    return Story(games, history_length, n_step, draw(st.booleans()), rows, events)
 
 
 def remembered(story: Story) -> dict[int, Transition]:
@@ -167,6 +171,26 @@ def test_samples_are_all_the_transitions_of_a_plain_list_and_no_others(story: St
     for number, transition in drawn:
         assert transition == expected[number]
     assert {number for number, _ in drawn} == set(expected)
+
+
+@given(stories(), st.integers(0, 10**6))
+@settings(max_examples=100)
+def test_whatever_the_errors_all_transitions_have_mass_and_nothing_else(story: Story, seed: int) -> None:
+    story, rng = replace(story, prioritized=True), np.random.default_rng(seed)
+    memory, drawn = story.memory(), []
+    for step in story.steps():
+        memory.add(step)
+        transitions = memory._ring.transitions() if memory.ready else np.zeros(0, int)
+        if len(transitions) and rng.random() < 0.5:
+            drawn.append(memory.sample(3).indices)
+            assert set(drawn[-1].tolist()) <= set(transitions.tolist())
+        if drawn and rng.random() < 0.3:  # long after they were drawn
+            memory.update_priorities(drawn.pop(), 9 * rng.random(3, np.float32) ** 5)
+        assert isinstance(memory._sampler, Prioritized)
+        with_mass = memory._ring.numbers(np.flatnonzero(memory._sampler._tree.masses))
+        if memory.ready:
+            assert sorted(with_mass.tolist()) == transitions.tolist()
+    assert {number + 1 for number in with_mass.tolist()} >= set(remembered(story))
 
 
 @given(stories())

@@ -60,7 +60,16 @@ def assert_same(a: Any, b: Any) -> None:
         assert np.array_equal(a, b)
 
 
-@pytest.mark.parametrize("flags", [{}, {"workers": 4}, {"workers": 3, "synchronize": False}], ids=str)
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {},
+        {"workers": 4},
+        {"workers": 3, "synchronize": False},
+        {"workers": 2, "prioritized": True, "n_step": 3, "priority_beta_steps": 300},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("sequence", [concurrent.train_in_sequence, play_first])
 def test_threads_equal_sequence_bit_for_bit(
     monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any], sequence: Train
@@ -94,6 +103,24 @@ def test_the_memory_holds_still_while_the_trainer_reads_it(make: Make) -> None:
     assert tape.count("copy") == 4
 
 
+def test_priorities_change_between_periods_alone(make: Make) -> None:
+    agent, tape, _ = make(concurrent=True, target_steps=8, train_frequency=4, memory={"prioritized": True})
+    told, tell = [], agent.memory.update_priorities
+
+    def watched(indices: Any, errors: Any) -> None:
+        tape.append("errors")
+        told.append((indices, errors))
+        tell(indices, errors)
+
+    agent.memory.update_priorities = watched
+    concurrent.train_in_sequence(agent, 24, stopped=lambda: False)
+    period = ["copy", "update", "update", *["step"] * 8, "errors"]
+    assert tape == period * 3
+    for number, (indices, errors) in enumerate(told):
+        updates = np.repeat([2 * number + 1, 2 * number + 2], 8)  # in their order
+        np.testing.assert_array_equal(errors, updates + indices % 7)
+
+
 def test_each_period_is_played_by_the_copy_made_at_its_start(make: Make) -> None:
     agent, tape, _ = make(concurrent=True, target_steps=8, train_frequency=4)
     concurrent.train_in_sequence(agent, 24, stopped=lambda: False)
@@ -101,10 +128,13 @@ def test_each_period_is_played_by_the_copy_made_at_its_start(make: Make) -> None
     assert tape == period * 3
 
 
+@pytest.mark.parametrize("prioritized", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_the_times_at_which_threads_meet_change_nothing(make: Make, seed: int) -> None:
-    agent, _, listener = make(3, concurrent=True, target_steps=12, train_frequency=3)
-    quiet, _, quiet_listener = make(3, concurrent=True, target_steps=12, train_frequency=3)
+def test_the_times_at_which_threads_meet_change_nothing(make: Make, seed: int, prioritized: bool) -> None:
+    settings = {"concurrent": True, "target_steps": 12, "train_frequency": 3}
+    memory = {"prioritized": prioritized, "priority_beta_steps": 50}
+    agent, _, listener = make(3, memory, **settings)
+    quiet, _, quiet_listener = make(3, memory, **settings)
     concurrent.train_in_sequence(quiet, 60, stopped=lambda: False)
     delays = random.Random(seed)
     for owner, name in (

@@ -36,6 +36,26 @@ def test_train_repeat(make: Make) -> None:
     assert tape == (["step"] * 2 + ["update"] * 3) * 2
 
 
+def test_a_memory_with_priorities_hears_of_the_errors_of_each_update(make: Make) -> None:
+    agent, tape, listener = make(train_frequency=2, train_repeat=2, memory={"prioritized": True})
+    tell, samples, sample = agent.memory.update_priorities, [], agent.memory.sample
+
+    def watched(indices: Any, errors: Any) -> None:
+        tape.append("errors")
+        np.testing.assert_array_equal(errors, agent.network.updates + indices % 7)
+        tell(indices, errors)
+
+    def drawn(batch_size: int, steps: int) -> Any:
+        samples.append(steps)
+        return sample(batch_size, steps)
+
+    agent.memory.update_priorities, agent.memory.sample = watched, drawn
+    train(agent, 4, stopped=lambda: False)
+    assert tape == (["step"] * 2 + ["update", "errors"] * 2) * 2
+    assert samples == [2, 2, 4, 4]
+    assert listener.losses == [8.0] * 4
+
+
 def test_no_copies_without_a_target_network(make: Make) -> None:
     agent, tape, _ = make(target_steps=0)
     train(agent, 50, stopped=lambda: False)
