@@ -136,8 +136,8 @@ def make_run(config: Config, interrupt: Interrupt, resumed: tuple[int, str] | No
     unseen = replace(config, environment=config.environment.unseen())
     test_environment = make_environment(unseen, training=False, ledger=ledger)
     network = make_network(config, environment)
-    # Float sums depend on the number of threads: a run that is resumed goes on with the same.
-    config = config.with_flags({"threads": network.threads})
+    # Float sums depend on the number of threads, too: a run that is resumed goes on with the same.
+    config = config.with_flags({"threads": network.threads, "datatype": network.datatype})
     prefix = config.run.save_weights_prefix
     keeper = Keeper(Path(prefix), environment.name, environment.actions, config) if prefix else None
     statistics = make_statistics(config, resumed)

@@ -108,3 +108,14 @@ def test_float64_state_is_kept_in_float64(make_network: MakeNetwork) -> None:
     online = cast(dict[str, NDArray[np.float64]], make_network(datatype="float64").get_state()["online"])
     assert all(values.dtype == np.float64 for values in online.values())
     assert any(np.any(values != values.astype(np.float32)) for values in online.values())
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "datatype"),
+    [({"avx512_bf16": True, "amx_bf16": False}, "bfloat16"), ({"avx512_bf16": False}, "float32")],
+)
+def test_auto_is_narrow_where_the_processor_computes_so(
+    capabilities: dict[str, bool], datatype: str, make_network: MakeNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    assert make_network(datatype="auto").datatype == datatype

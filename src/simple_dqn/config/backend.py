@@ -15,8 +15,9 @@ class BackendConfig:
     device_id: int = option(0, "which GPU, counted from 0", minimum=0)
     datatype: str = option(
         "float32",
-        "precision of the hidden layers; the output layer and the loss stay float32 or wider",
-        choices=("float32", "bfloat16", "float16", "float64"),
+        "precision of the hidden layers; the output layer and the loss stay float32 or wider; auto: bfloat16 "
+        "where the processor computes in it, else float32",
+        choices=("float32", "bfloat16", "float16", "float64", "auto"),
     )
     threads: int = option(
         0, "CPU threads of the network; 0: as measured at start", minimum=0, maximum=1024, local=True

@@ -64,7 +64,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "n_step": 3,
         "network": "small",
         "layer_norm": True,
-        "datatype": "bfloat16",
+        "datatype": "auto",
         "optimizer": "adam",
         "learning_rate": 3e-4,
         "train_frequency": 1,

@@ -69,6 +69,17 @@ def choose_device(backend: BackendConfig) -> torch.device:
     return torch.device("cuda", backend.device_id)
 
 
+def choose_datatype(backend: BackendConfig, device: torch.device) -> str:
+    """Return the `--datatype` of `backend`; for auto bfloat16, unless `device` can only imitate it."""
+    if backend.datatype != "auto":
+        return backend.datatype
+    if device == CPU:
+        computes = any(has for name, has in torch.cpu.get_capabilities().items() if name.endswith("bf16"))
+    else:
+        computes = torch.cuda.is_bf16_supported(including_emulation=False)
+    return "bfloat16" if computes else "float32"
+
+
 def set_up(device: torch.device) -> None:
     """Set up `device` for updates that are fast, and the same each time.
 

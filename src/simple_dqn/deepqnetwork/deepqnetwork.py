@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from simple_dqn.config import BackendConfig, NetworkConfig
-from simple_dqn.deepqnetwork.backend import CPU, PRECISIONS, choose_device, lay_out, set_up, tensor
+from simple_dqn.deepqnetwork.backend import (
+    CPU,
+    PRECISIONS,
+    choose_datatype,
+    choose_device,
+    lay_out,
+    set_up,
+    tensor,
+)
 from simple_dqn.deepqnetwork.building import build
 from simple_dqn.deepqnetwork.device_screens import DeviceScreens, screens_on
 from simple_dqn.deepqnetwork.guided_backpropagation import Insight
@@ -35,6 +43,7 @@ class DeepQNetwork:
     """
 
     updates: int  # calls of `update` so far
+    datatype: str  # the precision of its hidden layers
     threads: int  # CPU threads that it computes with
 
     def __init__(
@@ -74,7 +83,8 @@ class DeepQNetwork:
         self._screen_shape = screen_shape
         self._device = choose_device(backend)
         set_up(self._device)
-        self._precision = PRECISIONS[backend.datatype]
+        self.datatype = choose_datatype(backend, self._device)
+        self._precision = PRECISIONS[self.datatype]
         self._layout = self._precision.cpu_layout if self._device == CPU else torch.channels_last
         online = build(spec, actions, history_length, screen_shape, network, rng, self._precision.master)
         self._online = online.to(self._device).eval()
@@ -89,7 +99,7 @@ class DeepQNetwork:
         self.updates, self.threads = 0, backend.threads
         if self._device == CPU:
             states = np.zeros((min(network.batch_size, 32), history_length, *screen_shape), np.uint8)
-            kind = (backend.datatype, network, spec, states.shape)
+            kind = (self.datatype, network, spec, states.shape)
             self.threads = use_threads(
                 backend.threads, spare_cores, kind, lambda: self._gradients_of_nothing(states)
             )
