@@ -41,9 +41,14 @@ def watch(process: psutil.Process, until: float) -> list[int]:
     return held
 
 
+def tested(home: Path) -> bool:
+    """Return whether the training in `home` has trained and tested for an epoch."""
+    return any("1,test" in path.read_text() for path in home.glob("results/*.csv"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=60, help="of training, after the memory is full")
+    parser.add_argument("--minutes", type=float, default=60, help="of training, after the first epoch")
     parser.add_argument("--growth", type=float, default=0.01, help="share of the memory that is allowed")
     flags, others = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -53,12 +58,12 @@ def main() -> None:
             env=os.environ | {"PYTHONPATH": str(PROJECT / "src"), "SIMPLE_DQN_HOME": folder},
         )
         try:
-            while not list(Path(folder).glob("snapshots/*_checkpoint/run_*.npz")):  # one ends random play
+            # Whatever there is in a run takes memory when it comes for the first time: an epoch of each kind,
+            # its snapshot, checkpoints within it. On a busy machine that can take many minutes.
+            while not tested(Path(folder)):
                 time.sleep(1)
                 if training.poll() is not None:
                     raise SystemExit(f"the training ended with {training.returncode}")
-            # The first checkpoint within an epoch, too, is to be behind.
-            watch(psutil.Process(training.pid), time.monotonic() + 120)
             held = watch(psutil.Process(training.pid), time.monotonic() + 60 * flags.minutes)
         finally:
             training.send_signal(signal.SIGKILL)
