@@ -103,6 +103,17 @@ def test_their_returns_end_where_the_person_left_off(tmp_path: Path) -> None:
     assert rewards == {(1, 2, 3), (2, 3, 0), (3, 0, 0), (5, 6, 7), (6, 7, 0), (7, 0, 0)}
 
 
+@pytest.mark.parametrize("settings", [{"prioritized": True}, {"replay_compression": "lz4"}], ids=str)
+def test_they_stay_whatever_comes_after(tmp_path: Path, settings: dict[str, object]) -> None:
+    config = record(tmp_path / "demo.npz", [(make_step(i), True) for i in range(20)])
+    memory = filled(config.with_flags({"replay_size": 40, **settings}))
+    for number in range(20, 220):
+        memory.add(make_step(number, starts=number == 20))
+    assert memory.contents().screens[:20, 0, 0, 0].tolist() == list(range(20))
+    drawn = set(memory.sample(500).rewards[:, 0].astype(int).tolist())
+    assert drawn == {*range(1, 20), *range(204, 220)}
+
+
 def test_nothing_played_leaves_no_file(tmp_path: Path) -> None:
     record(tmp_path / "demo.npz", [(make_step(0), False)])
     assert not list(tmp_path.iterdir())
@@ -119,6 +130,8 @@ def test_nothing_played_leaves_no_file(tmp_path: Path) -> None:
         ({"minimal_action_set": False}, "give --minimal_action_set true"),
         ({"workers": 4}, "too few for 4 game(s)"),
         ({"n_step": 16}, "holds 19 steps, too few for 1 game(s)"),
+        ({"replay_size": 37}, "holds 19 steps, which .* half of it at most: give a --replay_size of 38"),
+        ({"replay_size": 35, "workers": 2}, "holds 18 steps, .* --replay_size of 36 or more"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path: Path, flags: dict[str, object], words: str) -> None:
@@ -141,24 +154,37 @@ def test_a_place_that_cannot_be_written_is_told_before_the_game(tmp_path: Path) 
         Recorder(tmp_path / "file" / "demo.npz", "catch", CONFIG)
 
 
-def test_training_starts_from_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    flags = [
+def train_from(home: Path, *flags: str) -> list[int]:
+    """Train a little from 50 demonstrations; return the numbers on the screens that the memory held last."""
+    small = [
         "--preset", "simple_dqn", "--environment", "catch", "--screen_width", "36", "--screen_height", "36",
-        "--random_steps", "20", "--train_steps", "20", "--test_steps", "0", "--epochs", "1",
-        "--replay_size", "500",
+        "--random_steps", "20", "--train_steps", "20", "--test_steps", "0",
     ]  # fmt: skip
     config = Config.from_flags(
         {"environment": "catch", "game": "catch", "screen_width": 36, "screen_height": 36}
     )
-    recorder = Recorder(tmp_path / "demo.npz", "catch", config)
+    recorder = Recorder(home / "demo.npz", "catch", config)
     for number in range(50):
         recorder.add(replace(make_step(number), screens=np.full((1, 36, 36), number, np.uint8)), True)
     recorder.save()
-    code = main.run(["train", "catch", *flags, "--demonstrations", str(tmp_path / "demo.npz")])
-    assert code == 0
-    saved = Checkpoints(tmp_path / "snapshots" / "catch_checkpoint").newest()
+    assert main.run(["train", "catch", *small, *flags, "--demonstrations", str(home / "demo.npz")]) == 0
+    saved = Checkpoints(home / "snapshots" / "catch_checkpoint").newest()
     assert saved is not None
     screens = np.concatenate([experience.screens for experience in saved.experience()])
+    return [int(number) for number in screens[:, 0, 0, 0]]
+
+
+def test_training_starts_from_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    screens = train_from(tmp_path, "--epochs", "1", "--replay_size", "500")
     assert len(screens) == 50 + 1 + 20 + 20
-    assert screens[:50, 0, 0, 0].tolist() == list(range(50))
+    assert screens[:50] == list(range(50))
+
+
+def test_training_never_overwrites_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    screens = train_from(
+        tmp_path, "--epochs", "8", "--replay_size", "100"
+    )  # half of it goes round three times
+    assert len(screens) == 100
+    assert screens[:50] == list(range(50))

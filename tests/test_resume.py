@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 
 from simple_dqn import main
+from simple_dqn.config import Config
+from simple_dqn.demonstrations import Recorder
+from simple_dqn.environment import make
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import Checkpoints, Keeper, Snapshot
 from simple_dqn.training import Phase
@@ -28,8 +31,10 @@ SMALL = [
     "--screen_width", "36", "--screen_height", "36", "--batch_size", "8", "--target_steps", "40",
     "--exploration_decay_steps", "300", "--backend", "cpu", "--random_seed", "0", "--epochs", "2",
 ]  # fmt: skip
+SCREENS = {"screen_width": 36, "screen_height": 36}  # as in `SMALL`
 CATCH = ["catch", "--environment", "catch"]
 PRIORITIZED = ["--prioritized", "true", "--priority_beta_steps", "200"]
+SHOWN = ["--demonstrations", "../shown.npz"]
 TIMES = ("total_time", "epoch_time", "steps_per_second")
 MOMENTS = [("train", 1, 40), ("test", 1, 24), ("train", 2, 80)]
 KINDS = {
@@ -43,6 +48,18 @@ KINDS = {
     "many steps": [*CATCH, "--n_step", "3", "--workers", "2"],
     "prioritized": [*CATCH, *PRIORITIZED, "--n_step", "3"],
     "prioritized, concurrent": [*CATCH, *PRIORITIZED, "--workers", "2", "--concurrent", "true"],
+    "demonstrations": [*CATCH, *SHOWN],
+    "demonstrations, many steps, concurrent": [
+        *CATCH,
+        *SHOWN,
+        *PRIORITIZED,
+        "--n_step",
+        "3",
+        "--workers",
+        "2",
+        "--concurrent",
+        "true",
+    ],
     "atari": ["pong", "--repeat_action_probability", "0.25"],
     "atari in processes": ["pong", "--workers", "2", "--processes", "2", "--concurrent", "true"],
     "games that cannot be saved": ["CartPole-v1", "--environment", "gym", "--checkpoint_steps", "40"],
@@ -106,16 +123,30 @@ def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, int, 
     monkeypatch.setattr(Checkpoints, "write", copying)
 
 
+def show(path: Path) -> None:
+    """Write what `play --record_play` does of some games of Catch."""
+    config = Config.from_flags({"environment": "catch", "game": "catch", **SCREENS})
+    rng = np.random.default_rng(0)
+    environment = make(config.environment, [rng], training=True)
+    recorder = Recorder(path, "catch", config)
+    recorder.add(environment.reset(), human=True)
+    for _ in range(60):
+        recorder.add(environment.step(rng.integers(environment.actions, size=1)), human=True)
+    recorder.save()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_run_goes_on_exactly(
     tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     moments = KILLED_AT.get(kind, MOMENTS)
+    show(tmp_path / "shown.npz")
     assert start("whole", "train", *KINDS[kind], *SMALL, "--checkpoint_minutes", "0") == 0
     with monkeypatch.context() as patch:
         leave_behind(patch, moments)
         assert start("watched", "train", *KINDS[kind], *SMALL) == 0
     assert_same(tmp_path / "watched", tmp_path / "whole")
+    (tmp_path / "shown.npz").unlink()
     for name, epoch, done in moments:
         folder = f"{name}-{epoch}-{done}"
         (checkpoints,) = (tmp_path / folder / "snapshots").glob("*_checkpoint")

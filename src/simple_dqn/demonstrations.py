@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simple_dqn.config import Config
 from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
-from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.snapshot import archive
 from simple_dqn.types import State, Step
 
@@ -102,6 +102,12 @@ class Demonstrations:
                 f"{self._path} holds {steps} steps, too few for {games} game(s): record more, or lower "
                 "--workers"
             )
+        kept = games * self._rows
+        if self._rows > rows_for(config.memory, games) // 2:
+            raise UserError(
+                f"{self._path} holds {kept} steps, which stay in the replay memory for good and may be half "
+                f"of it at most: give a --replay_size of {2 * kept} or more"
+            )
 
     def _check_fits(self, content: State, config: Config) -> None:
         """Refuse what was recorded in another game, or under other settings that matter.
@@ -120,7 +126,7 @@ class Demonstrations:
                 )
 
     def fill(self, memory: ReplayMemory, games: int) -> None:
-        """Let `memory` take them in, cut into as many pieces as it has `games`.
+        """Let `memory` take them in and keep them, cut into as many pieces as it has `games`.
 
         Each piece begins as an episode does, whose first screen no action led to.
         """
@@ -131,4 +137,5 @@ class Demonstrations:
         for row in range(self._rows):
             step = Step(**{name: piece[:, row] for name, piece in pieces.items()})
             memory.add(Step.start(step.screens) if row == 0 else step)
-        logger.info("Replay memory starts with %d steps of %s", games * self._rows, self._path)
+        memory.keep()
+        logger.info("Replay memory begins with %d steps of %s, for good", games * self._rows, self._path)

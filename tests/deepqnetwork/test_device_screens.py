@@ -45,10 +45,14 @@ def feed(memory: ReplayMemory, games: int, steps: int) -> None:
 
 @pytest.mark.parametrize(("games", "steps"), [(1, 30), (1, 150), (3, 20), (3, 70)])
 @pytest.mark.parametrize("settings", [{}, {"n_step": 3, "prioritized": True}], ids=str)
-def test_minibatches_are_the_same(games: int, steps: int, settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize("kept", [0, 9])
+def test_minibatches_are_the_same(games: int, steps: int, settings: dict[str, Any], kept: int) -> None:
     host, device = memories(games, 99, **settings)
-    feed(host, games, steps)
-    feed(device, games, steps)
+    for memory in (host, device):
+        if kept:
+            feed(memory, games, kept)
+            memory.keep()
+        feed(memory, games, steps)
     for _ in range(20):
         ours, theirs = host.sample(16), device.sample(16)
         for name in ("prestates", "actions", "rewards", "poststates", "terminals", "discounts"):

@@ -17,7 +17,7 @@ class RunConfig:
     play_games: int = option(0, "play this many games instead of training and testing", minimum=0)
     load_weights: str | None = option(None, "snapshot whose weights to start from", local=True)
     demonstrations: str | None = option(
-        None, "what play --record_play wrote, to be in the replay memory from the start", local=True
+        None, "what play --record_play wrote, to be in the replay memory for good", local=True
     )
     save_weights_prefix: str | None = option(
         None, "snapshots are written as this, _, the epoch, .pkl", local=True

@@ -28,9 +28,10 @@ def rows_for(config: MemoryConfig, games: int) -> int:
 class ReplayMemory:
     """The latest `replay_size` experiences of E games, from which minibatches are drawn.
 
-    A ring of T = replay_size // E rows, one `Step` each; the oldest is overwritten. What a
-    transition is, and which screens its states show, stands at the top of `ring.py`. Which are drawn
-    is the affair of `uniform.py` or `prioritized.py`, how a screen is kept that of `screens.py`.
+    A ring of T = replay_size // E rows, one `Step` each; the oldest is overwritten, but for what it
+    was told to `keep`. What a transition is, and which screens its states show, stands at the top of
+    `ring.py`. Which are drawn is the affair of `uniform.py` or `prioritized.py`, how a screen is kept
+    that of `screens.py`.
     """
 
     def __init__(
@@ -99,6 +100,14 @@ class ReplayMemory:
         if self._log:
             self._log(step)
 
+    def keep(self) -> None:
+        """Never overwrite what is held now, which leaves room enough; the next `step` starts every game.
+
+        Demonstrations stay in the memory for good (Hester et al. 2018, section 4).
+        """
+        self._ring.keep()
+        self._sampler.set_state(self._sampler.get_state())  # Of what is kept all can be drawn at once.
+
     def sample(self, batch_size: int, steps: int = 0) -> Minibatch:
         """Draw transitions with replacement: uniformly over all games, or by priority.
 
@@ -163,22 +172,22 @@ class ReplayMemory:
 
         Args:
             state: What `get_state` returned.
-            experience: As many of the rows that were logged last as were held then, oldest first, in pieces.
+            experience: The rows that were held then, as they were logged, oldest first, in pieces.
 
         Raises:
             UserError: It is the state of a memory of another size, or of other games or screens.
         """
         self._require_same_shape(state)
         self._ring.set_state(state["ring"])
-        oldest = self._ring.position - self._ring.held
+        held, filled = self._ring.held_rows(), 0
         for piece in experience:
-            rows = np.arange(oldest, oldest + len(piece.actions)) % self._ring.rows
+            rows = held[filled : filled + len(piece.actions)]
             self._actions[rows], self._rewards[rows] = piece.actions, piece.rewards
             self._ring.terminals[rows], self._ring.starts[rows] = piece.terminals, piece.starts
             for row, screens in zip(rows.tolist(), piece.screens, strict=True):
                 self._screens.write(row, screens)
-            oldest += len(rows)
-        assert oldest == self._ring.position, "the log has not all that was held"
+            filled += len(rows)
+        assert filled == len(held), "the log has not all that was held"
         self._sampler.set_state(state.get("sampler", {}))
         self._rng.bit_generator.state = state["rng"]
 
@@ -231,4 +240,10 @@ class ReplayMemory:
             raise UserError(
                 f"the saved replay memory is for {words(*theirs)}, this one for {words(*ours)}: give the "
                 "--replay_size, --workers, --screen_width and --screen_height it was saved with"
+            )
+        room, needed = self._ring.rows - state["ring"].get("kept", 0), self._ring.needed
+        if room < needed:
+            raise UserError(
+                f"beside its demonstrations the saved replay memory has room for {room} screens of a game "
+                f"and a transition needs {needed}: lower --n_step"
             )

@@ -62,7 +62,7 @@ class Prioritized:
         """Set the priorities of transitions that were drawn; see `Sampler`."""
         priorities = errors.astype(np.float64) + LEAST_PRIORITY
         self._greatest = max(self._greatest, float(priorities.max(initial=0)))
-        held = np.flatnonzero(numbers >= self._ring.candidates()[0])[::-1]  # the latest first
+        held = np.flatnonzero(self._ring.are_candidates(numbers))[::-1]  # the latest first
         numbers, firsts = np.unique(numbers[held], return_index=True)
         masses = priorities[held[firsts]] ** self._config.priority_exponent
         self._tree.set(self._ring.indices(numbers), masses)
@@ -75,7 +75,8 @@ class Prioritized:
     def set_state(self, state: State) -> None:
         """Go on from what `get_state` returned; see `Sampler`.
 
-        What could not be drawn then and can now, since `--n_step` or `--prioritized` was another, is as new.
+        What could not be drawn then and can now, since `--n_step` or `--prioritized` was another or since
+        rows are kept, is as new.
         """
         self._greatest = state.get("greatest", FIRST_PRIORITY)
         ring = self._ring

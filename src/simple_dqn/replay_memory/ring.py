@@ -34,6 +34,12 @@ rows t ... t+n-1 are then all held, and what comes after them changes nothing.
 
 Rows are circular. The index of an experience is row * E + game, and with the row it passes on to
 another; its number counts all experiences, from the first that the ring took, and stays its own.
+
+The first R rows can be kept for good, as demonstrations are. Then there are two rings in the one: the
+kept rows, a full ring that stands still, and the T - R others, which go round as above. Windows and
+steps go round within their own ring, so none leads from the one into the other. The end of the kept
+ring meets its row 0, which starts a game in each column: so that hides what a window finds before it,
+and ends the steps that come round to it. All but row 0 can thus be transitions, to the last.
 """
 
 import numpy as np
@@ -54,6 +60,7 @@ class Ring:
         terminals: bool [T, E], the episode ended at this row.
         written: The rows taken so far.
         held: Those of them that are still there, T at most.
+        kept: Those of them that are never overwritten, R.
         position: The row that is written next.
     """
 
@@ -62,7 +69,7 @@ class Ring:
         self.needed = history_length + n_step
         self.starts = np.zeros((rows, games), np.bool_)
         self.terminals = np.zeros((rows, games), np.bool_)
-        self.written = self.held = self.position = 0
+        self.written = self.held = self.kept = self.position = 0
         self._to_window = games * np.arange(-history_length, 1)
         self._to_steps = games * np.arange(n_step)
 
@@ -70,26 +77,48 @@ class Ring:
         """Take the next row for a step with `starts` and `terminals` bool [E]; return the row."""
         row = self.position
         # What came before the first row is not known, so no action counts as having led to it.
-        self.starts[row] = starts if self.held else True
+        self.starts[row] = starts if self.held > self.kept else True
         self.terminals[row] = terminals
         self.written += 1
-        self.position = (row + 1) % self.rows
+        self.position = row + 1 if row + 1 < self.rows else self.kept
         self.held = min(self.held + 1, self.rows)
         return row
 
+    def keep(self) -> None:
+        """Never overwrite what is held now; the rows that are left must have room for a transition."""
+        assert self.held == self.written <= self.rows - self.needed
+        self.kept = self.held
+
     def candidates(self) -> tuple[int, int]:
-        """Return the first and the last plus one of those numbers all of whose rows and screens are held."""
-        first = self.written - self.held + (self.history_length if self.held == self.rows else 1)
-        return first * self.games, max(0, self.written - self.n_step + 1) * self.games
+        """Return the first and the last plus one of those numbers all of whose rows and screens are held.
+
+        Those that are kept are told by `kept_candidates`.
+        """
+        first = self._oldest + (self.history_length if self.held == self.rows else 1)
+        return first * self.games, max(first, self.written - self.n_step + 1) * self.games
+
+    def kept_candidates(self) -> tuple[int, int]:
+        """Return the same of what is kept: all but row 0, to which no action led."""
+        return self.games, max(1, self.kept) * self.games
+
+    def are_candidates(self, numbers: Indices) -> Flags:
+        """Return for each of `numbers`, which were candidates once, whether they still are, bool [B]."""
+        return (numbers < self.kept * self.games) | (numbers >= self.candidates()[0])
 
     def indices(self, numbers: Indices) -> Indices:
         """Return the indices of the experiences with these `numbers`, which are held."""
-        return numbers % (self.rows * self.games)
+        return self._within(numbers, numbers)
 
     def numbers(self, indices: Indices) -> Indices:
         """Return the numbers of the experiences at these `indices`."""
-        oldest = (self.written - self.held) * self.games
-        return oldest + (indices - oldest) % (self.rows * self.games)
+        kept, oldest = self.kept * self.games, self._oldest * self.games
+        numbers = oldest + (indices - oldest) % (self.rows * self.games - kept)
+        return np.where(indices < kept, indices, numbers) if kept else numbers
+
+    def held_rows(self) -> Indices:
+        """Return the rows that are held, int64 [held], in the order in which they were taken."""
+        taken = np.concatenate((np.arange(self.kept), np.arange(self._oldest, self.written)))
+        return self.indices(taken * self.games) // self.games
 
     def started(self, indices: Indices) -> Flags:
         """Return for each of `indices` whether no action led there, bool [B]."""
@@ -101,12 +130,13 @@ class Ring:
 
     def transitions(self) -> Indices:
         """Return the numbers of all transitions, oldest first: exact, and slow for a large ring."""
-        candidates = np.arange(*self.candidates())
+        candidates = np.concatenate([np.arange(*of) for of in (self.kept_candidates(), self.candidates())])
         return candidates[~self.started(self.indices(candidates))]
 
     def windows(self, indices: Indices) -> Indices:
         """Return the indices of the screens of each transition's window, int64 [B, S + 1]."""
-        return (indices[:, np.newaxis] + self._to_window) % (self.rows * self.games)
+        indices = indices[:, np.newaxis]
+        return self._within(indices + self._to_window, indices)
 
     def hidden(self, windows: Indices) -> Flags | None:
         """Return which screens of `windows` int64 [B, S + 1] lie before their episode.
@@ -127,7 +157,8 @@ class Ring:
         Returns:
             int64 [B, n], and int64 [B] from 1 to n: the last that counts is row e.
         """
-        rows = (indices[:, np.newaxis] + self._to_steps) % (self.rows * self.games)
+        indices = indices[:, np.newaxis]
+        rows = self._within(indices + self._to_steps, indices)
         ends = self.ended(rows)
         ends[:, :-1] |= self.started(rows[:, 1:])
         ends[:, -1] = True
@@ -152,9 +183,27 @@ class Ring:
 
     def get_state(self) -> State:
         """Return where the ring stands; what its rows say is told by the log."""
-        return {"rows": self.rows, "position": self.position, "held": self.held}
+        return {"rows": self.rows, "position": self.position, "held": self.held, "kept": self.kept}
 
     def set_state(self, state: State) -> None:
         """Stand where `get_state` of a ring of as many rows and games said; the rows are to be filled yet."""
         self.position, self.held = state["position"], state["held"]
-        self.written = self.position + (self.rows if self.held == self.rows else 0)
+        self.kept = state.get("kept", 0)  # unknown to states from before there were rows to keep
+        self.written = self.position + (self.rows - self.kept if self.held == self.rows else 0)
+
+    @property
+    def _oldest(self) -> int:
+        """How many rows were taken before the oldest that is held and not kept."""
+        return self.written - (self.held - self.kept)
+
+    def _within(self, places: Indices, origins: Indices) -> Indices:
+        """Return the indices of `places`, each gone round within the ring in which its origin lies.
+
+        Args:
+            places: int64 [...], indices or numbers, which may lie beyond the end of that ring.
+            origins: int64, of a shape that goes with it: indices or numbers of experiences.
+        """
+        kept, size = self.kept * self.games, self.rows * self.games
+        if not kept:
+            return places % size
+        return np.where(origins < kept, places % kept, kept + (places - kept) % (size - kept))

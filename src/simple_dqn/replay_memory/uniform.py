@@ -45,14 +45,23 @@ def draw(ring: Ring, count: int, rng: np.random.Generator) -> Indices:
         UserError: The ring holds no transition yet.
     """
     require_rows(ring)
-    first, end = ring.candidates()
-    numbers = rng.integers(first, end, count)
+    numbers = _draw_candidates(ring, count, rng)
     for _ in range(ROUNDS):
         invalid = np.flatnonzero(ring.started(ring.indices(numbers)))
         if not invalid.size:
             return numbers
-        numbers[invalid] = rng.integers(first, end, invalid.size)
+        numbers[invalid] = _draw_candidates(ring, invalid.size, rng)
     return _redraw_from_list(ring, numbers, rng)
+
+
+def _draw_candidates(ring: Ring, count: int, rng: np.random.Generator) -> Indices:
+    """Return `count` numbers of candidates, kept or not, each as likely as any other."""
+    first, end = ring.candidates()
+    kept_first, kept_end = ring.kept_candidates()
+    numbers = rng.integers(first - (kept_end - kept_first), end, count)
+    if ring.kept:  # Those below the first stand for what is kept.
+        numbers[numbers < first] -= first - kept_end
+    return numbers
 
 
 def _redraw_from_list(ring: Ring, numbers: Indices, rng: np.random.Generator) -> Indices:

@@ -29,8 +29,9 @@ class Saved:
     path: Path
     run: dict[str, Any]  # the state of the run, but for the experience
     rows: int  # rows that the replay memory had taken in
-    held: int  # the last of them, which it held
+    held: int  # those of them that it held: the first `kept`, and the last
     chunks: list[Chunk]  # of the experience log, which hold these at least
+    kept: int = 0  # rows that it keeps for good
 
     def experience(self) -> Iterator[Experience]:
         """Yield what the replay memory held, oldest first.
@@ -38,7 +39,8 @@ class Saved:
         Raises:
             UserError: A chunk of the log is gone by now.
         """
-        return experience_log.read(self.path.parent, self.chunks, self.rows - self.held)
+        first = self.rows - (self.held - self.kept)
+        return experience_log.read(self.path.parent, self.chunks, first, self.kept)
 
 
 class Checkpoints:
@@ -105,14 +107,15 @@ class Checkpoints:
                 "away, or give this run another label"
             ) from None
 
-    def write(self, run: State, rows: int, held: int, chunks: Sequence[Chunk]) -> None:
+    def write(self, run: State, rows: int, held: int, chunks: Sequence[Chunk], kept: int = 0) -> None:
         """Write a checkpoint, then remove what is no longer needed.
 
         Args:
             run: The state of the run, but for the experience.
             rows: Rows that the replay memory had taken in.
-            held: The last of them, which it held.
+            held: Those of them that it held: the first `kept`, and the last.
             chunks: Where these are; the files are there.
+            kept: Rows that it keeps for good.
 
         Raises:
             UserError: It cannot be written; the checkpoints before it are as they were.
@@ -123,7 +126,8 @@ class Checkpoints:
             "end": np.array([chunk.end for chunk in chunks], np.int64),
             "sum": np.array([chunk.sum for chunk in chunks], np.uint32),
         }
-        archive.write(path, {"format": FORMAT, "rows": rows, "held": held, "chunks": named, "run": run})
+        counts = {"rows": rows, "held": held, "kept": kept}
+        archive.write(path, {"format": FORMAT, **counts, "chunks": named, "run": run})
         self._last += 1
         self._kept = [*self._kept, (path, list(chunks))][-self._keep :]
         self._tidy()
@@ -163,6 +167,7 @@ def _read(path: Path) -> Saved:
     try:
         named = (content["chunks"][name].tolist() for name in ("first", "end", "sum"))
         chunks = [Chunk(*numbers) for numbers in zip(*named, strict=True)]
-        return Saved(path, content["run"], content["rows"], content["held"], chunks)
+        kept = content.get("kept", 0)  # unknown to those from before there were rows to keep
+        return Saved(path, content["run"], content["rows"], content["held"], chunks, kept)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise archive.damaged(path, error) from None

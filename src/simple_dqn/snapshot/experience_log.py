@@ -3,7 +3,8 @@
 A checkpoint that held the replay memory would write gigabytes each time, nearly all of them the same as the
 time before. So every step that the memory takes in goes to the log too. A chunk of some thousand
 experiences is written as soon as it is full, by a thread beside the training, and never changed; a checkpoint
-names the chunks that the memory can be filled from again.
+names the chunks that the memory can be filled from again: those of its latest rows, and those of rows that
+it keeps for good.
 
 Rows are counted from the first step that the memory ever took in.
 """
@@ -66,6 +67,7 @@ class ExperienceLog:
     def __init__(self, folder: Path, background: Background) -> None:
         """Begin an empty log in `folder`, whose files `background` writes."""
         self.rows = 0  # so far
+        self.kept = 0  # the first of them, which are never forgotten; no chunk has some of these and others
         self._folder = folder
         self._background = background
         self._steps: list[Step] = []  # the last ones, which are in no chunk yet
@@ -73,9 +75,9 @@ class ExperienceLog:
         self._chunks: list[Chunk] = []
         self._unwritten: dict[Chunk, bytes] = {}
 
-    def take_up(self, rows: int, chunks: Sequence[Chunk]) -> None:
-        """Go on after `rows` rows, the last of which are in `chunks`."""
-        self.rows, self._chunks = rows, list(chunks)
+    def take_up(self, rows: int, chunks: Sequence[Chunk], kept: int = 0) -> None:
+        """Go on after `rows` rows, the first `kept` and the last of which are in `chunks`."""
+        self.rows, self._chunks, self.kept = rows, list(chunks), kept
 
     def add(self, step: Step) -> None:
         """Write `step` down; its arrays must not change any more."""
@@ -90,15 +92,20 @@ class ExperienceLog:
             self._background.do(self._store, self.rows - len(self._steps), self._steps)
             self._steps = []
 
-    def secure(self, first: int) -> list[Chunk]:
-        """Return the chunks that hold the rows from `first` to the last that was flushed: all are written.
+    def keep(self) -> None:
+        """Never forget the rows so far."""
+        self.flush()
+        self.kept = self.rows
 
-        Those before are forgotten. To be called in the background.
+    def secure(self, first: int) -> list[Chunk]:
+        """Return the chunks that hold the kept rows and those from `first` to the last that was flushed.
+
+        All are written. Those between are forgotten. To be called in the background.
 
         Raises:
             UserError: One cannot be written.
         """
-        self._chunks = [chunk for chunk in self._chunks if chunk.end > first]
+        self._chunks = [chunk for chunk in self._chunks if chunk.end <= self.kept or chunk.end > first]
         kept = set(self._chunks)
         self._unwritten = {chunk: content for chunk, content in self._unwritten.items() if chunk in kept}
         self._write()
@@ -121,15 +128,15 @@ class ExperienceLog:
             del self._unwritten[chunk]
 
 
-def read(folder: Path, chunks: Sequence[Chunk], first: int) -> Iterator[Experience]:
-    """Yield the rows from `first` on that `chunks` in `folder` hold, chunk by chunk.
+def read(folder: Path, chunks: Sequence[Chunk], first: int, kept: int = 0) -> Iterator[Experience]:
+    """Yield the rows from `first` on, and the first `kept`, that `chunks` in `folder` hold, chunk by chunk.
 
     Raises:
         UserError: A chunk is missing or damaged.
     """
     for chunk in chunks:
         experience = unpack(chunk.read(folder))
-        skipped = max(0, first - chunk.first)
+        skipped = 0 if chunk.end <= kept else max(0, first - chunk.first)
         yield Experience(*(getattr(experience, field.name)[skipped:] for field in fields(Experience)))
 
 

@@ -68,11 +68,15 @@ class Keeper:
     def take_up(self, saved: Saved) -> None:
         """Go on with the run that wrote `saved`."""
         self._checkpoints.take_up(saved)
-        self._log.take_up(saved.rows, saved.chunks)
+        self._log.take_up(saved.rows, saved.chunks, saved.kept)
 
     def log(self, step: Step) -> None:
         """Write down what the replay memory takes in."""
         self._log.add(step)
+
+    def keep_experience(self) -> None:
+        """Have what was written down so far in every checkpoint, as the replay memory keeps it."""
+        self._log.keep()
 
     @property
     def folder(self) -> Path:
@@ -133,8 +137,9 @@ class Keeper:
 
     def _save(self, run: State, rows: int, held: int) -> None:
         try:
-            chunks = self._log.secure(first=rows - held)
-            self._checkpoints.write(run, rows, held, chunks)
+            kept = self._log.kept
+            chunks = self._log.secure(first=rows - (held - kept))
+            self._checkpoints.write(run, rows, held, chunks, kept)
         except UserError as error:
             logger.warning("No checkpoint: %s. Training goes on, and the next is tried in its time", error)
 

@@ -49,13 +49,15 @@ class Epochs:
         """Fill the memory, then train and test up to the last epoch, or until interrupted.
 
         Args:
-            shown: What the memory starts with.
+            shown: What the memory starts with, and keeps.
             random_play: Fill it by random moves, as phase "random"; else by the agent's own policy.
         """
         if self._keeper:
             self._keeper.begin()
         if shown:
             shown.fill(self.agent.memory, self.agent.games)
+            if self._keeper:
+                self._keeper.keep_experience()
         self._start_games()
         if not random_play:
             self._refill()
