@@ -261,6 +261,24 @@ def test_a_snapshot_that_cannot_be_written_costs_a_line_and_is_written_later(
     assert Snapshot.load(path.with_name("pong_1.pkl")).total_train_steps == 10
 
 
+def test_no_checkpoint_gets_ahead_of_a_snapshot_and_a_run_that_lost_one_says_so(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path / "pong", "pong", 6, Config())
+    keeper.keep_weights(1, 10, {"output.weight": np.ones(3, np.float32)})
+    keep(keeper, 1)
+    assert number(settled(keeper)) == 1
+    keeper.require_snapshots()
+    (tmp_path / "pong_2.pkl").mkdir()  # what cannot be replaced by a file
+    keeper.keep_weights(2, 20, {"output.weight": np.ones(3, np.float32)})
+    keep(keeper, 2)
+    assert number(settled(keeper)) == 1
+    with pytest.raises(UserError, match=r"pong_2\.pkl could not be written: .*resume\.sh .*pong_checkpoint"):
+        keeper.require_snapshots()
+    (tmp_path / "pong_2.pkl").rmdir()
+    keep(keeper, 3)
+    assert number(settled(keeper)) == 3
+    keeper.require_snapshots()
+
+
 def test_what_fails_in_the_background_otherwise_is_not_hidden(
     keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,9 @@ class Keeper:
             wait: Rather wait for the disk than put it off.
         """
         self._write_snapshots()
+        if self._unwritten:  # A run that is resumed would be past them, and never write them.
+            self._next = self._clock() + self._interval
+            return
         if wait:
             self._background.wait()
         if self._busy:
@@ -130,6 +133,19 @@ class Keeper:
                 logger.warning("%s. Training goes on, and it is tried again with the next checkpoint", error)
                 return
             self._unwritten.pop(0)
+
+    def require_snapshots(self) -> None:
+        """See that the disk has taken every snapshot.
+
+        Raises:
+            UserError: It has not, and they go with this process.
+        """
+        if self._unwritten:
+            path, _ = self._unwritten[0]
+            raise UserError(
+                f"{path} could not be written: make room for it, and go on from the last checkpoint with "
+                f"./resume.sh {self.folder}"
+            )
 
     def close(self) -> None:
         """Wait until all is written."""

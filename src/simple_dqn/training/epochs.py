@@ -105,6 +105,7 @@ class Epochs:
 
         Raises:
             DivergedError: The network has diverged; nothing of that was written.
+            UserError: A snapshot could not be written to the end.
         """
         self._skip_empty_phases()
         try:
@@ -115,6 +116,8 @@ class Epochs:
                 self._keep_run(wait=self._over())
         except DivergedError as error:
             raise DivergedError(f"{error}: {self._way_back()}") from None
+        if self._keeper:
+            self._keeper.require_snapshots()
 
     def _skip_empty_phases(self) -> None:
         while not self.phase.length(self._config) and self.phase.epoch <= self._config.epochs:
