@@ -15,7 +15,8 @@ from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.replay_memory.prioritized import Prioritized
-from simple_dqn.types import Experience, Minibatch, Step
+from simple_dqn.types import Experience, Step
+from tests.replay_memory.transitions import Transition, as_transitions
 
 DISCOUNT = 0.9
 
@@ -81,15 +82,6 @@ def feed(memory: ReplayMemory, setting: Setting, steps: Sequence[Step], first: i
 
 
 @dataclass
-class Transition:
-    prestate: list[int]  # numbers of the screens
-    rewards: list[float]
-    poststate: list[int]
-    terminal: bool
-    discount: float
-
-
-@dataclass
 class Row:
     """What one game brought in one step."""
 
@@ -145,17 +137,6 @@ def expected(setting: Setting, steps: Sequence[Step]) -> dict[int, Transition]:
         latest = Part(others[-setting.others :], setting)
         result |= latest.transitions(first, len(latest.rows) - setting.n_step + 1)
     return result
-
-
-def as_transitions(minibatch: Minibatch) -> Iterator[tuple[int, Transition]]:
-    """Return the samples of `minibatch` with their numbers."""
-    pre, post = (
-        states[..., 0, 0].astype(int) * 256 + states[..., 0, 1]
-        for states in (minibatch.prestates, minibatch.poststates)
-    )
-    columns = (minibatch.actions, pre, minibatch.rewards, post, minibatch.terminals, minibatch.discounts)
-    for number, *values in zip(*(column.tolist() for column in columns), strict=True):
-        yield number, Transition(*values)
 
 
 def assert_draws(memory: ReplayMemory, transitions: dict[int, Transition]) -> None:

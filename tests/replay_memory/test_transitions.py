@@ -14,7 +14,8 @@ from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.replay_memory import ReplayMemory, StateBuffer
 from simple_dqn.replay_memory.prioritized import Prioritized
-from simple_dqn.types import Experience, Flags, Minibatch, Step
+from simple_dqn.types import Experience, Flags, Step
+from tests.replay_memory.transitions import Transition, as_transitions
 
 SCREEN_SHAPE = (1, 2)  # two bytes that spell the number of the experience
 DISCOUNT = 0.9
@@ -65,15 +66,6 @@ def is_any(events: Sequence[str], event: str) -> Flags:
 def screen(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Return screens uint8 [..., 1, 2] that differ for each of `numbers`; zero is the black screen."""
     return np.stack([numbers // 256, numbers % 256], axis=-1)[..., np.newaxis, :].astype(np.uint8)
-
-
-@dataclass
-class Transition:
-    prestate: list[int]  # numbers of the screens
-    rewards: list[float]
-    poststate: list[int]
-    terminal: bool
-    discount: float
 
 
 class ListMemory:
@@ -141,17 +133,6 @@ def remembered(story: Story) -> dict[int, Transition]:
             number = t * story.games + e + 1
             memory.add(number, bool(step.starts[e]), float(step.rewards[e]), bool(step.terminals[e]))
     return {number: one for memory in lists for number, one in memory.transitions().items()}
-
-
-def as_transitions(minibatch: Minibatch) -> Iterator[tuple[int, Transition]]:
-    """Return the samples of `minibatch` with their numbers."""
-    pre, post = (
-        states[..., 0, 0].astype(int) * 256 + states[..., 0, 1]
-        for states in (minibatch.prestates, minibatch.poststates)
-    )
-    columns = (minibatch.actions, pre, minibatch.rewards, post, minibatch.terminals, minibatch.discounts)
-    for number, *values in zip(*(column.tolist() for column in columns), strict=True):
-        yield number, Transition(*values)
 
 
 @given(stories())
