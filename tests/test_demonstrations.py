@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -168,6 +169,11 @@ def train_from(home: Path, *flags: str) -> list[int]:
         recorder.add(replace(make_step(number), screens=np.full((1, 36, 36), number, np.uint8)), True)
     recorder.save()
     assert main.run(["train", "catch", *small, *flags, "--demonstrations", str(home / "demo.npz")]) == 0
+    return held_screens(home)
+
+
+def held_screens(home: Path) -> list[int]:
+    """Return the numbers on the screens that the memory held at the last checkpoint."""
     saved = Checkpoints(home / "snapshots" / "catch_checkpoint").newest()
     assert saved is not None
     screens = np.concatenate([experience.screens for experience in saved.experience()])
@@ -188,3 +194,26 @@ def test_training_never_overwrites_them(tmp_path: Path, monkeypatch: pytest.Monk
     )  # half of it goes round three times
     assert len(screens) == 100
     assert screens[:50] == list(range(50))
+
+
+def test_a_restored_memory_takes_up_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    train_from(tmp_path, "--epochs", "1", "--replay_size", "500")
+    shown = str(tmp_path / "demo.npz")
+    for run in ("catch_1.pkl", "catch_checkpoint"):
+        resume = ["resume", str(tmp_path / "snapshots" / run), "--epochs", "2", "--demonstrations", shown]
+        assert main.run(resume) == 2
+        assert "leave out the flag" in capsys.readouterr().err
+
+
+def test_a_memory_that_is_filled_anew_begins_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    train_from(tmp_path, "--epochs", "1", "--replay_size", "500")
+    shutil.rmtree(tmp_path / "snapshots" / "catch_checkpoint")
+    snapshot, shown = str(tmp_path / "snapshots" / "catch_1.pkl"), str(tmp_path / "demo.npz")
+    assert main.run(["resume", snapshot, "--epochs", "2", "--demonstrations", shown]) == 0
+    assert held_screens(tmp_path)[:50] == list(range(50))

@@ -8,6 +8,7 @@ from typing import Any
 
 from simple_dqn import flags
 from simple_dqn.config import Config
+from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Checkpoints, Snapshot, checkpoint_folder, prefix_of
@@ -48,6 +49,7 @@ def resume_folder(folder: Path, given: dict[str, Any]) -> None:
             raise UserError(
                 f"{folder} holds no checkpoint that can be used: give a snapshot, such as {prefix}_10.pkl"
             )
+        check_memory(given)
         go_on(saved, prefix, given)
 
 
@@ -63,6 +65,7 @@ def resume_snapshot(path: Path, given: dict[str, Any]) -> None:
     with running(prefix):
         saved = Checkpoints(checkpoint_folder(prefix)).newest(lambda run: follows(snapshot, run))
         if saved:
+            check_memory(given)
             go_on(saved, prefix, given)
         else:
             refill(path, snapshot, prefix, given)
@@ -78,6 +81,19 @@ def check_prefix(prefix: Path, given: dict[str, Any]) -> None:
         raise UserError(
             f"a run goes on as {prefix}_...: leave out --save_weights_prefix, or copy its snapshot and its "
             "folder of checkpoints to another name"
+        )
+
+
+def check_memory(given: dict[str, Any]) -> None:
+    """Refuse to put anything into a replay memory that is restored as it was.
+
+    Raises:
+        UserError: It is so.
+    """
+    if given.get("demonstrations"):
+        raise UserError(
+            "--demonstrations are for a memory that is filled anew, and this one is restored, with those it "
+            "began with: leave out the flag"
         )
 
 
@@ -113,6 +129,7 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
             f"{path} has {snapshot.epoch} epochs of training and --epochs is {config.run.epochs}: "
             "give a larger --epochs"
         )
+    shown = Demonstrations(config) if config.run.demonstrations else None
     resumed = (config.run.start_epoch, "test")
     with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed)) as run:
         logger.warning(
@@ -122,5 +139,5 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
         )  # fmt: skip
         give_weights(path, snapshot, run.agent.player.environment, run.agent.network)
         run.agent.total_train_steps = snapshot.total_train_steps
-        run.begin(random_play=False)
+        run.begin(shown, random_play=False)
     finish(interrupt)
