@@ -110,6 +110,10 @@ def test_bad_values(arguments: tuple[str, ...], words: list[str]) -> None:
         ({"replay_size": 100, "batch_size": 101}, ["--batch_size 101", "--replay_size 100"]),
         ({"random_steps": 2, "train_frequency": 1}, ["hold 4 screens", "needs 5", "raise --random_steps"]),
         ({"random_steps": 3, "train_frequency": 1, "n_step": 2}, ["hold 5 screens", "needs 6"]),
+        (
+            {"random_steps": 2, "concurrent": True, "target_steps": 1000, "train_steps": 1000},
+            ["hold 3 screens", "needs 5"],
+        ),
         ({"synchronize": True}, ["--synchronize true", "--workers"]),
         ({"concurrent": True, "target_steps": 0}, ["--concurrent true", "--target_steps above 0"]),
         ({"concurrent": True, "workers": 3}, ["--workers divides", "3 does not divide 10000", "give 10002"]),

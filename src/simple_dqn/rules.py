@@ -23,7 +23,9 @@ def check(config: Config) -> None:
             f"--batch_size {network.batch_size} is larger than --replay_size {memory.replay_size}: "
             "a batch is drawn from the memory, so lower the one or raise the other"
         )
-    rounds = 1 + sum(-(-steps // workers) for steps in (config.run.random_steps, agent.train_frequency))
+    # In the concurrent schedule the memory does not see what is played beside the first update.
+    before = (config.run.random_steps, 0 if agent.concurrent else agent.train_frequency)
+    rounds = 1 + sum(-(-steps // workers) for steps in before)
     if config.run.train_steps and rounds < shortest:
         raise UserError(
             f"memory will hold {rounds} screens of a game when the first update is due and a transition "
