@@ -7,12 +7,13 @@ export SIMPLE_DQN_HOME=${BASH_SOURCE[0]%/scripts/bench.sh}
 export SIMPLE_DQN_PROGRAM=$0
 
 case ${1:-} in
-    environments | replay | networks | training) ;;
+    environments | replay | networks | training | learning) ;;
     *)
         echo "usage: $0 TABLE [flags]; each TABLE knows --help"
         echo "  environments   steps a second of the games, against Gymnasium and EnvPool"
         echo "  replay         keeping and drawing experience, and what it weighs"
         echo "  networks       small networks under today's frameworks, and this project's own"
+        echo "  learning      how soon a game is learnt: minutes until the latest games are good enough"
         echo "  training       whole training loops: loop, grid, ladder, growth, peers"
         [[ -z ${1:-} || $1 == -h || $1 == --help ]] && exit 0
         echo "$0: there is no table $1" >&2
