@@ -1,4 +1,4 @@
-"""Expected SARSA (van Seijen et al. 2009): value the next state by what the agent does there, not by the best.
+"""Expected SARSA (van Seijen et al. 2009): the next state is worth what the agent does there.
 
 ./modified.sh examples/expected_sarsa.py train pong sarsa --preset simple_dqn
 """
@@ -14,7 +14,7 @@ EXPLORATION = 0.1  # ε of the policy whose value is learnt; the --exploration_r
 
 
 def of_policy(target: Network, _config: NetworkConfig, transitions: Transitions, noise: Tensor) -> Tensor:
-    """Return y = r + γ Σ_a' π(a'|s') Q(s', a'; θ⁻) [B, 1, N] for the ε-greedy policy π of the target network."""
+    """Return y = r + γ Σ_a' π(a'|s') Q(s', a'; θ⁻) [B, 1, N] for an ε-greedy policy π."""
     outputs = target.outputs(transitions.poststates, noise)  # [B, A, N]
     best = target.returns.values(outputs).argmax(1, keepdim=True)  # [B, 1]
     greedy = of_actions(outputs, best).unsqueeze(1)
