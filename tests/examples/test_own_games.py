@@ -1,4 +1,4 @@
-"""Games of one's own, `FILE.py:CLASS`: in every verb, in one process and in several, and what can be wrong with them."""
+"""Games of one's own, `FILE.py:CLASS`: in every verb, in processes, and what can be wrong with them."""
 
 from pathlib import Path
 
@@ -225,7 +225,7 @@ def test_a_file_elsewhere_is_named_again(
 BROKEN = {
     "class Half(": "from simple_dqn.environment import SimpleGame\n\n\nclass Half(SimpleGame:\n    pass\n",
     "raises": "import no_such_library\n",
-    "lacks": "from simple_dqn.environment import SimpleGame\nclass Half(SimpleGame):\n    def start(self): pass\n",
+    "lacks": "from simple_dqn.environment import SimpleGame as G\nclass Half(G):\n def start(self): pass\n",
     "nameless": COUNT_DOWN.replace('action_names = ("NOOP", "FIRE")', ""),
     "none": "class Half:\n    pass\n",
     "two": COUNT_DOWN + "\n\nclass Other(CountDown):\n    pass\n",
