@@ -1,4 +1,4 @@
-"""The two changes of docs/modify.md: what they do, against something plain, and that a whole training has them."""
+"""The two changes of docs/modify.md: what they do, against something plain, and that a training has them."""
 
 import os
 import subprocess
@@ -22,9 +22,9 @@ from simple_dqn.types import Minibatch, Step
 PROJECT = Path(__file__).parents[2]
 CHANGES = {"combined": "combined_replay.py", "sarsa": "expected_sarsa.py"}
 CATCH = [
-    "catch", "--preset", "simple_dqn", "--environment", "catch", "--screen_width", "36", "--screen_height", "36",
-    "--random_steps", "60", "--train_steps", "40", "--test_steps", "0", "--epochs", "1", "--replay_size", "100",
-    "--batch_size", "4", "--target_steps", "8", "--backend", "cpu", "--threads", "1", "--random_seed", "0",
+    "catch", "--preset", "simple_dqn", "--environment", "catch", "--screen_width", "36",
+    "--screen_height", "36", "--random_steps", "60", "--train_steps", "40", "--test_steps", "0",
+    "--epochs", "1", "--replay_size", "100", "--batch_size", "4", "--target_steps", "8", "--backend", "cpu", "--threads", "1", "--random_seed", "0",
 ]  # fmt: skip
 
 
@@ -103,7 +103,8 @@ def test_expected_sarsa_values_the_policy(monkeypatch: pytest.MonkeyPatch) -> No
 def modified(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-m", "simple_dqn.main", "modified", *arguments]
     environment = os.environ | {
-        "SIMPLE_DQN_HOME": str(folder), "SIMPLE_DQN_PROGRAM": "./modified.sh", "PYTHONPATH": str(PROJECT / "src"),
+        "SIMPLE_DQN_HOME": str(folder), "SIMPLE_DQN_PROGRAM": "./modified.sh",
+        "PYTHONPATH": str(PROJECT / "src"),
     }  # fmt: skip
     return subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=300)
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples.flappy_bird import (
-    APART, BIRD, BIRD_SIZE, BIRD_X, FLAP, GAP, GRAVITY, HEIGHT, PIPE, PIPE_WIDTH, SKY, SPEED, WIDTH, WON, FlappyBird,
-)  # fmt: skip
+from examples import flappy_bird as rules
+from examples.flappy_bird import FlappyBird
 from simple_dqn import main
 from simple_dqn.snapshot import Snapshot
 
@@ -30,7 +29,7 @@ def screen(game: FlappyBird) -> np.ndarray:
 
 def fly(game: FlappyBird) -> tuple[float, bool]:
     """Make a step with the bird where it is in no danger."""
-    game.y, game.falls = game.pipes[0][1] + (GAP - BIRD_SIZE) / 2, 0.0
+    game.y, game.falls = game.pipes[0][1] + (rules.GAP - rules.BIRD_SIZE) / 2, 0.0
     return game.act(0)
 
 
@@ -39,46 +38,51 @@ def test_the_bird_falls_ever_faster_and_a_flap_lifts_it(game: FlappyBird) -> Non
     for action in (0, 0, 1, 0):
         game.act(action)
         heights.append(game.y)
-    assert np.allclose(np.diff(heights), [GRAVITY, 2 * GRAVITY, FLAP, FLAP + GRAVITY])
+    assert np.allclose(
+        np.diff(heights), [rules.GRAVITY, 2 * rules.GRAVITY, rules.FLAP, rules.FLAP + rules.GRAVITY]
+    )
 
 
 @pytest.mark.parametrize("action", [0, 1])
 def test_who_leaves_the_screen_has_lost(game: FlappyBird, action: int) -> None:
-    game.pipes = [[WIDTH, 0]]
+    game.pipes = [[rules.WIDTH, 0]]
     for _ in range(100):
         reward, over = game.act(action)
         assert reward == 0
         if over:
             break
     assert over
-    assert game.y < 0 if action else game.y + BIRD_SIZE > HEIGHT
+    assert game.y < 0 if action else game.y + rules.BIRD_SIZE > rules.HEIGHT
 
 
 def test_pipes_come_at_their_distance_and_each_that_is_passed_is_a_point(game: FlappyBird) -> None:
     rewards, over = [], False
     while not over:
         lefts = [left for left, _ in game.pipes]
-        assert (np.diff(lefts) == APART).all()
+        assert (np.diff(lefts) == rules.APART).all()
         reward, over = fly(game)
         rewards.append(reward)
-        assert len(rewards) < 2 * WON * APART / SPEED
-    assert sum(rewards) == WON
+        assert len(rewards) < 2 * rules.WON * rules.APART / rules.SPEED
+    assert sum(rewards) == rules.WON
     assert set(rewards) == {0.0, 1.0}
-    assert rewards.index(1) + 1 == (WIDTH + PIPE_WIDTH - BIRD_X) // SPEED + 1  # first beyond the bird's left
+    assert (
+        rewards.index(1) + 1 == (rules.WIDTH + rules.PIPE_WIDTH - rules.BIRD_X) // rules.SPEED + 1
+    )  # first beyond the bird's left
     assert over
 
 
 @pytest.mark.parametrize(
-    ("above", "lost"), [(-1, True), (0, False), (GAP - BIRD_SIZE, False), (GAP - BIRD_SIZE + 1, True)]
+    ("above", "lost"),
+    [(-1, True), (0, False), (rules.GAP - rules.BIRD_SIZE, False), (rules.GAP - rules.BIRD_SIZE + 1, True)],
 )
 def test_beside_a_pipe_the_bird_must_be_in_its_gap(game: FlappyBird, above: int, lost: bool) -> None:
-    game.pipes = [[BIRD_X + SPEED, 10]]
-    game.y, game.falls = 10 + above - GRAVITY, 0.0
+    game.pipes = [[rules.BIRD_X + rules.SPEED, 10]]
+    game.y, game.falls = 10 + above - rules.GRAVITY, 0.0
     assert game.act(0) == (0.0, lost)
 
 
 def test_what_is_drawn_is_what_is_touched(game: FlappyBird) -> None:
-    """Over many random games a bird that is not over covers no pixel of a pipe, and one that hits a pipe does."""
+    """In many random games a bird that has not lost covers no pixel of a pipe."""
     rng = np.random.default_rng(1)
     for _ in range(300):
         over = False
@@ -88,13 +92,16 @@ def test_what_is_drawn_is_what_is_touched(game: FlappyBird) -> None:
             image = screen(game)
             pipes = np.zeros_like(image)
             for left, gap in game.pipes:
-                pipes[:, max(left, 0) : max(left + PIPE_WIDTH, 0)] = 1
-                pipes[gap : gap + GAP, max(left, 0) : max(left + PIPE_WIDTH, 0)] = 0
-            assert set(np.unique(image)) <= {SKY, PIPE, BIRD}
-            if 0 <= game.y <= HEIGHT - BIRD_SIZE and not over:
-                body = pipes[int(np.ceil(game.y)) : int(game.y) + BIRD_SIZE, BIRD_X : BIRD_X + BIRD_SIZE]
+                pipes[:, max(left, 0) : max(left + rules.PIPE_WIDTH, 0)] = 1
+                pipes[gap : gap + rules.GAP, max(left, 0) : max(left + rules.PIPE_WIDTH, 0)] = 0
+            assert set(np.unique(image)) <= {rules.SKY, rules.PIPE, rules.BIRD}
+            if 0 <= game.y <= rules.HEIGHT - rules.BIRD_SIZE and not over:
+                body = pipes[
+                    int(np.ceil(game.y)) : int(game.y) + rules.BIRD_SIZE,
+                    rules.BIRD_X : rules.BIRD_X + rules.BIRD_SIZE,
+                ]
                 assert not body.any()
-                assert (image == BIRD).sum() == BIRD_SIZE**2
+                assert (image == rules.BIRD).sum() == rules.BIRD_SIZE**2
 
 
 def test_the_example_is_short() -> None:
