@@ -7,7 +7,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 ANCHOR = re.compile(
-    r"\[(?P<name>[\w.]+):(?P<shown>\d+)\]\((?P<path>[^)#]+)#L(?P<line>\d+)\)(?P<gap>\s+)`(?P<text>[^`]+)`"
+    r"\[(?P<name>[\w.\\]+):(?P<shown>\d+)\]\((?P<path>[^)#]+)#L(?P<line>\d+)\)(?P<gap>\s+)`(?P<text>[^`]+)`"
 )
 ANY_LINK = re.compile(r"#L\d+\)")
 
@@ -39,7 +39,7 @@ class Anchor:
         found = self.lines()
         if len(found) != 1:
             return f"{where} stands in {len(found)} lines of {self.file}: quote one that is there once"
-        if self.name != self.file.name:
+        if self.name.replace("\\", "") != self.file.name:
             return f"{where} leads to {self.file.name}"
         if not self.shown == self.line == found[0]:
             return f"{where} stands in line {found[0]}: make anchors"

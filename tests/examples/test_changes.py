@@ -24,7 +24,8 @@ CHANGES = {"combined": "combined_replay.py", "sarsa": "expected_sarsa.py"}
 CATCH = [
     "catch", "--preset", "simple_dqn", "--environment", "catch", "--screen_width", "36",
     "--screen_height", "36", "--random_steps", "60", "--train_steps", "40", "--test_steps", "0",
-    "--epochs", "1", "--replay_size", "100", "--batch_size", "4", "--target_steps", "8", "--backend", "cpu", "--threads", "1", "--random_seed", "0",
+    "--epochs", "1", "--replay_size", "100", "--batch_size", "4",
+    "--target_steps", "8", "--backend", "cpu", "--threads", "1", "--random_seed", "0",
 ]  # fmt: skip
 
 
