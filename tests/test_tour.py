@@ -105,7 +105,7 @@ def walk() -> Iterator[tuple[str, Any]]:
     minibatch: Minibatch = agent.memory.sample(config.network.batch_size)
     ring = agent.memory._ring
     yield "windows", ring.windows(ring.indices(minibatch.indices))
-    for name in Minibatch.__slots__:  # type: ignore[attr-defined]
+    for name in Minibatch.__slots__:
         yield f"minibatch.{name}", getattr(minibatch, name)
     batch = network.prepare(minibatch)
     for name in ("prestates", "actions", "targets"):

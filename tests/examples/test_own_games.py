@@ -1,6 +1,7 @@
 """Games of one's own, `FILE.py:CLASS`: in every verb, in processes, and what can be wrong with them."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,7 +73,7 @@ def play(environment: Environment, steps: int) -> list[Step]:
 
 
 def open_own(
-    home: Path, games: int, processes: int = 0, name: str = "games/count.py", **flags: int
+    home: Path, games: int, processes: int = 0, name: str = "games/count.py", **flags: Any
 ) -> Environment:
     config = EnvironmentConfig(
         environment=name, processes=processes, screen_width=10, screen_height=8, **flags

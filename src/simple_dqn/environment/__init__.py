@@ -70,8 +70,10 @@ def make(
     module = _module(config)
     # The game is found here, where the log is kept, and where a misspelt one starts no process.
     config = replace(config, game=module.find_game(config.game))
-    whole: Environment | None
-    if config.own and (whole := module.make_whole(config, streams, training, watcher)):
+    whole: Environment | None = None
+    if config.own:
+        whole = module.make_whole(config, streams, training, watcher)
+    if whole is not None:
         return whole
     if config.processes and watcher is None:
         from simple_dqn.environment.process_vector import ProcessVector
