@@ -3,11 +3,12 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 python := .venv/bin/python
 
-.PHONY: help test lint bench soak lock dev
+.PHONY: help test lint anchors bench soak lock dev
 
 help:
 	@echo "make test   every check: lint, then the tests"
 	@echo "make lint   style, format and types alone"
+	@echo "make anchors  renew the line numbers of code in docs/"
 	@echo "make bench  the tables of speed, one after the other"
 	@echo "make soak   the long trials of what docs/reliability.md promises"
 	@echo "make lock   renew requirements.txt and requirements-dev.txt from pyproject.toml"
@@ -19,6 +20,9 @@ lint: dev
 	$(python) -m ruff check
 	$(python) -m ruff format --check
 	$(python) -m mypy
+
+anchors:
+	@$(python) scripts/anchors.py
 
 bench:
 	@set -e; for table in environments replay networks training; do ./bench.sh $$table; done

@@ -33,7 +33,7 @@ FLOORS = [
 # The ground floor is one room: config and flags build on errors and types.
 ONE_ROOM = 0
 OWNERS = {
-    "torch": ["src/simple_dqn/deepqnetwork", "benchmarks", "tests"],
+    "torch": ["src/simple_dqn/deepqnetwork", "benchmarks", "examples", "tests"],
     "ale_py": ["src/simple_dqn/environment", "benchmarks", "tests"],
     "gymnasium": ["src/simple_dqn/environment", "benchmarks", "tests"],
     "cv2": ["src/simple_dqn/environment", "benchmarks", "tests"],
@@ -71,6 +71,7 @@ def floor_of(room: str) -> int:
     return next(floor for floor, rooms in enumerate(FLOORS) if room in rooms)
 
 
+EXAMPLES = sorted((PROJECT / "examples").glob("*.py"))
 SOURCES = [path for path in SOURCE.rglob("*.py") if room_of(path) != "__init__"]
 
 
@@ -92,13 +93,19 @@ def test_imports_run_downwards(path: Path) -> None:
 def test_each_library_has_one_owner(library: str) -> None:
     users = {
         path.relative_to(PROJECT)
-        for folder in ("src", "nvis", "benchmarks", "tests")
+        for folder in ("src", "nvis", "benchmarks", "examples", "scripts", "tests")
         for path in (PROJECT / folder).rglob("*.py")
         if any(name.split(".")[0] == library for name in imports(path))
     }
     strangers = {str(user) for user in users if not str(user).startswith(tuple(OWNERS[library]))}
     assert users, f"nobody uses {library}"
     assert not strangers
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_nothing_imports_an_example_and_it_imports_no_other(path: Path) -> None:
+    assert not {name for name in imports(path) if name.split(".")[0] in ("examples", "tests", "benchmarks")}
+    assert not [other for other in SOURCES if "examples" in {name.split(".")[0] for name in imports(other)}]
 
 
 def test_only_wiring_builds_the_objects() -> None:

@@ -1,4 +1,4 @@
-"""Files that are whole or not there at all."""
+"""Where files lie, and how they are whole or not there at all."""
 
 import os
 from collections.abc import Iterator
@@ -6,6 +6,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from simple_dqn.errors import UserError
+
+
+def home() -> Path:
+    """Return the project's folder, with `snapshots/`, `results/` and the like."""
+    return Path(os.environ.get("SIMPLE_DQN_HOME", "."))
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from simple_dqn.config import (
     NetworkConfig,
     RunConfig,
 )
+from simple_dqn.config.environment import CLASS_FILE
 from simple_dqn.errors import UserError
 
 # Headings of --help, in its order, and the dataclass whose fields stand under each.
@@ -123,11 +124,25 @@ def _add_flag(group: Any, setting: "Field[Any]", settings: type) -> None:
     }
     if kind is bool:
         arguments |= {"type": yes_or_no, "nargs": "?", "const": True, "metavar": "BOOL"}
+    elif setting.metadata["choices"] and setting.metadata["file"]:
+        words = (*setting.metadata["choices"], setting.metadata["file"])
+        arguments |= {"type": _one_of(words), "metavar": f"{{{','.join(words)}}}"}
     elif setting.metadata["choices"]:
         arguments |= {"choices": setting.metadata["choices"]}
     else:
         arguments |= {"type": _ranged(kind, setting.metadata), "metavar": kind.__name__.upper()}
     group.add_argument(f"--{setting.name}", **arguments)
+
+
+def _one_of(words: tuple[str, ...]) -> Any:
+    """Return a function that lets one of `words` pass, or a file like the last of them."""
+
+    def convert(word: str) -> str:
+        if word not in words[:-1] and not CLASS_FILE.fullmatch(word):
+            raise argparse.ArgumentTypeError(f"invalid choice: {word!r} (choose from {', '.join(words)})")
+        return word
+
+    return convert
 
 
 def _plain_type(hint: Any) -> type:

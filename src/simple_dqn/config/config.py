@@ -1,6 +1,7 @@
 """All rooms' settings together."""
 
 from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 from simple_dqn.config.agent import AgentConfig
@@ -50,7 +51,10 @@ class Config:
         return {name: value for room in asdict(self).values() for name, value in room.items()}
 
     def shared_flags(self) -> dict[str, Any]:
-        """Return every setting but those that are about this machine."""
+        """Return every setting but those that are about this machine, of a class's file all but the name."""
         settings = [setting for room in fields(self) for setting in fields(getattr(self, room.name))]
         local = {setting.name for setting in settings if setting.metadata["local"]}
-        return {name: value for name, value in self.flags().items() if name not in local}
+        shared = {name: value for name, value in self.flags().items() if name not in local}
+        if self.environment.own and Path(self.environment.environment).is_absolute():
+            shared["environment"] = Path(self.environment.environment).name
+        return shared

@@ -1,8 +1,11 @@
 """What is played."""
 
+import re
 from dataclasses import dataclass, field, replace
 
 from simple_dqn.config.option import option
+
+CLASS_FILE = re.compile(r"(.+\.py)(?::([^\W\d]\w*))?")  # a file with a game of the user's own, and its class
 
 
 @dataclass(frozen=True)
@@ -10,7 +13,10 @@ class EnvironmentConfig:
     """What is played, and what of it the agent sees."""
 
     game: str = field(default="", metadata={"positional": True, "local": True})
-    environment: str = option("ale", "which kind of environment plays", choices=("ale", "gym", "catch"))
+    environment: str = option(
+        "ale", "which kind of environment plays, or a class of your own", choices=("ale", "gym", "catch"),
+        file="FILE.py:CLASS",
+    )  # fmt: skip
     workers: int = option(1, "games played side by side", minimum=1, maximum=4096)
     processes: int = option(0, "processes that play the games; 0: this one", minimum=0, maximum=256)
     display_screen: bool = option(False, "show the emulator's own window while it trains and tests")
@@ -41,6 +47,11 @@ class EnvironmentConfig:
     random_starts: int = option(
         30, "a game starts with 0 to this many steps of doing nothing", minimum=0, group="Agent"
     )
+
+    @property
+    def own(self) -> bool:
+        """Whether the game is a class of the user's own."""
+        return CLASS_FILE.fullmatch(self.environment) is not None
 
     def unseen(self) -> "EnvironmentConfig":
         """Return the same games, neither displayed nor recorded."""

@@ -12,6 +12,7 @@ def option(
     above: float | None = None,
     maximum: float | None = None,
     choices: tuple[str, ...] | None = None,
+    file: str | None = None,
     group: str | None = None,
     local: bool = False,
 ) -> Any:
@@ -24,8 +25,9 @@ def option(
         above: A bound that the value must exceed.
         maximum: The greatest value allowed.
         choices: The words allowed.
+        file: What else is allowed, a file that is named so.
         group: The heading in `--help`, where it is not that of the dataclass.
         local: It is about this machine, and so stays out of files that are shared.
     """
-    limits = {"minimum": minimum, "above": above, "maximum": maximum, "choices": choices}
+    limits = {"minimum": minimum, "above": above, "maximum": maximum, "choices": choices, "file": file}
     return field(default=default, metadata={"help": help, **limits, "group": group, "local": local})

@@ -60,7 +60,7 @@ def of_best_action(
     """
     outputs = target.outputs(transitions.poststates, noise)
     best = target.returns.values(outputs).argmax(1, keepdim=True)
-    return _targets(target, transitions, of_actions(outputs, best).unsqueeze(1))
+    return targets_of(target, transitions, of_actions(outputs, best).unsqueeze(1))
 
 
 def of_each_action(
@@ -71,7 +71,7 @@ def of_each_action(
     The update will take that of argmax_a' Q(s', a'; θ) (van Hasselt et al. 2016, equation 4): only then is
     it known which online network θ that is, for until then others may be updating it.
     """
-    return _targets(target, transitions, target.outputs(transitions.poststates, noise))
+    return targets_of(target, transitions, target.outputs(transitions.poststates, noise))
 
 
 def of_soft_policy(target: Network, config: NetworkConfig, transitions: Transitions, noise: Tensor) -> Tensor:
@@ -89,10 +89,10 @@ def of_soft_policy(target: Network, config: NetworkConfig, transitions: Transiti
     bonus = config.munchausen_alpha * log_policy.gather(1, transitions.actions).clamp(config.munchausen_floor)
     policy = (next_log_policy / tau).exp().unsqueeze(2)
     outputs = (policy * (after - next_log_policy.unsqueeze(2))).sum(1, keepdim=True)
-    return _targets(target, transitions, outputs, bonus.squeeze(1))
+    return targets_of(target, transitions, outputs, bonus.squeeze(1))
 
 
-def _targets(
+def targets_of(
     target: Network, transitions: Transitions, outputs: Tensor, bonus: Tensor | float = 0.0
 ) -> Tensor:
     """Return y [B, K, N] for the `outputs` z [B, K, N] that stand for what follows, with `bonus` [B]."""

@@ -8,12 +8,22 @@ from types import ModuleType
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import FRAMES_PER_SECOND, Environment, Frame, Watcher
+from simple_dqn.environment.interface import FRAMES_PER_SECOND, Environment, Frame, Screen, Watcher
+from simple_dqn.environment.simple_game import SimpleGame
 from simple_dqn.environment.vector import open_games
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
 
-__all__ = ["FRAMES_PER_SECOND", "Environment", "Frame", "Watcher", "game_name", "make"]
+__all__ = [
+    "FRAMES_PER_SECOND",
+    "Environment",
+    "Frame",
+    "Screen",
+    "SimpleGame",
+    "Watcher",
+    "game_name",
+    "make",
+]
 
 # Kind of environment -> the module that makes it, imported only when it is chosen.
 ENVIRONMENTS = {
@@ -21,6 +31,7 @@ ENVIRONMENTS = {
     "gym": "simple_dqn.environment.gymnasium",
     "catch": "simple_dqn.environment.catch",
 }
+OWN = "simple_dqn.environment.own"  # the same for a class of the user's own, `FILE.py:CLASS`
 # Settings that only the Arcade Learning Environment knows: elsewhere they would be lost without a word.
 ONLY_ALE = ("display_screen", "repeat_action_probability", "record_screen_path", "record_sound_filename")
 
@@ -59,6 +70,11 @@ def make(
     module = _module(config)
     # The game is found here, where the log is kept, and where a misspelt one starts no process.
     config = replace(config, game=module.find_game(config.game))
+    whole: Environment | None = None
+    if config.own:
+        whole = module.make_whole(config, streams, training, watcher)
+    if whole is not None:
+        return whole
     if config.processes and watcher is None:
         from simple_dqn.environment.process_vector import ProcessVector
 
@@ -72,9 +88,9 @@ def game_name(config: EnvironmentConfig) -> str:
     Raises:
         UserError: There is no such game.
     """
-    name: str = _module(config).game_name(config.game)
+    name: str = _module(config).game_name(config.environment if config.own else config.game)
     return name
 
 
 def _module(config: EnvironmentConfig) -> ModuleType:
-    return importlib.import_module(ENVIRONMENTS[config.environment])
+    return importlib.import_module(OWN if config.own else ENVIRONMENTS[config.environment])

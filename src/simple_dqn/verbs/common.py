@@ -1,7 +1,6 @@
 """What most verbs begin and end with."""
 
 import logging
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,11 +30,6 @@ ONE_GAME: dict[str, Any] = {
     "play_games": 0,
     "random_seed": None,
 }
-
-
-def home() -> Path:
-    """Return the folder that holds `snapshots/` and `results/`."""
-    return Path(os.environ.get("SIMPLE_DQN_HOME", "."))
 
 
 def start_log(level: str) -> None:

@@ -10,8 +10,9 @@ from nvis.played import play_game
 from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
-from simple_dqn.files import replacing
-from simple_dqn.verbs.common import ONE_GAME, give_weights, home, open_snapshot, run_name, settle
+from simple_dqn.files import home, replacing
+from simple_dqn.verbs.common import ONE_GAME, give_weights, open_snapshot, run_name, settle
+from simple_dqn.verbs.own_game import named, remembered
 from simple_dqn.wiring import make_environment, make_network, make_player
 
 logger = logging.getLogger(__name__)
@@ -21,10 +22,10 @@ def main(arguments: Sequence[str], program: str) -> None:
     """Play one game, and draw what the network of a snapshot sees in it."""
     parser = flags.parser(program, "Draw what the network of a snapshot sees, as a page for the browser.")
     parser.add_argument("snapshot", type=Path, help="such as snapshots/pong_10.pkl")
-    given = parser.parse(arguments)
+    given = named(parser.parse(arguments))
     path: Path = given["snapshot"]
     snapshot = open_snapshot(path)
-    known = {**snapshot.flags, **ONE_GAME, "game": snapshot.game}
+    known = {**remembered(snapshot.flags, given), **ONE_GAME, "game": snapshot.game}
     config = settle(Config.from_flags({**known, **given}))
     file = Path(config.run.visualization_file or home() / "results" / f"{run_name(config, None)}.html")
     if file.is_dir():

@@ -11,9 +11,11 @@ from simple_dqn.config import Config
 from simple_dqn.demonstrations import Recorder
 from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
+from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.types import Step
-from simple_dqn.verbs.common import ONE_GAME, finish, home, open_snapshot, settle
+from simple_dqn.verbs.common import ONE_GAME, finish, open_snapshot, settle
+from simple_dqn.verbs.own_game import named, remembered
 from simple_dqn.verbs.watching import take_seat
 from simple_dqn.watch.controls import Controls
 from simple_dqn.watch.display import OPENERS, open_display
@@ -39,19 +41,19 @@ def main(arguments: Sequence[str], program: str) -> None:
     group.add_argument(
         "--record_play", type=Path, metavar="FILE", help="keep your moves here, for train --demonstrations"
     )
-    given = parser.parse(arguments)
-    config = settle(Config.from_flags({**ONE_GAME, **_known(given["player"]), **given}))
+    given = named(parser.parse(arguments))
+    config = settle(Config.from_flags({**ONE_GAME, **_known(given["player"], given), **given}))
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is shown; leave it out")
     play(config, given.get("display"), given.get("record_play"))
 
 
-def _known(player: str) -> dict[str, Any]:
+def _known(player: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that come with a snapshot, whose name ends in .pkl, or with a game."""
     if not player.endswith(".pkl"):
-        return {"game": player, "random_starts": 0}
+        return {**named({"game": player}), "random_starts": 0}
     snapshot = open_snapshot(Path(player))
-    return {**snapshot.flags, **ONE_GAME, "game": snapshot.game, "load_weights": player}
+    return {**remembered(snapshot.flags, given), **ONE_GAME, "game": snapshot.game, "load_weights": player}
 
 
 def play(config: Config, display: str | None, record: Path | None) -> None:

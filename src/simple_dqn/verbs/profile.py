@@ -10,9 +10,10 @@ from typing import Any
 
 from simple_dqn import flags
 from simple_dqn.config import Config
-from simple_dqn.files import replacing
+from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.verbs.common import home, load_weights, run_name, settle
+from simple_dqn.verbs.common import load_weights, run_name, settle
+from simple_dqn.verbs.own_game import named
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
@@ -28,8 +29,8 @@ PHASES: dict[str, dict[str, Any]] = {
 def main(arguments: Sequence[str], program: str, phase: str) -> None:
     """Show where the time goes in one phase."""
     parser = flags.parser(program, f"Profile the {phase} phase.")
-    parser.add_argument("game", help="path of a ROM, or the name of a game that ale-py ships")
-    given = parser.parse(arguments)
+    parser.add_argument("game", help="path of a ROM, the name of a game that ale-py ships, or FILE.py")
+    given = named(parser.parse(arguments))
     config = settle(Config.from_flags({"replay_size": 10_000, "epochs": 1, **PHASES[phase], **given}))
     with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
         if config.run.load_weights:

@@ -9,10 +9,11 @@ from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame
 from simple_dqn.errors import UserError
-from simple_dqn.files import replacing
+from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.verbs.common import ONE_GAME, home, open_snapshot, settle
+from simple_dqn.verbs.common import ONE_GAME, open_snapshot, settle
+from simple_dqn.verbs.own_game import named, remembered
 from simple_dqn.verbs.watching import take_seat
 from simple_dqn.watch.film import FORMATS, filming
 from simple_dqn.watch.record import Camera, Recording
@@ -36,10 +37,10 @@ def main(arguments: Sequence[str], program: str) -> None:
         "--overlay", type=flags.yes_or_no, nargs="?", const=True, metavar="BOOL",
         help="draw Q-values and where the network looks into the film (default: false)",
     )  # fmt: skip
-    given = parser.parse(arguments)
+    given = named(parser.parse(arguments))
     path: Path = given["snapshot"]
     snapshot = open_snapshot(path)
-    known = {**snapshot.flags, **ONE_GAME, "play_games": 1, "game": snapshot.game}
+    known = {**remembered(snapshot.flags, given), **ONE_GAME, "play_games": 1, "game": snapshot.game}
     config = settle(Config.from_flags({**known, "load_weights": str(path), **given}))
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is filmed; leave it out")

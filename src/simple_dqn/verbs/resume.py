@@ -10,10 +10,12 @@ from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.errors import UserError
+from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Checkpoints, Snapshot, checkpoint_folder, prefix_of
 from simple_dqn.training import Phase
-from simple_dqn.verbs.common import finish, give_weights, home, open_snapshot, settle, start_log
+from simple_dqn.verbs.common import finish, give_weights, open_snapshot, settle, start_log
+from simple_dqn.verbs.own_game import named, remembered
 from simple_dqn.verbs.training import go_on, running
 from simple_dqn.wiring import make_run
 
@@ -26,7 +28,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     parser.add_argument(
         "snapshot", type=Path, help="such as snapshots/pong_10.pkl, or the folder snapshots/pong_checkpoint"
     )
-    given = parser.parse(arguments)
+    given = named(parser.parse(arguments))
     start_log(given.get("log_level", "INFO"))
     path: Path = given["snapshot"]
     if path.is_dir():
@@ -116,7 +118,7 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
             {
                 "game": snapshot.game,
                 "csv_file": str(home() / "results" / f"{prefix.name}.csv"),
-                **snapshot.flags,
+                **remembered(snapshot.flags, given),
                 "random_seed": None,
                 "save_weights_prefix": str(prefix),
                 "start_epoch": snapshot.epoch,

@@ -8,6 +8,7 @@ from simple_dqn import evaluation, flags
 from simple_dqn.config import Config
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.verbs.common import finish, load_weights, open_snapshot, settle
+from simple_dqn.verbs.own_game import named, remembered
 from simple_dqn.wiring import make_environment, make_network, make_player, make_statistics
 
 
@@ -20,13 +21,13 @@ def main(arguments: Sequence[str], program: str) -> None:
         "--protocol", choices=tuple(evaluation.PROTOCOLS), help="rules of the test (default: simple_dqn)"
     )
     group.add_argument("--json", type=Path, metavar="FILE", help="write the outcome here as well")
-    given = parser.parse(arguments)
+    given = named(parser.parse(arguments))
     protocol = given.get("protocol", "simple_dqn")
     snapshot = open_snapshot(given["snapshot"])
     config = settle(
         Config.from_flags(
             {
-                **snapshot.flags,
+                **remembered(snapshot.flags, given),
                 "random_seed": None,
                 "play_games": 0,
                 **evaluation.PROTOCOLS[protocol].flags,

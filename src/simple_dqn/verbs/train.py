@@ -8,9 +8,11 @@ from pathlib import Path
 from simple_dqn import flags
 from simple_dqn.config import PRESETS, Config
 from simple_dqn.demonstrations import Demonstrations
+from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Checkpoints, checkpoint_folder
-from simple_dqn.verbs.common import finish, home, load_weights, run_name, settle, start_log
+from simple_dqn.verbs.common import finish, load_weights, run_name, settle, start_log
+from simple_dqn.verbs.own_game import named
 from simple_dqn.verbs.test import play
 from simple_dqn.verbs.training import CompleteError, go_on, running
 from simple_dqn.wiring import make_run
@@ -23,14 +25,14 @@ USUAL = "quick"  # the preset without --preset
 def main(arguments: Sequence[str], program: str) -> None:
     """Learn a game from the start, or go on after a crash."""
     parser = flags.parser(program, "Train a deep Q-network on a game.")
-    parser.add_argument("game", help="path of a ROM, or the name of a game that ale-py ships")
+    parser.add_argument("game", help="path of a ROM, the name of a game that ale-py ships, or FILE.py")
     parser.add_argument("label", nargs="?", help="kept in the names of the snapshots and the CSV")
     parser.add_argument(
         "--resume", type=flags.yes_or_no, nargs="?", const=True, metavar="BOOL",
         help="go on from the run's last checkpoint if there is one (default: false)",
     )  # fmt: skip
     flags.add_presets(parser, USUAL)
-    given = parser.parse(arguments)
+    given = named(parser.parse(arguments))
     config = Config.from_flags({**PRESETS[given.get("preset", USUAL)], **given})
     if given.get("print_config"):
         print(flags.listing(config))

@@ -9,10 +9,12 @@ from typing import Any
 
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
+from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Saved, checkpoint_folder, claimed
 from simple_dqn.training import Phase
-from simple_dqn.verbs.common import finish, home, settle
+from simple_dqn.verbs.common import finish, settle
+from simple_dqn.verbs.own_game import remembered
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
@@ -64,7 +66,7 @@ def go_on(saved: Saved, prefix: Path, given: dict[str, Any]) -> None:
         CompleteError: It has all its epochs.
         UserError: The flags contradict those of the run.
     """
-    flags: dict[str, Any] = saved.run["flags"]
+    flags = remembered(saved.run["flags"], given)
     check_flags(flags, given)
     moved = Path(flags["save_weights_prefix"]).resolve() != prefix.resolve()
     files = {"save_weights_prefix": str(prefix)}
@@ -94,7 +96,8 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
         UserError: Which flag, and what it was.
     """
     settings = Config.from_flags({**saved, **given})
-    for name, now in settings.shared_flags().items():
+    for name in settings.shared_flags():
+        now = settings.flags()[name]
         was = saved.get(name, now)
         if name not in given or now == was:
             continue

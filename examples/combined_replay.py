@@ -1,0 +1,29 @@
+"""Combined experience replay (Zhang & Sutton 2017): every minibatch holds the latest transition of each game.
+
+./modified.sh examples/combined_replay.py train pong combined --preset simple_dqn
+"""
+
+import numpy as np
+
+from simple_dqn.main import console
+from simple_dqn.replay_memory.memory import SAMPLERS
+from simple_dqn.replay_memory.uniform import Uniform
+from simple_dqn.types import Factors, Indices
+
+
+class Combined(Uniform):
+    """A `Sampler` that draws uniformly, but for the latest transitions, which are always there."""
+
+    def draw(self, count: int, steps: int, rng: np.random.Generator) -> tuple[Indices, Factors]:
+        """Draw `count` transitions, which all count alike; see `Sampler`."""
+        numbers, weights = super().draw(count, steps, rng)
+        _, end = self._ring.candidates()
+        latest = np.arange(end - self._ring.games, end)
+        latest = latest[~self._ring.started(self._ring.indices(latest))][:count]  # an action led to these
+        numbers[: len(latest)] = latest
+        return numbers, weights
+
+
+if __name__ == "__main__":
+    SAMPLERS[False] = Combined  # in place of `Uniform`, without --prioritized
+    console()

@@ -1,0 +1,27 @@
+"""Expected SARSA (van Seijen et al. 2009): the next state is worth what the agent does there.
+
+./modified.sh examples/expected_sarsa.py train pong sarsa --preset simple_dqn
+"""
+
+from torch import Tensor
+
+from simple_dqn.config import NetworkConfig
+from simple_dqn.deepqnetwork.layers import Network
+from simple_dqn.deepqnetwork.targets import TARGET_RULES, Transitions, of_actions, targets_of
+from simple_dqn.main import console
+
+EXPLORATION = 0.1  # ε of the policy whose value is learnt; the --exploration_rate_end of simple_dqn
+
+
+def of_policy(target: Network, _config: NetworkConfig, transitions: Transitions, noise: Tensor) -> Tensor:
+    """Return y = r + γ Σ_a' π(a'|s') Q(s', a'; θ⁻) [B, 1, N] for an ε-greedy policy π."""
+    outputs = target.outputs(transitions.poststates, noise)  # [B, A, N]
+    best = target.returns.values(outputs).argmax(1, keepdim=True)  # [B, 1]
+    greedy = of_actions(outputs, best).unsqueeze(1)
+    average = outputs.mean(1, keepdim=True)
+    return targets_of(target, transitions, (1 - EXPLORATION) * greedy + EXPLORATION * average)
+
+
+if __name__ == "__main__":
+    TARGET_RULES[False, False] = of_policy  # in place of `of_best_action`, without --double and --munchausen
+    console()

@@ -1,0 +1,148 @@
+"""The two changes of docs/modify.md: what they do, against something plain, and that a training has them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from examples.combined_replay import Combined
+from examples.expected_sarsa import EXPLORATION, of_policy
+from simple_dqn import main
+from simple_dqn.config import BackendConfig, MemoryConfig, NetworkConfig
+from simple_dqn.deepqnetwork import DeepQNetwork
+from simple_dqn.deepqnetwork.targets import TARGET_RULES
+from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.replay_memory.memory import SAMPLERS
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.types import Minibatch, Step
+
+PROJECT = Path(__file__).parents[2]
+CHANGES = {"combined": "combined_replay.py", "sarsa": "expected_sarsa.py"}
+CATCH = [
+    "catch", "--preset", "simple_dqn", "--environment", "catch", "--screen_width", "36",
+    "--screen_height", "36", "--random_steps", "60", "--train_steps", "40", "--test_steps", "0",
+    "--epochs", "1", "--replay_size", "100", "--batch_size", "4",
+    "--target_steps", "8", "--backend", "cpu", "--threads", "1", "--random_seed", "0",
+]  # fmt: skip
+
+
+def memory_of(monkeypatch: pytest.MonkeyPatch, games: int) -> ReplayMemory:
+    monkeypatch.setitem(SAMPLERS, False, Combined)
+    config = MemoryConfig(replay_size=20 * games, history_length=2)
+    return ReplayMemory(config, games, (8, 8), 0.99, np.random.default_rng(0))
+
+
+def add(memory: ReplayMemory, games: int, number: int, starts: np.ndarray | None = None) -> None:
+    """Let `memory` take in a step whose screens and actions tell its `number` and the game."""
+    actions = number * games + np.arange(games)
+    nothing = np.zeros(games, np.bool_)
+    screens = np.broadcast_to(actions.astype(np.uint8)[:, None, None], (games, 8, 8))
+    rewards = np.zeros(games, np.float32)
+    memory.add(
+        Step(screens, actions, rewards, nothing, nothing, nothing, nothing if starts is None else starts)
+    )
+
+
+@pytest.mark.parametrize("games", [1, 3])
+def test_combined_replay_always_draws_the_latest(monkeypatch: pytest.MonkeyPatch, games: int) -> None:
+    memory = memory_of(monkeypatch, games)
+    drawn: set[int] = set()
+    for number in range(50):
+        add(memory, games, number)
+        if memory.ready:
+            minibatch = memory.sample(8)
+            latest = number * games + np.arange(games)
+            assert (minibatch.actions[:games] == latest).all()
+            assert (minibatch.poststates[:games, -1, 0, 0] == latest).all()
+            assert (minibatch.weights == 1).all()
+            drawn |= set(minibatch.actions[games:].tolist())
+    assert len(drawn) > 40  # the others are drawn from all that is held
+
+
+def test_combined_replay_draws_no_first_screen_of_a_game(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = memory_of(monkeypatch, 2)
+    for number in range(10):
+        add(memory, 2, number)
+    add(memory, 2, 10, starts=np.array([True, False]))
+    for _ in range(20):
+        actions = memory.sample(8).actions
+        assert actions[0] == 21
+        assert 20 not in actions
+
+
+def test_combined_replay_fits_a_minibatch_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = memory_of(monkeypatch, 3)
+    for number in range(10):
+        add(memory, 3, number)
+    assert len(memory.sample(1).actions) == 1
+
+
+def test_expected_sarsa_values_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TARGET_RULES, (False, False), of_policy)
+    network = DeepQNetwork(
+        5, 2, (36, 36), NetworkConfig(), BackendConfig(backend="cpu", threads=1), np.random.default_rng(0)
+    )
+    rng = np.random.default_rng(1)
+    states = rng.integers(256, size=(2, 6, 2, 36, 36), dtype=np.uint8)
+    rewards, terminals = rng.choice([-1, 0, 1], 6).astype(np.float32), rng.random(6) < 0.3
+    assert terminals.any()
+    minibatch = Minibatch(
+        states[0], rng.integers(5, size=6), rewards[:, None], states[1], terminals,
+        np.full(6, 0.9, np.float32), np.ones(6, np.float32), np.arange(6),
+    )  # fmt: skip
+    for row, qvalues in enumerate(network.predict_target(states[1])):
+        policy = np.full(5, EXPLORATION / 5)
+        policy[qvalues.argmax()] += 1 - EXPLORATION
+        value = 0 if terminals[row] else policy @ qvalues
+        target = network.prepare(minibatch).targets[row]
+        assert float(target) == pytest.approx(rewards[row] + 0.9 * value, abs=1e-5)
+
+
+def modified(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "simple_dqn.main", "modified", *arguments]
+    environment = os.environ | {
+        "SIMPLE_DQN_HOME": str(folder), "SIMPLE_DQN_PROGRAM": "./modified.sh",
+        "PYTHONPATH": str(PROJECT / "src"),
+    }  # fmt: skip
+    return subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_training_has_the_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    done = modified(tmp_path, f"examples/{CHANGES[change]}", "train", *CATCH)
+    assert done.returncode == 0, done.stderr
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    assert main.run(["train", CATCH[0], "unchanged", *CATCH[1:]]) == 0
+    ours, theirs = (
+        Snapshot.load(tmp_path / "snapshots" / f"catch{label}_1.pkl") for label in ("", "_unchanged")
+    )
+    assert any((ours.weights[name] != theirs.weights[name]).any() for name in ours.weights)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["give the file"]),
+        (["--help"], ["give the file"]),
+        (["examples/no_such.py", "train"], ["no Python file examples/no_such.py"]),
+        (["README.md", "train"], ["no Python file README.md"]),
+        (
+            ["examples/combined_replay.py", "train", "catch", "--no_such_flag"],
+            ["unknown flag --no_such_flag"],
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_line(tmp_path: Path, arguments: list[str], words: list[str]) -> None:
+    done = modified(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("./modified.sh: ")
+    assert all(word in done.stderr for word in words), done.stderr
+
+
+def test_the_examples_are_short() -> None:
+    for file in CHANGES.values():
+        assert len((PROJECT / "examples" / file).read_text().splitlines()) < 80

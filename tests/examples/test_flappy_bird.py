@@ -1,0 +1,120 @@
+"""The Flappy Bird: its rules, what it draws, and that a whole training runs."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from examples import flappy_bird as rules
+from examples.flappy_bird import FlappyBird
+from simple_dqn import main
+from simple_dqn.snapshot import Snapshot
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "flappy_bird.py"
+
+
+@pytest.fixture
+def game() -> FlappyBird:
+    game = FlappyBird()
+    game.random = np.random.default_rng(0)
+    game.start()
+    return game
+
+
+def screen(game: FlappyBird) -> np.ndarray:
+    screen = np.zeros(game.screen_shape, np.uint8)
+    game.draw(screen)
+    return screen
+
+
+def fly(game: FlappyBird) -> tuple[float, bool]:
+    """Make a step with the bird where it is in no danger."""
+    game.y, game.falls = game.pipes[0][1] + (rules.GAP - rules.BIRD_SIZE) / 2, 0.0
+    return game.act(0)
+
+
+def test_the_bird_falls_ever_faster_and_a_flap_lifts_it(game: FlappyBird) -> None:
+    heights = [game.y]
+    for action in (0, 0, 1, 0):
+        game.act(action)
+        heights.append(game.y)
+    assert np.allclose(
+        np.diff(heights), [rules.GRAVITY, 2 * rules.GRAVITY, rules.FLAP, rules.FLAP + rules.GRAVITY]
+    )
+
+
+@pytest.mark.parametrize("action", [0, 1])
+def test_who_leaves_the_screen_has_lost(game: FlappyBird, action: int) -> None:
+    game.pipes = [[rules.WIDTH, 0]]
+    for _ in range(100):
+        reward, over = game.act(action)
+        assert reward == 0
+        if over:
+            break
+    assert over
+    assert game.y < 0 if action else game.y + rules.BIRD_SIZE > rules.HEIGHT
+
+
+def test_pipes_come_at_their_distance_and_each_that_is_passed_is_a_point(game: FlappyBird) -> None:
+    rewards, over = [], False
+    while not over:
+        lefts = [left for left, _ in game.pipes]
+        assert (np.diff(lefts) == rules.APART).all()
+        reward, over = fly(game)
+        rewards.append(reward)
+        assert len(rewards) < 2 * rules.WON * rules.APART / rules.SPEED
+    assert sum(rewards) == rules.WON
+    assert set(rewards) == {0.0, 1.0}
+    assert (
+        rewards.index(1) + 1 == (rules.WIDTH + rules.PIPE_WIDTH - rules.BIRD_X) // rules.SPEED + 1
+    )  # first beyond the bird's left
+    assert over
+
+
+@pytest.mark.parametrize(
+    ("above", "lost"),
+    [(-1, True), (0, False), (rules.GAP - rules.BIRD_SIZE, False), (rules.GAP - rules.BIRD_SIZE + 1, True)],
+)
+def test_beside_a_pipe_the_bird_must_be_in_its_gap(game: FlappyBird, above: int, lost: bool) -> None:
+    game.pipes = [[rules.BIRD_X + rules.SPEED, 10]]
+    game.y, game.falls = 10 + above - rules.GRAVITY, 0.0
+    assert game.act(0) == (0.0, lost)
+
+
+def test_what_is_drawn_is_what_is_touched(game: FlappyBird) -> None:
+    """In many random games a bird that has not lost covers no pixel of a pipe."""
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        over = False
+        game.start()
+        while not over:
+            _, over = game.act(int(rng.random() < 0.3))
+            image = screen(game)
+            pipes = np.zeros_like(image)
+            for left, gap in game.pipes:
+                pipes[:, max(left, 0) : max(left + rules.PIPE_WIDTH, 0)] = 1
+                pipes[gap : gap + rules.GAP, max(left, 0) : max(left + rules.PIPE_WIDTH, 0)] = 0
+            assert set(np.unique(image)) <= {rules.SKY, rules.PIPE, rules.BIRD}
+            if 0 <= game.y <= rules.HEIGHT - rules.BIRD_SIZE and not over:
+                body = pipes[
+                    int(np.ceil(game.y)) : int(game.y) + rules.BIRD_SIZE,
+                    rules.BIRD_X : rules.BIRD_X + rules.BIRD_SIZE,
+                ]
+                assert not body.any()
+                assert (image == rules.BIRD).sum() == rules.BIRD_SIZE**2
+
+
+def test_the_example_is_short() -> None:
+    assert len(EXAMPLE.read_text().splitlines()) < 100
+
+
+def test_a_training_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    flags = ["--random_steps", "400", "--train_steps", "200", "--target_steps", "200", "--epochs", "1",
+             "--replay_size", "1000", "--backend", "cpu", "--threads", "1", "--random_seed", "0"]  # fmt: skip
+    assert main.run(["train", str(EXAMPLE), *flags]) == 0
+    snapshot = Snapshot.load(tmp_path / "snapshots" / "flappy_bird_1.pkl")
+    assert (snapshot.game, snapshot.actions) == ("flappy_bird", 2)
+    games, best = (tmp_path / "results" / "flappy_bird.csv").read_text().splitlines()[1].split(",")[3:6:2]
+    assert int(games) > 10
+    assert float(best) <= 0.5  # random play is no player

@@ -1,0 +1,281 @@
+"""Games of one's own, `FILE.py:CLASS`: in every verb, in processes, and what can be wrong with them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simple_dqn import main
+from simple_dqn.config import Config, EnvironmentConfig
+from simple_dqn.environment import Environment, Frame, game_name, make
+from simple_dqn.random_streams import stream
+from simple_dqn.snapshot import Checkpoints, Snapshot
+from simple_dqn.types import Step
+
+COUNT_DOWN = '''
+"""A game that ends after three steps; the reward is the action."""
+
+from simple_dqn.environment import SimpleGame
+
+
+class CountDown(SimpleGame):
+    action_names = ("NOOP", "FIRE")
+    screen_shape = (8, 10)
+
+    def start(self):
+        self.left = 3
+        self.grey = int(self.random.integers(256))
+
+    def act(self, action):
+        self.left -= 1
+        return action, self.left == 0
+
+    def draw(self, screen):
+        assert not screen.any(), "the screen was not black"
+        screen[: self.left] = self.grey
+'''
+WHOLE = '''
+"""An environment that plays all its games itself: Catch under another name."""
+
+from simple_dqn.environment.catch import open_game
+from simple_dqn.environment.vector import GameVector
+from simple_dqn.ledger import Ledger
+
+
+class Whole(GameVector):
+    def __init__(self, config, streams, training, watcher):
+        games = [open_game(config, stream, training, watcher, Ledger()) for stream in streams]
+        super().__init__(games, (config.screen_height, config.screen_width))
+        self.name = "whole"
+'''
+SMALL = [
+    "--preset", "simple_dqn", "--random_steps", "60", "--train_steps", "40", "--test_steps", "20",
+    "--replay_size", "200", "--screen_width", "36", "--screen_height", "36", "--batch_size", "4",
+    "--target_steps", "20", "--backend", "cpu", "--random_seed", "0", "--threads", "1",
+]  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a project's folder, with a game of one's own in `games/`."""
+    home = tmp_path / "project"
+    (home / "games").mkdir(parents=True)
+    (home / "games" / "count.py").write_text(COUNT_DOWN)
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(home))
+    monkeypatch.chdir(home)
+    return home
+
+
+def play(environment: Environment, steps: int) -> list[Step]:
+    chosen = np.random.default_rng(1).integers(environment.actions, size=(steps, environment.games))
+    return [environment.reset(), *map(environment.step, chosen)]
+
+
+def open_own(
+    home: Path, games: int, processes: int = 0, name: str = "games/count.py", **flags: Any
+) -> Environment:
+    config = EnvironmentConfig(
+        environment=name, processes=processes, screen_width=10, screen_height=8, **flags
+    )
+    return make(config, [stream(3, "environment", place) for place in range(games)], training=True)
+
+
+def test_a_simple_game_is_played_as_it_says(home: Path) -> None:
+    environment = open_own(home, 2)
+    first, *steps = play(environment, 8)
+    assert environment.name == "count_down"
+    assert environment.action_names == ("NOOP", "FIRE")
+    assert (first.screens[:, :3] == first.screens[:, :1, :1]).all()
+    assert not first.screens[:, 3:].any()
+    assert first.screens[:, 0, 0].any()
+    for number, step in enumerate(steps, 1):
+        assert (step.resets == (number % 4 == 3)).all()
+        assert (step.terminals == step.resets).all()
+        assert (step.starts == (number % 4 == 0)).all()
+        assert (step.rewards == np.where(step.starts, 0, step.actions)).all()
+        left = 3 - number % 4
+        assert not step.screens[:, left:].any()
+
+
+def test_its_screen_comes_to_the_size_that_is_asked_for(home: Path) -> None:
+    environment = make(
+        EnvironmentConfig(environment="games/count.py"), [stream(3, "environment")], training=True
+    )
+    screens = environment.reset().screens
+    assert screens.shape == (1, 84, 84)
+    assert len(np.unique(screens[0, :30])) == 1
+
+
+def test_processes_play_the_same_as_one(home: Path) -> None:
+    alone, shared = open_own(home, 3), open_own(home, 3, processes=2)
+    for one, other in zip(play(alone, 6), play(shared, 6), strict=True):
+        np.testing.assert_array_equal(one.screens, other.screens)
+        np.testing.assert_array_equal(one.rewards, other.rewards)
+        np.testing.assert_array_equal(one.resets, other.resets)
+    shared.close()
+
+
+def test_its_random_stream_is_saved(home: Path) -> None:
+    environment = open_own(home, 2)
+    play(environment, 5)
+    state = environment.get_state()
+    screens = environment.reset().screens
+    play(environment, 5)
+    environment.set_state(state)
+    np.testing.assert_array_equal(environment.reset().screens, screens)
+
+
+def test_time_is_up_after_max_game_frames(home: Path) -> None:
+    environment = open_own(home, 1, frame_skip=4, max_game_frames=8)
+    steps = play(environment, 3)
+    assert [bool(step.truncations[0]) for step in steps] == [False, False, True, False]
+    assert [bool(step.resets[0]) for step in steps] == [False, False, True, False]
+    assert not any(step.terminals.any() for step in steps)
+
+
+def test_who_watches_sees_each_screen_for_frame_skip_frames(home: Path) -> None:
+    frames: list[Frame] = []
+    config = EnvironmentConfig(environment="games/count.py", frame_skip=3)
+    environment = make(config, [stream(3, "environment", i) for i in range(2)], True, frames.append)
+    play(environment, 2)
+    assert len(frames) == 9
+    assert all(frame.picture.shape == (8, 10, 3) for frame in frames)
+
+
+def test_a_whole_environment_plays_its_games(home: Path) -> None:
+    (home / "whole.py").write_text(WHOLE)
+    catch = EnvironmentConfig(environment="catch", game="catch")
+    streams = [[stream(3, "environment", i) for i in range(2)] for _ in range(2)]
+    own = make(EnvironmentConfig(environment="whole.py:Whole"), streams[0], True)
+    for one, other in zip(play(own, 9), play(make(catch, streams[1], True), 9), strict=True):
+        np.testing.assert_array_equal(one.screens, other.screens)
+
+
+def run(*arguments: str) -> None:
+    assert main.run(arguments) == 0
+
+
+def test_every_verb_knows_the_game(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("train", "games/count.py", "long", *SMALL, "--epochs", "2", "--workers", "2", "--processes", "2")
+    run("train", "anything", "short", "--environment", "games/count.py:CountDown", *SMALL, "--epochs", "1",
+        "--workers", "2")  # fmt: skip
+    run("resume", "snapshots/count_down_short_1.pkl", "--epochs", "2")
+    long, short = (
+        Snapshot.load(home / "snapshots" / f"count_down_{name}_2.pkl") for name in ("long", "short")
+    )
+    assert long.flags["environment"] == short.flags["environment"] == "games/count.py:CountDown"
+    assert all(np.array_equal(long.weights[name], short.weights[name]) for name in long.weights)
+    snapshot = "snapshots/count_down_long_2.pkl"
+    run("test", snapshot, "--play_games", "4", "--workers", "1", "--processes", "0")
+    assert "count_down: " in capsys.readouterr().out
+    run("record", snapshot, "--format", "gif", "--max_game_frames", "8")
+    assert (home / "videos" / "count_down_long_2.gif").is_file()
+    run("train", "games/count.py", *SMALL, "--play_games", "1")
+
+
+def test_the_name_and_the_file_are_kept_as_seen_from_the_project(home: Path) -> None:
+    run("train", "./games/../games/count.py", *SMALL, "--epochs", "1")
+    saved = Checkpoints(home / "snapshots" / "count_down_checkpoint").newest()
+    assert saved
+    assert saved.run["flags"]["environment"] == "games/count.py:CountDown"
+    assert game_name(EnvironmentConfig(environment="games/count.py")) == "count_down"
+
+
+def test_a_snapshot_does_not_choose_what_is_run(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trap, sprung = f"open({str(tmp_path / 'sprung')!r}, 'w')\n" + COUNT_DOWN, tmp_path / "sprung"
+    (home / "snapshots").mkdir()
+    (home / ".venv").mkdir()
+    (home / "out").symlink_to(tmp_path)
+    for place in (tmp_path / "trap.py", home / "snapshots" / "trap.py", home / ".venv" / "trap.py"):
+        place.write_text(trap)
+    weights = {"x": np.zeros(3, np.float32)}
+    path = home / "snapshots" / "count_down_1.pkl"
+    for file in (
+        str(tmp_path / "trap.py"),
+        "../trap.py",
+        "snapshots/trap.py",
+        ".venv/trap.py",
+        "out/trap.py",
+        "no.py",
+    ):
+        flags = {**Config().shared_flags(), "environment": f"{file}:CountDown"}
+        Snapshot("count_down", 1, 2, 10, flags, weights).save(path)
+        for verb in ("test", "play", "record", "nvis", "resume"):
+            assert main.run([verb, str(path)]) == 2
+            assert "--environment FOLDER/" in capsys.readouterr().err
+    assert not sprung.exists()
+
+
+def test_a_file_elsewhere_is_named_again(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = tmp_path / "elsewhere.py"
+    elsewhere.write_text(COUNT_DOWN)
+    run("train", str(elsewhere), *SMALL, "--epochs", "1")
+    snapshot = "snapshots/count_down_1.pkl"
+    assert Snapshot.load(home / snapshot).flags["environment"] == "elsewhere.py:CountDown"
+    assert main.run(["test", snapshot]) == 2
+    assert "it was trained on elsewhere.py:CountDown" in capsys.readouterr().err
+    run("test", snapshot, "--play_games", "1", "--environment", str(elsewhere))
+    run("resume", snapshot, "--epochs", "2", "--environment", "../elsewhere.py")
+
+
+BROKEN = {
+    "class Half(": "from simple_dqn.environment import SimpleGame\n\n\nclass Half(SimpleGame:\n    pass\n",
+    "raises": "import no_such_library\n",
+    "lacks": "from simple_dqn.environment import SimpleGame as G\nclass Half(G):\n def start(self): pass\n",
+    "nameless": COUNT_DOWN.replace('action_names = ("NOOP", "FIRE")', ""),
+    "none": "class Half:\n    pass\n",
+    "two": COUNT_DOWN + "\n\nclass Other(CountDown):\n    pass\n",
+}  # fmt: skip
+ROWS = [
+    ("class Half(", "", ["line 4", "mend it"]),
+    ("raises", "", ["line 1", "no_such_library", "mend it"]),
+    ("lacks", "", ["Half", "act, draw"]),
+    ("nameless", "", ["CountDown", "lacks action_names"]),
+    ("none", "", ["no game", "SimpleGame"]),
+    ("none", ":Half", ["Half", "no game", "SimpleGame"]),
+    ("none", ":Whole", ["no class Whole"]),
+    ("two", "", ["CountDown, Other", "name one"]),
+    ("two", ":Third", ["no class Third", "CountDown, Other"]),
+    ("missing", "", ["no file", "missing"]),
+]
+
+
+@pytest.mark.parametrize("by_flag", [False, True])
+@pytest.mark.parametrize(("kind", "name", "words"), ROWS, ids=lambda part: str(part)[:20])
+def test_what_is_wrong_is_told_in_a_line(
+    home: Path, kind: str, name: str, words: list[str], by_flag: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = home / ("missing.py" if kind == "missing" else "broken.py")
+    if kind != "missing":
+        file.write_text(BROKEN[kind])
+    game = f"{file.name}{name}"
+    before = sorted(home.rglob("*"))
+    assert main.run(["train", *(["x", "--environment", game] if by_flag else [game]), *SMALL]) == 2
+    complaint = capsys.readouterr().err
+    assert len(complaint.splitlines()) == 1
+    assert all(word in complaint for word in words), complaint
+    assert [path for path in sorted(home.rglob("*")) if "__pycache__" not in path.parts] == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["x", "--environment", "cath"], ["cath", "ale, gym, catch, FILE.py:CLASS"]),
+        (["x", "--environment", "count.py:1st"], ["count.py:1st"]),
+        (["games/count.py", "--environment", "ale"], ["games/count.py", "leave out one"]),
+        (["games/count.py", "--repeat_action_probability", "0.5"], ["--repeat_action_probability"]),
+        (["whole.py", "--processes", "1"], ["--processes 1", "SimpleGame"]),
+    ],
+)
+def test_flags_that_do_not_go_with_it(
+    home: Path, arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "whole.py").write_text(WHOLE)
+    assert main.run(["train", *arguments, *SMALL]) == 2
+    complaint = capsys.readouterr().err.splitlines()[-1]
+    assert all(word in complaint for word in words), complaint
