@@ -22,8 +22,8 @@ from pathlib import Path
 from table import machine, print_table
 
 from simple_dqn.errors import UserError
+from simple_dqn.files import home
 from simple_dqn.flags import Parser
-from simple_dqn.verbs.common import home
 
 POLL = 1.0  # seconds between two looks at the CSV
 HEADER = ["run", "minutes", "steps", "updates", "latest games"]
