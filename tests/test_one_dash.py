@@ -29,7 +29,7 @@ def long_flags(verb: str) -> dict[str, list[str]]:
     if verb == "snapshot":  # Its flags belong to what is to be done.
         return {"--game": ["pong"]}
     return {
-        flag: [str(action.choices[0]) if action.choices else ";" if flag == "--delimiter" else "20"]
+        flag: [str(next(iter(action.choices))) if action.choices else ";" if flag == "--delimiter" else "20"]
         if action.nargs != "?" else []
         for action in read(verb, NEEDED.get(verb, ["pong"])).parser._actions
         for flag in action.option_strings
