@@ -1,8 +1,9 @@
 """Verbs that go no further than their command line."""
 
 import argparse
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import wraps
 from importlib import import_module
 from typing import Any
 from unittest.mock import patch
@@ -21,20 +22,35 @@ class ReadError(Exception):
 
 @contextmanager
 def only_reading() -> Iterator[None]:
-    """Let every parser that reads a whole command line raise `ReadError` once it has."""
-    parse, parse_args = Parser.parse, argparse.ArgumentParser.parse_args
-
-    def end_parse(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]:
-        raise ReadError(parser, parse(parser, arguments))
-
-    def end_parse_args(parser: argparse.ArgumentParser, arguments: Any = None) -> argparse.Namespace:
-        raise ReadError(parser, vars(parse_args(parser, arguments)))
-
-    with (
-        patch.object(Parser, "parse", end_parse),
-        patch.object(argparse.ArgumentParser, "parse_args", end_parse_args),
-    ):
+    """Let every parser raise `ReadError` once it has read a whole command line."""
+    ways = [
+        (Parser, "parse"),
+        (argparse.ArgumentParser, "parse_args"),
+        (argparse.ArgumentParser, "parse_known_args"),
+    ]
+    with ExitStack() as patches:
+        inside: list[str] = []  # the ways that are under way: each calls those after it
+        for owner, name in ways:
+            patches.enter_context(patch.object(owner, name, _ending(getattr(owner, name), inside)))
         yield
+
+
+def _ending(parse: Callable[..., Any], inside: list[str]) -> Callable[..., Any]:
+    """Return `parse`, a method of parsers, made to raise `ReadError` in the end, if no other one called it."""
+
+    @wraps(parse)
+    def ending(parser: argparse.ArgumentParser, *arguments: Any) -> Any:
+        inside.append(parse.__name__)
+        try:
+            outcome = parse(parser, *arguments)
+        finally:
+            inside.pop()
+        if inside:
+            return outcome
+        given = outcome[0] if isinstance(outcome, tuple) else outcome
+        raise ReadError(parser, given if isinstance(given, dict) else vars(given))
+
+    return ending
 
 
 def read(verb: str, arguments: Sequence[str]) -> ReadError:

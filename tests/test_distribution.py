@@ -21,8 +21,8 @@ KEPT_THERE = ("README.md", ".gitkeep")
 # A run that takes seconds.
 CATCH = [
     "catch", "--preset", "simple_dqn", "--environment", "catch", "--random_steps", "300",
-    "--screen_width", "36", "--screen_height", "36", "--train_steps", "50", "--test_steps", "20", "--epochs", "1",
-    "--replay_size", "500", "--threads", "1",
+    "--screen_width", "36", "--screen_height", "36", "--train_steps", "50", "--test_steps", "20",
+    "--epochs", "1", "--replay_size", "500", "--threads", "1",
 ]  # fmt: skip
 
 
