@@ -36,7 +36,7 @@ def only_reading() -> Iterator[None]:
 
 
 def _ending(parse: Callable[..., Any], inside: list[str]) -> Callable[..., Any]:
-    """Return `parse`, a method of parsers, made to raise `ReadError` in the end, if no other one called it."""
+    """Return `parse`, a method of parsers, made to raise `ReadError` in the end unless another called it."""
 
     @wraps(parse)
     def ending(parser: argparse.ArgumentParser, *arguments: Any) -> Any:
@@ -48,7 +48,7 @@ def _ending(parse: Callable[..., Any], inside: list[str]) -> Callable[..., Any]:
         if inside:
             return outcome
         given = outcome[0] if isinstance(outcome, tuple) else outcome
-        raise ReadError(parser, given if isinstance(given, dict) else vars(given))
+        raise ReadError(parser, dict(given if isinstance(given, dict) else vars(given)))
 
     return ending
 
