@@ -3,15 +3,18 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 python := .venv/bin/python
 
-.PHONY: help test lint anchors bench soak lock dev
+.PHONY: help test lint anchors bench soak tables coverage wheel lock dev
 
 help:
-	@echo "make test   every check: lint, then the tests"
-	@echo "make lint   style, format and types alone"
-	@echo "make anchors  renew the line numbers of code in docs/"
-	@echo "make bench  the tables of speed, one after the other"
-	@echo "make soak   the long trials of what docs/reliability.md promises"
-	@echo "make lock   renew requirements.txt and requirements-dev.txt from pyproject.toml"
+	@echo "make test      every check: lint, then the tests"
+	@echo "make lint      style, format and types alone"
+	@echo "make anchors   renew the line numbers of code in docs/"
+	@echo "make bench     the tables of speed, one after the other"
+	@echo "make soak      the long trials of what docs/reliability.md promises"
+	@echo "make tables    write the figures of docs/data/*.csv into README.md and docs/*.md"
+	@echo "make coverage  which lines of src/ and nvis/ the tests run, in an hour or so; not part of make test"
+	@echo "make wheel     the wheel and the source distribution, into dist/"
+	@echo "make lock      renew requirements.txt and requirements-dev.txt from pyproject.toml"
 
 test: lint
 	$(python) -m pytest
@@ -32,6 +35,24 @@ soak: dev
 	PYTHONPATH=src $(python) tests/soak/kill_trainings.py
 	PYTHONPATH=src $(python) tests/soak/fail_system.py
 	PYTHONPATH=src $(python) tests/soak/memory_growth.py
+
+tables: dev
+	$(python) scripts/tables.py
+
+# Coverage has an environment of its own, which sees the packages of .venv: who does not ask for it needs none.
+site := import sysconfig; print(sysconfig.get_path("purelib"))
+coverage: dev
+	@[[ -e .venv-coverage/bin/coverage ]] || { $(python) -m venv .venv-coverage && \
+		$(python) -c '$(site)' >"$$(.venv-coverage/bin/python -c '$(site)')/packages.pth" && \
+		.venv-coverage/bin/python -m pip install --quiet pytest-cov; }
+	.venv-coverage/bin/python -m pytest --cov --cov-report=term-missing:skip-covered -o timeout=3600
+
+# What an earlier build left in build/ would get into the wheel. No network is needed.
+wheel: dev
+	rm -rf build
+	$(python) -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
+	$(python) -c "from setuptools import build_meta; print(build_meta.build_sdist('dist'))"
+	rm -rf build
 
 lock:
 	scripts/lock.sh

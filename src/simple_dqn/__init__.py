@@ -1,3 +1,3 @@
 """Simple-DQN: the Deep Q-Network for Atari, simple enough to read and fast enough to use."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

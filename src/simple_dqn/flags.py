@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import re
 import types
 from collections.abc import Sequence
 from dataclasses import Field, fields
@@ -48,7 +49,7 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UserError: A flag is unknown, or a value is not of its kind or out of its range.
         """
-        given, unknown = self.parse_known_args(list(arguments))
+        given, unknown = self.parse_known_args(_as_argparse_reads(arguments))
         for word in unknown:
             if word.startswith("-"):
                 known = [flag for action in self._actions for flag in action.option_strings]
@@ -58,6 +59,31 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             raise UserError(f"unexpected argument {unknown[0]!r} (see {self.prog} --help)")
         return vars(given)
+
+
+def _as_argparse_reads(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with two dashes before each flag, and each negative number tied to its flag.
+
+    simple_dqn's own examples have one dash (`-csv_file FILE`), where argparse sees the flag -h in
+    `-history_length`; and some negative numbers (`-1e-3`, `-inf`) are flags to it. After `--` nothing is one.
+    """
+    words: list[str] = []
+    for number, word in enumerate(arguments):
+        if word == "--":
+            return [*words, *arguments[number:]]
+        if _is_negative_number(word) and words and re.fullmatch(r"--\w+", words[-1]):
+            words[-1] += f"={word}"
+        else:
+            words.append(f"-{word}" if re.match(r"-[A-Za-z]\w", word) else word)
+    return words
+
+
+def _is_negative_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return word.startswith("-")
 
 
 def yes_or_no(word: str) -> bool:

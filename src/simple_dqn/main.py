@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+from simple_dqn import __version__
 from simple_dqn.errors import UserError
 
 # Verb -> the module whose `main` carries it out, imported only when it is asked for, and what it is told.
@@ -24,15 +25,19 @@ VERBS: dict[str, tuple[str, dict[str, Any]]] = {
     "profile_test": ("simple_dqn.verbs.profile", {"phase": "test"}),
     "profile_random": ("simple_dqn.verbs.profile", {"phase": "random"}),
 }
+USAGE = f"usage: simple-dqn VERB [arguments]; VERB is one of {', '.join(VERBS)}; each knows --help"
 
 
 def run(arguments: Sequence[str]) -> int:
     """Carry out one command, and return the exit code: 2 for what the user can mend, 130 for Ctrl-C."""
     verb = arguments[0] if arguments else "--help"
     program = os.environ.get("SIMPLE_DQN_PROGRAM", f"simple-dqn {verb}")
+    if verb in ("-h", "--help", "--version"):
+        print(f"simple-dqn {__version__}" if verb == "--version" else USAGE)
+        return 0
     if verb not in VERBS:
-        print(f"usage: simple-dqn VERB [arguments]; VERB is one of {', '.join(VERBS)}", file=sys.stderr)
-        return 0 if verb in ("-h", "--help") else 2
+        print(USAGE, file=sys.stderr)
+        return 2
     module, told = VERBS[verb]
     try:
         import_module(module).main(arguments[1:], program, **told)

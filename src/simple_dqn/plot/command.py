@@ -1,7 +1,6 @@
 """The verb `plot`: its command line."""
 
 import argparse
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,12 +61,6 @@ def _parser(program: str) -> Parser:
     return parser
 
 
-def _as_written_today(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with two dashes where simple_dqn's own examples have one (`-csv_file FILE`)."""
-    words = [f"-{word}" if re.match("-[a-z]{2}", word) else word for word in arguments]
-    return [word for word in words if word != "--csv_file"]
-
-
 def _names(paths: Sequence[Path]) -> dict[Path, str]:
     """Return what to call each run: its file's name, with the folder where that alone is not enough."""
     stems = [path.stem for path in paths]
@@ -104,7 +97,8 @@ def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
         UserError: Something in it cannot be done.
         KeyboardInterrupt: A live figure was told to stop.
     """
-    flags = _parser(program).parse(_as_written_today(arguments))
+    # In simple_dqn's own examples the CSV has a flag: `-csv_file FILE`.
+    flags = _parser(program).parse([word for word in arguments if word not in ("-csv_file", "--csv_file")])
     request = _request(flags)
     if flags["live"]:
         from simple_dqn.plot.live import follow  # It looks for a display.

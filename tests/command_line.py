@@ -1,0 +1,69 @@
+"""Verbs that go no further than their command line."""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from importlib import import_module
+from typing import Any
+from unittest.mock import patch
+
+from simple_dqn.flags import Parser
+from simple_dqn.main import VERBS
+
+
+class ReadError(Exception):
+    """A command line was read without a complaint; what would have followed is left out."""
+
+    def __init__(self, parser: argparse.ArgumentParser, given: dict[str, Any]) -> None:
+        super().__init__(f"{parser.prog} was read")
+        self.parser, self.given = parser, given
+
+
+@contextmanager
+def only_reading() -> Iterator[None]:
+    """Let every parser raise `ReadError` once it has read a whole command line."""
+    ways = [
+        (Parser, "parse"),
+        (argparse.ArgumentParser, "parse_args"),
+        (argparse.ArgumentParser, "parse_known_args"),
+    ]
+    with ExitStack() as patches:
+        inside: list[str] = []  # the ways that are under way: each calls those after it
+        for owner, name in ways:
+            patches.enter_context(patch.object(owner, name, _ending(getattr(owner, name), inside)))
+        yield
+
+
+def _ending(parse: Callable[..., Any], inside: list[str]) -> Callable[..., Any]:
+    """Return `parse`, a method of parsers, made to raise `ReadError` in the end unless another called it."""
+
+    @wraps(parse)
+    def ending(parser: argparse.ArgumentParser, *arguments: Any) -> Any:
+        inside.append(parse.__name__)
+        try:
+            outcome = parse(parser, *arguments)
+        finally:
+            inside.pop()
+        if inside:
+            return outcome
+        given = outcome[0] if isinstance(outcome, tuple) else outcome
+        raise ReadError(parser, dict(given if isinstance(given, dict) else vars(given)))
+
+    return ending
+
+
+def read(verb: str, arguments: Sequence[str]) -> ReadError:
+    """Return what `verb` reads in `arguments`, by its own parser.
+
+    Raises:
+        UserError: It refuses them.
+        SystemExit: They ask for help.
+    """
+    module, told = VERBS[verb]
+    with only_reading():
+        try:
+            import_module(module).main(arguments, f"./{verb}.sh", **told)
+        except ReadError as outcome:
+            return outcome
+    raise AssertionError(f"{verb} read nothing")

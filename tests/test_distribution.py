@@ -1,0 +1,137 @@
+"""The wheel and the source distribution, built without a network: what is in them, and that they work."""
+
+import email
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import simple_dqn
+
+HOME = Path(__file__).parents[1]
+# What lies there is the users', whoever put it under git.
+OPEN_FOLDERS = ("roms", "snapshots", "results", "videos")
+KEPT_THERE = ("README.md", ".gitkeep")
+# A run that takes seconds.
+CATCH = [
+    "catch", "--preset", "simple_dqn", "--environment", "catch", "--random_steps", "300",
+    "--screen_width", "36", "--screen_height", "36", "--train_steps", "50", "--test_steps", "20",
+    "--epochs", "1", "--replay_size", "500", "--threads", "1",
+]  # fmt: skip
+
+
+def sources() -> list[str]:
+    """Return the files that git knows, as paths from the project's folder."""
+    command = ["git", "-C", str(HOME), "ls-files"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode or not (HOME / ".git").exists():
+        pytest.skip("this is no checkout of git, which knows the files")
+    return sorted(name for name in done.stdout.splitlines() if (HOME / name).exists() and is_ours(name))
+
+
+def is_ours(name: str) -> bool:
+    path = Path(name)
+    return path.parts[0] not in OPEN_FOLDERS or path.name in KEPT_THERE
+
+
+def build(kind: str, folder: Path) -> Path:
+    """Return a wheel or an sdist, built from a copy of the sources: building leaves files behind."""
+    copy = folder / "copy"
+    for name in sources():
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(HOME / name, copy / name)
+    (copy / "results" / "pong.csv").write_text("a user's\n")
+    (copy / "tests" / "__pycache__").mkdir()
+    (copy / "tests" / "__pycache__" / "x.pyc").write_bytes(b"")
+    code = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(folder)!r}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / done.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", tmp_path_factory.mktemp("wheel"))
+
+
+def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
+    expected = {
+        name.removeprefix("src/")
+        for name in sources()
+        if name.startswith(("src/simple_dqn/", "nvis/"))
+    }  # fmt: skip
+    assert {"simple_dqn/py.typed", "nvis/py.typed", "nvis/page.html", "nvis/play.js"} <= expected
+    with zipfile.ZipFile(wheel) as file:
+        names = {name for name in file.namelist() if ".dist-info/" not in name}
+    assert names == expected
+
+
+def test_the_wheel_says_what_it_is(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as file:
+        notes = f"simple_dqn-{simple_dqn.__version__}.dist-info"
+        about = email.message_from_bytes(file.read(f"{notes}/METADATA"))
+        assert file.read(f"{notes}/licenses/LICENSE") == (HOME / "LICENSE").read_bytes()
+        assert b"simple-dqn = simple_dqn.main:console" in file.read(f"{notes}/entry_points.txt")
+    assert about["Version"] == simple_dqn.__version__
+    assert about["License-Expression"] == "MIT"
+    assert (HOME / "LICENSE").read_text().startswith("MIT License\n")
+
+
+def test_the_source_distribution_holds_every_source(tmp_path: Path) -> None:
+    with tarfile.open(build("sdist", tmp_path)) as file:
+        names = {name.split("/", 1)[1] for name in file.getnames() if "/" in name}
+        names = {name for name in names if file.getmember(f"{root_of(file)}/{name}").isfile()}
+    made = {name for name in names if ".egg-info/" in name} | {"PKG-INFO", "setup.cfg"}
+    assert names - made == set(sources())
+
+
+def root_of(file: tarfile.TarFile) -> str:
+    return file.getnames()[0].split("/", 1)[0]
+
+
+def test_the_wheel_works_in_an_empty_folder(wheel: Path, tmp_path: Path) -> None:
+    installed, here = tmp_path / "installed", tmp_path / "here"
+    here.mkdir()
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(installed)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SIMPLE_DQN")}
+    start = "import simple_dqn.main; simple_dqn.main.console()"
+
+    def run(*words: str) -> str:
+        command = [sys.executable, "-P", "-c", start, *words]
+        environment = kept | {"PYTHONPATH": str(installed)}
+        done = subprocess.run(
+            command, cwd=here, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert run("--version") == f"simple-dqn {simple_dqn.__version__}\n"
+    run("train", *CATCH)
+    run("nvis", "snapshots/catch_1.pkl")
+    found = {str(path.relative_to(here)) for path in here.rglob("*") if path.is_file()}
+    assert {"results/catch.csv", "results/catch.html", "snapshots/catch_1.pkl"} <= found
+    assert {Path(name).parts[0] for name in found} == {"results", "snapshots"}
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    version = simple_dqn.__version__
+    assert f"\nversion: {version}\n" in (HOME / "CITATION.cff").read_text()
+    headings = [
+        line.split()[1] for line in (HOME / "CHANGELOG.md").read_text().splitlines() if line.startswith("## ")
+    ]
+    assert headings[0] == version
+
+
+def test_every_python_that_is_promised_is_one_that_the_ranges_allow() -> None:
+    project = tomllib.loads((HOME / "pyproject.toml").read_text())["project"]
+    least = tuple(map(int, project["requires-python"].removeprefix(">=").split(".")))
+    named = [line.rsplit(" ", 1)[1] for line in project["classifiers"] if "Python :: 3." in line]
+    assert named
+    assert min(tuple(map(int, version.split("."))) for version in named) == least

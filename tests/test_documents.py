@@ -1,0 +1,244 @@
+"""Every command in README.md and the other pages, read by the parser of its own verb."""
+
+import contextlib
+import io
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from simple_dqn import rules
+from simple_dqn.config import PRESETS, Config
+from simple_dqn.environment.roms import known_games, split_snapshot_name
+from simple_dqn.errors import UserError
+from simple_dqn.main import VERBS
+from simple_dqn.verbs.train import USUAL
+from tests.command_line import ReadError, only_reading, read
+from tests.documents import HOME, Command, commands, flags, pages
+
+TABLES = ("environments", "replay", "networks", "training")
+BENCHMARKS = ("checkpoint", "playing")
+SOAKS = ("fuzz_snapshots", "kill_trainings", "fail_system", "memory_growth")
+# Words in the place of what the reader is to give.
+PLACEHOLDER = re.compile(r"[A-Z]+(_[A-Z]+)*|<.*>|…|mine\.bin")
+# Files that are the reader's own, or another project's.
+THEIRS = {"dqn_atari.py"}
+# Flags with a file that is written; all other files must be there.
+WRITING = {"--json", "--csv_file", "--png_file", "--record_play", "--visualization_file", "--replay_file"}
+A_FILE = re.compile(r".+\.(pkl|csv|rom|bin|py|md|json|npz|html|png)|(snapshots|results|roms|videos|docs)/.+")
+
+
+class WrongError(Exception):
+    """A command in a document would not work; the message says why."""
+
+
+def check(command: Command, made: set[str]) -> None:
+    """Read `command` by its own parser, and look for the files that it names.
+
+    Args:
+        command: Of a document.
+        made: The files that the commands before it make, to which its own are added.
+
+    Raises:
+        WrongError: It would not work.
+    """
+    program, *words = command.words
+    program = program.removeprefix("./")
+    words = ["pong.rom" if word == "…" and not number else word for number, word in enumerate(words)]
+    words = [word for word in words if word != "…"]
+    if program == "simple-dqn" and words:
+        program, *words = f"{words[0]}.sh", *words[1:]
+    if words[:2] == ["-m", "pytest"]:
+        program, words = "pytest", words[2:]
+    if program == "make":
+        targets = re.findall(r"^([\w-]+):", (HOME / "Makefile").read_text(), re.MULTILINE)
+        require(set(words) <= set(targets), f"the Makefile has no {words}")
+    elif program in ("pytest", "bench.sh") or program.endswith("python"):
+        check_files(words, {}, made)
+        if program != "pytest" and words:
+            read_benchmark(words)
+    else:
+        verb = program.removesuffix(".sh")
+        require(verb in VERBS and (HOME / program).exists(), f"there is no {program}")
+        given = read_verb(verb, words, command.inline)
+        if verb == "train" and given:
+            rules.check(Config.from_flags({**PRESETS[given.get("preset", USUAL)], **given}))
+            made |= written_by_training(given)
+        check_files(words, given, made)
+
+
+def check_all(text: str) -> list[Command]:
+    """Return the commands of a document that stands alone, each of which was checked."""
+    made: set[str] = set()
+    found = list(commands(text))
+    for command in found:
+        check(command, made)
+    return found
+
+
+def require(condition: bool, message: str) -> None:
+    if not condition:
+        raise WrongError(message)
+
+
+def read_verb(verb: str, words: list[str], may_be_cut_short: bool) -> dict[str, Any]:
+    """Return what a verb reads; nothing, if the command is cut short."""
+    try:
+        return read(verb, words).given
+    except UserError as error:
+        if may_be_cut_short and "the following arguments are required" in str(error):
+            return {}
+        raise WrongError(str(error)) from error
+    except SystemExit:  # --help
+        return {}
+
+
+def read_benchmark(words: list[str]) -> ReadError | None:
+    """Return what a table of bench.sh, or a script, reads."""
+    name = words[0]
+    complaints = io.StringIO()
+    with (
+        only_reading(),
+        patch.object(subprocess, "Popen", side_effect=AssertionError(f"{name} did not stop at its flags")),
+        patch.object(sys, "argv", words),
+        patch.object(sys, "path", [str(HOME / "benchmarks"), str(HOME / "tests" / "soak"), *sys.path]),
+        contextlib.redirect_stderr(complaints),
+    ):
+        try:
+            if name.endswith(".py"):
+                runpy.run_path(str(HOME / name), run_name="__main__")
+            else:
+                require(name in TABLES, f"bench.sh has no table {name}")
+                runpy.run_module(name, run_name="__main__", alter_sys=True)
+        except ReadError as outcome:
+            return outcome
+        except SystemExit as end:
+            require(not end.code, complaints.getvalue())
+    return None
+
+
+def written_by_training(given: dict[str, Any]) -> set[str]:
+    """Return the files that a training writes, of which the snapshots are one for each epoch."""
+    game = Path(given["game"]).stem
+    name = f"{game}_{given['label']}" if "label" in given else game
+    epochs = Config.from_flags({**PRESETS[given.get("preset", USUAL)], **given}).run.epochs
+    snapshots = {f"snapshots/{name}_{epoch}.pkl" for epoch in range(1, epochs + 1)}
+    return {f"results/{name}.csv", f"snapshots/{name}_checkpoint", *snapshots}
+
+
+def check_files(words: list[str], given: dict[str, Any], made: set[str]) -> None:
+    """Require that each file which is named is there, is made by a command before, or is the reader's own."""
+    before = ""
+    for word in words:
+        if before in WRITING:
+            made.add(word)
+        elif A_FILE.fullmatch(word) and not is_there(word, given, made):
+            raise WrongError(f"{word} is neither in the project nor made by a command before")
+        before = word
+
+
+def is_there(word: str, given: dict[str, Any], made: set[str]) -> bool:
+    rom = Path(word).suffix == ".rom" and Path(word).stem in known_games()
+    if word.endswith(".pkl") and word in made:
+        assert split_snapshot_name(word).game in (*known_games(), "catch")
+    return (
+        rom
+        or word in made
+        or (HOME / word).exists()
+        or word in THEIRS
+        or PLACEHOLDER.fullmatch(Path(word).name) is not None
+        or (given.get("environment") == "gym" and word == given["game"])
+    )
+
+
+@pytest.fixture(scope="module")
+def known_flags() -> set[str]:
+    """Return every flag of every verb, table and script."""
+    needed = {"doctor": [], "plot": ["x.csv"], "snapshot": ["show", "x"]}
+    parsers = [read(verb, needed.get(verb, ["pong"])).parser for verb in VERBS]
+    scripts = [f"benchmarks/{name}.py" for name in BENCHMARKS] + [f"tests/soak/{name}.py" for name in SOAKS]
+    for words in [*TABLES, *scripts]:
+        outcome = read_benchmark([words])
+        assert outcome is not None
+        parsers.append(outcome.parser)
+    return {flag for parser in parsers for action in parser._actions for flag in action.option_strings} | {
+        "--game", "--version",  # of `snapshot.sh show`, and of the command line itself
+        "--logdir",  # TensorBoard's
+        "--flag",  # any
+    }  # fmt: skip
+
+
+def test_every_command_is_read_by_its_own_parser_and_finds_its_files() -> None:
+    made: set[str] = set()
+    wrong, count = [], 0
+    for page in pages():
+        for command in commands(page.read_text()):
+            count += 1
+            try:
+                check(command, made)
+            except (WrongError, UserError) as error:
+                wrong.append(f"{page.relative_to(HOME)}: {command}: {error}")
+    assert not wrong, "\n".join(wrong)
+    assert count > 60
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(HOME)))
+def test_every_flag_in_the_text_exists(page: Path, known_flags: set[str]) -> None:
+    assert flags(page.read_text()) <= known_flags
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("```sh\n./train.sh pong --learning_rat 1\n```\n", "unknown flag --learning_rat: did you mean"),
+        ("text\n\n    ./train.sh pong \\\n        --frame_skip 0\n", "at least 1"),
+        ("it is `./train.sh … --resumee true`", "unknown flag --resumee"),
+        ("```\n./trian.sh pong\n```\n", "there is no trian.sh"),
+        ("```\n./play.sh\n```\n", "arguments are required"),
+        ("`./play.sh snapshots/pong_10.pkl`", "neither in the project nor made by a command before"),
+        ("`./train.sh pong label` `./play.sh snapshots/pong_10.pkl`", "snapshots/pong_10.pkl is neither"),
+        ("`./train.sh pong --epochs 2` `./play.sh snapshots/pong_3.pkl`", "snapshots/pong_3.pkl is neither"),
+        ("`./train.sh roms/pnog.rom`", "roms/pnog.rom is neither"),
+        ("`./snapshot.sh show\\|covert FILE`", "invalid choice: 'covert'"),
+        ("`./bench.sh trainings`", "no table trainings"),
+        ("`./bench.sh training peers --second 8 --no 2`", "unknown flag --no"),
+        ("`OMP_NUM_THREADS=1 python benchmarks/playing.py --minutes 1`", "--minutes"),
+        ("`python benchmarks/plying.py`", "benchmarks/plying.py is neither"),
+        ("`make tabels`", "the Makefile has no"),
+        ("`taskset -c 0 ./train.sh … --concurrent true --train_steps 25`", "whole periods"),
+    ],
+)
+def test_a_command_that_would_not_work_is_found(text: str, words: str) -> None:
+    with pytest.raises((WrongError, UserError), match=re.escape(words)):
+        check_all(text)
+
+
+def test_commands_that_work() -> None:
+    text = """
+`train.sh` and `./train.sh roms/pong.rom [label] [flags]`, then `./test.sh snapshots/pong_10.pkl --json FILE`:
+`./snapshot.sh show\\|convert FILE`
+
+```sh
+git clone <somewhere>              # not ours
+./train.sh catch toy --environment catch \\
+    --epochs 3                     # a comment with --no_such_flag
+./plot.sh -csv_file results/catch_toy.csv results/pong.csv
+```
+
+    ./resume.sh snapshots/catch_toy_3.pkl --epochs 4
+"""
+    assert [" ".join(command.words[:2]) for command in check_all(text)] == [
+        "train.sh", "./train.sh roms/pong.rom", "./test.sh snapshots/pong_10.pkl", "./snapshot.sh show",
+        "./snapshot.sh convert", "./train.sh catch", "./plot.sh -csv_file",
+        "./resume.sh snapshots/catch_toy_3.pkl",
+    ]  # fmt: skip
+
+
+def test_flags_are_found_wherever_they_stand() -> None:
+    text = "`--a_b 3`, --not_code `x --c`\n```sh\n./x.sh --d=1\n```\n\n    y --e --f\n"
+    assert flags(text) == {"--a_b", "--c", "--d", "--e", "--f"}
