@@ -17,6 +17,7 @@ VERBS: dict[str, tuple[str, dict[str, Any]]] = {
     "record": ("simple_dqn.verbs.record", {}),
     "nvis": ("simple_dqn.verbs.nvis", {}),
     "plot": ("simple_dqn.plot", {}),
+    "sweep": ("simple_dqn.verbs.sweep", {}),
     "doctor": ("simple_dqn.verbs.doctor", {}),
     "snapshot": ("simple_dqn.verbs.snapshot", {}),
     "profile_train": ("simple_dqn.verbs.profile", {"phase": "train"}),
