@@ -1,7 +1,7 @@
 """Scores of many games in one number, and how sure it is: Agarwal et al. 2021.
 
 "Deep Reinforcement Learning at the Edge of the Statistical Precipice", arXiv:2108.13264. The paper's own
-library, rliable, asks for SciPy, pandas, seaborn and an older arch, and does not draw by the seed it is given.
+library, rliable, asks for SciPy, pandas, seaborn and an older arch, and draws without the seed it is given.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -68,24 +68,13 @@ def main(arguments: Sequence[str], program: str) -> None:
 def _parser(program: str) -> flags.Parser:
     parser = flags.parser(program, "Train deep Q-networks on many games, with several seeds each.")
     add = parser.add_argument
+    number, share = _number(int, 1, "a whole number"), _number(float, 0, "a number")
     add("games", nargs="+", metavar="GAME", help=f"as for train.sh; or {' or '.join(ALL)}")
-    add(
-        "--seeds",
-        type=_number(int, 1, "a whole number"),
-        default=1,
-        metavar="N",
-        help="learn each with the seeds 1 to N (default: 1)",
-    )
+    add("--seeds", type=number, default=1, metavar="N", help="learn each with the seeds 1 to N (default: 1)")
     add("--cluster", default="local", metavar="WHERE",
-        help="local: this machine; auto: the Ray cluster that runs here; or HOST:PORT (default: local)")  # fmt: skip
-    add(
-        "--cpus_per_run",
-        type=_number(int, 1, "a whole number"),
-        default=1,
-        metavar="N",
-        help="processors of each run (default: 1)",
-    )
-    add("--gpus_per_run", type=_number(float, 0, "a number"), default=0.0, metavar="SHARE",
+        help="local: this machine; auto: its Ray cluster; or HOST:PORT (default: local)")  # fmt: skip
+    add("--cpus_per_run", type=number, default=1, metavar="N", help="processors of each run (default: 1)")
+    add("--gpus_per_run", type=share, default=0.0, metavar="SHARE",
         help="GPUs of each run, such as 0.25; 0: runs use the processor alone (default: 0)")  # fmt: skip
     add("--name", help="of the sweep, and of the folders of its files (default: the games)")
     flags.add_presets(parser, USUAL)
