@@ -21,8 +21,8 @@ pytest.importorskip("ray", reason="the extra `cluster` is not installed")
 GAMES = ["pong", "breakout", "freeway"]
 RUNS = [f"{game}_seed{seed}" for game in sorted(GAMES) for seed in (1, 2)]
 SMALL = [
-    "--preset", "simple_dqn",
-    "--random_steps", "160", "--train_steps", "400", "--test_steps", "60", "--replay_size", "240",
+    "--preset", "simple_dqn", "--network", "small",
+    "--random_steps", "160", "--train_steps", "320", "--test_steps", "60", "--replay_size", "240",
     "--screen_width", "36", "--screen_height", "36", "--batch_size", "8", "--target_steps", "40",
     "--epochs", "2", "--checkpoint_minutes", "0.01",
 ]  # fmt: skip
@@ -124,7 +124,7 @@ def test_a_sweep_that_loses_a_training_and_then_its_driver(
         (game, seed) for game in sorted(GAMES) for seed in "12"
     ]
     for row in rows(results / "summary.csv"):
-        assert (row["state"], row["epoch"], row["steps"], row["reason"]) == ("done", "2", "800", "")
+        assert (row["state"], row["epoch"], row["steps"], row["reason"]) == ("done", "2", "640", "")
     for name in RUNS:
         assert [(row["epoch"], row["phase"]) for row in rows(results / f"{name}.csv")] == PHASES
         assert (snapshots / f"{name}_2.pkl").exists()
