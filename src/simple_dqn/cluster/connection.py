@@ -15,12 +15,13 @@ from simple_dqn.errors import UserError
 
 LOCAL, AUTO = "local", "auto"
 ADDRESS = re.compile(r"(?P<host>[^:/\s]+):(?P<port>\d{1,5})")
+LOOPBACK = ("127.", "localhost:")  # how such addresses begin
 ANSWER_SECONDS = 5.0  # that a cluster may take to accept a connection
 STORE_BYTES = 80_000_000  # of shared memory for what tasks hand over: here a few lines
 
 # Read by Ray when it is imported, and handed on to its processes.
 USUAL = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-# A cluster of our own listens on the loopback interface alone. The name is Ray's own; without
+# For a cluster that listens on the loopback interface alone, as our own does. The name is Ray's own; without
 # this, it takes the machine's address in place of 127.0.0.1, and listens on all interfaces.
 ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
@@ -31,12 +32,12 @@ def connected(address: str) -> Iterator[None]:
 
     Args:
         address: `local`: a cluster on this machine, which begins and ends here; `auto`: the one that runs on
-            this machine, or that RAY_ADDRESS names; else HOST:PORT of its head.
+            this machine, or that RAY_ADDRESS names; else HOST:PORT of its head, as `ray start` printed it.
 
     Raises:
         UserError: Ray is not installed, there is no such cluster, or it does not accept us.
     """
-    ray = _ray(alone=address == LOCAL)
+    ray = _ray(alone=address == LOCAL or address.startswith(LOOPBACK))
     folder = tempfile.mkdtemp(prefix="dqn-") if address == LOCAL else None
     try:
         _connect(ray, address, folder)
