@@ -50,7 +50,8 @@ def test_one_seed_has_no_range(runs: list[Run]) -> None:
 
 def test_nothing_yet(tmp_path: Path) -> None:
     (panel,) = make_seeds_plot([], ["average_reward"], "pong").panels
-    assert panel.lines == panel.bands == ()
+    assert not panel.lines
+    assert not panel.bands
 
 
 def test_a_field_that_a_run_lacks_is_refused(runs: list[Run]) -> None:

@@ -107,7 +107,9 @@ def test_rows_that_have_changed_are_told_of(
     told: list[tuple[str, str, float | None]] = []
 
     def changed(_rows: Sequence[Row], rows: Sequence[Row]) -> None:
-        told.extend((row.run.name, row.state.value, row.standing and row.standing.last) for row in rows)
+        told.extend(
+            (row.run.name, row.state.value, row.standing.last if row.standing else None) for row in rows
+        )
 
     rows = [Row(run, places) for run in plan.runs[:2]]
     Sweep(rows, cluster.start, cluster.wait, changed, lambda: cluster.now).run()
