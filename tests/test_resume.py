@@ -280,6 +280,22 @@ def test_flags_that_can_change_are_told(caplog: pytest.LogCaptureFixture) -> Non
         check_flags(saved, {"workers": 3})
 
 
+def test_auto_is_what_it_meant_when_the_run_began(
+    tmp_path: Path, start: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["train", *CATCH, *SMALL, "--datatype", "auto", "--train_steps", "40", "--test_steps", "0"]
+    assert start("run", *command) == 0
+    (checkpoint,) = sorted((tmp_path / "run" / "snapshots" / "catch_checkpoint").glob("run_*.npz"))[-1:]
+    saved = Checkpoints(checkpoint.parent).newest()
+    assert saved is not None
+    settled = saved.run["flags"]["datatype"]
+    assert settled != "auto"
+    assert start("run", *command, "--epochs", "3", "--resume") == 0
+    later = Checkpoints(checkpoint.parent).newest()
+    assert later is not None
+    assert (later.run["flags"]["datatype"], later.run["phase"]["epoch"]) == (settled, 4)
+
+
 def test_folders_that_are_none_get_a_line(
     tmp_path: Path, start: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,6 +19,7 @@ VERBS: dict[str, tuple[str, dict[str, Any]]] = {
     "nvis": ("simple_dqn.verbs.nvis", {}),
     "plot": ("simple_dqn.plot", {}),
     "modified": ("simple_dqn.verbs.modified", {}),
+    "sweep": ("simple_dqn.verbs.sweep", {}),
     "doctor": ("simple_dqn.verbs.doctor", {}),
     "snapshot": ("simple_dqn.verbs.snapshot", {}),
     "profile_train": ("simple_dqn.verbs.profile", {"phase": "train"}),

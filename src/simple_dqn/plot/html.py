@@ -120,6 +120,8 @@ def _figure(panel: Panel, epochs: DataRange1d, drawn: dict[str, list[Renderer]])
         result.yaxis.formatter = NumeralTickFormatter(format="0,0.[0000]")
     if not panel.lines:
         result.add_layout(Title(text="no values yet", align="center", text_color="#7f7f7f"), "below")
+    for band in panel.bands:
+        result.varea(band.epochs, band.low, band.high, color=band.colour, alpha=0.2)
     hovered: list[Any] = []
     for line in panel.lines:
         renderers = _draw_line(result, line)

@@ -67,11 +67,22 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Band:
+    """Between which values several runs lie."""
+
+    epochs: Numbers  # float64 [values]
+    low: Numbers  # float64 [values], finite, at least one
+    high: Numbers  # float64 [values]
+    colour: str  # as in HTML; drawn pale
+
+
+@dataclass(frozen=True)
 class Panel:
     """One field of all runs; `lines` is empty where there are no values yet."""
 
     title: str
     lines: tuple[Line, ...]
+    bands: tuple[Band, ...] = ()  # behind the lines
 
     @property
     def large(self) -> bool:
@@ -116,14 +127,23 @@ def make_plot(runs: Sequence[Run], fields: Sequence[str], names: Sequence[str]) 
     Raises:
         UserError: A run has no such field.
     """
+    check_fields(runs, fields)
+    panels = (Panel(TITLES.get(field, field), tuple(_lines(runs, field, names))) for field in fields)
+    return Plot(tuple(names), tuple(panels))
+
+
+def check_fields(runs: Sequence[Run], fields: Sequence[str]) -> None:
+    """Refuse a field that a run does not have.
+
+    Raises:
+        UserError: Which, and what there is instead.
+    """
     for run in runs:
         for field in fields:
             if field not in run.columns:
                 raise UserError(
                     f"there is no field {field!r} in {run.name}: choose among {', '.join(run.columns)}"
                 )
-    panels = (Panel(TITLES.get(field, field), tuple(_lines(runs, field, names))) for field in fields)
-    return Plot(tuple(names), tuple(panels))
 
 
 def _lines(runs: Sequence[Run], field: str, names: Sequence[str]) -> list[Line]:

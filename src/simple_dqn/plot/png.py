@@ -11,6 +11,7 @@ from simple_dqn.files import replacing
 from simple_dqn.plot.panels import EPOCH, Line, Panel, Plot
 
 MAX_LEGEND_COLUMNS = 6
+BAND_ALPHA = 0.2
 
 
 def draw(plot: Plot, width: float, height: float) -> Figure:
@@ -35,6 +36,8 @@ def draw_into(figure: Figure, plot: Plot) -> None:
 
 
 def _draw_panel(axes: Axes, panel: Panel) -> None:
+    for band in panel.bands:
+        axes.fill_between(band.epochs, band.low, band.high, color=band.colour, alpha=BAND_ALPHA, linewidth=0)
     for line in panel.lines:
         _draw_line(axes, line)
     axes.set_title(panel.title, fontsize=13, pad=8)

@@ -67,6 +67,8 @@ def go_on(saved: Saved, prefix: Path, given: dict[str, Any]) -> None:
         UserError: The flags contradict those of the run.
     """
     flags = remembered(saved.run["flags"], given)
+    if given.get("datatype") == "auto":  # what that means here was settled when the run began
+        given = {name: value for name, value in given.items() if name != "datatype"}
     check_flags(flags, given)
     moved = Path(flags["save_weights_prefix"]).resolve() != prefix.resolve()
     files = {"save_weights_prefix": str(prefix)}

@@ -1,0 +1,71 @@
+"""Clusters that cannot be used: one line, at once, and no file."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simple_dqn.cluster.connection import connected
+from simple_dqn.cluster.job import SOURCE
+from simple_dqn.errors import UserError
+
+
+def refusal(address: str) -> str:
+    with pytest.raises(UserError) as refused, connected(address):
+        raise AssertionError(f"{address} was accepted")
+    return str(refused.value)
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    words = refusal("local")
+    assert "needs Ray" in words
+    assert "extra `cluster`" in words
+    assert ".[cluster]" in words
+
+
+def test_ray_is_not_imported_before_it_is_asked_for(tmp_path: Path) -> None:
+    code = (
+        "import sys; from simple_dqn import main; main.run(['sweep', 'pong', '--print_config']);"
+        "sys.exit(any(name in sys.modules for name in ('ray', 'torch', 'matplotlib')))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(SOURCE), "SIMPLE_DQN_HOME": str(tmp_path)}
+    assert subprocess.run([sys.executable, "-P", "-c", code], env=environment).returncode == 0
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("address", ["somewhere", "host:", "ray://host:10001", "host:123456"])
+def test_what_is_no_address(address: str) -> None:
+    pytest.importorskip("ray", reason="the extra `cluster` is not installed")
+    assert "give local, auto, or the HOST:PORT" in refusal(address)
+
+
+def test_where_nothing_answers() -> None:
+    pytest.importorskip("ray", reason="the extra `cluster` is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = refusal(f"127.0.0.1:{port}")
+    assert f"no cluster answers at 127.0.0.1:{port}" in words
+    assert "--cluster local" in words
+
+
+def test_auto_without_a_cluster(tmp_path: Path) -> None:
+    """In a process of its own: where Ray looks for one is decided when it is imported."""
+    pytest.importorskip("ray", reason="the extra `cluster` is not installed")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "simple_dqn.main", "sweep", "pong", "--cluster", "auto"],
+        env=os.environ | {
+            "PYTHONPATH": str(SOURCE), "SIMPLE_DQN_HOME": str(tmp_path), "SIMPLE_DQN_PROGRAM": "./sweep.sh",
+            "RAY_TMPDIR": str(tmp_path), "RAY_ADDRESS": "",
+        },
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("./sweep.sh: cannot use the cluster auto: ")
+    assert line.endswith("or give --cluster local")
+    assert not list(tmp_path.iterdir())

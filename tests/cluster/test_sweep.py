@@ -1,0 +1,143 @@
+"""A sweep of three games with two seeds each, through Ray, that loses a training and then its driver."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from simple_dqn.cluster.job import SOURCE
+
+pytest.importorskip("ray", reason="the extra `cluster` is not installed")
+
+GAMES = ["pong", "breakout", "freeway"]
+RUNS = [f"{game}_seed{seed}" for game in sorted(GAMES) for seed in (1, 2)]
+SMALL = [
+    "--preset", "simple_dqn", "--network", "small",
+    "--random_steps", "160", "--train_steps", "320", "--test_steps", "60", "--replay_size", "240",
+    "--screen_width", "36", "--screen_height", "36", "--batch_size", "8", "--target_steps", "40",
+    "--epochs", "2", "--checkpoint_minutes", "0.01",
+]  # fmt: skip
+PHASES = [("0", "random"), ("1", "train"), ("1", "test"), ("2", "train"), ("2", "test")]
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """Return a folder with a short name: sockets lie in it."""
+    folder = tempfile.mkdtemp(prefix="sw")
+    yield Path(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def sweep(tmp_path: Path, short_folder: Path) -> "Iterator[Callable[..., psutil.Popen]]":
+    """Return a function that begins `sweep.sh`, whose files are in `tmp_path`."""
+    begun = []
+
+    def begin(*flags: str) -> psutil.Popen:
+        process = psutil.Popen(
+            [sys.executable, "-P", "-m", "simple_dqn.main", "sweep", *flags],
+            env=os.environ | {
+                "PYTHONPATH": str(SOURCE), "SIMPLE_DQN_HOME": str(tmp_path), "TMPDIR": str(short_folder),
+                "SIMPLE_DQN_PROGRAM": "./sweep.sh",
+            },
+            cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        begun.append(process)
+        return process
+
+    yield begin
+    for process in begun:
+        if process.is_running():
+            process.kill()
+        process.communicate()
+
+
+def trainings(driver: psutil.Popen) -> dict[str, psutil.Process]:
+    """Return the processes that train, by the name of their run."""
+    found = {}
+    for process in driver.children(recursive=True):
+        try:
+            words = process.cmdline()
+        except psutil.Error:
+            continue
+        prefixes = [word for word in words if word.startswith("--save_weights_prefix=")]
+        if prefixes and "simple_dqn.cluster.bound" not in words:
+            found[Path(prefixes[0]).name] = process
+    return found
+
+
+def wait_until(driver: psutil.Popen, learns: Callable[[str], bool]) -> tuple[str, psutil.Process]:
+    """Return a training that has a checkpoint of its first epoch, and whose name is `learns`."""
+    while True:
+        assert driver.poll() is None, driver.communicate()
+        for name, process in trainings(driver).items():
+            if learns(name):
+                return name, process
+        time.sleep(0.05)
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_sweep_that_loses_a_training_and_then_its_driver(
+    tmp_path: Path, sweep: Callable[..., psutil.Popen]
+) -> None:
+    command = [*GAMES, "--seeds", "2", "--name", "three", *SMALL]
+    results, snapshots = (tmp_path / folder / "sweep" / "three" for folder in ("results", "snapshots"))
+
+    def learns(name: str) -> bool:
+        return any((snapshots / f"{name}_checkpoint").glob("run_*.npz"))
+
+    driver = sweep(*command)
+    killed, training = wait_until(driver, learns)
+    training.kill()
+    later, training = wait_until(driver, lambda name: name != killed and learns(name))
+    left = driver.children(recursive=True)
+    driver.kill()
+    driver.communicate()
+    # Two small processes of Ray's own look for their parent from time to time, and end by themselves.
+    ours = [process for process in left if _is_ours(process)]
+    assert training in ours
+    _, alive = psutil.wait_procs(ours, timeout=60)
+    assert not alive
+    assert {row["state"] for row in rows(results / "summary.csv")} & {"waiting", "running"}
+
+    driver = sweep(*command)
+    wait_until(driver, lambda _name: True)
+    left = driver.children(recursive=True)
+    out, err = driver.communicate(timeout=500)
+    assert driver.returncode == 0, err
+    _, alive = psutil.wait_procs(left, timeout=30)
+    assert not alive
+    assert [(row["game"], row["seed"]) for row in rows(results / "summary.csv")] == [
+        (game, seed) for game in sorted(GAMES) for seed in "12"
+    ]
+    for row in rows(results / "summary.csv"):
+        assert (row["state"], row["epoch"], row["steps"], row["reason"]) == ("done", "2", "640", "")
+    for name in RUNS:
+        assert [(row["epoch"], row["phase"]) for row in rows(results / f"{name}.csv")] == PHASES
+        assert (snapshots / f"{name}_2.pkl").exists()
+    for name in (killed, later):
+        assert "Going on from" in (results / f"{name}.log").read_text()
+    for game in GAMES:
+        assert (results / f"{game}.png").exists()
+    assert json.loads((results / "sweep.json").read_text())["seeds"] == 2
+    assert str(results / "summary.csv") in out
+
+
+def _is_ours(process: psutil.Process) -> bool:
+    try:
+        return "simple_dqn.main" in process.cmdline() or process.name().startswith("ray::_news")
+    except psutil.NoSuchProcess:
+        return False

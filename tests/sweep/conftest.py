@@ -1,0 +1,32 @@
+"""A plan, its places, and CSVs as a training writes them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from simple_dqn.sweep import Places, Plan
+
+HEADER = "epoch,phase,total_train_steps,average_reward,steps_per_second,total_time,meanq,nr_games,meancost\n"
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return Plan({"pong": "pong", "breakout": "breakout"}, 2, 1, 0.0, {"epochs": 2})
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places.of(tmp_path, "both")
+
+
+@pytest.fixture
+def write_rows() -> Callable[..., None]:
+    """Return a function that writes the rows (epoch, phase, steps, reward) as a CSV."""
+
+    def write(path: Path, *rows: tuple[int, str, int, float | str]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = (f"{epoch},{phase},{steps},{reward},50,1800,1,2,\n" for epoch, phase, steps, reward in rows)
+        path.write_text(HEADER + "".join(lines))
+
+    return write

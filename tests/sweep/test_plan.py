@@ -1,0 +1,108 @@
+"""What a sweep is to run, and that it stays what it was."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import ale_py.roms
+import pytest
+
+from simple_dqn import flags
+from simple_dqn.config import Config, EnvironmentConfig
+from simple_dqn.environment.roms import known_games
+from simple_dqn.errors import UserError
+from simple_dqn.human_scores import SCORES
+from simple_dqn.sweep import Places, Plan, find_games, remember
+
+
+def test_words_that_stand_for_many_games() -> None:
+    assert set(find_games(["atari57"], EnvironmentConfig())) == set(SCORES)
+    assert len(SCORES) == 57
+    assert list(find_games(["all"], EnvironmentConfig())) == known_games()
+
+
+def test_a_game_is_taken_once_and_a_file_is_named_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rom = ale_py.roms.get_rom_path("breakout")
+    assert rom is not None
+    (tmp_path / "other.bin").write_bytes(Path(rom).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    games = find_games(["pong", "Pong", "roms/pong.rom", "other.bin"], EnvironmentConfig())
+    assert games == {"pong": "pong", "breakout": str(tmp_path / "other.bin")}
+
+
+def test_an_unknown_game_names_the_nearest() -> None:
+    with pytest.raises(UserError, match="did you mean pong"):
+        find_games(["breakout", "pnog"], EnvironmentConfig())
+
+
+def test_games_of_other_kinds() -> None:
+    assert find_games(["catch"], EnvironmentConfig(environment="catch")) == {"catch": "catch"}
+
+
+def test_runs_go_through_the_games_seed_by_seed(plan: Plan) -> None:
+    assert [run.name for run in plan.runs] == ["pong_seed1", "breakout_seed1", "pong_seed2", "breakout_seed2"]
+
+
+def test_train_is_told_all_that_was_given_and_what_is_the_run_s_own(plan: Plan, places: Places) -> None:
+    given = {"epochs": 2, "double": True, "min_reward": -2.5, "preset": "nature"}
+    command = places.arguments(replace(plan, flags=given, cpus_per_run=3), plan.runs[2])
+    assert command[:2] == ("train", "pong")
+    parser = flags.parser("train.sh", "Train.")
+    flags.add_presets(parser, "quick")
+    parser.add_argument("--resume", type=flags.yes_or_no)
+    told = parser.parse(command[2:])
+    assert told == {
+        **given,
+        "resume": True,
+        "random_seed": 2,
+        "threads": 3,
+        "csv_file": str(places.csv(plan.runs[2])),
+        "save_weights_prefix": str(places.prefix(plan.runs[2])),
+    }
+    assert Config.from_flags(told).run.epochs == 2
+
+
+def test_runs_share_no_file(plan: Plan, places: Places) -> None:
+    files = [file(run) for run in plan.runs for file in (places.csv, places.log, places.prefix)]
+    files += [places.plan, places.summary, places.scores]
+    assert len(set(files)) == len(files)
+
+
+def test_the_same_plan_is_the_same_sweep_in_whatever_order(plan: Plan, places: Places) -> None:
+    flags = {"epochs": 2, "learning_rate": 0.1, "double": True}
+    written = remember(replace(plan, flags=flags), places.plan)
+    backwards = dict(reversed(flags.items()))
+    assert remember(replace(plan, flags=backwards), places.plan) == written == places.plan.read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"seeds": 3}, "--seeds 2 and is now given --seeds 3"),
+        ({"games": {"pong": "pong"}}, "games pong breakout and is now given games pong"),
+        ({"flags": {"epochs": 3}}, "--epochs 2 and is now given --epochs 3"),
+        ({"flags": {}}, "--epochs 2 and is now given no --epochs"),
+        ({"flags": {"epochs": 2, "double": True}}, "no --double and is now given --double True"),
+        ({"cpus_per_run": 2}, "--cpus_per_run 1 and is now given --cpus_per_run 2"),
+    ],
+)
+def test_another_plan_is_refused(plan: Plan, places: Places, change: dict[str, object], words: str) -> None:
+    written = remember(plan, places.plan)
+    with pytest.raises(UserError, match=words):
+        remember(replace(plan, **change), places.plan)  # type: ignore[arg-type]
+    assert places.plan.read_text() == written
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"games": {}}', '{"games": 1, "seeds": 2, "x": 3}'])
+def test_a_damaged_plan_is_refused(plan: Plan, places: Places, text: str) -> None:
+    remember(plan, places.plan)
+    places.plan.write_text(text)
+    with pytest.raises(UserError, match="cannot be read as a sweep's: remove it"):
+        remember(plan, places.plan)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", ".", ".hidden", "x" * 101])
+def test_names_that_are_no_folder_s(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="cannot be a folder's name"):
+        Places.of(tmp_path, name)

@@ -1,0 +1,158 @@
+"""The summary, the comparison with people, the table, and the curves of all seeds."""
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import matplotlib.image
+import pytest
+
+from simple_dqn.human_scores import SCORES
+from simple_dqn.sweep import Places, Plan, Row
+from simple_dqn.sweep.report import Report
+from simple_dqn.sweep.schedule import State
+from simple_dqn.sweep.summary import compare, fresh_rows, write_summary
+from simple_dqn.sweep.table import Lines, Table, table
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def rows(plan: Plan, places: Places, write_rows: Callable[..., None]) -> list[Row]:
+    """Return pong done with seed 1, running with seed 2; breakout done with seed 1, failed with seed 2."""
+    random, human = SCORES["pong"]
+    half = (random + human) / 2
+    runs = plan.runs
+    write_rows(places.csv(runs[0]), (1, "train", 40, 0), (1, "test", 40, human), (2, "test", 80, half))
+    write_rows(places.csv(runs[1]), (1, "train", 40, SCORES["breakout"][1]))
+    write_rows(places.csv(runs[2]), (1, "test", 40, half))
+    states = (State.DONE, State.DONE, State.RUNNING, State.FAILED)
+    rows = [Row(run, places, state) for run, state in zip(runs, states, strict=True)]
+    rows[3].reason = "killed by SIGKILL"
+    for row in rows:
+        row.look()
+    return rows
+
+
+def test_the_summary_has_a_row_for_each_run(rows: list[Row], places: Places) -> None:
+    write_summary(rows, places.summary)
+    written = read(places.summary)
+    assert [(row["game"], row["seed"], row["state"]) for row in written] == [
+        ("breakout", "1", "done"),
+        ("breakout", "2", "failed"),
+        ("pong", "1", "done"),
+        ("pong", "2", "running"),
+    ]
+    pong, breakout, failed = written[2], written[0], written[1]
+    assert (pong["phase"], pong["steps"], pong["hours"]) == ("test", "80", "0.5")
+    assert float(pong["best_human_normalised"]) == pytest.approx(100)
+    assert float(pong["last_human_normalised"]) == pytest.approx(50)
+    assert breakout["phase"] == "train"
+    assert float(breakout["last_human_normalised"]) == pytest.approx(100)
+    assert (failed["reason"], failed["best_average_reward"]) == ("killed by SIGKILL", "")
+
+
+def test_what_the_summary_says_is_done_stays_done_where_its_csv_is(
+    rows: list[Row], plan: Plan, places: Places
+) -> None:
+    assert {row.state for row in fresh_rows(plan, places)} == {State.WAITING}
+    write_summary(rows, places.summary)
+    assert [row.state.value for row in fresh_rows(plan, places)] == ["done", "done", "waiting", "waiting"]
+    places.csv(rows[0].run).unlink()
+    assert [row.state.value for row in fresh_rows(plan, places)] == ["waiting", "done", "waiting", "waiting"]
+    places.summary.write_text("something,else\n1,2\n")
+    assert {row.state for row in fresh_rows(plan, places)} == {State.WAITING}
+
+
+def test_all_runs_with_a_score_are_compared_with_people(rows: list[Row]) -> None:
+    found = {(one.score, one.measure): one for one in compare(rows)}
+    last = found["last", "mean"]  # pong 50 and 50, breakout 100
+    assert last.estimate.value == pytest.approx(75)
+    assert (last.games, last.runs) == (2, 3)
+    assert last.estimate.low is None
+    assert found["best", "mean"].estimate.value == pytest.approx((75 + 100) / 2)
+    assert len(found) == 6
+
+
+def test_games_without_a_human_score_are_left_out(
+    plan: Plan, places: Places, write_rows: Callable[..., None]
+) -> None:
+    catch = Plan({"catch": "catch"}, 1, 1, 0.0, {})
+    (row,) = (Row(run, places) for run in catch.runs)
+    write_rows(places.csv(row.run), (1, "test", 40, 1))
+    row.look()
+    assert row.standing is not None
+    assert compare([row]) == []
+
+
+def test_the_files_are_there_at_the_end(
+    rows: list[Row], places: Places, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = Report(places, Lines(io.StringIO()))
+    report.hear(rows, rows)
+    assert [path.name for path in places.results.glob("*y.csv")] == ["summary.csv"]
+    assert not places.scores.exists()  # it is the start of a sweep
+    report.hear(rows, rows[:1])
+    assert (places.results / "pong.png").exists()
+    assert not (places.results / "breakout.png").exists()
+    report.finish(rows)
+    assert matplotlib.image.imread(places.results / "breakout.png").shape == (720, 1280, 4)
+    assert len(read(places.scores)) == 6
+    assert "3 runs of 2 games" in capsys.readouterr().out
+
+
+def test_lines_tell_what_has_changed(rows: list[Row]) -> None:
+    stream = io.StringIO()
+    lines = Lines(stream)
+    lines.show(rows, rows)
+    lines.show(rows, [])
+    lines.show(rows, rows[2:])
+    assert stream.getvalue().splitlines() == [
+        "pong seed 1: done, epoch 2, 80 steps, 50 steps/s, average reward -3.0",
+        "breakout seed 1: done, epoch 1, 40 steps, 50 steps/s, average reward 30.5",
+        "pong seed 2: running, epoch 1, 40 steps, 50 steps/s, average reward -3.0",
+        "breakout seed 2: failed (killed by SIGKILL)",
+        "4 runs: 0 waiting, 1 running, 2 done, 1 failed",
+        "pong seed 2: running, epoch 1, 40 steps, 50 steps/s, average reward -3.0",
+        "breakout seed 2: failed (killed by SIGKILL)",
+    ]
+
+
+def test_the_table_has_a_line_for_each_run(rows: list[Row]) -> None:
+    assert table(rows, 10) == [
+        "game      seed  state    epoch  steps  reward  steps/s",
+        "pong         1  done         2     80    -3.0       50",
+        "breakout     1  done         1     40    30.5       50",
+        "pong         2  running      1     40    -3.0       50",
+        "breakout     2  failed                                  killed by SIGKILL",
+        "4 runs: 0 waiting, 1 running, 2 done, 1 failed",
+    ]
+
+
+def test_a_low_table_shows_what_one_looks_for_first(rows: list[Row]) -> None:
+    lines = table(rows, 4)
+    assert len(lines) == 4
+    assert [line.split()[:3] for line in lines[1:3]] == [
+        ["pong", "2", "running"],
+        ["breakout", "2", "failed"],
+    ]
+    assert lines[3].endswith("1 failed; 2 not shown")
+
+
+def test_the_table_is_drawn_over_itself(rows: list[Row]) -> None:
+    stream = io.StringIO()
+    terminal = SimpleNamespace(width=30, height=24, move_up="<up {}>".format, clear_eos="<clear>")
+    drawn = Table(stream, terminal)  # type: ignore[arg-type]
+    drawn.show(rows, rows)
+    first = stream.getvalue()
+    assert first.startswith("\r<clear>game ")
+    assert max(map(len, first.removeprefix("\r<clear>").splitlines())) == 29
+    drawn.show(rows, [])
+    assert stream.getvalue() == first
+    drawn.show(rows, rows[:1])
+    assert stream.getvalue().removeprefix(first).startswith("<up 6>\r<clear>game ")
