@@ -34,6 +34,7 @@ FLOORS = [
 ONE_ROOM = 0
 OWNERS = {
     "torch": ["src/simple_dqn/deepqnetwork", "benchmarks", "examples", "tests"],
+    "openvino": ["src/simple_dqn/deepqnetwork/openvino_engine.py", "benchmarks"],
     "ale_py": ["src/simple_dqn/environment", "benchmarks", "tests"],
     "gymnasium": ["src/simple_dqn/environment", "benchmarks", "tests"],
     "cv2": ["src/simple_dqn/environment", "benchmarks", "tests"],

@@ -88,7 +88,7 @@ def make_player(
 ) -> Player:
     """Return a player of test games, who plays by what the network has learnt."""
     rng = random_streams.stream(config.seed, "test exploration")
-    return Player(environment, network.predict, config.memory.history_length, rng, ledger or Ledger())
+    return Player(environment, network.predict_to_play, config.memory.history_length, rng, ledger or Ledger())
 
 
 def make_agent(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from simple_dqn.config import BackendConfig
 from simple_dqn.errors import UserError
+from simple_dqn.types import States
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +92,26 @@ def set_up(device: torch.device) -> None:
         torch.backends.cudnn.deterministic = True
     else:
         torch.empty(31 * 2**20, dtype=torch.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where and how a network computes."""
+
+    device: torch.device
+    precision: Precision
+    layout: torch.memory_format  # of convolutions
+
+    def floats(self, states: States | Tensor) -> Tensor:
+        """Return `states` uint8 [B, S, H, W] as floats in [0, 1], as the hidden layers take them."""
+        on_device = tensor(states, self.device)
+        return on_device.to(self.precision.hidden, memory_format=self.layout).div_(255)
+
+
+def place(device: torch.device, datatype: str) -> Placement:
+    """Return how a network computes in `datatype` on `device`."""
+    precision = PRECISIONS[datatype]
+    return Placement(device, precision, precision.cpu_layout if device == CPU else torch.channels_last)
 
 
 def lay_out(network: nn.Module, layout: torch.memory_format) -> None:

@@ -2,27 +2,25 @@
 
 import copy
 from collections.abc import Mapping
-from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from simple_dqn.config import BackendConfig, NetworkConfig
 from simple_dqn.deepqnetwork.backend import (
     CPU,
-    PRECISIONS,
     choose_datatype,
     choose_device,
     lay_out,
+    place,
     set_up,
     tensor,
 )
 from simple_dqn.deepqnetwork.building import build
 from simple_dqn.deepqnetwork.device_screens import DeviceScreens, screens_on
+from simple_dqn.deepqnetwork.engines import ENGINES, TorchEngine
 from simple_dqn.deepqnetwork.guided_backpropagation import Insight
-from simple_dqn.deepqnetwork.layers import Network
 from simple_dqn.deepqnetwork.learner import Learner
 from simple_dqn.deepqnetwork.master_weights import MasterWeights
 from simple_dqn.deepqnetwork.networks import NATURE, NetworkSpec
@@ -74,8 +72,8 @@ class DeepQNetwork:
                 `backend` leaves the number of threads to measurement.
 
         Raises:
-            UserError: The screens are too small for the network, there is no such GPU, or a batch
-                of one is to be normalised.
+            UserError: The screens are too small for the network, there is no such GPU, a batch of one
+                is to be normalised, or `backend.engine` cannot be used.
         """
         if network.batch_norm and network.batch_size < 2:
             raise UserError("--batch_norm true cannot normalise over one experience: raise --batch_size")
@@ -84,12 +82,12 @@ class DeepQNetwork:
         self._device = choose_device(backend)
         set_up(self._device)
         self.datatype = choose_datatype(backend, self._device)
-        self._precision = PRECISIONS[self.datatype]
-        self._layout = self._precision.cpu_layout if self._device == CPU else torch.channels_last
-        online = build(spec, actions, history_length, screen_shape, network, rng, self._precision.master)
+        self._place = place(self._device, self.datatype)
+        precision = self._place.precision
+        online = build(spec, actions, history_length, screen_shape, network, rng, precision.master)
         self._online = online.to(self._device).eval()
-        lay_out(self._online, self._layout)
-        self._master = MasterWeights(self._online, self._precision, network)
+        lay_out(self._online, self._place.layout)
+        self._master = MasterWeights(self._online, precision, network)
         self._target = (
             copy.deepcopy(self._online).requires_grad_(False) if use_target_network else self._online
         )
@@ -103,26 +101,34 @@ class DeepQNetwork:
             self.threads = use_threads(
                 backend.threads, spare_cores, kind, lambda: self._gradients_of_nothing(states)
             )
+        new_engine, state_shape = ENGINES[backend.engine], (history_length, *screen_shape)
+        self._torch = TorchEngine(self._online, self._place)
+        self._playing = new_engine(self._online, self._place, state_shape, self.threads)
+        self._acting = new_engine(self._target, self._place, state_shape, 1)
 
     def predict(self, states: States) -> QValues:
         """Return the Q-values, float32 [B, A], of `states` uint8 [B, S, H, W]; the array is the caller's.
 
         They are what the network holds to be true: noisy layers are still.
         """
-        return self._predict(self._online, states)
+        return self._torch.predict(states)
+
+    def predict_to_play(self, states: States) -> QValues:
+        """Do the same by the engine of choice, for which the weights had better stand still meanwhile."""
+        return self._playing.predict(states)
 
     def predict_to_explore(self, states: States) -> QValues:
         """Do the same as training acts by it: with fresh noise for each state, if there is any."""
-        return self._predict(self._online, states, self._noise.draw("acting", len(states)))
+        return self._torch.predict(states, self._noise.draw("acting", len(states)))
 
     def predict_target(self, states: States) -> QValues:
-        """Do the same by the target network, also with fresh noise.
+        """Do the same by the target network and the engine of choice, also with fresh noise.
 
         Another thread may call it while `train` runs in this one, since both only read the target network;
         but not during `update_target_network`. That thread had better call `use_one_thread` first.
         """
         assert self._target is not self._online, "there is no target network"
-        return self._predict(self._target, states, self._noise.draw("acting", len(states)))
+        return self._acting.predict(states, self._noise.draw("acting", len(states)))
 
     @staticmethod
     def use_one_thread() -> None:
@@ -139,10 +145,10 @@ class DeepQNetwork:
             tensor(getattr(minibatch, name), self._device)
             for name in ("actions", "rewards", "terminals", "discounts", "weights")
         )
-        actions, wide = actions.unsqueeze(1), self._precision.master
+        actions, wide = actions.unsqueeze(1), self._place.precision.master
         rewards, weights = rewards.to(wide), weights.to(wide)
-        prestates = self._floats(tensor(minibatch.prestates, self._device))
-        poststates = self._floats(tensor(minibatch.poststates, self._device))
+        prestates = self._place.floats(minibatch.prestates)
+        poststates = self._place.floats(minibatch.poststates)
         noise = self._noise.draw("targets")
         targets = self._learner.value(prestates, actions, rewards, poststates, terminals, discounts, noise)
         follows = poststates if self._config.double else None
@@ -162,6 +168,7 @@ class DeepQNetwork:
         noise = self._noise.draw("updates")
         outcome = self._learner.descend(batch.prestates, batch.actions, targets, batch.weights, noise)
         self._outcomes.add(outcome, batch.indices)
+        self._playing.weights_changed()
         self.updates += 1
 
     def take_outcomes(self) -> list[UpdateOutcome]:
@@ -176,6 +183,7 @@ class DeepQNetwork:
         """Make the target network the same as the online network; θ⁻ ← θ."""
         if self._target is not self._online:
             self._target.load_state_dict(self._online.state_dict())
+            self._acting.weights_changed()
 
     def look_into(self) -> Insight:
         """Return the online network, as it is now, to be looked into."""
@@ -196,6 +204,7 @@ class DeepQNetwork:
         """
         check_fit(weights, self._master.tensors())
         self._master.load(weights)
+        self._playing.weights_changed()
 
     def get_state(self) -> State:
         """Return all that learning goes on from: networks, optimizer, random streams, count of updates."""
@@ -223,7 +232,8 @@ class DeepQNetwork:
         self._master.check_state(training)
         self._master.load(online)
         self._master.set_state(training)
-        self.update_target_network()
+        self._playing.weights_changed()
+        self.update_target_network()  # and the engine that acts by it hears of that
         if target is not None and self._target is not self._online:
             copy_arrays(target, floating_tensors(self._target))
         self._noise.set_state(state["noise"])
@@ -234,22 +244,13 @@ class DeepQNetwork:
         """Return room for replay memory's screens on the GPU; None: there is no GPU, or too little room."""
         return screens_on(self._device, rows, games, screen_shape)
 
-    @torch.inference_mode()
-    def _predict(self, network: Network, states: States, noise: Tensor | None = None) -> QValues:
-        qvalues: Tensor = network(self._floats(tensor(states, self._device)), noise)
-        return cast(QValues, qvalues.float().cpu().numpy())
-
     def _gradients_of_nothing(self, states: States) -> None:
         """Do the bulk of an update's work, and leave everything as it is."""
         noise = torch.zeros((1, self._online.noise_size), device=self._device)
-        outputs = self._online.outputs(self._floats(tensor(states, self._device)), noise)
+        outputs = self._online.outputs(self._place.floats(states), noise)
         torch.autograd.grad(outputs.sum(), list(self._online.parameters()))
-
-    def _floats(self, screens: Tensor) -> Tensor:
-        """Return states uint8 [B, S, H, W] that have come to the device as floats in [0, 1]."""
-        return screens.to(self._precision.hidden, memory_format=self._layout).div_(255)
 
     def _new_learner(self) -> Learner:
         # Loss scaling asks the host at each update whether a gradient has overflowed.
-        record = self._device != CPU and not self._precision.loss_scaling
+        record = self._device != CPU and not self._place.precision.loss_scaling
         return Learner(self._online, self._target, self._master, self._config, record)

@@ -10,12 +10,13 @@ from simple_dqn.cluster.connection import connected
 from simple_dqn.cluster.job import Job
 from simple_dqn.config import PRESETS, Config
 from simple_dqn.errors import UserError
+from simple_dqn.files import home
 from simple_dqn.snapshot import claimed
 from simple_dqn.sweep import ALL, Places, Plan, Row, Run, Sweep, check_same, find_games, remember
 from simple_dqn.sweep.report import Report
 from simple_dqn.sweep.schedule import State
 from simple_dqn.sweep.summary import fresh_rows
-from simple_dqn.verbs.common import home, start_log
+from simple_dqn.verbs.common import start_log
 from simple_dqn.verbs.train import USUAL
 
 if TYPE_CHECKING:

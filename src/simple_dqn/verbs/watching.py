@@ -29,6 +29,6 @@ def take_seat(
     if config.run.load_weights:
         network = make_network(config, environment)
         load_weights(Path(config.run.load_weights), environment, network)
-        mind = Mind(network.predict, network.look_into().saliency if looks else None)
+        mind = Mind(network.predict_to_play, network.look_into().saliency if looks else None)
     rng = random_streams.stream(config.seed, "test exploration")
     return Seat(environment, mind, config.memory.history_length, rng, person)
