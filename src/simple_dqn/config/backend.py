@@ -24,7 +24,7 @@ class BackendConfig:
     )
     engine: str = option(
         "torch",
-        "what predicts on the CPU while the weights stand still: in tests and while playing, and for the "
+        "what predicts on the CPU while the weights stand still: in tests, while playing, and for the "
         "actor of --concurrent true; openvino is to be installed",
         choices=("torch", "openvino"),
         local=True,
