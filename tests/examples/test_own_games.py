@@ -1,5 +1,8 @@
 """Games of one's own, `FILE.py:CLASS`: in every verb, in processes, and what can be wrong with them."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Checkpoints, Snapshot
 from simple_dqn.types import Step
 
+SOURCE = Path(__file__).parents[2] / "src"
 COUNT_DOWN = '''
 """A game that ends after three steps; the reward is the action."""
 
@@ -172,6 +176,20 @@ def test_every_verb_knows_the_game(home: Path, capsys: pytest.CaptureFixture[str
     run("record", snapshot, "--format", "gif", "--max_game_frames", "8")
     assert (home / "videos" / "count_down_long_2.gif").is_file()
     run("train", "games/count.py", *SMALL, "--play_games", "1")
+
+
+def test_a_person_plays_it(home: Path) -> None:
+    words = ["play", "games/count.py", "--display", "window", "--play_games", "1"]
+    hidden = {
+        "SDL_VIDEODRIVER": "dummy",
+        "SDL_AUDIODRIVER": "dummy",
+        "DISPLAY": ":99",
+        "PYTHONPATH": str(SOURCE),
+    }
+    command = [sys.executable, "-P", "-m", "simple_dqn.main", *words]
+    done = subprocess.run(command, env=os.environ | hidden, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "Games played: 1; scores: [0.0]" in done.stderr
 
 
 def test_the_name_and_the_file_are_kept_as_seen_from_the_project(home: Path) -> None:
