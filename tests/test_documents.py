@@ -21,8 +21,8 @@ from simple_dqn.verbs.train import USUAL
 from tests.command_line import ReadError, only_reading, read
 from tests.documents import HOME, Command, commands, flags, pages
 
-TABLES = ("environments", "replay", "networks", "training")
-BENCHMARKS = ("checkpoint", "playing")
+TABLES = ("environments", "replay", "networks", "training", "learning")
+BENCHMARKS = ("checkpoint", "playing", "engines")
 SOAKS = ("fuzz_snapshots", "kill_trainings", "fail_system", "memory_growth")
 # Words in the place of what the reader is to give.
 PLACEHOLDER = re.compile(r"[A-Z]+(_[A-Z]+)*|<.*>|…|mine\.bin")
@@ -53,6 +53,9 @@ def check(command: Command, made: set[str]) -> None:
     words = [word for word in words if word != "…"]
     if program == "simple-dqn" and words:
         program, *words = f"{words[0]}.sh", *words[1:]
+    if program == "modified.sh" and len(words) > 1:  # FILE.py, and the verb that it changes
+        check_files(words[:1], {}, made)
+        program, *words = f"{words[1]}.sh", *words[2:]
     if words[:2] == ["-m", "pytest"]:
         program, words = "pytest", words[2:]
     if program == "make":
@@ -145,7 +148,8 @@ def check_files(words: list[str], given: dict[str, Any], made: set[str]) -> None
 def is_there(word: str, given: dict[str, Any], made: set[str]) -> bool:
     rom = Path(word).suffix == ".rom" and Path(word).stem in known_games()
     if word.endswith(".pkl") and word in made:
-        assert split_snapshot_name(word).game in (*known_games(), "catch")
+        own = {path.stem for path in (HOME / "examples").glob("*.py")}
+        assert split_snapshot_name(word).game in {*known_games(), "catch", *own}
     return (
         rom
         or word in made
@@ -160,10 +164,11 @@ def is_there(word: str, given: dict[str, Any], made: set[str]) -> bool:
 def known_flags() -> set[str]:
     """Return every flag of every verb, table and script."""
     needed = {"doctor": [], "plot": ["x.csv"], "snapshot": ["show", "x"]}
-    parsers = [read(verb, needed.get(verb, ["pong"])).parser for verb in VERBS]
+    verbs = [verb for verb in VERBS if verb != "modified"]  # which has no flags of its own
+    parsers = [read(verb, needed.get(verb, ["pong"])).parser for verb in verbs]
     scripts = [f"benchmarks/{name}.py" for name in BENCHMARKS] + [f"tests/soak/{name}.py" for name in SOAKS]
-    for words in [*TABLES, *scripts]:
-        outcome = read_benchmark([words])
+    for name in [*TABLES, *scripts]:
+        outcome = read_benchmark([name, "pong"] if name == "learning" else [name])
         assert outcome is not None
         parsers.append(outcome.parser)
     return {flag for parser in parsers for action in parser._actions for flag in action.option_strings} | {
