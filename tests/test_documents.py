@@ -155,7 +155,7 @@ def is_there(word: str, given: dict[str, Any], made: set[str]) -> bool:
         or word in made
         or (HOME / word).exists()
         or word in THEIRS
-        or PLACEHOLDER.fullmatch(Path(word).name) is not None
+        or PLACEHOLDER.fullmatch(Path(word).stem) is not None
         or (given.get("environment") == "gym" and word == given["game"])
     )
 
