@@ -1,0 +1,103 @@
+"""This process's place in a Ray cluster: joined at first, left at last. What Ray complains of becomes a line."""
+
+import logging
+import os
+import shutil
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+from simple_dqn.errors import UserError
+from simple_dqn.interrupt import SIGNALS
+
+LOCAL, AUTO = "local", "auto"
+SECONDS = 5.0  # in which a machine that is there answers
+OBJECT_STORE = 256 * 2**20  # bytes; weights, and chunks that are on their way
+# What Ray reads when it is imported: nothing is told to its makers, and its own log is for errors.
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "error"}
+# Ray's switch for machines that are no part of a cluster: it then listens on the loopback interface alone.
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+
+
+class Session:
+    """Ray, joined by this process."""
+
+    def __init__(self, cluster: str, actors: int) -> None:
+        """Join `cluster`: local, auto, or the address of its head.
+
+        Args:
+            cluster: local starts a cluster of this machine alone, with room for `actors`.
+            actors: How many.
+
+        Raises:
+            UserError: It cannot be reached, or is of another version of Ray or Python.
+        """
+        for name, value in (QUIET | (LOOPBACK if cluster == LOCAL else {})).items():
+            os.environ.setdefault(name, value)
+        if cluster not in (LOCAL, AUTO):
+            require_answer(cluster)
+        import ray
+
+        self._ray = ray
+        logging.getLogger("ray").setLevel(logging.ERROR)
+        arguments: dict[str, Any] = {"address": cluster}
+        if cluster == LOCAL:
+            arguments |= {
+                "num_cpus": actors, "num_gpus": 0, "include_dashboard": False,
+                "object_store_memory": OBJECT_STORE,
+            }  # fmt: skip
+        handlers = {number: signal.getsignal(number) for number in SIGNALS}
+        try:
+            ray.init(**arguments, log_to_driver=False, configure_logging=False, logging_level=logging.ERROR)
+        except Exception as error:  # Ray has no kind of its own for these.
+            ray.shutdown()
+            raise UserError(complaint(cluster, error)) from None
+        finally:
+            for number, handler in handlers.items():  # Ray has taken one of them over.
+                signal.signal(number, handler)
+        folder = ray._private.worker._global_node.get_session_dir_path()
+        self._folder = Path(folder) if cluster == LOCAL else None
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started for this run ends, and leaves nothing behind."""
+        self._ray.shutdown()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def require_answer(address: str) -> None:
+    """See that somebody answers at `address`, for Ray would wait for minutes.
+
+    Raises:
+        UserError: Nobody does, or it is no address.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        raise UserError(
+            f"--cluster {address} is neither local nor auto nor an address such as 10.0.0.1:6379: give the "
+            "one that `ray start --head` printed"
+        )
+    try:
+        socket.create_connection((host, int(port)), SECONDS).close()
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"--cluster {address} cannot be reached ({reason}): see that `ray start --head` runs there, and "
+            "that no firewall is between"
+        ) from None
+
+
+def complaint(cluster: str, error: Exception) -> str:
+    """Return in one line what `error`, from Ray, says of joining `cluster`, and what to do."""
+    words = " ".join(str(error).split())
+    if "ersion mismatch" in words:
+        return f"--cluster {cluster} is of another version: {words}: install the same on every machine"
+    if cluster == AUTO and isinstance(error, ConnectionError):
+        return (
+            "--cluster auto: no Ray cluster runs on this machine: join one with `ray start --address ADDRESS`, "
+            "or give --cluster local"
+        )
+    return (
+        f"--cluster {cluster} cannot be joined ({words[:300]}): see that `ray start` runs on this machine too"
+    )
