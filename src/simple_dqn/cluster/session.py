@@ -13,9 +13,10 @@ from simple_dqn.interrupt import SIGNALS
 
 LOCAL, AUTO = "local", "auto"
 SECONDS = 5.0  # in which a machine that is there answers
+ATTEMPTS = 3  # at starting a cluster, for which Ray gives a machine 30 seconds
 OBJECT_STORE = 256 * 2**20  # bytes; weights, and chunks that are on their way
-# What Ray reads when it is imported: nothing is told to its makers, and its own log is for errors.
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "error"}
+# What Ray reads when it is imported: nothing is told to its makers.
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0"}
 # Ray's switch for machines that are no part of a cluster: it then listens on the loopback interface alone.
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
@@ -47,17 +48,29 @@ class Session:
                 "num_cpus": actors, "num_gpus": 0, "include_dashboard": False,
                 "object_store_memory": OBJECT_STORE,
             }  # fmt: skip
-        handlers = {number: signal.getsignal(number) for number in SIGNALS}
-        try:
-            ray.init(**arguments, log_to_driver=False, configure_logging=False, logging_level=logging.ERROR)
-        except Exception as error:  # Ray has no kind of its own for these.
-            ray.shutdown()
-            raise UserError(complaint(cluster, error)) from None
-        finally:
-            for number, handler in handlers.items():  # Ray has taken one of them over.
-                signal.signal(number, handler)
+        self._join(cluster, arguments)
         folder = ray._private.worker._global_node.get_session_dir_path()
         self._folder = Path(folder) if cluster == LOCAL else None
+
+    def _join(self, cluster: str, arguments: dict[str, Any]) -> None:
+        """Join, and if a machine is too busy for Ray's patience, try again.
+
+        Raises:
+            UserError: It cannot be joined.
+        """
+        handlers = {number: signal.getsignal(number) for number in SIGNALS}
+        quiet = {"log_to_driver": False, "configure_logging": False, "logging_level": logging.ERROR}
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                self._ray.init(**arguments, **quiet)
+                return
+            except Exception as error:  # Ray has no kind of its own for what can be amiss.
+                self._ray.shutdown()
+                if attempt == ATTEMPTS or "timed out during startup" not in str(error):
+                    raise UserError(complaint(cluster, error)) from None
+            finally:
+                for number, handler in handlers.items():  # Ray has taken one of them over.
+                    signal.signal(number, handler)
 
     def close(self) -> None:
         """Leave the cluster; one that was started for this run ends, and leaves nothing behind."""
