@@ -1,4 +1,4 @@
-"""This process's place in a Ray cluster: joined at first, left at last. What Ray complains of becomes a line."""
+"""This process's place in a Ray cluster: joined at first, left at last."""
 
 import logging
 import os
@@ -108,8 +108,8 @@ def complaint(cluster: str, error: Exception) -> str:
         return f"--cluster {cluster} is of another version: {words}: install the same on every machine"
     if cluster == AUTO and isinstance(error, ConnectionError):
         return (
-            "--cluster auto: no Ray cluster runs on this machine: join one with `ray start --address ADDRESS`, "
-            "or give --cluster local"
+            "--cluster auto: no Ray cluster runs on this machine: join one with `ray start --address ADDRESS`"
+            " or give --cluster local"
         )
     return (
         f"--cluster {cluster} cannot be joined ({words[:300]}): see that `ray start` runs on this machine too"

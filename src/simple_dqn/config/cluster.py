@@ -20,9 +20,9 @@ class ClusterConfig:
         1, "actors, each a process with --workers games of its own", minimum=1, maximum=100_000, local=True
     )
     actor_exploration: str = option(
-        "ladder", "what share of random actions actors take; ladder: each its own, 0.4 ** (1 + 7 i / (N - 1)) "
-        "for number i of N, whatever --exploration_rate_start and _end say; falling: all that of "
-        "--exploration_rate_start and _end, as always where there is one actor",
+        "ladder", "share of random actions; ladder: each actor its own, 0.4 ** (1 + 7 i / (N - 1)) for "
+        "number i of N, whatever --exploration_rate_start and _end say; falling: all that of these flags, as it is "
+        "always where there is one actor",
         choices=("ladder", "falling"), local=True,
     )  # fmt: skip
     chunk_steps: int = option(
