@@ -24,7 +24,7 @@ FLOORS = [
     },
     {"environment", "replay_memory", "deepqnetwork", "statistics", "snapshot"},
     {"agent", "demonstrations"},
-    {"training", "evaluation", "plot", "watch"},
+    {"training", "cluster", "evaluation", "plot", "watch"},
     {"wiring"},
     {"doctor"},
     {"verbs"},
@@ -45,6 +45,7 @@ OWNERS = {
     "tqdm": ["src/simple_dqn/statistics", "src/simple_dqn/watch", "nvis", "benchmarks", "tests"],
     "av": ["src/simple_dqn/watch", "tests"],
     "playwright": ["tests"],
+    "ray": ["src/simple_dqn/cluster", "tests"],
     "lz4": ["src/simple_dqn/replay_memory", "src/simple_dqn/snapshot", "tests"],
 }
 

@@ -147,7 +147,8 @@ def make_statistics(config: Config, resumed: tuple[int, str] | None = None) -> S
     csv_file = Path(config.run.csv_file) if config.run.csv_file else None
     events = csv_file.with_suffix("") if csv_file and config.run.tensorboard else None
     more = CLUSTER_COLUMNS if config.cluster.on else ()
-    return Statistics(make_writers(csv_file, events, *(resumed or (None, "test")), more))
+    epoch, phase = resumed or (None, "test")
+    return Statistics(make_writers(csv_file, events, epoch, phase, more))
 
 
 def make_run(config: Config, interrupt: Interrupt, resumed: tuple[int, str] | None = None) -> Epochs:

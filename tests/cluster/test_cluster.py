@@ -14,12 +14,11 @@ from typing import Any
 
 import psutil
 import pytest
-
-pytest.importorskip("ray")
+import ray
 
 from simple_dqn import main
 from simple_dqn.cluster import RemoteGames, crew
-from simple_dqn.cluster.chunk import Chunk
+from simple_dqn.cluster.chunk import Chunk, about_this_machine
 from simple_dqn.cluster.crew import Crew, Post
 from simple_dqn.cluster.schedule import ClusterSchedule
 from simple_dqn.cluster.session import Session
@@ -34,10 +33,13 @@ PROJECT = Path(__file__).parents[2]
 CATCH = {**SETTINGS, "actors": 2, "threads": 1, "chunk_steps": 25, "weights_every": 25, "train_steps": 6000}
 
 
+NEVER: Any = SimpleNamespace(requested=False)
+
+
 @contextmanager
-def running(nodes: Nodes, interrupt: Any = None, **flags: Any) -> Iterator[tuple[Epochs, Config]]:
+def running(nodes: Nodes, interrupt: Any = NEVER, **flags: Any) -> Iterator[tuple[Epochs, Config]]:
     config = Config.from_flags({"random_seed": 0, **CATCH, "cluster": nodes.address, **flags})
-    with closing(make_run(config, interrupt or SimpleNamespace(requested=False))) as run:
+    with closing(make_run(config, interrupt)) as run:
         yield run, config
 
 
@@ -87,7 +89,7 @@ def test_nodes_and_actors_die_and_training_goes_on(nodes: Nodes, monkeypatch: py
             return
         if what == "kill an actor":
             post = run._schedule._crew._posts[0]  # type: ignore[attr-defined]
-            os.kill(crew.ray.get(post.actor.process.remote()), signal.SIGKILL)
+            os.kill(ray.get(post.actor.process.remote()), signal.SIGKILL)
         elif what == "kill a node":
             nodes.kill()
         elif what == "add a node":
@@ -99,7 +101,6 @@ def test_nodes_and_actors_die_and_training_goes_on(nodes: Nodes, monkeypatch: py
 
     with running(nodes, Faults(look), actors=3, train_steps=10**6, train_frequency=50) as (run, _):
         agent, schedule = run.agent, run._schedule
-        run.begin = None  # type: ignore[method-assign, assignment]
         schedule.fill(agent, 500, 1.0, lambda: False)
         run._statistics.on_phase_start("train", 1, 0)
         schedule.train(agent, 10**6, lambda: run._interrupt.requested or over())
@@ -122,9 +123,11 @@ def test_what_a_machine_lacks_is_a_line(
     elsewhere = config.with_flags({"environment": "ale", "game": str(tmp_path / "here_alone.bin")})
     with closing(Session(nodes.address, 1)):
         assert "there is no file" in complaint(Crew(elsewhere, games))
-        theirs = crew.about_this_machine()
+        theirs = about_this_machine()
         for what in ("Python", "project"):
-            monkeypatch.setattr(crew, "about_this_machine", lambda what=what: {**theirs, what: "0"})
+            monkeypatch.setattr(
+                f"{crew.__name__}.about_this_machine", lambda what=what: {**theirs, what: "0"}
+            )
             assert f"has {what} {theirs[what]} and this machine 0" in complaint(Crew(config, games))
         monkeypatch.undo()
         games.rom_md5 = "another"

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("ray")
-
 from simple_dqn.cluster import RemoteGames
 from simple_dqn.cluster import schedule as under_test
 from simple_dqn.cluster.actor import Actor

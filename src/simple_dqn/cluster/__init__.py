@@ -31,7 +31,7 @@ def require_ray() -> None:
     """
     if importlib.util.find_spec("ray") is None:
         raise UserError(
-            "--cluster needs Ray, which is not installed: .venv/bin/pip install 'ray>=2.50', the extra "
+            "--cluster needs Ray, which is not installed: .venv/bin/pip install 'ray>=2.60', the extra "
             "`cluster` of pyproject.toml"
         )
 

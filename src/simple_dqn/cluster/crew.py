@@ -115,8 +115,8 @@ class Crew:
         self._posts.append(post)
         method, reference = post.asked.popleft()
         try:
-            answer = ray.get(reference)
-            return ANSWERS[method](self, post, answer)
+            came: tuple[Post, Chunk] | None = ANSWERS[method](self, post, ray.get(reference))
+            return came
         except (RayError, UserError) as error:
             self._give_up(post, error)
             return None

@@ -44,4 +44,5 @@ def first_errors(
         values = np.where(terminals[rows], 0, discount_rate ** (k + 1) * best[after])
         returns += np.where(going & ends, values, 0)
         going &= ~ends
-    return np.abs(returns - taken[:count])
+    np.abs(returns - taken[:count], out=returns)
+    return returns

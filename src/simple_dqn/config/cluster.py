@@ -21,8 +21,8 @@ class ClusterConfig:
     )
     actor_exploration: str = option(
         "ladder", "share of random actions; ladder: each actor its own, 0.4 ** (1 + 7 i / (N - 1)) for "
-        "number i of N, whatever --exploration_rate_start and _end say; falling: all that of these flags, as it is "
-        "always where there is one actor",
+        "number i of N, whatever --exploration_rate_start and _end say; falling: all that of these flags, as "
+        "it is always where there is one actor",
         choices=("ladder", "falling"), local=True,
     )  # fmt: skip
     chunk_steps: int = option(
