@@ -7,13 +7,15 @@ export SIMPLE_DQN_HOME=${BASH_SOURCE[0]%/scripts/bench.sh}
 export SIMPLE_DQN_PROGRAM=$0
 
 case ${1:-} in
-    environments | replay | networks | training) ;;
+    environments | replay | networks | training | cluster | cluster_plan) ;;
     *)
         echo "usage: $0 TABLE [flags]; each TABLE knows --help"
         echo "  environments   steps a second of the games, against Gymnasium and EnvPool"
         echo "  replay         keeping and drawing experience, and what it weighs"
         echo "  networks       small networks under today's frameworks, and this project's own"
         echo "  training       whole training loops: loop, grid, ladder, growth, peers"
+        echo "  cluster        what actors through Ray cost on one machine (needs the extra: docs/cluster.md)"
+        echo "  cluster_plan   how many actors a learner keeps up with, simulated from measured figures"
         [[ -z ${1:-} || $1 == -h || $1 == --help ]] && exit 0
         echo "$0: there is no table $1" >&2
         exit 2
