@@ -3,8 +3,8 @@
     ./bench.sh cluster_plan --step_bytes 115 --actor_rate 1000 --update_ms 8
 
 Actors play a chunk after the other, and have two in flight at most. Each chunk waits for the learner, who
-takes it in, makes the updates that are due for its steps and hands out new weights now and then. What goes in are
-measured figures; the defaults are those of docs/cluster.md. Chance is in how long a chunk takes to play.
+takes it in, makes the updates that are due for its steps and hands out new weights now and then. What goes in
+are measured figures; the defaults are those of docs/cluster.md. Chance is in how long a chunk takes to play.
 """
 
 import argparse

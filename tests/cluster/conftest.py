@@ -34,7 +34,7 @@ class Nodes:
             "node_ip_address": "127.0.0.1", "include_log_monitor": False, "object_store_memory": 100 * 2**20,
         }  # fmt: skip
         head = {**self._settings, "num_cpus": 1, "include_dashboard": False, "no_monitor": True}
-        self._cluster = Cluster(initialize_head=True, head_node_args=head, shutdown_at_exit=False)
+        self._cluster = Cluster(initialize_head=True, head_node_args=head)
         self.address: str = self._cluster.address
         self._others: list[Any] = []
 

@@ -14,8 +14,9 @@ from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
-from tests.cluster.conftest import Nodes
+from tests.cluster.conftest import Nodes  # first, for it sets what Ray reads when it is imported
 
+# isort: split
 from simple_dqn.cluster.chunk import Chunk
 from simple_dqn.cluster.crew import Post
 from simple_dqn.cluster.schedule import ClusterSchedule
