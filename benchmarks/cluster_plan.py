@@ -1,6 +1,6 @@
 """How a learner and N actors would get on: a simulation of chunks, updates and weights, as a table.
 
-    ./bench.sh cluster_plan --step_bytes 115 --actor_rate 1000 --update_ms 8
+    ./bench.sh cluster_plan --step_bytes 87 --actor_rate 1000 --update_ms 8
 
 Actors play a chunk after the other, and have two in flight at most. Each chunk waits for the learner, who
 takes it in, makes the updates that are due for its steps and hands out new weights now and then. What goes in
@@ -107,12 +107,12 @@ def main() -> None:
     add = parser.add_argument
     add("--chunk_steps", type=int, default=50, help="as train.sh has it")
     add("--workers", type=int, default=8, help="games of an actor")
-    add("--step_bytes", type=float, default=115, help="on the wire, for each step")
-    add("--weights_mb", type=float, default=6.7, help="a version of the weights")
-    add("--actor_rate", type=float, default=1500, help="steps a second of an actor alone")
-    add("--ingest_rate", type=float, default=40_000, help="steps a second that the learner can take in")
+    add("--step_bytes", type=float, default=87, help="on the wire, for each step")
+    add("--weights_mb", type=float, default=6.75, help="a version of the weights")
+    add("--actor_rate", type=float, default=1600, help="steps a second of an actor alone")
+    add("--ingest_rate", type=float, default=39_000, help="steps a second that the learner can take in")
     add("--update_ms", type=float, default=8.5, help="an update")
-    add("--publish_ms", type=float, default=10, help="handing out weights")
+    add("--publish_ms", type=float, default=5, help="handing out weights")
     add("--train_frequency", type=int, default=4, help="steps between updates")
     add("--weights_every", type=int, default=100, help="updates between versions of the weights")
     add("--actors_a_node", type=int, default=16, help="actors of a machine")

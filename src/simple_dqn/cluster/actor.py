@@ -1,6 +1,5 @@
 """Who plays: games, and a copy of the network to predict by. Knows nothing of Ray."""
 
-import os
 from collections.abc import Mapping
 
 import numpy as np
@@ -26,10 +25,6 @@ class Actor:
     def greet(self) -> dict[str, str]:
         """Say what this machine is; nothing else is understood before it is known to be of the same make."""
         return about_this_machine()
-
-    def process(self) -> int:
-        """Return the number of the process that plays."""
-        return os.getpid()
 
     def begin(self, task: Task) -> str | None:
         """Get ready to play, and return what the ROM is known by.

@@ -1,6 +1,7 @@
 """What passes between the learner and an actor: data alone, and small."""
 
 import hashlib
+import os
 import platform
 import socket
 from dataclasses import dataclass
@@ -41,8 +42,9 @@ class Chunk:
 
 @cache
 def about_this_machine() -> dict[str, str]:
-    """Return the machine's name, and what must be the same on all machines of a run."""
-    return {"host": socket.gethostname(), "Python": python_version(), "project": project_sum()}
+    """Return the machine's name, this process's number, and what must be the same on all machines of a run."""
+    about = {"host": socket.gethostname(), "process": str(os.getpid())}
+    return about | {"Python": python_version(), "project": project_sum()}
 
 
 def python_version() -> str:

@@ -33,7 +33,8 @@ class Post:
         number: Which place, from 0.
         life: How many have filled it before.
         actor: Ray's handle of it.
-        host: The machine that it is on, once it has said so.
+        host: The machine that it is on, once it has said so;
+        process: and its process there.
         asked: What it was asked for and has not answered: each with the name of the method, oldest first.
         chunks: How many of its chunks have come.
         lane: Where they go.
@@ -45,6 +46,7 @@ class Post:
     life: int = -1
     actor: Any = None
     host: str = ""
+    process: int = 0
     asked: deque[tuple[str, Any]] = field(default_factory=deque)
     chunks: int = 0
     lane: Lane = None  # type: ignore[assignment] # there is one as soon as there is an actor
@@ -150,7 +152,7 @@ class Crew:
                     f"{host} has {what} {theirs[what]} and this machine {ours[what]}: install the same "
                     "version of Python and of this project on every machine of the cluster"
                 )
-        post.host = host
+        post.host, post.process = host, int(theirs["process"])
 
     def _begun(self, post: Post, rom: str | None) -> None:
         if rom != self._rom:
@@ -173,7 +175,7 @@ class Crew:
             UserError: Nothing was ever played, and so it will be with the next.
         """
         reason = said(error)
-        where = f"actor {post.number}" + (f" on {post.host}" if post.host else "")
+        where = f"actor {post.number}" + (f" on {post.host} (process {post.process})" if post.host else "")
         if not post.chunks:
             post.failures += 1
             post.not_before = time.monotonic() + PAUSE
