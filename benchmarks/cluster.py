@@ -21,8 +21,8 @@ from simple_dqn import rules
 from simple_dqn.agent import Agent
 from simple_dqn.cluster import RemoteGames, open_schedule
 from simple_dqn.cluster.lane import Lane
-from simple_dqn.cluster.schedule import ClusterSchedule
 from simple_dqn.config import Config
+from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
 from simple_dqn.snapshot.experience_log import pack, unpack
 from simple_dqn.statistics import Statistics
@@ -88,7 +88,7 @@ def one_machine(config: Config) -> Contender:
 def cluster(config: Config, open_things: ExitStack) -> Contender:
     games, listener = RemoteGames(make_environment(config, training=False)), Statistics([])
     agent = make_agent(config, games, make_network(config, games), listener, Ledger())
-    schedule: ClusterSchedule = open_schedule(config, games, listener)
+    schedule = open_schedule(config, games, listener)
     open_things.callback(schedule.close)
     return Contender(config, agent, schedule, listener)
 
@@ -138,7 +138,10 @@ def main() -> None:
     print(machine(), f"; load {os.getloadavg()[0]:.1f}")
     with ExitStack() as open_things:
         contenders = {"one process, games in processes": one_machine(alone)}
-        contenders["actors through Ray"] = cluster(spread, open_things)
+        try:
+            contenders["actors through Ray"] = cluster(spread, open_things)
+        except UserError as error:
+            parser.error(str(error))
         for _ in range(flags.rounds):
             for task in ("play", "train"):
                 for contender in contenders.values():

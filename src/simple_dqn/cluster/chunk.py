@@ -42,7 +42,7 @@ class Chunk:
 
 @cache
 def about_this_machine() -> dict[str, str]:
-    """Return the machine's name, this process's number, and what must be the same on all machines of a run."""
+    """Return the machine, this process's number on it, and what must be the same on all machines."""
     about = {"host": socket.gethostname(), "process": str(os.getpid())}
     return about | {"Python": python_version(), "project": project_sum()}
 
