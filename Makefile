@@ -35,6 +35,7 @@ soak: dev
 	PYTHONPATH=src $(python) tests/soak/kill_trainings.py
 	PYTHONPATH=src $(python) tests/soak/fail_system.py
 	PYTHONPATH=src $(python) tests/soak/memory_growth.py
+	PYTHONPATH=src:. $(python) tests/soak/kill_nodes.py
 
 tables: dev
 	$(python) scripts/tables.py

@@ -42,11 +42,11 @@ OWNERS = {
     "bokeh": ["src/simple_dqn/plot", "nvis", "tests"],
     "pygame": ["src/simple_dqn/watch", "benchmarks", "tests"],
     "blessed": ["src/simple_dqn/watch", "src/simple_dqn/sweep", "tests"],
-    "ray": ["src/simple_dqn/cluster", "tests"],
     "tensorboard": ["src/simple_dqn/statistics", "tests"],
     "tqdm": ["src/simple_dqn/statistics", "src/simple_dqn/watch", "nvis", "benchmarks", "tests"],
     "av": ["src/simple_dqn/watch", "tests"],
     "playwright": ["tests"],
+    "ray": ["src/simple_dqn/cluster", "tests"],
     "lz4": ["src/simple_dqn/replay_memory", "src/simple_dqn/snapshot", "tests"],
 }
 

@@ -63,6 +63,11 @@ class Player:
         self._rng = rng
         self._ledger = ledger
 
+    @property
+    def states(self) -> States:
+        """The current states, uint8 [E, S, H, W]: a view to read, valid until the next step."""
+        return self._states.states
+
     def start(self) -> Step:
         """Start every game anew, and return the step that says so."""
         step = self.environment.reset()

@@ -12,6 +12,7 @@ from simple_dqn.config import (
     PRESETS,
     AgentConfig,
     BackendConfig,
+    ClusterConfig,
     Config,
     EnvironmentConfig,
     MemoryConfig,
@@ -29,6 +30,7 @@ GROUPS: dict[str, type] = {
     "Backend": BackendConfig,
     "Agent": AgentConfig,
     "Main loop": RunConfig,
+    "Cluster": ClusterConfig,
 }
 LATER_GROUPS = ("Common",)
 

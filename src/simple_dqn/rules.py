@@ -36,6 +36,7 @@ def check(config: Config) -> None:
             "--synchronize true needs several games to predict for: raise --workers or leave it out"
         )
     _check_periods(config)
+    _check_cluster(config)
     if network.min_reward > network.max_reward:
         raise UserError(
             f"--min_reward {network.min_reward:g} is above --max_reward {network.max_reward:g}: swap them"
@@ -51,6 +52,41 @@ def check(config: Config) -> None:
         raise UserError(
             f"--exploration_rate_end {agent.exploration_rate_end:g} is above --exploration_rate_start "
             f"{agent.exploration_rate_start:g}: exploration can only fall"
+        )
+
+
+def _check_cluster(config: Config) -> None:
+    """Refuse what actors on a cluster cannot do, and actors without one."""
+    cluster, memory, environment = config.cluster, config.memory, config.environment
+    if not cluster.on:
+        if cluster.actors > 1:
+            raise UserError(
+                f"--actors {cluster.actors} play on a cluster: give --cluster local, auto or ADDRESS, or "
+                f"--workers {cluster.actors} for as many games in this process"
+            )
+        return
+    flag = f"--cluster {cluster.cluster}"
+    exclusions = (
+        (config.agent.concurrent, "--concurrent true", "actors play while the network learns anyway"),
+        (environment.processes > 0, f"--processes {environment.processes}", "each actor is a process"),
+        (environment.display_screen, "--display_screen true", "actors play unseen"),
+        (bool(environment.record_screen_path), "--record_screen_path", "actors play unseen"),
+        (bool(environment.record_sound_filename), "--record_sound_filename", "actors play unheard"),
+    )
+    for holds, other, why in exclusions:
+        if holds:
+            raise UserError(f"{flag} and {other} exclude each other, as {why}: leave out one of them")
+    shortest = memory.history_length + memory.n_step
+    if cluster.chunk_steps < shortest:
+        raise UserError(
+            f"--chunk_steps {cluster.chunk_steps} cannot hold a transition of {shortest} screens: give at "
+            f"least {shortest}"
+        )
+    least = 2 * environment.workers * (cluster.chunk_steps + shortest)
+    if memory.replay_size < least:
+        raise UserError(
+            f"--replay_size {memory.replay_size} has no room for two chunks of --chunk_steps "
+            f"{cluster.chunk_steps} of {environment.workers} game(s): give at least {least}"
         )
 
 

@@ -25,6 +25,10 @@ QValues: TypeAlias = NDArray[np.float32]  # [B, A], discounted sum of clipped re
 # Nested: arrays, numbers, words, and dicts of them; nothing else, so that it is data on the disk.
 State: TypeAlias = dict[str, Any]
 
+# In place of an action: the screen is there to be shown in the states that follow, and no transition
+# begins here. So another machine's experience brings the screens that it follows on.
+CONTEXT = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -38,7 +42,7 @@ class Step:
     """
 
     screens: Screens  # uint8 [E, H, W]
-    actions: Actions  # int64 [E], the actions that led here
+    actions: Actions  # int64 [E], the actions that led here; `CONTEXT`: none that is to be learnt from
     rewards: Rewards  # float32 [E], raw game points
     terminals: Flags  # bool [E], the episode ended: game over, or in training a lost life
     truncations: Flags  # bool [E], the game was cut off by a limit of time; never a terminal
@@ -65,7 +69,7 @@ class Experience:
     """What T steps of E games left to be remembered, oldest first."""
 
     screens: NDArray[np.uint8]  # [T, E, H, W], seen after the actions
-    actions: NDArray[np.int64]  # [T, E]
+    actions: NDArray[np.int64]  # [T, E], or `CONTEXT`
     rewards: NDArray[np.float32]  # [T, E], raw game points
     terminals: NDArray[np.bool_]  # [T, E], the episode ended
     starts: NDArray[np.bool_]  # [T, E], the screen starts a game: no action led to it

@@ -16,8 +16,8 @@ from simple_dqn.interrupt import Interrupt
 from simple_dqn.ledger import Ledger
 from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.snapshot import Keeper
-from simple_dqn.statistics import Statistics, make_writers
-from simple_dqn.training import Epochs
+from simple_dqn.statistics import CLUSTER_COLUMNS, Statistics, make_writers
+from simple_dqn.training import Epochs, OneMachine, Schedule
 
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import DeepQNetwork
@@ -38,6 +38,29 @@ def make_environment(
     places = range(config.environment.workers)
     streams = [random_streams.stream(config.seed, name, place) for place in places]
     return make(config.environment, streams, training, watcher, ledger)
+
+
+def make_training_environment(config: Config, test_environment: Environment, ledger: Ledger) -> Environment:
+    """Return the games to train on, of which there are none here where actors play them."""
+    if not config.cluster.on:
+        return make_environment(config, training=True, ledger=ledger)
+    from simple_dqn.cluster import RemoteGames, require_ray
+
+    require_ray()
+    return RemoteGames(test_environment)
+
+
+def make_schedule(config: Config, environment: Environment, statistics: Statistics) -> Schedule:
+    """Return who plays and learns in which order: this machine, or this one and actors on a cluster.
+
+    Raises:
+        UserError: The cluster cannot be reached, or is of another version.
+    """
+    if not config.cluster.on:
+        return OneMachine()
+    from simple_dqn.cluster import open_schedule
+
+    return open_schedule(config, environment, statistics)
 
 
 def make_memory(
@@ -79,8 +102,15 @@ def make_network(config: Config, environment: Environment) -> "DeepQNetwork":
         random_streams.stream(config.seed, "weights"),
         use_target_network=config.agent.target_steps > 0,
         spec=NETWORKS[config.network.network],
-        spare_cores=1 if config.agent.concurrent else 0,  # for the actor and the sampler
+        spare_cores=spare_cores(config),
     )
+
+
+def spare_cores(config: Config) -> int:
+    """Return how many cores of this machine are for others than the thread that learns."""
+    if config.cluster.cluster == "local":
+        return config.cluster.actors
+    return 1 if config.agent.concurrent else 0  # for the actor and the sampler
 
 
 def make_player(
@@ -116,7 +146,9 @@ def make_statistics(config: Config, resumed: tuple[int, str] | None = None) -> S
     """Return statistics with the writers that `config` asks for; see `make_run`."""
     csv_file = Path(config.run.csv_file) if config.run.csv_file else None
     events = csv_file.with_suffix("") if csv_file and config.run.tensorboard else None
-    return Statistics(make_writers(csv_file, events, *(resumed or ())))
+    more = CLUSTER_COLUMNS if config.cluster.on else ()
+    epoch, phase = resumed or (None, "test")
+    return Statistics(make_writers(csv_file, events, epoch, phase, more))
 
 
 def make_run(config: Config, interrupt: Interrupt, resumed: tuple[int, str] | None = None) -> Epochs:
@@ -131,10 +163,10 @@ def make_run(config: Config, interrupt: Interrupt, resumed: tuple[int, str] | No
         UserError: A setting cannot be met; nothing was written.
     """
     ledger = Ledger()
-    environment = make_environment(config, training=True, ledger=ledger)
     # One emulator shows and records: while there is training, the one that trains.
     unseen = replace(config, environment=config.environment.unseen())
     test_environment = make_environment(unseen, training=False, ledger=ledger)
+    environment = make_training_environment(config, test_environment, ledger)
     network = make_network(config, environment)
     # Float sums depend on the number of threads, too: a run that is resumed goes on with the same.
     config = config.with_flags({"threads": network.threads, "datatype": network.datatype})
@@ -143,4 +175,5 @@ def make_run(config: Config, interrupt: Interrupt, resumed: tuple[int, str] | No
     statistics = make_statistics(config, resumed)
     agent = make_agent(config, environment, network, statistics, ledger, keeper)
     tester = make_player(config, test_environment, network, ledger)
-    return Epochs(agent, tester, statistics, keeper, config, interrupt)
+    schedule = make_schedule(config, environment, statistics)
+    return Epochs(agent, tester, statistics, keeper, config, interrupt, schedule)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from simple_dqn.cluster.connection import connected
 from simple_dqn.cluster.job import SOURCE
+from simple_dqn.cluster.session import connected
 from simple_dqn.errors import UserError
 
 
@@ -24,7 +24,7 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     words = refusal("local")
     assert "needs Ray" in words
     assert "extra `cluster`" in words
-    assert ".[cluster]" in words
+    assert ".venv/bin/pip install 'ray" in words
 
 
 def test_ray_is_not_imported_before_it_is_asked_for(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_ray_is_not_imported_before_it_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("address", ["somewhere", "host:", "ray://host:10001", "host:123456"])
 def test_what_is_no_address(address: str) -> None:
     pytest.importorskip("ray", reason="the extra `cluster` is not installed")
-    assert "give local, auto, or the HOST:PORT" in refusal(address)
+    assert "neither local nor auto nor an address such as 10.0.0.1:6379" in refusal(address)
 
 
 def test_where_nothing_answers() -> None:
@@ -49,8 +49,8 @@ def test_where_nothing_answers() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     words = refusal(f"127.0.0.1:{port}")
-    assert f"no cluster answers at 127.0.0.1:{port}" in words
-    assert "--cluster local" in words
+    assert f"127.0.0.1:{port} cannot be reached" in words
+    assert "see that `ray start --head` runs there" in words
 
 
 def test_auto_without_a_cluster(tmp_path: Path) -> None:
@@ -66,6 +66,6 @@ def test_auto_without_a_cluster(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line.startswith("./sweep.sh: cannot use the cluster auto: ")
+    assert line.startswith("./sweep.sh: --cluster auto: no Ray cluster runs on this machine")
     assert line.endswith("or give --cluster local")
     assert not list(tmp_path.iterdir())

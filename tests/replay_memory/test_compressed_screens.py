@@ -196,7 +196,7 @@ def test_memory_that_may_be_too_little_is_said_before(
     available(monkeypatch, 2_000_000_000)
     memory_of("lz4", 1, 1_000_000, (84, 84))
     [message] = caplog.messages
-    assert message.startswith("--replay_size 1000000 takes 0.261 GB to 2.38 GB of memory")
+    assert message.startswith("--replay_size 1000000 takes 0.262 GB to 2.38 GB of memory")
     found = re.search(r"can spare 1.8 GB: --replay_size (\d+) would fit", message)
     assert found
     caplog.clear()
@@ -208,7 +208,7 @@ def test_memory_that_may_be_too_little_is_said_before(
 
 def test_memory_that_is_surely_too_little_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     available(monkeypatch, 200_000_000)
-    with pytest.raises(UserError, match=r"--replay_size 1000000 needs 0\.261 GB of memory"):
+    with pytest.raises(UserError, match=r"--replay_size 1000000 needs 0\.262 GB of memory"):
         memory_of("lz4", 1, 1_000_000, (84, 84))
 
 

@@ -24,7 +24,7 @@ def test_scalars_are_read_back(tmp_path: Path, summary: PhaseSummary) -> None:
     reader = EventAccumulator(str(folder))
     reader.Reload()
     tags = reader.Tags()["scalars"]
-    assert set(tags) == {f"train/{name}" for name in asdict(summary) if name != "phase"}
+    assert set(tags) == {f"train/{name}" for name in asdict(summary) if name not in ("phase", "more")}
     assert [event.value for event in reader.Scalars("train/epoch")] == [1, 2]
     (event, _) = reader.Scalars("train/meanq")
     assert event.step == summary.total_train_steps

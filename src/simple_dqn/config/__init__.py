@@ -6,6 +6,7 @@ A "step" is one choice of the agent: `frame_skip` frames of the emulator in one 
 
 from simple_dqn.config.agent import AgentConfig
 from simple_dqn.config.backend import BackendConfig
+from simple_dqn.config.cluster import ClusterConfig
 from simple_dqn.config.config import Config
 from simple_dqn.config.environment import EnvironmentConfig
 from simple_dqn.config.memory import MemoryConfig
@@ -17,6 +18,7 @@ __all__ = [
     "PRESETS",
     "AgentConfig",
     "BackendConfig",
+    "ClusterConfig",
     "Config",
     "EnvironmentConfig",
     "MemoryConfig",

@@ -6,6 +6,7 @@ from typing import Any
 
 from simple_dqn.config.agent import AgentConfig
 from simple_dqn.config.backend import BackendConfig
+from simple_dqn.config.cluster import ClusterConfig
 from simple_dqn.config.environment import EnvironmentConfig
 from simple_dqn.config.memory import MemoryConfig
 from simple_dqn.config.network import NetworkConfig
@@ -22,6 +23,7 @@ class Config:
     backend: BackendConfig = field(default_factory=BackendConfig)
     agent: AgentConfig = field(default_factory=AgentConfig)
     run: RunConfig = field(default_factory=RunConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
 
     @staticmethod
     def from_flags(flags: dict[str, Any]) -> "Config":

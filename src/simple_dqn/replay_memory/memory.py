@@ -11,10 +11,10 @@ from simple_dqn.replay_memory.prioritized import Prioritized
 from simple_dqn.replay_memory.ring import Ring
 from simple_dqn.replay_memory.screens import ScreenStore, make_screens
 from simple_dqn.replay_memory.uniform import Uniform
-from simple_dqn.types import Experience, Factors, Indices, Minibatch, State, States, Step
+from simple_dqn.types import CONTEXT, Experience, Factors, Indices, Minibatch, State, States, Step
 
-# Bytes of an experience beside its screen: action int64, reward float32, starts and terminal bool.
-OTHER_BYTES = 8 + 4 + 1 + 1
+# Bytes of an experience beside its screen: action int64, reward float32; starts, terminal and barren bool.
+OTHER_BYTES = 8 + 4 + 1 + 1 + 1
 
 # Who chooses what is drawn, by --prioritized.
 SAMPLERS: dict[bool, type[Uniform] | type[Prioritized]] = {False: Uniform, True: Prioritized}
@@ -79,6 +79,11 @@ class ReplayMemory:
         return self._ring.held * self._ring.games
 
     @property
+    def taken(self) -> int:
+        """How many experiences were taken in so far: the number of the one that comes next."""
+        return self._ring.written * self._ring.games
+
+    @property
     def ready(self) -> bool:
         """Whether there are screens enough for `sample` to draw from."""
         return self._ring.held >= self._ring.needed
@@ -87,12 +92,12 @@ class ReplayMemory:
     def nbytes(self) -> int:
         """Bytes of a full memory, wherever its screens lie."""
         ring = self._ring
-        others = (self._actions, self._rewards, ring.starts, ring.terminals)
+        others = (self._actions, self._rewards, ring.starts, ring.terminals, ring.barren)
         return self._screens.nbytes + self._sampler.nbytes + sum(array.nbytes for array in others)
 
     def add(self, step: Step) -> None:
         """Keep what `step` brought, in place of the oldest experiences once the memory is full."""
-        row = self._ring.append(step.starts, step.terminals)
+        row = self._ring.append(step.starts, step.terminals, step.actions == CONTEXT)
         self._screens.write(row, step.screens)
         self._actions[row] = step.actions
         self._rewards[row] = step.rewards
@@ -184,6 +189,7 @@ class ReplayMemory:
             rows = held[filled : filled + len(piece.actions)]
             self._actions[rows], self._rewards[rows] = piece.actions, piece.rewards
             self._ring.terminals[rows], self._ring.starts[rows] = piece.terminals, piece.starts
+            self._ring.barren[rows] = piece.starts | (piece.actions == CONTEXT)
             for row, screens in zip(rows.tolist(), piece.screens, strict=True):
                 self._screens.write(row, screens)
             filled += len(rows)

@@ -41,7 +41,7 @@ class Prioritized:
         gone, come = (
             self._ring.indices(np.arange(*numbers)) for numbers in ((self._first, first), (self._end, end))
         )
-        masses = np.where(self._ring.started(come), 0, self._mass_of_new)
+        masses = np.where(self._ring.begin_none(come), 0, self._mass_of_new)
         self._tree.set(np.concatenate((gone, come)), np.concatenate((np.zeros(len(gone)), masses)))
         self._first, self._end = first, end
 

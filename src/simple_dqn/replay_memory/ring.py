@@ -32,6 +32,14 @@ another game (row e was cut off, and the value of its poststate still counts). S
 The newest n-1 rows are no transitions yet, even where the end of their episode is held already:
 rows t ... t+n-1 are then all held, and what comes after them changes nothing.
 
+A row can also be context: it has screen, reward and terminal, and may be shown and gone through like any
+other, but no transition begins there. So experience that did not come row after row can lie row after row:
+each piece follows copies of the rows that it follows on, of which the first is marked as starting a game,
+lest a window reach into the piece before, and the first S are context. As a transition of n steps cannot
+go on from one piece to the next either, the last n-1 rows of a piece are context too, and come again, as
+rows like any other, before the next piece of the same games; so no transition is there twice, and none is
+shorter than it would be.
+
 Rows are circular. The index of an experience is row * E + game, and with the row it passes on to
 another; its number counts all experiences, from the first that the ring took, and stays its own.
 
@@ -58,6 +66,7 @@ class Ring:
         needed: The rows that must be held for there to be a transition, S + n.
         starts: bool [T, E], this row starts a game: no action led to it.
         terminals: bool [T, E], the episode ended at this row.
+        barren: bool [T, E], no transition begins at this row: it starts a game, or is context.
         written: The rows taken so far.
         held: Those of them that are still there, T at most.
         kept: Those of them that are never overwritten, R.
@@ -69,16 +78,18 @@ class Ring:
         self.needed = history_length + n_step
         self.starts = np.zeros((rows, games), np.bool_)
         self.terminals = np.zeros((rows, games), np.bool_)
+        self.barren = np.zeros((rows, games), np.bool_)
         self.written = self.held = self.kept = self.position = 0
         self._to_window = games * np.arange(-history_length, 1)
         self._to_steps = games * np.arange(n_step)
 
-    def append(self, starts: Flags, terminals: Flags) -> int:
-        """Take the next row for a step with `starts` and `terminals` bool [E]; return the row."""
+    def append(self, starts: Flags, terminals: Flags, context: Flags | bool = False) -> int:
+        """Take the next row for a step with `starts`, `terminals` and `context` bool [E]; return the row."""
         row = self.position
         # What came before the first row is not known, so no action counts as having led to it.
         self.starts[row] = starts if self.held > self.kept else True
         self.terminals[row] = terminals
+        self.barren[row] = self.starts[row] | context
         self.written += 1
         self.position = row + 1 if row + 1 < self.rows else self.kept
         self.held = min(self.held + 1, self.rows)
@@ -121,8 +132,12 @@ class Ring:
         return self.indices(taken * self.games) // self.games
 
     def started(self, indices: Indices) -> Flags:
-        """Return for each of `indices` whether no action led there, bool [B]."""
+        """Return for each of `indices` whether a game starts there, bool [B]."""
         return self.starts.reshape(-1)[indices]
+
+    def begin_none(self, indices: Indices) -> Flags:
+        """Return for each of `indices` whether no transition begins there, bool [B]."""
+        return self.barren.reshape(-1)[indices]
 
     def ended(self, indices: Indices) -> Flags:
         """Return for each of `indices` whether the episode ended there, bool [B]."""
@@ -131,7 +146,7 @@ class Ring:
     def transitions(self) -> Indices:
         """Return the numbers of all transitions, oldest first: exact, and slow for a large ring."""
         candidates = np.concatenate([np.arange(*of) for of in (self.kept_candidates(), self.candidates())])
-        return candidates[~self.started(self.indices(candidates))]
+        return candidates[~self.begin_none(self.indices(candidates))]
 
     def windows(self, indices: Indices) -> Indices:
         """Return the indices of the screens of each transition's window, int64 [B, S + 1]."""

@@ -47,7 +47,7 @@ def draw(ring: Ring, count: int, rng: np.random.Generator) -> Indices:
     require_rows(ring)
     numbers = _draw_candidates(ring, count, rng)
     for _ in range(ROUNDS):
-        invalid = np.flatnonzero(ring.started(ring.indices(numbers)))
+        invalid = np.flatnonzero(ring.begin_none(ring.indices(numbers)))
         if not invalid.size:
             return numbers
         numbers[invalid] = _draw_candidates(ring, invalid.size, rng)
@@ -69,6 +69,6 @@ def _redraw_from_list(ring: Ring, numbers: Indices, rng: np.random.Generator) ->
     transitions = ring.transitions()
     if not transitions.size:
         raise no_action(ring)
-    invalid = np.flatnonzero(ring.started(ring.indices(numbers)))
+    invalid = np.flatnonzero(ring.begin_none(ring.indices(numbers)))
     numbers[invalid] = transitions[rng.integers(transitions.size, size=invalid.size)]
     return numbers

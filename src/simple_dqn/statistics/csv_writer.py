@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import astuple, fields
+from dataclasses import fields
 from pathlib import Path
 
 from simple_dqn.errors import UserError
@@ -17,7 +17,7 @@ from simple_dqn.statistics.summary import PhaseSummary, Writer
 logger = logging.getLogger(__name__)
 
 ORDER = {"random": 0, "train": 1, "test": 2}  # of the phases in an epoch
-COLUMNS = tuple(field.name for field in fields(PhaseSummary))
+COLUMNS = tuple(field.name for field in fields(PhaseSummary) if field.name != "more")
 
 
 def _line(values: Sequence[object]) -> str:
@@ -27,9 +27,6 @@ def _line(values: Sequence[object]) -> str:
     return line.getvalue()
 
 
-HEADER = _line(COLUMNS)
-
-
 class CsvWriter(Writer):
     """Writes each phase's summary as one row.
 
@@ -37,18 +34,27 @@ class CsvWriter(Writer):
     nothing behind and moves nothing away.
     """
 
-    def __init__(self, path: Path, resume_epoch: int | None = None, resume_phase: str = "test") -> None:
+    def __init__(
+        self,
+        path: Path,
+        resume_epoch: int | None = None,
+        resume_phase: str = "test",
+        more: Sequence[str] = (),
+    ) -> None:
         """Check that `path` can be written.
 
         Args:
             path: The CSV. If there is one already, a new run keeps it under a numbered name.
             resume_epoch: Go on with the CSV that is there, after its rows of this epoch;
             resume_phase: and, of that epoch itself, after its row of this phase.
+            more: Names of the columns after the usual ones; see `PhaseSummary.more`.
 
         Raises:
             UserError: The path cannot be written.
         """
         self._path = path
+        self._more = tuple(more)
+        self._header = _line((*COLUMNS, *more))
         self._resume = None if resume_epoch is None else (resume_epoch, ORDER[resume_phase])
         self._file: io.FileIO | None = None
         try:
@@ -68,10 +74,10 @@ class CsvWriter(Writer):
                 if self._resume is None:
                     _set_aside(self._path)
                 else:
-                    _cut_back(self._path, self._resume)
+                    _cut_back(self._path, self._resume, self._header)
             self._file = io.FileIO(self._path, "a")
             if self._file.tell() == 0:
-                _append(self._file, HEADER)
+                _append(self._file, self._header)
         except OSError as error:
             raise _cannot_write(self._path, error) from error
         logger.info("Results are written to %s", self._path)
@@ -83,8 +89,10 @@ class CsvWriter(Writer):
             UserError: The row did not get onto the disk; the rows before it are whole.
         """
         assert self._file is not None
+        values = [getattr(summary, name) for name in COLUMNS]
+        values += [summary.more.get(name) for name in self._more]
         try:
-            _append(self._file, _line(astuple(summary)))
+            _append(self._file, _line(values))
         except OSError as error:
             raise _cannot_write(self._path, error) from error
 
@@ -138,15 +146,15 @@ def _set_aside(path: Path) -> None:
         logger.info("%s holds another run: it is kept as %s", path, aside)
 
 
-def _cut_back(path: Path, last: tuple[int, int]) -> None:
-    """Leave in `path` the header and the whole rows up to `last`, an epoch and the order of a phase.
+def _cut_back(path: Path, last: tuple[int, int], header: str) -> None:
+    """Leave in `path` the `header` and the whole rows up to `last`, an epoch and the order of a phase.
 
     A last row without its end was cut by a crash: it goes. If whole rows go too, the file is kept
     as it was under a numbered name.
     """
     text = path.read_bytes().decode(errors="replace")
     whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
-    if whole and whole[0] != HEADER:
+    if whole and whole[0] != header:
         _set_aside(path)
         return
     kept = whole[:1] + [row for row in whole[1:] if _is_up_to(row, last)]

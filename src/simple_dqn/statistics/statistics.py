@@ -123,12 +123,27 @@ class Statistics:
         if np.count_nonzero(step.starts):
             scores[step.starts] = 0
         scores += step.rewards
-        tally = self._tally
         if np.count_nonzero(step.resets):
             for score in scores[step.resets].tolist():
-                tally.add_game(score)
+                self._tally.add_game(score)
             scores[step.resets] = 0
-        tally.steps += games
+        self._count(games, exploration_rate)
+
+    def on_chunk(self, steps: int, scores: Sequence[float], exploration_rate: float) -> None:
+        """Count steps that were made, and scores that were added up, elsewhere.
+
+        Args:
+            steps: Over all games.
+            scores: Of the games that ended in them, wherever they began.
+            exploration_rate: ε.
+        """
+        for score in scores:
+            self._tally.add_game(score)
+        self._count(steps, exploration_rate)
+
+    def _count(self, steps: int, exploration_rate: float) -> None:
+        tally = self._tally
+        tally.steps += steps
         tally.exploration_rate = exploration_rate
         now = self._clock()
         if now >= self._next_progress:
@@ -202,4 +217,5 @@ class Statistics:
             total_time=self._total_time(),
             epoch_time=epoch_time,
             steps_per_second=tally.steps / epoch_time if epoch_time > 0 else 0.0,
+            more=outcome.more,
         )

@@ -1,6 +1,7 @@
 """What passes from `Statistics` to its writers."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,11 +12,12 @@ class PhaseOutcome:
     replay_memory_count: int  # experiences held
     meanq: float | None  # mean over held-out states of the highest Q-value; None: not measured
     weight_updates: int  # updates since the run began
+    more: Mapping[str, float | None] = field(default_factory=dict)  # see `PhaseSummary`
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseSummary:
-    """One phase in numbers: the fields, in this order, are the columns of the CSV.
+    """One phase in numbers: the fields, in this order, are the columns of the CSV, and `more` those after.
 
     None stands for a value that does not exist, such as the mean score of no games.
     """
@@ -36,6 +38,8 @@ class PhaseSummary:
     total_time: float  # wall seconds since the run began, without the time between resumed parts
     epoch_time: float  # wall seconds of this phase
     steps_per_second: float
+    # What only some kinds of run have, by name: further columns of the CSV.
+    more: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,13 @@ class Progress:
     average_reward: float | None  # mean score of these games, raw game points
     exploration_rate: float | None
     loss: float | None  # of the last update in this phase
+
+
+CLUSTER_COLUMNS = (
+    "actors_alive",  # actors that have answered and are not known to be gone
+    "experience_in_flight",  # steps that actors were asked for and the memory has not taken in yet
+    "weight_age",  # mean updates since the weights by which the steps of this phase were played
+)
 
 
 class Writer:

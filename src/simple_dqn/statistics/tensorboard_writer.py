@@ -11,7 +11,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from simple_dqn.errors import UserError
 from simple_dqn.statistics.summary import PhaseSummary, Writer
 
-SCALARS = [field.name for field in fields(PhaseSummary) if field.name != "phase"]
+SCALARS = [field.name for field in fields(PhaseSummary) if field.name not in ("phase", "more")]
 
 
 class TensorboardWriter(Writer):
@@ -40,7 +40,7 @@ class TensorboardWriter(Writer):
             UserError: They did not get into the file.
         """
         assert self._events is not None
-        numbers = {name: getattr(summary, name) for name in SCALARS}
+        numbers = {name: getattr(summary, name) for name in SCALARS} | dict(summary.more)
         scalars = Summary(
             value=[
                 Summary.Value(tag=f"{summary.phase}/{name}", simple_value=number)

@@ -2,5 +2,6 @@
 
 from simple_dqn.training.epochs import Epochs
 from simple_dqn.training.phase import Phase
+from simple_dqn.training.schedule import OneMachine, Schedule
 
-__all__ = ["Epochs", "Phase"]
+__all__ = ["Epochs", "OneMachine", "Phase", "Schedule"]

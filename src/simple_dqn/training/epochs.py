@@ -13,8 +13,8 @@ from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Keeper, Saved
 from simple_dqn.statistics import PhaseOutcome, Statistics
-from simple_dqn.training import concurrent, serial
 from simple_dqn.training.phase import Phase
+from simple_dqn.training.schedule import OneMachine, Schedule
 from simple_dqn.types import Experience, State, States
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,9 @@ class Epochs:
         keeper: Keeper | None,
         config: Config,
         interrupt: Interrupt,
+        schedule: Schedule | None = None,
     ) -> None:
+        """Get ready; `schedule` is that of one machine unless another is given."""
         self.agent = agent
         self.phase = Phase("random", 0)
         agent.total_train_steps = config.run.start_epoch * config.run.train_steps
@@ -43,6 +45,7 @@ class Epochs:
         self._keeper = keeper
         self._config = config.run
         self._interrupt = interrupt
+        self._schedule = schedule or OneMachine()
         self._held_out: States | None = None  # uint8 [HELD_OUT_STATES, S, H, W]
 
     def begin(self, shown: Demonstrations | None = None, random_play: bool = True) -> None:
@@ -77,6 +80,7 @@ class Epochs:
         for line in self.agent.ledger.lines():
             logger.info(line)
         self._statistics.close()
+        self._schedule.close()
         self.agent.player.environment.close()
         self._tester.environment.close()
         if self._keeper:
@@ -138,19 +142,18 @@ class Epochs:
 
     def _play_random(self, steps: int) -> None:
         logger.info("Populating replay memory with %d random moves", steps)
-        serial.fill(self.agent, steps, 1.0, self._stopped, self._at_rest)
+        self._schedule.fill(self.agent, steps, 1.0, self._stopped, self._at_rest)
 
     def _refill(self) -> None:
         steps = self._config.random_steps
         logger.info("Refilling replay memory with %d steps of the agent's own play", steps)
-        serial.fill(self.agent, steps, None, self._stopped)
+        self._schedule.fill(self.agent, steps, None, self._stopped)
 
     def _train(self, steps: int) -> None:
         logger.info("Epoch #%d", self.phase.epoch)
         logger.info(" Training for %d steps", steps)
-        schedule = concurrent if self.agent.config.concurrent else serial
         try:
-            schedule.train(self.agent, steps, self._stopped, self._at_rest)
+            self._schedule.train(self.agent, steps, self._stopped, self._at_rest)
             self.agent.check()
         except DivergedError:
             raise
@@ -221,7 +224,7 @@ class Epochs:
             self._tester.start()
 
     def _start_games(self) -> None:
-        self.agent.start()
+        self._schedule.start(self.agent)
         self._statistics.on_games_start()
 
     def _end_phase(self) -> None:
@@ -234,6 +237,7 @@ class Epochs:
                 replay_memory_count=agent.memory.count,
                 meanq=self._mean_q(),
                 weight_updates=agent.network.updates,
+                more=self._schedule.report(),
             )
         )
 

@@ -24,6 +24,8 @@ ONE_GAME: dict[str, Any] = {
     "workers": 1,
     "processes": 0,
     "concurrent": False,
+    "cluster": "none",
+    "actors": 1,
     "synchronize": None,
     "display_screen": False,
     "threads": 1,  # for one state, more of them only wait for each other

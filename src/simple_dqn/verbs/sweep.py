@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simple_dqn import flags, rules
-from simple_dqn.cluster.connection import connected
 from simple_dqn.cluster.job import Job
+from simple_dqn.cluster.session import LOCAL, connected
 from simple_dqn.config import PRESETS, Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
@@ -34,6 +34,9 @@ OWN = {
     "record_screen_path": "two runs would write to the same folder",
     "record_sound_filename": "two runs would write to the same file",
     "play_games": "a sweep trains",
+    **dict.fromkeys(
+        ("actors", "actor_exploration", "chunk_steps", "weights_every"), "each run plays its own games"
+    ),
 }
 FILES = ("load_weights", "demonstrations")  # named from the folder where the sweep is started
 
@@ -41,6 +44,7 @@ FILES = ("load_weights", "demonstrations")  # named from the folder where the sw
 def main(arguments: Sequence[str], program: str) -> None:
     """Learn many games, with several seeds each."""
     given = _parser(program).parse(arguments)
+    cluster = given.pop("cluster", LOCAL)  # where runs are, not where their actors play
     config = _settings(given)
     games = find_games(given["games"], config.environment)
     rules.check(config.with_flags({"game": next(iter(games.values()))}))
@@ -58,7 +62,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     )
     places = Places.of(home(), given.get("name") or "_".join(Path(word).stem for word in given["games"]))
     check_same(plan, places.plan)  # before the cluster is waited for
-    with connected(given["cluster"]):
+    with connected(cluster):
         from simple_dqn.cluster.sweep_tasks import Tasks  # Ray, which `connected` has found
 
         tasks = Tasks(plan.cpus_per_run, plan.gpus_per_run)
@@ -72,8 +76,6 @@ def _parser(program: str) -> flags.Parser:
     number, share = _number(int, 1, "a whole number"), _number(float, 0, "a number")
     add("games", nargs="+", metavar="GAME", help=f"as for train.sh; or {' or '.join(ALL)}")
     add("--seeds", type=number, default=1, metavar="N", help="learn each with the seeds 1 to N (default: 1)")
-    add("--cluster", default="local", metavar="WHERE",
-        help="local: this machine; auto: its Ray cluster; or HOST:PORT (default: local)")  # fmt: skip
     add("--cpus_per_run", type=number, default=1, metavar="N", help="processors of each run (default: 1)")
     add("--gpus_per_run", type=share, default=0.0, metavar="SHARE",
         help="GPUs of each run, such as 0.25; 0: runs use the processor alone (default: 0)")  # fmt: skip

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from simple_dqn import flags
 from simple_dqn.config import PRESETS, Config
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     )  # fmt: skip
     flags.add_presets(parser, USUAL)
     given = named(parser.parse(arguments))
-    config = Config.from_flags({**PRESETS[given.get("preset", USUAL)], **given})
+    config = Config.from_flags({**preset(given, USUAL), **given})
     if given.get("print_config"):
         print(flags.listing(config))
         return
@@ -56,9 +57,19 @@ def main(arguments: Sequence[str], program: str) -> None:
             begin(config)
             return
         try:
-            go_on(saved, prefix, {**PRESETS.get(given.get("preset", ""), {}), **given})
+            go_on(saved, prefix, {**preset(given), **given})
         except CompleteError as error:  # Nothing is amiss where a script says this until all is done.
             logger.info("Nothing is left to do: %s", error)
+
+
+def preset(given: dict[str, Any], usual: str = "simple_dqn") -> dict[str, Any]:
+    """Return the settings of the preset that is `given`, or the `usual` one.
+
+    Its schedule is one of this machine alone, and gives way to a cluster.
+    """
+    settings = PRESETS[given.get("preset", usual)]
+    on_cluster = given.get("cluster", "none") != "none"
+    return {**settings, "concurrent": False} if on_cluster and "concurrent" in settings else settings
 
 
 def begin(config: Config) -> None:

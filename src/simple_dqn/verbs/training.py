@@ -98,6 +98,12 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
         UserError: Which flag, and what it was.
     """
     settings = Config.from_flags({**saved, **given})
+    on_cluster = Config.from_flags(saved).cluster.on
+    if settings.cluster.on != on_cluster:
+        raise UserError(
+            f"the run was begun {'with' if on_cluster else 'without'} --cluster and cannot go on "
+            f"{'without' if on_cluster else 'with'} it: begin a new run with --load_weights"
+        )
     for name in settings.shared_flags():
         now = settings.flags()[name]
         was = saved.get(name, now)

@@ -1,0 +1,144 @@
+"""How a learner and N actors would get on: a simulation of chunks, updates and weights, as a table.
+
+    ./bench.sh cluster_plan --step_bytes 87 --actor_rate 1000 --update_ms 8
+
+Actors play a chunk after the other, and have two in flight at most. Each chunk waits for the learner, who
+takes it in, makes the updates that are due for its steps and hands out new weights now and then. What goes in
+are measured figures; the defaults are those of docs/cluster.md. Chance is in how long a chunk takes to play.
+"""
+
+import argparse
+import heapq
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from table import print_table
+
+IN_FLIGHT = 2  # as in `cluster/crew.py`
+ACTORS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured, and what is chosen."""
+
+    chunk_bytes: float  # of a chunk, compressed
+    weights_bytes: float  # of a version of the weights
+    actor_rate: float  # steps a second of an actor alone
+    ingest_rate: float  # steps a second that the learner can take in, if it does nothing else
+    update: float  # seconds
+    publish: float  # seconds for which the learner is held up by handing out weights
+    chunk: int  # steps of a chunk, over an actor's games
+    train_frequency: int  # steps between updates
+    weights_every: int  # updates between versions
+    actors_a_node: int
+    link: float  # bytes a second into the learner's machine, and out of it
+
+
+@dataclass
+class Outcome:
+    """What came of N actors."""
+
+    rate: float  # steps a second, learnt from
+    busy: float  # share of time in which the learner updates
+    ingest: float  # share in which it takes in chunks and hands out weights
+    idle: float  # share of the actors' time in which they wait
+    age: float  # mean updates since the weights that a chunk was played by
+    arriving: float  # bytes a second
+    leaving: float  # bytes a second
+
+
+def simulate(plan: Plan, actors: int, chunks: int, rng: np.random.Generator) -> Outcome:
+    """Let `actors` play until the learner has taken in so many `chunks`; the first fifth is not counted."""
+    play = plan.chunk / plan.actor_rate
+    travel = plan.chunk_bytes / plan.link
+    # An order is the version that it is to be played by; an actor plays its orders one after the other.
+    orders = [deque([0] * IN_FLIGHT) for _ in range(actors)]
+    playing: list[tuple[float, int]] = []  # when it is done, and who plays
+    arrived: list[tuple[float, int, int]] = []  # when, by whom, by which version
+    idle_since, idle = [0.0] * actors, 0.0
+    clock = updates = version = owed = 0.0
+    link_free = busy = ingest = ages = published = start = 0.0
+    counted = 0
+
+    def begin(actor: int, now: float) -> None:
+        heapq.heappush(playing, (now + play * rng.lognormal(0, 0.1), actor))
+
+    for actor in range(actors):
+        begin(actor, play * rng.random())
+    for taken in range(chunks):
+        while playing and (not arrived or playing[0][0] <= clock):
+            done, actor = heapq.heappop(playing)
+            link_free = max(link_free, done) + travel
+            heapq.heappush(arrived, (link_free, actor, int(orders[actor].popleft())))
+            idle_since[actor] = done
+            if orders[actor]:
+                begin(actor, done)
+        came, actor, played_by = heapq.heappop(arrived)
+        clock = max(clock, came)
+        if taken == chunks // 5:
+            start, busy, ingest, idle, ages, published, counted = clock, 0.0, 0.0, 0.0, 0.0, 0.0, 0
+        counted += 1
+        ages += updates - played_by
+        owed += plan.chunk / plan.train_frequency
+        made, owed = int(owed), owed - int(owed)
+        storing, learning = plan.chunk / plan.ingest_rate, made * plan.update
+        updates += made
+        if updates - version >= plan.weights_every:
+            version, published, storing = updates, published + 1, storing + plan.publish
+        clock += storing + learning
+        ingest, busy = ingest + storing, busy + learning
+        if not orders[actor]:
+            idle += clock - idle_since[actor]
+            begin(actor, clock)
+        orders[actor].append(int(version))
+    elapsed = clock - start
+    nodes = -(-actors // plan.actors_a_node)
+    return Outcome(
+        rate=counted * plan.chunk / elapsed, busy=busy / elapsed, ingest=ingest / elapsed,
+        idle=idle / elapsed / actors, age=ages / counted, arriving=counted * plan.chunk_bytes / elapsed,
+        leaving=published * plan.weights_bytes * nodes / elapsed,
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--chunk_steps", type=int, default=50, help="as train.sh has it")
+    add("--workers", type=int, default=8, help="games of an actor")
+    add("--step_bytes", type=float, default=87, help="on the wire, for each step")
+    add("--weights_mb", type=float, default=6.75, help="a version of the weights")
+    add("--actor_rate", type=float, default=1600, help="steps a second of an actor alone")
+    add("--ingest_rate", type=float, default=39_000, help="steps a second that the learner can take in")
+    add("--update_ms", type=float, default=8.5, help="an update")
+    add("--publish_ms", type=float, default=5, help="handing out weights")
+    add("--train_frequency", type=int, default=4, help="steps between updates")
+    add("--weights_every", type=int, default=100, help="updates between versions of the weights")
+    add("--actors_a_node", type=int, default=16, help="actors of a machine")
+    add("--gigabits", type=float, default=1.0, help="a second, into and out of the learner's machine")
+    add("--seed", type=int, default=0)
+    flags = parser.parse_args()
+    chunk = flags.chunk_steps * flags.workers
+    plan = Plan(
+        chunk_bytes=flags.step_bytes * chunk, weights_bytes=flags.weights_mb * 1e6,
+        actor_rate=flags.actor_rate, ingest_rate=flags.ingest_rate, update=flags.update_ms / 1e3,
+        publish=flags.publish_ms / 1e3, chunk=chunk, train_frequency=flags.train_frequency,
+        weights_every=flags.weights_every, actors_a_node=flags.actors_a_node, link=flags.gigabits * 1e9 / 8,
+    )  # fmt: skip
+    rows = []
+    for actors in ACTORS:
+        outcome = simulate(plan, actors, max(1000, 6 * actors), np.random.default_rng(flags.seed))
+        rows.append(
+            (
+                actors, f"{outcome.rate:,.0f}", f"{outcome.busy:.0%}", f"{outcome.ingest:.1%}",
+                f"{outcome.idle:.0%}", f"{outcome.age:,.0f}", f"{outcome.arriving / 1e6:.2f}",
+                f"{outcome.leaving / 1e6:.1f}",
+            )
+        )  # fmt: skip
+    header = ("actors", "steps/s", "updating", "ingest", "actors wait", "age", "MB/s in", "MB/s out")
+    print_table(f"An update of {flags.update_ms:g} ms every {flags.train_frequency} steps", header, rows)
+
+
+if __name__ == "__main__":
+    main()

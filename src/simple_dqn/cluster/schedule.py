@@ -1,0 +1,152 @@
+"""The schedule of a cluster: remember what actors played, learn what is due for it, hand out new weights."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import ray
+
+from simple_dqn.agent import Agent
+from simple_dqn.cluster.chunk import Chunk
+from simple_dqn.cluster.crew import Crew, Post
+from simple_dqn.cluster.session import Session
+from simple_dqn.config import Config
+from simple_dqn.snapshot.experience_log import unpack
+from simple_dqn.statistics import Statistics
+
+RANDOM = 1.0  # the ε at which no prediction is needed
+EPSILON, ALPHA = 0.4, 7.0  # of Horgan et al. 2018, section 4.1
+
+
+class ClusterSchedule:
+    """A `Schedule` whose agent does not play: actors do."""
+
+    def __init__(self, config: Config, crew: Crew, session: Session, statistics: Statistics) -> None:
+        self._config, self._crew, self._session, self._statistics = config, crew, session, statistics
+        self._weights: Any = None  # Ray's reference to the latest version, and which it is
+        self._version = -1
+        self._ages: list[int] = []  # of the weights by which the chunks of this phase were played, in updates
+
+    def start(self, agent: Agent) -> None:
+        """Do nothing: actors begin with new games."""
+
+    def fill(
+        self,
+        agent: Agent,
+        steps: int,
+        exploration_rate: float | None,
+        stopped: Callable[[], bool],
+        at_rest: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Have `steps` steps played without learning; no more are asked for. See `training.serial.fill`."""
+        left = steps
+        while left > 0 and not stopped():
+            left -= self._take_in(agent, exploration_rate, left, at_rest, learns=False)
+
+    def train(
+        self,
+        agent: Agent,
+        steps: int,
+        stopped: Callable[[], bool],
+        at_rest: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Have `steps` steps played, in whole chunks, and learn every `train_frequency` of them.
+
+        Args:
+            agent: Who learns.
+            steps: Steps over all games of all actors.
+            stopped: Says whether to end early.
+            at_rest: Is called after each chunk and the updates that are due for it.
+        """
+        left = steps
+        while left > 0 and not stopped():
+            left -= self._take_in(agent, None, None, at_rest, learns=True)
+
+    def report(self) -> dict[str, float | None]:
+        """Return how the cluster stands, and the mean age of the weights since it was last asked."""
+        ages, self._ages = self._ages, []
+        return {
+            "actors_alive": self._crew.alive,
+            "experience_in_flight": self._crew.steps_in_flight,
+            "weight_age": float(np.mean(ages)) if ages else None,
+        }
+
+    def close(self) -> None:
+        """End all actors, and leave the cluster."""
+        self._crew.close()
+        self._session.close()
+
+    def _take_in(
+        self, agent: Agent, exploration_rate: float | None, wanted: int | None,
+        at_rest: Callable[[int], None], learns: bool,
+    ) -> int:  # fmt: skip
+        """Wait for a chunk, if one comes, and do all that is due for it; return how many steps it has."""
+        with agent.ledger.section("wait"):
+            self._ask(agent, exploration_rate, wanted)
+            came = self._crew.next()
+        if came is None:
+            return 0
+        post, chunk = came
+        with agent.ledger.section("store"):
+            self._remember(agent, post, chunk)
+        agent.ledger.count(chunk.steps)
+        rate = RANDOM if exploration_rate == RANDOM else self._mean_rate(agent)
+        self._statistics.on_chunk(chunk.steps, chunk.scores, rate)
+        if learns:
+            self._ages.append(agent.network.updates - chunk.version)
+            learn(agent, chunk.steps)
+        at_rest(chunk.steps)
+        return chunk.steps
+
+    def _ask(self, agent: Agent, exploration_rate: float | None, wanted: int | None) -> None:
+        """Ask every actor that has room for another chunk; for no more than `wanted` steps in all."""
+        needs_weights = exploration_rate != RANDOM
+        if needs_weights:
+            self._publish(agent)
+        for post in self._crew.free():
+            if wanted is not None and self._crew.steps_in_flight >= wanted:
+                return
+            rate = self._rate(agent, post.number) if exploration_rate is None else exploration_rate
+            self._crew.ask(post, self._weights if needs_weights else None, self._version, rate)
+
+    def _publish(self, agent: Agent) -> None:
+        """Hand out new weights if it is time: they go to each machine once, and from there to its actors."""
+        updates = agent.network.updates
+        if self._weights is None or updates - self._version >= self._config.cluster.weights_every:
+            self._weights, self._version = ray.put(agent.network.get_weights()), updates
+
+    def _remember(self, agent: Agent, post: Post, chunk: Chunk) -> None:
+        """Let the memory take in `chunk`, and how wrong the actor was about it."""
+        piece, first = post.lane.take(unpack(chunk.packed)), agent.memory.taken
+        for step in piece.steps():
+            agent.memory.add(step)
+        if chunk.errors is not None:
+            begins = piece.begins
+            numbers = first + np.flatnonzero(begins)
+            agent.memory.update_priorities(numbers, chunk.errors[begins[piece.first : piece.end]])
+
+    def _rate(self, agent: Agent, number: int) -> float:
+        """Return the ε of actor `number`."""
+        cluster = self._config.cluster
+        if cluster.actors == 1 or cluster.actor_exploration == "falling":
+            return agent.exploration_rate
+        return exploration_rate(number, cluster.actors)
+
+    def _mean_rate(self, agent: Agent) -> float:
+        return float(np.mean([self._rate(agent, number) for number in range(self._config.cluster.actors)]))
+
+
+def exploration_rate(number: int, actors: int) -> float:
+    """Return ε_i = ε^(1 + α i / (N - 1)) for actor i = `number` of N = `actors` > 1 (Horgan et al. 2018)."""
+    return float(EPSILON ** (1 + ALPHA * number / (actors - 1)))
+
+
+def learn(agent: Agent, steps: int) -> None:
+    """Make the updates, and the copies to the target network, that are due while `steps` steps go by."""
+    train_frequency, target_steps = agent.config.train_frequency, agent.config.target_steps
+    for _ in range(steps):
+        agent.total_train_steps += 1
+        if agent.total_train_steps % train_frequency == 0:
+            agent.learn()
+        if target_steps and agent.total_train_steps % target_steps == 0:
+            agent.network.update_target_network()

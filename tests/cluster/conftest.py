@@ -1,0 +1,64 @@
+"""Ray for tests: on the loopback interface alone, whatever machine this is."""
+
+import importlib.util
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from simple_dqn.cluster.session import LOOPBACK, QUIET
+
+# Read when Ray is imported, which the tests of this folder do. With no way in, no token is needed.
+os.environ.update(QUIET | LOOPBACK | {"RAY_AUTH_MODE": "disabled"})
+# Whoever starts a node sees to it that its actors find the project.
+SOURCE = Path(__file__).parents[2] / "src"
+os.environ["PYTHONPATH"] = f"{SOURCE}:{os.environ.get('PYTHONPATH', '')}"
+
+
+# It is among what `make test` installs, but not among what the project needs.
+if importlib.util.find_spec("ray") is None:
+    collect_ignore = ["test_cluster.py", "test_schedule.py"]
+
+
+class Nodes:
+    """A cluster of a head with room for one actor, and of further nodes that can be killed."""
+
+    def __init__(self) -> None:
+        from ray.cluster_utils import Cluster
+
+        self._settings: dict[str, Any] = {
+            "node_ip_address": "127.0.0.1", "include_log_monitor": False, "object_store_memory": 100 * 2**20,
+        }  # fmt: skip
+        head = {**self._settings, "num_cpus": 1, "include_dashboard": False, "no_monitor": True}
+        self._cluster = Cluster(initialize_head=True, head_node_args=head)
+        self.address: str = self._cluster.address
+        self._others: list[Any] = []
+
+    def add(self, cpus: int) -> None:
+        """Add a node with room for `cpus` actors."""
+        self._others.append(self._cluster.add_node(num_cpus=cpus, **self._settings))
+
+    def kill(self) -> None:
+        """Kill (`kill -9`) all that runs on the node that was added last, at once."""
+        node = self._others.pop()
+        own = [psutil.Process(info.process.pid) for infos in node.all_processes.values() for info in infos]
+        for process in [child for parent in own for child in parent.children(recursive=True)] + own:
+            process.send_signal(signal.SIGKILL)
+        self._cluster.worker_nodes.discard(node)
+
+    def close(self) -> None:
+        """End all nodes."""
+        self._cluster.shutdown()
+
+
+@pytest.fixture(scope="session")
+def nodes() -> Iterator[Nodes]:
+    """Return a cluster of two nodes, with room for one actor and for two."""
+    cluster = Nodes()
+    cluster.add(2)
+    yield cluster
+    cluster.close()

@@ -1,0 +1,252 @@
+"""Training on a cluster: what is learnt, what happens when nodes die, and what is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from simple_dqn import main
+from simple_dqn.cluster import RemoteGames, crew
+from simple_dqn.cluster.chunk import Chunk, about_this_machine
+from simple_dqn.cluster.crew import Crew, Post
+from simple_dqn.cluster.schedule import ClusterSchedule
+from simple_dqn.cluster.session import Session
+from simple_dqn.config import Config
+from simple_dqn.errors import UserError
+from simple_dqn.training import Epochs
+from simple_dqn.wiring import make_environment, make_run
+from tests.cluster.conftest import Nodes
+from tests.test_learning import SETTINGS, score
+
+PROJECT = Path(__file__).parents[2]
+CATCH = {**SETTINGS, "actors": 2, "threads": 1, "chunk_steps": 25, "weights_every": 25, "train_steps": 6000}
+
+
+NEVER: Any = SimpleNamespace(requested=False)
+
+
+@contextmanager
+def running(nodes: Nodes, interrupt: Any = NEVER, **flags: Any) -> Iterator[tuple[Epochs, Config]]:
+    config = Config.from_flags({"random_seed": 0, **CATCH, "cluster": nodes.address, **flags})
+    with closing(make_run(config, interrupt)) as run:
+        yield run, config
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_catch_is_solved(nodes: Nodes, seed: int) -> None:
+    with running(nodes, random_seed=seed) as (run, config):
+        run.begin()
+        assert score(run, config.with_flags({"cluster": "none", "actors": 1})) >= 0.9
+
+
+class Faults:
+    """Looks like an `Interrupt` that is never requested, and does something at every look."""
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+
+    @property
+    def requested(self) -> bool:
+        self._look()
+        return False
+
+
+# What happens, once so many actors are alive and so many have taken a dead one's place.
+COURSE = [("kill an actor", 3, 0), ("kill a node", 3, 1), ("add a node", 1, 1), ("nothing more", 3, 3)]
+
+
+def test_nodes_and_actors_die_and_training_goes_on(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[tuple[int, int, int]] = []
+    contents: list[int] = []
+    remember = ClusterSchedule._remember
+
+    def remembering(self: ClusterSchedule, agent: Any, post: Post, chunk: Chunk) -> None:
+        taken.append((post.number, post.life, chunk.number))
+        contents.append(zlib.crc32(chunk.packed))
+        remember(self, agent, post, chunk)
+
+    monkeypatch.setattr(ClusterSchedule, "_remember", remembering)
+    monkeypatch.setattr(crew, "PAUSE", 0.5)
+    happened: list[tuple[str, int]] = []  # what, after how many chunks
+
+    def look() -> None:
+        """Do what is next once the cluster stands as it must, and training has gone on since."""
+        if len(happened) == len(COURSE) or len(taken) < 5 + (happened[-1][1] if happened else 0):
+            return
+        what, alive, lives = COURSE[len(happened)]
+        posts = run._schedule._crew._posts  # type: ignore[attr-defined]
+        if run._schedule.report()["actors_alive"] != alive or sum(post.life for post in posts) < lives:
+            return
+        happened.append((what, len(taken)))
+        if what == "kill an actor":
+            os.kill(posts[0].process, signal.SIGKILL)
+        elif what == "kill a node":
+            nodes.kill()
+        elif what == "add a node":
+            nodes.add(2)
+
+    def over() -> bool:
+        return len(happened) == len(COURSE)
+
+    flags = {"actors": 3, "workers": 4, "train_frequency": 50}
+    with running(nodes, Faults(look), **flags) as (run, _):
+        agent, schedule = run.agent, run._schedule
+        run._statistics.on_phase_start("train", 1, 0)
+        schedule.fill(agent, 500, 1.0, lambda: False)
+        schedule.train(agent, 10**9, lambda: run._interrupt.requested or over())
+    assert len(set(taken)) == len(taken)
+    assert len(set(contents)) == len(contents)
+    for number, life in {(number, life) for number, life, _ in taken}:
+        chunks = [chunk for which, when, chunk in taken if (which, when) == (number, life)]
+        assert chunks == list(range(len(chunks)))
+
+
+def test_what_a_machine_lacks_is_a_line(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = Config.from_flags({**CATCH, "random_seed": 0, "actors": 1})
+    games = RemoteGames(make_environment(config, training=False))
+    elsewhere = config.with_flags({"environment": "ale", "game": str(tmp_path / "here_alone.bin")})
+    with closing(Session(nodes.address, 1)):
+        assert "there is no file" in complaint(Crew(elsewhere, games))
+        theirs = about_this_machine()
+        for what in ("Python", "project"):
+            monkeypatch.setattr(
+                f"{crew.__name__}.about_this_machine", lambda what=what: {**theirs, what: "0"}
+            )
+            assert f"has {what} {theirs[what]} and this machine 0" in complaint(Crew(config, games))
+        monkeypatch.undo()
+        games.rom_md5 = "another"
+        assert "another ROM of this game" in complaint(Crew(config, games))
+
+
+def complaint(one: Crew) -> str:
+    def listen() -> None:
+        while True:
+            one.next()
+
+    with closing(one), pytest.raises(UserError) as caught:
+        listen()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+SMALL = [
+    "catch", "--environment", "catch", "--preset", "simple_dqn", "--cluster", "local", "--actors", "2",
+    "--screen_width", "36", "--screen_height", "36", "--replay_size", "5000", "--random_steps", "200",
+    "--train_steps", "100000", "--test_steps", "0", "--epochs", "3", "--target_steps", "200", "--backend",
+    "cpu", "--threads", "1", "--checkpoint_minutes", "0.01",
+]  # fmt: skip
+
+
+def started(home: Path, *arguments: str) -> "subprocess.Popen[str]":
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "simple_dqn.main", *arguments], cwd=home, stderr=subprocess.PIPE,
+        text=True, start_new_session=True,
+        env=environment | {"PYTHONPATH": str(PROJECT / "src"), "SIMPLE_DQN_HOME": "."},
+    )  # fmt: skip
+
+
+def wait_for_a_checkpoint(home: Path, process: "subprocess.Popen[str]", after: float = 0.0) -> None:
+    def newest() -> float:
+        return max((path.stat().st_mtime for path in home.glob("snapshots/*_checkpoint/run_*")), default=0.0)
+
+    while newest() <= after:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.05)
+
+
+def family(process: "subprocess.Popen[str]") -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def listening(processes: list[psutil.Process]) -> set[str]:
+    """Return the addresses at which any of `processes` listens."""
+    found = set()
+    for process in processes:
+        try:
+            found |= {one.laddr.ip for one in process.net_connections() if one.status == psutil.CONN_LISTEN}
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    """Wait for the ends of `processes`, and return whether all have come."""
+    _, alive = psutil.wait_procs(processes, timeout=180)
+    return not alive
+
+
+def test_nothing_is_left_behind_and_a_killed_run_goes_on(tmp_path: Path) -> None:
+    first = started(tmp_path, "train", *SMALL)
+    wait_for_a_checkpoint(tmp_path, first)
+    processes = family(first)
+    assert len(processes) >= 4
+    assert listening([psutil.Process(first.pid), *processes]) <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+    first.kill()
+    first.wait()
+    assert gone(processes)
+    killed_at = time.time()
+    second = started(tmp_path, "resume", "snapshots/catch_checkpoint")
+    wait_for_a_checkpoint(tmp_path, second, killed_at)
+    processes = family(second)
+    os.killpg(second.pid, signal.SIGINT)  # as a terminal does
+    log = second.communicate()[1]
+    assert second.returncode == 130, log
+    assert gone(processes)
+    assert "Going on from" in log
+    assert "Traceback" not in log
+    header, *rows = (tmp_path / "results" / "catch.csv").read_text().splitlines()
+    assert header.endswith("steps_per_second,actors_alive,experience_in_flight,weight_age")
+    assert [row.split(",")[1] for row in rows] == ["random", "train"]
+    assert rows[-1].split(",")[-3] == "2"
+
+
+BAD = [
+    (["--cluster", "127.0.0.1:9"], ["--cluster 127.0.0.1:9 cannot be reached", "ray start --head"]),
+    (["--cluster", "nowhere"], ["neither local nor auto nor an address"]),
+    (["--cluster", "ray://127.0.0.1:10001"], ["neither local nor auto nor an address"]),
+    (["--actors", "3"], ["--actors 3 play on a cluster", "--cluster local"]),
+    (["--cluster", "local", "--concurrent", "true"], ["--concurrent true", "exclude each other"]),
+    (["--cluster", "local", "--processes", "1"], ["--processes 1", "exclude each other"]),
+    (["--cluster", "local", "--display_screen", "true"], ["--display_screen true", "exclude each other"]),
+    (["--cluster", "local", "--chunk_steps", "4"], ["--chunk_steps 4", "at least 5"]),
+    (["--cluster", "local", "--replay_size", "100"], ["--replay_size 100", "give at least 110"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "words"), BAD, ids=lambda part: " ".join(part)[:40])
+def test_bad_input_is_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    arguments: list[str], words: list[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIMPLE_DQN_HOME", ".")
+    given = ["catch", "--environment", "catch", "--preset", "simple_dqn", "--replay_size", "1000"]
+    assert main.run(["train", *given, "--backend", "cpu", "--threads", "1", *arguments]) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("simple-dqn train: ")
+    assert all(word in line for word in words), line
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_without_ray_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    assert main.run(["train", "catch", "--environment", "catch", "--cluster", "local"]) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert "the extra `cluster`" in line
+    assert "concurrent" not in line  # the preset gave way

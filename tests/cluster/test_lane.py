@@ -1,0 +1,164 @@
+"""A memory that many actors share, filled by chunks, against one memory for each actor, filled row by row."""
+
+import zlib
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simple_dqn.cluster.lane import Lane
+from simple_dqn.config import MemoryConfig
+from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.snapshot.experience_log import pack, unpack
+from simple_dqn.types import Experience, Step
+from tests.replay_memory.transitions import Transition, as_transitions
+
+DISCOUNT = 0.9
+Rows = list[Step]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Actors, who send chunks in any order."""
+
+    actors: int
+    games: int
+    history_length: int
+    n_step: int
+    chunk: int
+    order: tuple[int, ...]  # whose chunk comes next
+    rows: int  # of the shared memory
+    prioritized: bool
+    seed: int
+
+    def memory(self, rows: int) -> ReplayMemory:
+        config = MemoryConfig(
+            replay_size=rows * self.games, history_length=self.history_length, n_step=self.n_step,
+            prioritized=self.prioritized,
+        )  # fmt: skip
+        return ReplayMemory(config, self.games, (1, 2), DISCOUNT, np.random.default_rng(self.seed))
+
+    def chunks(self) -> list[tuple[int, Rows]]:
+        """Return whose each chunk is, and its rows; action, reward and screen are the experience's number."""
+        rng, sent, number = np.random.default_rng(self.seed), [0] * self.actors, 0
+        chunks = []
+        for actor in self.order:
+            rows = []
+            for row in range(self.chunk + (sent[actor] == 0)):
+                numbers = 1 + number + np.arange(self.games)
+                number += self.games
+                first = sent[actor] == 0 and row == 0
+                rows.append(
+                    Step(
+                        screens=np.stack([numbers // 256, numbers % 256], -1)[:, None].astype(np.uint8),
+                        actions=numbers,
+                        rewards=numbers.astype(np.float32),
+                        terminals=rng.random(self.games) < 0.1,
+                        truncations=np.zeros(self.games, np.bool_),
+                        resets=np.zeros(self.games, np.bool_),
+                        starts=np.ones(self.games, np.bool_) if first else rng.random(self.games) < 0.1,
+                    )
+                )
+            sent[actor] += 1
+            chunks.append((actor, rows))
+        return chunks
+
+
+@st.composite
+def all_settings(draw: st.DrawFn) -> Setting:
+    actors, history_length, n_step = draw(st.integers(1, 3)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    chunk = history_length + n_step + draw(st.integers(0, 6))
+    order = tuple(draw(st.lists(st.integers(0, actors - 1), min_size=1, max_size=8)))
+    return Setting(
+        actors, draw(st.integers(1, 3)), history_length, n_step, chunk, order,
+        draw(st.integers(2, 8)) * (chunk + history_length + n_step), draw(st.booleans()),
+        draw(st.integers(0, 999)),
+    )  # fmt: skip
+
+
+def shared(setting: Setting) -> ReplayMemory:
+    memory = setting.memory(setting.rows)
+    lanes = [Lane(setting.history_length, setting.n_step) for _ in range(setting.actors)]
+    for actor, rows in setting.chunks():
+        for step in lanes[actor].take(unpack(pack(rows))).steps():
+            memory.add(step)
+    return memory
+
+
+def own_transitions(setting: Setting) -> dict[int, Transition]:
+    """Return all transitions of all actors, each remembered by itself, by their number."""
+    found: dict[int, Transition] = {}
+    for actor in range(setting.actors):
+        rows = [row for whose, chunk in setting.chunks() if whose == actor for row in chunk]
+        if not rows:
+            continue
+        memory = setting.memory(len(rows) + setting.history_length + setting.n_step)
+        for row in rows:
+            memory.add(row)
+        found |= drawn(memory)
+    return found
+
+
+def drawn(memory: ReplayMemory) -> dict[int, Transition]:
+    """Return every transition that can be drawn, by its number."""
+    numbers = memory._ring.transitions()
+    return dict(as_transitions(memory._gather(numbers, np.ones(len(numbers), np.float32))))
+
+
+@given(all_settings())
+@settings(max_examples=300)
+def test_it_holds_the_transitions_of_each_actor_once(setting: Setting) -> None:
+    memory, expected = shared(setting), own_transitions(setting)
+    found = memory._ring.transitions()
+    transitions = drawn(memory)
+    assert len(transitions) == len(found)  # none is there twice
+    if memory._ring.written < setting.rows:  # nothing is overwritten yet
+        assert transitions == expected
+    for number, transition in transitions.items():
+        assert transition == expected[number]
+    if len(found):
+        assert {number for number, _ in as_transitions(memory.sample(500))} <= set(transitions)
+
+
+@given(all_settings())
+@settings(max_examples=50)
+def test_the_log_restores_it(setting: Setting) -> None:
+    memory, logged = shared(setting), list[Step]()
+    again = setting.memory(setting.rows)
+    lanes = [Lane(setting.history_length, setting.n_step) for _ in range(setting.actors)]
+    for actor, rows in setting.chunks():
+        logged += lanes[actor].take(unpack(pack(rows))).steps()
+    again.set_state(memory.get_state(), [unpack(pack(logged[-memory._ring.held :]))])
+    assert drawn(again) == drawn(memory)
+    if len(memory._ring.transitions()):
+        assert digest(again) == digest(memory)
+
+
+def digest(memory: ReplayMemory) -> int:
+    batch = memory.sample(64)
+    return zlib.crc32(np.ascontiguousarray(batch.prestates).tobytes() + batch.actions.tobytes())
+
+
+def test_what_begins_is_what_can_be_drawn() -> None:
+    setting = Setting(2, 2, 3, 3, 8, (0, 1, 0, 0, 1), 100, True, 3)
+    memory, begun = setting.memory(setting.rows), set[int]()
+    lanes = [Lane(setting.history_length, setting.n_step) for _ in range(setting.actors)]
+    for actor, rows in setting.chunks():
+        first, piece = memory.taken, lanes[actor].take(unpack(pack(rows)))
+        for step in piece.steps():
+            memory.add(step)
+        begun |= set((first + np.flatnonzero(piece.begins)).tolist())
+    assert begun == set(memory._ring.transitions().tolist())
+
+
+@pytest.mark.parametrize("chunks", [1, 5])
+def test_a_lane_keeps_no_more_than_the_next_chunk_follows_on(chunks: int) -> None:
+    setting, lane = Setting(1, 2, 4, 3, 50, (0,) * 5, 999, False, 0), Lane(4, 3)
+    for _, rows in setting.chunks()[:chunks]:
+        lane.take(unpack(pack(rows)))
+    before = lane._before
+    assert isinstance(before, Experience)
+    assert len(before.actions) == 6
+    assert all(getattr(before, field.name).base is None for field in fields(Experience))
