@@ -14,10 +14,7 @@ from simple_dqn.cluster.session import LOOPBACK, QUIET
 
 # Read when Ray is imported, which the tests of this folder do. With no way in, no token is needed.
 os.environ.update(QUIET | LOOPBACK | {"RAY_AUTH_MODE": "disabled"})
-# Whoever starts a node sees to it that its actors find the project.
 SOURCE = Path(__file__).parents[2] / "src"
-os.environ["PYTHONPATH"] = f"{SOURCE}:{os.environ.get('PYTHONPATH', '')}"
-
 
 # It is among what `make test` installs, but not among what the project needs.
 if importlib.util.find_spec("ray") is None:
@@ -55,10 +52,13 @@ class Nodes:
         self._cluster.shutdown()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
     """Return a cluster of two nodes, with room for one actor and for two."""
-    cluster = Nodes()
-    cluster.add(2)
-    yield cluster
-    cluster.close()
+    with pytest.MonkeyPatch.context() as patch:
+        # Whoever starts a node sees to it that its actors find the project.
+        patch.setenv("PYTHONPATH", str(SOURCE), prepend=os.pathsep)
+        cluster = Nodes()
+        cluster.add(2)
+        yield cluster
+        cluster.close()

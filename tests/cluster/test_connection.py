@@ -58,7 +58,7 @@ def test_auto_without_a_cluster(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="the extra `cluster` is not installed")
     done = subprocess.run(
         [sys.executable, "-P", "-m", "simple_dqn.main", "sweep", "pong", "--cluster", "auto"],
-        env=os.environ | {
+        env={name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {
             "PYTHONPATH": str(SOURCE), "SIMPLE_DQN_HOME": str(tmp_path), "SIMPLE_DQN_PROGRAM": "./sweep.sh",
             "RAY_TMPDIR": str(tmp_path), "RAY_ADDRESS": "",
         },
