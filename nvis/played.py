@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nvis.progress import bar
-from simple_dqn.agent import Player
+from simple_dqn.player import Player
 from simple_dqn.types import Actions, Rewards, Screens, States
 
 

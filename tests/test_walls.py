@@ -23,6 +23,7 @@ FLOORS = [
         "files",
     },
     {"environment", "replay_memory", "deepqnetwork", "statistics", "snapshot"},
+    {"player"},
     {"agent", "demonstrations"},
     {"training", "evaluation", "plot", "watch", "cluster"},
     {"wiring", "sweep"},

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from simple_dqn.agent import Player
 from simple_dqn.config import Config
 from simple_dqn.environment import Environment
 from simple_dqn.files import replacing
 from simple_dqn.human_scores import human_normalised
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.player import Player
 from simple_dqn.statistics import PhaseOutcome, Statistics
 from simple_dqn.types import Step
 

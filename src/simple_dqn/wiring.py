@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simple_dqn import random_streams
-from simple_dqn.agent import Agent, Player
+from simple_dqn.agent import Agent
 from simple_dqn.config import Config
 from simple_dqn.environment import Environment, Watcher, make
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.ledger import Ledger
+from simple_dqn.player import Player
 from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.snapshot import Keeper
 from simple_dqn.statistics import CLUSTER_COLUMNS, Statistics, make_writers

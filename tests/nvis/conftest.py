@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from nvis.played import PlayedGame, play_game
-from simple_dqn.agent import Player
 from simple_dqn.config import BackendConfig, EnvironmentConfig, NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.environment import make
 from simple_dqn.ledger import Ledger
+from simple_dqn.player import Player
 
 HISTORY_LENGTH = 3
 SCREEN_SHAPE = (40, 36)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from nvis.played import PlayedGame, play_game
-from simple_dqn.agent import Player
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
 from simple_dqn.ledger import Ledger
+from simple_dqn.player import Player
 from simple_dqn.types import QValues, States
 
 

@@ -6,10 +6,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from simple_dqn.agent import Agent, Player
+from simple_dqn.agent import Agent
 from simple_dqn.config import AgentConfig, MemoryConfig
 from simple_dqn.deepqnetwork import UpdateOutcome
 from simple_dqn.ledger import Ledger
+from simple_dqn.player import Player
 from simple_dqn.random_streams import stream
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.training.serial import fill

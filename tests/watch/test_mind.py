@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from simple_dqn.agent import Player
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import Environment, make
 from simple_dqn.ledger import Ledger
+from simple_dqn.player import Player
 from simple_dqn.random_streams import stream
 from simple_dqn.types import QValues, States
 from simple_dqn.watch.mind import Mind, Seat

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn import random_streams
-from simple_dqn.agent import Player
 from simple_dqn.cluster.chunk import Chunk, Task, about_this_machine
 from simple_dqn.cluster.first_errors import first_errors
 from simple_dqn.environment import make
 from simple_dqn.ledger import Ledger
+from simple_dqn.player import Player
 from simple_dqn.snapshot.experience_log import pack
 from simple_dqn.types import QValues, States, Step
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from simple_dqn.agent import Agent, DivergedError, Player
+from simple_dqn.agent import Agent, DivergedError
 from simple_dqn.config import Config
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.player import Player
 from simple_dqn.snapshot import Keeper, Saved
 from simple_dqn.statistics import PhaseOutcome, Statistics
 from simple_dqn.training.phase import Phase

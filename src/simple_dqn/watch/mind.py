@@ -6,9 +6,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from simple_dqn.agent import Player
 from simple_dqn.environment import Environment
 from simple_dqn.ledger import Ledger
+from simple_dqn.player import Player
 from simple_dqn.types import Actions, QValues, States
 
 HeatMap: TypeAlias = NDArray[np.float32]  # [H, W], from 0 (of no matter) to 1

@@ -1,0 +1,102 @@
+"""The player: plays games by Q-values that it is told, and learns nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simple_dqn.ledger import Ledger
+from simple_dqn.replay_memory import StateBuffer
+
+if TYPE_CHECKING:
+    from simple_dqn.environment import Environment
+    from simple_dqn.types import Actions, QValues, State, States, Step
+
+
+class Player:
+    """Plays E games side by side, ε-greedily by Q-values that it is told. Learns nothing."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        predict: Callable[[States], QValues],
+        history_length: int,
+        rng: np.random.Generator,
+        ledger: Ledger,
+        synchronize: bool = True,
+    ) -> None:
+        """Set up a player whose games have not begun.
+
+        Args:
+            environment: The games.
+            predict: From states uint8 [B, S, H, W] to Q-values float32 [B, A].
+            history_length: S.
+            rng: What decides when to explore, and how.
+            ledger: Where the time of acting and of emulation is booked.
+            synchronize: Predict for all games at once; False: for one after the other.
+        """
+        self.environment = environment
+        self._predict = predict if synchronize else _one_by_one(predict)
+        self._states = StateBuffer(environment.games, history_length, environment.screen_shape)
+        self._rng = rng
+        self._ledger = ledger
+
+    @property
+    def states(self) -> States:
+        """The current states, uint8 [E, S, H, W]: a view to read, valid until the next step."""
+        return self._states.states
+
+    def start(self) -> Step:
+        """Start every game anew, and return the step that says so."""
+        step = self.environment.reset()
+        self._states.update(step)
+        return step
+
+    def act(self, states: States, exploration_rate: float) -> Actions:
+        """Return an action for each of `states`: a random one with probability ε, else the best.
+
+        Mnih et al. (2015), Algorithm 1, "with probability ε select a random action".
+
+        Args:
+            states: uint8 [B, S, H, W].
+            exploration_rate: ε, from 0 to 1.
+
+        Returns:
+            int64 [B].
+        """
+        explore = self._rng.random(len(states)) < exploration_rate
+        actions = self._rng.integers(self.environment.actions, size=len(states))
+        if explore.all():
+            return actions
+        return np.where(explore, actions, self._predict(states).argmax(axis=1))
+
+    def step(self, exploration_rate: float) -> Step:
+        """Make one step in every game."""
+        with self._ledger.section("act"):
+            actions = self.act(self._states.states, exploration_rate)
+        with self._ledger.section("emulate"):
+            step = self.environment.step(actions)
+        self._states.update(step)
+        self._ledger.count(self.environment.games)
+        return step
+
+    def get_state(self) -> State:
+        """Return all that is needed to go on in mid-game."""
+        return {
+            "environment": self.environment.get_state(),
+            "states": self._states.get_state(),
+            "rng": self._rng.bit_generator.state,
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `get_state` returned."""
+        self.environment.set_state(state["environment"])
+        self._states.set_state(state["states"])
+        self._rng.bit_generator.state = state["rng"]
+
+
+def _one_by_one(predict: Callable[[States], QValues]) -> Callable[[States], QValues]:
+    """Return `predict` without its batching, as for workers that do not wait for each other."""
+    return lambda states: np.concatenate([predict(state[np.newaxis]) for state in states])
