@@ -21,11 +21,11 @@ from simple_dqn.verbs.train import USUAL
 from tests.command_line import ReadError, only_reading, read
 from tests.documents import HOME, Command, commands, flags, pages
 
-TABLES = ("environments", "replay", "networks", "training", "learning")
+TABLES = ("environments", "replay", "networks", "training", "learning", "cluster", "cluster_plan")
 BENCHMARKS = ("checkpoint", "playing", "engines")
 SOAKS = ("fuzz_snapshots", "kill_trainings", "fail_system", "memory_growth")
 # Words in the place of what the reader is to give.
-PLACEHOLDER = re.compile(r"[A-Z]+(_[A-Z]+)*|<.*>|…|mine\.bin")
+PLACEHOLDER = re.compile(r"[A-Z]+(_[A-Z]+)*|<.*>|…|mine")
 # Files that are the reader's own, or another project's.
 THEIRS = {"dqn_atari.py"}
 # Flags with a file that is written; all other files must be there.
@@ -175,6 +175,8 @@ def known_flags() -> set[str]:
         "--game", "--version",  # of `snapshot.sh show`, and of the command line itself
         "--logdir",  # TensorBoard's
         "--flag",  # any
+        "--generate", "--head", "--address", "--node-ip-address", "--port", "--num-cpus",
+        "--include-dashboard", "--node-manager-port", "--object-manager-port", "--min-worker-port", "--max-worker-port",  # Ray's
     }  # fmt: skip
 
 
