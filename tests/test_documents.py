@@ -175,8 +175,9 @@ def known_flags() -> set[str]:
         "--game", "--version",  # of `snapshot.sh show`, and of the command line itself
         "--logdir",  # TensorBoard's
         "--flag",  # any
-        "--generate", "--head", "--address", "--node-ip-address", "--port", "--num-cpus",
-        "--include-dashboard", "--node-manager-port", "--object-manager-port", "--min-worker-port", "--max-worker-port",  # Ray's
+        "--generate", "--head", "--address", "--node-ip-address", "--port", "--num-cpus",  # Ray's, and these:
+        "--include-dashboard", "--node-manager-port", "--object-manager-port", "--min-worker-port",
+        "--max-worker-port",
     }  # fmt: skip
 
 

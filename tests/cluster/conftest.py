@@ -45,11 +45,22 @@ class Nodes:
         own = [psutil.Process(info.process.pid) for infos in node.all_processes.values() for info in infos]
         for process in [child for parent in own for child in parent.children(recursive=True)] + own:
             process.send_signal(signal.SIGKILL)
+        reap(node)
         self._cluster.worker_nodes.discard(node)
 
     def close(self) -> None:
-        """End all nodes."""
+        """End all nodes, and leave no child to the tests that follow."""
+        nodes = self._cluster.list_all_nodes()
         self._cluster.shutdown()
+        for node in nodes:
+            reap(node)
+
+
+def reap(node: Any) -> None:
+    """Take note of the ends of a node's processes, which are children of this one."""
+    for infos in node.all_processes.values():
+        for info in infos:
+            info.process.wait(30)
 
 
 @pytest.fixture(scope="module")

@@ -128,8 +128,9 @@ def test_a_sweep_that_loses_a_training_and_then_its_driver(
     for name in RUNS:
         assert [(row["epoch"], row["phase"]) for row in rows(results / f"{name}.csv")] == PHASES
         assert (snapshots / f"{name}_2.pkl").exists()
-    for name in (killed, later):
-        assert "Going on from" in (results / f"{name}.log").read_text()
+    for name in (killed, later):  # Nothing may have been left to do for one that was killed at its very end.
+        log = (results / f"{name}.log").read_text()
+        assert "Going on from" in log or "Nothing is left to do" in log
     for game in GAMES:
         assert (results / f"{game}.png").exists()
     assert json.loads((results / "sweep.json").read_text())["seeds"] == 2

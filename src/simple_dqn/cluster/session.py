@@ -15,6 +15,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.interrupt import SIGNALS
 
 LOCAL, AUTO = "local", "auto"
+LAST_PORT = 65_535
 SECONDS = 5.0  # in which a machine that is there answers
 ATTEMPTS = 3  # at starting a cluster, for which Ray gives a machine 30 seconds
 OBJECT_STORE = 256 * 2**20  # bytes; weights, and chunks that are on their way
@@ -121,15 +122,15 @@ def require_answer(address: str) -> None:
         UserError: Nobody does, or it is no address.
     """
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or "/" in host:
+    if not host or not port.isdecimal() or int(port) > LAST_PORT or "/" in host:
         raise UserError(
             f"--cluster {address} is neither local nor auto nor an address such as 10.0.0.1:6379: give the "
             "one that `ray start --head` printed"
         )
     try:
         socket.create_connection((host, int(port)), SECONDS).close()
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
+    except OSError as error:
+        reason = error.strerror or error
         raise UserError(
             f"--cluster {address} cannot be reached ({reason}): see that `ray start --head` runs there, and "
             "that no firewall is between"

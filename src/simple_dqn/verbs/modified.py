@@ -7,17 +7,21 @@ from pathlib import Path
 
 from simple_dqn.errors import UserError
 
+HELP = ("-h", "-help", "--help")
 USAGE = "give the file of the change, then a verb: examples/combined_replay.py train pong, say"
 
 
-def main(arguments: Sequence[str], _program: str) -> None:
+def main(arguments: Sequence[str], program: str) -> None:
     """Run the file that stands first with the other arguments, as `python FILE.py VERB ...` would.
 
     Raises:
         UserError: There is no such file.
     """
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if not arguments:
         raise UserError(USAGE)
+    if arguments[0] in HELP:
+        print(f"usage: {program} FILE.py VERB ...\n\nRun a verb with a change of your own: {USAGE}.")
+        return
     path = Path(arguments[0])
     if path.suffix != ".py" or not path.is_file():
         raise UserError(f"there is no Python file {path}: {USAGE}")
