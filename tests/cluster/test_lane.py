@@ -104,6 +104,8 @@ def own_transitions(setting: Setting) -> dict[int, Transition]:
 def drawn(memory: ReplayMemory) -> dict[int, Transition]:
     """Return every transition that can be drawn, by its number."""
     numbers = memory._ring.transitions()
+    if not len(numbers):
+        return {}
     return dict(as_transitions(memory._gather(numbers, np.ones(len(numbers), np.float32))))
 
 

@@ -126,7 +126,6 @@ def test_a_training_has_the_change(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ("arguments", "words"),
     [
         ([], ["give the file"]),
-        (["--help"], ["give the file"]),
         (["examples/no_such.py", "train"], ["no Python file examples/no_such.py"]),
         (["README.md", "train"], ["no Python file README.md"]),
         (
@@ -141,6 +140,12 @@ def test_what_is_wrong_is_told_in_a_line(tmp_path: Path, arguments: list[str], w
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("./modified.sh: ")
     assert all(word in done.stderr for word in words), done.stderr
+
+
+def test_help_is_help(tmp_path: Path) -> None:
+    done = modified(tmp_path, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: ./modified.sh FILE.py VERB")
 
 
 def test_the_examples_are_short() -> None:
