@@ -10,12 +10,13 @@ import argparse
 import os
 import pickle
 import statistics
+import sys
 import time
 from contextlib import ExitStack
 from dataclasses import fields
 from typing import Any
 
-from table import machine, print_table
+from table import console, machine, print_table
 
 from simple_dqn import rules
 from simple_dqn.agent import Agent
@@ -164,4 +165,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(console("cluster", main))

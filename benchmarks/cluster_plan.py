@@ -9,11 +9,12 @@ are measured figures; the defaults are those of docs/cluster.md. Chance is in ho
 
 import argparse
 import heapq
+import sys
 from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
-from table import print_table
+from table import console, print_table
 
 IN_FLIGHT = 2  # as in `cluster/crew.py`
 ACTORS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
@@ -141,4 +142,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(console("cluster_plan", main))

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from table import machine, print_table
+from table import console, machine, print_table
 
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
@@ -105,7 +105,7 @@ def train(game: str, seed: int, goal: Goal, minutes: float, flags: Sequence[str]
                 training.wait()
         said.seek(0)
         if not path.exists():
-            raise UserError(said.read().strip().rpartition("\n")[2])
+            raise UserError(said.read().strip().rpartition("\n")[2].partition(": ")[2])
     return path
 
 
@@ -147,17 +147,5 @@ def main(arguments: Sequence[str]) -> None:
     print_table(f"Until the mean of the last {goal.games} games is {goal.reward:g}", HEADER, rows)
 
 
-def console() -> int:
-    """Run the command line, and return the exit code: 2 for what the user can mend, 130 for Ctrl-C."""
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(console())
+    sys.exit(console("learning", lambda: main(sys.argv[1:])))

@@ -1,10 +1,13 @@
 """Tables of text, for the benchmarks, and the line that says what made them."""
 
+import os
 import platform
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from simple_dqn.errors import UserError
 from simple_dqn.ledger import usable_cores
 
 PACKAGES = ("torch", "numpy", "ale-py")  # on which the figures depend most
@@ -27,6 +30,18 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[objec
         print("  ".join(cells + remark).rstrip())
         if number == 0:
             print("  ".join("-" * width for width in widths))
+
+
+def console(table: str, main: Callable[[], None]) -> int:
+    """Carry out `main` of a `table`; return the exit code: 2 for what the user can mend, 130 for Ctrl-C."""
+    try:
+        main()
+    except UserError as error:
+        print(f"{os.environ.get('SIMPLE_DQN_PROGRAM', './bench.sh')} {table}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
 
 
 def machine() -> str:

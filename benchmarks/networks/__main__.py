@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from table import machine, print_table
+from table import console, machine, print_table
 
 from networks import chart, report
 from networks.catalogue import FRAMEWORKS, home
@@ -147,17 +147,5 @@ def main(words: Sequence[str]) -> None:
     print(f"\nThe figures are in {flags['csv_file']}")
 
 
-def console() -> int:
-    """Run the command line, and return the exit code: 2 for what the user can mend, 130 for Ctrl-C."""
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        print(f"{os.environ.get('SIMPLE_DQN_PROGRAM', './bench.sh')} networks: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(console())
+    sys.exit(console("networks", lambda: main(sys.argv[1:])))
