@@ -5,7 +5,10 @@ it plays a chunk of steps by the weights that it is handed, and returns the chun
 (`schedule.py`) remembers one chunk after the other, makes the updates that are due for its steps, and hands
 out new weights. As each actor has a few chunks in flight and no more, and each chunk is followed by its
 updates, neither side runs away from the other. Who plays, and what happens when somebody dies, is the affair
-of `crew.py`, which, with `session.py`, is all that knows Ray.
+of `crew.py`.
+
+The runs of a sweep are Ray's tasks too (`sweep_tasks.py`): ordinary trainings, each in a process of its own
+(`job.py`) that does not outlive its task (`bound.py`). Both ways into Ray are `session.py`.
 """
 
 from typing import TYPE_CHECKING

@@ -80,10 +80,14 @@ class Checkpoints:
             return saved
         return None
 
+    def latest_number(self) -> int:
+        """Return the number of the latest checkpoint, whole or not; they only grow, and 0 says there is none."""
+        return max(map(_number, self._paths()), default=0)
+
     def take_up(self, saved: Saved) -> None:
         """Go on from `saved`; others, be they damaged or later, go once the next one is written."""
         self._kept = [(saved.path, saved.chunks)]
-        self._last = max(_number(path) for path in self._paths())
+        self._last = self.latest_number()
 
     def set_aside(self, folder: Path) -> None:
         """Move what is there to `folder`, in place of what was there.

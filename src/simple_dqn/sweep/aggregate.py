@@ -19,12 +19,10 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, and between which bounds it lies."""
+    """A number, and its 95 % interval; None: a game has one run, which tells nothing of how others vary."""
 
     value: float
-    low: (
-        float | None
-    )  # of the 95 % interval; None: a game has one run only, which says nothing of how others vary
+    low: float | None
     high: float | None
 
 

@@ -1,22 +1,17 @@
 """The loop: runs are handed to the cluster, begun again when they fail, and followed until all have ended."""
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Protocol
 
-from simple_dqn.snapshot import checkpoint_folder
+from simple_dqn.snapshot import Checkpoints, checkpoint_folder
 from simple_dqn.sweep.plan import Places, Run
 from simple_dqn.sweep.standing import Standing, Watch
 
 MOST_FAILURES = 3  # one after the other without a new checkpoint between them
-PAUSE_SECONDS = (
-    3.0  # before a run is begun again, longer each time: what failed may still be coming to its end
-)
+PAUSE_SECONDS = 3.0  # before a run is begun again, longer each time: what failed may still be ending
 LOOK_SECONDS = 1.0
-CHECKPOINT = re.compile(r"run_(\d+)\.npz")
 
 
 class State(StrEnum):
@@ -54,7 +49,7 @@ class Row:
         self.failures = 0  # since the last checkpoint
         self.due: float | None = 0.0  # when it is to be handed over; None: it was
         self._watch = Watch(places.csv(run))
-        self._checkpoints = checkpoint_folder(places.prefix(run))
+        self._checkpoints = Checkpoints(checkpoint_folder(places.prefix(run)))
         self._mark = self.checkpoint
 
     @property
@@ -74,8 +69,7 @@ class Row:
     @property
     def checkpoint(self) -> int:
         """The number of its latest checkpoint; they only grow."""
-        matches = (CHECKPOINT.fullmatch(path.name) for path in _files(self._checkpoints))
-        return max((int(match[1]) for match in matches if match), default=0)
+        return self._checkpoints.latest_number()
 
     def fail(self, reason: str, now: float) -> None:
         """Have it go on from its last checkpoint, or give it up if it got no further for too often."""
@@ -142,10 +136,3 @@ class Sweep:
             row.state, row.reason = State.DONE, ""
         row.look()
         return row
-
-
-def _files(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:
-        return []
