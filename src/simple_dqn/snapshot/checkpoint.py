@@ -81,7 +81,7 @@ class Checkpoints:
         return None
 
     def latest_number(self) -> int:
-        """Return the number of the latest checkpoint, whole or not; they only grow, and 0 says there is none."""
+        """Return the number of the latest checkpoint, whole or not: they only grow; 0 where there is none."""
         return max(map(_number, self._paths()), default=0)
 
     def take_up(self, saved: Saved) -> None:

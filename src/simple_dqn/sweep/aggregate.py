@@ -19,7 +19,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, and its 95 % interval; None: a game has one run, which tells nothing of how others vary."""
+    """A number, and its 95 % interval; None: a game has one run, which cannot tell how others vary."""
 
     value: float
     low: float | None
