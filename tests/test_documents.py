@@ -140,8 +140,10 @@ def check_files(words: list[str], given: dict[str, Any], made: set[str]) -> None
     for word in words:
         if before in WRITING:
             made.add(word)
-        elif A_FILE.fullmatch(word) and not is_there(word, given, made):
-            raise WrongError(f"{word} is neither in the project nor made by a command before")
+        else:
+            for file in word.partition("=")[2].split(",") if "=" in word else [word]:  # of plot.sh: NAME=CSV,CSV
+                if A_FILE.fullmatch(file) and not is_there(file, given, made):
+                    raise WrongError(f"{file} is neither in the project nor made by a command before")
         before = word
 
 

@@ -64,6 +64,18 @@ def test_several_files_are_drawn_beside_the_first(csv_file: Path, tmp_path: Path
     assert not (tmp_path / "b" / "pong.png").exists()
 
 
+def test_seeds_of_one_setting_are_drawn_beside_the_first_by_its_name(csv_file: Path, tmp_path: Path) -> None:
+    shutil.copy(csv_file, tmp_path / "second.csv")
+    main([f"quick={csv_file},{tmp_path / 'second.csv'}", "--phases", "test", *SMALL])
+    assert names(tmp_path) == ["pong.csv", "quick.png", "second.csv"]
+
+
+def test_a_file_may_have_an_equals_sign_in_its_name(csv_file: Path, tmp_path: Path) -> None:
+    csv_file.rename(tmp_path / "lr=1.csv")
+    main([str(tmp_path / "lr=1.csv"), *SMALL])
+    assert names(tmp_path) == ["lr=1.csv", "lr=1.png"]
+
+
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
@@ -81,6 +93,11 @@ def test_several_files_are_drawn_beside_the_first(csv_file: Path, tmp_path: Path
         (["--live", "perhaps"], "'perhaps' is not one of yes, true"),
         (["--png_file", "/proc/none/pong.png"], "cannot write /proc/none/pong.png"),
         (["--png_file", "/"], "cannot be written as /"),
+        (["--phases", "play"], "'play' are not some of random, train, test"),
+        (["quick="], "'quick=' names no seeds of a setting"),
+        (["quick=a.csv,,b.csv"], "names no seeds"),
+        (["=a.csv"], "names no seeds"),
+        (["quick=none.csv"], "cannot read none.csv: No such file"),
         (["none.csv"], "cannot read none.csv: No such file"),
     ],
 )

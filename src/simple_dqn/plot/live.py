@@ -23,7 +23,7 @@ def follow(request: Request) -> None:
         UserError: It cannot be drawn as asked.
         KeyboardInterrupt: A signal to stop came; the files are whole.
     """
-    window = open_window(", ".join(request.names.values()), request.width, request.height)
+    window = open_window(", ".join(dict.fromkeys(request.names.values())), request.width, request.height)
     where = "" if window else "; there is no window (it needs a display, and a GUI toolkit such as Tk)"
     print(f"Drawing {request.files} each time the CSV grows, until Ctrl-C{where}", flush=True)
     plot = None

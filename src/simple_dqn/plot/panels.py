@@ -1,10 +1,16 @@
-"""What is drawn, as data: a panel for each field, in it a line for each phase of each run."""
+"""What is drawn, as data: a panel for each field, in it a line for each phase of each run.
+
+Runs of one name are seeds of one setting, and drawn as one: their median, over a band from least to most.
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from simple_dqn.errors import UserError
+from simple_dqn.plot.seeds import together
 from simple_dqn.statistics import Run
 from simple_dqn.statistics.csv_reader import Numbers
 
@@ -44,7 +50,7 @@ LARGE = 10_000  # from here on numbers have commas between their thousands
 
 @dataclass(frozen=True)
 class Line:
-    """One phase of one run."""
+    """One phase of one run, or of several that are seeds of one setting."""
 
     run: str
     phase: str
@@ -68,7 +74,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Band:
-    """Between which values several runs lie."""
+    """Between which values the seeds of one setting lie."""
 
     epochs: Numbers  # float64 [values]
     low: Numbers  # float64 [values], finite, at least one
@@ -116,23 +122,25 @@ class Plot:
         return {line.label: line for line in lines}
 
 
-def make_plot(runs: Sequence[Run], fields: Sequence[str], names: Sequence[str]) -> Plot:
+def make_plot(
+    runs: Sequence[Run], fields: Sequence[str], names: Sequence[str], phases: Sequence[str] = PHASES
+) -> Plot:
     """Return a plot with a panel for each of `fields`, in this order.
 
     Args:
         runs: The runs that there are values of.
         fields: Names of columns.
         names: Of all the runs that are compared, so that one keeps its colour while others join it.
+        phases: Those that are drawn.
 
     Raises:
         UserError: A run has no such field.
     """
-    check_fields(runs, fields)
-    panels = (Panel(TITLES.get(field, field), tuple(_lines(runs, field, names))) for field in fields)
-    return Plot(tuple(names), tuple(panels))
+    _check_fields(runs, fields)
+    return Plot(tuple(names), tuple(_panel(runs, field, names, phases) for field in fields))
 
 
-def check_fields(runs: Sequence[Run], fields: Sequence[str]) -> None:
+def _check_fields(runs: Sequence[Run], fields: Sequence[str]) -> None:
     """Refuse a field that a run does not have.
 
     Raises:
@@ -146,20 +154,23 @@ def check_fields(runs: Sequence[Run], fields: Sequence[str]) -> None:
                 )
 
 
-def _lines(runs: Sequence[Run], field: str, names: Sequence[str]) -> list[Line]:
-    alone = len(names) == 1
-    lines = []
-    for run in runs:
-        colour = COLOURS[names.index(run.name) % len(COLOURS)]
-        for phase in PHASES:
-            epochs, values = run.line(phase, field)
+def _panel(runs: Sequence[Run], field: str, names: Sequence[str], phases: Sequence[str]) -> Panel:
+    lines, bands = [], []
+    for place, name in enumerate(names):
+        seeds = [run for run in runs if run.name == name]
+        for phase in phases:
+            epochs, values = together(seeds, phase, field)
+            if not len(epochs):
+                continue
             if phase == "random":
                 epochs, values = epochs[-1:], values[-1:]
-            if len(values):
-                label, style = phase.capitalize(), STYLES[phase]
-                if alone:
-                    colour, style = PHASE_COLOURS[phase], STYLES_ALONE[phase]
-                else:
-                    label = f"{run.name} {label}"
-                lines.append(Line(run.name, phase, label, epochs, values, colour, style, WIDTHS[phase]))
-    return lines
+            label, style, colour = phase.capitalize(), STYLES_ALONE[phase], PHASE_COLOURS[phase]
+            if len(names) > 1:
+                label, style, colour = f"{name} {label}", STYLES[phase], COLOURS[place % len(COLOURS)]
+            if len(seeds) > 1:
+                label = f"{label}, median of {len(seeds)}"
+            if len(seeds) > 1 and phase != "random":
+                bands.append(Band(epochs, np.nanmin(values, axis=1), np.nanmax(values, axis=1), colour))
+            middle = np.nanmedian(values, axis=1)
+            lines.append(Line(name, phase, label, epochs, middle, colour, style, WIDTHS[phase]))
+    return Panel(TITLES.get(field, field), tuple(lines), tuple(bands))

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simple_dqn.plot import png
-from simple_dqn.plot.panels import Plot, make_plot
+from simple_dqn.plot.panels import PHASES, Plot, make_plot
 from simple_dqn.statistics import Run, read_run
 
 
@@ -13,15 +12,16 @@ from simple_dqn.statistics import Run, read_run
 class Request:
     """What the user asked for."""
 
-    names: dict[Path, str]  # of the runs, by their CSV
-    fields: list[str]
+    names: dict[Path, str]  # of the runs, by their CSV; seeds of one setting have one name
     png_file: Path
-    html_file: Path | None
-    width: float  # of the picture, in inches
-    height: float
-    dpi: int
-    skip_rows: int | None
-    delimiter: str
+    html_file: Path | None = None
+    fields: Sequence[str] = ("average_reward", "meanq", "nr_games", "meancost")
+    phases: Sequence[str] = PHASES
+    width: float = 16  # of the picture, in inches
+    height: float = 9
+    dpi: int = 80
+    skip_rows: int | None = None
+    delimiter: str = ","
 
     @property
     def files(self) -> str:
@@ -42,7 +42,7 @@ class Request:
         Raises:
             UserError: A run lacks a field.
         """
-        return make_plot(runs, self.fields, list(self.names.values()))
+        return make_plot(runs, self.fields, list(dict.fromkeys(self.names.values())), self.phases)
 
     def write(self, plot: Plot, reload_seconds: float | None = None) -> None:
         """Write the files; the page loads itself again every `reload_seconds`.
@@ -50,6 +50,8 @@ class Request:
         Raises:
             UserError: A file cannot be written.
         """
+        from simple_dqn.plot import png  # matplotlib takes a second that a sweep begins sooner without
+
         png.save(png.draw(plot, self.width, self.height), self.png_file, self.dpi)
         if self.html_file:
             from simple_dqn.plot import html  # Bokeh takes a second that a picture can do without.

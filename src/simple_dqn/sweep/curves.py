@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simple_dqn.errors import UserError
-from simple_dqn.statistics import Run, read_run
-
-FIELDS = ("average_reward", "meanq", "nr_games", "meancost")
-WIDTH, HEIGHT, DPI = 16, 9, 80  # inches, inches, pixels per inch: as plot.sh
+from simple_dqn.plot.request import Request
+from simple_dqn.statistics import Run
 
 
 def draw_game(game: str, csv_files: Sequence[Path], picture: Path) -> None:
@@ -16,16 +14,14 @@ def draw_game(game: str, csv_files: Sequence[Path], picture: Path) -> None:
     Raises:
         UserError: The picture cannot be written.
     """
-    runs = [run for run in map(_read, csv_files) if run is not None and len(run.phases)]
-    if not runs:
-        return
-    from simple_dqn.plot import png, seeds  # matplotlib takes a second that a sweep begins sooner without
-
-    png.save(png.draw(seeds.make_seeds_plot(runs, FIELDS, game), WIDTH, HEIGHT), picture, DPI)
+    request = Request(dict.fromkeys(csv_files, game), picture)
+    runs = [run for run in (_read(request, path) for path in csv_files) if run is not None]
+    if runs:
+        request.write(request.plot(runs))
 
 
-def _read(path: Path) -> Run | None:
+def _read(request: Request, path: Path) -> Run | None:
     try:
-        return read_run(path, path.stem)
+        return request.read(path)
     except UserError:  # not there yet, or without a row
         return None
