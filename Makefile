@@ -36,6 +36,7 @@ soak: dev
 	PYTHONPATH=src $(python) tests/soak/fail_system.py
 	PYTHONPATH=src $(python) tests/soak/memory_growth.py
 	PYTHONPATH=src:. $(python) tests/soak/kill_nodes.py
+	tests/soak/three_hosts.sh
 
 tables: dev
 	$(python) scripts/tables.py

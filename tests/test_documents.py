@@ -141,7 +141,7 @@ def check_files(words: list[str], given: dict[str, Any], made: set[str]) -> None
         if before in WRITING:
             made.add(word)
         else:
-            for file in word.partition("=")[2].split(",") if "=" in word else [word]:  # of plot.sh: NAME=CSV,CSV
+            for file in word.split("=", 1)[-1].split(","):  # plot.sh takes NAME=CSV,CSV
                 if A_FILE.fullmatch(file) and not is_there(file, given, made):
                     raise WrongError(f"{file} is neither in the project nor made by a command before")
         before = word

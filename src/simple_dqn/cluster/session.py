@@ -24,6 +24,9 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "
 # Ray's switch for machines that are no part of a cluster: it then listens on the loopback interface alone.
 # Without it, it takes the machine's address in place of 127.0.0.1.
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+# Whoever joins a cluster that asks for a token must say so; where there is none, none is asked for.
+TOKEN_FILE = Path("~/.ray/auth_token")
+TOKEN = {"RAY_AUTH_MODE": "token"}
 LOOPBACK_HOSTS = ("127.", "localhost:")  # how such addresses begin
 
 
@@ -43,7 +46,8 @@ class Session:
         """
         require_ray()
         alone = cluster == LOCAL or cluster.startswith(LOOPBACK_HOSTS)
-        for name, value in (QUIET | (LOOPBACK if alone else {})).items():
+        has_token = TOKEN_FILE.expanduser().exists()
+        for name, value in (QUIET | (LOOPBACK if alone else {}) | (TOKEN if has_token else {})).items():
             os.environ.setdefault(name, value)
         if cluster not in (LOCAL, AUTO):
             require_answer(cluster)
