@@ -37,6 +37,7 @@ soak: dev
 	PYTHONPATH=src $(python) tests/soak/memory_growth.py
 	PYTHONPATH=src:. $(python) tests/soak/kill_nodes.py
 	tests/soak/three_hosts.sh
+	PYTHONPATH=src:. $(python) tests/soak/run_documents.py
 
 tables: dev
 	$(python) scripts/tables.py
