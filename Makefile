@@ -17,7 +17,7 @@ help:
 	@echo "make lock      renew requirements.txt and requirements-dev.txt from pyproject.toml"
 
 test: lint
-	$(python) -m pytest
+	$(python) -m pytest --numprocesses logical --dist worksteal
 
 lint: dev
 	$(python) -m ruff check

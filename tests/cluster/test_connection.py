@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from simple_dqn.cluster.job import SOURCE
@@ -56,6 +57,8 @@ def test_where_nothing_answers() -> None:
 def test_auto_without_a_cluster(tmp_path: Path) -> None:
     """In a process of its own: where Ray looks for one is decided when it is imported."""
     pytest.importorskip("ray", reason="the extra `cluster` is not installed")
+    if any(process.info["name"] == "raylet" for process in psutil.process_iter(["name"])):
+        pytest.skip("a Ray cluster runs on this machine")
     done = subprocess.run(
         [sys.executable, "-P", "-m", "simple_dqn.main", "sweep", "pong", "--cluster", "auto"],
         env={name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {

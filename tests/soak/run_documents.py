@@ -21,13 +21,13 @@ from simple_dqn.environment.roms import find_rom
 from simple_dqn.main import VERBS
 from tests.documents import HOME, Command, commands, pages
 
-SHORT = ["--random_steps", "400", "--train_steps", "104", "--test_steps", "104", "--threads", "1"]
+SHORT = ["--random_steps", "400", "--train_steps", "104", "--test_steps", "104"]
 # What is added to the commands of a verb, after what the document says, so that it wins.
 ADDED = {
-    "train": [*SHORT, "--replay_size", "4000", "--epochs", "10"],
+    "train": [*SHORT, "--replay_size", "4000", "--epochs", "10", "--threads", "1"],
     "resume": [],
     "sweep": [*SHORT, "--replay_size", "4000", "--epochs", "1"],
-    "profile_train": SHORT[:-2],
+    "profile_train": SHORT,
 }
 A_CLUSTER = ["--cluster", "local", "--actors", "1", "--workers", "2"]
 PLACEHOLDER = re.compile(r"…|[A-Z]+(/[A-Z]+)*(\.py:[A-Z]+)?|FILE\.py")
