@@ -89,7 +89,7 @@ make_venv() {
     else
         say "The Python of .venv does not work any more: making .venv anew with $python."
     fi
-    say "It takes 1 to 10 minutes and 0.3 GB of downloads; gigabytes with PyTorch's GPU build (README.md)."
+    say "It takes 1 to 10 minutes and 0.4 GB of downloads; gigabytes with PyTorch's GPU build (README.md)."
     rm -rf -- "$venv"
     mkdir -- "$venv"
     : >"$unfinished"
