@@ -58,7 +58,8 @@ class Report:
         if aloud:
             first = comparisons[0]
             print(
-                f"In per cent of a person's score, {first.runs} runs of {first.games} game(s), 95 % intervals:"
+                f"In per cent of a person's score, {first.runs} runs of {first.games} game(s), "
+                "95 % intervals:"
             )
             for comparison in comparisons:
                 print(f"  {comparison}")
