@@ -16,8 +16,10 @@ help:
 	@echo "make wheel     the wheel and the source distribution, into dist/"
 	@echo "make lock      renew requirements.txt and requirements-dev.txt from pyproject.toml"
 
+# Ray's workers step back for every other process: their tests have the machine to themselves.
 test: lint
-	$(python) -m pytest --numprocesses logical --dist worksteal
+	$(python) -m pytest tests/cluster
+	$(python) -m pytest --numprocesses logical --dist worksteal --ignore tests/cluster
 
 lint: dev
 	$(python) -m ruff check
