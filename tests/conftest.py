@@ -1,6 +1,7 @@
 """What holds for every test."""
 
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,14 @@ from hypothesis import HealthCheck, settings
 # A busy machine is no fault: no test looks at the time, so neither does Hypothesis.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+def pytest_configure() -> None:
+    """Give each worker of pytest-xdist a core of its own: threads of two on one core wait for each other."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    if worker and hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[int(worker) % len(cores)]})
 
 
 @pytest.fixture(autouse=True)

@@ -103,7 +103,7 @@ def test_the_files_are_there_at_the_end(
     report.finish(rows)
     assert matplotlib.image.imread(places.results / "breakout.png").shape == (720, 1280, 4)
     assert len(read(places.scores)) == 6
-    assert "3 runs of 2 games" in capsys.readouterr().out
+    assert "3 runs of 2 game(s)" in capsys.readouterr().out
 
 
 def test_lines_tell_what_has_changed(rows: list[Row]) -> None:
