@@ -300,6 +300,25 @@ def test_auto_is_what_it_meant_when_the_run_began(
     assert (later.run["flags"]["datatype"], later.run["phase"]["epoch"]) == (settled, 4)
 
 
+def test_a_folder_that_was_copied_after_a_resume_has_a_csv_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(home: Path, *arguments: str) -> None:
+        home.mkdir(exist_ok=True)
+        monkeypatch.chdir(home)
+        monkeypatch.setenv("SIMPLE_DQN_HOME", str(home))  # as the scripts set it
+        assert main.run(arguments) == 0
+
+    first, copy = tmp_path / "run", tmp_path / "copy"
+    start(first, "train", *CATCH, *SMALL, "--train_steps", "40", "--test_steps", "0", "--epochs", "1")
+    start(first, "resume", "snapshots/catch_checkpoint", "--epochs", "2")
+    shutil.copytree(first, copy)
+    before = (first / "results" / "catch.csv").read_text()
+    start(copy, "resume", "snapshots/catch_checkpoint", "--epochs", "3")
+    assert (first / "results" / "catch.csv").read_text() == before
+    assert rows(copy / "results" / "catch.csv")[-1]["epoch"] == "3"
+
+
 def test_folders_that_are_none_get_a_line(
     tmp_path: Path, start: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -327,10 +346,8 @@ def test_a_loss_that_is_no_number_stops_the_run_before_it_is_saved(
     complaint = capsys.readouterr().err.splitlines()[-1]
     assert "the loss of update 3" in complaint  # 30 updates made an epoch
     assert "training step 1" in complaint
-    assert (
-        "lower --learning_rate, and go on from before with ./resume.sh snapshots/catch_checkpoint"
-        in complaint
-    )
+    checkpoint = tmp_path / "run" / "snapshots" / "catch_checkpoint"
+    assert f"lower --learning_rate, and go on from before with ./resume.sh {checkpoint}" in complaint
     assert not (tmp_path / "run" / "snapshots" / "catch_2.pkl").exists()
     saved = Checkpoints(tmp_path / "run" / "snapshots" / "catch_checkpoint").newest()
     assert saved is not None

@@ -28,13 +28,13 @@ class CrewHere:
         self.posts = [Post(number) for number in range(config.cluster.actors)]
         self.most = 0
         self.asked: list[tuple[int, int, float]] = []
-        self._steps = config.cluster.chunk_steps * config.environment.workers
+        self.steps_of_a_chunk = config.cluster.chunk_steps * config.environment.workers
         for post in self.posts:
             post.actor, post.lane = Actor(), Lane(config.memory.history_length, config.memory.n_step)
             post.actor.begin(Task(config, post.number, 0))
 
     alive = property(lambda self: len(self.posts))
-    steps_in_flight = property(lambda self: self._steps * sum(post.ordered for post in self.posts))
+    steps_in_flight = property(lambda self: self.steps_of_a_chunk * sum(post.ordered for post in self.posts))
 
     def free(self) -> Iterator[Post]:
         yield from [
@@ -114,6 +114,24 @@ def test_new_weights_are_handed_out_when_it_is_time_and_their_age_is_told() -> N
     assert report["actors_alive"] == 3
     assert report["experience_in_flight"] == crew.steps_in_flight <= 3 * IN_FLIGHT * 40
     assert schedule.report()["weight_age"] is None  # nothing was played since
+
+
+def test_no_more_is_in_flight_than_the_pace_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule, crew, agent, _ = made()
+    schedule.fill(agent, 100, 1.0, lambda: False)
+    heard: list[tuple[float, float]] = []
+    pace = SimpleNamespace(allowed=2, came=lambda waited, since: heard.append((waited, since)))
+    monkeypatch.setattr(schedule, "_pace", pace)
+    in_flight: list[int] = []
+
+    def stopped() -> bool:
+        in_flight.append(crew.steps_in_flight)
+        return False
+
+    schedule.train(agent, 400, stopped)
+    assert max(in_flight) <= 2 * 40
+    assert len(heard) == 10
+    assert all(0 < waited <= since for waited, since in heard)
 
 
 def test_each_actor_has_an_exploration_rate_of_its_own() -> None:

@@ -82,10 +82,11 @@ class Crew:
     @property
     def steps_in_flight(self) -> int:
         """Steps that actors were asked for and have not sent."""
-        return sum(post.ordered for post in self._posts) * self._steps_of_a_chunk
+        return sum(post.ordered for post in self._posts) * self.steps_of_a_chunk
 
     @property
-    def _steps_of_a_chunk(self) -> int:
+    def steps_of_a_chunk(self) -> int:
+        """Steps over all games of an actor."""
         return self._config.cluster.chunk_steps * self._config.environment.workers
 
     def free(self) -> Iterator[Post]:

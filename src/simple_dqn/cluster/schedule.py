@@ -1,5 +1,6 @@
 """The schedule of a cluster: remember what actors played, learn what is due for it, hand out new weights."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import ray
 from simple_dqn.agent import Agent
 from simple_dqn.cluster.chunk import Chunk
 from simple_dqn.cluster.crew import Crew, Post
+from simple_dqn.cluster.pace import Pace
 from simple_dqn.cluster.session import Session
 from simple_dqn.config import Config
 from simple_dqn.snapshot.experience_log import unpack
@@ -25,6 +27,9 @@ class ClusterSchedule:
         self._config, self._crew, self._session, self._statistics = config, crew, session, statistics
         self._weights: Any = None  # Ray's reference to the latest version, and which it is
         self._version = -1
+        self._pace = Pace(config.cluster.actors)
+        self._last = time.monotonic()  # when the latest chunk was taken in
+        self._waited = 0.0  # seconds since
         self._ages: list[int] = []  # of the weights by which the chunks of this phase were played, in updates
 
     def start(self, agent: Agent) -> None:
@@ -83,7 +88,7 @@ class ClusterSchedule:
         """Wait for a chunk, if one comes, and do all that is due for it; return how many steps it has."""
         with agent.ledger.section("wait"):
             self._ask(agent, exploration_rate, wanted)
-            came = self._crew.next()
+            came = self._next(learns)
         if came is None:
             return 0
         post, chunk = came
@@ -104,10 +109,26 @@ class ClusterSchedule:
         if needs_weights:
             self._publish(agent)
         for post in self._crew.free():
-            if wanted is not None and self._crew.steps_in_flight >= wanted:
+            if self._crew.steps_in_flight >= self._most(wanted):
                 return
             rate = self._rate(agent, post.number) if exploration_rate is None else exploration_rate
             self._crew.ask(post, self._weights if needs_weights else None, self._version, rate)
+
+    def _most(self, wanted: int | None) -> int:
+        """Return how many steps may be in flight, of `wanted` ones or of a training without an end."""
+        return self._pace.allowed * self._crew.steps_of_a_chunk if wanted is None else wanted
+
+    def _next(self, learns: bool) -> tuple[Post, Chunk] | None:
+        """Wait for the next chunk, if one comes, and mind the pace of a learner that `learns`."""
+        began = time.monotonic()
+        came = self._crew.next()
+        now = time.monotonic()
+        self._waited += now - began
+        if came is not None:
+            if learns:
+                self._pace.came(self._waited, now - self._last)
+            self._last, self._waited = now, 0.0
+        return came
 
     def _publish(self, agent: Agent) -> None:
         """Hand out new weights if it is time: they go to each machine once, and from there to its actors."""
