@@ -5,7 +5,7 @@ Those beyond that wait for the learner, and age: what they hold was played by we
 
 from simple_dqn.cluster.crew import IN_FLIGHT
 
-WAITING = 0.02  # share of the learner's time from which on it counts as waiting
+WAITING = 0.05  # share of the learner's time from which on it counts as waiting
 FED = 32  # chunks in a row for which it did not wait, after which fewer may be in flight
 
 
