@@ -2,12 +2,11 @@
 
 import os
 import platform
-import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from simple_dqn.errors import UserError
+from simple_dqn.errors import exit_code
 from simple_dqn.ledger import usable_cores
 
 PACKAGES = ("torch", "numpy", "ale-py")  # on which the figures depend most
@@ -34,14 +33,7 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[objec
 
 def console(table: str, main: Callable[[], None]) -> int:
     """Carry out `main` of a `table`; return the exit code: 2 for what the user can mend, 130 for Ctrl-C."""
-    try:
-        main()
-    except UserError as error:
-        print(f"{os.environ.get('SIMPLE_DQN_PROGRAM', './bench.sh')} {table}: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    return exit_code(f"{os.environ.get('SIMPLE_DQN_PROGRAM', './bench.sh')} {table}", main)
 
 
 def machine() -> str:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from simple_dqn import __version__
-from simple_dqn.errors import UserError
+from simple_dqn.errors import exit_code
 
 # Verb -> the module whose `main` carries it out, imported only when it is asked for, and what it is told.
 VERBS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -40,14 +40,7 @@ def run(arguments: Sequence[str]) -> int:
         print(USAGE, file=sys.stderr)
         return 2
     module, told = VERBS[verb]
-    try:
-        import_module(module).main(arguments[1:], program, **told)
-    except UserError as error:
-        print(f"{program}: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    return exit_code(program, lambda: import_module(module).main(arguments[1:], program, **told))
 
 
 def console() -> NoReturn:

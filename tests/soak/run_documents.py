@@ -25,13 +25,11 @@ SHORT = ["--random_steps", "400", "--train_steps", "104", "--test_steps", "104"]
 # What is added to the commands of a verb, after what the document says, so that it wins.
 ADDED = {
     "train": [*SHORT, "--replay_size", "4000", "--epochs", "10", "--threads", "1"],
-    "resume": [],
     "sweep": [*SHORT, "--replay_size", "4000", "--epochs", "1"],
     "profile_train": SHORT,
 }
 A_CLUSTER = ["--cluster", "local", "--actors", "1", "--workers", "2"]
 PLACEHOLDER = re.compile(r"…|[A-Z]+(/[A-Z]+)*(\.py:[A-Z]+)?|FILE\.py")
-WINDOWS = ("play",)
 SECONDS_OF_PLAY = 15
 
 
@@ -90,7 +88,7 @@ def run(words: list[str], home: Path) -> str:
     process = subprocess.Popen(
         words, cwd=home, env=os.environ | silent, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    window = any(words[0] == f"./{verb}.sh" for verb in WINDOWS)
+    window = words[0] == "./play.sh"
     try:
         said, _ = process.communicate(timeout=SECONDS_OF_PLAY if window else 600)
     except subprocess.TimeoutExpired:

@@ -65,7 +65,8 @@ class ClusterSchedule:
         """
         left = steps
         while left > 0 and not stopped():
-            left -= self._take_in(agent, None, None, at_rest, learns=True)
+            most = self._pace.allowed * self._crew.steps_of_a_chunk
+            left -= self._take_in(agent, None, most, at_rest, learns=True)
 
     def report(self) -> dict[str, float | None]:
         """Return how the cluster stands, and the mean age of the weights since it was last asked."""
@@ -82,12 +83,12 @@ class ClusterSchedule:
         self._session.close()
 
     def _take_in(
-        self, agent: Agent, exploration_rate: float | None, wanted: int | None,
+        self, agent: Agent, exploration_rate: float | None, most: int,
         at_rest: Callable[[int], None], learns: bool,
     ) -> int:  # fmt: skip
         """Wait for a chunk, if one comes, and do all that is due for it; return how many steps it has."""
         with agent.ledger.section("wait"):
-            self._ask(agent, exploration_rate, wanted)
+            self._ask(agent, exploration_rate, most)
             came = self._next(learns)
         if came is None:
             return 0
@@ -103,20 +104,16 @@ class ClusterSchedule:
         at_rest(chunk.steps)
         return chunk.steps
 
-    def _ask(self, agent: Agent, exploration_rate: float | None, wanted: int | None) -> None:
-        """Ask every actor that has room for another chunk; for no more than `wanted` steps in all."""
+    def _ask(self, agent: Agent, exploration_rate: float | None, most: int) -> None:
+        """Ask every actor that has room for another chunk, until `most` steps are in flight."""
         needs_weights = exploration_rate != RANDOM
         if needs_weights:
             self._publish(agent)
         for post in self._crew.free():
-            if self._crew.steps_in_flight >= self._most(wanted):
+            if self._crew.steps_in_flight >= most:
                 return
             rate = self._rate(agent, post.number) if exploration_rate is None else exploration_rate
             self._crew.ask(post, self._weights if needs_weights else None, self._version, rate)
-
-    def _most(self, wanted: int | None) -> int:
-        """Return how many steps may be in flight, of `wanted` ones or of a training without an end."""
-        return self._pace.allowed * self._crew.steps_of_a_chunk if wanted is None else wanted
 
     def _next(self, learns: bool) -> tuple[Post, Chunk] | None:
         """Wait for the next chunk, if one comes, and mind the pace of a learner that `learns`."""
