@@ -112,6 +112,7 @@ def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, int, 
 
     def always(self: Keeper, run: State, held: int, wait: bool = False) -> None:
         keep_run(self, run, held, wait=True)
+        self._background.wait()  # so that the copy is of this moment: training would go on meanwhile
 
     def copying(self: Checkpoints, run: State, *others: Any) -> None:
         write(self, run, *others)
@@ -346,8 +347,10 @@ def test_a_loss_that_is_no_number_stops_the_run_before_it_is_saved(
     complaint = capsys.readouterr().err.splitlines()[-1]
     assert "the loss of update 3" in complaint  # 30 updates made an epoch
     assert "training step 1" in complaint
-    checkpoint = tmp_path / "run" / "snapshots" / "catch_checkpoint"
-    assert f"lower --learning_rate, and go on from before with ./resume.sh {checkpoint}" in complaint
+    assert (
+        "lower --learning_rate, and go on from before with ./resume.sh snapshots/catch_checkpoint"
+        in complaint
+    )
     assert not (tmp_path / "run" / "snapshots" / "catch_2.pkl").exists()
     saved = Checkpoints(tmp_path / "run" / "snapshots" / "catch_checkpoint").newest()
     assert saved is not None

@@ -110,7 +110,9 @@ class Keeper:
             self._next = self._clock()
             return
         self._log.flush()
-        state = copied({"flags": self._config.flags(), **run})
+        # Where it was written is kept absolute: who resumes it sees whether its folder was copied since.
+        flags = self._config.flags() | {"save_weights_prefix": str(self.prefix.resolve())}
+        state = copied({"flags": flags, **run})
         self._saving = self._background.do(self._save, state, self._log.rows, held)
         self._next = self._clock() + self._interval
 

@@ -120,7 +120,7 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
                 "csv_file": str(home() / "results" / f"{prefix.name}.csv"),
                 **remembered(snapshot.flags, given),
                 "random_seed": None,
-                "save_weights_prefix": str(prefix.resolve()),
+                "save_weights_prefix": str(prefix),
                 "start_epoch": snapshot.epoch,
                 **given,
             }

@@ -71,7 +71,7 @@ def go_on(saved: Saved, prefix: Path, given: dict[str, Any]) -> None:
         given = {name: value for name, value in given.items() if name != "datatype"}
     check_flags(flags, given)
     moved = Path(flags["save_weights_prefix"]).resolve() != prefix.resolve()
-    files = {"save_weights_prefix": str(prefix.resolve())}  # so that the next one sees whether it was moved
+    files = {"save_weights_prefix": str(prefix)}
     if moved:
         files["csv_file"] = str(home() / "results" / f"{prefix.name}.csv")
     config = settle(Config.from_flags({**flags, **files, **given}))
