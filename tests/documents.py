@@ -14,6 +14,8 @@ SPAN = re.compile(r"(?<!`)`([^`\n]+(?:\n[^`\n]+)?)`(?!`)")
 FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
 # How a line, or a piece of text, begins that is a command of this project.
 OURS = re.compile(r"(\S+=\S+ |taskset -c \S+ )*(\./)?(\w+\.sh\b|make\b|pytest\b|simple-dqn\b|\S*python\d? )")
+# A word in the place of what the reader is to give.
+PLACEHOLDER = re.compile(r"…|<.*>|[A-Z]+(_[A-Z]+)*")
 # What is left of a command line once all that goes before the program is gone.
 BEFORE = re.compile(r"^(\w+=\S* |taskset -c \S+ )+")
 
@@ -27,6 +29,41 @@ class Command:
 
     def __str__(self) -> str:
         return " ".join(self.words)
+
+    @property
+    def program(self) -> str:
+        """What is run, such as `train.sh`, which may be spelt `./train.sh` or `simple-dqn train`."""
+        program, *words = self.words
+        return f"{words[0]}.sh" if program == "simple-dqn" and words else program.removeprefix("./")
+
+    @property
+    def arguments(self) -> list[str]:
+        """What it is given."""
+        return list(self.words[2 if self.words[0] == "simple-dqn" else 1 :])
+
+    @property
+    def change(self) -> str | None:
+        """The file with a change of the reader's own, where there is one."""
+        return self.arguments[0] if self._is_modified else None
+
+    @property
+    def verb(self) -> str:
+        """What is carried out: `train` for `train.sh` as for `modified.sh FILE train`."""
+        return self.arguments[1] if self._is_modified else self.program.removesuffix(".sh")
+
+    @property
+    def given(self) -> list[str]:
+        """What the verb is given."""
+        return self.arguments[2:] if self._is_modified else self.arguments
+
+    @property
+    def _is_modified(self) -> bool:
+        return self.program == "modified.sh" and len(self.arguments) > 1
+
+
+def is_placeholder(word: str) -> bool:
+    """Return whether the reader puts something else there: `…`, `SNAPSHOT`, `<file>`, `FILE.py:CLASS`."""
+    return PLACEHOLDER.fullmatch(Path(word.partition(":")[0]).stem) is not None
 
 
 def pages() -> list[Path]:

@@ -19,15 +19,13 @@ from simple_dqn.errors import UserError
 from simple_dqn.main import VERBS
 from simple_dqn.verbs.train import USUAL
 from tests.command_line import ReadError, only_reading, read
-from tests.documents import HOME, Command, commands, flags, pages
+from tests.documents import HOME, Command, commands, flags, is_placeholder, pages
 
 TABLES = ("environments", "replay", "networks", "training", "learning", "cluster", "cluster_plan")
 BENCHMARKS = ("checkpoint", "playing", "engines")
 SOAKS = ("fuzz_snapshots", "kill_trainings", "fail_system", "memory_growth")
-# Words in the place of what the reader is to give.
-PLACEHOLDER = re.compile(r"[A-Z]+(_[A-Z]+)*|<.*>|…|mine")
 # Files that are the reader's own, or another project's.
-THEIRS = {"dqn_atari.py"}
+THEIRS = {"dqn_atari.py", "roms/mine.bin"}
 # Flags with a file that is written; all other files must be there.
 WRITING = {"--json", "--csv_file", "--png_file", "--record_play", "--visualization_file", "--replay_file"}
 A_FILE = re.compile(r".+\.(pkl|csv|rom|bin|py|md|json|npz|html|png)|(snapshots|results|roms|videos|docs)/.+")
@@ -47,15 +45,11 @@ def check(command: Command, made: set[str]) -> None:
     Raises:
         WrongError: It would not work.
     """
-    program, *words = command.words
-    program = program.removeprefix("./")
+    program, words = command.program, command.given
     words = ["pong.rom" if word == "…" and not number else word for number, word in enumerate(words)]
     words = [word for word in words if word != "…"]
-    if program == "simple-dqn" and words:
-        program, *words = f"{words[0]}.sh", *words[1:]
-    if program == "modified.sh" and len(words) > 1:  # FILE.py, and the verb that it changes
-        check_files(words[:1], {}, made)
-        program, *words = f"{words[1]}.sh", *words[2:]
+    if command.change:
+        check_files([command.change], {}, made)
     if words[:2] == ["-m", "pytest"]:
         program, words = "pytest", words[2:]
     if program == "make":
@@ -66,10 +60,9 @@ def check(command: Command, made: set[str]) -> None:
         if program != "pytest" and words:
             read_benchmark(words)
     else:
-        verb = program.removesuffix(".sh")
-        require(verb in VERBS and (HOME / program).exists(), f"there is no {program}")
-        given = read_verb(verb, words, command.inline)
-        if verb == "train" and given:
+        require(command.verb in VERBS and (HOME / program).exists(), f"there is no {program}")
+        given = read_verb(command.verb, words, command.inline)
+        if command.verb == "train" and given:
             rules.check(Config.from_flags({**PRESETS[given.get("preset", USUAL)], **given}))
             made |= written_by_training(given)
         check_files(words, given, made)
@@ -157,7 +150,7 @@ def is_there(word: str, given: dict[str, Any], made: set[str]) -> bool:
         or word in made
         or (HOME / word).exists()
         or word in THEIRS
-        or PLACEHOLDER.fullmatch(Path(word).stem) is not None
+        or is_placeholder(word)
         or (given.get("environment") == "gym" and word == given["game"])
     )
 

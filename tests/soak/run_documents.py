@@ -9,7 +9,6 @@ of speed, tests and builds: those take the whole machine for minutes, and have t
 
 import argparse
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from simple_dqn.environment.roms import find_rom
 from simple_dqn.main import VERBS
-from tests.documents import HOME, Command, commands, pages
+from tests.documents import HOME, Command, commands, is_placeholder, pages
 
 SHORT = ["--random_steps", "400", "--train_steps", "104", "--test_steps", "104"]
 # What is added to the commands of a verb, after what the document says, so that it wins.
@@ -29,7 +28,6 @@ ADDED = {
     "profile_train": SHORT,
 }
 A_CLUSTER = ["--cluster", "local", "--actors", "1", "--workers", "2"]
-PLACEHOLDER = re.compile(r"…|[A-Z]+(/[A-Z]+)*(\.py:[A-Z]+)?|FILE\.py")
 SECONDS_OF_PLAY = 15
 
 
@@ -65,21 +63,17 @@ def clone(home: Path) -> Path:
 
 def as_run(command: Command) -> list[str]:
     """Return the words to run for `command`; nothing, if it is not to be run."""
-    program, *words = command.words
-    if program == "simple-dqn":
-        program, *words = f"{words[0]}.sh", *words[1:]
-    script = program.removeprefix("./")
-    verb = words[1] if script == "modified.sh" and len(words) > 1 else script.removesuffix(".sh")
-    if script.removesuffix(".sh") not in VERBS or any(map(PLACEHOLDER.fullmatch, words)):
+    verb, words = command.verb, command.arguments
+    if verb not in VERBS or any(map(is_placeholder, words)):
         return []
     if not words and verb != "doctor":
         return []  # In the text, where a verb is named and not run.
-    words = [*words, *ADDED.get(verb, [])]
+    words += ADDED.get(verb, [])
     if "--cluster" in words and verb == "train":
         words += A_CLUSTER
     if verb == "resume" and "--epochs" not in words:
         words += ["--epochs", "11"]
-    return [f"./{script}", *words]
+    return [f"./{command.program}", *words]
 
 
 def run(words: list[str], home: Path) -> str:
