@@ -12,7 +12,7 @@ help:
 	@echo "make bench     the tables of speed, one after the other"
 	@echo "make soak      the long trials of what docs/reliability.md promises"
 	@echo "make tables    write the figures of docs/data/*.csv into README.md and docs/*.md"
-	@echo "make coverage  which lines of src/ and nvis/ the tests run, in an hour or so; not part of make test"
+	@echo "make coverage  which lines of src/ and nvis/ the tests run, in half an hour or so; not part of make test"
 	@echo "make wheel     the wheel and the source distribution, into dist/"
 	@echo "make lock      renew requirements.txt and requirements-dev.txt from pyproject.toml"
 
@@ -50,7 +50,9 @@ coverage: dev
 	@[[ -e .venv-coverage/bin/coverage ]] || { $(python) -m venv .venv-coverage && \
 		$(python) -c '$(site)' >"$$(.venv-coverage/bin/python -c '$(site)')/packages.pth" && \
 		.venv-coverage/bin/python -m pip install --quiet pytest-cov; }
-	.venv-coverage/bin/python -m pytest --cov --cov-report=term-missing:skip-covered -o timeout=3600
+	.venv-coverage/bin/python -m pytest --cov --cov-report= -o timeout=3600 tests/cluster
+	.venv-coverage/bin/python -m pytest --cov --cov-append --cov-report=term-missing:skip-covered \
+		-o timeout=3600 --numprocesses logical --dist worksteal --ignore tests/cluster
 
 # What an earlier build left in build/ would get into the wheel. No network is needed.
 wheel: dev
