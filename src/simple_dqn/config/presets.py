@@ -70,7 +70,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "train_frequency": 1,
         "target_steps": 1000,
         "exploration_decay_steps": 50_000,
-        "exploration_rate_end": 0.01,
+        "exploration_rate_end": 0.02,
         "train_steps": 20_000,
         "test_steps": 0,
         "epochs": 50,
