@@ -1,5 +1,8 @@
 """The one kind of error that a user is meant to read, and how a program ends by it."""
 
+import os
+import select
+import signal
 import sys
 from collections.abc import Callable
 
@@ -13,12 +16,31 @@ class UserError(Exception):
 
 
 def exit_code(program: str, work: Callable[[], object]) -> int:
-    """Do `work`, and return how `program` ends: 2 for what the user can mend, 130 for Ctrl-C."""
+    """Do `work`, and return how `program` ends.
+
+    Returns:
+        2 for what the user can mend, 130 for Ctrl-C, 141 if who reads its output has left, as `head` does.
+    """
     try:
         work()
+        sys.stdout.flush()
     except UserError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        return 130
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        if not _reader_has_left():
+            raise  # It is the pipe to another process.
+        return 128 + signal.SIGPIPE
     return 0
+
+
+def _reader_has_left() -> bool:
+    """Return whether nobody reads standard output any more; what is left of it then goes nowhere."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)  # errors are told unasked
+    if not poll.poll(0):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True

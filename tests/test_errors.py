@@ -1,0 +1,45 @@
+"""How a program ends when something is wrong that is not its own fault."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simple_dqn.errors import UserError, exit_code
+
+SOURCES = Path(__file__).parents[1] / "src"
+SPEAK = "lambda: [print('a line', flush=True) for _ in range(10**6)]"
+
+
+def test_what_the_user_can_mend_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> None:
+        raise UserError("it is so: do this")
+
+    assert exit_code("./x.sh", work) == 2
+    assert capsys.readouterr().err == "./x.sh: it is so: do this\n"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_who_leaves_ends_the_program_without_a_word(unbuffered: str) -> None:
+    program = f"import sys; from simple_dqn.errors import exit_code; sys.exit(exit_code('x', {SPEAK}))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": str(SOURCES), "PYTHONUNBUFFERED": unbuffered},
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait() == 128 + signal.SIGPIPE
+
+
+def test_a_pipe_to_another_process_is_no_such_reader(capfd: pytest.CaptureFixture[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with capfd.disabled(), pytest.raises(BrokenPipeError):
+        exit_code("x", lambda: os.write(writing, b"x"))
+    os.close(writing)
