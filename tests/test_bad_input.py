@@ -63,6 +63,14 @@ ROWS = [
     (["train", "pong", "--replay_size", "3"], ["--replay_size 3", "at least 5"]),
     (["train", "pong", "--replay_size", "100", "--batch_size", "200"], ["--batch_size 200", "--replay_size"]),
     (["train", "pong", "--replay_size", "900000000"], ["--replay_size 900000000", "fits", "--replay_file"]),
+    (
+        ["train", "pong", "--backend", "cpu", "--replay_device", "gpu"],
+        ["--replay_device gpu", "no GPU with room for"],
+    ),
+    (
+        ["train", "pong", "--replay_device", "gpu", "--replay_file", "x"],
+        ["--replay_device gpu and --replay_file", "give one"],
+    ),
     (["train", "pong", "--no_such_flag", "1"], ["unknown flag --no_such_flag"]),
     (["train", "pong", "a/label"], ["label 'a/label'"]),
     (

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simple_dqn.evaluation import PROTOCOLS, ScoreBoard
+from simple_dqn.evaluation import PROTOCOLS, Evaluation, ScoreBoard
 from simple_dqn.types import Step
 
 
@@ -60,3 +60,12 @@ def test_protocols_are_as_published(name: str, flags: dict[str, object]) -> None
     protocol = PROTOCOLS[name]
     assert protocol.games == 30
     assert {flag: protocol.flags[flag] for flag in flags} == flags
+
+
+def test_a_test_too_short_for_a_game_says_so() -> None:
+    evaluation = Evaluation(
+        game="pong", protocol="simple_dqn", scores=[], mean=None, standard_deviation=None,
+        human_normalised=None, steps=20, exploration_rate=0.05, random_starts=30, max_game_frames=0,
+        repeat_action_probability=0.0, minimal_action_set=True, rom_md5=None, random_seed=0,
+    )  # fmt: skip
+    assert str(evaluation).startswith("pong: no game ended in 20 steps: raise --test_steps")
