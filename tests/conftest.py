@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +14,13 @@ settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:
-    """Give each worker of pytest-xdist a core of its own: threads of two on one core wait for each other."""
+    """Let Ctrl-C be heard, and give each worker of pytest-xdist a core of its own.
+
+    What a shell starts in the background ignores Ctrl-C, and so would all that the tests start. Threads of
+    two workers on one core wait for each other.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
     if worker and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
