@@ -34,7 +34,7 @@ from simple_dqn.wiring import make_agent, make_environment, make_network
 FILL = 4000  # steps that the memory begins with
 SETTINGS: dict[str, Any] = {
     "replay_size": 50_000, "target_steps": 800, "backend": "cpu", "random_seed": 1, "color_averaging": False,
-    "exploration_rate_start": 0.1, "actor_exploration": "falling",
+    "exploration_rate_start": 0.1,
 }  # fmt: skip
 
 

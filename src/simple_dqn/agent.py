@@ -12,6 +12,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
 from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.types import ExplorationRates
 
 if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
@@ -71,19 +72,24 @@ class Agent:
             return end
         return start + (end - start) * self.total_train_steps / self.config.exploration_decay_steps
 
+    @property
+    def exploration_rates(self) -> ExplorationRates:
+        """The ε of each game, [E]."""
+        return spread(self.exploration_rate, self.config.exploration_spread, range(self.games), self.games)
+
     def start(self) -> None:
         """Start every game anew."""
         self.memory.add(self.player.start())
 
-    def play(self, exploration_rate: float) -> Step:
-        """Make one step in every game."""
+    def play(self, exploration_rate: float | ExplorationRates) -> Step:
+        """Make one step in every game; see `Player.act`."""
         step = self.player.step(exploration_rate)
-        self._listener.on_step(step, exploration_rate)
+        self._listener.on_step(step, float(np.mean(exploration_rate)))
         return step
 
     def play_to_learn(self) -> Step:
         """Make one step of training in every game."""
-        step = self.play(self.exploration_rate)
+        step = self.play(self.exploration_rates)
         self.total_train_steps += self.games
         return step
 
@@ -172,3 +178,18 @@ class Agent:
         self.memory.set_state(state["memory"], experience)
         self.network.set_state(state["network"])
         self.total_train_steps = int(state["total_train_steps"])
+
+
+def spread(rate: float, exponent: float, games: range, count: int) -> ExplorationRates:
+    """Return ε_i = ε^(1 + α i / (N - 1)) for each i of `games`: how much that game is to explore.
+
+    Where games differ, some try what is new while others show how far it carries. Horgan et al. 2018, section
+    4.1, "each actor i executes an ε_i-greedy policy", where an actor is one game.
+
+    Args:
+        rate: ε, of the game that explores most.
+        exponent: α; 0: all explore alike.
+        games: Which of all games.
+        count: N.
+    """
+    return rate ** (1 + exponent * np.array(games) / max(1, count - 1))

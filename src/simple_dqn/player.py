@@ -12,7 +12,7 @@ from simple_dqn.replay_memory import StateBuffer
 
 if TYPE_CHECKING:
     from simple_dqn.environment import Environment
-    from simple_dqn.types import Actions, QValues, State, States, Step
+    from simple_dqn.types import Actions, ExplorationRates, QValues, State, States, Step
 
 
 class Player:
@@ -54,14 +54,14 @@ class Player:
         self._states.update(step)
         return step
 
-    def act(self, states: States, exploration_rate: float) -> Actions:
+    def act(self, states: States, exploration_rate: float | ExplorationRates) -> Actions:
         """Return an action for each of `states`: a random one with probability ε, else the best.
 
         Mnih et al. (2015), Algorithm 1, "with probability ε select a random action".
 
         Args:
             states: uint8 [B, S, H, W].
-            exploration_rate: ε, from 0 to 1.
+            exploration_rate: ε, from 0 to 1; or one for each state [B].
 
         Returns:
             int64 [B].
@@ -72,8 +72,8 @@ class Player:
             return actions
         return np.where(explore, actions, self._predict(states).argmax(axis=1))
 
-    def step(self, exploration_rate: float) -> Step:
-        """Make one step in every game."""
+    def step(self, exploration_rate: float | ExplorationRates) -> Step:
+        """Make one step in every game; see `act`."""
         with self._ledger.section("act"):
             actions = self.act(self._states.states, exploration_rate)
         with self._ledger.section("emulate"):

@@ -18,6 +18,7 @@ Actions: TypeAlias = NDArray[np.int64]  # [E] or [B], indices into the environme
 Rewards: TypeAlias = NDArray[np.float32]  # [E] or [B, n], raw game points
 Factors: TypeAlias = NDArray[np.float32]  # [B]
 Indices: TypeAlias = NDArray[np.int64]  # [B], of experiences
+ExplorationRates: TypeAlias = NDArray[np.float64]  # [E], shares of random actions
 Flags: TypeAlias = NDArray[np.bool_]  # [E] or [B]
 QValues: TypeAlias = NDArray[np.float32]  # [B, A], discounted sum of clipped rewards
 

@@ -13,7 +13,7 @@ from simple_dqn.cluster.actor import Actor
 from simple_dqn.cluster.chunk import Chunk, Task
 from simple_dqn.cluster.crew import IN_FLIGHT, Post
 from simple_dqn.cluster.lane import Lane
-from simple_dqn.cluster.schedule import ClusterSchedule, exploration_rate
+from simple_dqn.cluster.schedule import ClusterSchedule
 from simple_dqn.config import Config
 from simple_dqn.ledger import Ledger
 from simple_dqn.statistics import Statistics
@@ -27,7 +27,7 @@ class CrewHere:
     def __init__(self, config: Config) -> None:
         self.posts = [Post(number) for number in range(config.cluster.actors)]
         self.most = 0
-        self.asked: list[tuple[int, int, float]] = []
+        self.asked: list[tuple[int, int, Any]] = []
         self.steps_of_a_chunk = config.cluster.chunk_steps * config.environment.workers
         for post in self.posts:
             post.actor, post.lane = Actor(), Lane(config.memory.history_length, config.memory.n_step)
@@ -41,7 +41,7 @@ class CrewHere:
             post for post in self.posts if post.ordered < IN_FLIGHT for _ in range(IN_FLIGHT - post.ordered)
         ]
 
-    def ask(self, post: Post, weights: Any, version: int, rate: float) -> None:
+    def ask(self, post: Post, weights: Any, version: int, rate: Any) -> None:
         post.asked.append(("play", (weights, version, rate)))
         self.asked.append((post.number, version, rate))
         self.most = max(self.most, post.ordered)
@@ -134,25 +134,27 @@ def test_no_more_is_in_flight_than_the_pace_allows(monkeypatch: pytest.MonkeyPat
     assert all(0 < waited <= since for waited, since in heard)
 
 
-def test_each_actor_has_an_exploration_rate_of_its_own() -> None:
-    schedule, crew, agent, _ = made()
+def test_games_explore_as_unlike_as_if_one_machine_played_them_all() -> None:
+    schedule, crew, agent, _ = made(
+        exploration_rate_start=0.4, exploration_rate_end=0.4, exploration_spread=7
+    )
     schedule.fill(agent, 100, 1.0, lambda: False)
     schedule.train(agent, 400, lambda: False)
     rates = {number: rate for number, version, rate in crew.asked if version >= 0}
-    assert rates == {0: 0.4, 1: pytest.approx(0.4**4.5), 2: pytest.approx(0.4**8)}
-    assert exploration_rate(0, 8) == pytest.approx(0.4)
-    assert exploration_rate(7, 8) == pytest.approx(0.4**8)
+    # Two games of each of three actors: every third of the six.
+    assert {number: list(rate) for number, rate in rates.items()} == {
+        actor: pytest.approx([0.4 ** (1 + 7 * game / 5) for game in (actor, actor + 3)]) for actor in range(3)
+    }
 
 
-@pytest.mark.parametrize("flags", [{"actors": 1}, {"actor_exploration": "falling"}])
-def test_or_all_have_that_of_one_machine(flags: dict[str, Any]) -> None:
-    schedule, crew, agent, _ = made(**flags, exploration_decay_steps=400)
+def test_how_much_they_explore_falls() -> None:
+    schedule, crew, agent, _ = made(exploration_decay_steps=400)
     schedule.fill(agent, 100, 1.0, lambda: False)
     schedule.train(agent, 400, lambda: False)
-    rates = [rate for _, version, rate in crew.asked if version >= 0]
-    assert rates[0] == 1.0
+    rates = [list(rate) for _, version, rate in crew.asked if version >= 0]
+    assert rates[0] == [1.0, 1.0]
     assert rates == sorted(rates, reverse=True)
-    assert rates[-1] < 0.5
+    assert max(rates[-1]) < 0.5
 
 
 def test_errors_of_actors_are_the_first_priorities() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from simple_dqn.training.serial import fill, times_due, train
+from simple_dqn.types import Step
 
 Make: TypeAlias = Callable[..., Any]
 
@@ -99,6 +100,34 @@ def test_the_best_action_is_taken_but_for_the_share_of_exploration(make: Make) -
     taken = np.bincount(agent.player.act(states, 0.3), minlength=3) / len(states)
     assert taken == pytest.approx([0.1, 0.8, 0.1], abs=0.02)
     assert np.bincount(agent.player.act(states, 1.0)) / len(states) == pytest.approx([1 / 3] * 3, abs=0.02)
+
+
+def test_each_game_can_explore_less_than_the_one_before(make: Make) -> None:
+    agent, _, listener = make(
+        5, exploration_rate_start=0.4, exploration_rate_end=0.4, exploration_spread=7, train_frequency=1000
+    )
+    expected = [0.4 ** (1 + 7 * game / 4) for game in range(5)]  # Horgan et al. 2018, section 4.1
+    assert agent.exploration_rates == pytest.approx(expected)
+    seen: list[np.ndarray] = []
+    step: Callable[[np.ndarray], Step] = agent.player.environment.step
+
+    def watched(actions: np.ndarray) -> Step:
+        seen.append(actions)
+        return step(actions)
+
+    agent.player.environment.step = watched
+    train(agent, 5 * 4000, stopped=lambda: False)
+    assert listener.rates == pytest.approx([np.mean(expected)] * 4000)
+    others = np.mean(np.stack(seen) != 1, axis=0)  # the best action is 1 of 3
+    assert others == pytest.approx(np.array(expected) * 2 / 3, abs=0.03)
+
+
+def test_a_game_alone_explores_most_and_without_a_spread_all_do(make: Make) -> None:
+    agent, _, _ = make(1, exploration_spread=7, exploration_decay_steps=8)
+    train(agent, 4, stopped=lambda: False)
+    assert list(agent.exploration_rates) == [agent.exploration_rate] == [0.55]
+    agent, _, _ = make(3, exploration_rate_start=0.3)
+    assert list(agent.exploration_rates) == [0.3] * 3
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from simple_dqn.environment import make
 from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
 from simple_dqn.snapshot.experience_log import pack
-from simple_dqn.types import QValues, States, Step
+from simple_dqn.types import ExplorationRates, QValues, States, Step
 
 Weights = Mapping[str, NDArray[np.float32]]
 # What is learnt of a return and told as an error is a distance of expectations, but for c51's divergence.
@@ -55,13 +55,15 @@ class Actor:
         self._open: list[tuple[Step, QValues]] = []
         return environment.rom_md5
 
-    def play(self, weights: Weights | None, version: int, exploration_rate: float) -> Chunk:
+    def play(
+        self, weights: Weights | None, version: int, exploration_rate: float | ExplorationRates
+    ) -> Chunk:
         """Play a chunk.
 
         Args:
             weights: The network's; None: no prediction is needed, as all actions are random.
             version: Which these are.
-            exploration_rate: ε.
+            exploration_rate: ε, of all games or of each [W].
         """
         if weights is not None and version != self._version:
             self._predictor.set_weights(weights)

@@ -16,6 +16,7 @@ from simple_dqn.cluster.lane import Lane
 from simple_dqn.config import Config
 from simple_dqn.environment import Environment
 from simple_dqn.errors import UserError
+from simple_dqn.types import ExplorationRates
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class Crew:
         for ordered in range(IN_FLIGHT):
             yield from [post for post in self._posts if post.actor and post.ordered == ordered]
 
-    def ask(self, post: Post, weights: Any, version: int, exploration_rate: float) -> None:
+    def ask(self, post: Post, weights: Any, version: int, exploration_rate: float | ExplorationRates) -> None:
         """Ask for a chunk, played by `weights` (Ray's reference to them, or None); see `Actor.play`."""
         post.asked.append(("play", post.actor.play.remote(weights, version, exploration_rate)))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from simple_dqn.agent import Agent
+from simple_dqn.agent import Agent, spread
 from simple_dqn.cluster.chunk import Chunk
 from simple_dqn.cluster.crew import Crew, Post
 from simple_dqn.cluster.pace import Pace
@@ -15,9 +15,9 @@ from simple_dqn.cluster.session import Session
 from simple_dqn.config import Config
 from simple_dqn.snapshot.experience_log import unpack
 from simple_dqn.statistics import Statistics
+from simple_dqn.types import ExplorationRates
 
 RANDOM = 1.0  # the ε at which no prediction is needed
-EPSILON, ALPHA = 0.4, 7.0  # of Horgan et al. 2018, section 4.1
 
 
 class ClusterSchedule:
@@ -96,8 +96,8 @@ class ClusterSchedule:
         with agent.ledger.section("store"):
             self._remember(agent, post, chunk)
         agent.ledger.count(chunk.steps)
-        rate = RANDOM if exploration_rate == RANDOM else self._mean_rate(agent)
-        self._statistics.on_chunk(chunk.steps, chunk.scores, rate)
+        rates = self._rates(agent, post.number) if exploration_rate is None else exploration_rate
+        self._statistics.on_chunk(chunk.steps, chunk.scores, float(np.mean(rates)))
         if learns:
             self._ages.append(agent.network.updates - chunk.version)
             learn(agent, chunk.steps)
@@ -112,8 +112,8 @@ class ClusterSchedule:
         for post in self._crew.free():
             if self._crew.steps_in_flight >= most:
                 return
-            rate = self._rate(agent, post.number) if exploration_rate is None else exploration_rate
-            self._crew.ask(post, self._weights if needs_weights else None, self._version, rate)
+            rates = self._rates(agent, post.number) if exploration_rate is None else exploration_rate
+            self._crew.ask(post, self._weights if needs_weights else None, self._version, rates)
 
     def _next(self, learns: bool) -> tuple[Post, Chunk] | None:
         """Wait for the next chunk, if one comes, and mind the pace of a learner that `learns`."""
@@ -143,20 +143,12 @@ class ClusterSchedule:
             numbers = first + np.flatnonzero(begins)
             agent.memory.update_priorities(numbers, chunk.errors[begins[piece.first : piece.end]])
 
-    def _rate(self, agent: Agent, number: int) -> float:
-        """Return the ε of actor `number`."""
-        cluster = self._config.cluster
-        if cluster.actors == 1 or cluster.actor_exploration == "falling":
-            return agent.exploration_rate
-        return exploration_rate(number, cluster.actors)
-
-    def _mean_rate(self, agent: Agent) -> float:
-        return float(np.mean([self._rate(agent, number) for number in range(self._config.cluster.actors)]))
-
-
-def exploration_rate(number: int, actors: int) -> float:
-    """Return ε_i = ε^(1 + α i / (N - 1)) for actor i = `number` of N = `actors` > 1 (Horgan et al. 2018)."""
-    return float(EPSILON ** (1 + ALPHA * number / (actors - 1)))
+    def _rates(self, agent: Agent, number: int) -> ExplorationRates:
+        """Return the ε of each game of actor `number`, who has every N-th of all: some that explore much."""
+        actors = self._config.cluster.actors
+        count = actors * self._config.environment.workers
+        games = range(number, count, actors)
+        return spread(agent.exploration_rate, agent.config.exploration_spread, games, count)
 
 
 def learn(agent: Agent, steps: int) -> None:

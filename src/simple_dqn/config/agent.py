@@ -12,6 +12,10 @@ class AgentConfig:
     exploration_rate_start: float = option(1.0, "share of random actions at first", minimum=0, maximum=1)
     exploration_rate_end: float = option(0.1, "share of random actions at last", minimum=0, maximum=1)
     exploration_decay_steps: int = option(1_000_000, "steps from the first to the last share", minimum=0)
+    exploration_spread: float = option(
+        0.0, "how unlike each other games explore in training: game i of N by ε ** (1 + SPREAD i / (N - 1)); "
+        "0: all alike", minimum=0, maximum=100,
+    )  # fmt: skip
     exploration_rate_test: float = option(0.05, "share of random actions in tests", minimum=0, maximum=1)
     train_frequency: int = option(4, "steps between trainings", minimum=1)
     train_repeat: int = option(1, "updates in each training", minimum=1)

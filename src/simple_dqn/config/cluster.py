@@ -19,12 +19,6 @@ class ClusterConfig:
     actors: int = option(
         1, "actors, each a process with --workers games of its own", minimum=1, maximum=100_000, local=True
     )
-    actor_exploration: str = option(
-        "ladder", "share of random actions; ladder: each actor its own, 0.4 ** (1 + 7 i / (N - 1)) for "
-        "number i of N, whatever --exploration_rate_start and _end say; falling: all that of these flags, as "
-        "it is always where there is one actor",
-        choices=("ladder", "falling"), local=True,
-    )  # fmt: skip
     chunk_steps: int = option(
         50, "steps of each of its games that an actor plays by the same weights, and sends together",
         minimum=1, maximum=100_000, local=True,

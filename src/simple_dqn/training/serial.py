@@ -27,7 +27,7 @@ def fill(
     for _ in range(0, steps, agent.games):
         if stopped():
             return
-        agent.remember(agent.play(agent.exploration_rate if exploration_rate is None else exploration_rate))
+        agent.remember(agent.play(agent.exploration_rates if exploration_rate is None else exploration_rate))
         at_rest(agent.games)
 
 

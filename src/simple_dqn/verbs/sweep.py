@@ -34,9 +34,7 @@ OWN = {
     "record_screen_path": "two runs would write to the same folder",
     "record_sound_filename": "two runs would write to the same file",
     "play_games": "a sweep trains",
-    **dict.fromkeys(
-        ("actors", "actor_exploration", "chunk_steps", "weights_every"), "each run plays its own games"
-    ),
+    **dict.fromkeys(("actors", "chunk_steps", "weights_every"), "each run plays its own games"),
 }
 FILES = ("load_weights", "demonstrations")  # named from the folder where the sweep is started
 

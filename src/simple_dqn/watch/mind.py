@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from simple_dqn.environment import Environment
 from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
-from simple_dqn.types import Actions, QValues, States
+from simple_dqn.types import Actions, ExplorationRates, QValues, States
 
 HeatMap: TypeAlias = NDArray[np.float32]  # [H, W], from 0 (of no matter) to 1
 
@@ -99,7 +99,7 @@ class Seat(Player):
         self.mind = mind
         self._person = person
 
-    def act(self, states: States, exploration_rate: float) -> Actions:
+    def act(self, states: States, exploration_rate: float | ExplorationRates) -> Actions:
         """Return the action, int64 [1], that the person or the agent chooses in `states`."""
         if self.mind:
             self.mind.think(states)
