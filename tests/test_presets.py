@@ -57,3 +57,15 @@ def test_what_is_listed_can_be_given_again() -> None:
 def test_an_unknown_preset_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["train", "pong", "--preset", "slow"]) == 2
     assert "'quick'" in capsys.readouterr().err
+
+
+def test_games_of_actors_explore_as_in_ape_x_unless_told_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("exploration_rate_start", "exploration_rate_end", "exploration_spread")
+    alone = [printed(capsys)[name] for name in names]
+    on_cluster = ["--cluster", "local", "--actors", "2"]
+    assert [printed(capsys, *on_cluster)[name] for name in names] == ["0.4", "0.4", "7.0"]
+    told = printed(capsys, *on_cluster, "--exploration_rate_end", "0.1")
+    assert [told[name] for name in names] == ["0.4", "0.1", "7.0"]
+    # A game alone can be unlike none.
+    lonely = printed(capsys, "--cluster", "local", "--workers", "1")
+    assert [lonely[name] for name in names] == alone

@@ -14,7 +14,7 @@ class AgentConfig:
     exploration_decay_steps: int = option(1_000_000, "steps from the first to the last share", minimum=0)
     exploration_spread: float = option(
         0.0, "how unlike each other games explore in training: game i of N by ε ** (1 + SPREAD i / (N - 1)); "
-        "0: all alike", minimum=0, maximum=100,
+        "0: all alike; with --cluster 0.4 is ε, from first to last, and 7 the spread", minimum=0, maximum=100,
     )  # fmt: skip
     exploration_rate_test: float = option(0.05, "share of random actions in tests", minimum=0, maximum=1)
     train_frequency: int = option(4, "steps between trainings", minimum=1)

@@ -11,6 +11,13 @@ NATURE: dict[str, Any] = {
     "test_steps": 135_000,
 }
 
+# How the games of actors explore unless told otherwise: Horgan et al. 2018, section 4.1.
+APE_X_EXPLORATION: dict[str, Any] = {
+    "exploration_rate_start": 0.4,
+    "exploration_rate_end": 0.4,
+    "exploration_spread": 7.0,
+}
+
 PRESETS: dict[str, dict[str, Any]] = {
     "simple_dqn": {},
     "nature": NATURE,

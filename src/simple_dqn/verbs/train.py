@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn import flags
-from simple_dqn.config import PRESETS, Config
+from simple_dqn.config import APE_X_EXPLORATION, PRESETS, Config
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
@@ -35,6 +35,8 @@ def main(arguments: Sequence[str], program: str) -> None:
     flags.add_presets(parser, USUAL)
     given = named(parser.parse(arguments))
     config = Config.from_flags({**preset(given, USUAL), **given})
+    if config.cluster.on and config.cluster.actors * config.environment.workers > 1:
+        config = config.with_flags({**APE_X_EXPLORATION, **given})
     if given.get("print_config"):
         print(flags.listing(config))
         return
