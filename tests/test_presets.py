@@ -59,7 +59,9 @@ def test_an_unknown_preset_names_the_known_ones(capsys: pytest.CaptureFixture[st
     assert "'quick'" in capsys.readouterr().err
 
 
-def test_games_of_actors_explore_as_in_ape_x_unless_told_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+def test_games_of_actors_explore_as_in_ape_x_unless_told_otherwise(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     names = ("exploration_rate_start", "exploration_rate_end", "exploration_spread")
     alone = [printed(capsys)[name] for name in names]
     on_cluster = ["--cluster", "local", "--actors", "2"]

@@ -21,7 +21,7 @@ from simple_dqn.cluster.chunk import Chunk, about_this_machine
 from simple_dqn.cluster.crew import Crew, Post
 from simple_dqn.cluster.schedule import ClusterSchedule
 from simple_dqn.cluster.session import Session
-from simple_dqn.config import Config
+from simple_dqn.config import APE_X_EXPLORATION, Config
 from simple_dqn.errors import UserError
 from simple_dqn.training import Epochs
 from simple_dqn.wiring import make_environment, make_run
@@ -29,7 +29,15 @@ from tests.cluster.conftest import Nodes
 from tests.test_learning import SETTINGS, score
 
 PROJECT = Path(__file__).parents[2]
-CATCH = {**SETTINGS, "actors": 2, "threads": 1, "chunk_steps": 25, "weights_every": 25, "train_steps": 6000}
+CATCH = {
+    **SETTINGS,
+    **APE_X_EXPLORATION,
+    "actors": 2,
+    "threads": 1,
+    "chunk_steps": 25,
+    "weights_every": 25,
+    "train_steps": 6000,
+}
 
 
 NEVER: Any = SimpleNamespace(requested=False)
