@@ -77,6 +77,19 @@ def test_runs_share_one_legend(plot_of: Callable[..., Plot]) -> None:
     assert drawn["pong_a Test"].get_linestyle() != drawn["pong_a Train"].get_linestyle()
 
 
+@pytest.mark.parametrize(("length", "columns"), [(5, 3), (40, 2), (60, 1)])
+def test_the_legend_has_as_many_columns_as_fit(
+    plot_of: Callable[..., Plot], length: int, columns: int
+) -> None:
+    names = [letter * length for letter in "abc"]
+    figure = draw(plot_of(["average_reward"], *names), 10, 6)
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    edges = {round(text.get_window_extent().x0) for text in legend.get_texts()}
+    assert len(edges) == columns
+    assert legend.get_window_extent().width <= figure.bbox.width
+
+
 def test_an_older_picture_survives_a_failure(
     plot_of: Callable[..., Plot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,8 +65,11 @@ def _draw_shared_legend(figure: Figure, plot: Plot) -> None:
     """Name all lines once, below the panels: a column per run while they fit."""
     drawn = {line.get_label(): line for axes in figure.axes for line in axes.lines}
     lines = [drawn[label] for label in plot.legend]
-    columns = min(len(plot.names), MAX_LEGEND_COLUMNS)
-    figure.legend(lines, plot.legend, loc="outside lower center", ncols=columns, frameon=False)
+    for columns in range(min(len(plot.names), MAX_LEGEND_COLUMNS), 0, -1):
+        legend = figure.legend(lines, plot.legend, loc="outside lower center", ncols=columns, frameon=False)
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def save(figure: Figure, path: Path, dpi: int) -> None:
