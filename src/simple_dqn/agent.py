@@ -184,7 +184,7 @@ def spread(rate: float, exponent: float, games: range, count: int) -> Exploratio
     """Return ε_i = ε^(1 + α i / (N - 1)) for each i of `games`: how much that game is to explore.
 
     Where games differ, some try what is new while others show how far it carries. Horgan et al. 2018, section
-    4.1, "each actor i executes an ε_i-greedy policy", where an actor is one game.
+    4.1, with a game for each actor.
 
     Args:
         rate: ε, of the game that explores most.
