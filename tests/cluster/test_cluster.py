@@ -30,14 +30,9 @@ from tests.test_learning import SETTINGS, score
 
 PROJECT = Path(__file__).parents[2]
 CATCH = {
-    **SETTINGS,
-    **APE_X_EXPLORATION,
-    "actors": 2,
-    "threads": 1,
-    "chunk_steps": 25,
-    "weights_every": 25,
-    "train_steps": 6000,
-}
+    **SETTINGS, **APE_X_EXPLORATION,
+    "actors": 2, "threads": 1, "chunk_steps": 25, "weights_every": 25, "train_steps": 6000,
+}  # fmt: skip
 
 
 NEVER: Any = SimpleNamespace(requested=False)

@@ -96,7 +96,7 @@ class ClusterSchedule:
         with agent.ledger.section("store"):
             self._remember(agent, post, chunk)
         agent.ledger.count(chunk.steps)
-        rates = self._rates(agent, post.number) if exploration_rate is None else exploration_rate
+        rates = self._rates(agent, post.number, exploration_rate)
         self._statistics.on_chunk(chunk.steps, chunk.scores, float(np.mean(rates)))
         if learns:
             self._ages.append(agent.network.updates - chunk.version)
@@ -112,7 +112,7 @@ class ClusterSchedule:
         for post in self._crew.free():
             if self._crew.steps_in_flight >= most:
                 return
-            rates = self._rates(agent, post.number) if exploration_rate is None else exploration_rate
+            rates = self._rates(agent, post.number, exploration_rate)
             self._crew.ask(post, self._weights if needs_weights else None, self._version, rates)
 
     def _next(self, learns: bool) -> tuple[Post, Chunk] | None:
@@ -143,8 +143,13 @@ class ClusterSchedule:
             numbers = first + np.flatnonzero(begins)
             agent.memory.update_priorities(numbers, chunk.errors[begins[piece.first : piece.end]])
 
-    def _rates(self, agent: Agent, number: int) -> ExplorationRates:
-        """Return the ε of each game of actor `number`, who has every N-th of all: some that explore much."""
+    def _rates(self, agent: Agent, number: int, exploration_rate: float | None) -> float | ExplorationRates:
+        """Return the ε of the games of actor `number`: what is given for all, or else each game's own.
+
+        The actor has every N-th of all games, so that each has some that explore much.
+        """
+        if exploration_rate is not None:
+            return exploration_rate
         actors = self._config.cluster.actors
         count = actors * self._config.environment.workers
         games = range(number, count, actors)
