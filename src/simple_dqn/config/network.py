@@ -10,6 +10,12 @@ class NetworkConfig:
     """How the network is made, and how it learns."""
 
     learning_rate: float = option(0.00025, "step size of the optimizer", above=0)
+    learning_rate_end: float = option(
+        0.00005, "what it falls to, linearly, over learning_rate_decay_updates", above=0
+    )
+    learning_rate_decay_updates: int = option(
+        0, "updates over which the step size falls; 0: it stays as it is", minimum=0
+    )
     discount_rate: float = option(0.99, "what a reward one step later is worth", minimum=0, maximum=1)
     batch_size: int = option(32, "experiences in one update", minimum=1)
     optimizer: str = option("rmsprop", "the rule of the update", choices=("rmsprop", "adam", "adadelta"))

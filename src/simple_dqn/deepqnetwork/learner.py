@@ -6,6 +6,7 @@ from torch import Tensor
 from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork.layers import Network
 from simple_dqn.deepqnetwork.master_weights import MasterWeights
+from simple_dqn.deepqnetwork.optimizers import decayed
 from simple_dqn.deepqnetwork.recorded import recorded
 from simple_dqn.deepqnetwork.targets import TARGET_RULES, Transitions, added_up, of_actions
 
@@ -32,10 +33,16 @@ class Learner:
         """
         self._online, self._target, self._master = online, target, master
         self._config = config
+        self._record = record
         self._rule = TARGET_RULES[config.double, config.munchausen]
         self.value = recorded(self._value, record)
         self.choose = recorded(self._choose, record)
         self.descend = recorded(self._descend, record)
+
+    def set_pace(self, updates: int) -> None:
+        """Have `descend` make its next step with the learning rate that is due after `updates`."""
+        if self._master.slow_down(decayed(self._config, updates)):
+            self.descend = recorded(self._descend, self._record)  # the old rate is part of the recording
 
     @torch.no_grad()
     def _value(

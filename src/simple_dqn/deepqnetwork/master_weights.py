@@ -34,6 +34,8 @@ class MasterWeights:
             self.weights[name].grad = torch.empty_like(self.weights[name])
         self._kind = config.optimizer
         self._optimizer = OPTIMIZERS[config.optimizer](list(self.weights.values()), config)
+        self._first_rates: list[float] = [group["lr"] for group in self._optimizer.param_groups]
+        self._share = 1.0  # of those, which the optimizer has now
         device = next(iter(self.weights.values())).device.type
         self._scaler = torch.amp.GradScaler(device, enabled=precision.loss_scaling)
 
@@ -49,6 +51,13 @@ class MasterWeights:
         self._scaler.step(self._optimizer)
         self._scaler.update()
         self.publish()
+
+    def slow_down(self, share: float) -> bool:
+        """Make the learning rates this share of the first ones, and return whether that changes them."""
+        changes, self._share = share != self._share, share
+        for group, rate in zip(self._optimizer.param_groups, self._first_rates, strict=True):
+            group["lr"] = rate * share
+        return changes
 
     def _hand_over_gradients(self) -> None:
         """Give the optimizer the gradients, each in its weight's datatype."""

@@ -1,5 +1,6 @@
 """The rules by which a gradient changes the weights."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import cast, overload
 
@@ -8,6 +9,8 @@ from torch import Tensor
 from torch.optim import Adadelta, Adagrad, Adam, Optimizer
 
 from simple_dqn.config import NetworkConfig
+
+DECAY_STAGES = 100  # in which the learning rate falls
 
 
 class RMSProp(Adagrad):
@@ -76,3 +79,16 @@ OPTIMIZERS: dict[str, Callable[[Sequence[Tensor], NetworkConfig], Optimizer]] = 
     "adam": _adam,
     "adadelta": _adadelta,
 }
+
+
+def decayed(config: NetworkConfig, updates: int) -> float:
+    """Return which share of its first learning rate an optimizer has after `updates`.
+
+    It falls linearly, in stages: a new rate has a GPU record its work anew, which takes as long as a
+    hundred updates.
+    """
+    if not config.learning_rate_decay_updates:
+        return 1.0
+    progress = min(updates / config.learning_rate_decay_updates, 1.0)
+    done = math.floor(progress * DECAY_STAGES) / DECAY_STAGES
+    return 1.0 + done * (config.learning_rate_end / config.learning_rate - 1.0)

@@ -7,9 +7,10 @@ from typing import cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from simple_dqn.config import BackendConfig, NetworkConfig
-from simple_dqn.deepqnetwork.backend import CPU, PRECISIONS, choose_datatype, lay_out, set_up, tensor
+from simple_dqn.deepqnetwork.backend import CPU, choose_datatype, lay_out, place, set_up
 from simple_dqn.deepqnetwork.building import build
 from simple_dqn.deepqnetwork.networks import NetworkSpec
 from simple_dqn.deepqnetwork.noisy import Noise
@@ -46,12 +47,12 @@ class Predictor:
         torch.set_num_threads(1)
         set_up(CPU)
         datatype = choose_datatype(replace(backend, datatype=PREDICTS_IN[backend.datatype]), CPU)
-        precision = PRECISIONS[datatype]
+        self._place = place(CPU, datatype)
+        precision = self._place.precision
         self._network = build(spec, actions, history_length, screen_shape, network, rng, precision.master)
         self._network.narrow_hidden_layers(precision.hidden)
         self._network.requires_grad_(False).eval()
-        self._precision = precision
-        lay_out(self._network, precision.cpu_layout)
+        lay_out(self._network, self._place.layout)
         self._noise = Noise(self._network.noise_size, rng, CPU)
 
     def set_weights(self, weights: Mapping[str, NDArray[np.float32]]) -> None:
@@ -67,6 +68,6 @@ class Predictor:
     @torch.inference_mode()
     def predict_to_explore(self, states: States) -> QValues:
         """Return the Q-values, float32 [B, A], of `states` uint8 [B, S, H, W], with fresh noise for each."""
-        floats = tensor(states, CPU).to(self._precision.hidden, memory_format=self._precision.cpu_layout)
-        qvalues = self._network(floats.div_(255), self._noise.draw("acting", len(states)))
+        noise = self._noise.draw("acting", len(states))
+        qvalues: Tensor = self._network(self._place.floats(states), noise)
         return cast(QValues, qvalues.float().numpy())
