@@ -7,7 +7,7 @@ import pytest
 
 from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork, learner
-from simple_dqn.deepqnetwork.optimizers import DECAY_STAGES, decayed
+from simple_dqn.deepqnetwork.optimizers import ANNEALING_STAGES, annealed
 from simple_dqn.deepqnetwork.recorded import WARM_UPS, Recorded
 from simple_dqn.types import Minibatch
 from tests.deepqnetwork.test_recorded import Tape
@@ -20,13 +20,13 @@ def test_it_falls_linearly_and_then_stays() -> None:
     config = NetworkConfig(learning_rate=4e-4, learning_rate_end=1e-4, learning_rate_decay_updates=7000)
     for updates in range(0, 9000, 30):
         linear = 1 - 0.75 * min(updates / 7000, 1)
-        assert linear <= decayed(config, updates) <= linear + 1 / DECAY_STAGES
-    assert decayed(config, 0) == 1
-    assert decayed(config, 7000) == decayed(config, 10**9) == 0.25
+        assert linear <= annealed(config, updates) <= linear + 1 / ANNEALING_STAGES
+    assert annealed(config, 0) == 1
+    assert annealed(config, 7000) == annealed(config, 10**9) == 0.25
 
 
 def test_without_an_end_it_stays() -> None:
-    assert {decayed(NetworkConfig(), updates) for updates in (0, 1, 10**9)} == {1.0}
+    assert {annealed(NetworkConfig(), updates) for updates in (0, 1, 10**9)} == {1.0}
 
 
 @pytest.mark.parametrize("optimizer", ["rmsprop", "adam", "adadelta"])
@@ -67,7 +67,7 @@ def test_a_recording_is_renewed_with_it(
 ) -> None:
     tape, stages, updates = Tape(), 4, WARM_UPS + 2
     monkeypatch.setattr(learner, "recorded", lambda work, on_gpu: Recorded(work, tape.run, tape.record))
-    network = make_network(learning_rate_decay_updates=DECAY_STAGES * updates)
+    network = make_network(learning_rate_decay_updates=ANNEALING_STAGES * updates)
     for seed in range(stages * updates):
         network.train(make_minibatch(seed))
     assert tape.recordings == stages + 1  # and once the work on targets

@@ -166,7 +166,7 @@ class DeepQNetwork:
         else:
             targets = self._learner.choose(batch.poststates, batch.targets, self._noise.draw("updates"))
         noise = self._noise.draw("updates")
-        self._learner.set_pace(self.updates)
+        self._learner.anneal(self.updates)
         outcome = self._learner.descend(batch.prestates, batch.actions, targets, batch.weights, noise)
         self._outcomes.add(outcome, batch.indices)
         self._playing.weights_changed()

@@ -6,7 +6,7 @@ from torch import Tensor
 from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork.layers import Network
 from simple_dqn.deepqnetwork.master_weights import MasterWeights
-from simple_dqn.deepqnetwork.optimizers import decayed
+from simple_dqn.deepqnetwork.optimizers import annealed
 from simple_dqn.deepqnetwork.recorded import recorded
 from simple_dqn.deepqnetwork.targets import TARGET_RULES, Transitions, added_up, of_actions
 
@@ -39,9 +39,9 @@ class Learner:
         self.choose = recorded(self._choose, record)
         self.descend = recorded(self._descend, record)
 
-    def set_pace(self, updates: int) -> None:
+    def anneal(self, updates: int) -> None:
         """Have `descend` make its next step with the learning rate that is due after `updates`."""
-        if self._master.slow_down(decayed(self._config, updates)):
+        if self._master.scale_learning_rate(annealed(self._config, updates)):
             self.descend = recorded(self._descend, self._record)  # the old rate is part of the recording
 
     @torch.no_grad()

@@ -52,7 +52,7 @@ class MasterWeights:
         self._scaler.update()
         self.publish()
 
-    def slow_down(self, share: float) -> bool:
+    def scale_learning_rate(self, share: float) -> bool:
         """Make the learning rates this share of the first ones, and return whether that changes them."""
         changes, self._share = share != self._share, share
         for group, rate in zip(self._optimizer.param_groups, self._first_rates, strict=True):

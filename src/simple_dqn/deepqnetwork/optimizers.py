@@ -10,7 +10,7 @@ from torch.optim import Adadelta, Adagrad, Adam, Optimizer
 
 from simple_dqn.config import NetworkConfig
 
-DECAY_STAGES = 100  # in which the learning rate falls
+ANNEALING_STAGES = 100  # in which the learning rate falls
 
 
 class RMSProp(Adagrad):
@@ -81,14 +81,13 @@ OPTIMIZERS: dict[str, Callable[[Sequence[Tensor], NetworkConfig], Optimizer]] = 
 }
 
 
-def decayed(config: NetworkConfig, updates: int) -> float:
+def annealed(config: NetworkConfig, updates: int) -> float:
     """Return which share of its first learning rate an optimizer has after `updates`.
 
-    It falls linearly, in stages: a new rate has a GPU record its work anew, which takes as long as a
-    hundred updates.
+    It falls linearly, but in stages: for each new rate a GPU has to record its work anew.
     """
     if not config.learning_rate_decay_updates:
         return 1.0
     progress = min(updates / config.learning_rate_decay_updates, 1.0)
-    done = math.floor(progress * DECAY_STAGES) / DECAY_STAGES
+    done = math.floor(progress * ANNEALING_STAGES) / ANNEALING_STAGES
     return 1.0 + done * (config.learning_rate_end / config.learning_rate - 1.0)
