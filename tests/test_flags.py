@@ -121,6 +121,10 @@ def test_bad_values(arguments: tuple[str, ...], words: list[str]) -> None:
         ({"concurrent": True, "train_steps": 25_001}, ["multiple", "25001"]),
         ({"min_reward": 2.0}, ["--min_reward 2", "--max_reward 1"]),
         ({"exploration_rate_end": 0.5, "exploration_rate_start": 0.2}, ["0.5", "0.2"]),
+        (
+            {"learning_rate": 1e-5, "learning_rate_end": 2e-5, "learning_rate_decay_updates": 9},
+            ["1e-05", "2e-05", "--learning_rate_decay_updates 0"],
+        ),
     ],
 )
 def test_settings_that_contradict_each_other(flags: dict[str, Any], words: list[str]) -> None:

@@ -112,6 +112,12 @@ def _check_learning(network: NetworkConfig, has_target_network: bool) -> None:
     kind = network.distributional
     contradictions = (
         (
+            network.learning_rate_decay_updates > 0 and network.learning_rate_end > network.learning_rate,
+            f"--learning_rate_end {network.learning_rate_end:g} is above --learning_rate "
+            f"{network.learning_rate:g}, which can only fall: lower it, or give "
+            "--learning_rate_decay_updates 0 for a rate that stays",
+        ),
+        (
             network.batch_norm and network.layer_norm,
             "--batch_norm true and --layer_norm true both normalise the hidden layers: give one of them",
         ),
