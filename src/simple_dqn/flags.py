@@ -145,7 +145,8 @@ def _word(value: Any) -> str:
 
 
 def _add_flag(group: Any, setting: "Field[Any]", settings: type) -> None:
-    kind = _plain_type(get_type_hints(settings)[setting.name])
+    hint = get_type_hints(settings)[setting.name]
+    kind = _plain_type(hint)
     default = _word(setting.default)
     arguments: dict[str, Any] = {
         "help": f"{setting.metadata['help']} (default: {default})".replace("%", "%%")
@@ -159,7 +160,14 @@ def _add_flag(group: Any, setting: "Field[Any]", settings: type) -> None:
         arguments |= {"choices": setting.metadata["choices"]}
     else:
         arguments |= {"type": _ranged(kind, setting.metadata), "metavar": kind.__name__.upper()}
+    if isinstance(hint, types.UnionType):
+        arguments["type"] = _or_none(arguments["type"])
     group.add_argument(f"--{setting.name}", **arguments)
+
+
+def _or_none(convert: Any) -> Any:
+    """Return `convert` with None for the word none, as `listing` writes an optional setting that is not set."""
+    return lambda word: None if word == "none" else convert(word)
 
 
 def _one_of(words: tuple[str, ...]) -> Any:
