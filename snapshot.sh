@@ -1,3 +1,4 @@
 #!/usr/bin/env bash
-# Shows what is in a snapshot, or converts one of Neon's: ./snapshot.sh show FILE, ./snapshot.sh convert IN OUT
+# Shows what is in a snapshot, converts one of Neon's, or averages the weights of several of one run:
+# ./snapshot.sh show FILE, ./snapshot.sh convert IN OUT, ./snapshot.sh average IN... OUT
 source "$(dirname -- "$(readlink -f -- "$0")")/scripts/run.sh" snapshot "$@"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import matplotlib.font_manager  # noqa: F401  asks a program for the system's fonts, once on each machine
 import pytest
 
 from simple_dqn import rules

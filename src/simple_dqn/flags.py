@@ -166,7 +166,7 @@ def _add_flag(group: Any, setting: "Field[Any]", settings: type) -> None:
 
 
 def _or_none(convert: Any) -> Any:
-    """Return `convert` with None for the word none, as `listing` writes an optional setting that is not set."""
+    """Return `convert` with None for the word none, as `listing` writes a setting without a value."""
     return lambda word: None if word == "none" else convert(word)
 
 

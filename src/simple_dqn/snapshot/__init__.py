@@ -1,5 +1,6 @@
 """Snapshots: what a run leaves on disk, written whole or not at all, read as data and never as code."""
 
+from simple_dqn.snapshot.average import average
 from simple_dqn.snapshot.checkpoint import Checkpoints, Saved
 from simple_dqn.snapshot.claim import checkpoint_folder, claimed, prefix_of
 from simple_dqn.snapshot.keeper import Keeper
@@ -10,6 +11,7 @@ __all__ = [
     "Keeper",
     "Saved",
     "Snapshot",
+    "average",
     "check_fits",
     "checkpoint_folder",
     "claimed",

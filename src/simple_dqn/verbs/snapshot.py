@@ -1,34 +1,48 @@
-"""`snapshot`: look into a snapshot, or write one of Neon's in this project's own format."""
+"""`snapshot`: look into a snapshot, write one of Neon's in our own format, or make one of several."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from simple_dqn.errors import UserError
 from simple_dqn.flags import Parser
-from simple_dqn.snapshot import Snapshot
+from simple_dqn.snapshot import Snapshot, average
 from simple_dqn.verbs.common import open_snapshot
 
 
 def main(arguments: Sequence[str], program: str) -> None:
-    """Show or convert a snapshot."""
-    parser = Parser(prog=program, description="Look into a snapshot, or convert one of Neon's.")
-    deeds = parser.add_subparsers(dest="deed", required=True, metavar="convert|show")
-    convert = deeds.add_parser("convert", help="write a snapshot, Neon's or ours, in our format")
-    convert.add_argument("source", type=Path, metavar="IN", help="such as breakout_77.pkl")
-    convert.add_argument("target", type=Path, metavar="OUT", help="such as snapshots/breakout_77.pkl")
-    show = deeds.add_parser("show", help="print what is in a snapshot")
-    show.add_argument("source", type=Path, metavar="FILE", help="such as snapshots/pong_10.pkl")
-    for deed in (convert, show):
-        deed.add_argument("--game", help="the game of one of Neon's whose file is not named after it")
-    given = parser.parse(arguments)
-    snapshot = open_snapshot(given["source"], given["game"])
+    """Show, convert or average snapshots."""
+    given = _parser(program).parse(arguments)
     if given["deed"] == "show":
-        print(describe(snapshot))
+        print(describe(open_snapshot(given["source"], given["game"])))
         return
     if given["target"].exists():
         raise UserError(f"{given['target']} exists: remove it or give another name")
+    if given["deed"] == "average":
+        snapshot = average((source, open_snapshot(source)) for source in given["sources"])
+    else:
+        snapshot = open_snapshot(given["source"], given["game"])
     snapshot.save(given["target"])
     print(f"{given['target']}: {snapshot.game}, epoch {snapshot.epoch}")
+
+
+def _parser(program: str) -> Parser:
+    parser = Parser(
+        prog=program, description="Look into a snapshot, convert one of Neon's, or average several."
+    )
+    deeds = parser.add_subparsers(dest="deed", required=True, metavar="show|convert|average")
+    show = deeds.add_parser("show", help="print what is in a snapshot")
+    show.add_argument("source", type=Path, metavar="FILE", help="such as snapshots/pong_10.pkl")
+    convert = deeds.add_parser("convert", help="write a snapshot, Neon's or ours, in our format")
+    convert.add_argument("source", type=Path, metavar="IN", help="such as breakout_77.pkl")
+    convert.add_argument("target", type=Path, metavar="OUT", help="such as snapshots/breakout_77.pkl")
+    mean = deeds.add_parser("average", help="write the mean of the weights of several snapshots of one run")
+    mean.add_argument(
+        "sources", type=Path, nargs="+", metavar="IN", help="such as snapshots/pong_{46,48,50}.pkl"
+    )
+    mean.add_argument("target", type=Path, metavar="OUT", help="such as snapshots/pong_mean_50.pkl")
+    for deed in (show, convert):
+        deed.add_argument("--game", help="the game of one of Neon's whose file is not named after it")
+    return parser
 
 
 def describe(snapshot: Snapshot) -> str:
