@@ -51,6 +51,18 @@ def test_a_later_step_is_as_much_shorter(
         np.testing.assert_allclose(steps, share * moved[0], atol=1e-7)
 
 
+def test_a_resume_says_what_it_is(make_network: MakeNetwork, caplog: pytest.LogCaptureFixture) -> None:
+    """--learning_rate alone changes nothing once the rate has fallen to its end."""
+    caplog.set_level("INFO", "simple_dqn.deepqnetwork.deepqnetwork")
+    state = {**make_network().get_state(), "updates": 2000}
+    make_network(learning_rate_decay_updates=0).set_state(state)
+    assert not [message for message in caplog.messages if "rate" in message]
+    make_network(learning_rate=3e-4, learning_rate_end=5e-5, learning_rate_decay_updates=2000).set_state(
+        state
+    )
+    assert caplog.messages[-1] == "The learning rate is 5e-05 after 2000 updates"
+
+
 def test_it_goes_on_after_a_resume(make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
     settings = {"optimizer": "adam", "learning_rate_decay_updates": 10}
     whole = make_network(**settings)

@@ -1,6 +1,7 @@
 """The deep Q-network of Mnih et al. 2015, "Human-level control through deep reinforcement learning"."""
 
 import copy
+import logging
 from collections.abc import Mapping
 
 import numpy as np
@@ -25,12 +26,15 @@ from simple_dqn.deepqnetwork.learner import Learner
 from simple_dqn.deepqnetwork.master_weights import MasterWeights
 from simple_dqn.deepqnetwork.networks import NATURE, NetworkSpec
 from simple_dqn.deepqnetwork.noisy import Noise
+from simple_dqn.deepqnetwork.optimizers import annealed
 from simple_dqn.deepqnetwork.outcomes import Outcomes, UpdateOutcome
 from simple_dqn.deepqnetwork.targets import PreparedBatch
 from simple_dqn.deepqnetwork.tensors import check_fit, copy_arrays, floating_tensors, write_tensors
 from simple_dqn.deepqnetwork.threads import use_one_thread, use_threads
 from simple_dqn.errors import UserError
 from simple_dqn.types import Minibatch, QValues, State, States
+
+logger = logging.getLogger(__name__)
 
 
 class DeepQNetwork:
@@ -240,6 +244,9 @@ class DeepQNetwork:
         self._noise.set_state(state["noise"])
         self.updates = state["updates"]
         self._learner = self._new_learner()  # the optimizer's tensors are new ones
+        if self._config.learning_rate_decay_updates:  # then --learning_rate alone does not say it
+            rate = self._config.learning_rate * annealed(self._config, self.updates)
+            logger.info("The learning rate is %g after %d updates", rate, self.updates)
 
     def make_screens(self, rows: int, games: int, screen_shape: tuple[int, int]) -> DeviceScreens | None:
         """Return room for replay memory's screens on the GPU; None: there is no GPU, or too little room."""
