@@ -66,6 +66,8 @@ def check(command: Command, made: set[str]) -> None:
         if command.verb == "train" and given:
             rules.check(Config.from_flags({**PRESETS[given.get("preset", USUAL)], **given}))
             made |= written_by_training(given)
+        if "target" in given:  # of `snapshot.sh convert` and `average`
+            made.add(str(given["target"]))
         check_files(words, given, made)
 
 
