@@ -52,10 +52,10 @@ def settings(given: Any) -> dict[str, Any]:
     for name, value in values.items():
         if not isinstance(value, bool | int | float | str | None) or len(str(value)) > LONGEST_WORD:
             raise ValueError(f"its setting {name} is neither a number nor a word")
-    absent = {name: None for name, value in values.items() if value is None and known[name] is None}
-    words = [f"--{name}={value}" for name, value in values.items() if name not in absent]
+    unset = {name for name, value in values.items() if value is None and known[name] is None}
+    words = [f"--{name}={'none' if name in unset else value}" for name, value in values.items()]
     try:
-        return {**absent, **flags.parser("settings", "").parse(words)}
+        return flags.parser("settings", "").parse(words)
     except UserError as error:
         raise ValueError(str(error).removesuffix(" (see settings --help)")) from None
 
