@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from simple_dqn import main
+from simple_dqn.config import RunConfig
 from simple_dqn.snapshot import Checkpoints, Snapshot
 
 SMALL = [
@@ -194,6 +195,15 @@ def test_test_reports_by_protocol(home: Path, capsys: pytest.CaptureFixture[str]
     assert "f34f08e5eb96e500e851a80be3277a56" in printed
     assert rows(home / "test.csv")[0]["nr_games"] == "3"
     assert not (home / "results" / "breakout.1.csv").exists()
+
+
+def test_a_run_without_tests_is_tested_for_the_usual_number_of_steps(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("train", "catch", "--environment", "catch", *SMALL, "--epochs", "1", "--test_steps", "0")
+    monkeypatch.setattr("simple_dqn.verbs.test.RunConfig", lambda: RunConfig(test_steps=70))
+    run("test", str(home / "snapshots" / "catch_1.pkl"))
+    assert ", 70 steps" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("verb", ["profile_train", "profile_test", "profile_random"])

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from simple_dqn import evaluation, flags
-from simple_dqn.config import Config
+from simple_dqn.config import Config, RunConfig
+from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.verbs.common import finish, load_weights, open_snapshot, settle
 from simple_dqn.verbs.own_game import named, remembered
@@ -27,7 +29,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     config = settle(
         Config.from_flags(
             {
-                **remembered(snapshot.flags, given),
+                **_tested(remembered(snapshot.flags, given)),
                 "random_seed": None,
                 "play_games": 0,
                 **evaluation.PROTOCOLS[protocol].flags,
@@ -38,7 +40,14 @@ def main(arguments: Sequence[str], program: str) -> None:
             }
         )
     )
+    if not (config.run.play_games or evaluation.PROTOCOLS[protocol].games or config.run.test_steps):
+        raise UserError("there is nothing to test: give --test_steps, --play_games or --protocol nature")
     play(config, protocol, given.get("json"))
+
+
+def _tested(flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the `flags` of a run; one that trained without tests gets a test of the usual length."""
+    return flags if flags.get("test_steps") else {**flags, "test_steps": RunConfig().test_steps}
 
 
 def play(config: Config, protocol: str = "simple_dqn", json: Path | None = None) -> None:
