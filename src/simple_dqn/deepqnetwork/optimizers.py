@@ -1,6 +1,7 @@
 """The rules by which a gradient changes the weights."""
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import cast, overload
 
@@ -35,7 +36,7 @@ class RMSProp(Adagrad):
     def __init__(self, weights: Sequence[Tensor], learning_rate: float, decay_rate: float) -> None:
         self._share = max(1 - decay_rate, self.LEAST_SHARE)
         least = self.EPSILON / self._share
-        self._least = weights[0].new_tensor(least)
+        self._least = weights[0].new_full((), least)
         super().__init__(
             weights,
             lr=learning_rate / self._share**0.5,
@@ -67,11 +68,30 @@ def _rmsprop(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
 def _adam(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
     # With PyTorch's 1e-8 the first steps are as long for the tiny gradients of dull screens as for any: in
     # Pong they drive all rectifiers of a layer below zero, for good. The default is Hessel et al. 2018's.
-    return Adam(weights, lr=config.learning_rate, eps=config.adam_epsilon, fused=True)
+    return Adam(
+        weights,
+        lr=config.learning_rate,
+        eps=config.adam_epsilon,
+        fused=True,
+        capturable=_capturable(weights),
+    )
 
 
 def _adadelta(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
-    return Adadelta(weights, lr=config.learning_rate, rho=config.decay_rate)
+    return Adadelta(
+        weights, lr=config.learning_rate, rho=config.decay_rate, capturable=_capturable(weights)
+    )
+
+
+def _capturable(weights: Sequence[Tensor]) -> bool:
+    """Return whether an optimizer of `weights` has to say that a CUDA graph may be made of its steps.
+
+    Only then it may, and it warns of each step that is not from a graph: the first few are not.
+    """
+    on_gpu = weights[0].device.type == "cuda"
+    if on_gpu:
+        warnings.filterwarnings("ignore", message="This instance was constructed with capturable=True")
+    return on_gpu
 
 
 OPTIMIZERS: dict[str, Callable[[Sequence[Tensor], NetworkConfig], Optimizer]] = {
