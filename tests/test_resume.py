@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 from simple_dqn import main
+from simple_dqn.agent import Agent
 from simple_dqn.config import Config
+from simple_dqn.deepqnetwork import PreparedBatch
 from simple_dqn.demonstrations import Recorder
 from simple_dqn.environment import make
 from simple_dqn.errors import UserError
@@ -222,6 +224,27 @@ def test_the_snapshot_says_which_checkpoint_is_meant(
     assert start("run", "resume", "snapshots/catch_before_checkpoint", "--epochs", "4") == 0
 
 
+def test_after_an_error_in_mid_epoch_the_newest_snapshot_leads_to_the_checkpoint(
+    tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = Agent.prepare
+
+    def failing(self: Agent, steps: int) -> PreparedBatch:
+        if steps == 200:  # of which 120 made the first epoch
+            raise RuntimeError("a bug")
+        return prepare(self, steps)
+
+    with monkeypatch.context() as patch:
+        leave_behind(patch, [])
+        patch.setattr(Agent, "prepare", failing)
+        with pytest.raises(RuntimeError, match="a bug"):
+            start("run", "train", *CATCH, *SMALL)
+    newest = max((tmp_path / "run" / "snapshots").glob("*.pkl"), key=lambda path: path.stat().st_mtime_ns)
+    assert start("run", "resume", str(newest)) == 0
+    assert start("whole", "train", *CATCH, *SMALL) == 0
+    assert_same(tmp_path / "run", tmp_path / "whole")
+
+
 def test_a_new_run_does_not_take_over_the_checkpoints_of_another(
     tmp_path: Path, start: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -260,6 +283,7 @@ def test_resume_without_a_checkpoint_begins(tmp_path: Path, start: Callable[...,
         ("replay_size", "300", ["begun with --replay_size 240", "leave out --replay_size"]),
         ("random_seed", "1", ["begun with --random_seed 0"]),
         ("optimizer", "adam", ["begun with --optimizer rmsprop"]),
+        ("decay_rate", "0.9", ["begun with --decay_rate 0.95"]),
         ("save_weights_prefix", "other", ["leave out --save_weights_prefix"]),
         ("epochs", "1", ["larger --epochs"]),
     ],

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from simple_dqn import main
-from simple_dqn.config import RunConfig
+from simple_dqn.config import Config, RunConfig
 from simple_dqn.snapshot import Checkpoints, Snapshot
+from simple_dqn.verbs.common import open_snapshot
 
 SMALL = [
     "--preset", "simple_dqn",
@@ -136,6 +137,7 @@ def test_without_a_checkpoint_a_resume_says_what_is_lost(
         ("0", "random"), ("1", "train"), ("1", "test"), ("2", "train"), ("2", "test"),
     ]  # fmt: skip
     assert kept[-1]["total_train_steps"] == "240"
+    assert kept[-1]["weight_updates"] == "60"  # so that the learning rate goes on falling
 
 
 def test_start_epoch_goes_on_with_the_exploration_of_that_epoch(home: Path) -> None:
@@ -195,6 +197,28 @@ def test_test_reports_by_protocol(home: Path, capsys: pytest.CaptureFixture[str]
     assert "f34f08e5eb96e500e851a80be3277a56" in printed
     assert rows(home / "test.csv")[0]["nr_games"] == "3"
     assert not (home / "results" / "breakout.1.csv").exists()
+
+
+def test_half_a_test_is_told_and_not_kept(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("train", "catch", "--environment", "catch", *SMALL, "--epochs", "1", "--test_steps", "0")
+    report = home / "report.json"
+    threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    command = ["test", str(home / "snapshots" / "catch_1.pkl"), "--test_steps", "100000000"]
+    assert main.run([*command, "--json", str(report)]) == 130
+    assert "±" in capsys.readouterr().out
+    assert not report.exists()
+
+
+def test_a_test_minds_no_settings_of_learning_beside_others(home: Path) -> None:
+    catch = ["catch", "--environment", "catch", *SMALL, *CONCURRENT]
+    run("train", *catch, "--synchronize", "true", "--epochs", "1")
+    run("test", str(home / "snapshots" / "catch_1.pkl"), "--workers", "1", "--processes", "0")
+
+
+def test_a_snapshot_learnt_in_bfloat16_is_used_in_what_the_machine_computes_in(home: Path) -> None:
+    flags = Config.from_flags({"game": "pong", "datatype": "bfloat16"}).shared_flags()
+    Snapshot("pong", 1, 6, 0, flags, {}).save(home / "pong_1.pkl")
+    assert open_snapshot(home / "pong_1.pkl").flags["datatype"] == "auto"
 
 
 def test_a_run_without_tests_is_tested_for_the_usual_number_of_steps(

@@ -77,6 +77,11 @@ class Agent:
         """The ε of each game, [E]."""
         return spread(self.exploration_rate, self.config.exploration_spread, range(self.games), self.games)
 
+    def count_from(self, steps: int) -> None:
+        """Have ε, β and the learning rate as after `steps` of training, with the updates due in them."""
+        self.total_train_steps = steps
+        self.network.updates = steps // self.config.train_frequency * self.config.train_repeat
+
     def start(self) -> None:
         """Start every game anew."""
         self.memory.add(self.player.start())

@@ -279,6 +279,19 @@ def test_no_checkpoint_gets_ahead_of_a_snapshot_and_a_run_that_lost_one_says_so(
     keeper.require_snapshots()
 
 
+def test_while_a_disk_takes_nothing_no_more_is_held_than_the_memory_has(
+    keeper: Keeper, tmp_path: Path
+) -> None:
+    (tmp_path / "pong_1.pkl").mkdir()
+    (tmp_path / "pong_checkpoint").write_text("where a folder should be")
+    keeper.keep_weights(1, 10, {"output.weight": np.ones(3, np.float32)})
+    for first in range(0, 80, 8):
+        play(keeper, first, first + 8)
+        keep(keeper, 1, held=8)
+    keeper._background.wait()
+    assert sum(chunk.end - chunk.first for chunk in keeper._log._unwritten) == 8
+
+
 def test_what_fails_in_the_background_otherwise_is_not_hidden(
     keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:

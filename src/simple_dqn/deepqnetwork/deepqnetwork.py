@@ -44,7 +44,7 @@ class DeepQNetwork:
     the states that follow. Letters in shapes are those of `simple_dqn.types`.
     """
 
-    updates: int  # calls of `update` so far
+    updates: int  # behind its weights
     datatype: str  # the precision of its hidden layers
     threads: int  # CPU threads that it computes with
 

@@ -78,9 +78,7 @@ def _adam(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
 
 
 def _adadelta(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
-    return Adadelta(
-        weights, lr=config.learning_rate, rho=config.decay_rate, capturable=_capturable(weights)
-    )
+    return Adadelta(weights, lr=config.learning_rate, rho=config.decay_rate, capturable=_capturable(weights))
 
 
 def _capturable(weights: Sequence[Tensor]) -> bool:

@@ -27,6 +27,8 @@ def claimed(prefix: Path) -> Iterator[None]:
     Raises:
         UserError: Another run has them, or nothing can be written there.
     """
+    if not prefix.name:
+        raise UserError(f"--save_weights_prefix {prefix} is a folder: give one such as snapshots/pong")
     folder = checkpoint_folder(prefix)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,10 +59,10 @@ def prefix_of(folder: Path) -> Path:
     Raises:
         UserError: It is not called like one.
     """
-    name = folder.resolve().name
-    if not name.endswith(CHECKPOINTS):
+    named = folder if folder.name else folder.resolve()
+    if not named.resolve().name.endswith(CHECKPOINTS):
         raise UserError(f"{folder} is no folder of checkpoints: give one such as snapshots/pong{CHECKPOINTS}")
-    return folder.with_name(name.removesuffix(CHECKPOINTS))
+    return named.with_name(named.resolve().name.removesuffix(CHECKPOINTS))
 
 
 def _lock(path: Path, prefix: Path) -> TextIO:

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.snapshot.background import Background
 from simple_dqn.snapshot.checkpoint import Checkpoints, Saved
 from simple_dqn.snapshot.claim import checkpoint_folder
-from simple_dqn.snapshot.experience_log import ExperienceLog
+from simple_dqn.snapshot.experience_log import Chunk, ExperienceLog
 from simple_dqn.snapshot.snapshot import Snapshot
 from simple_dqn.types import State, Step
 
@@ -102,6 +103,8 @@ class Keeper:
         """
         self._write_snapshots()
         if self._unwritten:  # A run that is resumed would be past them, and never write them.
+            self._log.flush()
+            self._background.do(self._forget, self._log.rows, held)
             self._next = self._clock() + self._interval
             return
         if wait:
@@ -155,11 +158,18 @@ class Keeper:
 
     def _save(self, run: State, rows: int, held: int) -> None:
         try:
-            kept = self._log.kept
-            chunks = self._log.secure(first=rows - (held - kept))
-            self._checkpoints.write(run, rows, held, chunks, kept)
+            chunks = self._secure(rows, held)
+            self._checkpoints.write(run, rows, held, chunks, self._log.kept)
         except UserError as error:
             logger.warning("No checkpoint: %s. Training goes on, and the next is tried in its time", error)
+
+    def _forget(self, rows: int, held: int) -> None:
+        """Keep no more of the log in memory, while the disk refuses it, than the replay memory holds."""
+        with suppress(UserError):
+            self._secure(rows, held)
+
+    def _secure(self, rows: int, held: int) -> list[Chunk]:
+        return self._log.secure(first=rows - (held - self._log.kept))
 
 
 def copied(value: Any) -> Any:

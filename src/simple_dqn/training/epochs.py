@@ -39,7 +39,7 @@ class Epochs:
         """Get ready; `schedule` is that of one machine unless another is given."""
         self.agent = agent
         self.phase = Phase("random", 0)
-        agent.total_train_steps = config.run.start_epoch * config.run.train_steps
+        agent.count_from(config.run.start_epoch * config.run.train_steps)
         self._tester = tester
         self._exploration_rate_test = config.agent.exploration_rate_test
         self._statistics = statistics
@@ -153,14 +153,8 @@ class Epochs:
     def _train(self, steps: int) -> None:
         logger.info("Epoch #%d", self.phase.epoch)
         logger.info(" Training for %d steps", steps)
-        try:
-            self._schedule.train(self.agent, steps, self._stopped, self._at_rest)
-            self.agent.check()
-        except DivergedError:
-            raise
-        except Exception:
-            self._keep_weights(self.phase.epoch)  # The last of a run that comes to grief.
-            raise
+        self._schedule.train(self.agent, steps, self._stopped, self._at_rest)
+        self.agent.check()
 
     def _test(self, steps: int) -> None:
         logger.info(" Testing for %d steps", steps)

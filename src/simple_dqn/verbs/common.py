@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# What is shown is one game, beside which nothing is learnt, however the snapshot was trained.
+# However a snapshot was trained, nothing is learnt beside the games that it plays now.
+ALONE: dict[str, Any] = {"concurrent": False, "synchronize": None, "cluster": "none", "actors": 1}
+# What is shown is one game.
 ONE_GAME: dict[str, Any] = {
+    **ALONE,
     "workers": 1,
     "processes": 0,
-    "concurrent": False,
-    "cluster": "none",
-    "actors": 1,
-    "synchronize": None,
     "display_screen": False,
     "threads": 1,  # for one state, more of them only wait for each other
     "play_games": 0,
@@ -69,10 +68,15 @@ def open_snapshot(path: Path, game: str | None = None) -> Snapshot:
     One of Neon's does not say its game; if it is not given, the longest known game with which the file's
     name begins is meant.
 
+    What was learnt in bfloat16 is used in `auto`: another processor may have to imitate bfloat16, which takes
+    it many times as long as float32.
+
     Raises:
         UserError: As `Snapshot.load`.
     """
     snapshot = Snapshot.load(path, game)
+    if snapshot.flags.get("datatype") == "bfloat16":
+        snapshot = replace(snapshot, flags={**snapshot.flags, "datatype": "auto"})
     if snapshot.flags.get("environment", "ale") != "ale":
         return snapshot
     named = split_snapshot_name(f"{snapshot.game}_{snapshot.epoch}.pkl")

@@ -140,6 +140,6 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
             checkpoint_folder(prefix), snapshot.epoch,
         )  # fmt: skip
         give_weights(path, snapshot, run.agent.player.environment, run.agent.network)
-        run.agent.total_train_steps = snapshot.total_train_steps
+        run.agent.count_from(snapshot.total_train_steps)
         run.begin(shown, random_play=False)
     finish(interrupt)

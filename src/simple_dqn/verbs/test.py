@@ -9,7 +9,7 @@ from simple_dqn import evaluation, flags
 from simple_dqn.config import Config, RunConfig
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.verbs.common import finish, load_weights, open_snapshot, settle
+from simple_dqn.verbs.common import ALONE, finish, load_weights, open_snapshot, settle
 from simple_dqn.verbs.own_game import named, remembered
 from simple_dqn.wiring import make_environment, make_network, make_player, make_statistics
 
@@ -32,6 +32,7 @@ def main(arguments: Sequence[str], program: str) -> None:
                 **_tested(remembered(snapshot.flags, given)),
                 "random_seed": None,
                 "play_games": 0,
+                **ALONE,
                 **evaluation.PROTOCOLS[protocol].flags,
                 "game": snapshot.game,
                 "load_weights": str(given["snapshot"]),
@@ -52,6 +53,8 @@ def _tested(flags: dict[str, Any]) -> dict[str, Any]:
 
 def play(config: Config, protocol: str = "simple_dqn", json: Path | None = None) -> None:
     """Play without learning, print how it went, and write it where that was asked for."""
+    if json and json.is_dir():
+        raise UserError(f"{json} is a folder: give the name of a file as --json")
     environment = make_environment(config, training=False)
     network = make_network(config, environment)
     if config.run.load_weights:
@@ -61,6 +64,6 @@ def play(config: Config, protocol: str = "simple_dqn", json: Path | None = None)
         outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt)
     environment.close()
     print(outcome)
-    if json:
+    if json and not interrupt.requested:  # half a test would favour short games
         outcome.write_json(json)
     finish(interrupt)

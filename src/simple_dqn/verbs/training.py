@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 FIXED = (
     "environment", "workers", "minimal_action_set", "screen_width", "screen_height", "replay_size",
     "history_length", "network", "batch_norm", "layer_norm", "dueling", "noisy", "distributional", "atoms",
-    "quantiles", "optimizer", "datatype", "priority_exponent", "random_seed",
+    "quantiles", "optimizer", "decay_rate", "datatype", "priority_exponent", "random_seed",
 )  # fmt: skip
 # What the system says when it has run out of something, or has lost a disk.
 EXHAUSTED = (
