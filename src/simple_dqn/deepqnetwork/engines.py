@@ -76,8 +76,8 @@ def _openvino(network: Network, place: Placement, state_shape: tuple[int, ...], 
         from simple_dqn.deepqnetwork.openvino_engine import OpenVinoEngine
     except ImportError as error:
         raise UserError(
-            "--engine openvino needs OpenVINO, which is not installed: leave it out, or run pip install "
-            '"simple-dqn[openvino]" (for the scripts: .venv/bin/pip install openvino)'
+            "--engine openvino needs OpenVINO, which is not installed: leave it out, or run "
+            ".venv/bin/pip install openvino, the extra `openvino` of pyproject.toml"
         ) from error
     engine = OpenVinoEngine(network, threads)
     require_equal(engine, network, place, state_shape)
