@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,7 @@ class Player:
         rng: np.random.Generator,
         ledger: Ledger,
         synchronize: bool = True,
+        slip_probability: float = 0.0,
     ) -> None:
         """Set up a player whose games have not begun.
 
@@ -36,11 +38,13 @@ class Player:
             rng: What decides when to explore, and how.
             ledger: Where the time of acting and of emulation is booked.
             synchronize: Predict for all games at once; False: for one after the other.
+            slip_probability: How likely a game does a random action in place of the one that it was given.
         """
         self.environment = environment
         self._predict = predict if synchronize else _one_by_one(predict)
         self._states = StateBuffer(environment.games, history_length, environment.screen_shape)
         self._rng = rng
+        self._slip_probability = slip_probability
         self._ledger = ledger
 
     @property
@@ -73,14 +77,28 @@ class Player:
         return np.where(explore, actions, self._predict(states).argmax(axis=1))
 
     def step(self, exploration_rate: float | ExplorationRates) -> Step:
-        """Make one step in every game; see `act`."""
+        """Make one step in every game; see `act`.
+
+        Where a game slips, the step has the action that was chosen, not the one that was done: slips are part
+        of the game then, and each Q-value is that of an action that may come to nothing.
+        """
         with self._ledger.section("act"):
             actions = self.act(self._states.states, exploration_rate)
+            done = self._slip(actions)
         with self._ledger.section("emulate"):
-            step = self.environment.step(actions)
+            step = self.environment.step(done)
+        if done is not actions:
+            step = replace(step, actions=np.where(step.starts, step.actions, actions))
         self._states.update(step)
         self._ledger.count(self.environment.games)
         return step
+
+    def _slip(self, actions: Actions) -> Actions:
+        """Return what is done in place of `actions`: the same, but for those that slip."""
+        if not self._slip_probability:
+            return actions
+        slips = self._rng.random(len(actions)) < self._slip_probability
+        return np.where(slips, self._rng.integers(self.environment.actions, size=len(actions)), actions)
 
     def get_state(self) -> State:
         """Return all that is needed to go on in mid-game."""

@@ -43,7 +43,7 @@ class Step:
     """
 
     screens: Screens  # uint8 [E, H, W]
-    actions: Actions  # int64 [E], the actions that led here; `CONTEXT`: none that is to be learnt from
+    actions: Actions  # int64 [E], the actions that were chosen; `CONTEXT`: none that is to be learnt from
     rewards: Rewards  # float32 [E], raw game points
     terminals: Flags  # bool [E], the episode ended: game over, or in training a lost life
     truncations: Flags  # bool [E], the game was cut off by a limit of time; never a terminal

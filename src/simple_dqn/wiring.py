@@ -138,6 +138,7 @@ def make_agent(
         random_streams.stream(config.seed, "exploration"),
         ledger,
         synchronize=config.agent.synchronize is not False,
+        slip_probability=config.agent.slip_probability,
     )
     memory = make_memory(config, environment, network, keeper)
     return Agent(player, memory, network, config.agent, config.network.batch_size, statistics, ledger)

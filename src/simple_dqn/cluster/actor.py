@@ -45,7 +45,8 @@ class Actor:
             random_streams.stream(config.seed, "actor noise", life), NETWORKS[config.network.network],
         )  # fmt: skip
         rng = random_streams.stream(config.seed, "actor exploration", life)
-        self._player = Player(environment, self._told, length, rng, Ledger())
+        slips = config.agent.slip_probability
+        self._player = Player(environment, self._told, length, rng, Ledger(), slip_probability=slips)
         self._config = config
         self._estimates = config.memory.prioritized and config.network.distributional in ESTIMATED
         self._version, self._chunks = -1, 0

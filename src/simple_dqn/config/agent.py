@@ -16,6 +16,10 @@ class AgentConfig:
         0.0, "how unlike each other games explore in training: game i of N by ε ** (1 + SPREAD i / (N - 1)); "
         "0: all alike; with --cluster 0.4 is ε, from first to last, and 7 the spread", minimum=0, maximum=100,
     )  # fmt: skip
+    slip_probability: float = option(
+        0.0, "probability that a training game does a random action in place of the one that is remembered, "
+        "so that the network learns to be safe from random moves", minimum=0, maximum=1,
+    )  # fmt: skip
     exploration_rate_test: float = option(0.05, "share of random actions in tests", minimum=0, maximum=1)
     train_frequency: int = option(4, "steps between trainings", minimum=1)
     train_repeat: int = option(1, "updates in each training", minimum=1)
