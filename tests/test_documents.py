@@ -66,6 +66,9 @@ def check(command: Command, made: set[str]) -> None:
         if command.verb == "train" and given:
             rules.check(Config.from_flags({**PRESETS[given.get("preset", USUAL)], **given}))
             made |= written_by_training(given)
+        if command.verb == "resume" and "epochs" in given:
+            prefix = re.sub(r"_(\d+\.pkl|checkpoint)$", "", str(given["snapshot"]))
+            made |= {f"{prefix}_{epoch}.pkl" for epoch in range(1, given["epochs"] + 1)}
         if "target" in given:  # of `snapshot.sh convert` and `average`
             made.add(str(given["target"]))
         check_files(words, given, made)
@@ -209,6 +212,10 @@ def test_every_flag_in_the_text_exists(page: Path, known_flags: set[str]) -> Non
         ("`./play.sh snapshots/pong_10.pkl`", "neither in the project nor made by a command before"),
         ("`./train.sh pong label` `./play.sh snapshots/pong_10.pkl`", "snapshots/pong_10.pkl is neither"),
         ("`./train.sh pong --epochs 2` `./play.sh snapshots/pong_3.pkl`", "snapshots/pong_3.pkl is neither"),
+        (
+            "`./resume.sh snapshots/pong_31.pkl --epochs 32` `./play.sh snapshots/pong_33.pkl`",
+            "pong_33.pkl is neither",
+        ),
         ("`./train.sh roms/pnog.rom`", "roms/pnog.rom is neither"),
         ("`./snapshot.sh show\\|covert FILE`", "invalid choice: 'covert'"),
         ("`./bench.sh trainings`", "no table trainings"),
