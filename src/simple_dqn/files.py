@@ -20,10 +20,10 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         UserError: The folder cannot be made or the file not be written; `path` is as it was.
     """
-    if not path.name:
-        raise UserError(f"cannot write {path}: it is a folder; give the name of a file")
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside = path.parent / f".{path.name}.{os.getpid()}.part"
     try:
+        if path.is_dir():
+            raise UserError(f"cannot write {path}: it is a folder; move it away")
         path.parent.mkdir(parents=True, exist_ok=True)
         yield beside
         with beside.open("rb") as written:

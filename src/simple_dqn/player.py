@@ -13,7 +13,7 @@ from simple_dqn.replay_memory import StateBuffer
 
 if TYPE_CHECKING:
     from simple_dqn.environment import Environment
-    from simple_dqn.types import Actions, ExplorationRates, QValues, State, States, Step
+    from simple_dqn.types import Actions, ExplorationRates, Flags, QValues, State, States, Step
 
 
 class Player:
@@ -70,8 +70,7 @@ class Player:
         Returns:
             int64 [B].
         """
-        explore = self._rng.random(len(states)) < exploration_rate
-        actions = self._rng.integers(self.environment.actions, size=len(states))
+        explore, actions = self._chance(len(states), exploration_rate)
         if explore.all():
             return actions
         return np.where(explore, actions, self._predict(states).argmax(axis=1))
@@ -97,8 +96,13 @@ class Player:
         """Return what is done in place of `actions`: the same, but for those that slip."""
         if not self._slip_probability:
             return actions
-        slips = self._rng.random(len(actions)) < self._slip_probability
-        return np.where(slips, self._rng.integers(self.environment.actions, size=len(actions)), actions)
+        slips, others = self._chance(len(actions), self._slip_probability)
+        return np.where(slips, others, actions)
+
+    def _chance(self, count: int, probability: float | ExplorationRates) -> tuple[Flags, Actions]:
+        """Draw for each of `count` states whether chance decides there, and on which action [count]."""
+        decides = self._rng.random(count) < probability
+        return decides, self._rng.integers(self.environment.actions, size=count)
 
     def get_state(self) -> State:
         """Return all that is needed to go on in mid-game."""

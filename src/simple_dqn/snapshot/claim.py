@@ -59,10 +59,11 @@ def prefix_of(folder: Path) -> Path:
     Raises:
         UserError: It is not called like one.
     """
-    named = folder if folder.name else folder.resolve()
-    if not named.resolve().name.endswith(CHECKPOINTS):
+    whole = folder.resolve()
+    if not whole.name.endswith(CHECKPOINTS):
         raise UserError(f"{folder} is no folder of checkpoints: give one such as snapshots/pong{CHECKPOINTS}")
-    return named.with_name(named.resolve().name.removesuffix(CHECKPOINTS))
+    named = folder if folder.name else whole
+    return named.with_name(whole.name.removesuffix(CHECKPOINTS))
 
 
 def _lock(path: Path, prefix: Path) -> TextIO:

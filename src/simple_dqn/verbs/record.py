@@ -65,8 +65,6 @@ def record(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -
         UserError: They cannot be written, or the snapshot does not fit; both are as they were.
         KeyboardInterrupt: The user stopped it; both are as they were.
     """
-    if path.is_dir():
-        raise UserError(f"cannot write {path}: it is a folder; move it away")
     frames: list[Frame] = []
     environment = make_environment(config, training=False, watcher=frames.append)
     with closing(environment), Interrupt() as interrupt:
