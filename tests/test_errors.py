@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from simple_dqn.errors import UserError, exit_code
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.verbs.common import finish
 
 SOURCES = Path(__file__).parents[1] / "src"
 SPEAK = "lambda: [print('a line', flush=True) for _ in range(10**6)]"
@@ -20,6 +22,16 @@ def test_what_the_user_can_mend_is_a_line(capsys: pytest.CaptureFixture[str]) ->
 
     assert exit_code("./x.sh", work) == 2
     assert capsys.readouterr().err == "./x.sh: it is so: do this\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_was_heeded_is_told_by_its_number(number: int) -> None:
+    def work() -> None:
+        with Interrupt() as interrupt:
+            os.kill(os.getpid(), number)
+        finish(interrupt)
+
+    assert exit_code("x", work) == 128 + number
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

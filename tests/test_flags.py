@@ -91,6 +91,7 @@ def test_shared_flags_name_no_place_on_this_machine() -> None:
         (("--exploration_rate_end", "2"), ["--exploration_rate_end", "at most 1"]),
         (("--learning_rate", "0"), ["--learning_rate", "more than 0"]),
         (("--learning_rate", "nan"), ["--learning_rate", "not a number"]),
+        (("--clip_error", "inf"), ["--clip_error", "inf is not finite"]),
         (("--frame_skip", "4.5"), ["'4.5' is not a whole number"]),
         (("--optimizer", "sgd"), ["sgd", "rmsprop"]),
         (("--batch_norm", "maybe"), ["maybe", "true"]),
@@ -122,8 +123,12 @@ def test_bad_values(arguments: tuple[str, ...], words: list[str]) -> None:
         ),
         ({"synchronize": True}, ["--synchronize true", "--workers"]),
         ({"concurrent": True, "target_steps": 0}, ["--concurrent true", "--target_steps above 0"]),
-        ({"concurrent": True, "workers": 3}, ["--workers divides", "3 does not divide 10000", "give 10002"]),
-        ({"concurrent": True, "train_frequency": 7}, ["--train_frequency divides"]),
+        ({"concurrent": True, "workers": 3}, ["--workers 3", "--train_frequency 4 divide", "give 10008"]),
+        ({"concurrent": True, "train_frequency": 7}, ["--train_frequency 7 divide", "give 10003"]),
+        (
+            {"cluster": "local", "synchronize": False, "workers": 2},
+            ["--synchronize false", "--cluster local"],
+        ),
         ({"concurrent": True, "train_steps": 25_001}, ["multiple", "25001"]),
         ({"min_reward": 2.0}, ["--min_reward 2", "--max_reward 1"]),
         ({"exploration_rate_end": 0.5, "exploration_rate_start": 0.2}, ["0.5", "0.2"]),
@@ -138,3 +143,14 @@ def test_settings_that_contradict_each_other(flags: dict[str, Any], words: list[
         rules.check(Config.from_flags(flags))
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"workers": 8, "random_steps": 0, "cluster": "local"},
+        {"workers": 8, "random_steps": 0, "demonstrations": "shown.npz"},
+    ],
+)
+def test_a_memory_that_is_filled_otherwise_needs_no_random_steps(flags: dict[str, Any]) -> None:
+    rules.check(Config.from_flags(flags))

@@ -22,7 +22,7 @@ from simple_dqn.demonstrations import Recorder
 from simple_dqn.environment import make
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import Checkpoints, Keeper, Snapshot
-from simple_dqn.training import Phase
+from simple_dqn.training import Epochs, Phase
 from simple_dqn.types import State
 from simple_dqn.verbs.training import check_flags
 
@@ -159,6 +159,27 @@ def test_a_killed_run_goes_on_exactly(
         (checkpoints,) = (tmp_path / folder / "snapshots").glob("*_checkpoint")
         assert start(folder, "resume", f"snapshots/{checkpoints.name}") == 0
         assert_same(tmp_path / folder, tmp_path / "whole")
+
+
+@pytest.mark.parametrize("kind", ["serial", "many steps", "prioritized, concurrent"])
+@pytest.mark.parametrize("after", [2, 80])
+def test_ctrl_c_while_the_memory_is_filled_leaves_the_rest_to_be_filled(
+    tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch, kind: str, after: int
+) -> None:
+    assert start("whole", "train", *KINDS[kind], *SMALL) == 0
+    at_rest = Epochs._at_rest
+
+    def stopping(self: Epochs, steps: int) -> None:
+        at_rest(self, steps)
+        if self.phase.done == after:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Epochs, "_at_rest", stopping)
+        assert start("stopped", "train", *KINDS[kind], *SMALL) == 128 + signal.SIGINT
+    assert not list((tmp_path / "stopped").glob("snapshots/*.pkl"))
+    assert start("stopped", "resume", "snapshots/catch_checkpoint") == 0
+    assert_same(tmp_path / "stopped", tmp_path / "whole")
 
 
 def train_until_killed(home: Path, seconds: float, *arguments: str) -> int:

@@ -19,7 +19,8 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
     """Do `work`, and return how `program` ends.
 
     Returns:
-        2 for what the user can mend, 130 for Ctrl-C, 141 if who reads its output has left, as `head` does.
+        2 for what the user can mend, 130 for Ctrl-C, 143 for a `kill` that was heeded, 141 if who reads its
+        output has left, as `head` does.
     """
     try:
         work()
@@ -27,8 +28,8 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
     except UserError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+    except KeyboardInterrupt as stop:
+        return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     except BrokenPipeError:
         if not _reader_has_left():
             raise  # It is the pipe to another process.

@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import math
 import re
 import types
 from collections.abc import Sequence
@@ -202,6 +203,8 @@ def _ranged(kind: type, limits: Any) -> Any:
             return value
         if value != value:
             raise argparse.ArgumentTypeError(f"{word!r} is not a number")
+        if math.isinf(value) and not limits["endless"]:
+            raise argparse.ArgumentTypeError(f"{word} is not finite: give a number")
         if limits["minimum"] is not None and value < limits["minimum"]:
             raise argparse.ArgumentTypeError(f"{word} is too small: give at least {limits['minimum']:g}")
         if limits["above"] is not None and value <= limits["above"]:

@@ -15,6 +15,7 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.requested = False
+        self.number: int = signal.SIGINT  # of the signal that asked for it
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> "Interrupt":
@@ -26,8 +27,8 @@ class Interrupt:
         """Give the signals back."""
         self._give_back()
 
-    def _handle(self, _number: int, _frame: FrameType | None) -> None:
-        self.requested = True
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        self.requested, self.number = True, number
         self._give_back()
         logger.info("Stopping: this phase is brought to a clean end. Once more to leave at once.")
 

@@ -1,5 +1,7 @@
 """Which settings contradict each other."""
 
+import math
+
 from simple_dqn.config import Config, MemoryConfig, NetworkConfig
 from simple_dqn.errors import UserError
 
@@ -26,7 +28,8 @@ def check(config: Config) -> None:
     # In the concurrent schedule the memory does not see what is played beside the first update.
     before = (config.run.random_steps, 0 if agent.concurrent else agent.train_frequency)
     rounds = 1 + sum(-(-steps // workers) for steps in before)
-    if config.run.train_steps and rounds < shortest:
+    otherwise = config.cluster.on or config.run.demonstrations  # chunks are longer; and what was shown counts
+    if config.run.train_steps and rounds < shortest and not otherwise:
         raise UserError(
             f"memory will hold {rounds} screens of a game when the first update is due and a transition "
             f"needs {shortest}: raise --random_steps"
@@ -71,6 +74,7 @@ def _check_cluster(config: Config) -> None:
         (environment.processes > 0, f"--processes {environment.processes}", "each actor is a process"),
         (environment.display_screen, "--display_screen true", "actors play unseen"),
         (bool(environment.record_screen_path), "--record_screen_path", "actors play unseen"),
+        (config.agent.synchronize is False, "--synchronize false", "an actor predicts for all of them"),
         (bool(environment.record_sound_filename), "--record_sound_filename", "actors play unheard"),
     )
     for holds, other, why in exclusions:
@@ -154,18 +158,17 @@ def _check_periods(config: Config) -> None:
     """Refuse a concurrent schedule whose periods do not come out even."""
     if not config.agent.concurrent:
         return
-    period = config.agent.target_steps
+    period, workers, frequency = (
+        config.agent.target_steps, config.environment.workers, config.agent.train_frequency,
+    )  # fmt: skip
     if not period:
         raise UserError("--concurrent true plays by the target network: give a --target_steps above 0")
-    for name, number in (
-        ("--workers", config.environment.workers),
-        ("--train_frequency", config.agent.train_frequency),
-    ):
-        if period % number:
-            raise UserError(
-                f"--concurrent true needs a --target_steps that {name} divides, and {number} does not "
-                f"divide {period}: give {(period // number + 1) * number}, say"
-            )
+    least = math.lcm(workers, frequency)
+    if period % least:
+        raise UserError(
+            f"--concurrent true needs a --target_steps that --workers {workers} and --train_frequency "
+            f"{frequency} divide, and {period} is none: give {(period // least + 1) * least}, say"
+        )
     if config.run.train_steps % period:
         raise UserError(
             f"--concurrent true trains in whole periods of --target_steps {period}: give a multiple of "

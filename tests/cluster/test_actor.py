@@ -8,6 +8,7 @@ import lz4.frame
 import numpy as np
 import pytest
 
+from simple_dqn.cluster import RemoteGames
 from simple_dqn.cluster.actor import Actor
 from simple_dqn.cluster.chunk import Chunk, Task
 from simple_dqn.cluster.lane import Lane
@@ -51,6 +52,26 @@ def test_no_two_actors_play_the_same_games_nor_does_one_that_takes_a_place() -> 
     packed = {actor(number, life)[0].play(None, 0, 1.0).packed for number in (0, 1) for life in (0, 1)}
     assert len(packed) == 4
     assert actor(0, 1)[0].play(None, 0, 1.0).packed in packed  # by the seed
+
+
+def test_nor_do_those_of_a_run_that_was_resumed() -> None:
+    config = Config.from_flags(CATCH)
+    games = RemoteGames(make_environment(config, training=False))
+    sittings = [games.sitting]
+    for _ in range(2):
+        games.set_state(games.get_state())
+        sittings.append(games.sitting)
+    tasks = [
+        Task(config, number, life, sitting) for number in (0, 1) for life in (0, 1) for sitting in sittings
+    ]
+    assert len({task.index for task in tasks}) == 12
+
+
+def test_of_what_follows_on_random_play_no_error_is_told() -> None:
+    one, config = actor(prioritized=True, n_step=3)
+    weights = make_network(config, make_environment(config, training=True)).get_weights()
+    errors = [one.play(*given).errors for given in ((None, 0, 1.0), (weights, 0, 0.5), (weights, 0, 0.5))]
+    assert [known is None for known in errors] == [True, True, False]
 
 
 def test_scores_are_those_of_the_games_that_ended() -> None:

@@ -114,6 +114,18 @@ def test_nodes_and_actors_die_and_training_goes_on(nodes: Nodes, monkeypatch: py
         assert chunks == list(range(len(chunks)))
 
 
+def test_actors_without_a_free_core_keep_no_one_waiting(nodes: Nodes) -> None:
+    """What they were asked for would count as in flight, and be all that is to be filled."""
+    began = time.monotonic()
+    with running(nodes, actors=12, workers=4) as (run, _):
+        run._statistics.on_phase_start("random", 0, 0)
+        run._schedule.fill(run.agent, 1000, 1.0, lambda: time.monotonic() - began > 120)
+        alive = run._schedule.report()["actors_alive"]
+        assert alive is not None
+        assert alive < 12
+        assert run.agent.memory.count >= 1000
+
+
 def test_what_a_machine_lacks_is_a_line(
     nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

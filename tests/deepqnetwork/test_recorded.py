@@ -1,6 +1,8 @@
 """Recorded work against the same work simply run; a list of calls stands in for a CUDA graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,8 @@ import torch
 from torch import Tensor
 
 from simple_dqn.deepqnetwork import DeepQNetwork, learner
-from simple_dqn.deepqnetwork.recorded import WARM_UPS, Recorded, Replay, Work
+from simple_dqn.deepqnetwork import recorded as module
+from simple_dqn.deepqnetwork.recorded import WARM_UPS, Recorded, Replay, Work, record_graph, run_beside
 from simple_dqn.types import Minibatch
 
 
@@ -23,7 +26,7 @@ class Tape:
         self.runs += 1
         return work(*inputs)
 
-    def record(self, work: Replay) -> Replay:
+    def record(self, work: Replay, _gpu: torch.device) -> Replay:
         self.recordings += 1
         results: list[Tensor] = []
 
@@ -63,6 +66,39 @@ def test_other_shapes_are_recorded_anew() -> None:
         for _ in range(WARM_UPS + 1):
             assert recorded(torch.ones(rows)).shape == (rows,)
     assert tape.recordings == 2
+
+
+@contextmanager
+def entered(stack: list[Any], what: Any) -> Iterator[None]:
+    stack.append(what)
+    yield
+    stack.pop()
+
+
+def test_streams_and_recordings_are_of_the_gpu_that_holds_the_tensors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PyTorch takes those of the first GPU unless it is told; of another a recording is empty then."""
+    gpu, current, opened = torch.device("cuda", 1), list[Any](), list[Any]()
+
+    def stream() -> Any:
+        opened.append(current[-1] if current else torch.device("cuda", 0))
+        return SimpleNamespace(wait_stream=lambda _: None)
+
+    def graph(_graph: Any, **_: Any) -> Any:
+        stream()
+        return entered([], None)
+
+    monkeypatch.setattr(torch.cuda, "device", lambda where: entered(current, where))
+    monkeypatch.setattr(torch.cuda, "stream", lambda beside: entered([], beside))
+    monkeypatch.setattr(torch.cuda, "current_stream", stream)
+    monkeypatch.setattr(module, "_new_stream", stream)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", SimpleNamespace)
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    values: Any = SimpleNamespace(device=gpu, record_stream=lambda _: None)
+    run_beside(lambda given: given, (values,))
+    record_graph(lambda: values, gpu)
+    assert opened == [gpu, gpu, gpu]
 
 
 @pytest.mark.parametrize("settings", [

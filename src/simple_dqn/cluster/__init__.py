@@ -42,6 +42,7 @@ def open_schedule(config: Config, environment: Environment, statistics: Statisti
         from simple_dqn.cluster.crew import Crew
         from simple_dqn.cluster.schedule import ClusterSchedule
 
+        assert isinstance(environment, RemoteGames), "of a run on a cluster no game is played here"
         return ClusterSchedule(config, Crew(config, environment), session, statistics)
     except BaseException:
         session.close()

@@ -35,7 +35,7 @@ class Actor:
         from simple_dqn.deepqnetwork.networks import NETWORKS
         from simple_dqn.deepqnetwork.predictor import Predictor
 
-        config, life = task.config, (task.life << 20) + task.number  # a stream of its own for each life
+        config, life = task.config, task.index  # with random streams of its own
         games = range(config.environment.workers)
         streams = [random_streams.stream(config.seed, f"actor environment {game}", life) for game in games]
         environment = make(config.environment.unseen(), streams, training=True)
@@ -54,6 +54,7 @@ class Actor:
         self._scores = np.zeros(environment.games)
         # The latest n - 1 rows, and before them nothing, each with the Q-values of the state before it.
         self._open: list[tuple[Step, QValues]] = []
+        self._predicted = True  # whether there were Q-values in the chunk before
         return environment.rom_md5
 
     def play(
@@ -100,9 +101,11 @@ class Actor:
 
     def _errors(self, rows: list[tuple[Step, QValues]], known: bool) -> NDArray[np.float32] | None:
         """Return how wrong the predictions were for what `Lane` will let begin; None: there were none."""
-        config, rows = self._config, self._open + rows
+        config = self._config
+        known_before, self._predicted = self._predicted or not self._open, known
+        rows = self._open + rows
         self._open = rows[len(rows) - config.memory.n_step + 1 :]
-        if not known:
+        if not (known and known_before):
             return None
         steps, qvalues = [step for step, _ in rows], np.stack([before for _, before in rows])
         after = self._predictor.predict_to_explore(self._player.states)

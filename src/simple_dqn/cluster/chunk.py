@@ -21,6 +21,12 @@ class Task:
     config: Config
     number: int  # which of the actors, from 0
     life: int  # how many actors had this number before
+    sitting: int = 0  # how often the run was resumed before
+
+    @property
+    def index(self) -> int:
+        """The index of its random streams, which no other actor of the run has."""
+        return (self.sitting << 40) + (self.life << 20) + self.number
 
 
 @dataclass(frozen=True, slots=True)

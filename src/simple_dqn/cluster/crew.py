@@ -13,8 +13,8 @@ from ray.exceptions import RayError, RayTaskError
 from simple_dqn.cluster.actor import Actor
 from simple_dqn.cluster.chunk import Chunk, Task, about_this_machine
 from simple_dqn.cluster.lane import Lane
+from simple_dqn.cluster.remote_games import RemoteGames
 from simple_dqn.config import Config
-from simple_dqn.environment import Environment
 from simple_dqn.errors import UserError
 from simple_dqn.types import ExplorationRates
 
@@ -68,9 +68,9 @@ class Crew:
     another takes its post, with new games, wherever on the cluster there is room.
     """
 
-    def __init__(self, config: Config, environment: Environment) -> None:
-        """Have posts for `config.cluster.actors`, who are to play games like those of `environment`."""
-        self._config, self._rom = config, environment.rom_md5
+    def __init__(self, config: Config, games: RemoteGames) -> None:
+        """Have posts for `config.cluster.actors`, who are to play `games`."""
+        self._config, self._games = config, games
         self._posts = [Post(number) for number in range(config.cluster.actors)]
         self._kind = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Actor)
         self._played = False  # whether any chunk has come yet
@@ -91,9 +91,13 @@ class Crew:
         return self._config.cluster.chunk_steps * self._config.environment.workers
 
     def free(self) -> Iterator[Post]:
-        """Yield the posts that may be asked for another chunk, those with least to do first."""
+        """Yield the posts that may be asked for another chunk, those with least to do first.
+
+        One whose actor has not greeted yet may wait for a free core for ever. What it were asked for would
+        count as in flight, and might be all that may be.
+        """
         for ordered in range(IN_FLIGHT):
-            yield from [post for post in self._posts if post.actor and post.ordered == ordered]
+            yield from [post for post in self._posts if post.host and post.ordered == ordered]
 
     def ask(self, post: Post, weights: Any, version: int, exploration_rate: float | ExplorationRates) -> None:
         """Ask for a chunk, played by `weights` (Ray's reference to them, or None); see `Actor.play`."""
@@ -143,7 +147,7 @@ class Crew:
             post.chunks, post.lane = 0, Lane(memory.history_length, memory.n_step)
             post.actor = self._kind.remote()
             post.asked.append(("greet", post.actor.greet.remote()))
-            task = Task(self._config, post.number, post.life)
+            task = Task(self._config, post.number, post.life, self._games.sitting)
             post.asked.append(("begin", post.actor.begin.remote(task)))
 
     def _greeted(self, post: Post, theirs: dict[str, str]) -> None:
@@ -157,9 +161,10 @@ class Crew:
         post.host, post.process = host, int(theirs["process"])
 
     def _begun(self, post: Post, rom: str | None) -> None:
-        if rom != self._rom:
+        ours = self._games.rom_md5
+        if rom != ours:
             raise UserError(
-                f"{post.host} has another ROM of this game (MD5 {rom}, here {self._rom}): put the same file "
+                f"{post.host} has another ROM of this game (MD5 {rom}, here {ours}): put the same file "
                 "on every machine of the cluster"
             )
 

@@ -9,8 +9,11 @@ from simple_dqn.types import Actions, State
 class RemoteGames(Environment):
     """E games of the same kind as others, of which none is played here.
 
-    Of games elsewhere nothing is saved. They go on when a checkpoint is made, and begin anew when a run is
-    resumed: no run on a cluster is like another anyway.
+    Of games elsewhere nothing is saved. They go on when a checkpoint is made, and when a run is resumed new
+    ones begin: no run on a cluster is like another anyway.
+
+    Attributes:
+        sitting: How often the run was resumed, so that its games are not those of its start once more.
     """
 
     can_save = True
@@ -19,6 +22,7 @@ class RemoteGames(Environment):
         """Take the facts of `like`, games of the same settings."""
         self.games, self.actions, self.action_names = like.games, like.actions, like.action_names
         self.screen_shape, self.name, self.rom_md5 = like.screen_shape, like.name, like.rom_md5
+        self.sitting = 0
 
     def reset(self) -> NoReturn:
         """Not to be called."""
@@ -33,11 +37,12 @@ class RemoteGames(Environment):
         raise AssertionError("actors play these games")
 
     def get_state(self) -> State:
-        """Return nothing."""
-        return {}
+        """Return in which sitting this is."""
+        return {"sitting": self.sitting}
 
     def set_state(self, state: State) -> None:
-        """Do nothing."""
+        """Begin another sitting than that of `state`."""
+        self.sitting = state.get("sitting", 0) + 1
 
     def close(self) -> None:
         """Do nothing."""

@@ -99,7 +99,8 @@ class ClusterSchedule:
         rates = self._rates(agent, post.number, exploration_rate)
         self._statistics.on_chunk(chunk.steps, chunk.scores, float(np.mean(rates)))
         if learns:
-            self._ages.append(agent.network.updates - chunk.version)
+            if chunk.version >= 0:  # else it was played at random
+                self._ages.append(agent.network.updates - chunk.version)
             learn(agent, chunk.steps)
         at_rest(chunk.steps)
         return chunk.steps

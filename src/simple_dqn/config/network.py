@@ -30,8 +30,8 @@ class NetworkConfig:
         choices=("huber", "mse"),
     )  # fmt: skip
     clip_error: float = option(1.0, "temporal-difference errors are clipped to ± this; 0: not", minimum=0)
-    min_reward: float = option(-1.0, "rewards below count as this, in game points")
-    max_reward: float = option(1.0, "rewards above count as this, in game points")
+    min_reward: float = option(-1.0, "rewards below count as this, in game points", endless=True)
+    max_reward: float = option(1.0, "rewards above count as this, in game points", endless=True)
     network: str = option(
         "nature", "its layers; neon: without biases, as simple_dqn had it",
         choices=("nature", "neon", "small", "impala"),

@@ -77,7 +77,8 @@ def choose_datatype(backend: BackendConfig, device: torch.device) -> str:
     if device == CPU:
         computes = any(has for name, has in torch.cpu.get_capabilities().items() if name.endswith("bf16"))
     else:
-        computes = torch.cuda.is_bf16_supported(including_emulation=False)
+        with torch.cuda.device(device):
+            computes = torch.cuda.is_bf16_supported(including_emulation=False)
     return "bfloat16" if computes else "float32"
 
 

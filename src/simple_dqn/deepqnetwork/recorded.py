@@ -27,7 +27,7 @@ class Recorded:
         self,
         work: Work,
         run: Callable[[Work, tuple[Tensor, ...]], Tensor] | None = None,
-        record: Callable[[Replay], Replay] | None = None,
+        record: Callable[[Replay, torch.device], Replay] | None = None,
     ) -> None:
         """Take `work`; `run` and `record` say how to do it and how to record it, by default on a GPU."""
         self._work = work
@@ -48,7 +48,7 @@ class Recorded:
             return self._run(self._work, inputs)
         if self._replay is None:
             self._inputs = [values.clone() for values in inputs]
-            self._replay = self._record(lambda: self._work(*self._inputs))
+            self._replay = self._record(lambda: self._work(*self._inputs), inputs[0].device)
         for place, values in zip(self._inputs, inputs, strict=True):
             place.copy_(values)
         return self._replay().clone()
@@ -61,22 +61,23 @@ def recorded(work: Work, on_gpu: bool) -> Work:
 
 def run_beside(work: Work, inputs: tuple[Tensor, ...]) -> Tensor:
     """Run `work` on a stream of its own, as a recording does, and let the current one wait for it."""
-    current, beside = torch.cuda.current_stream(), _new_stream()
-    beside.wait_stream(current)
-    with torch.cuda.stream(beside):
-        result = work(*inputs)
-    current.wait_stream(beside)
-    result.record_stream(current)
+    with torch.cuda.device(inputs[0].device):  # whose streams are meant; else they are the first GPU's
+        current, beside = torch.cuda.current_stream(), _new_stream()
+        beside.wait_stream(current)
+        with torch.cuda.stream(beside):
+            result = work(*inputs)
+        current.wait_stream(beside)
+        result.record_stream(current)
     return result
 
 
 _new_stream: Callable[[], torch.cuda.Stream] = torch.cuda.Stream
 
 
-def record_graph(work: Replay) -> Replay:
-    """Record `work`, without doing it; other threads may go on using the GPU meanwhile."""
+def record_graph(work: Replay, gpu: torch.device) -> Replay:
+    """Record `work` on `gpu`, without doing it; other threads may go on using the GPU meanwhile."""
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    with torch.cuda.device(gpu), torch.cuda.graph(graph, capture_error_mode="thread_local"):
         result = work()
 
     def replay() -> Tensor:

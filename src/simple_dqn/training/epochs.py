@@ -116,8 +116,9 @@ class Epochs:
         try:
             while not self._over():
                 self._carry_out(self.phase)
-                self.phase = self.phase.next(self._config)
-                self._skip_empty_phases()
+                if self._counts(self.phase):
+                    self.phase = self.phase.next(self._config)
+                    self._skip_empty_phases()
                 self._keep_run(wait=self._over())
         except DivergedError as error:
             raise DivergedError(f"{error}: {self._way_back()}") from None
@@ -137,9 +138,14 @@ class Epochs:
             self._statistics.on_phase_start(phase.name, phase.epoch, length)
         with self.agent.ledger.phase(phase.name):
             PHASES[phase.name](self, length - phase.done)
-        self._end_phase()
+        if self._counts(phase):
+            self._end_phase()
         if phase.name == "train":
             self._keep_weights(phase.epoch)
+
+    def _counts(self, phase: Phase) -> bool:
+        """Return whether `phase` is over: an epoch is when it is interrupted, random play is gone on with."""
+        return phase.name != "random" or phase.done >= phase.length(self._config)
 
     def _play_random(self, steps: int) -> None:
         logger.info("Populating replay memory with %d random moves", steps)

@@ -105,7 +105,7 @@ def give_weights(path: Path, snapshot: Snapshot, environment: Environment, netwo
 
 
 def finish(interrupt: Interrupt) -> None:
-    """Say that all is done, or let Ctrl-C have its exit code after the clean end."""
+    """Say that all is done, or let the signal that ended it have its exit code after the clean end."""
     if interrupt.requested:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(interrupt.number)
     logger.info("All done")
