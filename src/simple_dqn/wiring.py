@@ -1,6 +1,7 @@
 """The four objects, `Environment`, `ReplayMemory`, `DeepQNetwork` and `Agent`, built from the settings.
 
-They are built here and nowhere else, and so are the `Statistics` that listen to them.
+They are built here, and so are the `Statistics` that listen to them; an actor on a cluster, which has games
+but neither memory nor statistics, builds what it plays by itself (`cluster/actor.py`).
 """
 
 from dataclasses import replace
