@@ -213,8 +213,8 @@ def test_every_flag_in_the_text_exists(page: Path, known_flags: set[str]) -> Non
         ("`./train.sh pong label` `./play.sh snapshots/pong_10.pkl`", "snapshots/pong_10.pkl is neither"),
         ("`./train.sh pong --epochs 2` `./play.sh snapshots/pong_3.pkl`", "snapshots/pong_3.pkl is neither"),
         (
-            "`./resume.sh snapshots/pong_31.pkl --epochs 32` `./play.sh snapshots/pong_33.pkl`",
-            "pong_33.pkl is neither",
+            "`./resume.sh snapshots/pong_61.pkl --epochs 62` `./play.sh snapshots/pong_63.pkl`",
+            "pong_63.pkl is neither",
         ),
         ("`./train.sh roms/pnog.rom`", "roms/pnog.rom is neither"),
         ("`./snapshot.sh show\\|covert FILE`", "invalid choice: 'covert'"),
