@@ -32,6 +32,7 @@ from simple_dqn.types import QValues
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import DeepQNetwork
 
+LEGEND_ROWS = 14  # for which there is room beside the Q-values
 MOST_MOMENTS = 2000  # on the page; of a longer game every 2nd, 3rd, ... step is shown
 
 HERE = Path(__file__).parent
@@ -136,7 +137,10 @@ def _curves(game: PlayedGame, moments: Moments) -> figure:
         if len(paid):
             points = curves.scatter(paid, height[paid // moments.apart], marker=marker, color=colour, size=8)
             items.append(LegendItem(label=word, renderers=[points]))
-    legend = Legend(items=items, click_policy="hide", label_text_font_size="11px", spacing=-3, padding=4)
+    legend = Legend(
+        items=items, click_policy="hide", label_text_font_size="11px", spacing=-3, padding=4,
+        ncols=1 + len(items) // LEGEND_ROWS,
+    )  # fmt: skip
     legend.border_line_color = None
     curves.add_layout(legend, "right")
     style_title(curves)

@@ -149,6 +149,13 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
             Demonstrations(CONFIG.with_flags({"demonstrations": str(tmp_path / f"{name}.npz")}))
 
 
+def test_what_was_recorded_before_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "demo.npz").write_text("an hour's play")
+    with pytest.raises(UserError, match="is there already"):
+        Recorder(tmp_path / "demo.npz", "catch", CONFIG)
+    assert (tmp_path / "demo.npz").read_text() == "an hour's play"
+
+
 def test_a_place_that_cannot_be_written_is_told_before_the_game(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot write"):

@@ -1,10 +1,17 @@
+import csv
+from contextlib import closing
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simple_dqn.evaluation import PROTOCOLS, Evaluation, ScoreBoard
+from simple_dqn.config import Config
+from simple_dqn.evaluation import PROTOCOLS, Evaluation, ScoreBoard, evaluate
+from simple_dqn.interrupt import Interrupt
 from simple_dqn.types import Step
+from simple_dqn.wiring import make_environment, make_network, make_player, make_statistics
 
 
 def step(rewards: list[float], resets: list[bool], starts: list[bool] | None = None) -> Step:
@@ -69,3 +76,18 @@ def test_a_test_too_short_for_a_game_says_so() -> None:
         repeat_action_probability=0.0, minimal_action_set=True, rom_md5=None, random_seed=0,
     )  # fmt: skip
     assert str(evaluation).startswith("pong: no game ended in 20 steps: raise --test_steps")
+
+
+def test_the_csv_has_the_games_of_the_report_and_no_others(tmp_path: Path) -> None:
+    """A place that has played its share plays on until the last has, which is heard by neither."""
+    config = Config.from_flags({
+        "environment": "catch", "game": "catch", "screen_width": 36, "screen_height": 36, "workers": 4,
+        "play_games": 6, "csv_file": str(tmp_path / "test.csv"), "backend": "cpu", "random_seed": 0,
+    })  # fmt: skip
+    environment = make_environment(config, training=False)
+    player = make_player(config, environment, make_network(config, environment))
+    with closing(make_statistics(config)) as statistics:
+        outcome = evaluate(player, config, "simple_dqn", statistics, Interrupt())
+    (row,) = csv.DictReader((tmp_path / "test.csv").open())
+    assert int(row["nr_games"]) == len(outcome.scores) == 6
+    assert float(row["average_reward"]) == pytest.approx(np.mean(outcome.scores))

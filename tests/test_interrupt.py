@@ -6,7 +6,7 @@ import pytest
 from simple_dqn.interrupt import Interrupt
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_asks(number: int) -> None:
     with Interrupt() as interrupt:
         assert not interrupt.requested
@@ -26,3 +26,13 @@ def test_the_signals_are_given_back() -> None:
     with Interrupt():
         assert signal.getsignal(signal.SIGINT) != before
     assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_who_runs_by_nohup_goes_on_when_the_terminal_is_closed() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interrupt() as interrupt:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not interrupt.requested
+    finally:
+        signal.signal(signal.SIGHUP, before)

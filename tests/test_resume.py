@@ -278,6 +278,27 @@ def test_a_new_run_does_not_take_over_the_checkpoints_of_another(
     saved = Checkpoints(checkpoints).newest()
     assert saved is not None
     assert saved.run["flags"]["random_seed"] == 7
+    # Nor does a third take the place of the first: what was moved away stays until somebody removes it.
+    assert start("run", "train", *CATCH, *SMALL, "--random_seed", "8", "--epochs", "1") == 0
+    assert {path.name: path.read_bytes() for path in before.iterdir()} == kept
+    saved = Checkpoints(before.with_name("catch_before_2_checkpoint")).newest()
+    assert saved is not None
+    assert saved.run["flags"]["random_seed"] == 7
+    capsys.readouterr()
+    assert start("run", "resume", "snapshots/catch_2.pkl", "--epochs", "3") == 0
+    assert "One is in snapshots/catch_before_checkpoint" in capsys.readouterr().err
+
+
+def test_resume_true_does_not_begin_anew_over_checkpoints_that_cannot_be_read(
+    tmp_path: Path, start: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert start("run", "train", *CATCH, *SMALL) == 0
+    snapshots = {path: path.read_bytes() for path in (tmp_path / "run" / "snapshots").glob("*.pkl")}
+    for path in (tmp_path / "run" / "snapshots" / "catch_checkpoint").glob("run_*.npz"):
+        path.write_bytes(path.read_bytes()[:100])
+    assert start("run", "train", *CATCH, *SMALL, "--epochs", "3", "--resume", "true") == 2
+    assert "no checkpoint in snapshots/catch_checkpoint can be read" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in snapshots} == snapshots
 
 
 def test_a_run_that_is_complete_is_no_error_to_train_again(

@@ -41,8 +41,10 @@ class Recorder:
             config: The settings that are written down beside the steps.
 
         Raises:
-            UserError: The file cannot be written.
+            UserError: The file cannot be written, or is there already.
         """
+        if path.exists():
+            raise UserError(f"{path} is there already: give another name, or remove it")
         self._path, self._game = path, game
         self._settings = {name: config.flags()[name] for name in SETTINGS}
         self._steps: list[Step] = []

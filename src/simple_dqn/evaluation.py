@@ -127,14 +127,16 @@ class ScoreBoard:
         """Whether every place has played its share."""
         return not (self._to_play > 0).any()
 
-    def add(self, step: Step) -> None:
-        """Count one step of every game."""
+    def add(self, step: Step) -> list[float]:
+        """Count one step of every game; return the scores of those that ended and count."""
         self.steps += len(step.rewards)
         self._running[step.starts] = 0
         self._running += step.rewards
         ended = step.resets & (self._to_play > 0)
-        self.scores += self._running[ended].tolist()
+        scores: list[float] = self._running[ended].tolist()
+        self.scores += scores
         self._to_play -= ended
+        return scores
 
 
 def evaluate(
@@ -152,8 +154,8 @@ def evaluate(
     player.start()
     while not (board.complete or (steps and board.steps >= steps) or interrupt.requested):
         step = player.step(rate)
-        board.add(step)
-        statistics.on_step(step, rate)
+        # A place that has played its share plays on unheard, in the CSV as in the report.
+        statistics.on_chunk(len(step.rewards), board.add(step), rate)
     statistics.on_phase_end(
         PhaseOutcome(total_train_steps=0, replay_memory_count=0, meanq=None, weight_updates=0)
     )

@@ -17,13 +17,18 @@ def home() -> Path:
 def replacing(path: Path) -> Iterator[Path]:
     """Give a name beside `path` to write to; rename it over `path` once it is whole and on the disk.
 
+    Where `path` is a link, it is what the link leads to that is replaced.
+
     Raises:
         UserError: The folder cannot be made or the file not be written; `path` is as it was.
     """
+    path = Path(os.path.realpath(path))
     beside = path.parent / f".{path.name}.{os.getpid()}.part"
     try:
         if path.is_dir():
             raise UserError(f"cannot write {path}: it is a folder; move it away")
+        if path.exists() and not path.is_file():
+            raise UserError(f"cannot write {path}: it is a device or a pipe; name a file")
         path.parent.mkdir(parents=True, exist_ok=True)
         yield beside
         with beside.open("rb") as written:

@@ -7,7 +7,7 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, a terminal that is closed
 
 
 class Interrupt:
@@ -20,7 +20,9 @@ class Interrupt:
 
     def __enter__(self) -> "Interrupt":
         """Take the signals over."""
-        self._handlers = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        for number in SIGNALS:
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+                self._handlers[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *error: object) -> None:

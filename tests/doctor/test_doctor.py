@@ -192,7 +192,7 @@ def test_it_leaves_nothing_behind(
     assert sorted(home.rglob("*")) == before
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines] == [*CHECKS, "speed"]
-    assert " steps/s of training: " in lines[-1]
+    assert " steps/s of training by quick: " in lines[-1]
     assert not any(line.startswith("error") for line in lines)
 
 
@@ -203,7 +203,7 @@ def test_a_slow_machine_is_told(
     monkeypatch.setattr(trial, "steps_per_second", lambda _config, _seconds: rate)
     finding = trial.trial_of(20)(home)
     assert finding.level is level
-    assert f"{rate:.0f} steps/s of training: 4{'2' if rate < 100 else '1'} minutes" in finding.text
+    assert f"{rate:.0f} steps/s of training by quick: 3.{'4' if rate < 100 else '3'} minutes" in finding.text
 
 
 def test_a_trial_too_short_to_learn_in_says_so(home: Path) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import Environment, make
+from simple_dqn.environment.gymnasium import _open, game_name
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 
@@ -182,6 +183,15 @@ def test_state_is_the_random_stream_and_games_start_anew() -> None:
     first, expected = act(resumed, 0), environment.reset()
     assert first.starts.all()
     assert np.array_equal(first.screens, expected.screens)
+
+
+def test_an_id_is_found_by_the_name_that_its_snapshots_have() -> None:
+    name = game_name("ALE/Pong-v5")
+    assert name == "ALE_Pong-v5"
+    env, _ = _open(name)
+    assert env.spec is not None
+    assert env.spec.id == "ALE/Pong-v5"
+    env.close()
 
 
 def test_an_unknown_id_names_the_nearest() -> None:

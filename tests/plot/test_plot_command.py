@@ -109,6 +109,12 @@ def test_refusals_are_one_line_and_leave_nothing(csv_file: Path, flags: list[str
     assert list(csv_file.parent.iterdir()) == [csv_file]
 
 
+def test_a_run_of_two_names_is_refused_and_not_left_out(csv_file: Path) -> None:
+    for words in ([f"one={csv_file}", f"all={csv_file}"], [str(csv_file), f"all={csv_file}"]):
+        with pytest.raises(UserError, match="is both"):
+            main(words)
+
+
 def test_no_csv_is_refused() -> None:
     with pytest.raises(UserError, match="CSV"):
         main([])

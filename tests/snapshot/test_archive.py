@@ -61,6 +61,24 @@ def test_a_writer_that_dies_leaves_the_file_before(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.pkl"]
 
 
+def test_what_a_link_leads_to_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "file")
+    for text in ("one", "two"):
+        with replacing(tmp_path / "link") as beside:
+            beside.write_text(text)
+        assert (tmp_path / "far" / "file").read_text() == text
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["far", "file", "link"]
+
+
+def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="a device or a pipe"), replacing(tmp_path / "pipe"):
+        pass
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_an_unwritable_folder_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot write"):

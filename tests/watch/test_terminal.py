@@ -157,7 +157,7 @@ def test_it_draws_anew_when_the_terminal_changes_its_size(terminal: Terminal) ->
 def test_a_signal_leaves_the_terminal_as_it_was(terminal: Terminal, number: int) -> None:
     terminal.wait("YOU PLAY")
     os.kill(terminal.process.pid, number)
-    assert terminal.end() == 130
+    assert terminal.end() == 128 + number
     assert_restored(terminal)
     assert "Traceback" not in terminal.output
 

@@ -11,12 +11,13 @@ from simple_dqn.config.config import Config
 from simple_dqn.config.environment import EnvironmentConfig
 from simple_dqn.config.memory import MemoryConfig
 from simple_dqn.config.network import NetworkConfig
-from simple_dqn.config.presets import APE_X_EXPLORATION, PRESETS
+from simple_dqn.config.presets import APE_X_EXPLORATION, PRESETS, USUAL
 from simple_dqn.config.run import RunConfig
 
 __all__ = [
     "APE_X_EXPLORATION",
     "PRESETS",
+    "USUAL",
     "AgentConfig",
     "BackendConfig",
     "ClusterConfig",

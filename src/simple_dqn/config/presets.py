@@ -84,3 +84,5 @@ PRESETS: dict[str, dict[str, Any]] = {
         "epochs": 50,
     },
 }
+
+USUAL = "quick"  # the preset of `train.sh` without --preset

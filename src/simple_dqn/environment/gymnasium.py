@@ -144,7 +144,12 @@ def open_game(
 
 
 def _open(name: str) -> tuple[AnyEnv, bool]:
-    """Return the environment, and whether its screens are what it renders."""
+    """Return the environment, and whether its screens are what it renders.
+
+    A snapshot knows it by its `game_name`: where that is no id, the one that has this name is meant.
+    """
+    if name not in gymnasium.registry:
+        name = next((known for known in gymnasium.registry if game_name(known) == name), name)
     env = _make(name)
     if not isinstance(env.action_space, Discrete):
         env.close()

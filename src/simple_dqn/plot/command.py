@@ -93,9 +93,13 @@ def _names(words: Sequence[str]) -> dict[Path, str]:
     names: dict[Path, str] = {}
     for word in words:
         if _is_setting(word):
-            names |= _seeds(word)
+            new = _seeds(word)
         else:
-            names[Path(word)] = Path(word).stem if distinct else str(Path(word).with_suffix(""))
+            new = {Path(word): Path(word).stem if distinct else str(Path(word).with_suffix(""))}
+        for path in new.keys() & names.keys():
+            if new[path] != names[path]:
+                raise UserError(f"{path} is both {names[path]} and {new[path]}: draw one of them, or a copy")
+        names |= new
     return names
 
 

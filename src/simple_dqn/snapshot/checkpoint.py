@@ -90,7 +90,7 @@ class Checkpoints:
         self._last = self.latest_number()
 
     def set_aside(self, folder: Path) -> None:
-        """Move what is there to `folder`, in place of what was there.
+        """Move what is there to `folder`, which is made for it.
 
         Raises:
             UserError: The files cannot be moved.
@@ -100,9 +100,7 @@ class Checkpoints:
             return
         logger.info("%s holds the checkpoints of another run: they are kept as %s", self.folder, folder)
         try:
-            folder.mkdir(exist_ok=True)
-            for path in Checkpoints(folder)._files():
-                path.unlink()
+            folder.mkdir()
             for path in files:
                 path.rename(folder / path.name)
         except OSError as error:

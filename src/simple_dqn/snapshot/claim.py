@@ -1,6 +1,7 @@
 """One run at a time writes files of one name."""
 
 import fcntl
+import itertools
 import logging
 import os
 import re
@@ -51,6 +52,13 @@ def claimed(prefix: Path) -> Iterator[None]:
 def checkpoint_folder(prefix: Path) -> Path:
     """Return where the checkpoints lie that belong to snapshots called `<prefix>_<epoch>.pkl`."""
     return prefix.with_name(prefix.name + CHECKPOINTS)
+
+
+def places_aside(prefix: Path) -> Iterator[Path]:
+    """Yield the folders to which they are moved, one after the other, when another run takes the name."""
+    yield checkpoint_folder(prefix.with_name(f"{prefix.name}_before"))
+    for number in itertools.count(2):
+        yield checkpoint_folder(prefix.with_name(f"{prefix.name}_before_{number}"))
 
 
 def prefix_of(folder: Path) -> Path:

@@ -15,7 +15,7 @@ from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot.background import Background
 from simple_dqn.snapshot.checkpoint import Checkpoints, Saved
-from simple_dqn.snapshot.claim import checkpoint_folder
+from simple_dqn.snapshot.claim import checkpoint_folder, places_aside
 from simple_dqn.snapshot.experience_log import Chunk, ExperienceLog
 from simple_dqn.snapshot.snapshot import Snapshot
 from simple_dqn.types import State, Step
@@ -64,7 +64,7 @@ class Keeper:
         Raises:
             UserError: They cannot be moved.
         """
-        self._checkpoints.set_aside(checkpoint_folder(self.prefix.with_name(f"{self.prefix.name}_before")))
+        self._checkpoints.set_aside(next(place for place in places_aside(self.prefix) if not place.exists()))
 
     def take_up(self, saved: Saved) -> None:
         """Go on with the run that wrote `saved`."""

@@ -1,5 +1,6 @@
 """A game of the user's own, `FILE.py:CLASS`: as flags and the game's name tell it, and as a snapshot does."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ def remembered(flags: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     file, name = split(environment)
     project = home().resolve()
     path = (project / file).resolve()
-    folders = path.relative_to(project).parts if path.is_relative_to(project) and path.is_file() else ()
+    is_ours = "SIMPLE_DQN_HOME" in os.environ and path.is_relative_to(project) and path.is_file()
+    folders = path.relative_to(project).parts if is_ours else ()
     if not folders or folders[0] in FROM_ELSEWHERE or any(part.startswith(".") for part in folders):
         raise UserError(
             f"it was trained on {Path(file).name}:{name}, which is not one of this project's files: say "

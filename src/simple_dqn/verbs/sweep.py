@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from simple_dqn import flags, rules
 from simple_dqn.cluster.job import Job
 from simple_dqn.cluster.session import LOCAL, connected
-from simple_dqn.config import PRESETS, Config
+from simple_dqn.config import PRESETS, USUAL, Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.snapshot import claimed
@@ -17,7 +17,6 @@ from simple_dqn.sweep.report import Report
 from simple_dqn.sweep.schedule import State
 from simple_dqn.sweep.summary import fresh_rows
 from simple_dqn.verbs.common import start_log
-from simple_dqn.verbs.train import USUAL
 
 if TYPE_CHECKING:
     from simple_dqn.cluster.sweep_tasks import Tasks

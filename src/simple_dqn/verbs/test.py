@@ -63,7 +63,7 @@ def play(config: Config, protocol: str = "simple_dqn", json: Path | None = None)
     with closing(make_statistics(config)) as statistics, Interrupt() as interrupt:
         outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt)
     environment.close()
-    print(outcome)
     if json and not interrupt.requested:  # half a test would favour short games
         outcome.write_json(json)
+    print(outcome)
     finish(interrupt)

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn import flags
-from simple_dqn.config import APE_X_EXPLORATION, PRESETS, Config
+from simple_dqn.config import APE_X_EXPLORATION, PRESETS, USUAL, Config
 from simple_dqn.demonstrations import Demonstrations
+from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Checkpoints, checkpoint_folder
@@ -19,8 +20,6 @@ from simple_dqn.verbs.training import CompleteError, go_on, running
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
-
-USUAL = "quick"  # the preset without --preset
 
 
 def main(arguments: Sequence[str], program: str) -> None:
@@ -54,7 +53,13 @@ def main(arguments: Sequence[str], program: str) -> None:
         saved = None
         if given.get("resume"):
             start_log(config.run.log_level)
-            saved = Checkpoints(checkpoint_folder(prefix)).newest()
+            checkpoints = Checkpoints(checkpoint_folder(prefix))
+            saved = checkpoints.newest()
+            if saved is None and checkpoints.latest_number():
+                raise UserError(
+                    f"no checkpoint in {checkpoints.folder} can be read: go on from a snapshot with "
+                    f"./resume.sh {prefix}_EPOCH.pkl, or move that folder away to begin anew"
+                )
         if saved is None:
             begin(config)
             return
