@@ -32,7 +32,7 @@ from simple_dqn.types import QValues
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import DeepQNetwork
 
-LEGEND_ROWS = 14  # for which there is room beside the Q-values
+LEGEND_ROWS = 12  # of actions, for which there is room beside the Q-values
 MOST_MOMENTS = 2000  # on the page; of a longer game every 2nd, 3rd, ... step is shown
 
 HERE = Path(__file__).parent
@@ -118,8 +118,10 @@ def _pictures(shown: ColumnDataSource, screen_shape: tuple[int, int]) -> list[fi
 
 def _curves(game: PlayedGame, moments: Moments) -> figure:
     """Return the Q-value of every action over time, with the rewards that were paid."""
+    columns = 1 + len(game.action_names) // LEGEND_ROWS
     curves = figure(
-        name="curves", title="Q-values", frame_width=430, frame_height=252, x_axis_label="step",
+        name="curves", title="Q-values", x_axis_label="step",
+        frame_width=530 - 100 * columns, frame_height=252,
         tools="xpan,xwheel_zoom,reset", active_scroll="xwheel_zoom", toolbar_location=None,
         x_range=(0, max(int(moments.times[-1]), 1)), outline_line_color=None,
     )  # fmt: skip
@@ -139,7 +141,7 @@ def _curves(game: PlayedGame, moments: Moments) -> figure:
             items.append(LegendItem(label=word, renderers=[points]))
     legend = Legend(
         items=items, click_policy="hide", label_text_font_size="11px", spacing=-3, padding=4,
-        ncols=1 + len(items) // LEGEND_ROWS,
+        ncols=columns,
     )  # fmt: skip
     legend.border_line_color = None
     curves.add_layout(legend, "right")
