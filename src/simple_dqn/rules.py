@@ -25,15 +25,7 @@ def check(config: Config) -> None:
             f"--batch_size {network.batch_size} is larger than --replay_size {memory.replay_size}: "
             "a batch is drawn from the memory, so lower the one or raise the other"
         )
-    # In the concurrent schedule the memory does not see what is played beside the first update.
-    before = (config.run.random_steps, 0 if agent.concurrent else agent.train_frequency)
-    rounds = 1 + sum(-(-steps // workers) for steps in before)
-    otherwise = config.cluster.on or config.run.demonstrations  # chunks are longer; and what was shown counts
-    if config.run.train_steps and rounds < shortest and not otherwise:
-        raise UserError(
-            f"memory will hold {rounds} screens of a game when the first update is due and a transition "
-            f"needs {shortest}: raise --random_steps"
-        )
+    _check_filling(config, shortest)
     if agent.synchronize and workers == 1:
         raise UserError(
             "--synchronize true needs several games to predict for: raise --workers or leave it out"
@@ -58,6 +50,21 @@ def check(config: Config) -> None:
         )
 
 
+def _check_filling(config: Config, shortest: int) -> None:
+    """Refuse a first update that comes before the memory holds a transition, of `shortest` screens."""
+    if not config.run.train_steps or config.cluster.on or config.run.demonstrations:
+        return  # A chunk of a cluster holds one, and what was shown is there from the start.
+    agent, workers = config.agent, config.environment.workers
+    # In the concurrent schedule the memory does not see what is played beside the first update.
+    before = (config.run.random_steps, 0 if agent.concurrent else agent.train_frequency)
+    rounds = 1 + sum(-(-steps // workers) for steps in before)
+    if rounds < shortest:
+        raise UserError(
+            f"memory will hold {rounds} screens of a game when the first update is due and a transition "
+            f"needs {shortest}: raise --random_steps"
+        )
+
+
 def _check_cluster(config: Config) -> None:
     """Refuse what actors on a cluster cannot do, and actors without one."""
     cluster, memory, environment = config.cluster, config.memory, config.environment
@@ -74,7 +81,7 @@ def _check_cluster(config: Config) -> None:
         (environment.processes > 0, f"--processes {environment.processes}", "each actor is a process"),
         (environment.display_screen, "--display_screen true", "actors play unseen"),
         (bool(environment.record_screen_path), "--record_screen_path", "actors play unseen"),
-        (config.agent.synchronize is False, "--synchronize false", "an actor predicts for all of them"),
+        (config.agent.synchronize is False, "--synchronize false", "an actor predicts for all games at once"),
         (bool(environment.record_sound_filename), "--record_sound_filename", "actors play unheard"),
     )
     for holds, other, why in exclusions:
@@ -158,9 +165,8 @@ def _check_periods(config: Config) -> None:
     """Refuse a concurrent schedule whose periods do not come out even."""
     if not config.agent.concurrent:
         return
-    period, workers, frequency = (
-        config.agent.target_steps, config.environment.workers, config.agent.train_frequency,
-    )  # fmt: skip
+    period, frequency = config.agent.target_steps, config.agent.train_frequency
+    workers = config.environment.workers
     if not period:
         raise UserError("--concurrent true plays by the target network: give a --target_steps above 0")
     least = math.lcm(workers, frequency)
