@@ -125,9 +125,10 @@ def test_nothing_played_leaves_no_file(tmp_path: Path) -> None:
     [
         ({"demonstrations": "nowhere.npz"}, "does not exist"),
         ({"environment": "ale", "game": "pong"}, "recorded in catch, not in pong"),
-        ({"frame_skip": 3}, "recorded with --frame_skip 4, not 3: give --frame_skip 4"),
+        ({"frame_skip": 3}, "recorded with other settings: give --frame_skip 4$"),
         ({"color_averaging": False}, "give --color_averaging true"),
         ({"screen_width": 10}, "give --screen_width 9"),
+        ({"screen_width": 10, "screen_height": 10}, "give --screen_width 9 --screen_height 8"),
         ({"minimal_action_set": False}, "give --minimal_action_set true"),
         ({"workers": 4}, "too few for 4 game(s)"),
         ({"n_step": 16}, "holds 19 steps, too few for 1 game(s)"),

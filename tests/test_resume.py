@@ -245,6 +245,22 @@ def test_the_snapshot_says_which_checkpoint_is_meant(
     assert start("run", "resume", "snapshots/catch_before_checkpoint", "--epochs", "4") == 0
 
 
+def test_a_snapshot_that_was_put_in_its_place_does_not_lead_to_the_checkpoint(
+    tmp_path: Path, start: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    start("run", "train", *CATCH, *SMALL)
+    start("run", "snapshot", "average", "snapshots/catch_1.pkl", "snapshots/catch_2.pkl", "mean.pkl")
+    (tmp_path / "run" / "mean.pkl").replace(tmp_path / "run" / "snapshots" / "catch_2.pkl")
+    capsys.readouterr()
+    assert start("run", "resume", "snapshots/catch_2.pkl", "--epochs", "3") == 0
+    log = capsys.readouterr().err
+    assert "holds no checkpoint that follows on snapshots/catch_2.pkl" in log
+    assert "kept as snapshots/catch_before_checkpoint" in log
+    # What was made of it has checkpoints that follow on it.
+    assert start("run", "resume", "snapshots/catch_3.pkl", "--epochs", "4") == 0
+    assert "train 4, step 0" in capsys.readouterr().err
+
+
 def test_after_an_error_in_mid_epoch_the_newest_snapshot_leads_to_the_checkpoint(
     tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

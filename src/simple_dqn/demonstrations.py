@@ -115,17 +115,15 @@ class Demonstrations:
         """Refuse what was recorded in another game, or under other settings that matter.
 
         Raises:
-            UserError: What differs.
+            UserError: What differs, all of it.
         """
         recorded, game, flags = content["game"], game_name(config.environment), config.flags()
         if recorded != game:
             raise UserError(f"{self._path} was recorded in {recorded}, not in {game}: use one of {game}")
-        for name in SETTINGS:
-            was, now = (str(value).lower() for value in (content["settings"][name], flags[name]))
-            if was != now:
-                raise UserError(
-                    f"{self._path} was recorded with --{name} {was}, not {now}: give --{name} {was}"
-                )
+        was, now = content["settings"], {name: flags[name] for name in SETTINGS}
+        other = [f"--{name} {str(was[name]).lower()}" for name in SETTINGS if was[name] != now[name]]
+        if other:
+            raise UserError(f"{self._path} was recorded with other settings: give {' '.join(other)}")
 
     def fill(self, memory: ReplayMemory, games: int) -> None:
         """Let `memory` take them in and keep them, cut into as many pieces as it has `games`.

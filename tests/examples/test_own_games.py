@@ -241,6 +241,33 @@ def test_a_file_elsewhere_is_named_again(
     run("resume", snapshot, "--epochs", "2", "--environment", "../elsewhere.py")
 
 
+def test_a_run_goes_on_where_its_file_was_moved(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("train", "games/count.py", *SMALL, "--epochs", "1")
+    (home / "games" / "count.py").rename(home / "games" / "moved.py")
+    for snapshot in ("snapshots/count_down_checkpoint", "snapshots/count_down_1.pkl"):
+        assert main.run(["resume", snapshot, "--epochs", "2"]) == 2
+        assert "--environment FOLDER/count.py:CountDown" in capsys.readouterr().err
+    run("resume", "snapshots/count_down_1.pkl", "--epochs", "2", "--environment", "games/moved.py")
+    assert "Going on from snapshots/count_down_checkpoint" in capsys.readouterr().err
+    run("resume", "snapshots/count_down_2.pkl", "--epochs", "3")
+    (home / "games" / "other.py").write_text(COUNT_DOWN.replace("CountDown", "Other"))
+    words = ["--epochs", "4", "--environment", "games/other.py"]
+    assert main.run(["resume", "snapshots/count_down_3.pkl", *words]) == 2
+    assert "--environment games/moved.py:CountDown" in capsys.readouterr().err
+
+
+def test_it_may_import_what_lies_beside_it(home: Path) -> None:
+    (home / "games" / "rewards_of_count.py").write_text("EACH = 3\n")
+    (home / "games" / "colorsys.py").write_text("raise RuntimeError('this hides what everybody imports')\n")
+    imports = "\n\nimport colorsys\nfrom rewards_of_count import EACH\n"
+    importing = COUNT_DOWN.replace("return action", "return EACH * action") + imports
+    (home / "games" / "with_another.py").write_text(importing)
+    for processes in (0, 2):
+        environment = open_own(home, 2, processes, "games/with_another.py:CountDown")
+        assert max(step.rewards.max() for step in play(environment, 8)) == 3
+        environment.close()
+
+
 BROKEN = {
     "class Half(": "from simple_dqn.environment import SimpleGame\n\n\nclass Half(SimpleGame:\n    pass\n",
     "raises": "import no_such_library\n",

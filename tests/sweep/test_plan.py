@@ -13,6 +13,8 @@ from simple_dqn.errors import UserError
 from simple_dqn.human_scores import SCORES
 from simple_dqn.sweep import Places, Plan, find_games, remember
 
+PROJECT = Path(__file__).parents[2]
+
 
 def test_words_that_stand_for_many_games() -> None:
     assert set(find_games(["atari57"], EnvironmentConfig())) == set(SCORES)
@@ -38,6 +40,15 @@ def test_an_unknown_game_names_the_nearest() -> None:
 
 def test_games_of_other_kinds() -> None:
     assert find_games(["catch"], EnvironmentConfig(environment="catch")) == {"catch": "catch"}
+
+
+def test_a_class_of_one_s_own_is_named_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text((PROJECT / "examples" / "flappy_bird.py").read_text())
+    monkeypatch.chdir(tmp_path)
+    expected = {"flappy_bird": f"{tmp_path / 'mine.py'}:FlappyBird"}
+    assert find_games(["mine.py", "./mine.py:FlappyBird"], EnvironmentConfig()) == expected
+    with pytest.raises(UserError, match="there is no file"):
+        find_games(["none.py"], EnvironmentConfig())
 
 
 def test_runs_go_through_the_games_seed_by_seed(plan: Plan) -> None:

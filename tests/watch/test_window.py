@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from simple_dqn import main, wiring
-from simple_dqn.config import Config, MemoryConfig
+from simple_dqn.config import PRESETS, USUAL, Config
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.snapshot import Snapshot
@@ -230,9 +230,11 @@ def test_closing_the_window_ends_and_what_the_person_did_is_kept(shown: Shown, t
 
     code = play(shown, deeds, "roms/pong.rom", "--record_play", str(tmp_path / "mine.npz"), quit_by="p")
     assert code == 0
-    memory = ReplayMemory(MemoryConfig(replay_size=1000), 1, (84, 84), 0.99, np.random.default_rng(0))
-    flags = {"game": "pong", "demonstrations": str(tmp_path / "mine.npz")}
-    Demonstrations(Config.from_flags(flags)).fill(memory, games=1)
+    # `train.sh` can begin with it, by the preset that it takes unless told otherwise.
+    flags = {"game": "pong", "workers": 1, "demonstrations": str(tmp_path / "mine.npz")}
+    config = Config.from_flags({**PRESETS[USUAL], **flags})
+    memory = ReplayMemory(config.memory, 1, (64, 64), 0.99, np.random.default_rng(0))
+    Demonstrations(config).fill(memory, games=1)
     assert memory.count > 4
 
 

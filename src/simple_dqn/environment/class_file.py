@@ -102,6 +102,8 @@ def _import(path: Path) -> ModuleType:
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # where a dataclass looks for its module
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # for what it imports from beside it; at the end, to hide nothing
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:

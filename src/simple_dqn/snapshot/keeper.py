@@ -57,18 +57,24 @@ class Keeper:
         self._next = clock() + self._interval
         self._saving: Future[None] | None = None
         self._unwritten: list[tuple[Path, Snapshot]] = []  # snapshots that the disk did not take
+        self._weights_sum: int | None = None  # of the latest snapshot; None: there is none yet
 
-    def begin(self) -> None:
+    def begin(self, resumed: Snapshot | None = None) -> None:
         """Begin a new run: the checkpoints of another of this name are moved out of the way.
+
+        Args:
+            resumed: What it goes on from.
 
         Raises:
             UserError: They cannot be moved.
         """
         self._checkpoints.set_aside(next(place for place in places_aside(self.prefix) if not place.exists()))
+        self._weights_sum = resumed.weights_sum if resumed else None
 
     def take_up(self, saved: Saved) -> None:
         """Go on with the run that wrote `saved`."""
         self._checkpoints.take_up(saved)
+        self._weights_sum = saved.run.get("weights_sum")
         self._log.take_up(saved.rows, saved.chunks, saved.kept)
 
     def log(self, step: Step) -> None:
@@ -115,7 +121,7 @@ class Keeper:
         self._log.flush()
         # Where it was written is kept absolute: who resumes it sees whether its folder was copied since.
         flags = self._config.flags() | {"save_weights_prefix": str(self.prefix.resolve())}
-        state = copied({"flags": flags, **run})
+        state = copied({"flags": flags, "weights_sum": self._weights_sum, **run})
         self._saving = self._background.do(self._save, state, self._log.rows, held)
         self._next = self._clock() + self._interval
 
@@ -125,6 +131,7 @@ class Keeper:
         logger.info("Saving weights to %s", path)
         flags = self._config.shared_flags()
         snapshot = Snapshot(self._game, epoch, self._actions, total_train_steps, flags, dict(weights))
+        self._weights_sum = snapshot.weights_sum
         self._unwritten.append((path, snapshot))
         self._write_snapshots()
         return path

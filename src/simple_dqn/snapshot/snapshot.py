@@ -1,5 +1,6 @@
 """The small file to share: a network's weights and all that is needed to use them."""
 
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,14 @@ class Snapshot:
     total_train_steps: int  # steps of training behind the weights
     flags: dict[str, Any]  # every setting of the run, by its flag's name
     weights: dict[str, np.ndarray]  # float32, by layer
+
+    @property
+    def weights_sum(self) -> int:
+        """A number that tells these weights from others, however they lie in memory."""
+        total = 0
+        for name in sorted(self.weights):
+            total = zlib.crc32(self.weights[name].tobytes(), zlib.crc32(name.encode(), total))
+        return total
 
     def save(self, path: Path) -> None:
         """Write the snapshot to `path`, whole or not at all.

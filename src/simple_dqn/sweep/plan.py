@@ -8,6 +8,7 @@ from typing import Any
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import game_name
+from simple_dqn.environment.class_file import load, name_of, split
 from simple_dqn.environment.roms import known_games
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
@@ -22,7 +23,7 @@ class Run:
     """One game with one seed."""
 
     game: str  # its name
-    word: str  # what `train` is told: that name, or the path of a ROM
+    word: str  # what `train` is told: that name, the path of a ROM, or a class of the user's own
     seed: int
 
     @property
@@ -117,7 +118,7 @@ def find_games(words: Sequence[str], config: EnvironmentConfig) -> dict[str, str
     """Return the games that `words` name, each once: its name, and what `train` is to be told.
 
     Args:
-        words: Names, paths of ROMs, `atari57` or `all`.
+        words: Names, paths of ROMs, classes of the user's own, `atari57` or `all`.
         config: The kind of environment that is to play them.
 
     Raises:
@@ -126,9 +127,23 @@ def find_games(words: Sequence[str], config: EnvironmentConfig) -> dict[str, str
     games: dict[str, str] = {}
     for word in words:
         for one in ALL[word]() if word in ALL and config.environment == "ale" else [word]:
-            name = game_name(replace(config, game=one))
-            games.setdefault(name, str(Path(one).absolute()) if Path(one).is_file() else one)
+            name, told = _find(one, config)
+            games.setdefault(name, told)
     return games
+
+
+def _find(word: str, config: EnvironmentConfig) -> tuple[str, str]:
+    """Return the name of the game that `word` names, and what `train` is to be told, wherever it is started.
+
+    Raises:
+        UserError: There is no such game.
+    """
+    if EnvironmentConfig(environment=word).own:
+        file, _ = split(word)
+        own = load(str(Path(word).absolute()))
+        return name_of(own), f"{Path(file).absolute()}:{own.__name__}"
+    name = game_name(replace(config, game=word))
+    return name, str(Path(word).absolute()) if Path(word).is_file() else word
 
 
 def remember(plan: Plan, path: Path) -> str:

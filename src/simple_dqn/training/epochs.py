@@ -12,7 +12,7 @@ from simple_dqn.config import Config
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.player import Player
-from simple_dqn.snapshot import Keeper, Saved
+from simple_dqn.snapshot import Keeper, Saved, Snapshot
 from simple_dqn.statistics import PhaseOutcome, Statistics
 from simple_dqn.training.phase import Phase
 from simple_dqn.training.schedule import OneMachine, Schedule
@@ -49,21 +49,21 @@ class Epochs:
         self._schedule = schedule or OneMachine()
         self._held_out: States | None = None  # uint8 [HELD_OUT_STATES, S, H, W]
 
-    def begin(self, shown: Demonstrations | None = None, random_play: bool = True) -> None:
+    def begin(self, shown: Demonstrations | None = None, resumed: Snapshot | None = None) -> None:
         """Fill the memory, then train and test up to the last epoch, or until interrupted.
 
         Args:
             shown: What the memory starts with, and keeps.
-            random_play: Fill it by random moves, as phase "random"; else by the agent's own policy.
+            resumed: What the agent goes on from: the memory is filled by its own play, not by random moves.
         """
         if self._keeper:
-            self._keeper.begin()
+            self._keeper.begin(resumed)
         if shown:
             shown.fill(self.agent.memory, self.agent.games)
             if self._keeper:
                 self._keeper.keep_experience()
         self._start_games()
-        if not random_play:
+        if resumed:
             self._refill()
             self.phase = self.phase.next(self._config)
         self._run()

@@ -18,6 +18,13 @@ def is_own(environment: str) -> bool:
     return EnvironmentConfig(environment=environment).own
 
 
+def is_same_class(one: Any, other: Any) -> bool:
+    """Return whether two settings name a class of the user's own alike, whose file may have moved."""
+    if not (isinstance(one, str) and isinstance(other, str) and is_own(one) and is_own(other)):
+        return False
+    return split(one)[1] == split(other)[1]
+
+
 def named(given: dict[str, Any]) -> dict[str, Any]:
     """Return the flags that were `given` as the run is to keep them, if they name a class of the user's own.
 

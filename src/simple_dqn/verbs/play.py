@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn import flags
-from simple_dqn.config import Config
+from simple_dqn.config import PRESETS, USUAL, Config
 from simple_dqn.demonstrations import Recorder
 from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
@@ -51,7 +51,8 @@ def main(arguments: Sequence[str], program: str) -> None:
 def _known(player: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that come with a snapshot, whose name ends in .pkl, or with a game."""
     if not player.endswith(".pkl"):
-        return {**named({"game": player}), "random_starts": 0}
+        # The screen that `train.sh` would see, so that it can learn from what is recorded.
+        return {**PRESETS[USUAL], **ONE_GAME, **named({"game": player}), "random_starts": 0}
     snapshot = open_snapshot(Path(player))
     return {**remembered(snapshot.flags, given), **ONE_GAME, "game": snapshot.game, "load_weights": player}
 

@@ -105,7 +105,12 @@ def follows(snapshot: Snapshot, run: dict[str, Any]) -> bool:
     phase, steps = Phase(**run["phase"]), run["agent"]["total_train_steps"]
     if phase.name == "train":
         steps -= phase.done
-    return (phase.trained, steps) == (snapshot.epoch, snapshot.total_train_steps)
+    weights_sum = run.get("weights_sum", snapshot.weights_sum)  # unknown to older checkpoints
+    return (phase.trained, steps, weights_sum) == (
+        snapshot.epoch,
+        snapshot.total_train_steps,
+        snapshot.weights_sum,
+    )
 
 
 def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) -> None:
@@ -136,14 +141,14 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
     resumed = (config.run.start_epoch, "test")
     with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed)) as run:
         logger.warning(
-            "%s holds no checkpoint of epoch %d: the replay memory, the optimizer and the random streams "
-            "are lost; the memory is refilled by the network's own play",
-            checkpoint_folder(prefix), snapshot.epoch,
+            "%s holds no checkpoint that follows on %s: the replay memory, the optimizer and the random "
+            "streams are lost; the memory is refilled by the network's own play",
+            checkpoint_folder(prefix), path,
         )  # fmt: skip
         for folder in takewhile(Path.exists, places_aside(prefix)):
             if Checkpoints(folder).newest(lambda saved: follows(snapshot, saved)):
                 logger.warning("One is in %s: ./resume.sh %s goes on from there", folder, folder)
         give_weights(path, snapshot, run.agent.player.environment, run.agent.network)
         run.agent.count_from(snapshot.total_train_steps)
-        run.begin(shown, random_play=False)
+        run.begin(shown, snapshot)
     finish(interrupt)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from simple_dqn import flags, rules
 from simple_dqn.cluster.job import Job
 from simple_dqn.cluster.session import LOCAL, connected
-from simple_dqn.config import PRESETS, USUAL, Config
+from simple_dqn.config import PRESETS, USUAL, Config, EnvironmentConfig
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.snapshot import claimed
@@ -90,6 +90,10 @@ def _settings(given: dict[str, Any]) -> Config:
     for name, why in OWN.items():
         if name in given:
             raise UserError(f"--{name} is not for a sweep: {why}; leave it out")
+    if EnvironmentConfig(environment=given.get("environment", "")).own:
+        raise UserError(
+            f"--environment {given['environment']} is one game: name the file among the games of the sweep"
+        )
     if not given["gpus_per_run"]:
         if given.get("backend") == "gpu":
             raise UserError(

@@ -14,7 +14,7 @@ from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Saved, checkpoint_folder, claimed
 from simple_dqn.training import Phase
 from simple_dqn.verbs.common import finish, settle
-from simple_dqn.verbs.own_game import remembered
+from simple_dqn.verbs.own_game import is_same_class, remembered
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
         was = saved.get(name, now)
         if name not in given or now == was:
             continue
-        if name in FIXED:
+        if name in FIXED and not is_same_class(was, now):
             raise UserError(
                 f"the run was begun with --{name} {was} and cannot go on with {now}: leave out --{name}, or "
                 "begin a new run under another label"
