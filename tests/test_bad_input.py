@@ -95,6 +95,10 @@ ROWS = [
     (["test", "pong_1.pkl", "--json", "."], [". is a folder", "--json"]),
     (["test", "pong_1.pkl", "--test_steps", "0"], ["nothing to test", "--play_games"]),
     (["test", "pong_1.pkl", "--protocol", "imaginary"], ["imaginary", "nature"]),
+    (
+        ["train", "pong", "--tensorboard", "true", "--csv_file", "mine"],
+        ["--csv_file mine", "such as mine.csv"],
+    ),
     (["sweep"], ["GAME"]),
     (["sweep", "breakout", "pnog"], ["pnog", "did you mean pong"]),
     (["sweep", "pong", "--seeds", "0"], ["--seeds", "'0' is not a whole number from 1"]),

@@ -245,6 +245,21 @@ def test_the_snapshot_says_which_checkpoint_is_meant(
     assert start("run", "resume", "snapshots/catch_before_checkpoint", "--epochs", "4") == 0
 
 
+def test_a_resume_from_another_folder_writes_to_the_same_files(
+    tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = ["--csv_file", "catch.csv", "--replay_file", "screens"]
+    assert start("run", "train", *CATCH, *SMALL, *files, "--epochs", "1") == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert (
+        main.run(["resume", str(tmp_path / "run" / "snapshots" / "catch_checkpoint"), "--epochs", "2"]) == 0
+    )
+    assert not list((tmp_path / "elsewhere").iterdir())
+    assert start("whole", "train", *CATCH, *SMALL, *files) == 0
+    assert rows(tmp_path / "run" / "catch.csv") == rows(tmp_path / "whole" / "catch.csv")
+
+
 def test_a_snapshot_that_was_put_in_its_place_does_not_lead_to_the_checkpoint(
     tmp_path: Path, start: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:

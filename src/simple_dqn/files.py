@@ -1,5 +1,6 @@
 """Where files lie, and how they are whole or not there at all."""
 
+import itertools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +12,12 @@ from simple_dqn.errors import UserError
 def home() -> Path:
     """Return the project's folder, with `snapshots/`, `results/` and the like."""
     return Path(os.environ.get("SIMPLE_DQN_HOME", "."))
+
+
+def numbered(path: Path) -> Path:
+    """Return the first free name of `pong.1.csv`, `pong.2.csv` ... for `pong.csv`."""
+    names = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))
+    return next(name for name in names if not name.exists())
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Which settings contradict each other."""
 
 import math
+from pathlib import Path
 
 from simple_dqn.config import Config, MemoryConfig, NetworkConfig
 from simple_dqn.errors import UserError
@@ -41,6 +42,11 @@ def check(config: Config) -> None:
             f"--n_step {memory.n_step} counts what follows the end of an episode as 0, and --min_reward "
             f"{network.min_reward:g} with --max_reward {network.max_reward:g} counts no reward so: let 0 lie "
             "between them"
+        )
+    if config.run.tensorboard and config.run.csv_file and not Path(config.run.csv_file).suffix:
+        raise UserError(
+            f"--csv_file {config.run.csv_file} is what --tensorboard true calls its folder: give it an "
+            f"ending, such as {config.run.csv_file}.csv"
         )
     _check_learning(network, has_target_network=agent.target_steps > 0)
     if agent.exploration_rate_end > agent.exploration_rate_start:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -41,6 +42,36 @@ def test_what_does_not_exist_is_not_written(tmp_path: Path, summary: PhaseSummar
     reader.Reload()
     assert "train/meanq" not in reader.Tags()["scalars"]
     assert "train/meancost" in reader.Tags()["scalars"]
+
+
+def test_a_resumed_run_goes_on_where_its_checkpoint_was(tmp_path: Path, summary: PhaseSummary) -> None:
+    for resumed, rows in (
+        (False, [("train", 100, 1), ("test", 100, 2), ("train", 200, 3), ("test", 200, 4)]),
+        (True, [("train", 200, 5), ("test", 200, 6)]),
+        (True, [("test", 200, 7)]),
+    ):
+        writer = TensorboardWriter(tmp_path / "pong", resumed)
+        writer.open()
+        for phase, steps, meanq in rows:
+            writer.on_phase_end(replace(summary, phase=phase, total_train_steps=steps, meanq=meanq))
+        writer.close()
+        time.sleep(1.1)  # the name of an event file has its second
+    reader = EventAccumulator(str(tmp_path / "pong"))
+    reader.Reload()
+    assert [event.value for event in reader.Scalars("train/meanq")] == [1, 5]
+    assert [event.value for event in reader.Scalars("test/meanq")][-1] == 7
+
+
+def test_a_new_run_leaves_the_events_of_another_alone(tmp_path: Path, summary: PhaseSummary) -> None:
+    for meanq in (1, 2, 3):
+        writer = TensorboardWriter(tmp_path / "pong")
+        writer.open()
+        writer.on_phase_end(replace(summary, meanq=meanq))
+        writer.close()
+    for name, meanq in (("pong", 3), ("pong.1", 1), ("pong.2", 2)):
+        reader = EventAccumulator(str(tmp_path / name))
+        reader.Reload()
+        assert [event.value for event in reader.Scalars("train/meanq")] == [meanq]
 
 
 def test_a_folder_that_cannot_be_made_is_a_user_error(tmp_path: Path) -> None:

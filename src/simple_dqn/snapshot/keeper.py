@@ -22,6 +22,9 @@ from simple_dqn.types import State, Step
 
 logger = logging.getLogger(__name__)
 
+# Settings that name what a run writes beside its snapshots.
+WRITTEN = ("csv_file", "replay_file", "record_screen_path", "record_sound_filename")
+
 
 class Keeper:
     """Writes `<prefix>_<epoch>.pkl` after each epoch, and checkpoints in `<prefix>_checkpoint` beside them.
@@ -119,9 +122,7 @@ class Keeper:
             self._next = self._clock()
             return
         self._log.flush()
-        # Where it was written is kept absolute: who resumes it sees whether its folder was copied since.
-        flags = self._config.flags() | {"save_weights_prefix": str(self.prefix.resolve())}
-        state = copied({"flags": flags, "weights_sum": self._weights_sum, **run})
+        state = copied({"flags": self._flags(), "weights_sum": self._weights_sum, **run})
         self._saving = self._background.do(self._save, state, self._log.rows, held)
         self._next = self._clock() + self._interval
 
@@ -169,6 +170,13 @@ class Keeper:
             self._checkpoints.write(run, rows, held, chunks, self._log.kept)
         except UserError as error:
             logger.warning("No checkpoint: %s. Training goes on, and the next is tried in its time", error)
+
+    def _flags(self) -> dict[str, Any]:
+        """Return all settings, with whole paths: it may be another folder from which the run is resumed."""
+        flags = self._config.flags()
+        # By this one who resumes it sees, too, whether the folder of its checkpoints was copied since.
+        flags["save_weights_prefix"] = str(self.prefix.resolve())
+        return flags | {name: str(Path(flags[name]).resolve()) for name in WRITTEN if flags[name]}
 
     def _forget(self, rows: int, held: int) -> None:
         """Keep no more of the log in memory, while the disk refuses it, than the replay memory holds."""

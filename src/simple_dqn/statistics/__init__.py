@@ -51,5 +51,5 @@ def make_writers(
         # Imported when asked for: it takes as long as all the rest of this room.
         from simple_dqn.statistics.tensorboard_writer import TensorboardWriter
 
-        writers.append(TensorboardWriter(tensorboard_folder))
+        writers.append(TensorboardWriter(tensorboard_folder, resumed=resume_epoch is not None))
     return writers

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import itertools
 import logging
 import os
 import shutil
@@ -11,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from simple_dqn.errors import UserError
-from simple_dqn.files import replacing
+from simple_dqn.files import numbered, replacing
 from simple_dqn.statistics.summary import PhaseSummary, Writer
 
 logger = logging.getLogger(__name__)
@@ -133,16 +132,10 @@ def _append(file: io.FileIO, line: str) -> None:
         raise
 
 
-def _numbered(path: Path) -> Path:
-    """Return the first free name of `pong.1.csv`, `pong.2.csv` ... for `pong.csv`."""
-    names = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))
-    return next(name for name in names if not name.exists())
-
-
 def _set_aside(path: Path) -> None:
     """Move the file, unless it is empty, to a numbered name beside it."""
     if path.stat().st_size:
-        aside = path.rename(_numbered(path))
+        aside = path.rename(numbered(path))
         logger.info("%s holds another run: it is kept as %s", path, aside)
 
 
@@ -159,7 +152,7 @@ def _cut_back(path: Path, last: tuple[int, int], header: str) -> None:
         return
     kept = whole[:1] + [row for row in whole[1:] if _is_up_to(row, last)]
     if len(kept) < len(whole):
-        aside = _numbered(path)
+        aside = numbered(path)
         shutil.copy2(path, aside)
         logger.info("%s goes on after epoch %d: with its later rows it is kept as %s", path, last[0], aside)
     if "".join(kept) != text:

@@ -1,15 +1,19 @@
 """TensorBoard event files, written without TensorFlow or PyTorch."""
 
+import logging
 import time
 from dataclasses import fields
 from pathlib import Path
 
-from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from simple_dqn.errors import UserError
+from simple_dqn.files import numbered
 from simple_dqn.statistics.summary import PhaseSummary, Writer
+
+logger = logging.getLogger(__name__)
 
 SCALARS = [field.name for field in fields(PhaseSummary) if field.name not in ("phase", "more")]
 
@@ -17,9 +21,15 @@ SCALARS = [field.name for field in fields(PhaseSummary) if field.name not in ("p
 class TensorboardWriter(Writer):
     """Writes the numbers of each phase as scalars, such as `test/average_reward`, over training steps."""
 
-    def __init__(self, folder: Path) -> None:
-        """Write to a new event file in `folder`, which is made when the first phase starts."""
-        self._folder = folder
+    def __init__(self, folder: Path, resumed: bool = False) -> None:
+        """Write to a new event file in `folder`, which is made when the first phase starts.
+
+        Args:
+            folder: Where event files go. If another run's are there, a new run keeps that folder under a
+                numbered name.
+            resumed: The run goes on; what its files tell of the steps that it makes again does not count.
+        """
+        self._folder, self._resumed = folder, resumed
         self._events: EventFileWriter | None = None
 
     def open(self) -> None:
@@ -29,6 +39,9 @@ class TensorboardWriter(Writer):
             UserError: The folder cannot be written.
         """
         try:
+            if not self._resumed and any(self._folder.glob("events.out.tfevents.*")):
+                aside = self._folder.rename(numbered(self._folder))
+                logger.info("%s holds the events of another run: it is kept as %s", self._folder, aside)
             self._events = EventFileWriter(str(self._folder))
         except OSError as error:
             raise self._cannot_write(error) from error
@@ -50,6 +63,9 @@ class TensorboardWriter(Writer):
         )
         event = Event(wall_time=time.time(), step=summary.total_train_steps, summary=scalars)
         try:
+            if self._resumed:
+                self._events.add_event(_going_on_from(summary))
+                self._resumed = False
             self._events.add_event(event)
             self._events.flush()
         except OSError as error:
@@ -65,3 +81,10 @@ class TensorboardWriter(Writer):
             f"cannot write TensorBoard's event file in {self._folder}: {error.strerror}: "
             "make room for it, or leave out --tensorboard"
         )
+
+
+def _going_on_from(summary: PhaseSummary) -> Event:
+    """Return what has TensorBoard forget what it read of later steps, before `summary` of a resumed run."""
+    # A test comes after training up to the same step, whose numbers stay.
+    first = summary.total_train_steps + (summary.phase == "test")
+    return Event(wall_time=time.time(), step=first, session_log=SessionLog(status=SessionLog.START))
