@@ -49,6 +49,38 @@ def test_a_reader_who_leaves_ends_the_program_without_a_word(unbuffered: str) ->
     assert process.wait() == 128 + signal.SIGPIPE
 
 
+def test_standard_output_that_is_full_is_told_in_a_line() -> None:
+    program = (
+        "import sys; from simple_dqn.errors import exit_code; sys.exit(exit_code('x', lambda: print(1)))"
+    )
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHONPATH": str(SOURCES), "PYTHONUNBUFFERED": ""}, check=False,
+        )  # fmt: skip
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "cannot write to standard output: No space left" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("redirection", "encoding"), [(">&-", "utf-8"), ("> out", "ascii"), ("> out", "latin1:strict")]
+)
+def test_output_that_is_closed_or_poor_in_letters_is_no_error(
+    tmp_path: Path, redirection: str, encoding: str
+) -> None:
+    program = (
+        "import sys; from simple_dqn.errors import *; speak_plainly(); exit_code('x', lambda: print('ε ±'))"
+    )
+    command = f'"{sys.executable}" -c "{program}" {redirection}'
+    environment = os.environ | {"PYTHONPATH": str(SOURCES), "PYTHONIOENCODING": encoding}
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, env=environment, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    if encoding == "ascii":
+        assert (tmp_path / "out").read_text() == "? ?\n"
+
+
 def test_a_pipe_to_another_process_is_no_such_reader(capfd: pytest.CaptureFixture[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -1,5 +1,6 @@
 """The one kind of error that a user is meant to read, and how a program ends by it."""
 
+import io
 import os
 import select
 import signal
@@ -15,6 +16,12 @@ class UserError(Exception):
     """
 
 
+def speak_plainly() -> None:
+    """Let standard output take letters that its encoding lacks, such as ±, as question marks."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
 def exit_code(program: str, work: Callable[[], object]) -> int:
     """Do `work`, and return how `program` ends.
 
@@ -24,7 +31,7 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
     """
     try:
         work()
-        sys.stdout.flush()
+        _finish_speaking()
     except UserError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 2
@@ -37,11 +44,34 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
     return 0
 
 
+def _finish_speaking() -> None:
+    """Hand over what was printed and is still held back.
+
+    Raises:
+        UserError: There is no room for it.
+    """
+    try:
+        if sys.stdout:  # None: it was closed from the start
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _silence()
+        raise UserError(f"cannot write to standard output: {error.strerror}; send it elsewhere") from None
+
+
 def _reader_has_left() -> bool:
     """Return whether nobody reads standard output any more; what is left of it then goes nowhere."""
+    if not sys.stdout:
+        return False
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)  # errors are told unasked
     if not poll.poll(0):
         return False
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _silence()
     return True
+
+
+def _silence() -> None:
+    """Send nowhere what standard output still holds back, or Python would try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

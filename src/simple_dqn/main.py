@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from simple_dqn import __version__
-from simple_dqn.errors import exit_code
+from simple_dqn.errors import exit_code, speak_plainly
 
 # Verb -> the module whose `main` carries it out, imported only when it is asked for, and what it is told.
 VERBS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -45,6 +45,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def console() -> NoReturn:
     """Run the command line `simple-dqn`."""
+    speak_plainly()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -112,4 +112,6 @@ def test_recordings_that_cannot_be_written(tmp_path: Path) -> None:
         games(record_screen_path=str(tmp_path / "file" / "screens"))
     with pytest.raises(UserError, match=r"cannot write the sound to .*absent"):
         games(record_sound_filename=str(tmp_path / "absent" / "pong.wav"))
+    with pytest.raises(UserError, match="cannot write the sound"):
+        games(record_sound_filename=str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -142,6 +142,13 @@ def test_what_is_wrong_is_told_in_a_line(tmp_path: Path, arguments: list[str], w
     assert all(word in done.stderr for word in words), done.stderr
 
 
+def test_a_file_that_forgets_to_call_console_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "change.py").write_text("from simple_dqn.main import console\n")
+    done = modified(tmp_path, str(tmp_path / "change.py"), "train", *CATCH)
+    assert done.returncode == 2
+    assert "change.py carried out no verb" in done.stderr
+
+
 def test_help_is_help(tmp_path: Path) -> None:
     done = modified(tmp_path, "--help")
     assert (done.returncode, done.stderr) == (0, "")

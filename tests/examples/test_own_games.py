@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from simple_dqn import main
 from simple_dqn.config import Config, EnvironmentConfig
 from simple_dqn.environment import Environment, Frame, game_name, make
+from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Checkpoints, Snapshot
 from simple_dqn.types import Step
@@ -268,11 +270,22 @@ def test_it_may_import_what_lies_beside_it(home: Path) -> None:
         environment.close()
 
 
+@pytest.mark.parametrize("processes", [0, 2])
+def test_a_reward_that_is_no_number_is_told(home: Path, processes: int) -> None:
+    (home / "pays.py").write_text(COUNT_DOWN.replace("return action", "return float('nan')"))
+    with (
+        closing(open_own(home, 2, processes, "pays.py:CountDown")) as environment,
+        pytest.raises(UserError, match=r"CountDown.act paid a reward of nan: mend it"),
+    ):
+        play(environment, 2)
+
+
 BROKEN = {
     "class Half(": "from simple_dqn.environment import SimpleGame\n\n\nclass Half(SimpleGame:\n    pass\n",
     "raises": "import no_such_library\n",
     "lacks": "from simple_dqn.environment import SimpleGame as G\nclass Half(G):\n def start(self): pass\n",
     "nameless": COUNT_DOWN.replace('action_names = ("NOOP", "FIRE")', ""),
+    "empty": COUNT_DOWN.replace('("NOOP", "FIRE")', "()"),
     "none": "class Half:\n    pass\n",
     "two": COUNT_DOWN + "\n\nclass Other(CountDown):\n    pass\n",
 }  # fmt: skip
@@ -284,6 +297,7 @@ ROWS = [
     ("none", "", ["no game", "SimpleGame"]),
     ("none", ":Half", ["Half", "no game", "SimpleGame"]),
     ("none", ":Whole", ["no class Whole"]),
+    ("empty", "", ["CountDown", "lacks action_names"]),
     ("two", "", ["CountDown, Other", "name one"]),
     ("two", ":Third", ["no class Third", "CountDown, Other"]),
     ("missing", "", ["no file", "missing"]),

@@ -80,7 +80,7 @@ def _is_game(kind: object, module: ModuleType) -> bool:
 
 def _require_whole(file: str, own: OwnClass) -> OwnClass:
     missing = sorted(own.__abstractmethods__)
-    if not missing and issubclass(own, SimpleGame) and not hasattr(own, "action_names"):
+    if not missing and issubclass(own, SimpleGame) and not getattr(own, "action_names", ()):
         missing = ["action_names"]
     if missing:
         raise UserError(f"{own.__name__} in {file} lacks {', '.join(missing)}: see docs/modify.md")

@@ -47,8 +47,14 @@ class OwnGame(Game):
         self._draw(screen)
 
     def act(self, action: int, screen: Screen) -> Outcome:
-        """Take `action`."""
+        """Take `action`.
+
+        Raises:
+            UserError: The game paid what is no number.
+        """
         reward, over = self._game.act(action)
+        if not math.isfinite(reward):
+            raise UserError(f"{type(self._game).__name__}.act paid a reward of {reward}: mend it")
         self._frames += self._frame_skip
         self._draw(screen)
         cut_off = not over and self._frames >= self._frame_limit

@@ -116,7 +116,9 @@ def check_fits(path: Path, snapshot: Snapshot, game: str, actions: int) -> None:
     if snapshot.game != game:
         raise UserError(f"{path} was trained on {snapshot.game}, not on {game}: use a snapshot of {game}")
     if snapshot.actions != actions:
+        was = snapshot.flags.get("minimal_action_set")  # which Neon's do not say
+        told = "as it was when the snapshot was trained" if was is None else str(was).lower()
         raise UserError(
             f"{path} chooses among {snapshot.actions} actions and {game} is played with {actions} here: "
-            "give --minimal_action_set as it was when the snapshot was trained"
+            f"give --minimal_action_set {told}"
         )

@@ -15,7 +15,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     """Run the file that stands first with the other arguments, as `python FILE.py VERB ...` would.
 
     Raises:
-        UserError: There is no such file.
+        UserError: There is no such file, or it carried out no verb.
     """
     if not arguments:
         raise UserError(USAGE)
@@ -26,4 +26,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     if path.suffix != ".py" or not path.is_file():
         raise UserError(f"there is no Python file {path}: {USAGE}")
     sys.argv = list(arguments)
-    runpy.run_path(str(path), run_name="__main__")
+    runpy.run_path(str(path), run_name="__main__")  # `console` ends the program
+    raise UserError(
+        f"{path} carried out no verb: let it end with console(), as in examples/combined_replay.py"
+    )
