@@ -3,16 +3,19 @@
 PYTHONPATH=src:benchmarks .venv/bin/python benchmarks/checkpoint.py --game pong --steps 20000 --rounds 3
 """
 
-import argparse
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import command
+from command import positive
 from table import machine, print_table
 
 from simple_dqn.config import Config
@@ -48,13 +51,15 @@ def train(flags: dict[str, Any]) -> float:
     return book.steps / book.wall
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--game", default="pong")
-    parser.add_argument("--steps", type=int, default=20_000, help="of training in each round")
-    parser.add_argument("--rounds", type=int, default=3, help="each once with and once without")
-    parser.add_argument("--checkpoint_minutes", type=float, default=1.0)
-    given = parser.parse_args()
+def main(words: Sequence[str]) -> None:
+    """Print the table."""
+    parser = command.parser("checkpoint", __doc__)
+    add = parser.add_argument
+    add("--game", type=command.game, default="pong")
+    add("--steps", type=positive(int), default=20_000, help="of training in each round")
+    add("--rounds", type=positive(int), default=3, help="each once with and once without")
+    add("--checkpoint_minutes", type=positive(float), default=1.0)
+    given = Namespace(**parser.parse(words))
     without = {
         "game": given.game, "random_steps": 5000, "train_steps": given.steps, "test_steps": 0, "epochs": 1,
         "replay_size": 100_000, "random_seed": 0,
@@ -90,4 +95,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(command.console("checkpoint", main))

@@ -6,24 +6,26 @@ Both do the same in turns: play by the network and remember, without learning, a
 `cluster`. How it is shared out: the learner's time in which it takes in chunks (`store`) and waits for some.
 """
 
-import argparse
 import os
 import pickle
 import statistics
 import sys
 import time
+from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import fields
 from typing import Any
 
-from table import console, machine, print_table
+import command
+from command import positive
+from table import machine, print_table
 
 from simple_dqn import rules
 from simple_dqn.agent import Agent
 from simple_dqn.cluster import RemoteGames, open_schedule
 from simple_dqn.cluster.lane import Lane
 from simple_dqn.config import Config
-from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
 from simple_dqn.snapshot.experience_log import pack, unpack
 from simple_dqn.statistics import Statistics
@@ -121,15 +123,21 @@ def measured_inputs(one: Contender) -> list[tuple[str, str]]:
     ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--game", default="pong")
-    parser.add_argument("--actors", type=int, default=2)
-    parser.add_argument("--workers", type=int, default=4, help="games of an actor")
-    parser.add_argument("--seconds", type=float, default=10, help="of a round")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--train_frequency", type=int, default=4)
-    flags = parser.parse_args()
+def main(words: Sequence[str]) -> None:
+    """Print the table.
+
+    Raises:
+        UserError: The flags contradict each other, or there is no cluster.
+    """
+    parser = command.parser("cluster", __doc__)
+    add = parser.add_argument
+    add("--game", type=command.game, default="pong")
+    add("--actors", type=positive(int), default=2)
+    add("--workers", type=positive(int), default=4, help="games of an actor")
+    add("--seconds", type=positive(float), default=10, help="of a round")
+    add("--rounds", type=positive(int), default=5)
+    add("--train_frequency", type=positive(int), default=4)
+    flags = Namespace(**parser.parse(words))
     base = Config.from_flags({**SETTINGS, "game": flags.game, "train_frequency": flags.train_frequency})
     games = flags.actors * flags.workers
     alone = base.with_flags({"workers": games, "processes": flags.actors})
@@ -139,10 +147,7 @@ def main() -> None:
     print(machine(), f"; load {os.getloadavg()[0]:.1f}")
     with ExitStack() as open_things:
         contenders = {"one process, games in processes": one_machine(alone)}
-        try:
-            contenders["actors through Ray"] = cluster(spread, open_things)
-        except UserError as error:
-            parser.error(str(error))
+        contenders["actors through Ray"] = cluster(spread, open_things)
         for _ in range(flags.rounds):
             for task in ("play", "train"):
                 for contender in contenders.values():
@@ -165,4 +170,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(console("cluster", main))
+    sys.exit(command.console("cluster", main))

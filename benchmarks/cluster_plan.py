@@ -7,14 +7,17 @@ takes it in, makes the updates that are due for its steps and hands out new weig
 are measured figures; the defaults are those of docs/cluster.md. Chance is in how long a chunk takes to play.
 """
 
-import argparse
 import heapq
 import sys
+from argparse import Namespace
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import command
 import numpy as np
-from table import console, print_table
+from command import positive
+from table import print_table
 
 IN_FLIGHT = 2  # as in `cluster/crew.py`
 ACTORS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
@@ -103,23 +106,34 @@ def simulate(plan: Plan, actors: int, chunks: int, rng: np.random.Generator) -> 
     )  # fmt: skip
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(words: Sequence[str]) -> None:
+    """Print the table."""
+    parser = command.parser("cluster_plan", __doc__)
     add = parser.add_argument
-    add("--chunk_steps", type=int, default=50, help="as train.sh has it")
-    add("--workers", type=int, default=8, help="games of an actor")
-    add("--step_bytes", type=float, default=87, help="on the wire, for each step")
-    add("--weights_mb", type=float, default=6.75, help="a version of the weights")
-    add("--actor_rate", type=float, default=1600, help="steps a second of an actor alone")
-    add("--ingest_rate", type=float, default=39_000, help="steps a second that the learner can take in")
-    add("--update_ms", type=float, default=8.5, help="an update")
-    add("--publish_ms", type=float, default=5, help="handing out weights")
-    add("--train_frequency", type=int, default=4, help="steps between updates")
-    add("--weights_every", type=int, default=100, help="updates between versions of the weights")
-    add("--actors_a_node", type=int, default=16, help="actors of a machine")
-    add("--gigabits", type=float, default=1.0, help="a second, into and out of the learner's machine")
+    add("--chunk_steps", type=positive(int), default=50, help="as train.sh has it")
+    add("--workers", type=positive(int), default=8, help="games of an actor")
+    add("--step_bytes", type=positive(float), default=87, help="on the wire, for each step")
+    add("--weights_mb", type=positive(float), default=6.75, help="a version of the weights")
+    add("--actor_rate", type=positive(float), default=1600, help="steps a second of an actor alone")
+    add(
+        "--ingest_rate",
+        type=positive(float),
+        default=39_000,
+        help="steps a second that the learner can take in",
+    )
+    add("--update_ms", type=positive(float), default=8.5, help="an update")
+    add("--publish_ms", type=positive(float), default=5, help="handing out weights")
+    add("--train_frequency", type=positive(int), default=4, help="steps between updates")
+    add("--weights_every", type=positive(int), default=100, help="updates between versions of the weights")
+    add("--actors_a_node", type=positive(int), default=16, help="actors of a machine")
+    add(
+        "--gigabits",
+        type=positive(float),
+        default=1.0,
+        help="a second, into and out of the learner's machine",
+    )
     add("--seed", type=int, default=0)
-    flags = parser.parse_args()
+    flags = Namespace(**parser.parse(words))
     chunk = flags.chunk_steps * flags.workers
     plan = Plan(
         chunk_bytes=flags.step_bytes * chunk, weights_bytes=flags.weights_mb * 1e6,
@@ -142,4 +156,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(console("cluster_plan", main))
+    sys.exit(command.console("cluster_plan", main))

@@ -6,11 +6,14 @@ With a graph that is compiled anew for each change of the weights, it also count
 column says after how many predictions it is brought in.
 """
 
-import argparse
+import sys
 import time
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 
+import command
 import numpy as np
+from command import positive
 from table import machine, print_table
 
 from simple_dqn.config import BackendConfig, Config, NetworkConfig
@@ -65,13 +68,16 @@ def row(preset: str, datatype: str, threads: int, batch: int, rounds: int) -> li
     ]  # fmt: skip
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads of the network")
-    parser.add_argument("--rounds", type=int, default=9, help="in which the engines take turns")
-    given = parser.parse_args()
+def main(words: Sequence[str]) -> None:
+    """Print the table.
+
+    Raises:
+        UserError: An engine is not installed.
+    """
+    parser = command.parser("engines", __doc__)
+    parser.add_argument("--threads", type=positive(int), default=1, help="CPU threads of the network")
+    parser.add_argument("--rounds", type=positive(int), default=9, help="in which the engines take turns")
+    given = Namespace(**parser.parse(words))
     print(machine())
     print_table(
         f"States valued in a second, {given.threads} thread(s), medians of {given.rounds} rounds",
@@ -81,4 +87,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(command.console("engines", main))

@@ -5,16 +5,19 @@ take turns, several times round, so that whatever else the machine does falls on
 Gymnasium's vector and this project without --processes play one game after the other.
 """
 
-import argparse
 import importlib
 import importlib.util
 import statistics
+import sys
 import time
-from collections.abc import Callable, Iterator
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
 
 import ale_py
+import command
 import gymnasium
 import numpy as np
+from command import positive
 from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 from table import machine, print_table
@@ -120,12 +123,14 @@ def contenders(game: str, games: int) -> dict[str, Callable[[], None]]:
     return steps
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--game", default="pong", help="one of ale-py's games")
-    parser.add_argument("--seconds", type=float, default=5, help="for each figure, all rounds together")
-    parser.add_argument("--games", type=int, nargs="+", default=GAMES, help="numbers of games side by side")
-    flags = parser.parse_args()
+def main(words: Sequence[str]) -> None:
+    """Print the table."""
+    parser = command.parser("environments", __doc__)
+    add = parser.add_argument
+    add("--game", type=command.game, default="pong", help="one of ale-py's games")
+    add("--seconds", type=positive(float), default=5, help="for each figure, all rounds together")
+    add("--games", type=positive(int), nargs="+", default=GAMES, help="numbers of games side by side")
+    flags = Namespace(**parser.parse(words))
     print(machine())
     rows = []
     for games in flags.games:
@@ -147,4 +152,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(command.console("environments", main))

@@ -19,13 +19,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from table import console, machine, print_table
+import command
+from command import positive
+from table import machine, print_table
 
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
-from simple_dqn.flags import Parser
 
 POLL = 1.0  # seconds between two looks at the CSV
+COLUMNS = {"phase", "nr_games", "average_reward", "total_time", "total_train_steps", "weight_updates"}
 HEADER = ["run", "minutes", "steps", "updates", "latest games"]
 
 Row = dict[str, str]
@@ -94,10 +96,10 @@ def train(game: str, seed: int, goal: Goal, minutes: float, flags: Sequence[str]
     path = home() / "results" / f"{Path(game).stem}_{label}.csv"
     path.unlink(missing_ok=True)
     program = [sys.executable, "-P", "-m", "simple_dqn.main"]
-    command = [*program, "train", game, label, "--random_seed", str(seed), *flags]
+    words = ["train", game, label, "--random_seed", str(seed), *flags]
     start = time.monotonic()
     with tempfile.TemporaryFile("w+") as said:
-        training = subprocess.Popen(command, stdout=said, stderr=said)
+        training = subprocess.Popen([*program, *words], stdout=said, stderr=said)
         while training.poll() is None:
             time.sleep(POLL)
             if time.monotonic() - start > 60 * minutes or first(read(path), goal):
@@ -110,8 +112,14 @@ def train(game: str, seed: int, goal: Goal, minutes: float, flags: Sequence[str]
 
 
 def report(path: Path, goal: Goal) -> list[object]:
-    """Return the row of the table for the run that wrote `path`."""
+    """Return the row of the table for the run that wrote `path`.
+
+    Raises:
+        UserError: It is no CSV of a run.
+    """
     rows = read(path)
+    if not rows or not rows[0].keys() >= COLUMNS:
+        raise UserError(f"{path} has no row of a training: give a CSV that train.sh wrote")
     learnt = first(rows, goal)
     if learnt is None:
         stood = after_each_epoch(rows, goal.games)
@@ -129,12 +137,13 @@ def main(arguments: Sequence[str]) -> None:
     Raises:
         UserError: A training could not begin.
     """
-    parser = Parser(prog="./bench.sh learning", description="Time how soon a game is learnt.")
-    parser.add_argument("games", nargs="+", metavar="GAME|CSV", help="a game to train, or CSVs to read")
-    parser.add_argument("--seeds", type=int, default=5, help="trainings, of seeds 1, 2, ... (default: 5)")
-    parser.add_argument("--reward", type=float, default=18.0, help="what is enough (default: 18)")
-    parser.add_argument("--last", type=int, default=40, help="games whose mean it must be (default: 40)")
-    parser.add_argument("--minutes", type=float, default=25.0, help="time for each seed (default: 25)")
+    parser = command.parser("learning", __doc__)
+    add = parser.add_argument
+    add("games", nargs="+", metavar="GAME|CSV", help="a game to train, or CSVs to read")
+    add("--seeds", type=positive(int), default=5, help="trainings, of seeds 1, 2, ... (default: 5)")
+    add("--reward", type=float, default=18.0, help="what is enough (default: 18)")
+    add("--last", type=positive(int), default=40, help="games whose mean it must be (default: 40)")
+    add("--minutes", type=positive(float), default=25.0, help="time for each seed (default: 25)")
     given, flags = parser.parse_known_args(arguments)
     goal = Goal(given.reward, given.last)
     paths = [Path(word) for word in given.games if word.endswith(".csv")]
@@ -148,4 +157,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(console("learning", lambda: main(sys.argv[1:])))
+    sys.exit(command.console("learning", main))

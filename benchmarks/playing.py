@@ -7,12 +7,15 @@ work is all but the waiting: emulation, the agent's step every 4 frames, its hea
 Run it under Xvfb with SDL_VIDEODRIVER=x11 to have the pictures sent to an X server as well.
 """
 
-import argparse
 import os
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+import command
 import numpy as np
+from command import positive
 from table import machine, print_table
 
 from simple_dqn import random_streams
@@ -87,12 +90,11 @@ def row(shown: str, stopwatch: Stopwatch) -> list[str]:
     return [shown, *(f"{figure:.1f}" for figure in figures), f"{1e3 / frames.mean():.1f}"]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seconds", type=float, default=20, help="of play for each row")
-    seconds = parser.parse_args().seconds
+def main(words: Sequence[str]) -> None:
+    """Print the table."""
+    parser = command.parser("playing", __doc__)
+    parser.add_argument("--seconds", type=positive(float), default=20, help="of play for each row")
+    seconds: float = parser.parse(words)["seconds"]
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     print(machine())
@@ -104,4 +106,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(command.console("playing", main))

@@ -12,19 +12,20 @@ them over and over, in their order.
 """
 
 import itertools
-import os
 import statistics
 import sys
 import time
-from argparse import Namespace, RawDescriptionHelpFormatter
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import command
 import numpy as np
 import psutil
+from command import positive
 from experience import HISTORY, SCREEN_SHAPE, LoopSampler, played_steps, random_steps
-from fresh import FailedError, train
+from fresh import train
 from table import machine, print_table
 
 from simple_dqn.config import MemoryConfig
@@ -187,25 +188,33 @@ TABLES: dict[str, Callable[[Namespace], None]] = {
 
 def parser() -> Parser:
     """Return the parser of the command line."""
-    program = os.environ.get("SIMPLE_DQN_PROGRAM", "./bench.sh")
-    result = Parser(
-        prog=f"{program} replay", description=__doc__, formatter_class=RawDescriptionHelpFormatter
-    )
+    result = command.parser("replay", __doc__)
     add = result.add_argument
     add("table", nargs="?", choices=("all", *TABLES), default="all")
     add(
         "--largest",
-        type=int,
+        type=positive(int),
         default=1_000_000,
         help="experiences in the largest memory (default: %(default)s)",
     )
     group = result.add_argument_group("compressed, training")
-    group.add_argument("--games", nargs="+", default=["pong", "space_invaders"], help="(default: these two)")
+    group.add_argument(
+        "--games",
+        type=command.game,
+        nargs="+",
+        default=["pong", "space_invaders"],
+        help="(default: these two)",
+    )
     add = result.add_argument_group("compressed").add_argument
-    add("--played", type=int, default=50_000, help="real screens of each game (default: %(default)s)")
+    add(
+        "--played",
+        type=positive(int),
+        default=50_000,
+        help="real screens of each game (default: %(default)s)",
+    )
     add = result.add_argument_group("training").add_argument
-    add("--rounds", type=int, default=3, help="how often each is measured (default: %(default)s)")
-    add("--seconds", type=float, default=10.0, help="of each measurement (default: %(default)g)")
+    add("--rounds", type=positive(int), default=3, help="how often each is measured (default: %(default)s)")
+    add("--seconds", type=positive(float), default=10.0, help="of each measurement (default: %(default)g)")
     add("--datatype", default="float32", help="of the network (default: %(default)s)")
     return result
 
@@ -223,17 +232,5 @@ def main(words: Sequence[str]) -> None:
         TABLES[name](arguments)
 
 
-def console() -> int:
-    """Run the command line, and return the exit code: 2 for what the user can mend, 130 for Ctrl-C."""
-    try:
-        main(sys.argv[1:])
-    except (UserError, FailedError) as error:
-        print(f"{parser().prog}: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UserError) else 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(console())
+    sys.exit(command.console("replay", main))

@@ -1,12 +1,10 @@
-"""Tables of text, for the benchmarks, and the line that says what made them."""
+"""Tables of text, and the line that says what made them."""
 
-import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from simple_dqn.errors import exit_code
 from simple_dqn.ledger import usable_cores
 
 PACKAGES = ("torch", "numpy", "ale-py")  # on which the figures depend most
@@ -29,11 +27,6 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[objec
         print("  ".join(cells + remark).rstrip())
         if number == 0:
             print("  ".join("-" * width for width in widths))
-
-
-def console(table: str, main: Callable[[], None]) -> int:
-    """Carry out `main` of a `table`; return the exit code: 2 for what the user can mend, 130 for Ctrl-C."""
-    return exit_code(f"{os.environ.get('SIMPLE_DQN_PROGRAM', './bench.sh')} {table}", main)
 
 
 def machine() -> str:

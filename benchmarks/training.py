@@ -10,18 +10,17 @@ All train on one game with Nature's network and 32 samples every 4 steps, unless
 """
 
 import json
-import math
-import os
 import sys
-from argparse import ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Sequence
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Sequence
 
+import command
 import contest
 import ours
-from fresh import FailedError, Flags, train
+from command import positive
+from fresh import Flags, train
 from table import machine, print_table
 
-from simple_dqn.errors import UserError
 from simple_dqn.flags import Parser
 
 
@@ -121,13 +120,10 @@ TABLES = {"loop": loop, "grid": grid, "ladder": ladder, "growth": growth, "peers
 
 def parser() -> Parser:
     """Return the parser of the command line."""
-    program = os.environ.get("SIMPLE_DQN_PROGRAM", "./bench.sh")
-    result = Parser(
-        prog=f"{program} training", description=__doc__, formatter_class=RawDescriptionHelpFormatter
-    )
+    result = command.parser("training", __doc__)
     add = result.add_argument
     add("table", nargs="?", choices=tuple(TABLES), default="loop")
-    add("--game", default="pong", help="one of ale-py's, or catch (default: %(default)s)")
+    add("--game", type=command.game, default="pong", help="one of ale-py's, or catch (default: %(default)s)")
     add("--seconds", type=positive(float), default=10.0, help="of each measurement (default: %(default)g)")
     add("--datatypes", nargs="+", default=["float32", "bfloat16"], help="loop: each; other tables: the last")
     add(
@@ -148,21 +144,6 @@ def parser() -> Parser:
     add("--cleanrl", metavar="FILE", help="your copy of CleanRL's cleanrl/dqn_atari.py")
     add("--cleanrl_python", metavar="PYTHON", help="a Python that can run it (default: that of the peers)")
     return result
-
-
-def positive(kind: type[int] | type[float]) -> Callable[[str], float]:
-    """Return a function from a word to a number of `kind` above 0."""
-
-    def convert(word: str) -> float:
-        try:
-            value = kind(word)
-        except ValueError:
-            value = kind(0)
-        if not 0 < value < math.inf:
-            raise ArgumentTypeError(f"{word!r} is not a {'whole ' * (kind is int)}number above 0")
-        return value
-
-    return convert
 
 
 def json_flags(word: str) -> Flags:
@@ -191,20 +172,5 @@ def main(words: Sequence[str]) -> None:
     TABLES[arguments.table](arguments)
 
 
-def console() -> int:
-    """Run the command line, and return the exit code: 2 for what the user can mend, 130 for Ctrl-C."""
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        print(f"{parser().prog}: {error}", file=sys.stderr)
-        return 2
-    except FailedError as error:
-        print(error.details or error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(console())
+    sys.exit(command.console("training", main))

@@ -21,8 +21,10 @@ from simple_dqn.main import VERBS
 from tests.command_line import ReadError, only_reading, read
 from tests.documents import HOME, Command, commands, flags, is_placeholder, pages
 
-TABLES = ("environments", "replay", "networks", "training", "learning", "cluster", "cluster_plan")
-BENCHMARKS = ("checkpoint", "playing", "engines")
+TABLES = (
+    "environments", "replay", "networks", "training", "learning", "playing", "checkpoint", "engines",
+    "cluster", "cluster_plan",
+)  # fmt: skip
 SOAKS = ("fuzz_snapshots", "kill_trainings", "fail_system", "memory_growth")
 # Files that are the reader's own, or another project's.
 THEIRS = {"dqn_atari.py", "roms/mine.bin"}
@@ -50,6 +52,8 @@ def check(command: Command, made: set[str]) -> None:
     words = [word for word in words if word != "…"]
     if command.change:
         check_files([command.change], {}, made)
+    if words[:3] == ["-m", "pip", "install"]:
+        return
     if words[:2] == ["-m", "pytest"]:
         program, words = "pytest", words[2:]
     if program == "make":
@@ -166,8 +170,7 @@ def known_flags() -> set[str]:
     needed = {"doctor": [], "plot": ["x.csv"], "snapshot": ["show", "x"]}
     verbs = [verb for verb in VERBS if verb != "modified"]  # which has no flags of its own
     parsers = [read(verb, needed.get(verb, ["pong"])).parser for verb in verbs]
-    scripts = [f"benchmarks/{name}.py" for name in BENCHMARKS] + [f"tests/soak/{name}.py" for name in SOAKS]
-    for name in [*TABLES, *scripts]:
+    for name in [*TABLES, *(f"tests/soak/{name}.py" for name in SOAKS)]:
         outcome = read_benchmark([name, "pong"] if name == "learning" else [name])
         assert outcome is not None
         parsers.append(outcome.parser)

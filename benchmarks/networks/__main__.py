@@ -10,7 +10,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from table import console, machine, print_table
+import command
+from command import positive
+from table import machine, print_table
 
 from networks import chart, report
 from networks.catalogue import FRAMEWORKS, home
@@ -28,13 +30,15 @@ QUICK, FULL = (3, 0.2, 1.0), (7, 1.0, 20.0)
 
 def parser() -> Parser:
     """Return the parser of the flags."""
-    result = Parser(prog="./bench.sh networks", description="Time small networks under today's frameworks.")
+    result = command.parser("networks", "Time small networks under today's frameworks.")
     add = result.add_argument
     add("frameworks", nargs="*", metavar="FRAMEWORK", help=f"some of {', '.join(FRAMEWORKS)} (default: all)")
     add("--install", action="store_true", help="install those that are not, each beside the project's own")
     add("--quick", action="store_true", help="fewer tasks and shorter: under 3 minutes once all is compiled")
-    add("--threads", type=int, default=usable_cores(), help="CPU threads (default: %(default)s)")
-    add("--rounds", type=int, help=f"repeats of each figure (default: {FULL[0]}, quick: {QUICK[0]})")
+    add("--threads", type=positive(int), default=usable_cores(), help="CPU threads (default: %(default)s)")
+    add(
+        "--rounds", type=positive(int), help=f"repeats of each figure (default: {FULL[0]}, quick: {QUICK[0]})"
+    )
     add("--csv_file", type=Path, default=home() / "results" / "networks.csv", help="(default: %(default)s)")
     add("--png_file", type=Path, help="the chart (default: beside the CSV)")
     add(
@@ -148,4 +152,4 @@ def main(words: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(console("networks", lambda: main(sys.argv[1:])))
+    sys.exit(command.console("networks", main))

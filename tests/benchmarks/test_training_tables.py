@@ -6,6 +6,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+import command
 import contest
 import numpy as np
 import ours
@@ -140,7 +141,7 @@ def test_a_bad_command_line_is_one_line(
     words: list[str], complaint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["training", *words])
-    assert training.console() == 2
+    assert command.console("training", training.main) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert len(printed.err.splitlines()) == 1

@@ -25,7 +25,7 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     words = refusal("local")
     assert "sweep.sh need Ray" in words
     assert "extra `cluster`" in words
-    assert ".venv/bin/pip install 'ray" in words
+    assert ".venv/bin/python -m pip install 'ray" in words
 
 
 def test_ray_is_not_imported_before_it_is_asked_for(tmp_path: Path) -> None:

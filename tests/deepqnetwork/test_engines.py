@@ -249,7 +249,7 @@ def test_without_openvino_a_line_says_how_to_get_it(
         return find(name, *others)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UserError, match=r"\.venv/bin/pip install openvino") as error:
+    with pytest.raises(UserError, match=r"\.venv/bin/python -m pip install openvino") as error:
         make_network(engine="openvino")
-    assert ".venv/bin/pip install openvino" in str(error.value)
+    assert ".venv/bin/python -m pip install openvino" in str(error.value)
     assert "\n" not in str(error.value)

@@ -114,8 +114,8 @@ def require_ray() -> None:
         missing = True
     if missing:
         raise UserError(
-            "--cluster and sweep.sh need Ray, which is not installed: .venv/bin/pip install 'ray>=2.60,<3', "
-            "the extra `cluster` of pyproject.toml"
+            "--cluster and sweep.sh need Ray, which is not installed: "
+            ".venv/bin/python -m pip install 'ray>=2.60,<3', the extra `cluster` of pyproject.toml"
         )
 
 

@@ -77,7 +77,7 @@ def _openvino(network: Network, place: Placement, state_shape: tuple[int, ...], 
     except ImportError as error:
         raise UserError(
             "--engine openvino needs OpenVINO, which is not installed: leave it out, or run "
-            ".venv/bin/pip install openvino, the extra `openvino` of pyproject.toml"
+            ".venv/bin/python -m pip install openvino, the extra `openvino` of pyproject.toml"
         ) from error
     engine = OpenVinoEngine(network, threads)
     require_equal(engine, network, place, state_shape)
