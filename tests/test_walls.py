@@ -19,6 +19,7 @@ FLOORS = [
         "ledger",
         "random_streams",
         "rules",
+        "scores",
         "human_scores",
         "files",
     },

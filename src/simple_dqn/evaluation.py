@@ -13,6 +13,7 @@ from simple_dqn.files import replacing
 from simple_dqn.human_scores import human_normalised
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.player import Player
+from simple_dqn.scores import Scores
 from simple_dqn.statistics import PhaseOutcome, Statistics
 from simple_dqn.types import Step
 
@@ -116,7 +117,7 @@ class ScoreBoard:
         """
         self.scores: list[float] = []  # of the games that ended, in that order
         self.steps = 0  # over all games
-        self._running = np.zeros(places)  # float64 [E], points so far
+        self._running = Scores(np.zeros(places))
         if games is None:
             self._to_play = np.full(places, np.iinfo(np.int64).max)
         else:
@@ -130,12 +131,10 @@ class ScoreBoard:
     def add(self, step: Step) -> list[float]:
         """Count one step of every game; return the scores of those that ended and count."""
         self.steps += len(step.rewards)
-        self._running[step.starts] = 0
-        self._running += step.rewards
-        ended = step.resets & (self._to_play > 0)
-        scores: list[float] = self._running[ended].tolist()
+        counting = self._to_play[step.resets] > 0
+        scores = [score for score, counts in zip(self._running.add(step), counting, strict=True) if counts]
         self.scores += scores
-        self._to_play -= ended
+        self._to_play -= step.resets
         return scores
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simple_dqn.scores import Scores
 from simple_dqn.statistics.summary import PhaseOutcome, PhaseSummary, Progress, Writer
 from simple_dqn.types import State, Step
 
@@ -68,8 +68,7 @@ class Statistics:
         self._phase_time = 0.0  # seconds that the phase took before it was resumed
         self._next_progress = math.inf
         self._tally = _Tally()
-        # float64 [E] by environment: the scores so far of the games in progress.
-        self._scores: dict[str, NDArray[np.float64]] = {"training": np.zeros(0), "testing": np.zeros(0)}
+        self._scores: dict[str, Scores] = {}  # by environment, from its first step on
 
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
         """Begin to count a phase.
@@ -84,7 +83,7 @@ class Statistics:
         """
         self._phase, self._epoch = phase, epoch
         if ENVIRONMENT[phase] == "testing":
-            self._scores["testing"] = np.zeros(0)
+            self._scores.pop("testing", None)
         self._tally = _Tally()
         self._count_from(self._clock(), total_steps)
 
@@ -111,23 +110,14 @@ class Statistics:
 
     def on_games_start(self) -> None:
         """Forget the scores so far: every game was started anew."""
-        self._scores = {"training": np.zeros(0), "testing": np.zeros(0)}
+        self._scores.clear()
 
     def on_step(self, step: Step, exploration_rate: float) -> None:
         """Count one step of E games, those that it starts anew among them."""
         games = len(step.rewards)
-        environment = ENVIRONMENT[self._phase]
-        scores = self._scores[environment]
-        if len(scores) != games:  # only the first step tells how many games there are
-            scores = self._scores[environment] = np.zeros(games)
-        if np.count_nonzero(step.starts):
-            scores[step.starts] = 0
-        scores += step.rewards
-        if np.count_nonzero(step.resets):
-            for score in scores[step.resets].tolist():
-                self._tally.add_game(score)
-            scores[step.resets] = 0
-        self._count(games, exploration_rate)
+        # Only the first step tells how many games there are.
+        scores = self._scores.setdefault(ENVIRONMENT[self._phase], Scores(np.zeros(games)))
+        self.on_chunk(games, scores.add(step), exploration_rate)
 
     def on_chunk(self, steps: int, scores: Sequence[float], exploration_rate: float) -> None:
         """Count steps that were made, and scores that were added up, elsewhere.
@@ -137,12 +127,9 @@ class Statistics:
             scores: Of the games that ended in them, wherever they began.
             exploration_rate: ε.
         """
-        for score in scores:
-            self._tally.add_game(score)
-        self._count(steps, exploration_rate)
-
-    def _count(self, steps: int, exploration_rate: float) -> None:
         tally = self._tally
+        for score in scores:
+            tally.add_game(score)
         tally.steps += steps
         tally.exploration_rate = exploration_rate
         now = self._clock()
@@ -180,7 +167,7 @@ class Statistics:
             "phase": self._phase,
             "epoch": self._epoch,
             "tally": asdict(self._tally),
-            "scores": {name: scores.copy() for name, scores in self._scores.items()},
+            "scores": {name: scores.running.copy() for name, scores in self._scores.items()},
             "phase_time": self._clock() - self._phase_start,
             "total_time": self._total_time(),
         }
@@ -189,7 +176,7 @@ class Statistics:
         """Go on from what `get_state` returned."""
         self._phase, self._epoch = state["phase"], state["epoch"]
         self._tally = _Tally(**state["tally"])
-        self._scores = {name: scores.astype(np.float64) for name, scores in state["scores"].items()}
+        self._scores = {name: Scores(running) for name, running in state["scores"].items() if running.size}
         self._phase_time = state["phase_time"]
         self._time_before, self._run_start = state["total_time"], self._clock()
 

@@ -5,9 +5,11 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
+import numpy as np
 from tqdm import tqdm
 
 from simple_dqn.environment import Frame
+from simple_dqn.scores import Scores
 from simple_dqn.types import Step
 from simple_dqn.watch.film import Film, Format
 from simple_dqn.watch.mind import Seat
@@ -76,7 +78,7 @@ class Recording:
         self._camera = camera
         self._rate = exploration_rate
         self._overlay = overlay
-        self._score = 0.0  # of the game that is played
+        self._running = Scores(np.zeros(1))
 
     def play(self, games: int, stopped: Callable[[], bool]) -> None:
         """Play and film `games` games; on a terminal a bar shows how it goes.
@@ -99,14 +101,10 @@ class Recording:
 
     def _take(self, step: Step, bar: "tqdm[NoReturn]") -> None:
         """Film the frames of `step`, and count its reward."""
-        if step.starts[0]:
-            self._score = 0.0
         for frame in self._frames:
             self._camera.take(frame, self._view(step, frame.lives) if self._overlay else None)
-        self._score += float(step.rewards[0])
-        if step.resets[0]:
-            self.scores.append(self._score)
-        bar.set_postfix_str(f"score {self._score:g}", refresh=False)
+        self.scores += self._running.add(step)
+        bar.set_postfix_str(f"score {self._running.running[0]:g}", refresh=False)
         bar.update(len(self._frames))
         self._frames.clear()
 
@@ -118,7 +116,7 @@ class Recording:
             action_names=seat.environment.action_names,
             action=UNDECIDED if starting else seat.action,
             human=False,
-            score=self._score,
+            score=0.0 if starting else float(self._running.running[0]),
             lives=lives,
             exploring=seat.exploring and not starting,
             exploration_rate=self._rate,

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pygame
 
 from simple_dqn.environment import Frame
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
+from simple_dqn.scores import Scores
 from simple_dqn.types import Step
 from simple_dqn.watch.controls import Controls
 from simple_dqn.watch.display import Display
@@ -34,7 +36,7 @@ class Stage:
         self._controls = controls
         self._pictures = pictures
         self._pace = pace
-        self._score = 0.0  # of the game that is on
+        self._running = Scores(np.zeros(1))
 
     def open(self, seat: Seat, exploration_rate: float, display: Display, speaker: Speaker) -> None:
         """Open the curtain.
@@ -73,9 +75,7 @@ class Stage:
         while not (stopped() or self._controls.ended or (games and len(self.scores) == games)):
             step = seat.step(self._exploration_rate)
             keep(step, seat.human)
-            self._score = float(step.rewards[0]) + (0.0 if step.starts[0] else self._score)
-            if step.resets[0]:
-                self.scores.append(self._score)
+            self.scores += self._running.add(step)
 
     def _view(self, frame: Frame) -> View:
         """Return what there is to say about `frame`."""
@@ -85,7 +85,7 @@ class Stage:
             action_names=seat.environment.action_names,
             action=seat.action,
             human=controls.human,
-            score=self._score,
+            score=float(self._running.running[0]),
             lives=frame.lives,
             speed=controls.speed_name,
             exploring=seat.exploring,
