@@ -315,9 +315,14 @@ def test_a_new_run_does_not_take_over_the_checkpoints_of_another(
     saved = Checkpoints(before.with_name("catch_before_2_checkpoint")).newest()
     assert saved is not None
     assert saved.run["flags"]["random_seed"] == 7
+    # Of those that are left each is named, and what comes is numbered after them.
+    before.rename(before.with_name("catch_before_3_checkpoint"))
+    assert start("run", "train", *CATCH, *SMALL, "--random_seed", "9", "--epochs", "1") == 0
+    assert before.with_name("catch_before_4_checkpoint").is_dir()
+    assert not before.exists()
     capsys.readouterr()
     assert start("run", "resume", "snapshots/catch_2.pkl", "--epochs", "3") == 0
-    assert "One is in snapshots/catch_before_checkpoint" in capsys.readouterr().err
+    assert "One is in snapshots/catch_before_3_checkpoint" in capsys.readouterr().err
 
 
 def test_resume_true_does_not_begin_anew_over_checkpoints_that_cannot_be_read(

@@ -9,9 +9,15 @@ from pathlib import Path
 from simple_dqn.errors import UserError
 
 
+def project() -> Path | None:
+    """Return the project's folder, as its scripts name it; None: the program runs without them."""
+    folder = os.environ.get("SIMPLE_DQN_HOME")
+    return None if folder is None else Path(folder)
+
+
 def home() -> Path:
-    """Return the project's folder, with `snapshots/`, `results/` and the like."""
-    return Path(os.environ.get("SIMPLE_DQN_HOME", "."))
+    """Return the folder with `snapshots/`, `results/` and the like: the project's, else the current one."""
+    return project() or Path()
 
 
 def numbered(path: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from simple_dqn.snapshot.average import average
 from simple_dqn.snapshot.checkpoint import Checkpoints, Saved
-from simple_dqn.snapshot.claim import checkpoint_folder, claimed, places_aside, prefix_of
+from simple_dqn.snapshot.claim import checkpoint_folder, claimed, folders_aside, prefix_of
 from simple_dqn.snapshot.keeper import Keeper
 from simple_dqn.snapshot.snapshot import Snapshot, check_fits
 
@@ -15,6 +15,6 @@ __all__ = [
     "check_fits",
     "checkpoint_folder",
     "claimed",
-    "places_aside",
+    "folders_aside",
     "prefix_of",
 ]

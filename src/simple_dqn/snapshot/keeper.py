@@ -15,7 +15,7 @@ from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot.background import Background
 from simple_dqn.snapshot.checkpoint import Checkpoints, Saved
-from simple_dqn.snapshot.claim import checkpoint_folder, places_aside
+from simple_dqn.snapshot.claim import checkpoint_folder, place_aside
 from simple_dqn.snapshot.experience_log import Chunk, ExperienceLog
 from simple_dqn.snapshot.snapshot import Snapshot
 from simple_dqn.types import State, Step
@@ -71,7 +71,7 @@ class Keeper:
         Raises:
             UserError: They cannot be moved.
         """
-        self._checkpoints.set_aside(next(place for place in places_aside(self.prefix) if not place.exists()))
+        self._checkpoints.set_aside(place_aside(self.prefix))
         self._weights_sum = resumed.weights_sum if resumed else None
 
     def take_up(self, saved: Saved) -> None:

@@ -1,13 +1,12 @@
 """`doctor`: look at whether all is well on this machine."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from simple_dqn.doctor import CHECKS, Level, examine
 from simple_dqn.doctor.trial import trial_of
+from simple_dqn.files import home
 from simple_dqn.flags import Parser
 
 
@@ -23,11 +22,9 @@ def main(arguments: Sequence[str], program: str) -> None:
     parser.add_argument("--trial_seconds", type=_seconds, default=20.0, metavar="SECONDS",
         help="how long to train on trial, to see how fast it is; 0: not at all (default: 20)")  # fmt: skip
     seconds = parser.parse(arguments)["trial_seconds"]
-    # `verbs.common` knows it too, but imports most of the house, in which something may be broken.
-    home = Path(os.environ.get("SIMPLE_DQN_HOME", "."))
     checks = CHECKS | ({"speed": trial_of(seconds)} if seconds else {})
     levels = set()
-    for name, finding in examine(checks, home):
+    for name, finding in examine(checks, home()):
         print(finding.line(name), flush=True)
         levels.add(finding.level)
     if Level.ERROR in levels:

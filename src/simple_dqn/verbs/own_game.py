@@ -1,13 +1,12 @@
 """A game of the user's own, `FILE.py:CLASS`: as flags and the game's name tell it, and as a snapshot does."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.class_file import canonical, load, name_of, split
 from simple_dqn.errors import UserError
-from simple_dqn.files import home
+from simple_dqn.files import project
 
 # Folders of the project that hold what others may have made.
 FROM_ELSEWHERE = ("roms", "snapshots", "results", "videos")
@@ -23,6 +22,15 @@ def is_same_class(one: Any, other: Any) -> bool:
     if not (isinstance(one, str) and isinstance(other, str) and is_own(one) and is_own(other)):
         return False
     return split(one)[1] == split(other)[1]
+
+
+def _folders_in_project(file: str) -> tuple[str, ...]:
+    """Return the parts of the path of `file`, seen from the project; none, if it is not there."""
+    ours = project()
+    if ours is None:
+        return ()
+    folder, path = ours.resolve(), (ours / file).resolve()
+    return path.relative_to(folder).parts if path.is_relative_to(folder) and path.is_file() else ()
 
 
 def named(given: dict[str, Any]) -> dict[str, Any]:
@@ -61,10 +69,7 @@ def remembered(flags: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     if not is_own(environment) or "environment" in given:
         return flags
     file, name = split(environment)
-    project = home().resolve()
-    path = (project / file).resolve()
-    is_ours = "SIMPLE_DQN_HOME" in os.environ and path.is_relative_to(project) and path.is_file()
-    folders = path.relative_to(project).parts if is_ours else ()
+    folders = _folders_in_project(file)
     if not folders or folders[0] in FROM_ELSEWHERE or any(part.startswith(".") for part in folders):
         raise UserError(
             f"it was trained on {Path(file).name}:{name}, which is not one of this project's files: say "

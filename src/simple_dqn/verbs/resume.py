@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Sequence
 from contextlib import closing
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.snapshot import Checkpoints, Snapshot, checkpoint_folder, places_aside, prefix_of
+from simple_dqn.snapshot import Checkpoints, Snapshot, checkpoint_folder, folders_aside, prefix_of
 from simple_dqn.training import Phase
 from simple_dqn.verbs.common import finish, give_weights, open_snapshot, settle, start_log
 from simple_dqn.verbs.own_game import named, remembered
@@ -145,7 +144,7 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
             "streams are lost; the memory is refilled by the network's own play",
             checkpoint_folder(prefix), path,
         )  # fmt: skip
-        for folder in takewhile(Path.exists, places_aside(prefix)):
+        for folder in folders_aside(prefix):
             if Checkpoints(folder).newest(lambda saved: follows(snapshot, saved)):
                 logger.warning("One is in %s: ./resume.sh %s goes on from there", folder, folder)
         give_weights(path, snapshot, run.agent.player.environment, run.agent.network)
