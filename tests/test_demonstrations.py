@@ -225,3 +225,28 @@ def test_a_memory_that_is_filled_anew_begins_with_them(
     snapshot, shown = str(tmp_path / "snapshots" / "catch_1.pkl"), str(tmp_path / "demo.npz")
     assert main.run(["resume", snapshot, "--epochs", "2", "--demonstrations", shown]) == 0
     assert held_screens(tmp_path)[:50] == list(range(50))
+
+
+def test_an_agent_s_moves_are_recorded_from_all_its_games(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    small = [
+        "--preset", "simple_dqn", "--environment", "catch", "--screen_width", "36", "--screen_height", "36",
+        "--random_steps", "20", "--train_steps", "20", "--test_steps", "0", "--epochs", "1",
+    ]  # fmt: skip
+    assert main.run(["train", "catch", *small]) == 0
+    test = ["test", "snapshots/catch_1.pkl", "--workers", "3", "--play_games", "6", "--random_seed", "1"]
+    assert main.run(test) == 0
+    report = capsys.readouterr().out
+    assert main.run([*test, "--record_play", "agent.npz"]) == 0
+    assert capsys.readouterr().out == report
+    steps = archive.read(tmp_path / "agent.npz")["steps"]
+    assert steps["starts"].sum() == 6
+    assert steps["starts"][:: len(steps["starts"]) // 3].all()  # each game's steps come together
+    assert steps["resets"].sum() == 6
+    assert set(steps["rewards"].tolist()) <= {-1, 0, 1}
+    assert main.run(["train", "catch", "shown", *small, "--demonstrations", "agent.npz"]) == 0
+    assert main.run([*test, "--record_play", "agent.npz"]) == 2
+    assert "is there already" in capsys.readouterr().err

@@ -134,9 +134,9 @@ def show(path: Path) -> None:
     rng = np.random.default_rng(0)
     environment = make(config.environment, [rng], training=True)
     recorder = Recorder(path, "catch", config)
-    recorder.add(environment.reset(), human=True)
+    recorder.add(environment.reset())
     for _ in range(60):
-        recorder.add(environment.step(rng.integers(environment.actions, size=1)), human=True)
+        recorder.add(environment.step(rng.integers(environment.actions, size=1)))
     recorder.save()
 
 

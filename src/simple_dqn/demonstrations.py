@@ -1,4 +1,4 @@
-"""What a person played, as a file that training can start from.
+"""What a person or an agent played, as a file that training can start from.
 
 The file holds the experience itself, step by step, as a replay memory holds it, with the
 settings under which it means the same to an agent.
@@ -26,11 +26,12 @@ SETTINGS = (
     "environment", "minimal_action_set", "frame_skip", "color_averaging", "frame_maximum",
     "screen_width", "screen_height",
 )  # fmt: skip
+HOW = "with --record_play of ./play.sh or ./test.sh"
 FIELDS = ("screens", "actions", "rewards", "terminals", "truncations", "resets", "starts")  # of `Step`
 
 
 class Recorder:
-    """Keeps the steps that a person makes in one game."""
+    """Keeps the steps of games, of all of them or of those that a person plays."""
 
     def __init__(self, path: Path, game: str, config: Config) -> None:
         """Get ready to write to `path`.
@@ -48,21 +49,21 @@ class Recorder:
         self._path, self._game = path, game
         self._settings = {name: config.flags()[name] for name in SETTINGS}
         self._steps: list[Step] = []
-        self._before: Step | None = None  # the agent's last, where the agent played
+        self._before: Step | None = None  # the last, where it is not kept
         archive.write(path.with_name(f".{path.name}.trial"), {})
         path.with_name(f".{path.name}.trial").unlink()
 
-    def add(self, step: Step, human: bool) -> None:
-        """Keep one `step` of one game if a `human` made it.
+    def add(self, step: Step, wanted: bool = True) -> None:
+        """Keep one `step` of E games if it is `wanted`.
 
-        Where the person takes over in mid-game an episode begins: what the agent did before is not kept,
-        but for the screen on which it left off.
+        Where wanted steps begin in mid-game an episode begins: what was done before, by an agent from which
+        a person takes over, is not kept, but for the screen on which it left off.
         """
-        if human:
+        if wanted:
             if self._before is not None:
                 self._steps.append(Step.start(self._before.screens))
             self._steps.append(step)
-        self._before = None if human else step
+        self._before = None if wanted else step
 
     def save(self) -> None:
         """Write what was kept; without a step there is no file.
@@ -71,16 +72,18 @@ class Recorder:
             UserError: The file cannot be written.
         """
         if not self._steps:
-            logger.warning("No steps of yours were played: %s is not written", self._path)
+            logger.warning("There were no steps to keep: %s is not written", self._path)
             return
-        arrays = {name: np.concatenate([getattr(step, name) for step in self._steps]) for name in FIELDS}
+        # One game after the other: what each begins with says that it starts.
+        arrays = {name: np.stack([getattr(step, name) for step in self._steps], 1) for name in FIELDS}
+        arrays = {name: array.reshape(-1, *array.shape[2:]) for name, array in arrays.items()}
         content = {"format": FORMAT, "game": self._game, "settings": self._settings, "steps": arrays}
         archive.write(self._path, content)
-        logger.info("%d steps of yours are in %s", len(self._steps), self._path)
+        logger.info("%d steps are in %s", len(arrays["actions"]), self._path)
 
 
 class Demonstrations:
-    """Steps that a person made, read from a file."""
+    """Steps that were recorded, read from a file."""
 
     def __init__(self, config: Config) -> None:
         """Read the file that `config.run.demonstrations` names, for a training with `config`.
@@ -91,10 +94,10 @@ class Demonstrations:
         assert config.run.demonstrations
         self._path = Path(config.run.demonstrations)
         if not self._path.is_file():
-            raise UserError(f"{self._path} does not exist: record it with ./play.sh --record_play")
+            raise UserError(f"{self._path} does not exist: record it {HOW}")
         content = archive.read(self._path)
         if content.get("format") != FORMAT:
-            raise UserError(f"{self._path} holds no demonstrations: record some with ./play.sh --record_play")
+            raise UserError(f"{self._path} holds no demonstrations: record some {HOW}")
         self._check_fits(content, config)
         self._steps: dict[str, NDArray[Any]] = content["steps"]
         steps, games = len(self._steps["screens"]), config.environment.workers

@@ -1,6 +1,7 @@
 """How good a trained network is, by protocols that others can compare with."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -139,20 +140,29 @@ class ScoreBoard:
 
 
 def evaluate(
-    player: Player, config: Config, protocol: str, statistics: Statistics, interrupt: Interrupt
+    player: Player,
+    config: Config,
+    protocol: str,
+    statistics: Statistics,
+    interrupt: Interrupt,
+    keep: Callable[[Step], None] | None = None,
 ) -> Evaluation:
     """Play by `protocol`, whose settings `config` already holds, and return the outcome.
 
-    `config.run.play_games` asks for that many games, whatever the protocol.
+    `config.run.play_games` asks for that many games, whatever the protocol. `keep` is told of every step.
     """
     rate = config.agent.exploration_rate_test
     games = config.run.play_games or PROTOCOLS[protocol].games
     board = ScoreBoard(player.environment.games, games)
     steps = 0 if games else config.run.test_steps
     statistics.on_phase_start("play" if config.run.play_games else "test", config.run.start_epoch, steps)
-    player.start()
+    step = player.start()
+    if keep:
+        keep(step)
     while not (board.complete or (steps and board.steps >= steps) or interrupt.requested):
         step = player.step(rate)
+        if keep:
+            keep(step)
         # A place that has played its share plays on unheard, in the CSV as in the report.
         statistics.on_chunk(len(step.rewards), board.add(step), rate)
     statistics.on_phase_end(

@@ -26,20 +26,25 @@ if TYPE_CHECKING:
 
 
 def make_environment(
-    config: Config, training: bool, ledger: Ledger | None = None, watcher: Watcher | None = None
+    config: Config,
+    training: bool,
+    ledger: Ledger | None = None,
+    watcher: Watcher | None = None,
+    recorded: bool = False,
 ) -> Environment:
     """Return `workers` games, each with a random stream of its own.
 
     Args:
         config: All settings.
-        training: Whether a lost life ends an episode.
+        training: Whether they are for training, where a lost life ends an episode; else they are for tests.
         ledger: Where preprocessing is booked.
         watcher: Who is shown each frame of the first game.
+        recorded: Others are to train on what is played: a lost life ends an episode in a test, too.
     """
     name = "environment" if training else "test environment"
     places = range(config.environment.workers)
     streams = [random_streams.stream(config.seed, name, place) for place in places]
-    return make(config.environment, streams, training, watcher, ledger)
+    return make(config.environment, streams, training or recorded, watcher, ledger)
 
 
 def make_training_environment(config: Config, test_environment: Environment, ledger: Ledger) -> Environment:

@@ -75,8 +75,9 @@ def play(config: Config, display: str | None, record: Path | None) -> None:
     with Interrupt() as interrupt, ExitStack() as open_things:
         screen = open_display(display, f"Simple-DQN: {name}")
         stage = Stage(controls, home() / "videos" / name, Pace())
-        # What is recorded is what training would see: a lost life ends an episode there.
-        environment = make_environment(config, training=record is not None, watcher=stage.watch)
+        environment = make_environment(
+            config, training=False, watcher=stage.watch, recorded=record is not None
+        )
         open_things.callback(environment.close)
         seat = take_seat(
             config, environment, looks=True, person=lambda: controls.action(environment.action_names)

@@ -7,6 +7,8 @@ from typing import Any
 
 from simple_dqn import evaluation, flags
 from simple_dqn.config import Config, RunConfig
+from simple_dqn.demonstrations import Recorder
+from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.verbs.common import ALONE, finish, load_weights, open_snapshot, settle
@@ -23,6 +25,9 @@ def main(arguments: Sequence[str], program: str) -> None:
         "--protocol", choices=tuple(evaluation.PROTOCOLS), help="rules of the test (default: simple_dqn)"
     )
     group.add_argument("--json", type=Path, metavar="FILE", help="write the outcome here as well")
+    group.add_argument(
+        "--record_play", type=Path, metavar="FILE", help="keep what it plays here, for train --demonstrations"
+    )
     given = named(parser.parse(arguments))
     protocol = given.get("protocol", "simple_dqn")
     snapshot = open_snapshot(given["snapshot"])
@@ -43,7 +48,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     )
     if not (config.run.play_games or evaluation.PROTOCOLS[protocol].games or config.run.test_steps):
         raise UserError("there is nothing to test: give --test_steps, --play_games or --protocol nature")
-    play(config, protocol, given.get("json"))
+    play(config, protocol, given.get("json"), given.get("record_play"))
 
 
 def _tested(flags: dict[str, Any]) -> dict[str, Any]:
@@ -51,18 +56,34 @@ def _tested(flags: dict[str, Any]) -> dict[str, Any]:
     return flags if flags.get("test_steps") else {**flags, "test_steps": RunConfig().test_steps}
 
 
-def play(config: Config, protocol: str = "simple_dqn", json: Path | None = None) -> None:
-    """Play without learning, print how it went, and write it where that was asked for."""
+def play(
+    config: Config, protocol: str = "simple_dqn", json: Path | None = None, record: Path | None = None
+) -> None:
+    """Play without learning, and print how it went.
+
+    Args:
+        config: All settings, those of the protocol among them.
+        protocol: What the report calls it.
+        json: Where the outcome is written as well.
+        record: Where the steps are kept, for others to learn from.
+
+    Raises:
+        UserError: Something cannot be written, or the snapshot does not fit.
+    """
     if json and json.is_dir():
         raise UserError(f"{json} is a folder: give the name of a file as --json")
-    environment = make_environment(config, training=False)
+    recorder = Recorder(record, game_name(config.environment), config) if record else None
+    environment = make_environment(config, training=False, recorded=record is not None)
     network = make_network(config, environment)
     if config.run.load_weights:
         load_weights(Path(config.run.load_weights), environment, network)
     player = make_player(config, environment, network)
     with closing(make_statistics(config)) as statistics, Interrupt() as interrupt:
-        outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt)
+        keep = recorder.add if recorder else None
+        outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt, keep)
     environment.close()
+    if recorder:
+        recorder.save()
     if json and not interrupt.requested:  # half a test would favour short games
         outcome.write_json(json)
     print(outcome)
