@@ -151,9 +151,8 @@ def _writable_folder(name: str) -> Path:
 
 def _sound_file(name: str) -> wave.Wave_write:
     try:
-        Path(name).open(
-            "ab"
-        ).close()  # first: a Wave_write that cannot open its file complains once more when it goes
+        # First: a Wave_write that cannot open its file complains once more when it goes.
+        Path(name).open("ab").close()
         file = wave.Wave_write(name)
     except OSError as error:
         raise UserError(f"cannot write the sound to {name}: {error.strerror}; choose another file") from None
