@@ -109,29 +109,19 @@ def simulate(plan: Plan, actors: int, chunks: int, rng: np.random.Generator) -> 
 def main(words: Sequence[str]) -> None:
     """Print the table."""
     parser = command.parser("cluster_plan", __doc__)
-    add = parser.add_argument
-    add("--chunk_steps", type=positive(int), default=50, help="as train.sh has it")
-    add("--workers", type=positive(int), default=8, help="games of an actor")
-    add("--step_bytes", type=positive(float), default=87, help="on the wire, for each step")
-    add("--weights_mb", type=positive(float), default=6.75, help="a version of the weights")
-    add("--actor_rate", type=positive(float), default=1600, help="steps a second of an actor alone")
-    add(
-        "--ingest_rate",
-        type=positive(float),
-        default=39_000,
-        help="steps a second that the learner can take in",
-    )
-    add("--update_ms", type=positive(float), default=8.5, help="an update")
-    add("--publish_ms", type=positive(float), default=5, help="handing out weights")
-    add("--train_frequency", type=positive(int), default=4, help="steps between updates")
-    add("--weights_every", type=positive(int), default=100, help="updates between versions of the weights")
-    add("--actors_a_node", type=positive(int), default=16, help="actors of a machine")
-    add(
-        "--gigabits",
-        type=positive(float),
-        default=1.0,
-        help="a second, into and out of the learner's machine",
-    )
+    add, count, number = parser.add_argument, positive(int), positive(float)
+    add("--chunk_steps", type=count, default=50, help="as train.sh has it")
+    add("--workers", type=count, default=8, help="games of an actor")
+    add("--step_bytes", type=number, default=87, help="on the wire, for each step")
+    add("--weights_mb", type=number, default=6.75, help="a version of the weights")
+    add("--actor_rate", type=number, default=1600, help="steps a second of an actor alone")
+    add("--ingest_rate", type=number, default=39_000, help="steps a second that the learner can take in")
+    add("--update_ms", type=number, default=8.5, help="an update")
+    add("--publish_ms", type=number, default=5, help="handing out weights")
+    add("--train_frequency", type=count, default=4, help="steps between updates")
+    add("--weights_every", type=count, default=100, help="updates between versions of the weights")
+    add("--actors_a_node", type=count, default=16, help="actors of a machine")
+    add("--gigabits", type=number, default=1.0, help="a second, into and out of the learner's machine")
     add("--seed", type=int, default=0)
     flags = Namespace(**parser.parse(words))
     chunk = flags.chunk_steps * flags.workers

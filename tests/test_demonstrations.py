@@ -227,6 +227,15 @@ def test_a_memory_that_is_filled_anew_begins_with_them(
     assert held_screens(tmp_path)[:50] == list(range(50))
 
 
+def test_what_to_give_is_spelled_as_it_was(tmp_path: Path) -> None:
+    own = CONFIG.with_flags({"environment": "games/Mine.py:Catch"})
+    recorder = Recorder(tmp_path / "demo.npz", "catch", own)
+    recorder.add(make_step(0))
+    recorder.save()
+    with pytest.raises(UserError, match=r"give --environment games/Mine\.py:Catch$"):
+        Demonstrations(CONFIG.with_flags({"demonstrations": str(tmp_path / "demo.npz")}))
+
+
 def test_an_agent_s_moves_are_recorded_from_all_its_games(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

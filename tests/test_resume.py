@@ -276,6 +276,21 @@ def test_a_snapshot_that_was_put_in_its_place_does_not_lead_to_the_checkpoint(
     assert "train 4, step 0" in capsys.readouterr().err
 
 
+def test_a_run_that_began_with_weights_goes_on_from_their_snapshot(
+    tmp_path: Path,
+    start: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    start("run", "train", *CATCH, *SMALL, "--epochs", "1")
+    begun = ["--start_epoch", "1", "--load_weights", "snapshots/catch_1.pkl"]
+    with monkeypatch.context() as patch:
+        leave_behind(patch, [("train", 2, 40)])
+        start("run", "train", *CATCH, *SMALL, *begun)
+    assert start("train-2-40", "resume", "snapshots/catch_1.pkl") == 0
+    assert "train 2, step 40" in capsys.readouterr().err
+
+
 def test_after_an_error_in_mid_epoch_the_newest_snapshot_leads_to_the_checkpoint(
     tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from simple_dqn.config import Config
 from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
+from simple_dqn.flags import as_word
 from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.snapshot import archive
 from simple_dqn.types import State, Step
@@ -123,8 +124,8 @@ class Demonstrations:
         recorded, game, flags = content["game"], game_name(config.environment), config.flags()
         if recorded != game:
             raise UserError(f"{self._path} was recorded in {recorded}, not in {game}: use one of {game}")
-        was, now = content["settings"], {name: flags[name] for name in SETTINGS}
-        other = [f"--{name} {str(was[name]).lower()}" for name in SETTINGS if was[name] != now[name]]
+        was = content["settings"]
+        other = [f"--{name} {as_word(was[name])}" for name in SETTINGS if was[name] != flags[name]]
         if other:
             raise UserError(f"{self._path} was recorded with other settings: give {' '.join(other)}")
 

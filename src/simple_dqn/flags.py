@@ -135,12 +135,12 @@ def listing(config: Config) -> str:
     for heading, room in GROUPS.items():
         lines.append(f"{heading}:")
         for name in (setting.name for setting in fields(room) if not setting.metadata.get("positional")):
-            note = "" if settings[name] == defaults[name] else f"   (default: {_word(defaults[name])})"
-            lines.append(f"  --{name} {_word(settings[name])}{note}")
+            note = "" if settings[name] == defaults[name] else f"   (default: {as_word(defaults[name])})"
+            lines.append(f"  --{name} {as_word(settings[name])}{note}")
     return "\n".join(lines)
 
 
-def _word(value: Any) -> str:
+def as_word(value: Any) -> str:
     """Return `value` as one would give it to a flag."""
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -148,7 +148,7 @@ def _word(value: Any) -> str:
 def _add_flag(group: Any, setting: "Field[Any]", settings: type) -> None:
     hint = get_type_hints(settings)[setting.name]
     kind = _plain_type(hint)
-    default = _word(setting.default)
+    default = as_word(setting.default)
     arguments: dict[str, Any] = {
         "help": f"{setting.metadata['help']} (default: {default})".replace("%", "%%")
     }

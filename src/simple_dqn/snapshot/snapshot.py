@@ -9,6 +9,7 @@ import numpy as np
 
 from simple_dqn import __version__
 from simple_dqn.errors import UserError
+from simple_dqn.flags import as_word
 from simple_dqn.snapshot import archive, contents, neon
 from simple_dqn.types import State
 
@@ -117,7 +118,7 @@ def check_fits(path: Path, snapshot: Snapshot, game: str, actions: int) -> None:
         raise UserError(f"{path} was trained on {snapshot.game}, not on {game}: use a snapshot of {game}")
     if snapshot.actions != actions:
         was = snapshot.flags.get("minimal_action_set")  # which Neon's do not say
-        told = "as it was when the snapshot was trained" if was is None else str(was).lower()
+        told = "as it was when the snapshot was trained" if was is None else as_word(was)
         raise UserError(
             f"{path} chooses among {snapshot.actions} actions and {game} is played with {actions} here: "
             f"give --minimal_action_set {told}"

@@ -62,6 +62,11 @@ def run_name(config: Config, label: str | None) -> str:
     return f"{name}_{label}" if label else name
 
 
+def run_of(path: Path, snapshot: Snapshot) -> str:
+    """Return what the run is called that `snapshot` is of, by the name of its file."""
+    return path.stem.removesuffix(f"_{snapshot.epoch}")
+
+
 def open_snapshot(path: Path, game: str | None = None) -> Snapshot:
     """Return the snapshot at `path`, with a game that can be played.
 

@@ -11,7 +11,7 @@ from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, replacing
-from simple_dqn.verbs.common import ONE_GAME, give_weights, open_snapshot, settle
+from simple_dqn.verbs.common import ONE_GAME, give_weights, open_snapshot, run_of, settle
 from simple_dqn.verbs.own_game import named, remembered
 from simple_dqn.wiring import make_environment, make_network, make_player
 
@@ -27,8 +27,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     snapshot = open_snapshot(path)
     known = {**remembered(snapshot.flags, given), **ONE_GAME, "game": snapshot.game}
     config = settle(Config.from_flags({**known, **given}))
-    run = path.stem.removesuffix(f"_{snapshot.epoch}")
-    file = Path(config.run.visualization_file or home() / "results" / f"{run}.html")
+    file = Path(config.run.visualization_file or home() / "results" / f"{run_of(path, snapshot)}.html")
     if file.is_dir():
         raise UserError(f"{file} is a folder: give the name of a file as --visualization_file")
     rate = config.agent.exploration_rate_test

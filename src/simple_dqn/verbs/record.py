@@ -12,7 +12,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.verbs.common import ONE_GAME, open_snapshot, settle
+from simple_dqn.verbs.common import ONE_GAME, open_snapshot, run_of, settle
 from simple_dqn.verbs.own_game import named, remembered
 from simple_dqn.verbs.watching import take_seat
 from simple_dqn.watch.film import FORMATS, filming
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str], program: str) -> None:
 
 def _name(path: Path, snapshot: Snapshot) -> str:
     """Return what the films of a run are called: as its snapshots, the game and the label if there is one."""
-    prefix = path.stem.removesuffix(f"_{snapshot.epoch}")
+    prefix = run_of(path, snapshot)
     return prefix if prefix.startswith(f"{snapshot.game}_") else snapshot.game
 
 

@@ -14,7 +14,7 @@ from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Checkpoints, Snapshot, checkpoint_folder, folders_aside, prefix_of
 from simple_dqn.training import Phase
-from simple_dqn.verbs.common import finish, give_weights, open_snapshot, settle, start_log
+from simple_dqn.verbs.common import finish, give_weights, open_snapshot, run_of, settle, start_log
 from simple_dqn.verbs.own_game import named, remembered
 from simple_dqn.verbs.training import go_on, running
 from simple_dqn.wiring import make_run
@@ -62,7 +62,7 @@ def resume_snapshot(path: Path, given: dict[str, Any]) -> None:
         UserError: It cannot be used.
     """
     snapshot = open_snapshot(path)
-    prefix = path.with_name(path.stem.removesuffix(f"_{snapshot.epoch}"))
+    prefix = path.with_name(run_of(path, snapshot))
     check_prefix(prefix, given)
     with running(prefix):
         saved = Checkpoints(checkpoint_folder(prefix)).newest(lambda run: follows(snapshot, run))
@@ -104,12 +104,10 @@ def follows(snapshot: Snapshot, run: dict[str, Any]) -> bool:
     phase, steps = Phase(**run["phase"]), run["agent"]["total_train_steps"]
     if phase.name == "train":
         steps -= phase.done
-    weights_sum = run.get("weights_sum", snapshot.weights_sum)  # unknown to older checkpoints
-    return (phase.trained, steps, weights_sum) == (
-        snapshot.epoch,
-        snapshot.total_train_steps,
-        snapshot.weights_sum,
-    )
+    if (phase.trained, steps) != (snapshot.epoch, snapshot.total_train_steps):
+        return False
+    # None: the run had written none yet, as after --load_weights; or the checkpoint is an older one.
+    return run.get("weights_sum") in (None, snapshot.weights_sum)
 
 
 def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from simple_dqn import flags, rules
 from simple_dqn.cluster.job import Job
 from simple_dqn.cluster.session import LOCAL, connected
-from simple_dqn.config import PRESETS, USUAL, Config, EnvironmentConfig
+from simple_dqn.config import PRESETS, USUAL, Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.snapshot import claimed
@@ -17,6 +17,7 @@ from simple_dqn.sweep.report import Report
 from simple_dqn.sweep.schedule import State
 from simple_dqn.sweep.summary import fresh_rows
 from simple_dqn.verbs.common import start_log
+from simple_dqn.verbs.own_game import is_own
 
 if TYPE_CHECKING:
     from simple_dqn.cluster.sweep_tasks import Tasks
@@ -90,7 +91,7 @@ def _settings(given: dict[str, Any]) -> Config:
     for name, why in OWN.items():
         if name in given:
             raise UserError(f"--{name} is not for a sweep: {why}; leave it out")
-    if EnvironmentConfig(environment=given.get("environment", "")).own:
+    if is_own(given.get("environment", "")):
         raise UserError(
             f"--environment {given['environment']} is one game: name the file among the games of the sweep"
         )
