@@ -215,8 +215,8 @@ def test_every_flag_in_the_text_exists(page: Path, known_flags: set[str]) -> Non
         ("`./train.sh pong label` `./play.sh snapshots/pong_10.pkl`", "snapshots/pong_10.pkl is neither"),
         ("`./train.sh pong --epochs 2` `./play.sh snapshots/pong_3.pkl`", "snapshots/pong_3.pkl is neither"),
         (
-            "`./resume.sh snapshots/pong_83.pkl --epochs 84` `./play.sh snapshots/pong_85.pkl`",
-            "pong_85.pkl is neither",
+            "`./resume.sh snapshots/pong_159.pkl --epochs 160` `./play.sh snapshots/pong_161.pkl`",
+            "pong_161.pkl is neither",
         ),
         ("`./train.sh roms/pnog.rom`", "roms/pnog.rom is neither"),
         ("`./snapshot.sh show\\|covert FILE`", "invalid choice: 'covert'"),

@@ -83,7 +83,7 @@ def walk() -> Iterator[tuple[str, Any]]:
         step = agent.play(1.0)
         agent.remember(step)
 
-    yield "frame", environment._each_game[0]._frame  # type: ignore[attr-defined]
+    yield "frame", environment.each_game[0]._frame  # type: ignore[attr-defined]
     yield "screen", step.screens[0]
     for name in ("screens", "actions", "rewards", "terminals", "starts"):
         yield f"step.{name}", getattr(step, name)

@@ -45,13 +45,13 @@ class GameVector(Environment):
 
     def __init__(self, games: Sequence[Game], screen_shape: tuple[int, int]) -> None:
         """Take `games`, at least one, which draw screens of `screen_shape` (H, W) in pixels."""
-        self._each_game = list(games)
-        self.games = len(self._each_game)
-        self.action_names = self._each_game[0].action_names
+        self.each_game = list(games)
+        self.games = len(self.each_game)
+        self.action_names = self.each_game[0].action_names
         self.actions = len(self.action_names)
-        self.name = self._each_game[0].name
-        self.rom_md5 = self._each_game[0].rom_md5
-        self.can_save = self._each_game[0].can_save
+        self.name = self.each_game[0].name
+        self.rom_md5 = self.each_game[0].rom_md5
+        self.can_save = self.each_game[0].can_save
         self.screen_shape = screen_shape
         self._ended = np.ones(self.games, np.bool_)  # [E], games that the next step starts anew
         self._sent = np.zeros(self.games, np.int64)  # [E], actions of the step that has begun
@@ -59,7 +59,7 @@ class GameVector(Environment):
     def reset(self) -> Step:
         """Start every game anew; return the step with their first screens."""
         step = Step.start(np.empty((self.games, *self.screen_shape), np.uint8))
-        for game, screen in zip(self._each_game, step.screens, strict=True):
+        for game, screen in zip(self.each_game, step.screens, strict=True):
             game.start(screen)
         self._ended = step.resets.copy()
         return step
@@ -80,7 +80,7 @@ class GameVector(Environment):
             starts=self._ended,
         )
         rewards, terminals, truncations, resets = step.rewards, step.terminals, step.truncations, step.resets
-        for i, (game, action) in enumerate(zip(self._each_game, self._sent.tolist(), strict=True)):
+        for i, (game, action) in enumerate(zip(self.each_game, self._sent.tolist(), strict=True)):
             if step.starts[i]:
                 game.start(step.screens[i])
             else:
@@ -91,7 +91,7 @@ class GameVector(Environment):
 
     def get_state(self) -> State:
         """Return the state of every game, and which of them are to start anew."""
-        games: State = {str(i): game.get_state() for i, game in enumerate(self._each_game)}
+        games: State = {str(i): game.get_state() for i, game in enumerate(self.each_game)}
         return {"name": self.name, "games": games, "ended": self._ended.copy()}
 
     def set_state(self, state: State) -> None:
@@ -102,13 +102,13 @@ class GameVector(Environment):
         """
         check_fits(state, self)
         games = state["games"]
-        for i, game in enumerate(self._each_game):
+        for i, game in enumerate(self.each_game):
             game.set_state(games[str(i)])
         self._ended = state["ended"].copy() if self.can_save else np.ones(self.games, np.bool_)
 
     def close(self) -> None:
         """Close every game."""
-        for game in self._each_game:
+        for game in self.each_game:
             game.close()
 
 
