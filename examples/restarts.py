@@ -5,9 +5,10 @@
 An agent that plays well hardly meets what it loses by, and learns nothing from doing the same there again.
 So lost points are begun again, most often those that it loses most often, and a share of them with a move
 that is held for a while, to come where it would not go (Dabney et al. 2020). The moves are Pong's. What
-was lost is not in the checkpoint: a training that is resumed collects it anew.
+was lost is not in the checkpoint: a training that is resumed collects it anew. Not with --processes.
 """
 
+import math
 import os
 from collections import deque
 from dataclasses import dataclass
@@ -18,14 +19,32 @@ import numpy as np
 from simple_dqn import wiring
 from simple_dqn.environment import Screen, ale
 from simple_dqn.environment.interface import Outcome
+from simple_dqn.errors import UserError
 from simple_dqn.main import console
 from simple_dqn.player import Player
 from simple_dqn.types import Actions, ExplorationRates, State, States
 
-SHARE = float(os.environ.get("SHARE", "0.4"))  # of all points, those after which a lost one is begun again
-HELD = float(os.environ.get("HELD", "0"))  # of these, those in which a move is held
-DEEPEST = int(os.environ.get("DEEPEST", "32"))  # steps before the loss: the earliest beginning
+
+def setting(name: str, default: float, least: float, most: float) -> float:
+    """Return the number that the environment has by this name.
+
+    Raises:
+        UserError: It is none, or out of bounds.
+    """
+    word = os.environ.get(name, default)
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if not least <= value <= most:
+        raise UserError(f"{name}={word} is not a number from {least} to {most}: give one, or unset {name}")
+    return value
+
+
 SHALLOWEST, EVERY = 8, 2  # steps before the loss: the latest beginning, and how far apart two are
+DEEPEST = int(setting("DEEPEST", 32, SHALLOWEST + EVERY, 1000))  # the same: the earliest beginning
+SHARE = setting("SHARE", 0.4, 0, 1)  # of all points, those after which a lost one is begun again
+HELD = setting("HELD", 0, 0, 1)  # of these, those in which a move is held
 LONGER = 8  # steps: who is not lost by then is not lost
 MOVES = (2, 3)  # RIGHT and LEFT, which are up and down
 STAY = 0  # NOOP
@@ -94,10 +113,11 @@ class Restarting(ale.AtariGame):
 
     def _note(self, lost: bool) -> None:
         """Remember how the point ended, unless it was played by a plan."""
-        if self._again and not self._by_plan:
-            self._again.likely += 0.3 * (lost - self._again.likely)
-        if lost and not self._by_plan and len(self._past) == self._past.maxlen:
-            LOSSES.append(Loss(list(self._past)[: -SHALLOWEST // EVERY]))
+        if not self._by_plan:
+            if self._again:
+                self._again.likely += 0.3 * (lost - self._again.likely)
+            if lost and len(self._past) == self._past.maxlen:
+                LOSSES.append(Loss(list(self._past)[: -(SHALLOWEST // EVERY)]))
         self._again, self._by_plan = None, False
         self.plan.clear()
         self._past.clear()
@@ -109,10 +129,10 @@ class Planning(Player):
     def act(self, states: States, exploration_rate: float | ExplorationRates) -> Actions:
         """Return an action for each of `states`; see `Player.act`."""
         actions = super().act(states, exploration_rate)
-        for number, game in enumerate(getattr(self.environment, "each_game", ())):  # none with --processes
-            planned = game.plan.popleft() if game.plan else None
-            if planned is not None:
-                actions[number] = planned
+        for number, game in enumerate(getattr(self.environment, "each_game", ())):
+            if isinstance(game, Restarting) and game.plan:
+                planned = game.plan.popleft()
+                actions[number] = actions[number] if planned is None else planned
         return actions
 
 

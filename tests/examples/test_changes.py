@@ -168,6 +168,22 @@ def test_a_training_has_restarts(tmp_path: Path) -> None:
     assert (tmp_path / "snapshots" / "pong_1.pkl").exists()
 
 
+@pytest.mark.parametrize("word", ["much", "nan", "1.5"])
+def test_a_number_of_the_environment_that_is_none_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    monkeypatch.setenv("SHARE", word)
+    done = modified(tmp_path, "examples/restarts.py", "train", *CATCH)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"./modified.sh: SHARE={word} is not a number from 0 to 1: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_restarts_leave_other_games_alone(tmp_path: Path) -> None:
+    done = modified(tmp_path, "examples/restarts.py", "train", *CATCH)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
