@@ -1,6 +1,7 @@
 """The walls of the house: who may import whom."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,9 @@ ONE_ROOM = 0
 OWNERS = {
     "torch": ["src/simple_dqn/deepqnetwork", "benchmarks", "examples", "tests"],
     "openvino": ["src/simple_dqn/deepqnetwork/openvino_engine.py", "benchmarks"],
-    "ale_py": ["src/simple_dqn/environment", "benchmarks", "tests"],
+    "ale_py": ["src/simple_dqn/environment", "benchmarks", "examples/dqn.py", "tests"],
     "gymnasium": ["src/simple_dqn/environment", "benchmarks", "tests"],
-    "cv2": ["src/simple_dqn/environment", "benchmarks", "tests"],
+    "cv2": ["src/simple_dqn/environment", "benchmarks", "examples/dqn.py", "tests"],
     "matplotlib": ["src/simple_dqn/plot", "benchmarks", "tests"],
     "bokeh": ["src/simple_dqn/plot", "nvis", "tests"],
     "pygame": ["src/simple_dqn/watch", "benchmarks", "tests"],
@@ -110,6 +111,12 @@ def test_each_library_has_one_owner(library: str) -> None:
 def test_nothing_imports_an_example_and_it_imports_no_other(path: Path) -> None:
     assert not {name for name in imports(path) if name.split(".")[0] in ("examples", "tests", "benchmarks")}
     assert not [other for other in SOURCES if "examples" in {name.split(".")[0] for name in imports(other)}]
+
+
+def test_the_page_needs_nothing_of_the_project() -> None:
+    libraries = {"ale_py", "cv2", "numpy", "torch"}
+    names = {name.split(".")[0] for name in imports(PROJECT / "examples" / "dqn.py")}
+    assert names <= libraries | sys.stdlib_module_names
 
 
 def test_only_wiring_builds_the_objects() -> None:

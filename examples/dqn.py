@@ -1,0 +1,300 @@
+"""Deep Q-learning on one page: the algorithm of Mnih et al. 2015, from the screen to the score.
+
+    python examples/dqn.py pong
+    python examples/dqn.py breakout --replay_size 200000 --train_steps 100000
+
+"Human-level control through deep reinforcement learning", Nature 518: Algorithm 1 and Methods. It imports
+nothing from this project. A test runs the page and `src/simple_dqn/` side by side and requires equal actions,
+rewards, TD errors and weights, bit for bit.
+
+Shapes: B transitions in a minibatch, A actions, 4 screens in a state, 84 x 84 pixels in a screen.
+"""
+
+import argparse
+import copy
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import ale_py.roms
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+Pixels = NDArray[np.uint8]
+HISTORY = 4  # screens in a state: one frame does not show which way the ball moves
+FRAME_SKIP = 4  # frames for which the game holds an action
+NO_OPS = 30  # each game begins with 0 to 30 steps without an action, so that no two games are alike
+MINUTE = 60 * 60  # frames
+NO_STATE = np.zeros((HISTORY, 84, 84), np.uint8)
+
+
+@dataclass
+class Settings:
+    """Extended data table 1 of the paper. A step is one decision of the agent: 4 frames of the game."""
+
+    replay_size: int = 1_000_000  # steps remembered; each has one screen of 7 kB: 7 GB in all
+    random_steps: int = 50_000  # steps of random play before the first update
+    train_frequency: int = 4  # steps between updates
+    batch_size: int = 32  # transitions in an update, B
+    target_steps: int = 10_000  # steps between copies to the target network
+    discount_rate: float = 0.99  # γ
+    learning_rate: float = 0.00025
+    decay_rate: float = 0.95  # of the running mean of squared gradients in RMSProp
+    exploration_rate_end: float = 0.1  # ε falls linearly from 1 to this ...
+    exploration_decay_steps: int = 1_000_000  # ... over the first steps of training
+    exploration_rate_test: float = 0.05
+    train_steps: int = 250_000  # steps of training before each test
+    test_games: int = 30
+    epochs: int = 200  # of training and testing: 50 million steps
+    random_seed: int = 1
+
+
+def random_stream(seed: int, name: str) -> np.random.Generator:
+    """Return the random numbers for one purpose: independent streams, all decided by one seed."""
+    key = (zlib.crc32(name.encode()), 0)
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
+
+
+class Game:
+    """One Atari game in steps of 4 frames, with the preprocessing of the paper."""
+
+    def __init__(self, name: str, rng: np.random.Generator, training: bool) -> None:
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+        self.ale = ale_py.ALEInterface()
+        self.ale.setInt("random_seed", int(rng.integers(2**31)))
+        self.ale.setFloat("repeat_action_probability", 0.0)
+        self.ale.loadROM(str(ale_py.roms.get_rom_path(name)))
+        self.actions = self.ale.getMinimalActionSet()
+        self.rng, self.training = rng, training
+        self.frame_limit = (30 if training else 5) * MINUTE  # then a game is cut off
+        self.frames: deque[Pixels] = deque(maxlen=2)  # the last two frames in grey, uint8 [210, 160]
+
+    def start(self) -> Pixels:
+        """Start a new game; return its first screen, uint8 [84, 84]."""
+        self._reset()
+        for _ in range(self.rng.integers(NO_OPS + 1)):
+            self._hold(ale_py.Action.NOOP)
+            if self.over():
+                self._reset()
+        self.lives = self.ale.lives()
+        return self._screen()
+
+    def step(self, action: int) -> tuple[Pixels, float, bool]:
+        """Hold an action for 4 frames; return the screen, the reward and whether the episode ended."""
+        reward = self._hold(self.actions[action])
+        lives_before, self.lives = self.lives, self.ale.lives()
+        lost_life = self.training and self.lives < lives_before  # ends an episode, though the game goes on
+        return self._screen(), reward, self.ale.game_over() or lost_life
+
+    def over(self) -> bool:
+        """Return whether the game has ended or was cut off."""
+        return bool(self.ale.game_over() or self.ale.getEpisodeFrameNumber() >= self.frame_limit)
+
+    def _reset(self) -> None:
+        self.ale.reset_game()
+        self.frames.extend([self.ale.getScreenGrayscale()] * 2)
+
+    def _hold(self, action: ale_py.Action) -> float:
+        reward = 0
+        for frames_left in reversed(range(FRAME_SKIP)):
+            reward += self.ale.act(action)
+            self.frames.append(self.ale.getScreenGrayscale())
+            if frames_left and self.over():
+                self.frames.append(self.frames[-1])
+                break
+        return reward
+
+    def _screen(self) -> Pixels:
+        # Atari games draw some sprites in every other frame only: the maximum of two frames shows them all.
+        return np.asarray(cv2.resize(np.maximum(*self.frames), (84, 84), interpolation=cv2.INTER_AREA))
+
+
+def next_state(state: Pixels, screen: Pixels, new_episode: bool) -> Pixels:
+    """Return the latest 4 screens, uint8 [4, 84, 84]. Screens from before the episode are black."""
+    older = np.zeros_like(state[1:]) if new_episode else state[1:]
+    return np.concatenate((older, screen[np.newaxis]))
+
+
+class ReplayMemory:
+    """D of Algorithm 1: the latest N steps in a ring that stores each screen once.
+
+    Row t holds action t, its reward, and the screen seen *after* it. So transition t leads from the screens
+    t-4 ... t-1 to the screens t-3 ... t. Where `starts` is true, the row holds the first screen of a game, to
+    which no action led, and is no transition.
+    """
+
+    def __init__(self, size: int, rng: np.random.Generator) -> None:
+        self.screens = np.zeros((size, 84, 84), np.uint8)
+        self.actions = np.zeros(size, np.int64)
+        self.rewards = np.zeros(size, np.float32)
+        self.terminals = np.zeros(size, np.bool_)
+        self.starts = np.zeros(size, np.bool_)
+        self.size, self.written, self.rng = size, 0, rng
+
+    def add(self, screen: Pixels, action: int, reward: float, terminal: bool, start: bool = False) -> None:
+        """Store one step in place of the oldest."""
+        row = self.written % self.size
+        self.screens[row], self.actions[row], self.rewards[row] = screen, action, reward
+        self.terminals[row], self.starts[row] = terminal, start
+        self.written += 1
+
+    def sample(self, count: int) -> tuple[NDArray[Any], ...]:
+        """Draw B transitions uniformly: their states, actions, rewards, next states and terminals."""
+        rows = self._draw(count)
+        windows = (rows[:, np.newaxis] + np.arange(-HISTORY, 1)) % self.size  # [B, 5], rows t-4 ... t
+        screens = self.screens[windows]  # [B, 5, 84, 84]: both states of each transition
+        # Where an episode begins in rows t-3 ... t-1, the screens before that row are black.
+        between = windows[:, 1:-1]  # [B, 3]
+        begins = self.starts[between] | self.terminals[between]
+        screens[:, : HISTORY - 1][np.logical_or.accumulate(begins[:, ::-1], axis=1)[:, ::-1]] = 0
+        return screens[:, :-1], self.actions[rows], self.rewards[rows], screens[:, 1:], self.terminals[rows]
+
+    def _draw(self, count: int) -> NDArray[np.int64]:
+        """Return rows of transitions whose 5 screens are all in the ring, int64 [B]."""
+        full = self.written >= self.size
+        first = self.written - self.size + HISTORY if full else 1
+        steps = self.rng.integers(first, self.written, count)
+        while (invalid := np.flatnonzero(self.starts[steps % self.size])).size:
+            steps[invalid] = self.rng.integers(first, self.written, invalid.size)
+        return steps % self.size
+
+
+def q_network(actions: int, rng: np.random.Generator) -> nn.Sequential:
+    """Return Q(s, ·; θ): states, floats in [0, 1] [B, 4, 84, 84], to the value of each action [B, A]."""
+    network = nn.Sequential(
+        nn.Conv2d(HISTORY, 32, 8, 4), nn.ReLU(),  # [B, 32, 20, 20]
+        nn.Conv2d(32, 64, 4, 2), nn.ReLU(),  # [B, 64, 9, 9]
+        nn.Conv2d(64, 64, 3, 1), nn.ReLU(),  # [B, 64, 7, 7]
+        nn.Flatten(),
+        nn.Linear(3136, 512), nn.ReLU(),
+        nn.Linear(512, actions),
+    )  # fmt: skip
+    for weights, biases in zip(*[iter(network.parameters())] * 2, strict=True):
+        bound = weights[0].numel() ** -0.5  # 1/√n for the n inputs of a unit
+        for values in (weights, biases):
+            values.data = torch.from_numpy(rng.uniform(-bound, bound, values.shape)).float()
+        if weights.dim() == 4:
+            weights.data = weights.data.contiguous(memory_format=torch.channels_last)  # faster on a CPU
+    return network
+
+
+def floats(states: Tensor) -> Tensor:
+    """Return states uint8 [B, 4, 84, 84] as floats in [0, 1]."""
+    return states.to(torch.float32, memory_format=torch.channels_last) / 255
+
+
+class RMSProp:
+    """v ← ρ v + (1 - ρ) g²;  θ ← θ - α g / (√(v + ε) + ε) with ε = 1e-6: RMSProp of Neon and simple_dqn."""
+
+    def __init__(self, weights: list[nn.Parameter], learning_rate: float, decay_rate: float) -> None:
+        self.weights, self.learning_rate, self.decay_rate = weights, learning_rate, decay_rate
+        self.squares = [torch.zeros_like(values) for values in weights]
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Update every weight by its gradient."""
+        for values, square in zip(self.weights, self.squares, strict=True):
+            gradient: Any = values.grad
+            square.mul_(self.decay_rate).add_((1 - self.decay_rate) * gradient**2)
+            values.sub_(self.learning_rate * gradient / ((square + 1e-6).sqrt() + 1e-6))
+
+
+class DQN:
+    """The agent: a network θ that acts and learns, and an older copy θ⁻ of it that sets the targets."""
+
+    def __init__(self, game: str, settings: Settings, optimizer: Callable[..., Any] = RMSProp) -> None:
+        self.settings, seed = settings, settings.random_seed
+        self.game = Game(game, random_stream(seed, "environment"), training=True)
+        self.test_game = Game(game, random_stream(seed, "test environment"), training=False)
+        self.memory = ReplayMemory(settings.replay_size, random_stream(seed, "sampling"))
+        self.network = q_network(len(self.game.actions), random_stream(seed, "weights"))
+        self.target = copy.deepcopy(self.network)
+        self.optimizer = optimizer([*self.network.parameters()], settings.learning_rate, settings.decay_rate)
+        self.rng = random_stream(seed, "exploration")
+
+    def train(self) -> Iterator[tuple[int, float, NDArray[np.float32] | None]]:
+        """Algorithm 1, without end: yield each step's action, its reward, and the TD errors of its update."""
+        settings, end, over = self.settings, self.settings.exploration_rate_end, False
+        steps = -settings.random_steps  # of training; negative while random play fills the memory
+        state = self._start_game()
+        while True:
+            epsilon = max(end, 1 - (1 - end) * max(steps, 0) / settings.exploration_decay_steps)
+            action, reward = self.act(state, epsilon, self.rng), 0.0
+            if over:  # This step starts the next game: no action is taken.
+                state, action, over = self._start_game(), 0, False
+            else:
+                screen, reward, terminal = self.game.step(action)
+                self.memory.add(screen, action, reward, terminal)
+                state, over = next_state(state, screen, new_episode=terminal), self.game.over()
+            steps, errors = steps + 1, None
+            if steps > 0 and steps % settings.train_frequency == 0:
+                errors = self.update(self.memory.sample(settings.batch_size))
+            if steps > 0 and steps % settings.target_steps == 0:
+                self.target.load_state_dict(self.network.state_dict())  # θ⁻ ← θ
+            yield action, reward, errors
+
+    def _start_game(self) -> Pixels:
+        screen = self.game.start()
+        self.memory.add(screen, action=0, reward=0.0, terminal=False, start=True)
+        return next_state(NO_STATE, screen, new_episode=True)
+
+    @torch.inference_mode()
+    def act(self, state: Pixels, epsilon: float, rng: np.random.Generator) -> int:
+        """Return a random action with probability ε, otherwise argmax_a Q(s, a; θ)."""
+        explore, action = rng.random() < epsilon, int(rng.integers(len(self.game.actions)))
+        return action if explore else int(self.network(floats(torch.from_numpy(state[np.newaxis]))).argmax())
+
+    def update(self, minibatch: tuple[NDArray[Any], ...]) -> NDArray[np.float32]:
+        """Move Q(s, a; θ) towards y = r + γ max_a' Q(s', a'; θ⁻); return the TD errors |y - Q| [B]."""
+        states, actions, rewards, next_states, terminals = map(torch.from_numpy, minibatch)
+        with torch.no_grad():
+            best = self.target(floats(next_states)).max(dim=1).values  # [B]
+            y = rewards.clamp(-1, 1) + self.settings.discount_rate * ~terminals * best
+        q = self.network(floats(states)).gather(1, actions[:, np.newaxis]).squeeze(1)  # [B]
+        # Huber's loss: half the squared error, with its gradient clipped to ± 1 (Methods, "error term").
+        loss = functional.huber_loss(q, y)
+        self.network.zero_grad()
+        torch.autograd.backward(loss)
+        self.optimizer.step()
+        return np.asarray((y - q.detach()).abs())
+
+    def test(self) -> list[float]:
+        """Return the scores of whole games, each of 5 minutes at most, played with ε = 0.05."""
+        rng, scores = random_stream(self.settings.random_seed, "test exploration"), []
+        for _ in range(self.settings.test_games):
+            state, score = next_state(NO_STATE, self.test_game.start(), new_episode=True), 0.0
+            while not self.test_game.over():
+                action = self.act(state, self.settings.exploration_rate_test, rng)
+                screen, reward, _ = self.test_game.step(action)
+                state, score = next_state(state, screen, new_episode=False), score + reward
+            scores.append(score)
+        return scores
+
+
+def main() -> None:
+    """Train and test in turn; print the score of each test."""
+    parser = argparse.ArgumentParser(description="Deep Q-learning of one Atari game.")
+    parser.add_argument("game", help="such as pong or space_invaders")
+    for field in fields(Settings):
+        parser.add_argument(f"--{field.name}", type=type(field.default), default=field.default)
+    arguments = vars(parser.parse_args())
+    agent = DQN(arguments.pop("game"), Settings(**arguments))
+    settings, training = agent.settings, agent.train()
+    for epoch in range(settings.epochs + 1):  # Epoch 0 is random play.
+        steps = settings.train_steps if epoch else settings.random_steps
+        for step in range(steps):
+            next(training)
+            if step % 1000 == 0:
+                print(f"\repoch {epoch}: step {step} of {steps}", end="", flush=True)
+        scores = agent.test()
+        print(f"\repoch {epoch}: score {np.mean(scores):.1f} ± {np.std(scores):.1f} in {len(scores)} games")
+
+
+if __name__ == "__main__":
+    main()

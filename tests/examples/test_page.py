@@ -1,0 +1,157 @@
+"""The page and the rooms side by side: `examples/dqn.py` is the oracle of `src/simple_dqn/`."""
+
+import functools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from examples import dqn
+from simple_dqn import wiring
+from simple_dqn.agent import Agent
+from simple_dqn.config import PRESETS, Config
+from simple_dqn.deepqnetwork.optimizers import RMSProp
+from simple_dqn.ledger import Ledger
+from simple_dqn.training import serial
+from simple_dqn.types import Step
+
+SETTINGS = {
+    "replay_size": 1000,  # so that the ring is written over
+    "random_steps": 800,
+    "target_steps": 500,
+    "exploration_decay_steps": 1000,
+    "random_seed": 3,
+}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+class Recorder:
+    """Listens to an agent: what each step brought, and the loss of each update."""
+
+    def __init__(self) -> None:
+        self.actions: list[int] = []
+        self.rewards: list[float] = []
+        self.losses: list[float] = []
+
+    def on_step(self, step: Step, exploration_rate: float) -> None:
+        self.actions += step.actions.tolist()
+        self.rewards += step.rewards.tolist()
+
+    def on_train(self, loss: float) -> None:
+        self.losses.append(loss)
+
+
+def train_rooms(game: str, steps: int) -> tuple[Agent, Recorder, list[np.ndarray]]:
+    """Return an agent that has trained for so many steps, what it did, and the TD errors of each update."""
+    flags = {**PRESETS["nature"], **SETTINGS, "game": game, "backend": "cpu", "threads": 1}
+    config = Config.from_flags(flags)
+    recorder: Any = Recorder()
+    environment = wiring.make_environment(config, training=True)
+    network = wiring.make_network(config, environment)
+    agent = wiring.make_agent(config, environment, network, recorder, Ledger())
+    errors: list[np.ndarray] = []
+    take = network.take_outcomes
+
+    def watched() -> Any:
+        outcomes = take()
+        errors.extend(outcome.errors for outcome in outcomes)
+        return outcomes
+
+    network.take_outcomes = watched  # type: ignore[method-assign]
+    agent.start()
+    serial.fill(agent, config.run.random_steps, 1.0, lambda: False)
+    serial.train(agent, steps, lambda: False)
+    agent.tell_losses()
+    return agent, recorder, errors
+
+
+@functools.cache
+def train_page(
+    game: str, steps: int, optimizer: Any = RMSProp
+) -> tuple[dqn.DQN, list[tuple[int, float, np.ndarray | None]]]:
+    """Return the page's agent after so many steps of training, and what each of its steps yielded."""
+    agent = dqn.DQN(game, dqn.Settings(**SETTINGS), optimizer)
+    training = agent.train()
+    return agent, [next(training) for _ in range(agent.settings.random_steps + steps)]
+
+
+@pytest.mark.parametrize(("game", "steps"), [("pong", 1200), ("breakout", 600)])
+def test_the_page_and_the_rooms_are_equal_bit_for_bit(game: str, steps: int) -> None:
+    rooms, recorded, errors = train_rooms(game, steps)
+    page, yielded = train_page(game, steps)
+    actions, rewards, theirs = zip(*yielded, strict=True)
+    assert list(actions) == recorded.actions
+    assert list(rewards) == recorded.rewards
+    updates = [one for one in theirs if one is not None]
+    assert len(updates) == len(errors) == steps // 4
+    np.testing.assert_array_equal(updates, errors)
+    ours = rooms.network.get_weights()
+    for (name, expected), values in zip(ours.items(), page.network.parameters(), strict=True):
+        np.testing.assert_array_equal(values.detach().numpy(), expected, err_msg=name)
+    # The comparison says nothing about a part of the algorithm that the run did not reach.
+    assert any(rewards)
+    assert page.memory.written > page.memory.size
+    assert page.memory.terminals.any()
+
+
+def test_the_actions_compared_depend_on_what_was_learnt() -> None:
+    """A page that never changes its weights acts otherwise: enough of the last actions are greedy."""
+    learning, still = train_page("pong", 1200)[1], train_page("pong", 600, _NoOptimizer)[1]
+    assert [action for action, *_ in learning[: len(still)]] != [action for action, *_ in still]
+
+
+class _NoOptimizer:
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def step(self) -> None:
+        """Leave the weights as they are."""
+
+
+def test_the_plain_optimizer_of_the_page_is_that_of_the_rooms() -> None:
+    """Neon's formula as the page has it, and as the rooms compute it by Adagrad."""
+    rng = np.random.default_rng(0)
+    shapes: Sequence[tuple[int, ...]] = [(32, 4, 8, 8), (32,), (512, 64), (6, 512)]
+    first = [rng.uniform(-0.1, 0.1, shape) for shape in shapes]
+    plain, fused = ([nn.Parameter(torch.tensor(values).float()) for values in first] for _ in range(2))
+    optimizers = dqn.RMSProp(plain, 0.00025, 0.95), RMSProp(fused, 0.00025, 0.95)
+    for _ in range(50):
+        for index, shape in enumerate(shapes):
+            gradient = torch.from_numpy(rng.normal(0, 10.0 ** -rng.integers(1, 6), shape)).float()
+            plain[index].grad, fused[index].grad = gradient.clone(), gradient.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    for ours, theirs in zip(plain, fused, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+
+
+def test_a_test_plays_whole_games() -> None:
+    agent = dqn.DQN("breakout", dqn.Settings(**{**SETTINGS, "test_games": 2}))
+    scores = agent.test()
+    assert len(scores) == 2
+    assert all(score == int(score) >= 0 for score in scores)
+
+
+def test_it_trains_from_the_command_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = "--random_steps 50 --train_steps 100 --test_games 1 --epochs 1 --replay_size 500"
+    monkeypatch.setattr("sys.argv", ["dqn.py", "breakout", *flags.split()])
+    dqn.main()
+    lines = capsys.readouterr().out.replace("\r", "\n").splitlines()
+    assert [line for line in lines if line.startswith("epoch 1: score ") and line.endswith(" in 1 games")]
+
+
+def test_the_page_fits_on_a_page() -> None:
+    assert len(Path(dqn.__file__).read_text().splitlines()) <= 300
