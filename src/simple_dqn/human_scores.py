@@ -1,9 +1,12 @@
-"""How a score compares with a person's, for the 57 games in which that was measured.
+"""How a score compares with a human's, for the 57 games in which that was measured.
 
-The scores are those that Wang et al. 2016 (Dueling Network Architectures, arXiv:1511.06581, appendix)
-give for random play and for a professional human tester, in games that start with up to 30 no-ops;
-dqn_zoo and Agent57 normalise with the same ones. Games are called as ale-py calls their ROMs.
+The scores are those of Wang et al. 2016 (Dueling Network Architectures, arXiv:1511.06581, appendix) for
+random play and for a professional human tester, in games that start with up to 30 no-ops; dqn_zoo and Agent57
+normalise by the same ones. Mnih et al. 2015 (extended data table 2) give others for 49 games, such as 9.3 in
+Pong for 14.6 here; docs/results.md quotes those. Games are named as ale-py names their ROMs.
 """
+
+SOURCE = "Wang et al. 2016"  # named beside each figure in per cent of a human's score
 
 # Raw game points: (random play, human).
 SCORES = {
@@ -68,7 +71,7 @@ SCORES = {
 
 
 def human_normalised(game: str, score: float) -> float | None:
-    """Return `score`, in raw game points, in per cent of the way from random play (0) to a human's (100).
+    """Return `score`, raw game points, in per cent of the way from random play (0) to a human's score (100).
 
     None for a game that was not measured.
     """

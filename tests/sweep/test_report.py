@@ -13,7 +13,7 @@ from simple_dqn.human_scores import SCORES
 from simple_dqn.sweep import Places, Plan, Row
 from simple_dqn.sweep.report import Report
 from simple_dqn.sweep.schedule import State
-from simple_dqn.sweep.summary import compare, fresh_rows, write_summary
+from simple_dqn.sweep.summary import fresh_rows, write_summary
 from simple_dqn.sweep.table import Lines, Table, table
 
 
@@ -50,11 +50,11 @@ def test_the_summary_has_a_row_for_each_run(rows: list[Row], places: Places) -> 
     ]
     pong, breakout, failed = written[2], written[0], written[1]
     assert (pong["phase"], pong["steps"], pong["hours"]) == ("test", "80", "0.5")
-    assert float(pong["best_human_normalised"]) == pytest.approx(100)
-    assert float(pong["last_human_normalised"]) == pytest.approx(50)
+    assert float(pong["best_epoch_human_normalised"]) == pytest.approx(100)
+    assert float(pong["score_human_normalised"]) == pytest.approx(50)
     assert breakout["phase"] == "train"
-    assert float(breakout["last_human_normalised"]) == pytest.approx(100)
-    assert (failed["reason"], failed["best_average_reward"]) == ("killed by SIGKILL", "")
+    assert float(breakout["score_human_normalised"]) == pytest.approx(100)
+    assert (failed["reason"], failed["best_epoch"]) == ("killed by SIGKILL", "")
 
 
 def test_what_the_summary_says_is_done_stays_done_where_its_csv_is(
@@ -69,27 +69,6 @@ def test_what_the_summary_says_is_done_stays_done_where_its_csv_is(
     assert {row.state for row in fresh_rows(plan, places)} == {State.WAITING}
 
 
-def test_all_runs_with_a_score_are_compared_with_people(rows: list[Row]) -> None:
-    found = {(one.score, one.measure): one for one in compare(rows)}
-    last = found["last", "mean"]  # pong 50 and 50, breakout 100
-    assert last.estimate.value == pytest.approx(75)
-    assert (last.games, last.runs) == (2, 3)
-    assert last.estimate.low is None
-    assert found["best", "mean"].estimate.value == pytest.approx((75 + 100) / 2)
-    assert len(found) == 6
-
-
-def test_games_without_a_human_score_are_left_out(
-    plan: Plan, places: Places, write_rows: Callable[..., None]
-) -> None:
-    catch = Plan({"catch": "catch"}, 1, 1, 0.0, {})
-    (row,) = (Row(run, places) for run in catch.runs)
-    write_rows(places.csv(row.run), (1, "test", 40, 1))
-    row.look()
-    assert row.standing is not None
-    assert compare([row]) == []
-
-
 def test_the_files_are_there_at_the_end(
     rows: list[Row], places: Places, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,8 +81,12 @@ def test_the_files_are_there_at_the_end(
     assert not (places.results / "breakout.png").exists()
     report.finish(rows)
     assert matplotlib.image.imread(places.results / "breakout.png").shape == (720, 1280, 4)
-    assert len(read(places.scores)) == 6
-    assert "3 runs of 2 game(s)" in capsys.readouterr().out
+    written = read(places.scores)
+    assert [row["score"] for row in written] == ["mean_of_last_epochs"] * 3 + ["best_epoch"] * 3
+    assert {row["left_out"] for row in written} == {"1 failed, 1 running, 1 without a finished test game"}
+    out = capsys.readouterr().out
+    assert "1 run of 1 game (the finished ones)" in out
+    assert "Left out: 1 failed, 1 running, 1 without a finished test game.\n" in out
 
 
 def test_lines_tell_what_has_changed(rows: list[Row]) -> None:

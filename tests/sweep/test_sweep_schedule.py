@@ -138,6 +138,6 @@ def test_a_csv_is_read_when_it_has_changed(
     write_rows(path, (1, "train", 40, -20), (1, "test", 40, 5), (2, "train", 80, 9), (2, "test", 80, 4))
     assert watch.look()
     standing = watch.standing
-    assert (standing.phase, standing.best, standing.last, standing.hours) == ("test", 5, 4, 0.5)
+    assert (standing.phase, standing.last, standing.hours) == ("test", 4, 0.5)
     monkeypatch.setattr("simple_dqn.sweep.standing.read_standing", lambda _path: pytest.fail("read again"))
     assert not watch.look()

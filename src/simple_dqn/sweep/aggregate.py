@@ -25,6 +25,10 @@ class Estimate:
     low: float | None
     high: float | None
 
+    def __str__(self) -> str:
+        """Return `75.0`, or `75.0 (70.1 to 80.2)` with an interval."""
+        return f"{self.value:.1f}" + ("" if self.low is None else f" ({self.low:.1f} to {self.high:.1f})")
+
 
 def median(games: Sequence[Scores]) -> Scores:
     """Return the median over games of each game's mean: from arrays [B, runs of that game] to [B]."""

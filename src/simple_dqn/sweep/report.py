@@ -1,21 +1,29 @@
-"""All that tells of a sweep while it runs: the table, the summary, the comparison with people, the curves."""
+"""The report of a sweep: its table, its summary, its comparison with human scores, its curves."""
 
 from collections.abc import Sequence
 
+from simple_dqn.sweep.comparison import compare, write_comparison
 from simple_dqn.sweep.curves import draw_game
 from simple_dqn.sweep.plan import Places
 from simple_dqn.sweep.schedule import Row, State
-from simple_dqn.sweep.summary import compare, write_comparisons, write_summary
+from simple_dqn.sweep.summary import write_summary
 from simple_dqn.sweep.table import Shown, make_table
 
 
 class Report:
     """Keeps the files of a sweep as new as its rows."""
 
-    def __init__(self, places: Places, table: Shown | None = None) -> None:
-        """Set up a report of which nothing is written yet; `table` shows the rows, by default on stderr."""
+    def __init__(self, places: Places, table: Shown | None = None, common_epoch: bool = False) -> None:
+        """Set up a report of which nothing is written yet.
+
+        Args:
+            places: Where its files go.
+            table: What shows the rows; None: a table or lines on stderr.
+            common_epoch: Compare all runs at the latest epoch that all have reached, not the finished ones.
+        """
         self._places = places
         self._table = table or make_table()
+        self._common_epoch = common_epoch
 
     def hear(self, rows: Sequence[Row], changed: Sequence[Row]) -> None:
         """Hear of all rows, and of those that have changed.
@@ -35,7 +43,7 @@ class Report:
                 self._draw(game, rows)
 
     def finish(self, rows: Sequence[Row]) -> None:
-        """Bring everything up to date, and print how the sweep compares with people.
+        """Bring everything up to date, and print how the sweep compares with human scores.
 
         Raises:
             UserError: A file cannot be written.
@@ -51,15 +59,8 @@ class Report:
         draw_game(game, files, self._places.results / f"{game}.png")
 
     def _compare(self, rows: Sequence[Row], aloud: bool = False) -> None:
-        comparisons = compare(rows)
-        if not comparisons:
-            return
-        write_comparisons(comparisons, self._places.scores)
+        comparison = compare(rows, self._common_epoch)
+        if comparison.runs:
+            write_comparison(comparison, self._places.scores)
         if aloud:
-            first = comparisons[0]
-            print(
-                f"In per cent of a person's score, {first.runs} runs of {first.games} game(s), "
-                "95 % intervals:"
-            )
-            for comparison in comparisons:
-                print(f"  {comparison}")
+            print(comparison)

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str], program: str) -> None:
 
         tasks = Tasks(plan.cpus_per_run, plan.gpus_per_run)
         with claimed(places.claim):
-            _carry_out(plan, places, tasks)
+            _carry_out(plan, places, tasks, given.get("common_epoch", False))
 
 
 def _parser(program: str) -> flags.Parser:
@@ -78,6 +78,9 @@ def _parser(program: str) -> flags.Parser:
     add("--gpus_per_run", type=share, default=0.0, metavar="SHARE",
         help="GPUs of each run, such as 0.25; 0: runs use the processor alone (default: 0)")  # fmt: skip
     add("--name", help="of the sweep, and of the folders of its files (default: the games)")
+    add("--common_epoch", type=flags.yes_or_no, nargs="?", const=True, metavar="BOOL",
+        help="compare all runs at the latest epoch that all have reached, not only the finished ones "
+             "(default: false)")  # fmt: skip
     flags.add_presets(parser, USUAL)
     return parser
 
@@ -107,7 +110,7 @@ def _settings(given: dict[str, Any]) -> Config:
     return Config.from_flags({**PRESETS[given.get("preset", USUAL)], **given})
 
 
-def _carry_out(plan: Plan, places: Places, tasks: "Tasks") -> None:
+def _carry_out(plan: Plan, places: Places, tasks: "Tasks", common_epoch: bool) -> None:
     """Carry out what is left of a sweep, and say what it came to.
 
     Raises:
@@ -119,7 +122,7 @@ def _carry_out(plan: Plan, places: Places, tasks: "Tasks") -> None:
         tasks.start(Job(run.name, places.arguments(plan, run), str(places.log(run)), str(seal), sealed))
 
     rows = fresh_rows(plan, places)
-    report = Report(places)
+    report = Report(places, common_epoch=common_epoch)
     try:
         Sweep(rows, start, tasks.wait, report.hear).run()
     finally:
