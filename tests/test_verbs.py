@@ -194,6 +194,8 @@ def test_test_reports_by_protocol(home: Path, capsys: pytest.CaptureFixture[str]
     assert outcome["human_normalised"] == pytest.approx(100 * (outcome["mean"] - 1.7) / (30.5 - 1.7), abs=2)
     printed = capsys.readouterr().out
     assert f"{outcome['mean']:.2f} ±" in printed
+    assert f"{outcome['human_normalised']:.1f} % of human (Wang et al. 2016)" in printed
+    assert outcome["human_source"] == "Wang et al. 2016"
     assert "f34f08e5eb96e500e851a80be3277a56" in printed
     assert rows(home / "test.csv")[0]["nr_games"] == "3"
     assert not (home / "results" / "breakout.1.csv").exists()

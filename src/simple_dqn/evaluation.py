@@ -11,7 +11,7 @@ import numpy as np
 from simple_dqn.config import Config
 from simple_dqn.environment import Environment
 from simple_dqn.files import replacing
-from simple_dqn.human_scores import human_normalised
+from simple_dqn.human_scores import SOURCE, human_normalised
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.player import Player
 from simple_dqn.scores import Scores
@@ -75,6 +75,7 @@ class Evaluation:
     minimal_action_set: bool
     rom_md5: str | None
     random_seed: int
+    human_source: str = SOURCE  # of the human's score
 
     def __str__(self) -> str:
         """Return the report that a person reads."""
@@ -84,7 +85,7 @@ class Evaluation:
             games = f"{len(self.scores)} game{'s' if len(self.scores) != 1 else ''}"
             score = f"{self.mean:.2f} ± {self.standard_deviation:.2f} over {games}"
             if self.human_normalised is not None:
-                score += f", {self.human_normalised:.1f} % of human"
+                score += f", {self.human_normalised:.1f} % of human ({self.human_source})"
         cap = f"{self.max_game_frames / MINUTE:g} minutes of play" if self.max_game_frames else "none"
         return "\n".join(
             (
