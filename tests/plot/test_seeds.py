@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bokeh.models.annotations import LegendItem
+from bokeh.models.renderers import GlyphRenderer
 
 from simple_dqn.errors import UserError
 from simple_dqn.plot import html, png
@@ -26,31 +28,65 @@ def plot_of(runs: list[Run]) -> Plot:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> list[Run]:
-    """Three seeds, the second an epoch behind, the third with an epoch in which no game ended."""
+    """Three seeds: the second stops after two epochs, the third has an epoch in which no game ended."""
     return [
-        run(tmp_path, "a", {1: 5, 2: 7, 3: 9}),
+        run(tmp_path, "a", {1: 5, 2: 7, 3: 9, 4: 11}),
         run(tmp_path, "b", {1: 1, 2: 8}),
-        run(tmp_path, "c", {1: 3, 2: "", 3: 20}),
+        run(tmp_path, "c", {1: 3, 2: 4, 3: "", 4: 20}),
     ]
 
 
-def test_the_median_and_the_range_of_those_that_have_a_value(runs: list[Run]) -> None:
+def test_the_median_and_the_range_end_where_the_first_run_does(runs: list[Run]) -> None:
     (panel,) = plot_of(runs).panels
-    by_epoch = {1: [5, 1, 3], 2: [7, 8], 3: [9, 20]}
-    level, line = panel.lines
+    by_epoch = {1: [5, 1, 3], 2: [7, 8, 4]}
+    level, line, *single = panel.lines
     (band,) = panel.bands
     assert line.epochs.tolist() == band.epochs.tolist() == list(by_epoch)
     assert line.values.tolist() == [statistics.median(values) for values in by_epoch.values()]
     assert band.low.tolist() == [min(values) for values in by_epoch.values()]
     assert band.high.tolist() == [max(values) for values in by_epoch.values()]
-    assert line.label == "Test, median of 3"
+    assert line.label == "Test, median and range of 3"
     assert (level.phase, level.values.tolist()) == ("random", [1])
+    # The two that go on do so as themselves, from where the median ends.
+    assert [(one.epochs.tolist(), one.values.tolist()) for one in single] == [
+        ([2, 3, 4], [7, 9, 11]),
+        ([2, 4], [4, 20]),
+    ]
+    assert {one.label for one in single} == {"Test, single runs where one is missing"}
+    assert all(one.width < line.width for one in single)
+
+
+def test_an_epoch_that_one_run_lacks_is_left_out_of_the_median(tmp_path: Path) -> None:
+    runs = [run(tmp_path, "a", {1: 5, 2: 7, 3: 9}), run(tmp_path, "b", {1: 1, 2: "", 3: 3})]
+    (panel,) = plot_of(runs).panels
+    _, line = panel.lines
+    assert (line.epochs.tolist(), line.values.tolist()) == ([1, 3], [3, 6])
+    assert panel.bands[0].epochs.tolist() == [1, 3]
+
+
+def test_runs_that_have_no_epoch_in_common_are_single(tmp_path: Path) -> None:
+    runs = [run(tmp_path, "a", {1: "", 2: 7, 3: 9}), run(tmp_path, "b", {1: 1})]
+    (panel,) = plot_of(runs).panels
+    assert [(one.epochs.tolist(), one.values.tolist()) for one in panel.lines[1:]] == [
+        ([2, 3], [7, 9]),
+        ([1], [1]),
+    ]
+    assert not panel.bands
+
+
+def test_the_level_of_random_play_is_the_median_of_the_latest_values(tmp_path: Path) -> None:
+    runs = [run(tmp_path, name, {1: 5}) for name in "abc"]
+    for one, value in zip(runs, (3.0, 4.0, np.nan), strict=True):
+        one.columns["average_reward"][0] = value
+    (panel,) = plot_of(runs).panels
+    assert (panel.lines[0].label, panel.lines[0].values.tolist()) == ("Random, median of 2", [3.5])
 
 
 def test_one_seed_has_no_range(runs: list[Run]) -> None:
     (panel,) = plot_of(runs[:1]).panels
     assert not panel.bands
-    assert panel.lines[1].values.tolist() == [5, 7, 9]
+    assert [line.label for line in panel.lines] == ["Random", "Test"]
+    assert panel.lines[1].values.tolist() == [5, 7, 9, 11]
 
 
 def test_nothing_yet(tmp_path: Path) -> None:
@@ -62,10 +98,15 @@ def test_nothing_yet(tmp_path: Path) -> None:
 def test_two_settings_have_a_colour_and_a_band_each(runs: list[Run]) -> None:
     others = [replace(one, name="other") for one in runs[:2]]
     (panel,) = make_plot([*runs, *others], ["average_reward"], ["pong", "other"], ["test"]).panels
-    assert [line.label for line in panel.lines] == ["pong Test, median of 3", "other Test, median of 2"]
-    assert [line.colour for line in panel.lines] == [band.colour for band in panel.bands]
-    assert panel.lines[0].colour != panel.lines[1].colour
-    assert panel.bands[1].high.tolist() == [5, 8, 9]
+    first, *single, second, last = panel.lines
+    assert [first.label, second.label] == [
+        "pong Test, median and range of 3",
+        "other Test, median and range of 2",
+    ]
+    assert [first.colour, second.colour] == [band.colour for band in panel.bands]
+    assert {line.colour for line in single} == {first.colour} != {second.colour} == {last.colour}
+    assert panel.bands[1].high.tolist() == [5, 8]
+    assert last.label == "other Test, single runs where one is missing"
 
 
 def test_a_field_that_a_run_lacks_is_refused(runs: list[Run]) -> None:
@@ -73,13 +114,30 @@ def test_a_field_that_a_run_lacks_is_refused(runs: list[Run]) -> None:
         make_plot(runs, ["score"], ["pong"])
 
 
-def test_the_picture_shows_the_band(runs: list[Run]) -> None:
-    figure = png.draw(plot_of(runs), 8, 6)
-    (band,) = figure.axes[0].collections
+def test_the_picture_shows_the_band_and_names_single_runs_once(runs: list[Run]) -> None:
+    (axes,) = png.draw(plot_of(runs), 8, 6).axes
+    (band,) = axes.collections
     corners = {tuple(corner) for corner in np.asarray(band.get_paths()[0].vertices).tolist()}
-    assert {(1.0, 1.0), (1.0, 5.0), (2.0, 7.0), (2.0, 8.0), (3.0, 9.0), (3.0, 20.0)} <= corners
+    assert {(1.0, 1.0), (1.0, 5.0), (2.0, 4.0), (2.0, 8.0)} <= corners
+    assert max(epoch for epoch, _ in corners) == 2
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "Random, median of 3",
+        "Test, median and range of 3",
+        "Test, single runs where one is missing",
+    ]
 
 
 def test_the_page_takes_it(runs: list[Run], tmp_path: Path) -> None:
     html.save(plot_of(runs), tmp_path / "pong.html")
     assert "VArea" in (tmp_path / "pong.html").read_text()
+
+
+def test_the_page_names_single_runs_once(runs: list[Run]) -> None:
+    document = html._document(plot_of(runs), None)
+    named = [item.label.value for item in document.select({"type": LegendItem})]
+    assert named.count("Test, single runs where one is missing") == 1
+    lines = [line for line in document.select({"type": GlyphRenderer}) if line.name in named]
+    # Of each single run a line and its marks, and one line in the legend.
+    assert [line.name for line in lines].count("Test, single runs where one is missing") == 3

@@ -52,7 +52,8 @@ def _parser(program: str) -> Parser:
     parser = Parser(prog=program, description=description, allow_abbrev=False)
     add = parser.add_argument
     add("runs", metavar="CSV", nargs="+",
-        help="statistics of one run; NAME=CSV,CSV: seeds of one setting, their median and range")  # fmt: skip
+        help="statistics of one run; NAME=CSV,CSV: seeds of one setting, "
+        "their median and range where all have values")  # fmt: skip
     add("--png_file", type=Path, help="write the figure here (default: beside the first CSV)")
     add("--dpi", type=_number_in(int, 10, 1200), default=Request.dpi,
         help="pixels per inch (default: %(default)s)")  # fmt: skip

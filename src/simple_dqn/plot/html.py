@@ -29,6 +29,7 @@ Renderer: TypeAlias = "GlyphRenderer[Any]"  # of a line, or of its marks
 MAX_LEGEND_ROWS = 4  # each of one run, or of several where there are more
 LEGEND_ROW, LEGEND_SPACING = 20, 10  # pixels
 SPACING = 12  # pixels between panels
+MARK = 5  # pixels across; less on a thin line
 LEAST_HEIGHT = 240  # pixels of a panel; otherwise the panels together are as high as the reader's window
 RELOAD_SECONDS = 10
 
@@ -140,7 +141,8 @@ def _draw_line(into: figure, line: Line) -> list[Renderer]:
         return [into.hspan(y="value", source=source, **look)]
     drawn: list[Renderer] = [into.line("epoch", "value", source=source, **look)]
     if line.marked:
-        drawn.append(into.scatter("epoch", "value", source=source, color=line.colour, size=5))
+        size = min(MARK, 4 * line.width)
+        drawn.append(into.scatter("epoch", "value", source=source, color=line.colour, size=size))
     return drawn
 
 

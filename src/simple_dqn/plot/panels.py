@@ -1,16 +1,17 @@
 """What is drawn, as data: a panel for each field, in it a line for each phase of each run.
 
-Runs of one name are seeds of one setting, and drawn as one: their median, over a band from least to most.
+Runs of one name are seeds of one setting, and drawn as one: their median, over a band from least to most, in
+the epochs in which all of them have values. After the last of these each run that goes on is a thin line.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simple_dqn.errors import UserError
-from simple_dqn.plot.seeds import together
+from simple_dqn.plot.seeds import beyond, in_all, together
 from simple_dqn.statistics import Run
 from simple_dqn.statistics.csv_reader import Numbers
 
@@ -43,6 +44,7 @@ PHASE_COLOURS = {"random": "#7f7f7f", "train": COLOURS[0], "test": COLOURS[1]}
 STYLES = {"random": "dotted", "train": "dashed", "test": "solid"}
 STYLES_ALONE = {"random": "dotted", "train": "solid", "test": "solid"}
 WIDTHS = {"random": 1.8, "train": 1.5, "test": 2.2}  # in points
+THIN = 0.6  # in points: the line of a single run beside those of medians
 FEW_POINTS = 25  # are marked: they are hard to find on a bare line, and one alone cannot be seen
 
 LARGE = 10_000  # from here on numbers have commas between their thousands
@@ -54,7 +56,7 @@ class Line:
 
     run: str
     phase: str
-    label: str  # the same in every panel
+    label: str  # the same in every panel; single runs of one setting share it
     epochs: Numbers  # float64 [values]
     values: Numbers  # float64 [values], finite, at least one
     colour: str  # as in HTML
@@ -162,15 +164,53 @@ def _panel(runs: Sequence[Run], field: str, names: Sequence[str], phases: Sequen
             epochs, values = together(seeds, phase, field)
             if not len(epochs):
                 continue
-            if phase == "random":
-                epochs, values = epochs[-1:], values[-1:]
             label, style, colour = phase.capitalize(), STYLES_ALONE[phase], PHASE_COLOURS[phase]
             if len(names) > 1:
                 label, style, colour = f"{name} {label}", STYLES[phase], COLOURS[place % len(COLOURS)]
-            if len(seeds) > 1:
-                label = f"{label}, median of {len(seeds)}"
-            if len(seeds) > 1 and phase != "random":
-                bands.append(Band(epochs, np.nanmin(values, axis=1), np.nanmax(values, axis=1), colour))
-            middle = np.nanmedian(values, axis=1)
-            lines.append(Line(name, phase, label, epochs, middle, colour, style, WIDTHS[phase]))
+            look = Line(name, phase, label, epochs, values[:, 0], colour, style, WIDTHS[phase])
+            if phase == "random":
+                lines.append(_level(look, values))
+            elif len(seeds) == 1:
+                lines.append(look)
+            else:
+                lines += _of_seeds(look, values)
+                bands += _band(look, values)
     return Panel(TITLES.get(field, field), tuple(lines), tuple(bands))
+
+
+def _level(look: Line, values: Numbers) -> Line:
+    """Return the level of random play: the median of the runs' latest values of it.
+
+    Args:
+        look: What the line looks like; its epochs are those of `values`.
+        values: float64 [epochs, runs], NaN where a run has none.
+    """
+    latest = [run[~np.isnan(run)][-1] for run in values.T if not np.isnan(run).all()]
+    label = f"{look.label}, median of {len(latest)}" if len(latest) > 1 else look.label
+    return replace(look, label=label, epochs=look.epochs[-1:], values=np.array([np.median(latest)]))
+
+
+def _of_seeds(look: Line, values: Numbers) -> list[Line]:
+    """Return the median of several runs where all have values, and a thin line for each that goes on.
+
+    Args:
+        look: What the lines look like; its epochs are those of `values`.
+        values: float64 [epochs, runs], NaN where a run has none.
+    """
+    count, shared = values.shape[1], in_all(values)
+    lines = []
+    if shared.any():
+        label = f"{look.label}, median and range of {count}"
+        median = np.median(values[shared], axis=1)
+        lines.append(replace(look, label=label, epochs=look.epochs[shared], values=median))
+    thin = replace(look, label=f"{look.label}, single runs where one is missing", style="solid", width=THIN)
+    return lines + [replace(thin, epochs=epochs, values=rest) for epochs, rest in beyond(look.epochs, values)]
+
+
+def _band(look: Line, values: Numbers) -> list[Band]:
+    """Return the band between the least and the greatest of several runs, where all have values."""
+    shared = in_all(values)
+    if not shared.any():
+        return []
+    low, high = values[shared].min(axis=1), values[shared].max(axis=1)
+    return [Band(look.epochs[shared], low, high, look.colour)]

@@ -1,10 +1,12 @@
 """The panels as a picture, by matplotlib."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from simple_dqn.files import replacing
@@ -12,6 +14,7 @@ from simple_dqn.plot.panels import EPOCH, Line, Panel, Plot
 
 MAX_LEGEND_COLUMNS = 6
 BAND_ALPHA = 0.2
+MARK = 4  # points across; less on a thin line
 
 
 def draw(plot: Plot, width: float, height: float) -> Figure:
@@ -30,7 +33,8 @@ def draw_into(figure: Figure, plot: Plot) -> None:
         axes = figure.add_subplot(*plot.grid, number)
         _draw_panel(axes, panel)
         if runs == 1 and panel.lines:
-            axes.legend(loc="best", edgecolor="none", framealpha=0.8)
+            named = _by_label([axes])
+            axes.legend(list(named.values()), list(named), loc="best", edgecolor="none", framealpha=0.8)
     if runs > 1:
         _draw_shared_legend(figure, plot)
 
@@ -57,19 +61,25 @@ def _draw_line(axes: Axes, line: Line) -> None:
     if line.is_level:
         drawn = axes.axhline(line.values[0])
     else:
-        (drawn,) = axes.plot(line.epochs, line.values, marker="o" if line.marked else "", markersize=4)
+        size = min(MARK, 3 * line.width)
+        (drawn,) = axes.plot(line.epochs, line.values, marker="o" if line.marked else "", markersize=size)
     drawn.set(label=line.label, color=line.colour, linestyle=line.style, linewidth=line.width)
 
 
 def _draw_shared_legend(figure: Figure, plot: Plot) -> None:
     """Name all lines once, below the panels: a column per run while they fit."""
-    drawn = {line.get_label(): line for axes in figure.axes for line in axes.lines}
+    drawn = _by_label(figure.axes)
     lines = [drawn[label] for label in plot.legend]
     for columns in range(min(len(plot.names), MAX_LEGEND_COLUMNS), 0, -1):
         legend = figure.legend(lines, plot.legend, loc="outside lower center", ncols=columns, frameon=False)
         if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
             return
         legend.remove()
+
+
+def _by_label(panels: Sequence[Axes]) -> dict[str, Line2D]:
+    """Return a drawn line for each label, in the order of drawing: single runs share one."""
+    return {str(line.get_label()): line for axes in panels for line in axes.lines}
 
 
 def save(figure: Figure, path: Path, dpi: int) -> None:
