@@ -177,6 +177,7 @@ def known_flags() -> set[str]:
     return {flag for parser in parsers for action in parser._actions for flag in action.option_strings} | {
         "--game", "--version",  # of `snapshot.sh show`, and of the command line itself
         "--logdir",  # TensorBoard's
+        "--headless", "--hide-scrollbars", "--window-size", "--screenshot",  # Chromium's
         "--flag",  # any
         "--generate", "--head", "--address", "--node-ip-address", "--port", "--num-cpus",  # Ray's, and these:
         "--include-dashboard", "--node-manager-port", "--object-manager-port", "--min-worker-port",
