@@ -91,7 +91,10 @@ ROWS = [
     (["test", "cut_1.pkl"], ["cut_1.pkl is damaged"]),
     (["test", "file"], ["file is damaged, cut short, or no snapshot"]),
     (["test", "full_1.pkl"], ["18 actions", "6"]),
-    (["test", "pong_1.pkl", "--protocol", "machado"], ["6 actions", "--minimal_action_set"]),
+    (
+        ["test", "pong_1.pkl", "--protocol", "machado", "--minimal_action_set", "false"],
+        ["6 actions", "--minimal_action_set"],
+    ),
     (["test", "pong_1.pkl", "--json", "."], [". is a folder", "--json"]),
     (["test", "pong_1.pkl", "--test_steps", "0"], ["nothing to test", "--play_games"]),
     (["test", "pong_1.pkl", "--protocol", "imaginary"], ["imaginary", "nature"]),

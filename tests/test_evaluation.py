@@ -1,6 +1,8 @@
 import csv
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simple_dqn.config import Config
-from simple_dqn.evaluation import PROTOCOLS, Evaluation, ScoreBoard, evaluate
+from simple_dqn.evaluation import PROTOCOLS, Evaluation, departures, evaluate, protocol_flags
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.scores import ScoreBoard
 from simple_dqn.types import Step
 from simple_dqn.wiring import make_environment, make_network, make_player, make_statistics
 
@@ -40,7 +43,7 @@ def test_shares_differ_by_one_at_most() -> None:
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), max_size=60))
 def test_scores_against_a_plain_count(events: list[tuple[int, bool]]) -> None:
-    board, expected, running, start = ScoreBoard(1, None), [], 0, True
+    board, expected, running, start = ScoreBoard(1), [], 0, True
     for reward, reset in events:
         paid = 0 if start else reward
         board.add(step([paid], [reset and not start], [start]))
@@ -53,13 +56,91 @@ def test_scores_against_a_plain_count(events: list[tuple[int, bool]]) -> None:
     assert not board.complete
 
 
+class Places:
+    """Games of given lengths, one after another in each of E places; a game pays its number when it ends."""
+
+    def __init__(self, lengths: list[list[int]]) -> None:
+        self.steps = [
+            [
+                (100 * place + number if t == length - 1 else 0, t == length - 1, number > 0 and t == 0)
+                for number, length in enumerate(games)
+                for t in range(length)
+            ]
+            for place, games in enumerate(lengths)
+        ]
+        self.rounds = 0
+
+    def play(self) -> Step:
+        rewards, resets, starts = zip(*(steps[self.rounds] for steps in self.steps), strict=True)
+        self.rounds += 1
+        return step(list(rewards), list(resets), list(starts))
+
+
+def numbers_of_counted(lengths: list[list[int]], rounds: int) -> list[int]:
+    """Return the numbers of the games that begin within `rounds`, but for the last game of the last place."""
+    result = []
+    for place, games in enumerate(lengths):
+        begin = 0
+        for number, length in enumerate(games):
+            dropped = place == len(lengths) - 1 and begin + length > rounds
+            if begin < rounds and not dropped:
+                result.append(100 * place + number)
+            begin += length
+    return result
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda places: st.lists(
+            st.lists(st.integers(2, 9), min_size=20, max_size=20), min_size=places, max_size=places
+        )
+    ),
+    st.integers(1, 60),
+    st.integers(0, 40),
+)
+def test_a_limit_of_steps_drops_the_last_game_of_the_last_place_alone(
+    lengths: list[list[int]], steps: int, saved_after: int
+) -> None:
+    lengths = [[*games, 80] for games in lengths]  # longer than any test
+    board, games = ScoreBoard(len(lengths), steps=steps), Places(lengths)
+    while not board.complete:
+        if games.rounds == saved_after:
+            state, board = board.get_state(), ScoreBoard(len(lengths), steps=steps)
+            board.set_state(state)
+        board.add(games.play())
+    rounds = -(-steps // len(lengths))
+    assert sorted(board.scores) == numbers_of_counted(lengths, rounds)
+    assert board.steps == games.rounds * len(lengths) >= steps
+    if len(lengths) == 1:
+        assert games.rounds == steps  # simple_dqn's test, to the step
+
+
+def test_a_limit_of_steps_favours_neither_short_games_nor_long_ones() -> None:
+    """The games in progress at the limit are longer than others: all dropped, the mean is off by 21 %."""
+    rng, means, dropping_all = np.random.default_rng(0), [], []
+    for _ in range(1500):
+        lengths = rng.geometric(0.1, (8, 60)) + 1  # 11 steps on average, and as many points
+        board = ScoreBoard(8, steps=8 * 40)
+        ends, now = lengths.cumsum(axis=1), 0
+        dropping_all.append(float(lengths[ends <= 40].mean()))
+        while not board.complete:
+            now += 1
+            resets = (ends == now).any(axis=1)
+            starts = (ends == now - 1).any(axis=1)
+            rewards = np.where(resets, (lengths * (ends == now)).sum(axis=1), 0)
+            board.add(step(rewards.tolist(), resets.tolist(), starts.tolist()))
+        means.append(np.mean(board.scores))
+    assert np.mean(dropping_all) < 0.85 * 11
+    assert np.mean(means) == pytest.approx(11, rel=0.015)
+
+
 @pytest.mark.parametrize(
     ("name", "flags"),
     [
         ("nature", {"exploration_rate_test": 0.05, "random_starts": 30, "max_game_frames": 18_000}),
         (
             "machado",
-            {"repeat_action_probability": 0.25, "minimal_action_set": False, "max_game_frames": 108_000},
+            {"repeat_action_probability": 0.25, "minimal_action_set": False, "max_game_frames": 18_000},
         ),
     ],
 )
@@ -69,13 +150,68 @@ def test_protocols_are_as_published(name: str, flags: dict[str, object]) -> None
     assert {flag: protocol.flags[flag] for flag in flags} == flags
 
 
+def test_a_network_of_fewer_actions_than_machado_asks_for_plays_its_own() -> None:
+    assert protocol_flags("machado", 18)["minimal_action_set"] is False
+    assert "minimal_action_set" not in protocol_flags("machado", 4)
+    assert protocol_flags("nature", 4) == protocol_flags("nature", 18)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "flags", "expected"),
+    [
+        ("simple_dqn", {"frame_skip": 3, "play_games": 2}, []),
+        ("nature", {"color_averaging": False}, []),
+        ("nature", {"color_averaging": True}, ["--color_averaging true, not false"]),
+        (
+            "nature",
+            {"color_averaging": False, "exploration_rate_test": 0.0, "play_games": 3},
+            ["--exploration_rate_test 0.0, not 0.05", "--play_games 3, not 30"],
+        ),
+        ("machado", {"frame_skip": 5, "minimal_action_set": False}, []),
+        (
+            "machado",
+            {"minimal_action_set": True},
+            ["--minimal_action_set true, not false", "--frame_skip 4, not 5"],
+        ),
+    ],
+)
+def test_the_report_tells_what_is_not_as_the_protocol_has_it(
+    protocol: str, flags: dict[str, Any], expected: list[str]
+) -> None:
+    config = Config.from_flags({"game": "pong", **PROTOCOLS[protocol].flags, **flags})
+    assert departures(protocol, config) == expected
+
+
+EVALUATION = Evaluation(
+    game="pong", protocol="simple_dqn", unlike_protocol=[], scores=[], mean=None, standard_deviation=None,
+    human_normalised=None, steps=20, workers=1, exploration_rate=0.05, random_starts=30, max_game_frames=0,
+    repeat_action_probability=0.0, frame_skip=4, color_averaging=False, frame_maximum=True,
+    minimal_action_set=True, action_names=("NOOP", "UP", "DOWN"), rom_md5=None, random_seed=0,
+)  # fmt: skip
+
+
 def test_a_test_too_short_for_a_game_says_so() -> None:
-    evaluation = Evaluation(
-        game="pong", protocol="simple_dqn", scores=[], mean=None, standard_deviation=None,
-        human_normalised=None, steps=20, exploration_rate=0.05, random_starts=30, max_game_frames=0,
-        repeat_action_probability=0.0, minimal_action_set=True, rom_md5=None, random_seed=0,
+    assert str(EVALUATION).startswith("pong: no game ended in 20 steps: raise --test_steps")
+
+
+def test_the_report_tells_what_was_played() -> None:
+    played = replace(
+        EVALUATION, protocol="machado", unlike_protocol=["--frame_skip 4, not 5"], scores=[1.0, 2.0],
+        mean=1.5, standard_deviation=0.5, workers=2, random_starts=0, max_game_frames=18_000,
+        rom_md5="60e0", repeat_action_probability=0.25,
     )  # fmt: skip
-    assert str(evaluation).startswith("pong: no game ended in 20 steps: raise --test_steps")
+    assert str(played).splitlines() == [
+        "pong: 1.50 ± 0.50 over 2 games",
+        "  protocol machado (Machado et al. 2018), seed 0, 20 steps, 2 games side by side",
+        "  ε 0.05, no no-ops at the start, cap 5 minutes of play, sticky actions 0.25",
+        "  frame skip 4, maximum of two frames, the minimal set of 3 actions",
+        "  not as in machado: --frame_skip 4, not 5",
+        "  ROM MD5 60e0",
+    ]
+    averaged = str(replace(played, color_averaging=True, action_names=("NOOP",) * 18))
+    assert "  frame skip 4, average of two frames, all 18 actions" in averaged
+    assert "last frame alone" in str(replace(played, frame_maximum=False))
+    assert "frame" not in str(EVALUATION), "what has no emulator has no frames"
 
 
 def test_the_csv_has_the_games_of_the_report_and_no_others(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ MOMENTS = [("train", 1, 40), ("test", 1, 24), ("train", 2, 80)]
 KINDS = {
     "serial": CATCH,
     "several games": [*CATCH, "--workers", "4"],
+    "games that end beyond the test's steps": [*CATCH, "--workers", "3"],
     "concurrent": [*CATCH, "--workers", "2", "--concurrent", "true"],
     "adam": [*CATCH, "--optimizer", "adam", "--datatype", "bfloat16"],
     "without a target network": [*CATCH, "--target_steps", "0"],
@@ -65,12 +66,17 @@ KINDS = {
         "true",
     ],
     "atari": ["pong", "--repeat_action_probability", "0.25"],
-    "atari in processes": ["pong", "--workers", "2", "--processes", "2", "--concurrent", "true"],
+    "atari in processes": [
+        *["pong", "--workers", "2", "--processes", "2", "--concurrent", "true"],
+        *["--max_game_frames", "200"],
+    ],
     "games that cannot be saved": ["CartPole-v1", "--environment", "gym", "--checkpoint_steps", "40"],
 }
 KILLED_AT = {
     "serial": [("random", 0, 80), ("test", 1, 0), *MOMENTS, ("test", 2, 48)],
     "games that cannot be saved": [("random", 0, 80), ("test", 1, 40), ("train", 2, 80)],
+    "games that end beyond the test's steps": [("test", 1, 57), ("test", 1, 60), ("test", 2, 66)],
+    "atari in processes": [*MOMENTS, ("test", 2, 80)],
 }
 
 

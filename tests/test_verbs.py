@@ -201,6 +201,37 @@ def test_test_reports_by_protocol(home: Path, capsys: pytest.CaptureFixture[str]
     assert not (home / "results" / "breakout.1.csv").exists()
 
 
+def test_machado_s_protocol_is_for_networks_of_fewer_actions_too(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for label, minimal in (("few", "true"), ("all", "false")):
+        flags = [*SMALL, "--minimal_action_set", minimal, "--epochs", "1", "--test_steps", "0"]
+        run("train", "breakout", label, *flags)
+        snapshot, report = home / "snapshots" / f"breakout_{label}_1.pkl", home / f"{label}.json"
+        short = ["--play_games", "1", "--max_game_frames", "80"]
+        run("test", str(snapshot), "--protocol", "machado", *short, "--json", str(report))
+    few, every = (json.loads((home / f"{label}.json").read_text()) for label in ("few", "all"))
+    assert few["action_names"] == ["NOOP", "FIRE", "RIGHT", "LEFT"]
+    assert (few["minimal_action_set"], every["minimal_action_set"]) == (True, False)
+    assert len(every["action_names"]) == 18
+    assert "--minimal_action_set true, not false" in few["unlike_protocol"]
+    assert not [line for line in every["unlike_protocol"] if "action" in line]
+    printed = capsys.readouterr().out
+    assert "the minimal set of 4 actions\n  not as in machado: " in printed
+    assert "all 18 actions\n" in printed
+
+
+@pytest.mark.parametrize(("workers", "steps", "games"), [(1, 60, 7), (3, 69, 8)])
+def test_a_test_between_epochs_ends_with_the_games_that_it_counts(
+    home: Path, workers: int, steps: int, games: int
+) -> None:
+    """A game of Catch takes 7 steps and one to start the next: 23 rounds end the third of each place."""
+    catch = ["catch", "--environment", "catch", *SMALL, "--workers", str(workers), "--epochs", "1"]
+    run("train", *catch, "--test_steps", "60")
+    last = rows(home / "results" / "catch.csv")[-1]
+    assert (last["phase"], last["steps"], last["nr_games"]) == ("test", str(steps), str(games))
+
+
 def test_half_a_test_is_told_and_not_kept(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("train", "catch", "--environment", "catch", *SMALL, "--epochs", "1", "--test_steps", "0")
     report = home / "report.json"

@@ -11,29 +11,34 @@ import numpy as np
 from simple_dqn.config import Config
 from simple_dqn.environment import Environment
 from simple_dqn.files import replacing
+from simple_dqn.flags import as_word
 from simple_dqn.human_scores import SOURCE, human_normalised
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.player import Player
-from simple_dqn.scores import Scores
+from simple_dqn.scores import ScoreBoard
 from simple_dqn.statistics import PhaseOutcome, Statistics
 from simple_dqn.types import Step
 
 MINUTE = 60 * 60  # frames
+ALL_ACTIONS = 18  # what a joystick with one button can do
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """Rules of a test."""
+    """The rules of a test; docs/deviations.md has them in a table, with the source of each."""
 
     source: str  # who laid them down
     games: int | None  # games played to the end; None: `test_steps` steps instead
-    flags: dict[str, Any] = field(default_factory=dict)  # settings that it asks for
+    flags: dict[str, Any] = field(default_factory=dict)  # settings that the test takes from it
+    # Settings that its authors trained with. A snapshot is tested with its own, as others would be a new
+    # task to it, and the report tells where they differ.
+    trained: dict[str, Any] = field(default_factory=dict)
 
 
 PROTOCOLS = {
     "simple_dqn": Protocol("simple_dqn: one test epoch", games=None),
     "nature": Protocol(
-        "Mnih et al. (2015)",
+        "Mnih et al. 2015",
         games=30,
         flags={
             "exploration_rate_test": 0.05,
@@ -41,20 +46,44 @@ PROTOCOLS = {
             "max_game_frames": 5 * MINUTE,
             "repeat_action_probability": 0.0,
         },
+        trained={"frame_skip": 4, "color_averaging": False, "frame_maximum": True},
     ),
-    # The agents of that paper act with the ε at which training ends, 0.01.
+    # They report the scores of training itself, so these are its settings, with the ε at which it ends.
     "machado": Protocol(
-        "Machado et al. (2018)",
+        "Machado et al. 2018",
         games=30,
         flags={
             "exploration_rate_test": 0.01,
             "random_starts": 0,
-            "max_game_frames": 30 * MINUTE,
+            "max_game_frames": 5 * MINUTE,
             "repeat_action_probability": 0.25,
             "minimal_action_set": False,
         },
+        trained={"frame_skip": 5},
     ),
 }
+
+
+def protocol_flags(protocol: str, actions: int) -> dict[str, Any]:
+    """Return the settings that a network of `actions` outputs is tested with by `protocol`.
+
+    Where the protocol asks for all actions, a network that knows fewer plays those that it knows.
+    """
+    flags = PROTOCOLS[protocol].flags
+    return flags if actions == ALL_ACTIONS else {k: v for k, v in flags.items() if k != "minimal_action_set"}
+
+
+def departures(protocol: str, config: Config) -> list[str]:
+    """Return how a test with the settings of `config` differs from `protocol`: a phrase for each setting."""
+    rules, used = PROTOCOLS[protocol], config.flags()
+    asked = {**rules.flags, **rules.trained}
+    if rules.games and used["play_games"]:
+        asked["play_games"] = rules.games
+    return [
+        f"--{name} {as_word(used[name])}, not {as_word(value)}"
+        for name, value in asked.items()
+        if used[name] != value
+    ]
 
 
 @dataclass(frozen=True)
@@ -63,16 +92,22 @@ class Evaluation:
 
     game: str
     protocol: str
-    scores: list[float]  # raw points of each finished game, in the order in which they ended
+    unlike_protocol: list[str]  # see `departures`
+    scores: list[float]  # raw points of each game that counts, in the order in which they ended
     mean: float | None
     standard_deviation: float | None  # of the games
     human_normalised: float | None  # percent: 0 is random play, 100 a human tester
     steps: int  # over all games
+    workers: int  # games side by side
     exploration_rate: float
     random_starts: int  # steps of doing nothing at the start of a game, at most
     max_game_frames: int  # frames, 0: no limit
     repeat_action_probability: float
+    frame_skip: int
+    color_averaging: bool
+    frame_maximum: bool
     minimal_action_set: bool
+    action_names: tuple[str, ...]  # those that the network chose among
     rom_md5: str | None
     random_seed: int
     human_source: str = SOURCE  # of the human's score
@@ -86,18 +121,34 @@ class Evaluation:
             score = f"{self.mean:.2f} ± {self.standard_deviation:.2f} over {games}"
             if self.human_normalised is not None:
                 score += f", {self.human_normalised:.1f} % of human ({self.human_source})"
+        together = f"{self.workers} games side by side" if self.workers > 1 else "one game at a time"
+        lines = [
+            f"{self.game}: {score}",
+            f"  protocol {self.protocol} ({PROTOCOLS[self.protocol].source}), seed {self.random_seed}, "
+            f"{self.steps} steps, {together}",
+            *(self._atari() if self.rom_md5 else [self._any_game()]),
+        ]
+        if self.unlike_protocol:
+            lines.append(f"  not as in {self.protocol}: {'; '.join(self.unlike_protocol)}")
+        return "\n".join((*lines, f"  ROM MD5 {self.rom_md5 or 'none'}"))
+
+    def _any_game(self) -> str:
+        return f"  ε {self.exploration_rate:g}, {len(self.action_names)} actions"
+
+    def _atari(self) -> list[str]:
+        """Return the lines about the emulator."""
         cap = f"{self.max_game_frames / MINUTE:g} minutes of play" if self.max_game_frames else "none"
-        return "\n".join(
-            (
-                f"{self.game}: {score}",
-                f"  protocol {self.protocol} ({PROTOCOLS[self.protocol].source}), seed {self.random_seed}, "
-                f"{self.steps} steps",
-                f"  ε {self.exploration_rate:g}, up to {self.random_starts} no-ops, cap {cap}, "
-                f"sticky actions {self.repeat_action_probability:g}, "
-                f"{'minimal' if self.minimal_action_set else 'full'} action set",
-                f"  ROM MD5 {self.rom_md5 or 'none'}",
-            )
-        )
+        starts = f"up to {self.random_starts} no-ops" if self.random_starts else "no no-ops"
+        seen = "maximum of two frames" if self.frame_maximum else "last frame alone"
+        if self.color_averaging:
+            seen = "average of two frames"
+        actions = len(self.action_names)
+        which = "all" if actions == ALL_ACTIONS else "the minimal set of"
+        return [
+            f"  ε {self.exploration_rate:g}, {starts} at the start, cap {cap}, "
+            f"sticky actions {self.repeat_action_probability:g}",
+            f"  frame skip {self.frame_skip}, {seen}, {which} {actions} actions",
+        ]
 
     def write_json(self, path: Path) -> None:
         """Write the same as JSON.
@@ -107,37 +158,6 @@ class Evaluation:
         """
         with replacing(path) as beside:
             beside.write_text(json.dumps(asdict(self), indent=2) + "\n")
-
-
-class ScoreBoard:
-    """The scores of E games side by side, and of all that have ended."""
-
-    def __init__(self, places: int, games: int | None) -> None:
-        """Share `games` out among the places; None: no limit.
-
-        Each place plays a fixed number of games: to take the first to end would favour short ones.
-        """
-        self.scores: list[float] = []  # of the games that ended, in that order
-        self.steps = 0  # over all games
-        self._running = Scores(np.zeros(places))
-        if games is None:
-            self._to_play = np.full(places, np.iinfo(np.int64).max)
-        else:
-            self._to_play = games // places + (np.arange(places) < games % places)
-
-    @property
-    def complete(self) -> bool:
-        """Whether every place has played its share."""
-        return not (self._to_play > 0).any()
-
-    def add(self, step: Step) -> list[float]:
-        """Count one step of every game; return the scores of those that ended and count."""
-        self.steps += len(step.rewards)
-        counting = self._to_play[step.resets] > 0
-        scores = [score for score, counts in zip(self._running.add(step), counting, strict=True) if counts]
-        self.scores += scores
-        self._to_play -= step.resets
-        return scores
 
 
 def evaluate(
@@ -154,17 +174,17 @@ def evaluate(
     """
     rate = config.agent.exploration_rate_test
     games = config.run.play_games or PROTOCOLS[protocol].games
-    board = ScoreBoard(player.environment.games, games)
     steps = 0 if games else config.run.test_steps
+    board = ScoreBoard(player.environment.games, games, steps or None)
     statistics.on_phase_start("play" if config.run.play_games else "test", config.run.start_epoch, steps)
     step = player.start()
     if keep:
         keep(step)
-    while not (board.complete or (steps and board.steps >= steps) or interrupt.requested):
+    while not (board.complete or interrupt.requested):
         step = player.step(rate)
         if keep:
             keep(step)
-        # A place that has played its share plays on unheard, in the CSV as in the report.
+        # A place whose games that count have ended plays on; neither the CSV nor the report has its games.
         statistics.on_chunk(len(step.rewards), board.add(step), rate)
     statistics.on_phase_end(
         PhaseOutcome(total_train_steps=0, replay_memory_count=0, meanq=None, weight_updates=0)
@@ -174,19 +194,26 @@ def evaluate(
 
 def _report(environment: Environment, config: Config, protocol: str, board: ScoreBoard) -> Evaluation:
     mean = float(np.mean(board.scores)) if board.scores else None
+    games = config.environment
     return Evaluation(
         game=environment.name,
         protocol=protocol,
+        unlike_protocol=departures(protocol, config),
         scores=board.scores,
         mean=mean,
         standard_deviation=float(np.std(board.scores)) if board.scores else None,
         human_normalised=None if mean is None else human_normalised(environment.name, mean),
         steps=board.steps,
+        workers=environment.games,
         exploration_rate=config.agent.exploration_rate_test,
-        random_starts=config.environment.random_starts,
-        max_game_frames=config.environment.max_game_frames,
-        repeat_action_probability=config.environment.repeat_action_probability,
-        minimal_action_set=config.environment.minimal_action_set,
+        random_starts=games.random_starts,
+        max_game_frames=games.max_game_frames,
+        repeat_action_probability=games.repeat_action_probability,
+        frame_skip=games.frame_skip,
+        color_averaging=games.color_averaging,
+        frame_maximum=games.frame_maximum,
+        minimal_action_set=games.minimal_action_set,
+        action_names=environment.action_names,
         rom_md5=environment.rom_md5,
         random_seed=config.seed,
     )

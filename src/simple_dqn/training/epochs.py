@@ -16,6 +16,7 @@ from simple_dqn.snapshot import Keeper, Saved, Snapshot
 from simple_dqn.statistics import PhaseOutcome, Statistics
 from simple_dqn.training.phase import Phase
 from simple_dqn.training.schedule import OneMachine, Schedule
+from simple_dqn.training.tester import Tester
 from simple_dqn.types import Experience, State, States
 
 logger = logging.getLogger(__name__)
@@ -40,8 +41,7 @@ class Epochs:
         self.agent = agent
         self.phase = Phase("random", 0)
         agent.count_from(config.run.start_epoch * config.run.train_steps)
-        self._tester = tester
-        self._exploration_rate_test = config.agent.exploration_rate_test
+        self._tester = Tester(tester, config.agent.exploration_rate_test, config.run.test_steps)
         self._statistics = statistics
         self._keeper = keeper
         self._config = config.run
@@ -83,7 +83,7 @@ class Epochs:
         self._statistics.close()
         self._schedule.close()
         self.agent.player.environment.close()
-        self._tester.environment.close()
+        self._tester.close()
         if self._keeper:
             self._keeper.close()
 
@@ -102,6 +102,8 @@ class Epochs:
         self.phase = Phase(**state["phase"])
         self.agent.set_state(state["agent"], experience)
         self._tester.set_state(state["tester"])
+        if self.phase.name == "test" and "board" not in state["tester"]:
+            self.phase.done = 0  # a checkpoint of version 1.0.0, without the scores of the test
         self._statistics.set_state(state["statistics"])
         self._held_out = state["held_out"]
 
@@ -121,7 +123,8 @@ class Epochs:
                     self._skip_empty_phases()
                 self._keep_run(wait=self._over())
         except DivergedError as error:
-            raise DivergedError(f"{error}: {self._way_back()}") from None
+            back = f", and go on from before with ./resume.sh {self._keeper.folder}" if self._keeper else ""
+            raise DivergedError(f"{error}: lower --learning_rate{back}") from None
         if self._keeper:
             self._keeper.require_snapshots()
 
@@ -140,8 +143,9 @@ class Epochs:
             PHASES[phase.name](self, length - phase.done)
         if self._counts(phase):
             self._end_phase()
-        if phase.name == "train":
-            self._keep_weights(phase.epoch)
+        if phase.name == "train" and self._keeper:
+            steps, weights = self.agent.total_train_steps, self.agent.network.get_weights()
+            self._keeper.keep_weights(phase.epoch, steps, weights)
 
     def _counts(self, phase: Phase) -> bool:
         """Return whether `phase` is over: an epoch is when it is interrupted, random play is gone on with."""
@@ -163,25 +167,26 @@ class Epochs:
         self.agent.check()
 
     def _test(self, steps: int) -> None:
-        logger.info(" Testing for %d steps", steps)
+        logger.info(" Testing for %d steps", max(0, steps))
+        tester = self._tester
         if not self.phase.done:
-            self._tester.start()
-        games = self._tester.environment.games
-        for _ in range(0, steps, games):
-            if self._stopped():
-                return
-            step = self._tester.step(self._exploration_rate_test)
-            self._statistics.on_step(step, self._exploration_rate_test)
-            self._at_rest(games)
+            tester.begin()
+        while not (tester.complete or self._stopped()):
+            self._statistics.on_chunk(tester.games, tester.step(), tester.exploration_rate)
+            self._at_rest(tester.games)
 
     def _at_rest(self, steps: int) -> None:
         """Make a checkpoint if it is time for one; `steps` steps were made, and all stands still."""
         before = self.phase.done
         self.phase.done += steps
-        if self._keeper is None or self._stopped() or self.phase.done >= self.phase.length(self._config):
+        testing = self.phase.name == "test"
+        over = self._tester.complete if testing else self.phase.done >= self.phase.length(self._config)
+        if self._keeper is None or self._stopped() or over:
             return  # The phase's end is near, and has a checkpoint of its own.
         if self._can_save:
             due = self._keeper.due
+        elif testing and self._tester.games > 1:
+            return  # Games would begin anew in every place: a test that drops so many favours short ones.
         else:
             # By the clock no run would be like another, as the games begin anew.
             every = self._config.checkpoint_steps
@@ -202,18 +207,6 @@ class Epochs:
         self._keeper.keep_run(self.get_state(), held, wait or not self._can_save)
         self._start_anew_what_cannot_be_saved()
 
-    def _keep_weights(self, epoch: int) -> None:
-        if self._keeper:
-            steps, weights = self.agent.total_train_steps, self.agent.network.get_weights()
-            self._keeper.keep_weights(epoch, steps, weights)
-
-    def _way_back(self) -> str:
-        """Return what to do about a network that has diverged."""
-        advice = "lower --learning_rate"
-        if self._keeper is None:
-            return advice
-        return f"{advice}, and go on from before with ./resume.sh {self._keeper.folder}"
-
     @property
     def _can_save(self) -> bool:
         return self.agent.player.environment.can_save
@@ -222,7 +215,7 @@ class Epochs:
         """Start new games where a saved state has none, so that the run goes on as a resumed one would."""
         if not self._can_save:
             self._start_games()
-            self._tester.start()
+            self._tester.restart_games()
 
     def _start_games(self) -> None:
         self._schedule.start(self.agent)
@@ -232,21 +225,18 @@ class Epochs:
         agent = self.agent
         if self._held_out is None and agent.memory.ready:
             self._held_out = agent.memory.sample_states(HELD_OUT_STATES)
+        held_out = self._held_out
+        # The mean over these states of the highest Q-value: Mnih et al. (2013), section 5.1.
+        meanq = None if held_out is None else float(np.mean(agent.network.predict(held_out).max(axis=1)))
         self._statistics.on_phase_end(
             PhaseOutcome(
                 total_train_steps=agent.total_train_steps,
                 replay_memory_count=agent.memory.count,
-                meanq=self._mean_q(),
+                meanq=meanq,
                 weight_updates=agent.network.updates,
                 more=self._schedule.report(),
             )
         )
-
-    def _mean_q(self) -> float | None:
-        """Return the mean over the held-out states of the highest Q-value (Mnih et al., 2013, 5.1)."""
-        if self._held_out is None:
-            return None
-        return float(np.mean(self.agent.network.predict(self._held_out).max(axis=1)))
 
     def _over(self) -> bool:
         return self.phase.epoch > self._config.epochs or self._stopped()

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str], program: str) -> None:
                 "random_seed": None,
                 "play_games": 0,
                 **ALONE,
-                **evaluation.PROTOCOLS[protocol].flags,
+                **evaluation.protocol_flags(protocol, snapshot.actions),
                 "game": snapshot.game,
                 "load_weights": str(given["snapshot"]),
                 "start_epoch": snapshot.epoch,
