@@ -130,6 +130,7 @@ def test_bad_values(arguments: tuple[str, ...], words: list[str]) -> None:
             ["--synchronize false", "--cluster local"],
         ),
         ({"concurrent": True, "train_steps": 25_001}, ["multiple", "25001"]),
+        ({"random_start_frames": 9}, ["--random_starts 30", "--random_start_frames 9", "--random_starts 0"]),
         ({"min_reward": 2.0}, ["--min_reward 2", "--max_reward 1"]),
         ({"exploration_rate_end": 0.5, "exploration_rate_start": 0.2}, ["0.5", "0.2"]),
         (

@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from simple_dqn.config import Config, MemoryConfig, NetworkConfig
+from simple_dqn.config import Config, EnvironmentConfig, MemoryConfig, NetworkConfig
 from simple_dqn.errors import UserError
 
 
@@ -32,6 +32,7 @@ def check(config: Config) -> None:
             "--synchronize true needs several games to predict for: raise --workers or leave it out"
         )
     _check_periods(config)
+    _check_starts(config.environment)
     _check_cluster(config)
     if network.min_reward > network.max_reward:
         raise UserError(
@@ -68,6 +69,16 @@ def _check_filling(config: Config, shortest: int) -> None:
         raise UserError(
             f"memory will hold {rounds} screens of a game when the first update is due and a transition "
             f"needs {shortest}: raise --random_steps"
+        )
+
+
+def _check_starts(environment: EnvironmentConfig) -> None:
+    """Refuse no-ops at the start of a game that are counted both in steps and in frames."""
+    steps, frames = environment.random_starts, environment.random_start_frames
+    if steps and frames:
+        raise UserError(
+            f"--random_starts {steps} and --random_start_frames {frames} both begin a game with no-ops: give "
+            "--random_starts 0 to count frames, or leave out --random_start_frames"
         )
 
 

@@ -87,8 +87,12 @@ def test_a_life_lost_at_the_limit_is_terminal_and_resets() -> None:
     assert (step.terminals[0], step.truncations[0], step.resets[0]) == (True, False, True)
 
 
-def test_games_start_with_zero_to_random_starts_idle_steps_each_as_likely() -> None:
-    environment = games(game="pong", max_game_frames=40, random_starts=3, screen_width=8, screen_height=8)
+@pytest.mark.parametrize("settings", [
+    {"random_starts": 3, "max_game_frames": 40},
+    {"random_starts": 0, "random_start_frames": 3, "max_game_frames": 10, "frame_skip": 1},
+])  # fmt: skip
+def test_games_start_with_zero_to_most_no_ops_each_as_likely(settings: dict[str, Any]) -> None:
+    environment = games(game="pong", **{**settings, "screen_width": 8, "screen_height": 8})
     lengths: list[int] = []
     length = 0
     environment.reset()
@@ -97,14 +101,15 @@ def test_games_start_with_zero_to_random_starts_idle_steps_each_as_likely() -> N
         length = 0 if step.starts[0] else length + 1
         if step.resets[0]:
             lengths.append(length)
-    # Ten steps of four frames fill a game; the idle ones are not among those counted.
+    # Ten steps fill a game; the no-ops are not among those counted.
     values, counts = np.unique(lengths, return_counts=True)
     assert values.tolist() == [7, 8, 9, 10]
     assert counts.min() > 30
 
 
-def test_idle_steps_that_outlast_a_game_start_another() -> None:
-    environment = games(game="pong", max_game_frames=8, random_starts=30, screen_width=8, screen_height=8)
+@pytest.mark.parametrize("no_ops", [{"random_starts": 30}, {"random_starts": 0, "random_start_frames": 30}])
+def test_no_ops_that_outlast_a_game_start_another(no_ops: dict[str, Any]) -> None:
+    environment = games(game="pong", max_game_frames=8, screen_width=8, screen_height=8, **no_ops)
     for _ in range(20):
         first = environment.reset()
         assert not first.resets[0]

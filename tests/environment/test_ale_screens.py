@@ -152,6 +152,37 @@ def test_a_step_cut_short_shows_its_last_frame_alone() -> None:
     assert_same_screens(steps[12:13], [ale.getScreenGrayscale()])
 
 
+@pytest.mark.parametrize("settings", [
+    {"random_starts": 3},
+    {"random_starts": 0, "random_start_frames": 5},
+    {"random_starts": 0, "random_start_frames": 5, "repeat_action_probability": 0.5},
+])  # fmt: skip
+def test_the_first_screen_is_that_after_a_random_number_of_no_ops(settings: dict[str, Any]) -> None:
+    native: dict[str, Any] = {"color_averaging": False, "screen_width": 160, "screen_height": 210}
+    config = EnvironmentConfig(game="seaquest", **{**native, **settings})
+    environment = make(config, [stream(0, "environment")], training=False)
+    draws = stream(0, "environment")
+    draws.integers(2**31)  # ALE's seed
+    ale = plain_emulator("seaquest", averaging=False, frame_skip=1)
+    most = max(config.random_starts, config.random_start_frames)
+    frames_each = 4 if config.random_starts else 1
+    seen = set()
+    for game in range(20):
+        screen = environment.reset().screens[0]
+        if game:  # `plain_emulator` has started the first, and one start more would change those after it
+            ale.reset_game()
+        frames = [ale.getScreenGrayscale()]
+        no_ops = int(draws.integers(most + 1))
+        for _ in range(no_ops * frames_each):
+            ale.act(0)
+            frames.append(ale.getScreenGrayscale())
+            if config.repeat_action_probability:
+                draws.random()
+        assert np.array_equal(screen, np.max(frames[-2:], axis=0))
+        seen.add(no_ops)
+    assert seen == set(range(most + 1))
+
+
 def test_a_tall_picture_is_shown_whole() -> None:
     steps = play("adventure", color_averaging=False)
     ale = plain_emulator("adventure", averaging=False, frame_skip=1)

@@ -47,6 +47,10 @@ class EnvironmentConfig:
     random_starts: int = option(
         30, "a game starts with 0 to this many steps of doing nothing", minimum=0, group="Agent"
     )
+    random_start_frames: int = option(
+        0, "a game starts with 0 to this many single no-op frames, in place of random_starts",
+        minimum=0, maximum=3600, group="Agent",
+    )  # fmt: skip
 
     @property
     def own(self) -> bool:

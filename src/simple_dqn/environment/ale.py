@@ -40,9 +40,9 @@ class AtariGame(Game):
         Args:
             rom: A ROM file that ALE can play.
             config: How the game is played, seen, displayed and recorded.
-            stream: Decides ALE's seed, the idle steps at the start, and which frames repeat an action.
+            stream: Decides ALE's seed, the no-ops at the start, and which frames repeat an action.
             training: Whether a lost life ends an episode.
-            watcher: Is shown each frame, those of idle steps at the start too.
+            watcher: Is shown each frame, those of no-ops at the start too.
             ledger: Where the time of preprocessing is booked.
 
         Raises:
@@ -57,7 +57,8 @@ class AtariGame(Game):
         self._maximum = config.frame_maximum and not config.color_averaging
         self._frames_seen = 2 if self._maximum else 1  # of each step, the last ones
         self._frame_limit = config.max_game_frames or math.inf
-        self._random_starts = config.random_starts
+        self._most_no_ops = config.random_start_frames or config.random_starts
+        self._no_op_frames = 1 if config.random_start_frames else config.frame_skip  # of each no-op
         self._size = (config.screen_width, config.screen_height)
         actions = self._emulator.action_set(config.minimal_action_set)
         self._action_set = [action.value for action in actions]  # ALE's codes
@@ -72,10 +73,13 @@ class AtariGame(Game):
         self._frame = np.zeros_like(self._older)
 
     def start(self, screen: Screen) -> None:
-        """Start a new game, and do nothing for 0 to `random_starts` steps, each as likely."""
+        """Start a new game with 0 to `random_starts` steps, or `random_start_frames` frames, of no-op.
+
+        Each number is as likely.
+        """
         self._restart()
-        for _ in range(int(self._random.integers(self._random_starts + 1))):
-            self._hold(NO_OP)
+        for _ in range(int(self._random.integers(self._most_no_ops + 1))):
+            self._hold(NO_OP, self._no_op_frames)
             if self._ended():
                 self._restart()
         self._lives = self._emulator.lives()
@@ -88,7 +92,7 @@ class AtariGame(Game):
 
     def act(self, action: int, screen: Screen) -> Outcome:
         """Hold the action of index `action` for `frame_skip` frames, or until the game ends."""
-        reward = self._hold(self._action_set[action])
+        reward = self._hold(self._action_set[action], self._frame_skip)
         self._draw(screen)
         over, lives = self._emulator.over(), self._emulator.lives()
         terminal = over or (self._training and lives < self._lives)
@@ -99,14 +103,14 @@ class AtariGame(Game):
     def _ended(self) -> bool:
         return self._emulator.over() or self._emulator.frames() >= self._frame_limit
 
-    def _hold(self, action: int) -> float:
-        """Return the sum of rewards of a step's frames, and keep the last of them that matter.
+    def _hold(self, action: int, frames: int) -> float:
+        """Play `frames` frames; return the sum of their rewards, and keep the last of them that matter.
 
         Each frame repeats the last one's action with the probability of Machado et al. 2018.
         The draw is made here and not by ALE, whose saved states forget the action to repeat.
         """
         reward = 0
-        for frames_left in reversed(range(self._frame_skip)):
+        for frames_left in reversed(range(frames)):
             if not self._repeat_probability or self._random.random() >= self._repeat_probability:
                 self._held = action
             reward += self._emulator.act(self._held)
