@@ -95,6 +95,10 @@ ROWS = [
         ["test", "pong_1.pkl", "--protocol", "machado", "--minimal_action_set", "false"],
         ["6 actions", "--minimal_action_set"],
     ),
+    (
+        ["test", "pong_1.pkl", "--environment", "catch", "--protocol", "nature"],
+        ["--protocol nature is for Atari games", "--play_games 30"],
+    ),
     (["test", "pong_1.pkl", "--json", "."], [". is a folder", "--json"]),
     (["test", "pong_1.pkl", "--test_steps", "0"], ["nothing to test", "--play_games"]),
     (["test", "pong_1.pkl", "--protocol", "imaginary"], ["imaginary", "nature"]),

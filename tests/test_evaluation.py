@@ -137,7 +137,10 @@ def test_a_limit_of_steps_favours_neither_short_games_nor_long_ones() -> None:
 @pytest.mark.parametrize(
     ("name", "flags"),
     [
-        ("nature", {"exploration_rate_test": 0.05, "random_starts": 30, "max_game_frames": 18_000}),
+        (
+            "nature",
+            {"exploration_rate_test": 0.05, "random_start_frames": 30, "max_game_frames": 18_000},
+        ),
         (
             "machado",
             {"repeat_action_probability": 0.25, "minimal_action_set": False, "max_game_frames": 18_000},
@@ -184,9 +187,10 @@ def test_the_report_tells_what_is_not_as_the_protocol_has_it(
 
 EVALUATION = Evaluation(
     game="pong", protocol="simple_dqn", unlike_protocol=[], scores=[], mean=None, standard_deviation=None,
-    human_normalised=None, steps=20, workers=1, exploration_rate=0.05, random_starts=30, max_game_frames=0,
-    repeat_action_probability=0.0, frame_skip=4, color_averaging=False, frame_maximum=True,
-    minimal_action_set=True, action_names=("NOOP", "UP", "DOWN"), rom_md5=None, random_seed=0,
+    human_normalised=None, steps=20, workers=1, exploration_rate=0.05, random_starts=30,
+    random_start_frames=0, max_game_frames=0, repeat_action_probability=0.0, frame_skip=4,
+    color_averaging=False, frame_maximum=True, minimal_action_set=True,
+    action_names=("NOOP", "UP", "DOWN"), rom_md5=None, random_seed=0,
 )  # fmt: skip
 
 
@@ -210,6 +214,8 @@ def test_the_report_tells_what_was_played() -> None:
     ]
     averaged = str(replace(played, color_averaging=True, action_names=("NOOP",) * 18))
     assert "  frame skip 4, average of two frames, all 18 actions" in averaged
+    assert "0 to 9 no-op frames at the start" in str(replace(played, random_start_frames=9))
+    assert "0 to 9 no-op steps at the start" in str(replace(played, random_starts=9))
     assert "last frame alone" in str(replace(played, frame_maximum=False))
     assert "frame" not in str(EVALUATION), "what has no emulator has no frames"
 

@@ -545,3 +545,33 @@ def test_a_second_run_of_the_same_name_is_refused(
         first.wait()
     assert start(".", "resume", "snapshots/catch_checkpoint", "--epochs", "0") == 2
     assert "give a larger --epochs" in capsys.readouterr().err
+
+
+def test_a_test_that_an_earlier_version_saved_begins_anew(
+    tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        leave_behind(patch, [("test", 1, 24)])
+        # As in version 1.0.0.
+        patch.setattr("simple_dqn.training.tester.Tester.get_state", lambda self: self._player.get_state())
+        assert start("watched", "train", *CATCH, *SMALL, "--epochs", "1") == 0
+    assert start("test-1-24", "resume", "snapshots/catch_checkpoint") == 0
+    last = rows(tmp_path / "test-1-24" / "results" / "catch.csv")[-1]
+    assert (last["phase"], last["steps"], last["nr_games"]) == ("test", "60", "7")
+
+
+def test_no_checkpoint_begins_several_games_of_a_test_anew(
+    tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cart_pole = ["CartPole-v1", "--environment", "gym", "--checkpoint_steps", "20", "--workers", "2"]
+    written: list[tuple[str, int]] = []
+    write = Checkpoints.write
+
+    def noting(self: Checkpoints, run: State, *others: Any) -> None:
+        write(self, run, *others)
+        written.append((run["phase"]["name"], run["phase"]["done"]))
+
+    monkeypatch.setattr(Checkpoints, "write", noting)
+    assert start("run", "train", *cart_pole, *SMALL, "--epochs", "1") == 0
+    assert ("train", 40) in written
+    assert [done for name, done in written if name == "test"] == [0]

@@ -190,6 +190,7 @@ def test_test_reports_by_protocol(home: Path, capsys: pytest.CaptureFixture[str]
     assert outcome["standard_deviation"] == pytest.approx(np.std(outcome["scores"]))
     assert outcome["exploration_rate"] == 0.05
     assert outcome["max_game_frames"] == 2000
+    assert (outcome["random_starts"], outcome["random_start_frames"]) == (0, 30)
     assert outcome["rom_md5"] == "f34f08e5eb96e500e851a80be3277a56"
     assert outcome["human_normalised"] == pytest.approx(100 * (outcome["mean"] - 1.7) / (30.5 - 1.7), abs=2)
     printed = capsys.readouterr().out

@@ -42,7 +42,8 @@ PROTOCOLS = {
         games=30,
         flags={
             "exploration_rate_test": 0.05,
-            "random_starts": 30,
+            "random_starts": 0,
+            "random_start_frames": 30,
             "max_game_frames": 5 * MINUTE,
             "repeat_action_probability": 0.0,
         },
@@ -55,6 +56,7 @@ PROTOCOLS = {
         flags={
             "exploration_rate_test": 0.01,
             "random_starts": 0,
+            "random_start_frames": 0,
             "max_game_frames": 5 * MINUTE,
             "repeat_action_probability": 0.25,
             "minimal_action_set": False,
@@ -100,7 +102,8 @@ class Evaluation:
     steps: int  # over all games
     workers: int  # games side by side
     exploration_rate: float
-    random_starts: int  # steps of doing nothing at the start of a game, at most
+    random_starts: int  # no-op steps at the start of a game, at most
+    random_start_frames: int  # no-op frames at the start of a game, at most, in place of steps
     max_game_frames: int  # frames, 0: no limit
     repeat_action_probability: float
     frame_skip: int
@@ -138,14 +141,16 @@ class Evaluation:
     def _atari(self) -> list[str]:
         """Return the lines about the emulator."""
         cap = f"{self.max_game_frames / MINUTE:g} minutes of play" if self.max_game_frames else "none"
-        starts = f"up to {self.random_starts} no-ops" if self.random_starts else "no no-ops"
+        no_ops = "no no-ops"
+        if most := self.random_start_frames or self.random_starts:
+            no_ops = f"0 to {most} no-op {'frames' if self.random_start_frames else 'steps'}"
         seen = "maximum of two frames" if self.frame_maximum else "last frame alone"
         if self.color_averaging:
             seen = "average of two frames"
         actions = len(self.action_names)
         which = "all" if actions == ALL_ACTIONS else "the minimal set of"
         return [
-            f"  ε {self.exploration_rate:g}, {starts} at the start, cap {cap}, "
+            f"  ε {self.exploration_rate:g}, {no_ops} at the start, cap {cap}, "
             f"sticky actions {self.repeat_action_probability:g}",
             f"  frame skip {self.frame_skip}, {seen}, {which} {actions} actions",
         ]
@@ -207,6 +212,7 @@ def _report(environment: Environment, config: Config, protocol: str, board: Scor
         workers=environment.games,
         exploration_rate=config.agent.exploration_rate_test,
         random_starts=games.random_starts,
+        random_start_frames=games.random_start_frames,
         max_game_frames=games.max_game_frames,
         repeat_action_probability=games.repeat_action_probability,
         frame_skip=games.frame_skip,

@@ -11,7 +11,10 @@ class RunConfig:
 
     random_steps: int = option(50_000, "steps of random play that fill the memory at first", minimum=0)
     train_steps: int = option(250_000, "steps of training in an epoch", minimum=0)
-    test_steps: int = option(125_000, "steps of testing after each epoch", minimum=0)
+    test_steps: int = option(
+        125_000, "steps of testing after each epoch; of games side by side, all but one are then finished",
+        minimum=0,
+    )  # fmt: skip
     epochs: int = option(200, "epochs, counted from the first of all", minimum=0)
     start_epoch: int = option(0, "epochs that count as done", minimum=0)
     play_games: int = option(0, "play this many games instead of training and testing", minimum=0)

@@ -42,13 +42,26 @@ def main(arguments: Sequence[str], program: str) -> None:
                 "game": snapshot.game,
                 "load_weights": str(given["snapshot"]),
                 "start_epoch": snapshot.epoch,
+                **({"random_start_frames": 0} if given.get("random_starts") else {}),
                 **given,
             }
         )
     )
+    _check_atari(protocol, config)
     if not (config.run.play_games or evaluation.PROTOCOLS[protocol].games or config.run.test_steps):
         raise UserError("there is nothing to test: give --test_steps, --play_games or --protocol nature")
     play(config, protocol, given.get("json"), given.get("record_play"))
+
+
+def _check_atari(protocol: str, config: Config) -> None:
+    """Refuse to test another game by a protocol for Atari games."""
+    environment = config.environment
+    atari = environment.environment == "ale" or environment.game.startswith("ALE/")
+    if evaluation.PROTOCOLS[protocol].flags and not atari:
+        raise UserError(
+            f"--protocol {protocol} is for Atari games: leave it out, and give --play_games "
+            f"{evaluation.PROTOCOLS[protocol].games} for as many games"
+        )
 
 
 def _tested(flags: dict[str, Any]) -> dict[str, Any]:
