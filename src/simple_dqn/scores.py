@@ -39,13 +39,13 @@ class ScoreBoard:
     place. The other places finish theirs beyond the limit, and the test ends with the last of these. With one
     place this is simple_dqn's test, which drops its only unfinished game.
 
-    Why exactly one game is dropped: let n games begin, μ be their mean score, and b the covariance of length
-    and score over the mean length. To count all n gives a mean that is too high by b / n, as long games leave
-    room for fewer others (the sum has the expectation n μ, Wald's equation, but the sum and n depend on each
-    other). The game in progress at the limit is a long one by selection (the inspection paradox): its
-    expected score is μ + b, so to drop one lowers the mean by b / n. The two cancel, up to terms of 1 / n².
-    To drop the games in progress of all E places would leave the mean off by -(E - 1) b / n. The place is
-    always the last, because a choice by what happens in the games would be a selection once more.
+    Why exactly one game is dropped: let n games begin, μ be the expected score of a game, and b the
+    covariance of length and score over the mean length. If all n count, their mean is too high by b / n:
+    the expected sum is E[n] μ (Wald's equation), but where games are long, and score more, n is small.
+    The game in progress at the limit is longer than others (the inspection paradox) and has the expected
+    score μ + b, so that dropping one lowers the mean by b / n. The two cancel, up to terms of 1 / n².
+    Dropping the games in progress of all E places would leave the mean off by -(E - 1) b / n. The place
+    is always the last, since a choice by what happens in the games would be a selection once more.
     `benchmarks/step_limit.py` measures all three.
     """
 

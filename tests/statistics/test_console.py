@@ -59,6 +59,18 @@ def test_the_bar_says_only_what_there_is() -> None:
     console.close()
 
 
+def test_the_bar_of_a_test_that_finishes_its_games_has_no_end() -> None:
+    terminal = Terminal()
+    console = Console(terminal)
+    console.on_phase_start("test", 3, 60)
+    for steps, drawn in ((60, "test 3 100%|"), (66, "test 3 66.0 steps "), (72, "test 3 72.0 steps ")):
+        console.on_progress(
+            Progress(steps=steps, nr_games=7, average_reward=1.0, exploration_rate=0.05, loss=None)
+        )
+        assert terminal.getvalue().split("\r")[-1].startswith(drawn)
+    console.close()
+
+
 def test_there_is_no_bar_where_there_is_no_terminal(summary: PhaseSummary) -> None:
     stream = io.StringIO()
     console = Console(stream)

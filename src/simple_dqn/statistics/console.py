@@ -57,6 +57,8 @@ class Console(Writer):
     def on_progress(self, progress: Progress) -> None:
         """Draw how far the phase is, and what it shows so far."""
         assert self._bar is not None
+        if self._bar.total and progress.steps > self._bar.total:  # a test finishes its games beyond its steps
+            self._bar.total, self._format = None, BAR_WITHOUT_END
         parts = [self._format]
         if progress.exploration_rate is not None:
             parts.append(f"ε {progress.exploration_rate:.2f}")
