@@ -71,6 +71,7 @@ def check(command: Command, made: set[str]) -> None:
             made |= written_by_training(given)
         if command.verb == "resume" and "epochs" in given:
             prefix = re.sub(r"_(\d+\.pkl|checkpoint)$", "", str(given["snapshot"]))
+            prefix = re.sub(r"^snapshots/trained/(.+)$", r"snapshots/\1_trained", prefix)
             made |= {f"{prefix}_{epoch}.pkl" for epoch in range(1, given["epochs"] + 1)}
         if "target" in given:  # of `snapshot.sh convert` and `average`
             made.add(str(given["target"]))
@@ -96,7 +97,8 @@ def read_verb(verb: str, words: list[str], may_be_cut_short: bool) -> dict[str, 
     try:
         return read(verb, words).given
     except UserError as error:
-        if may_be_cut_short and "the following arguments are required" in str(error):
+        named_alone = verb == "modified" and not words  # which has no parser to say what it requires
+        if may_be_cut_short and (named_alone or "the following arguments are required" in str(error)):
             return {}
         raise WrongError(str(error)) from error
     except SystemExit:  # --help
@@ -216,8 +218,13 @@ def test_every_flag_in_the_text_exists(page: Path, known_flags: set[str]) -> Non
         ("`./train.sh pong label` `./play.sh snapshots/pong_10.pkl`", "snapshots/pong_10.pkl is neither"),
         ("`./train.sh pong --epochs 2` `./play.sh snapshots/pong_3.pkl`", "snapshots/pong_3.pkl is neither"),
         (
-            "`./resume.sh snapshots/pong_159.pkl --epochs 160` `./play.sh snapshots/pong_161.pkl`",
-            "pong_161.pkl is neither",
+            "`./resume.sh snapshots/trained/pong_159.pkl --epochs 160` `./play.sh snapshots/pong_160.pkl`",
+            "pong_160.pkl is neither",
+        ),
+        (
+            "`./resume.sh snapshots/trained/pong_159.pkl --epochs 160` "
+            "`./play.sh snapshots/pong_trained_161.pkl`",
+            "pong_trained_161.pkl is neither",
         ),
         ("`./train.sh roms/pnog.rom`", "roms/pnog.rom is neither"),
         ("`./snapshot.sh show\\|covert FILE`", "invalid choice: 'covert'"),

@@ -342,6 +342,10 @@ def test_a_new_run_does_not_take_over_the_checkpoints_of_another(
     assert before.with_name("catch_before_4_checkpoint").is_dir()
     assert not before.exists()
     capsys.readouterr()
+    # The snapshots of the first run were renamed with its checkpoints; one that is put back leads to them.
+    assert start("run", "resume", "snapshots/catch_2.pkl", "--epochs", "3") == 2
+    assert "did you mean snapshots/catch_before_2.pkl?" in capsys.readouterr().err
+    (before.parent / "catch_before_2.pkl").rename(before.parent / "catch_2.pkl")
     assert start("run", "resume", "snapshots/catch_2.pkl", "--epochs", "3") == 0
     assert "One is in snapshots/catch_before_3_checkpoint" in capsys.readouterr().err
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from simple_dqn.errors import UserError
 
+TRAINED = "trained"  # the folder in `snapshots/` with the agents that come with the project
+
 
 def project() -> Path | None:
     """Return the project's folder, as its scripts name it; None: the program runs without them."""

@@ -5,6 +5,7 @@ The zip's checksums tell a damaged member from a sound one. Nothing is allocated
 what an array says of its shape must fit the bytes that are there.
 """
 
+import glob
 import json
 import math
 import os
@@ -19,7 +20,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 
 from simple_dqn.errors import UserError
-from simple_dqn.files import replacing
+from simple_dqn.files import TRAINED, replacing
 from simple_dqn.types import State
 
 TREE = "tree.json"  # the dict itself; an array in it is {"$array": name of its member}
@@ -190,9 +191,19 @@ def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:
 
 
 def _files_beside(path: Path) -> str:
-    """Return a hint that names the snapshots in the same folder."""
+    """Return a hint: where a snapshot of this name was moved, else which others are in the folder."""
+    run, _, rest = path.name.rpartition("_")
+    aside = path.parent.glob(f"{glob.escape(run)}_before*_{glob.escape(rest)}")
+    moved = [other for other in (path.parent / TRAINED / path.name, *aside) if other.is_file()]
+    if moved:
+        return f": did you mean {max(moved, key=_written)}?"
     there = sorted(p.name for p in path.parent.glob("*.pkl")) if path.parent.is_dir() else []
     if not there:
         return ": train first, with ./train.sh"
     more = f" and {len(there) - 5} more" if len(there) > 5 else ""
     return f": {path.parent} holds {', '.join(there[:5])}{more}"
+
+
+def _written(path: Path) -> float:
+    """Return when a file was written, in seconds; renaming it does not change that."""
+    return path.stat().st_mtime

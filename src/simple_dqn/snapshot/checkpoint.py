@@ -13,6 +13,7 @@ import numpy as np
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import archive, experience_log
 from simple_dqn.snapshot.experience_log import CHUNKS, Chunk
+from simple_dqn.snapshot.modification import Modification, from_record
 from simple_dqn.types import Experience, State
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ class Saved:
     held: int  # those of them that it held: the first `kept`, and the last
     chunks: list[Chunk]  # of the experience log, which hold these at least
     kept: int = 0  # rows that it keeps for good
+    modification: Modification | None = None  # what the run was made with, beside the flags
 
     def experience(self) -> Iterator[Experience]:
         """Yield what the replay memory held, oldest first.
@@ -170,6 +172,8 @@ def _read(path: Path) -> Saved:
         named = (content["chunks"][name].tolist() for name in ("first", "end", "sum"))
         chunks = [Chunk(*numbers) for numbers in zip(*named, strict=True)]
         kept = content.get("kept", 0)  # unknown to those from before there were rows to keep
-        return Saved(path, content["run"], content["rows"], content["held"], chunks, kept)
+        run = content["run"]
+        modification = from_record(run.get("modification"))  # older ones record none
+        return Saved(path, run, content["rows"], content["held"], chunks, kept, modification)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise archive.damaged(path, error) from None

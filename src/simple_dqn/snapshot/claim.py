@@ -53,25 +53,6 @@ def checkpoint_folder(prefix: Path) -> Path:
     return prefix.with_name(prefix.name + CHECKPOINTS)
 
 
-def place_aside(prefix: Path) -> Path:
-    """Return the folder to which they are moved when another run takes the name: the first, or one more."""
-    last = max(_asides(prefix), default=0)
-    name = f"{prefix.name}_before_{last + 1}" if last else f"{prefix.name}_before"
-    return checkpoint_folder(prefix.with_name(name))
-
-
-def folders_aside(prefix: Path) -> list[Path]:
-    """Return the folders to which they were moved, as far as these are still there, the oldest first."""
-    return [folder for _, folder in sorted(_asides(prefix).items())]
-
-
-def _asides(prefix: Path) -> dict[int, Path]:
-    """Return `pong_before_checkpoint`, `pong_before_2_checkpoint` and so on, by number."""
-    name = re.compile(re.escape(f"{prefix.name}_before") + r"(?:_(\d+))?" + CHECKPOINTS)
-    found = ((name.fullmatch(path.name), path) for path in prefix.parent.glob(f"*{CHECKPOINTS}"))
-    return {int(match[1] or 1): path for match, path in found if match}
-
-
 def prefix_of(folder: Path) -> Path:
     """Return what the names of a run's snapshots begin with, from the `folder` of its checkpoints.
 

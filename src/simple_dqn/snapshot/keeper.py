@@ -13,10 +13,12 @@ import numpy as np
 
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
+from simple_dqn.snapshot.aside import free_prefix, set_snapshots_aside
 from simple_dqn.snapshot.background import Background
 from simple_dqn.snapshot.checkpoint import Checkpoints, Saved
-from simple_dqn.snapshot.claim import checkpoint_folder, place_aside
+from simple_dqn.snapshot.claim import checkpoint_folder
 from simple_dqn.snapshot.experience_log import Chunk, ExperienceLog
+from simple_dqn.snapshot.modification import current, record_of
 from simple_dqn.snapshot.snapshot import Snapshot
 from simple_dqn.types import State, Step
 
@@ -63,15 +65,19 @@ class Keeper:
         self._weights_sum: int | None = None  # of the latest snapshot; None: there is none yet
 
     def begin(self, resumed: Snapshot | None = None) -> None:
-        """Begin a new run: the checkpoints of another of this name are moved out of the way.
+        """Begin a new run: what another run of this name left is renamed, with a line in the log.
+
+        That is its checkpoints, and its snapshots of epochs that are still to come in this run.
 
         Args:
-            resumed: What it goes on from.
+            resumed: The snapshot that the run continues.
 
         Raises:
-            UserError: They cannot be moved.
+            UserError: A file cannot be renamed.
         """
-        self._checkpoints.set_aside(place_aside(self.prefix))
+        kept = free_prefix(self.prefix)
+        self._checkpoints.set_aside(checkpoint_folder(kept))
+        set_snapshots_aside(self.prefix, self._config.run.start_epoch, kept)
         self._weights_sum = resumed.weights_sum if resumed else None
 
     def take_up(self, saved: Saved) -> None:
@@ -122,7 +128,8 @@ class Keeper:
             self._next = self._clock()
             return
         self._log.flush()
-        state = copied({"flags": self._flags(), "weights_sum": self._weights_sum, **run})
+        origin = {"flags": self._flags(), "modification": record_of(current())}
+        state = copied({**origin, "weights_sum": self._weights_sum, **run})
         self._saving = self._background.do(self._save, state, self._log.rows, held)
         self._next = self._clock() + self._interval
 
@@ -131,7 +138,8 @@ class Keeper:
         path = self.prefix.with_name(f"{self.prefix.name}_{epoch}.pkl")
         logger.info("Saving weights to %s", path)
         flags = self._config.shared_flags()
-        snapshot = Snapshot(self._game, epoch, self._actions, total_train_steps, flags, dict(weights))
+        facts = (self._game, epoch, self._actions, total_train_steps)
+        snapshot = Snapshot(*facts, flags, dict(weights), current())
         self._weights_sum = snapshot.weights_sum
         self._unwritten.append((path, snapshot))
         self._write_snapshots()

@@ -11,6 +11,7 @@ from simple_dqn import __version__
 from simple_dqn.errors import UserError
 from simple_dqn.flags import as_word
 from simple_dqn.snapshot import archive, contents, neon
+from simple_dqn.snapshot.modification import Modification, from_record, record_of
 from simple_dqn.types import State
 
 FORMAT = "simple-dqn snapshot 1"
@@ -28,6 +29,7 @@ class Snapshot:
     total_train_steps: int  # steps of training behind the weights
     flags: dict[str, Any]  # every setting of the run, by its flag's name
     weights: dict[str, np.ndarray]  # float32, by layer
+    modification: Modification | None = None  # what the run that wrote it was made with, beside the flags
 
     @property
     def weights_sum(self) -> int:
@@ -53,6 +55,7 @@ class Snapshot:
                 "actions": self.actions,
                 "total_train_steps": self.total_train_steps,
                 "flags": dict(self.flags),
+                "modification": record_of(self.modification),
                 "weights": dict(self.weights),
             },
         )
@@ -79,6 +82,7 @@ class Snapshot:
                 total_train_steps=contents.count(content["total_train_steps"], "number of steps"),
                 flags=contents.settings(content["flags"]),
                 weights=contents.weights(content["weights"]),
+                modification=from_record(content.get("modification")),  # older files have none
             )
         except KeyError as error:
             raise UserError(f"{path} is no snapshot ({error} is missing): use another one") from None

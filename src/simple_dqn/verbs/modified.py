@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simple_dqn.errors import UserError
+from simple_dqn.snapshot.modification import running_with
 
 HELP = ("-h", "-help", "--help")
 USAGE = "give the file of the change, then a verb: examples/combined_replay.py train pong, say"
@@ -14,8 +15,10 @@ USAGE = "give the file of the change, then a verb: examples/combined_replay.py t
 def main(arguments: Sequence[str], program: str) -> None:
     """Run the file that stands first with the other arguments, as `python FILE.py VERB ...` would.
 
+    Snapshots and checkpoints that the verb writes record the file.
+
     Raises:
-        UserError: There is no such file, or it carried out no verb.
+        UserError: There is no such file, it cannot be read, or it carried out no verb.
     """
     if not arguments:
         raise UserError(USAGE)
@@ -26,7 +29,8 @@ def main(arguments: Sequence[str], program: str) -> None:
     if path.suffix != ".py" or not path.is_file():
         raise UserError(f"there is no Python file {path}: {USAGE}")
     sys.argv = list(arguments)
-    runpy.run_path(str(path), run_name="__main__")  # `console` ends the program
+    with running_with(path):
+        runpy.run_path(str(path), run_name="__main__")  # `console` ends the program
     raise UserError(
         f"{path} carried out no verb: let it end with console(), as in examples/combined_replay.py"
     )

@@ -10,7 +10,7 @@ from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.errors import UserError
-from simple_dqn.files import home
+from simple_dqn.files import TRAINED, home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Checkpoints, Snapshot, checkpoint_folder, folders_aside, prefix_of
 from simple_dqn.training import Phase
@@ -62,7 +62,7 @@ def resume_snapshot(path: Path, given: dict[str, Any]) -> None:
         UserError: It cannot be used.
     """
     snapshot = open_snapshot(path)
-    prefix = path.with_name(run_of(path, snapshot))
+    prefix = prefix_for(path, snapshot)
     check_prefix(prefix, given)
     with running(prefix):
         saved = Checkpoints(checkpoint_folder(prefix)).newest(lambda run: follows(snapshot, run))
@@ -71,6 +71,19 @@ def resume_snapshot(path: Path, given: dict[str, Any]) -> None:
             go_on(saved, prefix, given)
         else:
             refill(path, snapshot, prefix, given)
+
+
+def prefix_for(path: Path, snapshot: Snapshot) -> Path:
+    """Return what the names of further snapshots begin with: as `path` does, in the same folder.
+
+    Nothing is written among the agents that come with the project: there the run gets the label `trained`.
+    """
+    name, snapshots = run_of(path, snapshot), home() / "snapshots"
+    if path.parent.resolve() != (snapshots / TRAINED).resolve():
+        return path.with_name(name)
+    prefix = snapshots / f"{name}_{TRAINED}"
+    logger.info("%s stays as it is: the run goes on as %s_...", path, prefix)
+    return prefix
 
 
 def check_prefix(prefix: Path, given: dict[str, Any]) -> None:

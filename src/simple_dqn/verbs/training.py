@@ -11,9 +11,9 @@ from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.snapshot import Saved, checkpoint_folder, claimed
+from simple_dqn.snapshot import Saved, checkpoint_folder, claimed, in_words, snapshots_after
 from simple_dqn.training import Phase
-from simple_dqn.verbs.common import finish, settle
+from simple_dqn.verbs.common import finish, settle, warn_of_modification
 from simple_dqn.verbs.own_game import is_same_class, remembered
 from simple_dqn.wiring import make_run
 
@@ -81,6 +81,9 @@ def go_on(saved: Saved, prefix: Path, given: dict[str, Any]) -> None:
             f"the run has {phase.trained} epochs of training and --epochs is {config.run.epochs}: "
             "give a larger --epochs"
         )
+    warn_of_modification(saved.path, saved.modification)
+    if later := snapshots_after(prefix, phase.trained):
+        logger.info("Later snapshots of the run, %s, are written again in their turn", in_words(later))
     with Interrupt() as interrupt, closing(make_run(config, interrupt, phase.before)) as run:
         logger.info("Going on from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
         run.go_on(saved)
