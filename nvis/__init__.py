@@ -1,1 +1,1 @@
-"""Looks into a network: what its filters answer to, what its choices rest on, as a page for the browser."""
+"""A page for the browser that shows what a network's filters and choices respond to."""

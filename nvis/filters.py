@@ -1,16 +1,21 @@
-"""What each filter of a convolution answers to most strongly."""
+"""The strongest answer of each filter of a convolution, and the pictures of it."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from bokeh.layouts import row
+from bokeh.models import ColumnDataSource, Model
 from numpy.typing import NDArray
 
-from nvis.played import PlayedGame
-from nvis.progress import batches
+from nvis.pictures import LinkedPanes, colour_channels, gradient_picture, state_picture
+from nvis.played import PlayedGame, batches
+from simple_dqn.types import States
 
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork.guided_backpropagation import ConvolutionalLayer, Insight
+
+CHANNELS = ("red", "green", "blue")
 
 
 @dataclass(frozen=True)
@@ -18,30 +23,22 @@ class Peaks:
     """Where in a game each of N filters of one layer answers most strongly."""
 
     filters: NDArray[np.int64]  # [N], counted from 0
-    activations: NDArray[np.float32]  # [N], how strongly, after the rectifier
-    times: NDArray[np.int64]  # [N], in which state
-    rows: NDArray[np.int64]  # [N], the unit that answers
+    activations: NDArray[np.float32]  # [N], after the rectifier
+    times: NDArray[np.int64]  # [N], of the state
+    rows: NDArray[np.int64]  # [N], of the unit
     columns: NDArray[np.int64]  # [N]
 
     def most_active(self, number: int) -> "Peaks":
-        """Return the `number` filters with the strongest answers, strongest first, if that many answer."""
+        """Return the `number` filters with the strongest answers, strongest first; fewer if fewer answer."""
         order = np.argsort(-self.activations, kind="stable")[:number]
-        return self._only(order[self.activations[order] > 0])
-
-    def _only(self, chosen: NDArray[np.int64]) -> "Peaks":
-        return Peaks(
-            self.filters[chosen],
-            self.activations[chosen],
-            self.times[chosen],
-            self.rows[chosen],
-            self.columns[chosen],
-        )
+        chosen = order[self.activations[order] > 0]
+        return Peaks(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
 
 def find_peaks(game: PlayedGame, insight: "Insight", layer: "ConvolutionalLayer") -> Peaks:
-    """Return the strongest answer of every filter of `layer` to a whole state of `game`; of equals the first.
+    """Return the strongest answer of each filter of `layer` to a whole state of `game`; of equals the first.
 
-    Only the best so far is kept, since the answers to all states of a game take gigabytes.
+    Only the strongest so far is kept: the answers to all states of a game would take gigabytes.
     """
     peaks = Peaks(
         np.arange(layer.filters),
@@ -49,7 +46,7 @@ def find_peaks(game: PlayedGame, insight: "Insight", layer: "ConvolutionalLayer"
         *np.zeros((3, layer.filters), np.int64),
     )
     for times in batches(game.whole(), f"looking at {layer.name}"):
-        # [K, B * rows * columns]: of each filter all units in all states, oldest state first
+        # of each filter, all units in all states: [K, B * rows * columns]
         answers = insight.activations(game.states(times), layer.name).swapaxes(0, 1)
         flat = answers.reshape(layer.filters, -1)
         where = flat.argmax(axis=1)
@@ -60,3 +57,54 @@ def find_peaks(game: PlayedGame, insight: "Insight", layer: "ConvolutionalLayer"
         for kept, new in ((peaks.times, times[state]), (peaks.rows, rows), (peaks.columns, columns)):
             kept[better] = new[better]
     return peaks
+
+
+def draw_filters(
+    layer: "ConvolutionalLayer", peaks: Peaks, states: States, gradients: NDArray[np.float32]
+) -> list[Model]:
+    """Return a pair of panes for each of the N filters of `peaks`.
+
+    Args:
+        layer: Their layer.
+        peaks: Where they answer most strongly.
+        states: uint8 [N, S, H, W], in which they do.
+        gradients: float32 [N, S, H, W], their guided gradients there.
+    """
+    return [
+        _draw_filter(layer, peaks, number, states[number], gradients[number]) for number in range(len(states))
+    ]
+
+
+def _draw_filter(
+    layer: "ConvolutionalLayer", peaks: Peaks, number: int, state: States, gradient: NDArray[np.float32]
+) -> Model:
+    """Return a pair of panes: the state on the left, the guided gradient on the right."""
+    filter_, time = int(peaks.filters[number]), int(peaks.times[number])
+    name = f"{layer.name}_{filter_}"
+    columns: dict[str, Any] = {"state": [state_picture(state)], "gradient": [gradient_picture(gradient)]}
+    for place, channel in enumerate(CHANNELS):
+        columns[f"grey_{channel}"] = [colour_channels(state)[..., place]]
+        columns[f"influence_{channel}"] = [colour_channels(gradient)[..., place]]
+    source = ColumnDataSource(columns)
+    linked = LinkedPanes(state.shape[1:])
+    field = _receptive_field(layer, int(peaks.rows[number]), int(peaks.columns[number]))
+    panes = []
+    for kind, title, what in (
+        ("state", f"filter {filter_} answers {peaks.activations[number]:.3g} at step {time}", "grey"),
+        ("gradient", "guided backpropagation", "influence"),
+    ):
+        shape = "{0}" if what == "grey" else "{0.0000}"
+        levels = " ".join(f"@{what}_{channel}{shape}" for channel in CHANNELS)
+        pane = linked.pane(f"{name}_{kind}", title, [(what, levels)])
+        picture = pane.image_rgba(kind, source=source, **linked.place())
+        pane.quad(**field, fill_color=None, line_color="#ffd84d", line_width=1.5)
+        pane.hover.renderers = [picture]
+        panes.append(pane)
+    return row(*panes, name=name, spacing=6)
+
+
+def _receptive_field(layer: "ConvolutionalLayer", row: int, column: int) -> dict[str, float]:
+    """Return the edges of the receptive field of the unit at (row, column), in pixels."""
+    start = layer.field_start - 0.5  # a pixel's centre is at its number
+    left, top = start + column * layer.field_stride, start + row * layer.field_stride
+    return {"left": left, "top": top, "right": left + layer.field_size, "bottom": top + layer.field_size}

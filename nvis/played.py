@@ -1,17 +1,21 @@
-"""One game, played to its end and kept."""
+"""Plays one game to its end and keeps it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
+from tqdm import tqdm
 
-from nvis.progress import bar
 from simple_dqn.player import Player
 from simple_dqn.types import Actions, Rewards, Screens, States
+
+BATCH = 32  # states given to the network at a time: the activations of all units take some MB
 
 
 @dataclass(frozen=True)
 class PlayedGame:
-    """The T states of a game in which the agent chose an action; screens are kept once, states made of them.
+    """The T states of a game in which the agent chose an action; each screen is kept once.
 
     Letters in shapes are those of `simple_dqn.types`.
     """
@@ -20,16 +24,16 @@ class PlayedGame:
     action_names: tuple[str, ...]
     screens: Screens  # uint8 [T, H, W], the newest of each state
     actions: Actions  # int64 [T], taken in each state
-    rewards: Rewards  # float32 [T], raw game points that the action was paid
+    rewards: Rewards  # float32 [T], raw game points for the action
 
     def __len__(self) -> int:
         """Return T."""
         return len(self.screens)
 
     def states(self, times: Actions) -> States:
-        """Return the states at `times`, int64 [B]: uint8 [B, S, H, W], the caller's.
+        """Return the states at `times`, int64 [B], as a new array uint8 [B, S, H, W].
 
-        Screens from before the game are zero, as the agent saw them.
+        Screens from before the game are zero, as they were for the agent.
         """
         which = times[:, np.newaxis] + np.arange(1 - self.history_length, 1)
         states: States = self.screens[which.clip(min=0)]
@@ -37,10 +41,10 @@ class PlayedGame:
         return states
 
     def whole(self) -> Actions:
-        """Return the times, int64 [B], whose states have no screen from before the game.
+        """Return the times, int64 [B], of the states without a screen from before the game.
 
-        Those at the start are no picture of the game: to a filter, three black screens and a bright one are
-        a flash as it never comes again. A game shorter than a state has only its last one.
+        In the others, many a filter would answer most strongly to the step from black screens to a bright
+        one, which never comes again. Of a game shorter than a state, the last state counts.
         """
         return np.arange(min(self.history_length, len(self)) - 1, len(self))
 
@@ -49,7 +53,7 @@ def play_game(player: Player, history_length: int, exploration_rate: float) -> P
     """Play until the first of `player`'s games is over, and return that game."""
     screens, actions, rewards = [], [], []
     step = player.start()
-    with bar("playing") as progress:
+    with _bar("playing") as progress:
         while not step.resets[0]:
             screens.append(step.screens[0].copy())
             step = player.step(exploration_rate)
@@ -58,3 +62,17 @@ def play_game(player: Player, history_length: int, exploration_rate: float) -> P
             progress.update()
     names = player.environment.action_names
     return PlayedGame(history_length, names, np.stack(screens), np.array(actions), np.array(rewards))
+
+
+def batches(times: Actions, description: str) -> Iterator[Actions]:
+    """Yield `times`, int64 [B], in parts of at most `BATCH`, with a progress bar."""
+    with _bar(description, len(times)) as progress:
+        for first in range(0, len(times), BATCH):
+            batch = times[first : first + BATCH]
+            yield batch
+            progress.update(len(batch))
+
+
+def _bar(description: str, total: int | None = None) -> "tqdm[NoReturn]":
+    """Return a bar that counts steps up to `total` if standard error is a terminal."""
+    return tqdm(desc=description, total=total, unit=" steps", leave=False, dynamic_ncols=True, disable=None)

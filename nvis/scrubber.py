@@ -1,4 +1,4 @@
-"""The game, step by step: its screens, what each choice rests on, and its Q-values over time."""
+"""The game, step by step: its screens, the saliency of each choice, and the Q-values over time."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,22 +18,20 @@ from bokeh.models import (
     Slider,
     Span,
     Toggle,
-)
+)  # fmt: skip
 from bokeh.palettes import Category20, Inferno256
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
-from nvis.panes import LinkedPanes, style_title
-from nvis.pictures import percent_of_strongest
-from nvis.played import PlayedGame
-from nvis.progress import batches
+from nvis.pictures import LinkedPanes, percent_of_strongest, style_title
+from nvis.played import PlayedGame, batches
 from simple_dqn.types import QValues
 
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import DeepQNetwork
 
-LEGEND_ROWS = 12  # of actions, for which there is room beside the Q-values
-MOST_MOMENTS = 2000  # on the page; of a longer game every 2nd, 3rd, ... step is shown
+LEGEND_ROWS = 12  # actions for which there is room beside the curves
+MOST_MOMENTS = 2000  # of a longer game, every 2nd, 3rd, ... step is shown
 
 HERE = Path(__file__).parent
 HEAT = [f"{colour}{alpha:02x}" for colour, alpha in zip(Inferno256[55:], range(55, 256), strict=True)]
@@ -51,7 +49,7 @@ class Moments:
 
 
 def look_at_moments(game: PlayedGame, network: "DeepQNetwork") -> Moments:
-    """Return what `network` makes of at most `MOST_MOMENTS` states of `game`."""
+    """Return the Q-values and saliency of at most `MOST_MOMENTS` states of `game`."""
     apart = -(-len(game) // MOST_MOMENTS)
     shown = np.arange(0, len(game), apart)
     insight = network.look_into()
@@ -64,7 +62,7 @@ def look_at_moments(game: PlayedGame, network: "DeepQNetwork") -> Moments:
 
 
 def draw_scrubber(game: PlayedGame, moments: Moments) -> Model:
-    """Return a slider through `game` with all that follows it."""
+    """Return a slider through `game`, and the pictures, curves and text that follow it."""
     film = ColumnDataSource(
         {"screen": game.screens[moments.times], "saliency": moments.saliency, "words": _words(game, moments)}
     )
@@ -88,8 +86,8 @@ def draw_scrubber(game: PlayedGame, moments: Moments) -> Model:
 
 
 def _words(game: PlayedGame, moments: Moments) -> list[str]:
-    """Return what is said about each moment, in HTML."""
-    scores = np.cumsum(game.rewards) - game.rewards  # before the action is paid
+    """Return the caption of each moment, in HTML."""
+    scores = np.cumsum(game.rewards) - game.rewards  # before the action's reward
     result = []
     for time, qvalues in zip(moments.times.tolist(), moments.qvalues, strict=True):
         taken, best = int(game.actions[time]), int(qvalues.argmax())
@@ -102,7 +100,7 @@ def _words(game: PlayedGame, moments: Moments) -> list[str]:
 
 
 def _pictures(shown: ColumnDataSource, screen_shape: tuple[int, int]) -> list[figure]:
-    """Return the current screen, and the same with what the choice rests on."""
+    """Return two panes: the current screen, and the same with the saliency over it."""
     linked = LinkedPanes(screen_shape)
     screen = linked.pane("screen", "the newest screen of the state", [("grey level", "@screen")])
     heat = linked.pane("saliency", "saliency of the action taken", [("saliency", "@saliency %")])
@@ -117,7 +115,7 @@ def _pictures(shown: ColumnDataSource, screen_shape: tuple[int, int]) -> list[fi
 
 
 def _curves(game: PlayedGame, moments: Moments) -> figure:
-    """Return the Q-value of every action over time, with the rewards that were paid."""
+    """Return the Q-value of each action over time, with the rewards."""
     columns = 1 + len(game.action_names) // LEGEND_ROWS
     curves = figure(
         name="curves", title="Q-values", x_axis_label="step",
