@@ -21,13 +21,11 @@ from table import machine, print_table
 from simple_dqn import random_streams
 from simple_dqn.config import Config
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame, make
-from simple_dqn.watch.controls import Controls
+from simple_dqn.watch.controls import Command, Controls
 from simple_dqn.watch.display import open_display
-from simple_dqn.watch.keys import Command
-from simple_dqn.watch.mind import Mind, Seat
-from simple_dqn.watch.pace import Pace
 from simple_dqn.watch.speaker import Speaker
-from simple_dqn.watch.stage import Stage
+from simple_dqn.watch.viewer import FrameClock, Viewer
+from simple_dqn.watch.watched_player import WatchedNetwork, WatchedPlayer
 from simple_dqn.wiring import make_network
 
 # What is shown -> the keys that switch it on.
@@ -63,22 +61,21 @@ class Stopwatch:
 def measure(commands: list[Command], seconds: float) -> Stopwatch:
     config = Config.from_flags({"game": "pong", "random_seed": 0, "backend": "cpu", "threads": 1})
     stopwatch, controls = Stopwatch(), Controls()
-    controls.take(commands, set())
-    stage = Stage(controls, Path("videos"), Pace(sleep=stopwatch.sleep))
+    controls.apply(commands, set())
+    display, speaker = open_display("window", "benchmark"), Speaker()
+    viewer = Viewer(controls, display, speaker, 0.05, Path("videos"), FrameClock(sleep=stopwatch.sleep))
 
     def watch(frame: Frame) -> None:
-        stage.watch(frame)
+        viewer.watch(frame)
         stopwatch.lap()
 
     stream = random_streams.stream(0, "environment")
     environment = make(config.environment, [stream], training=False, watcher=watch)
     network = make_network(config, environment)
-    mind = Mind(network.predict, network.look_into().saliency)
-    seat = Seat(environment, mind, 4, stream, lambda: controls.action(environment.action_names))
-    display, speaker = open_display("window", "benchmark"), Speaker()
-    stage.open(seat, 0.05, display, speaker)
+    watched = WatchedNetwork(network.predict, network.look_into().saliency)
+    player = WatchedPlayer(environment, watched, 4, stream, lambda: controls.action(environment.action_names))
     frames = WARM_UP + round(seconds * FRAMES_PER_SECOND)
-    stage.play(0, lambda: len(stopwatch.frames) >= frames, lambda _step, _human: None)
+    viewer.play(player, 0, lambda: len(stopwatch.frames) >= frames, lambda _step, _human: None)
     display.close()
     speaker.close()
     return stopwatch

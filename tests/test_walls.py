@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ FLOORS = [
         "flags",
         "interrupt",
         "ledger",
+        "machine",
         "random_streams",
         "rules",
         "scores",
@@ -92,6 +94,16 @@ def test_imports_run_downwards(path: Path) -> None:
     for other in (rooms & known) - {room}:
         same_room = floor_of(other) == floor_of(room) == ONE_ROOM
         assert floor_of(other) < floor_of(room) or same_room, f"{room} imports {other}"
+
+
+def test_modules_do_not_import_each_other_in_a_circle() -> None:
+    modules = {
+        ".".join(("simple_dqn", *path.relative_to(SOURCE).with_suffix("").parts)): imports(path)
+        for path in SOURCES
+        if path.name != "__init__.py"
+    }
+    graph = {name: (found & modules.keys()) - {name} for name, found in modules.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 @pytest.mark.parametrize("library", OWNERS)

@@ -1,34 +1,73 @@
+import itertools
+
 import pytest
 
-from simple_dqn.watch.controls import Controls
-from simple_dqn.watch.keys import Command
+from simple_dqn.watch.controls import BUTTONS, COMMANDS, Command, Controls, nearest_action
 
-NAMES = ("NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE")
+ALL = (
+    "NOOP", "FIRE", "UP", "RIGHT", "LEFT", "DOWN", "UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT", "UPFIRE",
+    "RIGHTFIRE", "LEFTFIRE", "DOWNFIRE", "UPRIGHTFIRE", "UPLEFTFIRE", "DOWNRIGHTFIRE", "DOWNLEFTFIRE",
+)  # fmt: skip
+PONG = ("NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE")
+BREAKOUT = ("NOOP", "FIRE", "RIGHT", "LEFT")
+
+
+def test_each_of_the_18_actions_has_its_buttons() -> None:
+    for vertical, horizontal, fire in itertools.product(
+        ("", "UP", "DOWN"), ("", "LEFT", "RIGHT"), ("", "FIRE")
+    ):
+        name = vertical + horizontal + fire or "NOOP"
+        assert ALL[nearest_action({vertical, horizontal, fire} - {""}, ALL)] == name
+
+
+@pytest.mark.parametrize(
+    ("held", "actions", "taken"),
+    [
+        ({"UP", "DOWN"}, ALL, "NOOP"),
+        ({"LEFT", "RIGHT", "FIRE"}, ALL, "FIRE"),
+        ({"LEFT", "NOOP"}, ALL, "NOOP"),
+        ({"UP"}, PONG, "NOOP"),
+        ({"UP", "LEFT"}, PONG, "LEFT"),
+        ({"DOWN", "RIGHT", "FIRE"}, PONG, "RIGHTFIRE"),
+        ({"RIGHT", "FIRE"}, BREAKOUT, "FIRE"),
+        ({"UP", "RIGHT"}, BREAKOUT, "RIGHT"),
+        (set(), ("LEFT", "NOOP", "RIGHT"), "NOOP"),
+        ({"LEFT"}, ("0", "1"), "0"),
+    ],
+)
+def test_other_combinations_take_the_nearest_action(
+    held: set[str], actions: tuple[str, ...], taken: str
+) -> None:
+    assert actions[nearest_action(held, actions)] == taken
+
+
+def test_no_key_means_two_things() -> None:
+    assert not COMMANDS.keys() & BUTTONS.keys()
 
 
 def test_the_controls_change_hands() -> None:
     controls = Controls()
-    controls.take([], {"LEFT"})
-    assert controls.action(NAMES) is None
-    controls.take([Command.TAKE_OVER], {"LEFT"})
+    controls.apply([], {"LEFT"})
+    assert controls.action(PONG) is None
+    controls.apply([Command.TAKE_OVER], {"LEFT"})
     assert controls.human
     assert controls.message() == "you play"
-    assert controls.action(NAMES) == NAMES.index("LEFT")
-    controls.take([Command.TAKE_OVER], {"LEFT"})
-    assert controls.action(NAMES) is None
+    assert controls.action(PONG) == PONG.index("LEFT")
+    controls.apply([Command.TAKE_OVER], {"LEFT"})
+    assert controls.action(PONG) is None
 
 
 def test_a_tap_between_two_steps_counts_once() -> None:
     controls = Controls(alone=True)
     for held in (set[str](), {"FIRE"}, set[str]()):
-        controls.take([], held)
-    assert NAMES[controls.action(NAMES) or 0] == "FIRE"
-    assert NAMES[controls.action(NAMES) or 0] == "NOOP"
+        controls.apply([], held)
+    assert PONG[controls.action(PONG) or 0] == "FIRE"
+    assert PONG[controls.action(PONG) or 0] == "NOOP"
 
 
 def test_alone_nobody_else_can_play_nor_be_looked_into() -> None:
     controls = Controls(alone=True)
-    controls.take([Command.TAKE_OVER, Command.SALIENCY], set())
+    controls.apply([Command.TAKE_OVER, Command.SALIENCY], set())
     assert controls.human
     assert not controls.saliency
     assert "no agent" in controls.message()
@@ -38,15 +77,15 @@ def test_speed_and_volume_stop_at_their_ends() -> None:
     controls = Controls()
     speeds = []
     for command in [Command.SLOWER] * 4 + [Command.FASTER] * 9:
-        controls.take([command], set())
+        controls.apply([command], set())
         speeds.append(controls.speed)
     assert speeds == [0.5, 0.25, 0.125, 0.125, 0.25, 0.5, 1, 2, 4, 8, None, None, None]
     assert controls.speed_name == "max"
-    controls.take([Command.LOUDER] * 3, set())
+    controls.apply([Command.LOUDER] * 3, set())
     assert controls.volume == pytest.approx(0.8)
-    controls.take([Command.LOUDER] * 9, set())
+    controls.apply([Command.LOUDER] * 9, set())
     assert controls.volume == 1
-    controls.take([Command.QUIETER] * 20, set())
+    controls.apply([Command.QUIETER] * 20, set())
     assert controls.volume == 0
     assert controls.message() == "volume 0%"
 
@@ -61,12 +100,12 @@ def test_a_message_goes_after_a_while() -> None:
 
 def test_switches() -> None:
     controls = Controls()
-    controls.take([Command.OVERLAY, Command.SALIENCY, Command.SCREENSHOT, Command.QUIT], set())
+    controls.apply([Command.OVERLAY, Command.SALIENCY, Command.SCREENSHOT, Command.QUIT], set())
     assert (controls.overlay, controls.saliency, controls.screenshot, controls.ended) == (
         False,
         True,
         True,
         True,
     )
-    controls.take([Command.OVERLAY, Command.SALIENCY], set())
+    controls.apply([Command.OVERLAY, Command.SALIENCY], set())
     assert (controls.overlay, controls.saliency) == (True, False)

@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from simple_dqn.watch.overlay import BACKGROUND, EXPLORING, IDLE_BAR, PLAYERS, Colour, Overlay, View, facts
+from simple_dqn.watch.overlay import (
+    BACKGROUND,
+    BADGES,
+    EXPLORING,
+    IDLE_BAR,
+    BarScale,
+    Colour,
+    Overlay,
+    facts,
+)  # fmt: skip
+from simple_dqn.watch.watched_player import View
 
 NAMES = ("NOOP", "FIRE", "RIGHT", "LEFT")
 PICTURE = np.random.default_rng(0).integers(0, 256, (210, 160, 3), dtype=np.uint8)
@@ -46,20 +56,20 @@ def test_drawing_is_the_callers_to_keep() -> None:
 @pytest.mark.parametrize("panel", [False, True])
 def test_the_badge_says_who_plays(human: bool, panel: bool) -> None:
     image = Overlay(3, panel).draw(PICTURE * 0, replace(VIEW, human=human, qvalues=None, action=-1))
-    assert pixels(image, PLAYERS[human][1]).sum() > 500
-    assert pixels(image, PLAYERS[not human][1]).sum() == 0
+    assert pixels(image, BADGES[human][1]).sum() > 500
+    assert pixels(image, BADGES[not human][1]).sum() == 0
 
 
 def test_bars_are_as_long_as_the_values_are_good_and_the_chosen_one_is_marked() -> None:
     image = Overlay(3).draw(PICTURE * 0, VIEW)[150:, 480:]  # below the badge
     track = 210  # pixels: 240 less 15 at each side
-    assert pixels(image, PLAYERS[False][1]).sum(axis=1).max() == pytest.approx(track, abs=8)
+    assert pixels(image, BADGES[False][1]).sum(axis=1).max() == pytest.approx(track, abs=8)
     idle = np.sort(np.unique(pixels(image, IDLE_BAR).sum(axis=1)))
     assert idle[-1] == pytest.approx(track / 2, abs=8)
     assert np.abs(idle - track / 4).min() <= 8
     exploring = Overlay(3).draw(PICTURE * 0, replace(VIEW, exploring=True))[150:, 480:]
     assert pixels(exploring, EXPLORING).any()
-    assert not pixels(exploring, PLAYERS[False][1]).any()
+    assert not pixels(exploring, BADGES[False][1]).any()
 
 
 def test_the_heat_map_covers_what_is_hot_and_leaves_what_is_cold() -> None:
@@ -98,7 +108,7 @@ def test_all_18_actions_have_room() -> None:
             VIEW, action_names=("DOWNRIGHTFIRE",) * 18, qvalues=np.zeros(18, np.float32), action=17
         )
         image = Overlay(scale).draw(PICTURE, view)
-        assert pixels(image[150 * scale :, 160 * scale :], PLAYERS[False][1]).any()
+        assert pixels(image[150 * scale :, 160 * scale :], BADGES[False][1]).any()
         assert pixels(image[-3:, 160 * scale :], BACKGROUND).all()
 
 
@@ -112,3 +122,22 @@ def test_what_is_not_known_is_a_dash() -> None:
 def test_other_games_than_ataris_fit() -> None:
     image = Overlay(4).draw(np.zeros((36, 50, 3), np.uint8), VIEW)
     assert image.shape[:2] == (144, 200 + 54)
+
+
+def test_bars_show_how_much_worse_than_the_best_an_action_is() -> None:
+    scale = BarScale()
+    assert np.allclose(scale.lengths(np.array([3.0, 1.0, 2.0], np.float32)), [1, 0, 0.5])
+    narrower = scale.lengths(np.array([-5.0, -5.5, -5.0], np.float32))
+    assert np.allclose(narrower, [1, 0.75, 1], atol=0.01)
+
+
+def test_the_scale_narrows_again() -> None:
+    scale = BarScale()
+    scale.lengths(np.array([0.0, 8.0], np.float32))
+    for _ in range(2000):
+        lengths = scale.lengths(np.array([0.0, 1.0], np.float32))
+    assert np.allclose(lengths, [0, 1])
+
+
+def test_equal_values_have_full_bars() -> None:
+    assert np.array_equal(BarScale().lengths(np.ones(3, np.float32)), [1, 1, 1])

@@ -20,7 +20,7 @@ from simple_dqn import main
 from simple_dqn.config import Config
 from simple_dqn.environment import Frame, emulator
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.watch.record import Camera
+from simple_dqn.watch.record import FrameWriter
 from simple_dqn.wiring import make_environment, make_network
 
 LIMIT = 130  # frames of a game
@@ -219,14 +219,14 @@ def kept(home: Path, earlier: list[str]) -> bool:
 def test_ctrl_c_leaves_the_earlier_film(
     home: Path, pong: str, earlier: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take = Camera.take
+    write = FrameWriter.write
 
-    def interrupted(self: Camera, frame: Frame, view: None) -> None:
-        take(self, frame, view)
+    def interrupted(self: FrameWriter, frame: Frame, view: None) -> None:
+        write(self, frame, view)
         if self.film.frames == 100:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(Camera, "take", interrupted)
+    monkeypatch.setattr(FrameWriter, "write", interrupted)
     assert record(pong) == 130
     assert kept(home, earlier)
 

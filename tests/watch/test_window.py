@@ -19,8 +19,9 @@ from simple_dqn.config import PRESETS, USUAL, Config
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.watch.overlay import BACKGROUND, PLAYERS, View
-from simple_dqn.watch.window import Window
+from simple_dqn.watch.display import GameWindow
+from simple_dqn.watch.overlay import BACKGROUND, BADGES
+from simple_dqn.watch.watched_player import View
 
 needs_x = pytest.mark.skipif(
     not (shutil.which("Xvfb") and shutil.which("xdotool")), reason="Xvfb and xdotool are not installed"
@@ -55,16 +56,16 @@ def shown(display: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Show
     monkeypatch.setenv("SDL_AUDIODRIVER", "dummy")
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     pictures: Shown = []
-    show = Window.show
+    show = GameWindow.show
 
-    def spy(window: Window, picture: NDArray[np.uint8], view: View, panel: bool) -> None:
+    def spy(window: GameWindow, picture: NDArray[np.uint8], view: View, panel: bool) -> None:
         show(window, picture, view, panel)
         surface = pygame.display.get_surface()
         assert surface is not None
         pictures.append((view, panel, pygame.surfarray.array3d(surface)))
         del pictures[:-3]
 
-    monkeypatch.setattr(Window, "show", spy)
+    monkeypatch.setattr(GameWindow, "show", spy)
     return pictures
 
 
@@ -138,10 +139,10 @@ def test_a_person_takes_over_and_looks_into_the_agent(shown: Shown, snapshot: Pa
         view, panel, image = person.wait(lambda view, panel: view.qvalues is not None)
         assert not view.human
         assert panel
-        assert has(image, PLAYERS[False][1])
+        assert has(image, BADGES[False][1])
         person.press("m")
         _, _, image = person.wait(lambda view, panel: view.human)
-        assert has(image, PLAYERS[True][1])
+        assert has(image, BADGES[True][1])
         person.hold("Right", down=True)
         person.wait(lambda view, panel: view.action_names[view.action] == "RIGHT")
         person.hold("space", down=True)

@@ -1,7 +1,6 @@
 """The Arcade Learning Environment (Bellemare et al. 2013) with one game in it, frame by frame."""
 
 import os
-import sys
 import wave
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from ale_py import Action, ALEInterface, ALEState, LoggerMode
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import FRAMES_PER_SECOND, Frame, Screen, Watcher
 from simple_dqn.errors import UserError
+from simple_dqn.machine import require_display
 from simple_dqn.types import State
 
 NO_OP = 0
@@ -130,12 +130,10 @@ class Emulator:
 
 
 def _check_display() -> None:
-    """Refuse to display where there is no display: SDL would draw nowhere, and say nothing."""
+    """Refuse `--display_screen` where no window can be opened."""
     if not ale_py.SDL_SUPPORT:
         raise UserError("this ale-py was built without SDL and opens no window: leave out --display_screen")
-    shown_by = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
-    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in shown_by):
-        raise UserError("there is no display (DISPLAY is not set): leave out --display_screen")
+    require_display("leave out --display_screen")
 
 
 def _writable_folder(name: str) -> Path:

@@ -16,13 +16,11 @@ from simple_dqn.interrupt import Interrupt
 from simple_dqn.types import Step
 from simple_dqn.verbs.common import ONE_GAME, finish, open_snapshot, settle
 from simple_dqn.verbs.own_game import named, remembered
-from simple_dqn.verbs.watching import take_seat
-from simple_dqn.watch.controls import Controls
+from simple_dqn.verbs.watching import make_watched_player
+from simple_dqn.watch.controls import HELP, Controls
 from simple_dqn.watch.display import OPENERS, open_display
-from simple_dqn.watch.keys import HELP
-from simple_dqn.watch.pace import Pace
 from simple_dqn.watch.speaker import Speaker
-from simple_dqn.watch.stage import Stage
+from simple_dqn.watch.viewer import FrameClock, Viewer
 from simple_dqn.wiring import make_environment
 
 logger = logging.getLogger(__name__)
@@ -74,22 +72,24 @@ def play(config: Config, display: str | None, record: Path | None) -> None:
     recorder = Recorder(record, name, config) if record else None
     with Interrupt() as interrupt, ExitStack() as open_things:
         screen = open_display(display, f"Simple-DQN: {name}")
-        stage = Stage(controls, home() / "videos" / name, Pace())
+        speaker = Speaker()
+        open_things.callback(speaker.close)
+        pictures = home() / "videos" / name
+        viewer = Viewer(controls, screen, speaker, config.agent.exploration_rate_test, pictures, FrameClock())
         environment = make_environment(
-            config, training=False, watcher=stage.watch, recorded=record is not None
+            config, training=False, watcher=viewer.watch, recorded=record is not None
         )
         open_things.callback(environment.close)
-        seat = take_seat(
-            config, environment, looks=True, person=lambda: controls.action(environment.action_names)
+        player = make_watched_player(
+            config, environment, saliency=True, person=lambda: controls.action(environment.action_names)
         )
-        speaker = Speaker()
         if recorder:
             open_things.callback(recorder.save)
-        open_things.callback(speaker.close)
         open_things.callback(screen.close)
-        stage.open(seat, config.agent.exploration_rate_test, screen, speaker)
-        stage.play(config.run.play_games, lambda: interrupt.requested, recorder.add if recorder else _forget)
-    logger.info("Games played: %d; scores: %s", len(stage.scores), stage.scores or "none")
+        viewer.play(
+            player, config.run.play_games, lambda: interrupt.requested, recorder.add if recorder else _forget
+        )
+    logger.info("Games played: %d; scores: %s", len(viewer.scores), viewer.scores or "none")
     finish(interrupt)
 
 

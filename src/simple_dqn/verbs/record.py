@@ -14,10 +14,9 @@ from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.common import ONE_GAME, open_snapshot, run_of, settle
 from simple_dqn.verbs.own_game import named, remembered
-from simple_dqn.verbs.watching import take_seat
-from simple_dqn.watch.film import FORMATS, filming
-from simple_dqn.watch.record import Camera, Recording
-from simple_dqn.watch.screens import replacing_screens
+from simple_dqn.verbs.watching import make_watched_player
+from simple_dqn.watch.film import FORMATS, filming, replacing_screens
+from simple_dqn.watch.record import FrameWriter, Recording
 from simple_dqn.wiring import make_environment
 
 logger = logging.getLogger(__name__)
@@ -68,14 +67,14 @@ def record(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -
     frames: list[Frame] = []
     environment = make_environment(config, training=False, watcher=frames.append)
     with closing(environment), Interrupt() as interrupt:
-        seat = take_seat(config, environment, looks=overlay)
+        player = make_watched_player(config, environment, saliency=overlay)
         with (
             replacing(path) as beside,
             replacing_screens(folder) as screens,
             filming(beside, FORMATS[kind]) as film,
         ):
-            camera = Camera(film, screens, FORMATS[kind])
-            recording = Recording(seat, frames, camera, config.agent.exploration_rate_test, overlay)
+            writer = FrameWriter(film, screens, FORMATS[kind])
+            recording = Recording(player, frames, writer, config.agent.exploration_rate_test, overlay)
             recording.play(config.run.play_games, lambda: interrupt.requested)
     minutes, seconds = divmod(film.frames // FRAMES_PER_SECOND, 60)
     scores = ", ".join(f"{score:g}" for score in recording.scores)

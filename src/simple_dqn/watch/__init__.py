@@ -1,7 +1,7 @@
-"""Watching an agent: playing beside it, drawing what it thinks over the game, filming it."""
+"""Watch an agent play, take over from it, and film it."""
 
 import os
 
-# Both are read when the library is imported.
-os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # pygame would greet on standard output
-os.environ.setdefault("BLESSED_QUERY_TIMEOUT_SECONDS", "1")  # it waits so long for terminals that are mute
+# pygame and blessed read these when they are imported.
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # no greeting on standard output
+os.environ.setdefault("BLESSED_QUERY_TIMEOUT_SECONDS", "1")  # how long to wait for a terminal's answer

@@ -1,13 +1,86 @@
-"""The switches that a person has in hand while a game is shown."""
+"""The keys, in the window and in the terminal alike, and what they switch."""
 
 from collections.abc import Iterable, Sequence, Set
+from enum import Enum, auto
+from typing import NamedTuple
 
-from simple_dqn.watch.keys import Command, nearest_action
 
-SPEEDS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, None)  # times real time; None: as fast as it goes
+class Command(Enum):
+    """What a key can do besides playing."""
+
+    TAKE_OVER = auto()  # switch between person and agent
+    SLOWER = auto()
+    FASTER = auto()
+    QUIETER = auto()
+    LOUDER = auto()
+    OVERLAY = auto()
+    SALIENCY = auto()
+    SCREENSHOT = auto()
+    QUIT = auto()
+
+
+# Keys are named as in pygame.
+COMMANDS = {
+    "m": Command.TAKE_OVER,
+    "a": Command.SLOWER,
+    "s": Command.FASTER,
+    "[": Command.QUIETER,
+    "]": Command.LOUDER,
+    "o": Command.OVERLAY,
+    "v": Command.SALIENCY,
+    "f12": Command.SCREENSHOT,
+    "q": Command.QUIT,
+}
+NO_BUTTON = "NOOP"  # releases all buttons
+BUTTONS = {
+    "up": "UP",
+    "down": "DOWN",
+    "left": "LEFT",
+    "right": "RIGHT",
+    "space": "FIRE",
+    "p": NO_BUTTON,
+    "return": NO_BUTTON,
+}
+HELP = (
+    "m: you or the agent plays, arrows and space: play, p: no-op, a/s: slower/faster, [/]: volume, "
+    "o: overlay, v: what the agent looks at, F12: screenshot, q: quit"
+)
+OPPOSITES = ({"UP", "DOWN"}, {"LEFT", "RIGHT"})
+PARTS = ("UP", "DOWN", "LEFT", "RIGHT", "FIRE")  # of the names of actions
+
+SPEEDS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, None)  # times real time; None: as fast as possible
 REAL_TIME = SPEEDS.index(1.0)
 VOLUME_STEP = 0.1
-MESSAGE_FRAMES = 90  # pictures for which a message stays
+MESSAGE_FRAMES = 90  # pictures for which a message is shown
+
+
+class Keys(NamedTuple):
+    """The keys pressed since the last call."""
+
+    commands: list[Command]  # in order
+    held: set[str]  # values of `BUTTONS`, held now or pressed since
+
+
+def nearest_action(held: Set[str], action_names: Sequence[str]) -> int:
+    """Return the index of the action nearest to the buttons `held`.
+
+    That is the one with the fewest buttons too many or too few. Among equals, one that fires comes first
+    if FIRE is held, since FIRE is tapped while a direction is held; then the first one counts.
+
+    Args:
+        held: Values of `BUTTONS`; opposite directions cancel each other.
+        action_names: The game's actions, named as in ALE, such as `UPRIGHTFIRE`.
+    """
+    buttons = set() if NO_BUTTON in held else set(held)
+    for pair in OPPOSITES:
+        if pair <= buttons:
+            buttons -= pair
+
+    def distance(index: int) -> tuple[int, bool]:
+        pressed = {part for part in PARTS if part in action_names[index]}
+        return len(pressed ^ buttons), "FIRE" in buttons - pressed
+
+    return min(range(len(action_names)), key=distance)
 
 
 class Controls:
@@ -15,15 +88,15 @@ class Controls:
 
     Attributes:
         human: Whether the person plays.
-        overlay: Whether the agent's thoughts stand beside the game.
-        saliency: Whether what the agent looks at is laid over the game.
+        overlay: Whether the panel with the Q-values is shown beside the game.
+        saliency: Whether the heat map is drawn over the game.
         volume: From 0 to 1.
-        screenshot: Whether one was asked for; whoever takes it sets it back.
+        screenshot: Whether a screenshot is due; whoever takes it sets this back.
         ended: Whether the person wants to stop.
     """
 
     def __init__(self, alone: bool = False) -> None:
-        """Begin in real time, with the agent playing, or the person where there is none (`alone`)."""
+        """Begin in real time. The agent plays; `alone`: there is none, and the person plays."""
         self.human = alone
         self.overlay = True
         self.saliency = False
@@ -34,45 +107,56 @@ class Controls:
         self._speed = REAL_TIME
         self._buttons: set[str] = set()  # held at any moment since the last action
         self._message, self._message_frames = "", 0
-        self._deeds = {
-            Command.TAKE_OVER: self._take_over,
-            Command.SLOWER: lambda: self._change_speed(-1),
-            Command.FASTER: lambda: self._change_speed(1),
-            Command.QUIETER: lambda: self._change_volume(-VOLUME_STEP),
-            Command.LOUDER: lambda: self._change_volume(VOLUME_STEP),
-            Command.OVERLAY: self._toggle_overlay,
-            Command.SALIENCY: self._toggle_saliency,
-            Command.SCREENSHOT: self._ask_for_screenshot,
-            Command.QUIT: self.end,
-        }
 
     @property
     def speed(self) -> float | None:
-        """How many times as fast as in real time it goes; None: as fast as it can."""
+        """The speed in multiples of real time; None: as fast as possible."""
         return SPEEDS[self._speed]
 
     @property
     def speed_name(self) -> str:
-        """The speed in a word."""
+        """The speed as it is shown, such as 2×."""
         return "max" if self.speed is None else f"{self.speed:g}×"
 
-    def take(self, commands: Iterable[Command], held: Set[str]) -> None:
-        """Obey `commands`, and take note of the buttons `held` at a frame."""
+    def apply(self, commands: Iterable[Command], held: Set[str]) -> None:
+        """Carry out `commands`, and note the buttons `held` during a frame."""
         for command in commands:
-            self._deeds[command]()
+            self._apply(command)
         self._buttons |= held
 
-    def action(self, action_names: Sequence[str]) -> int | None:
-        """Return the action that the person wants to take now; None: the agent is to choose.
+    def _apply(self, command: Command) -> None:
+        match command:
+            case Command.TAKE_OVER:
+                self._take_over()
+            case Command.SLOWER:
+                self._change_speed(-1)
+            case Command.FASTER:
+                self._change_speed(1)
+            case Command.QUIETER:
+                self._change_volume(-VOLUME_STEP)
+            case Command.LOUDER:
+                self._change_volume(VOLUME_STEP)
+            case Command.OVERLAY:
+                self.overlay = not self.overlay
+            case Command.SALIENCY if self._alone:
+                self.say("no agent here: nothing to look into")
+            case Command.SALIENCY:
+                self.saliency = not self.saliency
+            case Command.SCREENSHOT:
+                self.screenshot = True
+            case Command.QUIT:
+                self.ended = True
 
-        A button that was pressed and let go since the last action counts once, so that no tap is
-        lost between two steps.
+    def action(self, action_names: Sequence[str]) -> int | None:
+        """Return the action that the person wants; None: the agent chooses.
+
+        A button pressed and released since the last action counts once, so no tap between two steps is lost.
         """
         buttons, self._buttons = self._buttons, set()
         return nearest_action(buttons, action_names) if self.human else None
 
     def say(self, message: str) -> None:
-        """Show `message` for a while."""
+        """Show `message` in the next pictures."""
         self._message, self._message_frames = message, MESSAGE_FRAMES
 
     def message(self) -> str:
@@ -81,10 +165,6 @@ class Controls:
             self._message_frames -= 1
             return self._message
         return ""
-
-    def end(self) -> None:
-        """Stop."""
-        self.ended = True
 
     def _take_over(self) -> None:
         if self._alone:
@@ -100,15 +180,3 @@ class Controls:
     def _change_volume(self, by: float) -> None:
         self.volume = round(min(max(self.volume + by, 0.0), 1.0), 1)
         self.say(f"volume {self.volume:.0%}")
-
-    def _toggle_overlay(self) -> None:
-        self.overlay = not self.overlay
-
-    def _toggle_saliency(self) -> None:
-        if self._alone:
-            self.say("no agent here: nothing to look into")
-            return
-        self.saliency = not self.saliency
-
-    def _ask_for_screenshot(self) -> None:
-        self.screenshot = True

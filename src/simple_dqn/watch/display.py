@@ -1,44 +1,109 @@
-"""What can show a game and hear a person: a window, or a terminal."""
+"""What shows a game and reads the keys: a window, or the terminal of `terminal.py`."""
 
 import logging
-import os
 import sys
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import pygame
 
 from simple_dqn.environment.interface import Picture
 from simple_dqn.errors import UserError
-from simple_dqn.watch.keys import Command
-from simple_dqn.watch.overlay import View
+from simple_dqn.machine import require_display
+from simple_dqn.watch.controls import BUTTONS, COMMANDS, Command, Keys
+from simple_dqn.watch.overlay import BACKGROUND, Overlay
+from simple_dqn.watch.terminal import GameTerminal
+from simple_dqn.watch.watched_player import View
 
 logger = logging.getLogger(__name__)
 
-
-class Keys(NamedTuple):
-    """What a person did with the keys since the last look."""
-
-    commands: list[Command]  # in their order
-    held: set[str]  # words of `keys.BUTTONS`, held now or pressed since
+SHARE_OF_DESKTOP = 0.8  # of its height or width that a new window takes at most
+LARGEST_SCALE = 8
 
 
 class Display(Protocol):
-    """What can show a game and hear a person."""
+    """What shows a game and reads the keys."""
 
     def keys(self) -> Keys:
-        """Return what was done with the keys since the last call; nothing before the first picture."""
+        """Return the keys pressed since the last call; none before the first picture."""
 
     def show(self, picture: Picture, view: View, panel: bool) -> None:
-        """Show `picture`, uint8 [height, width, 3], and what `view` says, in full beside it if `panel`."""
+        """Show `picture`, uint8 [height, width, 3], and `view`; `panel`: with the panel beside it."""
 
     def close(self) -> None:
-        """Leave everything as it was before."""
+        """Leave the screen as it was before."""
+
+
+class GameWindow:
+    """A window that shows the game at the largest whole-number scale that fits."""
+
+    def __init__(self, title: str) -> None:
+        """Get ready; the window opens with the first picture, since that decides its size.
+
+        Raises:
+            UserError: The display cannot be used.
+        """
+        try:
+            pygame.display.init()
+            self._desktop = pygame.display.get_desktop_sizes()[0]
+        except pygame.error as error:
+            raise UserError(f"no window can be opened ({error})") from None
+        pygame.display.set_caption(title)
+        pygame.key.stop_text_input()
+        self._overlay = Overlay(scale=1)
+
+    def keys(self) -> Keys:
+        """Return the keys pressed since the last call."""
+        commands, tapped = [], set()
+        for event in pygame.event.get():
+            if event.type == pygame.QUIT:
+                commands.append(Command.QUIT)
+            elif event.type == pygame.KEYDOWN:
+                # The key's label first, then what it types: on some keyboards brackets need AltGr.
+                for name in (pygame.key.name(event.key), event.unicode):
+                    if name in COMMANDS:
+                        commands.append(COMMANDS[name])
+                        break
+                    if name in BUTTONS:
+                        tapped.add(BUTTONS[name])
+                        break
+        pressed = pygame.key.get_pressed()
+        held = {button for name, button in BUTTONS.items() if pressed[pygame.key.key_code(name)]}
+        return Keys(commands, held | tapped)
+
+    def show(self, picture: Picture, view: View, panel: bool) -> None:
+        """Show `picture` and `view`; the window is resized when the panel comes or goes."""
+        screen = pygame.display.get_surface()
+        if screen is None or panel != self._overlay.panel:
+            self._overlay.panel = panel
+            if screen is None:
+                width, height = self._desktop
+                self._fit_scale(picture, (SHARE_OF_DESKTOP * width, SHARE_OF_DESKTOP * height))
+            screen = pygame.display.set_mode(self._overlay.size(picture), pygame.RESIZABLE)
+        self._fit_scale(picture, screen.get_size())
+        canvas = self._overlay.paint(picture, view)
+        screen.fill(BACKGROUND)
+        screen.blit(canvas, canvas.get_rect(center=screen.get_rect().center))
+        pygame.display.flip()
+
+    def close(self) -> None:
+        """Close the window."""
+        pygame.display.quit()
+
+    def _fit_scale(self, picture: Picture, room: tuple[float, float]) -> None:
+        """Take the largest scale at which the drawing of `picture` fits into `room`, in pixels."""
+        for scale in range(LARGEST_SCALE, 0, -1):
+            self._overlay.scale = scale
+            width, height = self._overlay.size(picture)
+            if width <= room[0] and height <= room[1]:
+                return
 
 
 def open_display(kind: str | None, title: str) -> Display:
-    """Open the display of `kind`; None: a window where there can be one, else the terminal.
+    """Open the display of `kind`, one of `OPENERS`; None: a window if one can be opened, else the terminal.
 
     Raises:
-        UserError: There is no such display here.
+        UserError: This display cannot be opened here.
     """
     if kind:
         return OPENERS[kind](title)
@@ -50,20 +115,14 @@ def open_display(kind: str | None, title: str) -> Display:
 
 
 def _open_window(title: str) -> Display:
-    from simple_dqn.watch.window import Window
-
-    shown_by = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
-    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in shown_by):
-        raise UserError("there is no display (DISPLAY is not set): give --display terminal")
-    return Window(title)
+    require_display("give --display terminal")
+    return GameWindow(title)
 
 
 def _open_terminal(_title: str) -> Display:
-    from simple_dqn.watch.terminal import TerminalScreen
-
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError("input or output is not a terminal: play in one, or where there is a display")
-    return TerminalScreen()
+    return GameTerminal()
 
 
 OPENERS: dict[str, Callable[[str], Display]] = {"window": _open_window, "terminal": _open_terminal}

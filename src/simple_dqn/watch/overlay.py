@@ -1,9 +1,8 @@
-"""The picture that a person is shown: the game, larger, and beside it what the agent thinks.
+"""The picture that a person sees: the game, enlarged, and a panel with the agent's Q-values beside it.
 
-It is drawn in memory and needs no display: a window shows it, and a film is made of it.
+It is drawn in memory and needs no display: the window shows it, and films and screenshots are made of it.
 """
 
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TypeAlias
 
@@ -12,9 +11,7 @@ import pygame
 from numpy.typing import NDArray
 
 from simple_dqn.environment.interface import Picture
-from simple_dqn.watch.bars import BarScale
-from simple_dqn.watch.heat import heat_surface
-from simple_dqn.watch.mind import HeatMap
+from simple_dqn.watch.watched_player import HeatMap, View
 
 Colour: TypeAlias = tuple[int, int, int]
 
@@ -23,72 +20,72 @@ TRACK: Colour = (35, 39, 48)
 FAINT: Colour = (122, 130, 146)
 BRIGHT: Colour = (232, 235, 241)
 IDLE_BAR: Colour = (72, 84, 106)
-PLAYERS: dict[bool, tuple[str, Colour]] = {  # whether a person plays -> the badge
+BADGES: dict[bool, tuple[str, Colour]] = {  # by whether a person plays
     False: ("AGENT PLAYS", (52, 196, 178)),
     True: ("YOU PLAY", (247, 168, 56)),
 }
 EXPLORING: Colour = (226, 98, 132)
 
-PANEL_SHARE = 8 / 21  # width of the panel in heights of the picture: half an Atari picture's width
+PANEL_SHARE = 8 / 21  # the panel's width over the picture's height: half the width of an Atari picture
+SPREAD_KEPT = 0.998  # of the bars' scale, per picture: it halves in 6 s
+HEAT_OPACITY = 235  # of 255, where the heat map is hottest
 
 
-@dataclass(frozen=True)
-class View:
-    """What there is to say about a moment of a game."""
+class BarScale:
+    """The scale of the bars, which show how much worse than the best each action is.
 
-    action_names: tuple[str, ...]  # A of them
-    action: int  # the one that is being taken
-    human: bool  # whether a person chose it
-    score: float  # game points so far
-    lives: int  # left; 0 where there are no lives
-    speed: str = "1×"
-    exploring: bool = False  # whether the agent chose the action at random
-    exploration_rate: float | None = None  # ε; None: there is no agent
-    qvalues: NDArray[np.float32] | None = None  # float32 [A]; None: there is no agent
-    heat_map: HeatMap | None = None  # float32 [H, W] from 0 to 1, laid over the game; None: it is not
-    message: str = ""  # a few words of what just happened
+    The best action's bar is full; an empty bar is as far below it as any action was in the last seconds. A
+    scale that starts at zero would hide the differences, which are small beside the Q-values; a scale for
+    each state would draw every difference alike.
+    """
+
+    def __init__(self) -> None:
+        self._spread = 0.0
+
+    def lengths(self, qvalues: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the length of each bar, float64 [A] from 0 to 1, for the `qvalues` [A] of one picture."""
+        worse = float(qvalues.max()) - qvalues.astype(np.float64)
+        self._spread = max(float(worse.max()), self._spread * SPREAD_KEPT)
+        return 1 - worse / (self._spread or 1.0)
 
 
 class Overlay:
-    """Draws pictures of one game at one scale; their scale of Q-values follows the game."""
+    """Draws the pictures of one game; the scale of the bars follows the game."""
 
     def __init__(self, scale: int, panel: bool = True) -> None:
         """Set up the drawing.
 
         Args:
-            scale: Pixels on each side of a pixel of the game.
-            panel: Whether the agent's thoughts stand beside the game; else only a small badge in it.
+            scale: Side of a game pixel, in pixels.
+            panel: Whether to draw the panel; otherwise a small badge is drawn in the game.
         """
         pygame.font.init()
         self.scale = scale
         self.panel = panel
         self._bars = BarScale()
-        self._heat: tuple[HeatMap, pygame.Surface] | None = None  # the last one, and as it was drawn
+        self._heat: tuple[HeatMap, pygame.Surface] | None = None  # the last one and its surface
 
     def size(self, picture: Picture) -> tuple[int, int]:
-        """Return the width and height, in pixels, of what is drawn around such a `picture`."""
+        """Return the width and height of the drawing for such a `picture`, in pixels."""
         height, width = picture.shape[0] * self.scale, picture.shape[1] * self.scale
-        return width + (_panel_width(height) if self.panel else 0), height
+        return width + (2 * round(height * PANEL_SHARE / 2) if self.panel else 0), height
 
     def draw(self, picture: Picture, view: View) -> NDArray[np.uint8]:
-        """Return a fresh array, uint8 [height, width, 3], of what `paint` paints."""
+        """Return what `paint` paints as a new array, uint8 [height, width, 3]."""
         canvas = self.paint(picture, view)
         pixels = np.frombuffer(bytearray(pygame.image.tobytes(canvas, "RGB")), np.uint8)
         return pixels.reshape(canvas.get_height(), canvas.get_width(), 3)
 
     def paint(self, picture: Picture, view: View) -> pygame.Surface:
-        """Return a fresh surface with the game, its heat map, and what `view` says of it.
-
-        Args:
-            picture: uint8 [height, width, 3], in red, green and blue.
-            view: What to say.
-        """
+        """Return a new surface that shows `picture`, uint8 [height, width, 3], and `view`."""
         canvas = pygame.Surface(self.size(picture), depth=32)
         canvas.fill(BACKGROUND)
         game = self.paint_game(picture, view.heat_map)
         canvas.blit(game, (0, 0))
         if self.panel:
-            self._paint_panel(canvas.subsurface(_right_of(game, canvas)), view)
+            panel = canvas.get_rect()
+            panel.left, panel.width = game.get_width(), panel.width - game.get_width()
+            self._paint_panel(canvas.subsurface(panel), view)
         else:
             _paint_small_badge(canvas, view)
         if view.message:
@@ -96,18 +93,15 @@ class Overlay:
         return canvas
 
     def paint_game(self, picture: Picture, heat_map: HeatMap | None) -> pygame.Surface:
-        """Return a fresh surface with `picture` alone, and `heat_map` over it if there is one."""
+        """Return a new surface with `picture`, and `heat_map` over it; the frames of a step share one map."""
         game = pygame.image.frombuffer(picture.tobytes(), picture.shape[1::-1], "RGB")
         game = pygame.transform.scale_by(game.convert(pygame.Surface((1, 1), depth=32)), self.scale)
         if heat_map is not None:
-            game.blit(self._heat_surface(heat_map, game.get_size()), (0, 0))
+            size = game.get_size()
+            if self._heat is None or self._heat[0] is not heat_map or self._heat[1].get_size() != size:
+                self._heat = (heat_map, _heat_surface(heat_map, size))
+            game.blit(self._heat[1], (0, 0))
         return game
-
-    def _heat_surface(self, heat_map: HeatMap, size: tuple[int, int]) -> pygame.Surface:
-        """Return `heat_map` as a surface of `size`; the frames of a step share one."""
-        if self._heat is None or self._heat[0] is not heat_map or self._heat[1].get_size() != size:
-            self._heat = (heat_map, heat_surface(heat_map, size))
-        return self._heat[1]
 
     def _paint_panel(self, panel: pygame.Surface, view: View) -> None:
         unit = panel.get_height() / 42  # a line of text and its space
@@ -121,7 +115,7 @@ class Overlay:
         self._paint_actions(panel, rows, unit, view)
 
     def _paint_actions(self, panel: pygame.Surface, area: pygame.Rect, unit: float, view: View) -> None:
-        """Draw a row for each action: its name, its value, and a bar below them."""
+        """Draw a row for each action: its name and value, and a bar below them."""
         title = "Q-values" if view.qvalues is not None else "actions"
         _write(panel, title, unit, FAINT, area.topleft)
         area = pygame.Rect(area.left, area.top + round(1.8 * unit), area.width, area.height)
@@ -133,51 +127,54 @@ class Overlay:
         pitch = min(2.6 * unit, area.height / len(view.action_names))
         for number, name in enumerate(view.action_names):
             row = pygame.Rect(area.left, area.top + round(number * pitch), area.width, round(pitch))
-            value = None if view.qvalues is None else float(view.qvalues[number])
             colour = colour_of(number, view)
-            self._paint_row(panel, row, name, value, float(lengths[number]), colour)
-
-    def _paint_row(
-        self,
-        panel: pygame.Surface,
-        row: pygame.Rect,
-        name: str,
-        value: float | None,
-        length: float,
-        colour: Colour | None,
-    ) -> None:
-        thick = max(2, round(row.height * 0.22))
-        size = row.height * 0.44
-        text = BRIGHT if colour else FAINT
-        _write(panel, name, size, text, row.topleft)
-        if value is not None:
-            _write(panel, f"{value:.3f}", size, text, row.topright, right=True)
-        track = pygame.Rect(row.left, row.top + round(row.height * 0.6), row.width, thick)
-        pygame.draw.rect(panel, TRACK, track, border_radius=thick)
-        bar = track.copy()
-        bar.width = max(thick, round(track.width * length)) if length > 0 else 0
-        if bar.width:
-            pygame.draw.rect(panel, colour or IDLE_BAR, bar, border_radius=thick)
+            text, size = BRIGHT if colour else FAINT, row.height * 0.44
+            _write(panel, name, size, text, row.topleft)
+            if view.qvalues is not None:
+                _write(panel, f"{view.qvalues[number]:.3f}", size, text, row.topright, right=True)
+            _paint_bar(panel, row, float(lengths[number]), colour or IDLE_BAR)
 
 
-def _panel_width(height: int) -> int:
-    return 2 * round(height * PANEL_SHARE / 2)
+def _paint_bar(panel: pygame.Surface, row: pygame.Rect, length: float, colour: Colour) -> None:
+    """Draw a bar of `length`, from 0 to 1, at the bottom of `row`."""
+    thick = max(2, round(row.height * 0.22))
+    track = pygame.Rect(row.left, row.top + round(row.height * 0.6), row.width, thick)
+    pygame.draw.rect(panel, TRACK, track, border_radius=thick)
+    if length > 0:
+        track.width = max(thick, round(track.width * length))
+        pygame.draw.rect(panel, colour, track, border_radius=thick)
 
 
-def _right_of(game: pygame.Surface, canvas: pygame.Surface) -> pygame.Rect:
-    left = game.get_width()
-    return pygame.Rect(left, 0, canvas.get_width() - left, canvas.get_height())
+def _heat_surface(heat_map: HeatMap, size: tuple[int, int]) -> pygame.Surface:
+    """Return `heat_map` as a surface of `size`, transparent where it is cold."""
+    strengths = (255 * np.clip(heat_map, 0, 1)).astype(np.uint8)
+    pixels = _heat_colours()[strengths]
+    small = pygame.image.frombuffer(pixels.tobytes(), heat_map.shape[::-1], "BGRA")
+    return pygame.transform.smoothscale(small, size)
+
+
+@cache
+def _heat_colours() -> NDArray[np.uint8]:
+    """Return a colour for each of 256 strengths, from transparent red to opaque yellow; uint8 [256, 4].
+
+    Blue comes first: pygame blends that order a hundred times as fast as red first.
+    """
+    strength = np.linspace(0, 1, 256)
+    red = np.full(256, 255.0)
+    green = 255 * np.clip(1.5 * strength - 0.35, 0, 1)
+    blue = 255 * np.clip(3 * strength - 2.2, 0, 1)
+    return np.stack([blue, green, red, HEAT_OPACITY * strength], axis=1).astype(np.uint8)
 
 
 def colour_of(number: int, view: View) -> Colour | None:
-    """Return the colour of the action that is being taken; None for others."""
+    """Return the colour of action `number` if it is being taken, else None."""
     if number != view.action:
         return None
-    return EXPLORING if view.exploring else PLAYERS[view.human][1]
+    return EXPLORING if view.exploring else BADGES[view.human][1]
 
 
 def facts(view: View) -> dict[str, str]:
-    """Return what stands above the Q-values, by name."""
+    """Return what is shown above the Q-values, by name."""
     return {
         "score": f"{view.score:g}",
         "lives": str(view.lives) if view.lives else "–",
@@ -187,7 +184,7 @@ def facts(view: View) -> dict[str, str]:
 
 
 def _paint_badge(surface: pygame.Surface, badge: pygame.Rect, human: bool) -> None:
-    words, colour = PLAYERS[human]
+    words, colour = BADGES[human]
     pygame.draw.rect(surface, colour, badge, border_radius=badge.height // 2)
     text = _text(words, round(badge.height * 0.46), BACKGROUND)
     surface.blit(text, text.get_rect(center=badge.center))
@@ -201,7 +198,7 @@ def _paint_small_badge(canvas: pygame.Surface, view: View) -> None:
 
 
 def _paint_facts(panel: pygame.Surface, area: pygame.Rect, unit: float, view: View) -> int:
-    """Draw score, lives, ε and speed, two in a row; return where the space below them begins."""
+    """Draw score, lives, ε and speed, two in a row; return the top of the space below them."""
     for number, (name, value) in enumerate(facts(view).items()):
         left = area.left + (area.width // 2) * (number % 2)
         top = area.top + round(4.2 * unit) * (number // 2)
@@ -228,12 +225,12 @@ def _write(
     corner: tuple[int, int],
     right: bool = False,
 ) -> None:
-    """Write `words` with their top left, or top right, corner at `corner`."""
+    """Write `words` with their top left corner, or top right one, at `corner`."""
     text = _text(words, max(8, round(size)), colour)
     surface.blit(text, text.get_rect(topright=corner) if right else text.get_rect(topleft=corner))
 
 
-@lru_cache(maxsize=2048)  # values come again and again, but not all of them
+@lru_cache(maxsize=2048)  # the same values come up again and again
 def _text(words: str, size: int, colour: Colour) -> pygame.Surface:
     return _font(size).render(words, True, colour)
 

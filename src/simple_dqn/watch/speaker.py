@@ -13,18 +13,22 @@ from simple_dqn.environment import FRAMES_PER_SECOND
 
 logger = logging.getLogger(__name__)
 
-SAMPLES = 512  # of a frame's sound
-RATE = FRAMES_PER_SECOND * SAMPLES  # samples in a second
-PIECE = 3 * SAMPLES  # samples handed to the mixer together; it holds two such pieces at most, 0.1 seconds
+SAMPLES = 512  # a frame
+RATE = FRAMES_PER_SECOND * SAMPLES  # samples a second
+PIECE = 3 * SAMPLES  # samples given to the mixer at a time; it holds at most two pieces, 0.1 s
 
 
 class Speaker:
-    """Plays a game's sound while it is played, or nothing where there is no sound device."""
+    """Plays a game's sound, or nothing where there is no sound device.
+
+    Attributes:
+        audible: Whether there was a sound device.
+    """
 
     def __init__(self) -> None:
-        """Open the sound device; the log says so if there is none."""
-        self._waiting = np.zeros(0, np.uint8)  # samples that the mixer has not been handed
-        self.audible = False  # whether there was a sound device
+        """Open the sound device; log a warning if there is none."""
+        self._waiting = np.zeros(0, np.uint8)  # samples not given to the mixer yet
+        self.audible = False
         self._opened = False
         try:
             with _mute_libraries():
@@ -34,10 +38,7 @@ class Speaker:
             logger.warning("There is no sound device (%s): playing on in silence", error)
 
     def play(self, sound: NDArray[np.uint8], speed: float | None, volume: float) -> None:
-        """Play a frame's `sound`, unsigned 8-bit samples, higher or lower as `speed` asks for.
-
-        Without a speed, as fast as it goes, there is nothing to hear.
-        """
+        """Play a frame's `sound`, unsigned 8-bit samples; `speed` changes its pitch, None is silent."""
         if not self._opened or not len(sound) or speed is None:
             return
         places = np.arange(0, len(sound), speed).astype(np.int64)
@@ -52,11 +53,11 @@ class Speaker:
         elif channel.get_queue() is None:
             channel.queue(piece)
         elif len(self._waiting) < 2 * PIECE:
-            return  # there will be room soon; if not, the sound has fallen behind and is dropped
+            return  # there may be room soon; if not, the sound is late and is dropped
         self._waiting = self._waiting[:0]
 
     def close(self) -> None:
-        """Let go of the sound device."""
+        """Close the sound device."""
         if self._opened:
             pygame.mixer.quit()
             self._opened = False
@@ -64,7 +65,7 @@ class Speaker:
 
 @contextmanager
 def _mute_libraries() -> Iterator[None]:
-    """Hide what ALSA writes to standard error on its own where there is no device: eight lines."""
+    """Hide the eight lines that ALSA writes to standard error where there is no device."""
     standard_error = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:

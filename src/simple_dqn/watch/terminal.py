@@ -1,4 +1,4 @@
-"""A text terminal to watch and play in: two pixels in each cell, over SSH too."""
+"""Watching and playing in a text terminal, over SSH too: two pixels in each cell, and a panel."""
 
 import time
 from contextlib import ExitStack
@@ -11,33 +11,46 @@ from numpy.typing import NDArray
 
 from simple_dqn.environment.interface import Picture
 from simple_dqn.errors import UserError
-from simple_dqn.watch.display import Keys
-from simple_dqn.watch.keys import BUTTONS, COMMANDS, NO_BUTTON, OPPOSITES, Command
-from simple_dqn.watch.mind import HeatMap
-from simple_dqn.watch.overlay import Overlay, View
-from simple_dqn.watch.terminal_panel import COLUMNS as PANEL_COLUMNS
-from simple_dqn.watch.terminal_panel import TerminalPanel
+from simple_dqn.watch.controls import BUTTONS, COMMANDS, NO_BUTTON, OPPOSITES, Command, Keys
+from simple_dqn.watch.overlay import (
+    BACKGROUND,
+    BADGES,
+    BRIGHT,
+    FAINT,
+    IDLE_BAR,
+    TRACK,
+    BarScale,
+    Colour,
+    Overlay,
+    colour_of,
+    facts,
+)  # fmt: skip
+from simple_dqn.watch.watched_player import HeatMap, View
 
 UPPER_HALF = "▀"
-ASPECT = 4 / 3  # of the picture, as on a television; a cell's two pixels are about square
-LEAST_COLUMNS = 16  # for the game; where there are fewer beside the panel, the panel is left out
-HELD_SECONDS = 0.25  # a terminal tells of presses, not of releases
-KEY_NAMES = {"KEY_ENTER": "return", "\n": "return", "\r": "return", " ": "space"}  # blessed's, and ours
+ASPECT = 4 / 3  # of the picture, as on a television; each of a cell's two pixels is about square
+LEAST_COLUMNS = 16  # for the game; where the panel leaves fewer, it is not shown
+HELD_SECONDS = 0.25  # a terminal reports when a key is pressed, not when it is released
+KEY_NAMES = {"KEY_ENTER": "return", "\n": "return", "\r": "return", " ": "space"}  # blessed's -> pygame's
 
-Cells = NDArray[np.uint8]  # [rows, columns, 6]: red, green, blue of the upper pixel and of the lower
+NAME, BAR, VALUE = 13, 6, 7  # columns of each part of an action's line
+PANEL_COLUMNS = NAME + BAR + VALUE
+EIGHTHS = " ▏▎▍▌▋▊▉"  # of a cell, from the left
+
+Cells = NDArray[np.uint8]  # [rows, columns, 6]: red, green, blue of the upper pixel, then of the lower
 
 
-class TerminalScreen:
-    """Draws into the terminal what has changed, in as many colours as it has.
+class GameTerminal:
+    """A terminal in which only the cells that have changed are drawn.
 
-    A key counts as held for a quarter of a second after each press; one that stays down repeats.
+    A key counts as held for a quarter of a second after each press, and repeats while it is down.
     """
 
     def __init__(self) -> None:
-        """Get ready; the terminal is taken over with the first picture.
+        """Get ready; full screen begins with the first picture.
 
         Raises:
-            UserError: It shows no colours.
+            UserError: The terminal has no colours.
         """
         self._terminal = blessed.Terminal()
         if self._terminal.number_of_colors < 8:
@@ -45,14 +58,14 @@ class TerminalScreen:
         self._panel = TerminalPanel(self._terminal)
         self._overlay = Overlay(scale=1)
         self._held: dict[str, float] = {}  # buttons, and until when they count as held
-        self._layout: tuple[int, ...] = ()  # all that a whole redraw depends on
-        self._cells: Cells = np.zeros((0, 0, 6), np.uint8)  # as they are on the terminal
-        self._lines: dict[int, str] = {}  # the panel's, as they are on the terminal
+        self._layout: tuple[int, ...] = ()  # rows, columns, panel: when it changes, all is drawn again
+        self._cells: Cells = np.zeros((0, 0, 6), np.uint8)  # now on the terminal
+        self._lines: dict[int, str] = {}  # of the panel, now on the terminal
         self._cell = lru_cache(maxsize=1 << 16)(self._draw_cell)
         self._restore = ExitStack()
 
     def keys(self) -> Keys:
-        """Return what was done with the keys since the last call."""
+        """Return the keys pressed since the last call."""
         commands: list[Command] = []
         now = time.monotonic()
         while self._layout and (key := self._terminal.inkey(timeout=0)):
@@ -64,7 +77,7 @@ class TerminalScreen:
         return Keys(commands, {button for button, until in self._held.items() if until > now})
 
     def _press(self, button: str, until: float) -> None:
-        """Let a direction go when its opposite is pressed, and all buttons when none is asked for."""
+        """Hold `button`; this releases the opposite direction, and NO_BUTTON releases all."""
         for pair in OPPOSITES:
             if button in pair:
                 self._held = {held: end for held, end in self._held.items() if held not in pair}
@@ -73,7 +86,7 @@ class TerminalScreen:
         self._held[button] = until
 
     def show(self, picture: Picture, view: View, panel: bool) -> None:
-        """Show `picture` and `view`, in full where the terminal is wide enough."""
+        """Show `picture` and `view`; the panel only where the terminal is wide enough."""
         rows, columns = self._terminal.height, self._terminal.width
         panel = panel and columns > PANEL_COLUMNS + LEAST_COLUMNS
         game_rows = rows if panel else rows - 1
@@ -84,7 +97,8 @@ class TerminalScreen:
             return
         output = ""
         if not self._layout:
-            self._take_over()
+            for mode in (self._terminal.fullscreen, self._terminal.cbreak, self._terminal.hidden_cursor):
+                self._restore.enter_context(mode())
         if self._layout != (rows, columns, panel):
             self._layout = (rows, columns, panel)
             self._cells, self._lines = np.zeros((0, 0, 6), np.uint8), {}
@@ -98,19 +112,15 @@ class TerminalScreen:
         """Leave the terminal as it was before."""
         self._restore.close()
 
-    def _take_over(self) -> None:
-        for mode in (self._terminal.fullscreen, self._terminal.cbreak, self._terminal.hidden_cursor):
-            self._restore.enter_context(mode())
-
     def _cells_of(self, picture: Picture, heat_map: HeatMap | None, rows: int, columns: int) -> Cells:
-        """Return the picture, made smaller, in cells."""
+        """Return `picture`, scaled down to `rows` and `columns` of cells."""
         game = self._overlay.paint_game(picture, heat_map)
         small = pygame.surfarray.pixels3d(pygame.transform.smoothscale(game, (columns, 2 * rows)))
         pixels = small.swapaxes(0, 1).reshape(rows, 2, columns, 3)
         return np.ascontiguousarray(pixels.swapaxes(1, 2)).reshape(rows, columns, 6)
 
     def _draw_game(self, cells: Cells) -> str:
-        """Return what makes `cells` of what is on the terminal."""
+        """Return the text that turns the cells on the terminal into `cells`."""
         if self._cells.shape == cells.shape:
             changed = (cells != self._cells).any(axis=2)
         else:
@@ -125,15 +135,71 @@ class TerminalScreen:
         return "".join(parts)
 
     def _draw_cell(self, *colours: int) -> str:
-        """Return a cell with an upper and a lower pixel of these `colours`, red, green, blue each."""
+        """Return the text of a cell: red, green, blue of its upper pixel, then of its lower."""
         upper, lower = colours[:3], colours[3:]
         return f"{self._terminal.color_rgb(*upper)}{self._terminal.on_color_rgb(*lower)}{UPPER_HALF}"
 
     def _draw_lines(self, lines: dict[int, str], column: int) -> str:
-        """Return what writes those of `lines`, by their row, that are not on the terminal yet."""
+        """Return the text that draws those of `lines`, by row, that have changed."""
         changed = {row: line for row, line in lines.items() if self._lines.get(row) != line}
         self._lines = lines
         return "".join(
             f"{self._terminal.move_yx(row, column)}{self._terminal.normal}{line}{self._terminal.normal}"
             for row, line in changed.items()
         )
+
+
+class TerminalPanel:
+    """Writes the lines of the panel, each of `PANEL_COLUMNS` columns."""
+
+    def __init__(self, terminal: blessed.Terminal) -> None:
+        self._terminal = terminal
+        self._bars = BarScale()
+
+    def lines(self, view: View, rows: int) -> dict[int, str]:
+        """Return the lines by row, as many as fit into `rows`."""
+        message = self._paint(f"{view.message:<{PANEL_COLUMNS}}"[:PANEL_COLUMNS], BRIGHT)
+        told = [self._fact(*fact) for fact in facts(view).items()]
+        lines = [self._badge(view, PANEL_COLUMNS), message, told[0] + told[1], told[2] + told[3]]
+        return dict(enumerate([*lines, " " * PANEL_COLUMNS, *self._actions(view)][:rows]))
+
+    def status_line(self, view: View, columns: int) -> str:
+        """Return the line of `columns` columns that is shown instead of the panel."""
+        badge = min(columns, NAME)
+        message = f" {view.message:<{columns}}"[: columns - badge]
+        return self._badge(view, badge) + self._paint(message, BRIGHT)
+
+    def _badge(self, view: View, columns: int) -> str:
+        words, colour = BADGES[view.human]
+        return self._paint(f"{words:^{columns}}"[:columns], BACKGROUND, colour)
+
+    def _fact(self, name: str, value: str) -> str:
+        width = PANEL_COLUMNS // 2 - len(name) - 1
+        return self._paint(f"{name} ", FAINT) + self._paint(f"{value:<{width}}"[:width], BRIGHT)
+
+    def _actions(self, view: View) -> list[str]:
+        """Return a line for each action: its name, a bar, its value."""
+        lengths = (
+            np.zeros(len(view.action_names)) if view.qvalues is None else self._bars.lengths(view.qvalues)
+        )
+        lines = []
+        for number, (name, length) in enumerate(zip(view.action_names, lengths.tolist(), strict=True)):
+            colour = colour_of(number, view)
+            value = "" if view.qvalues is None else f"{view.qvalues[number]:.3f}"
+            text = BRIGHT if colour else FAINT
+            lines.append(
+                self._paint(f"{name:<{NAME}}"[:NAME], colour or text)
+                + self._paint(_bar(length), colour or IDLE_BAR, TRACK if value else None)
+                + self._paint(f"{value:>{VALUE}}"[:VALUE], text)
+            )
+        return lines
+
+    def _paint(self, words: str, colour: Colour, behind: Colour | None = None) -> str:
+        background = self._terminal.on_color_rgb(*behind) if behind else ""
+        return f"{self._terminal.normal}{self._terminal.color_rgb(*colour)}{background}{words}"
+
+
+def _bar(length: float) -> str:
+    """Return a bar of `length`, from 0 to 1, in BAR cells."""
+    cells, eighths = divmod(round(length * BAR * 8), 8)
+    return f"{'█' * cells + EIGHTHS[eighths]:<{BAR}}"[:BAR]

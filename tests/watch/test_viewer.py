@@ -1,6 +1,6 @@
 import pytest
 
-from simple_dqn.watch.pace import Pace
+from simple_dqn.watch.viewer import FrameClock
 
 
 class Clock:
@@ -19,11 +19,11 @@ class Clock:
 def play(frames: int, speed: float | None, work: float) -> tuple[float, int]:
     """Return the seconds that `frames` take, and how many are drawn, at `work` seconds each."""
     clock = Clock()
-    pace = Pace(clock, clock.pass_)
+    frame_clock = FrameClock(clock, clock.pass_)
     drawn = 0
     for _ in range(frames):
-        pace.wait(speed)
-        drawn += pace.picture_due()
+        frame_clock.wait(speed)
+        drawn += frame_clock.picture_due()
         clock.pass_(work)
     return clock.now - 100, drawn
 
@@ -53,10 +53,10 @@ def test_what_is_late_leaves_pictures_out_but_not_for_long() -> None:
 
 def test_lost_time_is_not_made_up_for() -> None:
     clock = Clock()
-    pace = Pace(clock, clock.pass_)
-    pace.wait(1.0)
+    frame_clock = FrameClock(clock, clock.pass_)
+    frame_clock.wait(1.0)
     clock.pass_(5.0)
     start = clock.now
     for _ in range(61):
-        pace.wait(1.0)
+        frame_clock.wait(1.0)
     assert clock.now - start == pytest.approx(1.0)

@@ -1,0 +1,150 @@
+"""Shows games to a person, in time, and applies the keys."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pygame
+
+from simple_dqn.environment import FRAMES_PER_SECOND, Frame
+from simple_dqn.errors import UserError
+from simple_dqn.files import replacing
+from simple_dqn.scores import Scores
+from simple_dqn.types import Step
+from simple_dqn.watch.controls import Controls
+from simple_dqn.watch.display import Display
+from simple_dqn.watch.overlay import Overlay
+from simple_dqn.watch.speaker import Speaker
+from simple_dqn.watch.watched_player import View, WatchedPlayer
+
+SCREENSHOT_SCALE = 3
+FRAME = 1 / FRAMES_PER_SECOND  # seconds
+LATE = 0.1  # seconds; a longer delay is not made up for
+
+
+class FrameClock:
+    """Waits until each frame is due, and decides which frames are drawn."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.perf_counter, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._clock, self._sleep = clock, sleep
+        self._due = self._drawn = -float("inf")  # when the next frame is due, and the last was drawn
+
+    def wait(self, speed: float | None) -> None:
+        """Wait until the next frame is due, at `speed` times real time; None: do not wait."""
+        now = self._clock()
+        if speed is None or now - self._due > LATE:
+            self._due = now
+        elif self._due > now:
+            self._sleep(self._due - now)
+        if speed is not None:
+            self._due += FRAME / speed
+
+    def picture_due(self) -> bool:
+        """Return whether to draw this frame.
+
+        A frame is skipped if the last was drawn less than 1/60 s ago, as at more than real time, or if the
+        next is already due, as on a slow terminal. After `LATE` seconds one is drawn in any case.
+        """
+        now = self._clock()
+        since = now - self._drawn
+        due = since > LATE or (since > 0.75 * FRAME and now < self._due)
+        if due:
+            self._drawn = now
+        return due
+
+
+class Viewer:
+    """Shows each frame of a player's games, and applies the person's keys.
+
+    Attributes:
+        scores: Raw points of each game that has ended.
+    """
+
+    def __init__(
+        self, controls: Controls, display: Display, speaker: Speaker, exploration_rate: float, pictures: Path,
+        clock: FrameClock,
+    ) -> None:  # fmt: skip
+        """Set up the viewer.
+
+        Args:
+            controls: What the keys change.
+            display: Shows the game and reads the keys.
+            speaker: Plays the sound.
+            exploration_rate: The agent's ε.
+            pictures: The folder for screenshots.
+            clock: Keeps the frames in time.
+        """
+        self.scores: list[float] = []
+        self._controls, self._display, self._speaker = controls, display, speaker
+        self._exploration_rate = exploration_rate
+        self._pictures = pictures
+        self._clock = clock
+        self._running = Scores(np.zeros(1))
+
+    def watch(self, frame: Frame) -> None:
+        """Show `frame` when it is due; the environment of the player calls this."""
+        controls = self._controls
+        controls.apply(*self._display.keys())
+        self._speaker.play(frame.sound, controls.speed, controls.volume)
+        self._clock.wait(controls.speed)
+        if self._clock.picture_due() or controls.screenshot:
+            view = self._view(frame)
+            if controls.screenshot:
+                self._take_screenshot(frame, view)
+            self._display.show(frame.picture, view, controls.overlay)
+
+    def play(
+        self,
+        player: WatchedPlayer,
+        games: int,
+        stopped: Callable[[], bool],
+        keep: Callable[[Step, bool], None],
+    ) -> None:
+        """Play and show games.
+
+        Args:
+            player: Plays them; the watcher of its environment is `watch`.
+            games: How many; 0: until the person ends it.
+            stopped: Returns whether to stop at once.
+            keep: Is called with every step, and whether the person made it.
+        """
+        self._player = player
+        keep(player.start(), False)
+        while not (stopped() or self._controls.ended or (games and len(self.scores) == games)):
+            step = player.step(self._exploration_rate)
+            keep(step, player.human)
+            self.scores += self._running.add(step)
+
+    def _view(self, frame: Frame) -> View:
+        player, controls = self._player, self._controls
+        network = player.network
+        return View(
+            action_names=player.environment.action_names,
+            action=player.action,
+            human=controls.human,
+            score=float(self._running.running[0]),
+            lives=frame.lives,
+            speed=controls.speed_name,
+            exploring=player.exploring,
+            exploration_rate=self._exploration_rate if network else None,
+            qvalues=network.qvalues if network else None,
+            heat_map=network.heat_map() if network and controls.saliency else None,
+            message=controls.message(),
+        )
+
+    def _take_screenshot(self, frame: Frame, view: View) -> None:
+        """Save what is shown as a PNG file of a new name."""
+        self._controls.screenshot = False
+        canvas = Overlay(SCREENSHOT_SCALE, self._controls.overlay).paint(frame.picture, view)
+        number = 1
+        while (path := self._pictures / f"screenshot_{number}.png").exists():
+            number += 1
+        try:
+            with replacing(path) as beside, beside.open("wb") as file:
+                pygame.image.save(canvas, file, "screenshot.png")
+            self._controls.say(f"saved {path.name}")
+        except UserError as error:
+            self._controls.say(str(error))

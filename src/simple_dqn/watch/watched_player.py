@@ -1,0 +1,144 @@
+"""A player whose Q-values and heat map can be shown, and in whose place a person can act."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simple_dqn.environment import Environment
+from simple_dqn.ledger import Ledger
+from simple_dqn.player import Player
+from simple_dqn.types import Actions, ExplorationRates, QValues, States
+
+HeatMap: TypeAlias = NDArray[np.float32]  # [H, W], from 0 (no influence) to 1
+
+
+@dataclass(frozen=True)
+class View:
+    """What is shown about one frame besides the picture."""
+
+    action_names: tuple[str, ...]  # A of them
+    action: int  # index of the action being taken; -1: none yet
+    human: bool  # whether a person plays
+    score: float  # game points so far
+    lives: int  # left; 0 in a game without lives
+    speed: str = "1×"
+    exploring: bool = False  # whether the agent chose the action at random
+    exploration_rate: float | None = None  # ε; None: there is no agent
+    qvalues: NDArray[np.float32] | None = None  # float32 [A]; None: there is no agent
+    heat_map: HeatMap | None = None  # drawn over the game; None: not shown
+    message: str = ""  # such as "volume 60%"
+
+
+class WatchedNetwork:
+    """A network that keeps the last state it was given, with its Q-values and heat map.
+
+    Attributes:
+        states: That state, uint8 [1, S, H, W]; None before the first.
+        qvalues: Its Q-values, float32 [A]; None before the first.
+    """
+
+    def __init__(
+        self,
+        predict: Callable[[States], QValues],
+        saliency: Callable[[States], NDArray[np.float32]] | None = None,
+    ) -> None:
+        """Wrap a network.
+
+        Args:
+            predict: From states uint8 [B, S, H, W] to Q-values float32 [B, A].
+            saliency: From states to the influence of each pixel on the highest Q-value,
+                float32 [B, S, H, W]; None: there are no heat maps.
+        """
+        self.states: States | None = None
+        self.qvalues: NDArray[np.float32] | None = None
+        self._predict = predict
+        self._saliency = saliency
+        self._heat_map: HeatMap | None = None
+
+    def predict(self, states: States) -> QValues:
+        """Return the Q-values, float32 [1, A], of `states` uint8 [1, S, H, W]; keep a copy of both."""
+        self.states = states.copy()
+        self._heat_map = None
+        qvalues = self._predict(states)
+        self.qvalues = qvalues[0]
+        return qvalues
+
+    def heat_map(self) -> HeatMap | None:
+        """Return the influence of each pixel in the last state; None: it is not known.
+
+        Of the S screens, the one in which a pixel's influence is strongest counts. The map is computed
+        when first asked for, since it costs more than acting.
+        """
+        if self._heat_map is None and self._saliency and self.states is not None:
+            strengths = np.abs(self._saliency(self.states)[0]).max(axis=0)
+            highest = float(strengths.max())
+            self._heat_map = strengths / highest if highest > 0 else strengths
+        return self._heat_map
+
+
+class WatchedPlayer(Player):
+    """A player of one game that keeps its last choice, and lets a person choose instead.
+
+    A person acts once in a step of `frame_skip` frames, as the agent does, so that the steps of both
+    are experience of the same kind.
+
+    Attributes:
+        network: Predicts Q-values, whoever plays; None: a person plays alone.
+        action: The last action chosen, an index into the environment's.
+        exploring: Whether the agent chose it at random and it is not the best.
+        human: Whether a person chose it.
+    """
+
+    action = 0
+    exploring = False
+    human = False
+
+    def __init__(
+        self,
+        environment: Environment,
+        network: WatchedNetwork | None,
+        history_length: int,
+        rng: np.random.Generator,
+        person: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        """Set up a player whose game has not begun.
+
+        Args:
+            environment: One game.
+            network: Chooses unless the person does; None: action 0 is taken then.
+            history_length: Screens in a state, S.
+            rng: Decides when to explore, and how.
+            person: Returns the action that the person wants; None: the agent chooses.
+        """
+        super().__init__(environment, self._last_qvalues, history_length, rng, Ledger())
+        self.network = network
+        self._person = person
+
+    def act(self, states: States, exploration_rate: float | ExplorationRates) -> Actions:
+        """Return the action, int64 [1], that the person or the agent chooses in `states`."""
+        if self.network:
+            self.network.predict(states)
+        wanted = self._person()
+        self.human = wanted is not None
+        if wanted is not None or self.network is None:
+            actions = np.array([wanted or 0])
+        else:
+            actions = super().act(states, exploration_rate)
+        self.action = int(actions[0])
+        self.exploring = not self.human and self.action != self._best()
+        return actions
+
+    def _last_qvalues(self, _states: States) -> QValues:
+        """Return the Q-values float32 [1, A] that `act` has just predicted."""
+        assert self.network is not None
+        assert self.network.qvalues is not None
+        return self.network.qvalues[np.newaxis]
+
+    def _best(self) -> int:
+        """Return the action with the highest Q-value; without a network, the action taken."""
+        if self.network is None or self.network.qvalues is None:
+            return self.action
+        return int(self.network.qvalues.argmax())
