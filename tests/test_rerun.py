@@ -150,6 +150,18 @@ def test_a_trained_agent_goes_on_under_a_label(home: Path, capsys: pytest.Captur
     assert Checkpoints(home / "snapshots" / "catch_trained_checkpoint").newest()
 
 
+def test_no_run_writes_among_the_trained_agents(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trained = home / "snapshots" / "trained"
+    trained.mkdir(parents=True)
+    assert main.run(["train", *CATCH, "--save_weights_prefix", str(trained / "catch")]) == 2
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[-1]
+        .endswith(f"give another --save_weights_prefix than {trained / 'catch'}")
+    )
+    assert not list(trained.iterdir())
+
+
 @pytest.mark.parametrize("verb", ["play", "test", "resume", "record", "nvis"])
 def test_the_former_place_of_a_trained_agent_leads_to_the_new_one(
     home: Path, capsys: pytest.CaptureFixture[str], verb: str

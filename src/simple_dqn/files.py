@@ -22,6 +22,11 @@ def home() -> Path:
     return project() or Path()
 
 
+def is_trained(path: Path) -> bool:
+    """Return whether `path` is, or would be, among the agents that come with the project."""
+    return path.parent.resolve() == (home() / "snapshots" / TRAINED).resolve()
+
+
 def numbered(path: Path) -> Path:
     """Return the first free name of `pong.1.csv`, `pong.2.csv` ... for `pong.csv`."""
     names = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))

@@ -10,7 +10,7 @@ from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.errors import UserError
-from simple_dqn.files import TRAINED, home
+from simple_dqn.files import TRAINED, home, is_trained
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Checkpoints, Snapshot, checkpoint_folder, folders_aside, prefix_of
 from simple_dqn.training import Phase
@@ -78,10 +78,10 @@ def prefix_for(path: Path, snapshot: Snapshot) -> Path:
 
     Nothing is written among the agents that come with the project: there the run gets the label `trained`.
     """
-    name, snapshots = run_of(path, snapshot), home() / "snapshots"
-    if path.parent.resolve() != (snapshots / TRAINED).resolve():
+    name = run_of(path, snapshot)
+    if not is_trained(path):
         return path.with_name(name)
-    prefix = snapshots / f"{name}_{TRAINED}"
+    prefix = home() / "snapshots" / f"{name}_{TRAINED}"
     logger.info("%s stays as it is: the run goes on as %s_...", path, prefix)
     return prefix
 

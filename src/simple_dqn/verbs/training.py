@@ -9,7 +9,7 @@ from typing import Any
 
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
-from simple_dqn.files import home
+from simple_dqn.files import home, is_trained
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Saved, checkpoint_folder, claimed, in_words, snapshots_after
 from simple_dqn.training import Phase
@@ -42,6 +42,11 @@ def running(prefix: Path) -> Iterator[None]:
     Raises:
         UserError: Another run has them, nothing can be written there, or the system gave out.
     """
+    if is_trained(prefix):
+        raise UserError(
+            f"no run writes into {prefix.parent}, where the agents that come with the project are: give "
+            f"another --save_weights_prefix than {prefix}"
+        )
     with claimed(prefix):
         try:
             yield
