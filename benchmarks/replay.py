@@ -124,7 +124,7 @@ def choosing(_: Namespace) -> None:
         samples = [f"{microseconds(partial(memory.sample, batch), 2000):.0f}" for batch in BATCHES]
         batch = memory.sample(BATCHES[0])
         errors = np.random.default_rng(3).random(BATCHES[0], np.float32)
-        update = microseconds(partial(memory.update_priorities, batch.indices, errors), 2000)
+        update = microseconds(partial(memory.update_priorities, batch.numbers, errors), 2000)
         words = " ".join(f"--{name} {str(value).lower()}" for name, value in settings.items())
         rows.append((words or "neither", f"{add:.1f}", *samples, f"{update:.1f}"))
     samples = [f"sample {batch} µs" for batch in BATCHES]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from simple_dqn.ledger import usable_cores
+from simple_dqn.machine import usable_cores
 
 PACKAGES = ("torch", "numpy", "ale-py")  # on which the figures depend most
 

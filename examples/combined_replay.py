@@ -8,18 +8,18 @@ import numpy as np
 from simple_dqn.main import console
 from simple_dqn.replay_memory.memory import SAMPLERS
 from simple_dqn.replay_memory.uniform import Uniform
-from simple_dqn.types import Factors, Indices
+from simple_dqn.types import Factors, Numbers
 
 
 class Combined(Uniform):
-    """A `Sampler` that draws uniformly, but for the latest transitions, which are always there."""
+    """Draws uniformly, but for the latest transitions, which are always there."""
 
-    def draw(self, count: int, steps: int, rng: np.random.Generator) -> tuple[Indices, Factors]:
-        """Draw `count` transitions, which all count alike; see `Sampler`."""
+    def draw(self, count: int, steps: int, rng: np.random.Generator) -> tuple[Numbers, Factors]:
+        """Draw `count` transitions, which all count alike; see `Uniform`."""
         numbers, weights = super().draw(count, steps, rng)
         _, end = self._ring.candidates()
         latest = np.arange(end - self._ring.games, end)
-        latest = latest[~self._ring.started(self._ring.indices(latest))][:count]  # an action led to these
+        latest = latest[~self._ring.starts.take(self._ring.indices(latest))][:count]  # an action led to these
         numbers[: len(latest)] = latest
         return numbers, weights
 

@@ -3,7 +3,8 @@ import time
 
 import pytest
 
-from simple_dqn.ledger import Ledger, usable_cores
+from simple_dqn.ledger import Ledger
+from simple_dqn.machine import usable_cores
 
 
 class Clock:
@@ -90,7 +91,7 @@ def test_computing_is_told_from_waiting() -> None:
 
 def test_a_run_may_be_moved_to_other_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger()
-    monkeypatch.setattr("simple_dqn.ledger._core_numbers", lambda: {0})
+    monkeypatch.setattr("simple_dqn.machine.core_numbers", lambda: {0})
     with ledger.phase("train"):
-        monkeypatch.setattr("simple_dqn.ledger._core_numbers", lambda: {0, 1})
+        monkeypatch.setattr("simple_dqn.machine.core_numbers", lambda: {0, 1})
     assert ledger.books["train"].busy.keys() == {0}

@@ -104,7 +104,7 @@ def walk() -> Iterator[tuple[str, Any]]:
 
     minibatch: Minibatch = agent.memory.sample(config.network.batch_size)
     ring = agent.memory._ring
-    yield "windows", ring.windows(ring.indices(minibatch.indices))
+    yield "windows", ring.windows(ring.indices(minibatch.numbers))
     for name in Minibatch.__slots__:
         yield f"minibatch.{name}", getattr(minibatch, name)
     batch = network.prepare(minibatch)

@@ -52,6 +52,7 @@ OWNERS = {
     "av": ["src/simple_dqn/watch", "tests"],
     "playwright": ["tests"],
     "ray": ["src/simple_dqn/cluster", "tests"],
+    "psutil": ["src/simple_dqn/machine.py", "benchmarks", "tests"],
     "lz4": ["src/simple_dqn/replay_memory", "src/simple_dqn/snapshot", "tests"],
 }
 

@@ -22,7 +22,7 @@ from networks.measuring import Plan, Row, measure, say
 from networks.work import QUICK_TASKS, TASKS
 from simple_dqn.errors import UserError
 from simple_dqn.flags import Parser
-from simple_dqn.ledger import usable_cores
+from simple_dqn.machine import usable_cores
 
 # rounds, seconds of each figure in a round, seconds of warm-up at most
 QUICK, FULL = (3, 0.2, 1.0), (7, 1.0, 20.0)

@@ -181,5 +181,5 @@ def draw_minibatch(batch: int, seed: int) -> Minibatch:
         terminals=rng.random(batch) < 0.2,
         discounts=np.full(batch, 0.99, np.float32),
         weights=np.ones(batch, np.float32),
-        indices=np.arange(batch),
+        numbers=np.arange(batch),
     )

@@ -154,8 +154,8 @@ class Agent:
         told, self._untold = self._untold, []
         if told:
             with self.ledger.section("store"):
-                indices, errors = ([getattr(one, name) for one in told] for name in ("indices", "errors"))
-                self.memory.update_priorities(np.concatenate(indices), np.concatenate(errors))
+                numbers, errors = ([getattr(one, name) for one in told] for name in ("numbers", "errors"))
+                self.memory.update_priorities(np.concatenate(numbers), np.concatenate(errors))
 
     def check(self) -> None:
         """Tell the losses so far, and see that the network is sound.

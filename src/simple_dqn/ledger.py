@@ -1,6 +1,5 @@
 """The speed ledger: where the wall time of a phase goes, thread by thread, and how busy the cores are."""
 
-import os
 import threading
 import time
 from collections import defaultdict
@@ -8,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import psutil
+from simple_dqn.machine import busy_seconds, cpu_seconds, usable_cores
 
 SECTIONS = ("act", "emulate", "preprocess", "store", "sample", "target", "update", "wait")
 OTHER = "other"
@@ -71,14 +70,14 @@ class Ledger:
     def phase(self, name: str) -> Iterator[None]:
         """Book what is done inside as phase `name`."""
         book = self._open = self.books[name]
-        start, cpu, cores = self._clock(), _cpu_seconds(), _busy_seconds()
+        start, cpu, cores = self._clock(), cpu_seconds(), busy_seconds()
         try:
             yield
         finally:
             self._open = None
             book.wall += self._clock() - start
-            book.cpu += _cpu_seconds() - cpu
-            now = _busy_seconds()
+            book.cpu += cpu_seconds() - cpu
+            now = busy_seconds()
             for core in now.keys() & cores.keys():  # A run may be moved to other cores while it is running.
                 book.busy[core] = book.busy.get(core, 0.0) + now[core] - cores[core]
 
@@ -108,32 +107,3 @@ class Ledger:
             if self.books[phase].steps:
                 return self.books[phase].lines(phase)
         return []
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may run on."""
-    return len(_core_numbers())
-
-
-def _core_numbers() -> set[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return os.sched_getaffinity(0)
-    return set(range(os.cpu_count() or 1))
-
-
-def _busy_seconds() -> dict[int, float]:
-    """Return by usable core for how many seconds it has worked so far, for whatever process."""
-    times, usable = psutil.cpu_times(percpu=True), _core_numbers()
-    return {core: sum(t) - t.idle - getattr(t, "iowait", 0) for core, t in enumerate(times) if core in usable}
-
-
-def _cpu_seconds() -> float:
-    """Return the seconds of computing so far, of this process and of those that it started."""
-    seconds = time.process_time()
-    for child in psutil.Process().children():
-        try:
-            times = child.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        seconds += times.user + times.system
-    return seconds

@@ -17,7 +17,8 @@ DeviceStates: TypeAlias = Any  # the same on a GPU, in an array of the deep-lear
 Actions: TypeAlias = NDArray[np.int64]  # [E] or [B], indices into the environment's action set
 Rewards: TypeAlias = NDArray[np.float32]  # [E] or [B, n], raw game points
 Factors: TypeAlias = NDArray[np.float32]  # [B]
-Indices: TypeAlias = NDArray[np.int64]  # [B], of experiences
+Indices: TypeAlias = NDArray[np.int64]  # where experiences lie in the replay memory: row * E + game
+Numbers: TypeAlias = NDArray[np.int64]  # [B], which experiences: how many were added before each
 ExplorationRates: TypeAlias = NDArray[np.float64]  # [E], shares of random actions
 Flags: TypeAlias = NDArray[np.bool_]  # [E] or [B]
 QValues: TypeAlias = NDArray[np.float32]  # [B, A], discounted sum of clipped rewards
@@ -26,8 +27,12 @@ QValues: TypeAlias = NDArray[np.float32]  # [B, A], discounted sum of clipped re
 # Nested: arrays, numbers, words, and dicts of them; nothing else, so that it is data on the disk.
 State: TypeAlias = dict[str, Any]
 
-# In place of an action: the screen is there to be shown in the states that follow, and no transition
-# begins here. So another machine's experience brings the screens that it follows on.
+# In place of an action: this row is context. Its screen, reward and terminal are part of the transitions of
+# other rows, and it is none itself. So the experience of several actors lies one after the other in one
+# memory. What an actor brings follows copies of its last S + n - 1 rows before that: the first copy is marked
+# as starting a game, so that nothing reaches into what another actor brought, and the first S are context.
+# The last n - 1 rows that it brings are context until the steps after them are known: they come again among
+# the next copies, as rows like any other. So no transition is there twice, and none has too few steps.
 CONTEXT = -1
 
 
@@ -87,4 +92,4 @@ class Minibatch:
     terminals: Flags  # bool [B], nothing follows the poststate
     discounts: Factors  # float32 [B], what the value of the poststate is multiplied by
     weights: Factors  # float32 [B], how much each counts in the update; 1 where all were drawn alike
-    indices: Indices  # int64 [B], which they are, counted from the first experience that was remembered
+    numbers: Numbers  # int64 [B], which transitions they are; `update_priorities` is told of them by these

@@ -70,7 +70,7 @@ def make_minibatch() -> Callable[..., Minibatch]:
             terminals=rng.random(size) < 0.3,
             discounts=rng.choice([0.99, 0.99**2, 0.99**3], size).astype(np.float32),
             weights=np.ones(size, np.float32),
-            indices=rng.integers(0, 1000, size),
+            numbers=rng.integers(0, 1000, size),
         )
 
     return make

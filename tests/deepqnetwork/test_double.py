@@ -25,7 +25,7 @@ def draw(rng: np.random.Generator) -> Minibatch:
         terminals=places == LENGTH - 1,
         discounts=ones,
         weights=ones,
-        indices=places,
+        numbers=places,
     )
 
 

@@ -34,7 +34,7 @@ BATCH = Minibatch(
     terminals=IS_SECOND,
     discounts=np.full(40, DISCOUNT, np.float32),
     weights=np.ones(40, np.float32),
-    indices=np.arange(40),
+    numbers=np.arange(40),
 )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from ale_py.roms import get_rom_path
 
-from simple_dqn.doctor import CHECKS, Check, Finding, Level, examine, trial
+from simple_dqn.doctor import CHECKS, Check, Finding, Level, checks, examine, trial_of
 from simple_dqn.errors import UserError
 from simple_dqn.verbs.doctor import main
 
@@ -66,7 +66,7 @@ def attribute(name: str, value: object) -> Prepare:
 
 
 def free_memory(count: float) -> Prepare:
-    return attribute("simple_dqn.replay_memory.capacity.available_memory", lambda: count)
+    return attribute("simple_dqn.doctor.checks.available_memory", lambda: count)
 
 
 def free_disk(count: float) -> Prepare:
@@ -87,8 +87,8 @@ CASES: list[tuple[str, Prepare, Level, str]] = [
     ("packages", lock("no-such-package==1.0"), Level.ERROR, "missing: no-such-package"),
     ("packages", lock("numpy==0.1"), Level.WARNING, "instead of 0.1"),
     ("packages", lambda _, home: (home / "requirements.txt").unlink(), Level.WARNING, "to compare with"),
-    ("cores", attribute("simple_dqn.doctor.machine.usable_cores", lambda: 1), Level.WARNING, "1 core"),
-    ("cores", attribute("simple_dqn.doctor.machine.usable_cores", lambda: 2), Level.OK, "2 cores"),
+    ("cores", attribute("simple_dqn.doctor.checks.usable_cores", lambda: 1), Level.WARNING, "1 core"),
+    ("cores", attribute("simple_dqn.doctor.checks.usable_cores", lambda: 2), Level.OK, "2 cores"),
     ("memory", free_memory(100e9), Level.OK, "--replay_size up to 12,720,000 fits"),
     ("memory", free_memory(2e9), Level.WARNING, "--replay_size up to 250,000 fits"),
     ("memory", free_memory(1e8), Level.ERROR, "close other programs, or give --replay_file"),
@@ -200,20 +200,20 @@ def test_it_leaves_nothing_behind(
 def test_a_slow_machine_is_told(
     home: Path, monkeypatch: pytest.MonkeyPatch, rate: float, level: Level
 ) -> None:
-    monkeypatch.setattr(trial, "steps_per_second", lambda _config, _seconds: rate)
-    finding = trial.trial_of(20)(home)
+    monkeypatch.setattr(checks, "steps_per_second", lambda _config, _seconds: rate)
+    finding = trial_of(20)(home)
     assert finding.level is level
     assert f"{rate:.0f} steps/s of training by quick: 3.{'4' if rate < 100 else '3'} minutes" in finding.text
 
 
 def test_a_trial_too_short_to_learn_in_says_so(home: Path) -> None:
     with pytest.raises(UserError, match="raise --trial_seconds"):
-        trial.trial_of(1e-6)(home)
+        trial_of(1e-6)(home)
 
 
 def test_a_signal_ends_the_trial_as_it_ends_a_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     timer = threading.Timer(4, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        trial.trial_of(100)(home)
+        trial_of(100)(home)
     timer.join()

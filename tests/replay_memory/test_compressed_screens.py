@@ -16,7 +16,7 @@ from simple_dqn import rules
 from simple_dqn.config import Config, MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.replay_memory import ReplayMemory
-from simple_dqn.replay_memory.compressed_screens import CHUNK_BYTES, BlockLog, CompressedScreens
+from simple_dqn.replay_memory.compressed_screens import ARENA_BYTES, BlockLog, CompressedScreens
 from simple_dqn.replay_memory.screens import HostScreens
 from simple_dqn.types import Experience, Minibatch, Screens, Step
 
@@ -108,7 +108,7 @@ def test_what_is_held_passes_from_any_kind_to_any(giver: str, taker: str, steps:
 
 @pytest.mark.parametrize("noisy", [False, True])
 def test_screens_of_any_order_and_size(noisy: bool) -> None:
-    """Rows are written at random, over several chunks, so none is in the place it has in a ring."""
+    """Rows are written at random, over several arenas, so none lies where it would in a ring."""
     rng, shape, rows, games = np.random.default_rng(3), (84, 84), 130, 3
     plain, compressed = HostScreens(rows, games, shape), CompressedScreens(rows, games, shape)
     for row in [*range(rows), *rng.integers(0, rows, 400).tolist()]:
@@ -148,9 +148,9 @@ def test_memory_does_not_grow_over_wraps() -> None:
             screens.write(row, pool[number])
         held.append(screens.nbytes)
         resident.append(resident_bytes())
-        # Beside the blocks, the table of places and what is left of the oldest chunk and the newest.
-        assert 0 <= screens.nbytes - 12 * rows - sum(lengths[number] for number in numbers) < 2 * CHUNK_BYTES
-    assert max(resident) - resident[0] < max(held) - held[0] + CHUNK_BYTES
+        # Beside the blocks, the table of addresses and what is left of the oldest arena and the newest.
+        assert 0 <= screens.nbytes - 12 * rows - sum(lengths[number] for number in numbers) < 2 * ARENA_BYTES
+    assert max(resident) - resident[0] < max(held) - held[0] + ARENA_BYTES
 
 
 def test_bytes_are_those_really_held() -> None:
@@ -166,28 +166,28 @@ def test_bytes_are_those_really_held() -> None:
     assert abs(resident_bytes() - before - screens.nbytes) < 0.05 * screens.nbytes
 
 
-def test_log_gives_back_chunks_and_never_one_in_use() -> None:
+def test_log_gives_back_arenas_and_never_one_in_use() -> None:
     log, rng = BlockLog(longest=300_000), np.random.default_rng(0)
     held: dict[int, bytes] = {}
     for _ in range(600):
         block = rng.bytes(int(rng.integers(1, 300_001)))
         held[log.append(block)] = block
         while held and rng.random() < 0.52:
-            position = list(held)[rng.integers(len(held))]
-            log.release(position)
-            del held[position]
-        for position, kept in held.items():
-            assert bytes(log.read(position, len(kept))) == kept
-    for position in list(held):
-        log.release(position)
+            address = list(held)[rng.integers(len(held))]
+            log.release(address)
+            del held[address]
+        for address, kept in held.items():
+            assert bytes(log.read(address, len(kept))) == kept
+    for address in list(held):
+        log.release(address)
     assert log.nbytes == 0
-    position = log.append(b"again")
-    assert bytes(log.read(position, 5)) == b"again"
+    address = log.append(b"again")
+    assert bytes(log.read(address, 5)) == b"again"
 
 
 def available(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=count))
-    monkeypatch.setattr("simple_dqn.replay_memory.capacity.control_group_allowances", lambda: [])
+    monkeypatch.setattr("simple_dqn.machine.control_group_allowances", lambda: [])
 
 
 def test_memory_that_may_be_too_little_is_said_before(

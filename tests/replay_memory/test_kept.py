@@ -173,7 +173,7 @@ def test_whatever_the_errors_all_transitions_have_mass_and_nothing_else(setting:
             continue
         assert sorted(memory._ring.numbers(np.flatnonzero(masses))) == memory._ring.transitions().tolist()
         if masses.any():
-            drawn.append(memory.sample(3).indices)
+            drawn.append(memory.sample(3).numbers)
         if drawn and rng.random() < 0.3:  # long after they were drawn
             memory.update_priorities(drawn.pop(0), 9 * rng.random(3, np.float32) ** 5)
 
@@ -213,9 +213,9 @@ def test_errors_are_heard_of_however_old_it_is() -> None:
     memory, steps = setting.memory(), setting.events()
     feed(memory, setting, steps[: setting.kept])
     batch = memory.sample(1)
-    number, indices = int(batch.actions[0]), batch.indices.copy()
+    number, numbers = int(batch.actions[0]), batch.numbers.copy()
     feed(memory, setting, steps[setting.kept :], setting.kept)
-    memory.update_priorities(indices, np.array([1e9], np.float32))
+    memory.update_priorities(numbers, np.array([1e9], np.float32))
     assert (memory.sample(32).actions == number).all()
 
 
@@ -243,7 +243,7 @@ def test_saved_and_restored_memory_goes_on_as_the_first(setting: Setting, after:
         for memory in (first, second):
             feed(memory, setting, [step], t)
             if expected(setting, steps[: t + 1]):
-                memory.update_priorities(memory.sample(5, t).indices, errors)
+                memory.update_priorities(memory.sample(5, t).numbers, errors)
     assert second.count == first.count
     if transitions := expected(setting, steps):
         one, other = first.sample(7), second.sample(7)
@@ -284,5 +284,5 @@ def test_where_nothing_is_kept_the_draws_are_what_they_were(n_step: int, priorit
         feed(memory, setting, [step], t)
         if t > 10:
             batch = memory.sample(8)
-            drawn = zlib.crc32(batch.indices.tobytes() + batch.poststates.tobytes(), drawn)
+            drawn = zlib.crc32(batch.numbers.tobytes() + batch.poststates.tobytes(), drawn)
     assert drawn == DRAWN[n_step, prioritized]

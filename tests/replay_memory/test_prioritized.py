@@ -5,13 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.replay_memory.memory import OTHER_BYTES
-from simple_dqn.replay_memory.prioritized import LEAST_PRIORITY, Prioritized
+from simple_dqn.replay_memory.prioritized import LEAST_PRIORITY, WIDTH, Masses, Prioritized, SumTree
 from simple_dqn.types import Experience, Step
 
 HISTORY = 2
@@ -114,8 +116,8 @@ def test_with_an_exponent_of_0_it_is_uniform() -> None:
 def test_what_is_new_has_the_greatest_priority_so_far() -> None:
     memory = memory_of(20, priority_exponent=1.0)
     first = memory.sample(2)
-    memory.update_priorities(first.indices, np.array([0.1, 7.0], np.float32))
-    memory.update_priorities(first.indices, np.array([0.1, 0.1], np.float32))
+    memory.update_priorities(first.numbers, np.array([0.1, 7.0], np.float32))
+    memory.update_priorities(first.numbers, np.array([0.1, 0.1], np.float32))
     feed(memory, 2, range(20, 21))
     shares = priorities(memory)
     assert shares[40] == shares[41]
@@ -125,7 +127,7 @@ def test_what_is_new_has_the_greatest_priority_so_far() -> None:
 def test_errors_of_what_was_overwritten_are_passed_over() -> None:
     memory = memory_of(30)
     batch = memory.sample(40)
-    kept = batch.indices.copy()
+    kept = batch.numbers.copy()
     feed(memory, 2, range(30, 45))  # half of the ring
     before = priorities(memory)
     memory.update_priorities(kept, np.full(40, 0.5, np.float32))
@@ -167,7 +169,7 @@ def test_memory_without_any_transition_says_so() -> None:
 
 
 def oldest_first(memory: ReplayMemory) -> Experience:
-    held, position = memory.contents(), memory._ring.position
+    held, position = memory.contents(), memory._ring.next_row
     names = ("screens", "actions", "rewards", "terminals", "starts")
     return Experience(*(np.roll(getattr(held, name), -position, axis=0) for name in names))
 
@@ -191,7 +193,7 @@ def test_a_restored_memory_goes_on_bit_for_bit(steps: int, n_step: int) -> None:
         errors = rng.random(8).astype(np.float32) * 5
         for memory, batch in zip((first, second), batches, strict=True):
             feed(memory, 2, range(t, t + 1))
-            memory.update_priorities(batch.indices, errors)
+            memory.update_priorities(batch.numbers, errors)
         for name in ("actions", "rewards", "weights", "prestates", "poststates"):
             ours, theirs = (getattr(batch, name) for batch in batches)
             np.testing.assert_array_equal(ours, theirs, err_msg=name)
@@ -270,7 +272,7 @@ def updates_needed(memory: ReplayMemory, seed: int) -> int:
         follows = 0.0 if batch.terminals[0] else float(batch.discounts[0]) * values[after].max()
         error = float(batch.rewards[0, 0]) + follows - values[before, batch.actions[0]]
         values[before, batch.actions[0]] += 0.25 * error
-        memory.update_priorities(batch.indices, np.array([abs(error)], np.float32))
+        memory.update_priorities(batch.numbers, np.array([abs(error)], np.float32))
         if ((values[:LENGTH] - right) ** 2).mean() < 1e-3:
             return update
     raise AssertionError("it never is")
@@ -282,3 +284,68 @@ def test_the_rare_reward_is_learnt_from_sooner() -> None:
         for prioritized in (False, True)
     }
     assert needed[True] < needed[False] / 3
+
+
+# The tree of sums against the sums themselves, added up one by one.
+
+SIZES = st.one_of(st.integers(1, 100), st.sampled_from((WIDTH - 1, WIDTH, WIDTH + 1, WIDTH**2, WIDTH**2 + 1)))
+
+
+def changed(tree: SumTree, masses: Masses, changes: int, rng: np.random.Generator, whole: bool) -> None:
+    """Change some masses again and again, in the tree and in the list."""
+    size = len(masses)
+    for _ in range(changes):
+        indices = rng.choice(size, rng.integers(0, size + 1), replace=False)
+        values = rng.integers(0, 5, len(indices)).astype(np.float64)
+        values *= 1 if whole else rng.random(len(indices)) ** 9
+        masses[indices] = values
+        tree.set(indices, values)
+
+
+@given(size=SIZES, changes=st.integers(0, 6), seed=st.integers(0, 10**6))
+@settings(max_examples=200)
+def test_what_is_found_is_what_a_plain_sum_finds(size: int, changes: int, seed: int) -> None:
+    rng, tree, masses = np.random.default_rng(seed), SumTree(size), np.zeros(size)
+    changed(tree, masses, changes, rng, whole=True)  # whole numbers are added without rounding
+    sums = masses.cumsum()
+    assert tree.total == sums[-1]
+    np.testing.assert_array_equal(tree.masses[:size], masses)
+    if not tree.total:
+        return
+    points = np.concatenate((rng.random(100) * tree.total, np.arange(tree.total)))
+    indices, found = tree.find(points)
+    np.testing.assert_array_equal(indices, np.searchsorted(sums, points, side="right"))
+    np.testing.assert_array_equal(found, masses[indices])
+
+
+@given(size=SIZES, changes=st.integers(1, 6), seed=st.integers(0, 10**6))
+@settings(max_examples=200)
+def test_rounding_finds_no_index_without_mass(size: int, changes: int, seed: int) -> None:
+    rng, tree, masses = np.random.default_rng(seed), SumTree(size), np.zeros(size)
+    changed(tree, masses, changes, rng, whole=False)
+    assert tree.total == pytest.approx(masses.sum(), rel=1e-12)
+    if not tree.total:
+        return
+    edges = masses.cumsum()
+    points = np.concatenate((rng.random(100) * tree.total, edges, np.nextafter(edges, 0), [0, tree.total]))
+    indices, found = tree.find(np.clip(points, 0, tree.total))
+    assert (indices < size).all()
+    assert (found > 0).all()
+    np.testing.assert_array_equal(found, masses[indices])
+
+
+@given(size=SIZES, changes=st.integers(1, 6), seed=st.integers(0, 10**6))
+@settings(max_examples=100)
+def test_a_tree_depends_on_its_masses_alone(size: int, changes: int, seed: int) -> None:
+    rng, tree, masses = np.random.default_rng(seed), SumTree(size), np.zeros(size)
+    changed(tree, masses, changes, rng, whole=False)
+    at_once = SumTree(size)
+    at_once.set(np.arange(size), masses)
+    assert at_once.total == tree.total
+    for ours, theirs in zip(at_once._levels, tree._levels, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("size", [1, WIDTH, 1000, 100_000])
+def test_it_hardly_takes_more_than_the_masses(size: int) -> None:
+    assert 8 * size <= SumTree(size).nbytes <= 8 * (size + 3 * WIDTH) * (1 + 1 / (WIDTH - 1))

@@ -93,7 +93,7 @@ def test_minibatch_has_the_shapes_and_types_it_promises() -> None:
         "terminals": ("bool", (5,)),
         "discounts": ("float32", (5,)),
         "weights": ("float32", (5,)),
-        "indices": ("int64", (5,)),
+        "numbers": ("int64", (5,)),
     }
     np.testing.assert_array_equal(minibatch.discounts, np.full(5, DISCOUNT, np.float32))
 

@@ -14,7 +14,7 @@ from simple_dqn.player import Player
 from simple_dqn.random_streams import stream
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.training.serial import fill
-from simple_dqn.types import Actions, Indices, Minibatch, QValues, States, Step
+from simple_dqn.types import Actions, Minibatch, Numbers, QValues, States, Step
 
 
 class TapedEnvironment:
@@ -53,10 +53,10 @@ class TapedNetwork:
     def use_one_thread(self) -> None:
         self.tape.append("thread")
 
-    def prepare(self, minibatch: Minibatch) -> Indices:
-        return minibatch.indices
+    def prepare(self, minibatch: Minibatch) -> Numbers:
+        return minibatch.numbers
 
-    def update(self, batch: Indices) -> None:
+    def update(self, batch: Numbers) -> None:
         """Make an update whose errors depend on its number and on what it was made from."""
         self.tape.append("update")
         self.updates += 1

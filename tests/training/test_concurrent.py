@@ -107,18 +107,18 @@ def test_priorities_change_between_periods_alone(make: Make) -> None:
     agent, tape, _ = make(concurrent=True, target_steps=8, train_frequency=4, memory={"prioritized": True})
     told, tell = [], agent.memory.update_priorities
 
-    def watched(indices: Any, errors: Any) -> None:
+    def watched(numbers: Any, errors: Any) -> None:
         tape.append("errors")
-        told.append((indices, errors))
-        tell(indices, errors)
+        told.append((numbers, errors))
+        tell(numbers, errors)
 
     agent.memory.update_priorities = watched
     concurrent.train_in_sequence(agent, 24, stopped=lambda: False)
     period = ["copy", "update", "update", *["step"] * 8, "errors"]
     assert tape == period * 3
-    for number, (indices, errors) in enumerate(told):
+    for number, (numbers, errors) in enumerate(told):
         updates = np.repeat([2 * number + 1, 2 * number + 2], 8)  # in their order
-        np.testing.assert_array_equal(errors, updates + indices % 7)
+        np.testing.assert_array_equal(errors, updates + numbers % 7)
 
 
 def test_each_period_is_played_by_the_copy_made_at_its_start(make: Make) -> None:

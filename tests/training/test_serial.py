@@ -41,10 +41,10 @@ def test_a_memory_with_priorities_hears_of_the_errors_of_each_update(make: Make)
     agent, tape, listener = make(train_frequency=2, train_repeat=2, memory={"prioritized": True})
     tell, samples, sample = agent.memory.update_priorities, [], agent.memory.sample
 
-    def watched(indices: Any, errors: Any) -> None:
+    def watched(numbers: Any, errors: Any) -> None:
         tape.append("errors")
-        np.testing.assert_array_equal(errors, agent.network.updates + indices % 7)
-        tell(indices, errors)
+        np.testing.assert_array_equal(errors, agent.network.updates + numbers % 7)
+        tell(numbers, errors)
 
     def drawn(batch_size: int, steps: int) -> Any:
         samples.append(steps)

@@ -13,7 +13,7 @@ FIELDS = tuple(field.name for field in fields(Experience))
 class Piece:
     """Rows that lie together in the memory: a chunk, after the rows that it follows on.
 
-    Which of them are context, and why, stands at the top of `replay_memory/ring.py`.
+    Which of them are context, and why: see `simple_dqn.types.CONTEXT`.
 
     Attributes:
         experience: All the rows [R, W].

@@ -156,7 +156,7 @@ class DeepQNetwork:
         noise = self._noise.draw("targets")
         targets = self._learner.value(prestates, actions, rewards, poststates, terminals, discounts, noise)
         follows = poststates if self._config.double else None
-        return PreparedBatch(prestates, actions, targets, weights, minibatch.indices, follows)
+        return PreparedBatch(prestates, actions, targets, weights, minibatch.numbers, follows)
 
     def train(self, minibatch: Minibatch) -> float:
         """Make one update from `minibatch`, and return its mean loss."""
@@ -172,7 +172,7 @@ class DeepQNetwork:
         noise = self._noise.draw("updates")
         self._learner.anneal(self.updates)
         outcome = self._learner.descend(batch.prestates, batch.actions, targets, batch.weights, noise)
-        self._outcomes.add(outcome, batch.indices)
+        self._outcomes.add(outcome, batch.numbers)
         self._playing.weights_changed()
         self.updates += 1
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simple_dqn.types import Factors, Indices
+from simple_dqn.types import Factors, Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class UpdateOutcome:
 
     loss: float  # the mean over the transitions
     errors: Factors  # float32 [B], ≥ 0, how wrong each prediction was: |δ|, or as `Returns` says
-    indices: Indices  # int64 [B], which transitions these are, as the minibatch said
+    numbers: Numbers  # int64 [B], which transitions these are, as the minibatch said
 
 
 class Outcomes:
@@ -23,27 +23,27 @@ class Outcomes:
 
     def __init__(self) -> None:
         self._outcomes: list[Tensor] = []
-        self._indices: list[Indices] = []
+        self._numbers: list[Numbers] = []
 
-    def add(self, outcome: Tensor, indices: Indices) -> None:
+    def add(self, outcome: Tensor, numbers: Numbers) -> None:
         """Keep the outcome of an update.
 
         Args:
             outcome: Its loss, followed by the errors [1 + B], on any device.
-            indices: int64 [B], which transitions it was made from.
+            numbers: int64 [B], which transitions it was made from.
         """
         self._outcomes.append(outcome)
-        self._indices.append(indices)
+        self._numbers.append(numbers)
 
     def take(self) -> list[UpdateOutcome]:
         """Return what was added since this was last asked, in its order, and wait for the last."""
         if not self._outcomes:
             return []
         sizes = [len(outcome) for outcome in self._outcomes]
-        numbers = torch.cat(self._outcomes).cpu().numpy()
-        each, indices = np.split(numbers, np.cumsum(sizes)[:-1]), self._indices
-        self._outcomes, self._indices = [], []
+        values = torch.cat(self._outcomes).cpu().numpy()
+        each, numbers = np.split(values, np.cumsum(sizes)[:-1]), self._numbers
+        self._outcomes, self._numbers = [], []
         return [
             UpdateOutcome(float(one[0]), one[1:].astype(np.float32), which)
-            for one, which in zip(each, indices, strict=True)
+            for one, which in zip(each, numbers, strict=True)
         ]

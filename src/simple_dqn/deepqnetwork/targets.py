@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork.layers import Network
-from simple_dqn.types import Indices
+from simple_dqn.types import Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class PreparedBatch:
     actions: Tensor  # int64 [B, 1]
     targets: Tensor  # y, floats [B, 1, N]; or [B, A, N], one for each action that may follow
     weights: Tensor  # floats [B], how much each transition counts
-    indices: Indices  # int64 [B], which transitions these are; the one thing that stays on the host
+    numbers: Numbers  # int64 [B], which transitions these are; the one thing that stays on the host
     poststates: Tensor | None  # floats in [0, 1] [B, S, H, W], where it is yet to be seen which follows
 
 

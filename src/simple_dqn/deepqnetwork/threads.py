@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 
 import torch
 
-from simple_dqn.ledger import usable_cores
+from simple_dqn.machine import usable_cores
 
 log = logging.getLogger(__name__)
 

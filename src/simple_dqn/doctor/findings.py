@@ -1,10 +1,11 @@
-"""What a check found, and how it is told."""
+"""What a check finds, and how checks are run."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 
 from simple_dqn.errors import UserError
@@ -20,25 +21,27 @@ class Level(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found, in a line."""
+    """What a check found, in one line."""
 
     level: Level
     text: str
     advice: str = ""  # what to do
 
     def line(self, name: str) -> str:
-        """Return what a person reads about the check called `name`."""
+        """Return the line to print about the check called `name`."""
         return f"{self.level.value:<8} {name:<9} {self.text}" + (f": {self.advice}" if self.advice else "")
 
 
-# Looks at one thing; is given the folder that holds `snapshots/`, `results/` and `videos/`.
+ok, warning, error = (partial(Finding, level) for level in Level)
+
+# Checks one thing; is given the folder that holds `snapshots/`, `results/` and `videos/`.
 Check = Callable[[Path], Finding]
 
 
 def examine(checks: Mapping[str, Check], home: Path) -> Iterator[tuple[str, Finding]]:
     """Carry out the checks one after the other, and yield the name and the finding of each."""
     for name, check in checks.items():
-        with _silence():
+        with _no_log():
             finding = _carry_out(check, home)
         yield name, finding
 
@@ -46,16 +49,16 @@ def examine(checks: Mapping[str, Check], home: Path) -> Iterator[tuple[str, Find
 def _carry_out(check: Check, home: Path) -> Finding:
     try:
         return check(home)
-    except UserError as error:
-        return Finding(Level.ERROR, str(error))
-    except Exception as error:  # Whatever is broken here, the other checks are to be made.
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        return Finding(Level.ERROR, reason, "remove .venv and start again, which installs everything anew")
+    except UserError as problem:
+        return error(str(problem))
+    except Exception as problem:  # Whatever is broken here, the other checks are still made.
+        reason = " ".join(f"{type(problem).__name__}: {problem}".split())
+        return error(reason, "remove .venv and start again, which installs everything anew")
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
-    """Keep the log still: what it would say is found here."""
+def _no_log() -> Iterator[None]:
+    """Log nothing: the findings say it."""
     logging.disable(logging.CRITICAL)
     try:
         yield

@@ -1,4 +1,9 @@
-"""The replay memory: every screen once, transitions drawn from it by slicing."""
+"""The replay memory: every screen once, and transitions drawn from it by slicing.
+
+The plain form is `ReplayMemory` in `examples/dqn.py`. This one differs in that it holds E games side by
+side, makes transitions of up to n steps, can keep some rows for good, draws by priority if it is asked to,
+and can store the screens elsewhere than in an array.
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -8,30 +13,29 @@ from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.replay_memory import uniform
 from simple_dqn.replay_memory.prioritized import Prioritized
-from simple_dqn.replay_memory.ring import Ring
 from simple_dqn.replay_memory.screens import ScreenStore, make_screens
+from simple_dqn.replay_memory.transitions import TransitionRing
 from simple_dqn.replay_memory.uniform import Uniform
-from simple_dqn.types import CONTEXT, Experience, Factors, Indices, Minibatch, State, States, Step
+from simple_dqn.types import CONTEXT, Experience, Factors, Minibatch, Numbers, State, States, Step
 
-# Bytes of an experience beside its screen: action int64, reward float32; starts, terminal and barren bool.
+# Bytes of an experience beside its screen: action int64, reward float32; starts, terminal and excluded bool.
 OTHER_BYTES = 8 + 4 + 1 + 1 + 1
 
-# Who chooses what is drawn, by --prioritized.
+# What draws the transitions, by --prioritized.
 SAMPLERS: dict[bool, type[Uniform] | type[Prioritized]] = {False: Uniform, True: Prioritized}
 
 
 def rows_for(config: MemoryConfig, games: int) -> int:
-    """Return of how many steps of `games` games a memory of `config.replay_size` experiences consists."""
+    """Return how many steps of `games` games a memory of `config.replay_size` experiences holds."""
     return config.replay_size // games
 
 
 class ReplayMemory:
     """The latest `replay_size` experiences of E games, from which minibatches are drawn.
 
-    A ring of T = replay_size // E rows, one `Step` each; the oldest is overwritten, but for what it
-    was told to `keep`. What a transition is, and which screens its states show, stands at the top of
-    `ring.py`. Which are drawn is the affair of `uniform.py` or `prioritized.py`, how a screen is kept
-    that of `screens.py`.
+    A ring of T = replay_size // E rows (`ring.py`), one `Step` each. `transitions.py` says which rows are
+    transitions and which screens their states show; `uniform.py` and `prioritized.py` draw them;
+    `screens.py` stores the screens.
     """
 
     def __init__(
@@ -46,19 +50,17 @@ class ReplayMemory:
     ) -> None:
         """Make an empty memory; its pages are taken as it fills.
 
-        With `config.replay_file` the screens lie in that file, which stays when the program ends.
-
         Args:
-            config: Its size, at least `history_length` + `n_step` for each game; `rules.check` sees to that.
+            config: Its size, at least `history_length` + `n_step` for each game, as `rules.check` requires.
             games: E, how many games each step brings.
             screen_shape: Height and width of a screen, in pixels.
             discount_rate: γ, what a value one step later is multiplied by.
             rng: The random stream that draws the minibatches.
-            screens: Where the screens lie instead, with room for `rows_for(config, games)` of each game.
-            log: Is given every step that is kept, to write it down.
+            screens: Where to store the screens instead, with room for `rows_for(config, games)` of each game.
+            log: Is given every step that is added, to write it down.
 
         Raises:
-            UserError: This machine has too little memory, or the file cannot be used.
+            UserError: This machine has too little memory, or `config.replay_file` cannot be used.
         """
         rows, sampler = rows_for(config, games), SAMPLERS[config.prioritized]
         other_bytes = OTHER_BYTES + sampler.experience_bytes
@@ -66,9 +68,9 @@ class ReplayMemory:
         self._screen_shape = screen_shape
         self._actions = np.zeros((rows, games), np.int64)
         self._rewards = np.zeros((rows, games), np.float32)
-        self._ring = Ring(rows, games, config.history_length, config.n_step)
+        self._ring = TransitionRing(rows, games, config.history_length, config.n_step)
         self._sampler = sampler(self._ring, config)
-        self.prioritized = config.prioritized  # whether errors are to be told
+        self.prioritized = config.prioritized  # whether `update_priorities` makes a difference
         self._discounts = (discount_rate ** np.arange(config.n_step + 1)).astype(np.float32)  # by steps made
         self._rng = rng
         self._log = log
@@ -80,23 +82,23 @@ class ReplayMemory:
 
     @property
     def taken(self) -> int:
-        """How many experiences were taken in so far: the number of the one that comes next."""
+        """How many experiences were added so far: the number of the next one."""
         return self._ring.written * self._ring.games
 
     @property
     def ready(self) -> bool:
-        """Whether there are screens enough for `sample` to draw from."""
+        """Whether there are enough screens for `sample`."""
         return self._ring.held >= self._ring.needed
 
     @property
     def nbytes(self) -> int:
         """Bytes of a full memory, wherever its screens lie."""
         ring = self._ring
-        others = (self._actions, self._rewards, ring.starts, ring.terminals, ring.barren)
+        others = (self._actions, self._rewards, ring.starts, ring.terminals, ring.excluded)
         return self._screens.nbytes + self._sampler.nbytes + sum(array.nbytes for array in others)
 
     def add(self, step: Step) -> None:
-        """Keep what `step` brought, in place of the oldest experiences once the memory is full."""
+        """Store what `step` brought, in place of the oldest experiences once the memory is full."""
         row = self._ring.append(step.starts, step.terminals, step.actions == CONTEXT)
         self._screens.write(row, step.screens)
         self._actions[row] = step.actions
@@ -106,12 +108,13 @@ class ReplayMemory:
             self._log(step)
 
     def keep(self) -> None:
-        """Never overwrite what is held now, which leaves room enough; the next `step` starts every game.
+        """Never overwrite what is held now, which leaves enough room; the next `step` starts every game.
 
         Demonstrations stay in the memory for good (Hester et al. 2018, section 4).
         """
+        assert self._ring.held + self._ring.needed <= self._ring.rows
         self._ring.keep()
-        self._sampler.set_state(self._sampler.get_state())  # Of what is kept all can be drawn at once.
+        self._sampler.set_state(self._sampler.get_state())  # All that is kept can be drawn at once.
 
     def sample(self, batch_size: int, steps: int = 0) -> Minibatch:
         """Draw transitions with replacement: uniformly over all games, or by priority.
@@ -121,9 +124,8 @@ class ReplayMemory:
             steps: Steps of training so far, over all games, by which β rises.
 
         Returns:
-            Arrays that are valid until the next `sample`; the states may be two views of the same
-            screens, so to write into one is to write into the other. Where the screens lie on a GPU,
-            so do the states.
+            Arrays that are valid until the next `sample`. The two states of a transition may share
+            memory, so they must not be written to. Where the screens lie on a GPU, so do the states.
 
         Raises:
             UserError: The memory holds no transition yet.
@@ -135,22 +137,22 @@ class ReplayMemory:
         numbers = uniform.draw(self._ring, count, self._rng)
         return self._screens.on_host(self._gather(numbers, np.ones(count, np.float32)).prestates)
 
-    def update_priorities(self, indices: Indices, errors: Factors) -> None:
+    def update_priorities(self, numbers: Numbers, errors: Factors) -> None:
         """Hear how wrong the latest predictions were for transitions that were drawn.
 
-        Where all are drawn alike nothing comes of it.
+        Without `prioritized` it makes no difference.
 
         Args:
-            indices: int64 [N], those of minibatches, in the order of their updates. What has left the
-                memory since is passed over.
+            numbers: int64 [N], those of minibatches, in the order of their updates. What has left the
+                memory since is ignored.
             errors: float32 [N], ≥ 0.
         """
-        self._sampler.update(indices, errors)
+        self._sampler.update(numbers, errors)
 
     def contents(self) -> Experience:
         """Return all that is held, row by row as it lies in the ring, valid until the next `add`.
 
-        Views, but for screens that are not kept as such: on a GPU, or compressed.
+        Screens on a GPU and compressed ones are copied; all else are views.
         """
         held, ring = self._ring.held, self._ring
         return Experience(
@@ -187,9 +189,8 @@ class ReplayMemory:
         held, filled = self._ring.held_rows(), 0
         for piece in experience:
             rows = held[filled : filled + len(piece.actions)]
+            self._ring.write(rows, piece.starts, piece.terminals, piece.actions == CONTEXT)
             self._actions[rows], self._rewards[rows] = piece.actions, piece.rewards
-            self._ring.terminals[rows], self._ring.starts[rows] = piece.terminals, piece.starts
-            self._ring.barren[rows] = piece.starts | (piece.actions == CONTEXT)
             for row, screens in zip(rows.tolist(), piece.screens, strict=True):
                 self._screens.write(row, screens)
             filled += len(rows)
@@ -197,44 +198,32 @@ class ReplayMemory:
         self._sampler.set_state(state.get("sampler", {}))
         self._rng.bit_generator.state = state["rng"]
 
-    def _gather(self, numbers: Indices, weights: Factors) -> Minibatch:
+    def _gather(self, numbers: Numbers, weights: Factors) -> Minibatch:
         """Return the transitions with these `numbers` int64 [B] and `weights` float32 [B]."""
-        return (self._one_step if self._ring.n_step == 1 else self._many_steps)(numbers, weights)
-
-    def _one_step(self, numbers: Indices, weights: Factors) -> Minibatch:
-        """Return transitions of one step: most screens of a prestate are those of its poststate."""
-        indices = self._ring.indices(numbers)
-        windows = self._ring.windows(indices)
-        screens = self._screens.gather(windows, self._ring.hidden(windows))
-        return Minibatch(
-            prestates=screens[:, :-1],
-            actions=self._actions.reshape(-1)[indices],
-            rewards=self._rewards.reshape(-1)[indices, np.newaxis],
-            poststates=screens[:, 1:],
-            terminals=self._ring.ended(indices),
-            discounts=np.full(len(indices), self._discounts[1]),
-            weights=weights,
-            indices=numbers,
-        )
-
-    def _many_steps(self, numbers: Indices, weights: Factors) -> Minibatch:
-        """Return transitions of up to n steps."""
-        count, ring = len(numbers), self._ring
+        ring, count = self._ring, len(numbers)
         indices = ring.indices(numbers)
-        rows, steps = ring.steps(indices)
-        lasts = rows[np.arange(count), steps - 1]
-        rewards = self._rewards.reshape(-1)[rows]
-        rewards[np.arange(ring.n_step) >= steps[:, np.newaxis]] = 0
-        states = self._screens.gather(*ring.windows_of_states(indices, lasts))
+        if ring.n_step == 1:
+            windows = ring.windows(indices)
+            screens = self._screens.gather(windows, ring.hidden(windows))
+            prestates, poststates = screens[:, :-1], screens[:, 1:]  # They share all but one screen each.
+            rewards = self._rewards.take(indices)[:, np.newaxis]
+            lasts, discounts = indices, np.full(count, self._discounts[1])
+        else:
+            rows, steps = ring.steps(indices)
+            rewards = self._rewards.take(rows)
+            rewards[np.arange(ring.n_step) >= steps[:, np.newaxis]] = 0
+            lasts, discounts = rows[np.arange(count), steps - 1], self._discounts[steps]
+            states = self._screens.gather(*ring.windows_of_states(indices, lasts))
+            prestates, poststates = states[:count], states[count:]
         return Minibatch(
-            prestates=states[:count],
-            actions=self._actions.reshape(-1)[indices],
+            prestates=prestates,
+            actions=self._actions.take(indices),
             rewards=rewards,
-            poststates=states[count:],
-            terminals=ring.ended(lasts),
-            discounts=self._discounts[steps],
+            poststates=poststates,
+            terminals=ring.terminals.take(lasts),
+            discounts=discounts,
             weights=weights,
-            indices=numbers,
+            numbers=numbers,
         )
 
     def _require_same_shape(self, state: State) -> None:

@@ -1,29 +1,34 @@
 """Drawing transitions by priority: the proportional variant of Schaul et al. (2016)."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simple_dqn.config import MemoryConfig
-from simple_dqn.replay_memory.ring import Ring
-from simple_dqn.replay_memory.sampler import no_action, require_rows
-from simple_dqn.replay_memory.sum_tree import WIDTH, SumTree
-from simple_dqn.types import Factors, Indices, State
+from simple_dqn.replay_memory.transitions import TransitionRing
+from simple_dqn.replay_memory.uniform import no_transition
+from simple_dqn.types import Factors, Indices, Numbers, State
+
+Masses = NDArray[np.float64]  # [B], ≥ 0
 
 LEAST_PRIORITY = 1e-6  # ε, so that what was predicted exactly can be drawn again; as in OpenAI Baselines
 FIRST_PRIORITY = 1.0  # p₁ of Algorithm 1, as long as no error is known
 
+# Masses under one sum. The wider the tree, the lower: each level costs a few calls of numpy, and a row hardly
+# anything.
+WIDTH = 32
+
 
 class Prioritized:
-    """A `Sampler` with the odds P(i) = p_i^α / Σ_k p_k^α, where p_i = |δ_i| + ε is a priority (equation 1).
+    """A sampler with the odds P(i) = p_i^α / Σ_k p_k^α, where p_i = |δ_i| + ε is a priority (equation 1).
 
-    |δ_i| is how wrong the latest prediction for transition i was; a new one has the greatest priority so
-    far, so that it is drawn soon. What is no transition has no mass in the tree, and so cannot be drawn:
-    rows that start a game, and those whose window or whose steps are not all in the ring. As rows come,
-    the turn of others to be drawn begins, and ends, in the order of their numbers.
+    |δ_i| is how wrong the latest prediction for transition i was. A new transition has the greatest
+    priority so far, so that it is drawn soon. In the tree, each transition has the mass p_i^α; what
+    cannot be drawn has none. `Uniform` says what the methods are for.
     """
 
     experience_bytes = 8 + -(-8 // (WIDTH - 1))  # the mass, and its share of the sums
 
-    def __init__(self, ring: Ring, config: MemoryConfig) -> None:
+    def __init__(self, ring: TransitionRing, config: MemoryConfig) -> None:
         """Draw from `ring`, which is empty, by the α and β of `config`."""
         self._ring, self._config = ring, config
         self._tree = SumTree(ring.rows * ring.games)
@@ -36,30 +41,29 @@ class Prioritized:
         return self._tree.nbytes
 
     def on_append(self) -> None:
-        """Let what the ring now holds whole be drawn, and what it has begun to lose no longer."""
+        """Give mass to the transitions that the new row completes; take it from those that it breaks."""
         first, end = self._ring.candidates()
-        gone, come = (
+        gone, new = (
             self._ring.indices(np.arange(*numbers)) for numbers in ((self._first, first), (self._end, end))
         )
-        masses = np.where(self._ring.begin_none(come), 0, self._mass_of_new)
-        self._tree.set(np.concatenate((gone, come)), np.concatenate((np.zeros(len(gone)), masses)))
+        masses = np.where(self._ring.excluded.take(new), 0, self._mass_of_new)
+        self._tree.set(np.concatenate((gone, new)), np.concatenate((np.zeros(len(gone)), masses)))
         self._first, self._end = first, end
 
-    def draw(self, count: int, steps: int, rng: np.random.Generator) -> tuple[Indices, Factors]:
-        """Draw one transition from each of `count` parts of equal mass; see `Sampler`.
+    def draw(self, count: int, steps: int, rng: np.random.Generator) -> tuple[Numbers, Factors]:
+        """Draw one transition from each of `count` parts of equal mass.
 
         The weights are those of importance sampling, (N P(i))^-β, divided by the greatest (equation 2).
         """
-        require_rows(self._ring)
-        if not self._tree.total:
-            raise no_action(self._ring)
+        if self._ring.held < self._ring.needed or not self._tree.total:
+            raise no_transition(self._ring)
         shares = (np.arange(count) + rng.random(count)) / count
         indices, masses = self._tree.find(shares * self._tree.total)
         weights = (masses.min() / masses) ** self._beta(steps)  # N and the sum of all masses cancel out
         return self._ring.numbers(indices), weights.astype(np.float32)
 
-    def update(self, numbers: Indices, errors: Factors) -> None:
-        """Set the priorities of transitions that were drawn; see `Sampler`."""
+    def update(self, numbers: Numbers, errors: Factors) -> None:
+        """Set the priorities of transitions that were drawn."""
         priorities = errors.astype(np.float64) + LEAST_PRIORITY
         self._greatest = max(self._greatest, float(priorities.max(initial=0)))
         held = np.flatnonzero(self._ring.are_candidates(numbers))[::-1]  # the latest first
@@ -68,22 +72,22 @@ class Prioritized:
         self._tree.set(self._ring.indices(numbers), masses)
 
     def get_state(self) -> State:
-        """Return p^α of all that is held, float64 [held * E] by index, and the greatest p; see `Sampler`."""
+        """Return p^α of all that is held, float64 [held * E] by index, and the greatest p."""
         held = self._ring.held * self._ring.games
         return {"masses": self._tree.masses[:held], "greatest": self._greatest}
 
     def set_state(self, state: State) -> None:
-        """Go on from what `get_state` returned; see `Sampler`.
+        """Go on from what `get_state` returned.
 
-        What could not be drawn then and can now, since `--n_step` or `--prioritized` was another or since
-        rows are kept, is as new.
+        What could not be drawn then and can be now counts as new: because `--n_step` or `--prioritized`
+        has changed, or because rows are kept.
         """
         self._greatest = state.get("greatest", FIRST_PRIORITY)
         ring = self._ring
-        places = ring.indices(ring.transitions())
-        saved = state.get("masses", np.zeros(ring.held * ring.games))[places]
+        indices = ring.indices(ring.transitions())
+        saved = state.get("masses", np.zeros(ring.held * ring.games))[indices]
         self._tree = SumTree(ring.rows * ring.games)
-        self._tree.set(places, np.where(saved, saved, self._mass_of_new))
+        self._tree.set(indices, np.where(saved, saved, self._mass_of_new))
         self._first, self._end = ring.candidates()
 
     @property
@@ -95,3 +99,64 @@ class Prioritized:
         """Return β after `steps` of training: it rises linearly to 1, then stays."""
         start, last = self._config.priority_beta_start, self._config.priority_beta_steps
         return 1.0 if steps >= last else start + (1 - start) * steps / last
+
+
+class SumTree:
+    """A mass ≥ 0 for each of N indices, and the sums by which an index is found (Schaul et al. 2016, B.2.1).
+
+    The lowest level holds the masses, in groups of WIDTH; the one above holds the sum of each group, again
+    in groups of WIDTH; and so on up to a level of one group. A million masses make four levels. A sum is
+    always added up anew from its group, from the left: so it depends on the masses alone, and not on their
+    history.
+    """
+
+    def __init__(self, size: int) -> None:
+        """Give the mass 0 to each of N = `size` indices; memory is taken as others are set."""
+        self._levels: list[Masses] = []  # [groups, WIDTH] each, the lowest first
+        while size > 1 or not self._levels:
+            size = -(-size // WIDTH)
+            self._levels.append(np.zeros((size, WIDTH)))
+        self.total = 0.0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all levels."""
+        return sum(level.nbytes for level in self._levels)
+
+    @property
+    def masses(self) -> Masses:
+        """The masses by index, with zeros after the last: a view to read."""
+        return self._levels[0].reshape(-1)
+
+    def set(self, indices: Indices, masses: Masses) -> None:
+        """Set the masses at `indices` int64 [B], all of them different, to `masses` float64 [B]."""
+        if not len(indices):
+            return
+        for level in self._levels:
+            level.reshape(-1)[indices] = masses
+            groups = indices // WIDTH
+            indices = groups[np.concatenate(([True], groups[1:] != groups[:-1]))]  # most duplicates removed
+            masses = level[indices].cumsum(axis=1)[:, -1]
+        self.total = float(masses[-1])
+
+    def find(self, points: Masses) -> tuple[Indices, Masses]:
+        """Return for each point the first index up to which the masses add up to more than it.
+
+        An index without mass is never found.
+
+        Args:
+            points: float64 [B], from 0 up to `total`, which is above 0.
+
+        Returns:
+            The indices int64 [B], and their masses float64 [B].
+        """
+        each, indices = np.arange(len(points)), np.zeros(len(points), np.int64)
+        masses = np.full(len(points), self.total)
+        for level in reversed(self._levels):
+            points = np.minimum(points, np.nextafter(masses, 0))  # what rounding has moved out of the group
+            sums = level[indices].cumsum(axis=1)
+            columns = (sums > points[:, np.newaxis]).argmax(axis=1)
+            masses = level[indices, columns]
+            points = np.maximum(points - (sums[each, columns] - masses), 0)
+            indices = indices * WIDTH + columns
+        return indices, masses

@@ -1,6 +1,7 @@
-"""Where the screens lie: in memory, plain or compressed, or in a file that is mapped into it."""
+"""Where the screens lie: in memory, plain or compressed, or in a memory-mapped file."""
 
 import fcntl
+import logging
 import shutil
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -10,42 +11,41 @@ from numpy.typing import NDArray
 
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
-from simple_dqn.replay_memory.capacity import gigabytes, require_memory
+from simple_dqn.machine import SHARE, available_memory, gigabytes
 from simple_dqn.replay_memory.compressed_screens import CompressedScreens
-from simple_dqn.types import DeviceStates, Flags, Screens, States
+from simple_dqn.types import DeviceStates, Flags, Indices, Screens, States
+
+logger = logging.getLogger(__name__)
 
 
 class ScreenStore(Protocol):
-    """Screens of E games by row and game; the one place that knows how a screen is kept.
-
-    A screen's index is row * E + game.
-    """
+    """The screens of a ring of rows of E games, the only place that knows how a screen is stored."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all the screens take; compressed ones, so far."""
+        """Bytes of all screens; of compressed ones, so far."""
 
     def write(self, row: int, screens: Screens) -> None:
-        """Keep `screens` uint8 [E, H, W] as `row`."""
+        """Store `screens` uint8 [E, H, W] as `row`."""
 
-    def gather(self, windows: NDArray[np.int64], hidden: Flags | None) -> States | DeviceStates:
+    def gather(self, windows: Indices, hidden: Flags | None) -> States | DeviceStates:
         """Return the screens at `windows`, zero where `hidden` says so.
 
         Args:
             windows: int64 [B, K], the indices of screens.
-            hidden: bool [B, L], of the first L of each window; the others are shown. None: all are.
+            hidden: bool [B, L], for the first L of each window; the others are shown. None: all are.
 
         Returns:
             uint8 [B, K, H, W], valid until the next call.
         """
 
     def on_host(self, screens: States | DeviceStates) -> States:
-        """Return a copy of what `gather` returned, or of a part, in the host's memory."""
+        """Return a copy of (a part of) what `gather` returned, in the host's memory."""
 
     def first(self, rows: int) -> NDArray[np.uint8]:
         """Return the first `rows` rows, uint8 [rows, E, H, W], valid until the next `write`.
 
-        Where screens are not kept as such this is a copy, and so as large as they are at full size.
+        Screens on a GPU and compressed ones are copied, at their full size.
         """
 
 
@@ -55,31 +55,31 @@ class HostScreens:
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], file: str | None = None) -> None:
         """Make room for `rows` screens of each game, in the memory-mapped `file` if one is given.
 
-        The pages of memory, or blocks of the file, are taken only as screens are written.
+        Pages of memory, or blocks of the file, are taken only as screens are written.
 
         Raises:
             UserError: The file cannot be used; see `map_file`.
         """
         shape = (rows, games, *screen_shape)
         self._screens = np.empty(shape, np.uint8) if file is None else map_file(Path(file), shape)
-        self._flat = self._screens.reshape(rows * games, -1)  # the same bytes, a line for each index
+        self._flat = self._screens.reshape(rows * games, -1)  # the same bytes, a screen for each index
         self._gathered = np.empty((0, 0, *screen_shape), np.uint8)  # [B, K, H, W], written anew each time
 
     @staticmethod
     def screen_bytes(screen_shape: tuple[int, int]) -> tuple[int, int]:
-        """Return the bytes that a screen takes at the least and at the most, which are the same."""
+        """Return the least and the most bytes that a screen takes, which are the same."""
         return screen_shape[0] * screen_shape[1], screen_shape[0] * screen_shape[1]
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all the screens take."""
+        """Bytes of all screens."""
         return self._screens.nbytes
 
     def write(self, row: int, screens: Screens) -> None:
-        """Keep `screens` uint8 [E, H, W] as `row`."""
+        """Store `screens` uint8 [E, H, W] as `row`."""
         self._screens[row] = screens
 
-    def gather(self, windows: NDArray[np.int64], hidden: Flags | None) -> States:
+    def gather(self, windows: Indices, hidden: Flags | None) -> States:
         """Return the screens at `windows` int64 [B, K], zero where `hidden` bool [B, L] says so."""
         if self._gathered.shape[:2] != windows.shape:
             self._gathered = np.empty((*windows.shape, *self._gathered.shape[2:]), np.uint8)
@@ -91,7 +91,7 @@ class HostScreens:
         return self._gathered
 
     def on_host(self, screens: States) -> States:
-        """Return a copy of what `gather` returned, or of a part."""
+        """Return a copy of (a part of) what `gather` returned."""
         return screens.copy()
 
     def first(self, rows: int) -> NDArray[np.uint8]:
@@ -99,7 +99,7 @@ class HostScreens:
         return self._screens[:rows]
 
 
-# How screens are kept in memory, by --replay_compression.
+# How screens are stored in memory, by --replay_compression.
 STORES: dict[str, type[HostScreens] | type[CompressedScreens]] = {
     "none": HostScreens,
     "lz4": CompressedScreens,
@@ -109,14 +109,14 @@ STORES: dict[str, type[HostScreens] | type[CompressedScreens]] = {
 def make_screens(
     config: MemoryConfig, rows: int, games: int, screen_shape: tuple[int, int], other_bytes: int
 ) -> HostScreens | CompressedScreens:
-    """Return room for `rows` screens of each of `games`, kept as `config` says.
+    """Return room for `rows` screens of each of `games`, stored as `config` says.
 
     Args:
-        config: How they are kept.
+        config: How they are stored.
         rows: Screens of each game.
         games: E.
         screen_shape: Height and width of a screen, in pixels.
-        other_bytes: What an experience takes in memory beside its screen.
+        other_bytes: Bytes of memory that an experience takes beside its screen.
 
     Raises:
         UserError: This machine has too little memory, or the file cannot be used.
@@ -125,20 +125,19 @@ def make_screens(
         return HostScreens(rows, games, screen_shape, config.replay_file)
     store = STORES[config.replay_compression]
     least, most = store.screen_bytes(screen_shape)
-    require_memory(config.replay_size, least + other_bytes, most + other_bytes)
+    _require_memory(config.replay_size, least + other_bytes, most + other_bytes)
     return store(rows, games, screen_shape)
 
 
 def map_file(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """Return an array uint8 of `shape` that lives in the file at `path`: raw bytes, nothing else.
 
-    The file has its full size at once, and takes up disk space as the array is written. It is
-    locked while the array lives and stays when the program ends; what an earlier run left in it
-    is written over.
+    The file has its full size at once, and takes up disk space as the array is written. It is locked
+    while the array lives, and stays when the program ends; the next run overwrites it.
 
     Raises:
-        UserError: The file cannot be written, is in use by another run or is something else
-            than a replay memory of this size, or the disk has too little space.
+        UserError: The file cannot be written, is in use by another run or is not a replay memory of
+            this size, or the disk has too little space.
     """
     size = int(np.prod(shape, dtype=object))
     try:
@@ -162,13 +161,50 @@ def map_file(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
 
 
 def _grow(file: BinaryIO, path: Path, size: int) -> None:
-    """Give `file` at `path` its full `size`; one that was just made is removed if it cannot have it."""
+    """Give `file` at `path` its full `size`; if that fails, remove a new file."""
     try:
         file.truncate(size)
     except OSError:
         if path.stat().st_size == 0:
             path.unlink()
         raise
+
+
+def _require_memory(replay_size: int, least_bytes: int, most_bytes: int) -> None:
+    """Refuse a memory of `replay_size` experiences that does not fit, and warn of one that may not.
+
+    Args:
+        replay_size: Experiences.
+        least_bytes: The least that each takes.
+        most_bytes: The most that each is expected to take.
+
+    Raises:
+        UserError: It does not fit; the message names a --replay_size that does.
+    """
+    needed, at_most = replay_size * least_bytes, replay_size * most_bytes
+    spare = int(SHARE * available_memory())
+    if needed > spare:
+        raise UserError(
+            f"--replay_size {replay_size} needs {gigabytes(needed)} of memory and this machine can spare "
+            f"{gigabytes(spare)}: --replay_size {_round_down(spare // least_bytes)} fits, or --replay_file "
+            "PATH keeps the screens on disk"
+        )
+    if at_most > spare:
+        logger.warning(
+            "--replay_size %d takes %s to %s of memory, as far as the game's screens compress, and this "
+            "machine can spare %s: --replay_size %d would fit either way",
+            replay_size, gigabytes(needed), gigabytes(at_most), gigabytes(spare),
+            _round_down(spare // most_bytes),
+        )  # fmt: skip
+
+
+def _round_down(number: int) -> int:
+    """Return the largest number of two significant digits that is at most `number`.
+
+    What is free changes from one moment to the next, so more digits would soon be wrong.
+    """
+    unit: int = 10 ** max(0, len(str(number)) - 2)
+    return number // unit * unit
 
 
 def _require_disk(path: Path, size: int) -> None:

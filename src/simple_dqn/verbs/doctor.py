@@ -4,8 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from simple_dqn.doctor import CHECKS, Level, examine
-from simple_dqn.doctor.trial import trial_of
+from simple_dqn.doctor import CHECKS, Level, examine, trial_of
 from simple_dqn.files import home
 from simple_dqn.flags import Parser
 

@@ -1,5 +1,6 @@
-"""Screens in a memory-mapped file, and files that cannot be used."""
+"""Screens in memory and in a memory-mapped file, and what stands in their way."""
 
+import re
 import resource
 import shutil
 from collections.abc import Iterator
@@ -110,3 +111,34 @@ def test_file_that_cannot_grow_is_not_left_behind(tmp_path: Path) -> None:
     with files_limited(), pytest.raises(UserError, match="cannot be written"):
         memory_in(tmp_path / "replay")
     assert not (tmp_path / "replay").exists()
+
+
+def memory_for(replay_size: int) -> ReplayMemory:
+    config = MemoryConfig(replay_size=replay_size)
+    return ReplayMemory(config, 1, (84, 84), 0.99, np.random.default_rng(0))
+
+
+def test_too_little_memory_names_a_size_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=30_000_000))
+    with pytest.raises(UserError, match="--replay_file PATH keeps the screens on disk") as error:
+        memory_for(1_000_000)
+    message = str(error.value)
+    assert message.startswith(
+        "--replay_size 1000000 needs 7.07 GB of memory and this machine can spare 0.027 GB"
+    )
+    found = re.search(r"--replay_size (\d+) fits", message)
+    assert found
+    fits = int(found[1])
+    assert memory_for(fits).nbytes <= 30_000_000
+    with pytest.raises(UserError):
+        memory_for(round(1.1 * fits))
+
+
+def test_million_experiences_take_what_was_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=10**11))
+    monkeypatch.setattr("simple_dqn.machine.control_group_allowances", lambda: [])
+    process = psutil.Process()
+    before = process.memory_info().rss
+    memory = memory_for(1_000_000)
+    assert 7_056_000_000 < memory.nbytes <= 7_200_000_000
+    assert process.memory_info().rss - before < 100_000_000  # nothing is taken before it is filled

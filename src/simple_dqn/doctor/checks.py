@@ -1,0 +1,250 @@
+"""The checks: what the machine has, what the project needs beside it, and how fast a training runs.
+
+Other parts of the project are imported by the checks that need them: so a broken library is the finding of
+one check, and the others still run.
+"""
+
+import platform
+import shutil
+import sys
+import tempfile
+import threading
+from contextlib import closing
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from simple_dqn.config import PRESETS, USUAL, Config, EnvironmentConfig, MemoryConfig
+from simple_dqn.doctor.findings import Check, Finding, error, ok, warning
+from simple_dqn.errors import UserError
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.machine import SHARE, available_memory, gigabytes, usable_cores
+
+OLDEST_PYTHON = (3, 11)
+# A default run writes 200 snapshots of 7 MB, and a checkpoint of a million screens beside the one before.
+FREE_DISK = 20e9  # bytes
+LEAST_DISK = 1e9  # bytes; with less, even a short run may end early
+SMALLEST_MEMORY = 50_000  # experiences: as many as a run begins with
+FOLDERS = ("snapshots", "results", "videos")
+SHOWN = 5  # words of a list, at most
+
+# The exploration rate of the trial is the last one, which most of a run is played with.
+TRIAL_FLAGS = {
+    "exploration_rate_start": 0.1, "replay_size": 10_000, "random_steps": 1_000, "train_steps": 10**6,
+    "test_steps": 0, "epochs": 1, "random_seed": 1,
+}  # fmt: skip
+SLOW = 100  # steps a second: Pong then takes an hour and a half to learn, and not a quarter of one
+
+
+def python(_home: Path) -> Finding:
+    """Check the version of Python."""
+    version = platform.python_version()
+    if sys.version_info < OLDEST_PYTHON:
+        oldest = ".".join(map(str, OLDEST_PYTHON))
+        return error(f"{version} is too old", f"install Python {oldest} or newer, remove .venv")
+    return ok(f"{version} on {platform.system()} {platform.machine()}")
+
+
+def packages(home: Path) -> Finding:
+    """Compare the installed packages with those that the lock file pins."""
+    lock_file = home / "requirements.txt"
+    if not lock_file.exists():
+        return warning(f"there is no {lock_file} to compare with", "versions were not looked at")
+    pins = [Requirement(line) for line in lock_file.read_text().splitlines() if line and line[0] not in "#-"]
+    missing, others = [], []
+    for pin in pins:
+        try:
+            found = Version(metadata.version(pin.name))
+        except metadata.PackageNotFoundError:
+            missing.append(pin.name)
+            continue
+        if not pin.specifier.contains(found.public, prereleases=True):  # torch's build has a name of its own
+            others.append(f"{pin.name} {found} instead of {str(pin.specifier).lstrip('=')}")
+    if missing:
+        return error(f"missing: {_some(missing)}", "remove .venv and start any script again")
+    if others:
+        advice = "remove .venv and start any script again, for the versions that were"
+        return warning(f"not as tested: {_some(others)}", advice)
+    return ok(f"{len(pins)} packages, each in its pinned version")
+
+
+def cores(_home: Path) -> Finding:
+    """Check how many cores this process may use."""
+    count = usable_cores()
+    if count == 1:
+        advice = "emulator and network take turns on it; --concurrent true gains nothing here"
+        return warning("1 core can be used", advice)
+    return ok(f"{count} cores can be used")
+
+
+def memory(_home: Path) -> Finding:
+    """Check how large a replay memory fits."""
+    from simple_dqn.replay_memory.memory import OTHER_BYTES
+
+    screen = EnvironmentConfig.screen_width * EnvironmentConfig.screen_height
+    free = available_memory()
+    fits = int(SHARE * free) // (screen + OTHER_BYTES) // 10_000 * 10_000
+    text = f"{gigabytes(free)} are free, --replay_size up to {fits:,} fits"
+    if fits < SMALLEST_MEMORY:
+        return error(text, "close other programs, or give --replay_file PATH")
+    if fits < MemoryConfig.replay_size:
+        default = f"{MemoryConfig.replay_size:,}"
+        return warning(text, f"for the default of {default} give --replay_file PATH, or give --replay_size")
+    return ok(text)
+
+
+def gpu(_home: Path) -> Finding:
+    """Check which GPUs the network can run on."""
+    from simple_dqn.deepqnetwork.backend import gpus
+
+    found = gpus()
+    if found:
+        return ok(", ".join(f"{number}: {name}" for number, name in enumerate(found)))
+    if shutil.which("nvidia-smi"):
+        return warning(
+            "there is an NVIDIA driver, but no GPU that PyTorch can use",
+            "install PyTorch's GPU build (README.md says how); until then the network runs on the CPU",
+        )
+    return warning("none that PyTorch can use", "the network runs on the CPU, several times slower")
+
+
+def display(_home: Path) -> Finding:
+    """Check whether a window can be opened."""
+    from simple_dqn.watch.display import open_display
+
+    try:
+        open_display("window", "doctor").close()
+    except UserError as problem:
+        reason = str(problem).partition(":")[0]
+        return warning(reason, "play.sh plays in the terminal, plot.sh writes files")
+    return ok("a window can be opened")
+
+
+def sound(_home: Path) -> Finding:
+    """Check whether there is a sound device."""
+    from simple_dqn.watch.speaker import Speaker
+
+    speaker = Speaker()
+    speaker.close()
+    if speaker.audible:
+        return ok("there is a sound device")
+    return warning("there is no sound device", "play.sh is silent; record.sh has the sound all the same")
+
+
+def roms(home: Path) -> Finding:
+    """Compare ale-py's ROMs with their MD5 sums, and find out what those in `roms/` are."""
+    from simple_dqn.environment.roms import game_name, known_games, md5
+
+    broken, strange, own = [], [], []
+    for game in known_games():
+        try:
+            game_name(game)
+        except UserError:
+            broken.append(game)
+    for path in sorted((home / "roms").glob("*.[rb][oi][mn]")):
+        try:
+            own.append(f"{path.name} is {game_name(str(path))}")
+        except UserError:
+            strange.append(f"{path.name} (MD5 {md5(path)})")
+    if broken:
+        return error(
+            f"of ale-py's ROMs these have not the MD5 they should: {_some(broken)}",
+            "install ale-py again: remove .venv and start any script; unset ALE_ROMS_DIR if it is set",
+        )
+    if strange:
+        advice = "their MD5 is that of no known ROM; games also go by name, such as pong"
+        return warning(f"ALE cannot play these in roms/: {_some(strange)}", advice)
+    text = f"{len(known_games())} games of ale-py, each with the MD5 it should have"
+    return ok(f"{text}; in roms/: {_some(own)}" if own else text)
+
+
+def disk(home: Path) -> Finding:
+    """Check how much room there is for snapshots."""
+    free = shutil.disk_usage(home).free
+    text = f"{gigabytes(free)} are free in {home.resolve()}"
+    if free < LEAST_DISK:
+        return error(text, "make room: snapshots and checkpoints do not fit")
+    if free < FREE_DISK:
+        default = gigabytes(FREE_DISK)
+        return warning(text, f"make room, or lower --replay_size: a default run can write {default}")
+    return ok(text)
+
+
+def folders(home: Path) -> Finding:
+    """Write to each folder that runs write to, and leave nothing there."""
+    for folder in [home / name if (home / name).exists() else home for name in FOLDERS]:
+        try:
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(b"\0")
+                file.flush()
+        except OSError as problem:
+            advice = "make it a folder that you can write to, or copy the project to where you can"
+            return error(f"{folder} cannot be written ({problem.strerror})", advice)
+    return ok(f"{', '.join(f'{name}/' for name in FOLDERS)} can be written")
+
+
+def _some(words: list[str]) -> str:
+    """Return the first few of the words, and how many more there are."""
+    more = len(words) - SHOWN
+    return ", ".join(words[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+CHECKS: dict[str, Check] = {
+    "Python": python,
+    "packages": packages,
+    "cores": cores,
+    "memory": memory,
+    "GPU": gpu,
+    "display": display,
+    "sound": sound,
+    "ROMs": roms,
+    "disk": disk,
+    "folders": folders,
+}
+
+
+def trial_of(seconds: float) -> Check:
+    """Return a check that trains for so many seconds with the settings of `train.sh`."""
+
+    def trial(_home: Path) -> Finding:
+        usual = Config.from_flags({**PRESETS[USUAL], "game": "pong"})
+        rate = steps_per_second(usual.with_flags(TRIAL_FLAGS), seconds)
+        minutes = usual.run.train_steps / rate / 60
+        text = f"{rate:.0f} steps/s of training by {USUAL}: {minutes:.1f} minutes for an epoch"
+        if rate < SLOW:
+            advice = "see that no other program keeps the cores busy, or take a machine with a GPU"
+            return warning(text, advice)
+        return ok(text)
+
+    return trial
+
+
+def steps_per_second(config: Config, seconds: float) -> float:
+    """Train by `config` for so many seconds, and return the steps of training in each.
+
+    Raises:
+        UserError: It cannot be trained here.
+        KeyboardInterrupt: A signal asked to stop.
+    """
+    from simple_dqn.wiring import make_run
+
+    with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
+
+        def stop() -> None:
+            interrupt.requested = True
+
+        timer = threading.Timer(seconds, stop)
+        timer.start()
+        try:
+            run.begin()
+            told_to_stop = not timer.finished.is_set()
+        finally:
+            timer.cancel()
+    if told_to_stop:
+        raise KeyboardInterrupt
+    book = run.agent.ledger.books["train"]
+    if not book.steps:
+        raise UserError(f"{seconds:g} seconds did not suffice to begin a training: raise --trial_seconds")
+    return book.steps / book.wall
