@@ -161,7 +161,7 @@ class CompressedScreens:
     def _decompress(self, indices: Indices, out: NDArray[np.uint8], slots: NDArray[np.int64]) -> None:
         """Write the screens at `indices` int64 [N] into `out` uint8 [..., H, W], which is contiguous.
 
-        Screen i becomes number `slots[i]`, int64 [N], of the screens in `out`.
+        `slots` int64 [N] says which of the screens in `out` each becomes.
         """
         pixels, size, read = out.reshape(-1).data, self._size, self._log.read
         starts = (slots * size).tolist()

@@ -209,10 +209,10 @@ class ReplayMemory:
             rewards = self._rewards.take(indices)[:, np.newaxis]
             lasts, discounts = indices, np.full(count, self._discounts[1])
         else:
-            rows, steps = ring.steps(indices)
-            rewards = self._rewards.take(rows)
+            through, steps = ring.steps(indices)
+            rewards = self._rewards.take(through)
             rewards[np.arange(ring.n_step) >= steps[:, np.newaxis]] = 0
-            lasts, discounts = rows[np.arange(count), steps - 1], self._discounts[steps]
+            lasts, discounts = through[np.arange(count), steps - 1], self._discounts[steps]
             states = self._screens.gather(*ring.windows_of_states(indices, lasts))
             prestates, poststates = states[:count], states[count:]
         return Minibatch(

@@ -198,13 +198,13 @@ def _require_memory(replay_size: int, least_bytes: int, most_bytes: int) -> None
         )  # fmt: skip
 
 
-def _round_down(number: int) -> int:
-    """Return the largest number of two significant digits that is at most `number`.
+def _round_down(count: int) -> int:
+    """Return the largest count of two significant digits that is at most `count`.
 
     What is free changes from one moment to the next, so more digits would soon be wrong.
     """
-    unit: int = 10 ** max(0, len(str(number)) - 2)
-    return number // unit * unit
+    unit: int = 10 ** max(0, len(str(count)) - 2)
+    return count // unit * unit
 
 
 def _require_disk(path: Path, size: int) -> None:

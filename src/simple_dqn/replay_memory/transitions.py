@@ -126,11 +126,11 @@ class TransitionRing(Ring):
         Returns:
             int64 [B, n], and int64 [B] from 1 to n: the last that counts is row e.
         """
-        rows = self.around(indices, self._steps)
-        ends = self.terminals.take(rows)
-        ends[:, :-1] |= self.starts.take(rows[:, 1:])
+        through = self.around(indices, self._steps)
+        ends = self.terminals.take(through)
+        ends[:, :-1] |= self.starts.take(through[:, 1:])
         ends[:, -1] = True
-        return rows, ends.argmax(axis=1) + 1
+        return through, ends.argmax(axis=1) + 1
 
     def windows_of_states(self, firsts: Indices, lasts: Indices) -> tuple[Indices, Flags | None]:
         """Return the indices of the screens of each prestate, then of each poststate, and which are hidden.
