@@ -22,13 +22,14 @@ def assert_equal(one: Step, other: Step) -> None:
         assert np.array_equal(getattr(one, field), getattr(other, field)), field
 
 
-KINDS = [
+KINDS: list[dict[str, Any]] = [
     {"color_averaging": averaging, "frame_skip": skip, "repeat_action_probability": probability}
     for averaging in (True, False)
     for skip in (4, 1)
     for probability in (0.0, 0.9)  # high, so that the action to repeat matters for long
 ]
 KINDS.append({"color_averaging": False, "frame_maximum": False, "frame_skip": 4})
+KINDS.append({"environment": "gym", "game": "ALE/Seaquest-v5", "frame_skip": 4})
 
 
 @pytest.mark.parametrize("settings", KINDS)

@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import cv2
@@ -9,11 +11,12 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
+from gymnasium.wrappers import FrameStackObservation
 from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment, make
-from simple_dqn.environment.gymnasium import _open, game_name
+from simple_dqn.environment import Environment, as_played, make
+from simple_dqn.environment.gymnasium_ids import ATARI, _log_once, game_name, open_env
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 
@@ -55,6 +58,21 @@ class Counter(gymnasium.Env[NDArray[Any], int]):
         return picture
 
 
+class Patient(Counter):
+    def get_action_meanings(self) -> list[str]:
+        return ["NOOP", "FIRE"]
+
+
+class Restless(Counter):
+    def get_action_meanings(self) -> list[str]:
+        return ["LEFT", "NOOP"]
+
+
+class Skipping(Counter):
+    def __init__(self, sees: str, frame_skip: int = 3, render_mode: str | None = None) -> None:
+        super().__init__(sees, render_mode=render_mode)
+
+
 class Continuous(Counter):
     choices = Box(0, 1)
 
@@ -70,11 +88,17 @@ def register(name: str, kind: type[Counter], **arguments: Any) -> None:
     gymnasium.register(f"test/{name}-v0", create, kwargs=arguments)
 
 
+STACKED = FrameStackObservation.wrapper_spec(stack_size=4)
+
+
 @pytest.fixture(autouse=True)
 def _registered() -> Iterator[None]:
     before = dict(gymnasium.registry)
     for seen in ("grey", "colour", "numbers"):
         register(f"Counter{seen.title()}", Counter, sees=seen)
+    register("Patient", Patient, sees="grey")
+    register("Restless", Restless, sees="grey")
+    register("Skipping", Skipping, sees="grey")
     register("Continuous", Continuous, sees="grey")
     register("Invisible", Invisible, sees="numbers")
     register("Endless", Counter, sees="grey", length=0)
@@ -157,10 +181,96 @@ def test_terminal_at_the_limit_is_no_truncation() -> None:
     assert (steps[49].terminals[0], steps[49].truncations[0], steps[49].resets[0]) == (True, False, True)
 
 
-def test_random_starts() -> None:
-    environment = games("test/CounterGrey-v0", random_starts=3, frame_skip=2)
-    firsts = [int(environment.reset().screens[0, 0, 0]) for _ in range(100)]
-    assert set(firsts) == {0, 2, 4, 6}
+@pytest.mark.parametrize(("settings", "counts"), [
+    ({"random_starts": 3}, {0, 2, 4, 6}),
+    ({"random_starts": 0, "random_start_frames": 3}, {0, 1, 2, 3}),
+])  # fmt: skip
+def test_games_start_with_no_ops_where_action_0_is_one(settings: dict[str, Any], counts: set[int]) -> None:
+    environment = games("test/Patient-v0", frame_skip=2, **settings)
+    assert {int(environment.reset().screens[0, 0, 0]) for _ in range(100)} == counts
+
+
+@pytest.mark.parametrize("name", ["test/Restless-v0", "test/CounterGrey-v0"])
+@pytest.mark.parametrize("settings", [{"random_starts": 3}, {"random_start_frames": 3}])
+def test_elsewhere_games_start_without(name: str, settings: dict[str, Any]) -> None:
+    environment = games(name, **settings)
+    assert {int(environment.reset().screens[0, 0, 0]) for _ in range(50)} == {0}
+
+
+@pytest.mark.parametrize("name", ["test/Restless-v0", "CartPole-v1"])
+def test_settings_are_those_that_are_played(name: str) -> None:
+    config = EnvironmentConfig(game=name, environment="gym", random_starts=30, random_start_frames=9)
+    assert as_played(config) == replace(config, random_starts=0, random_start_frames=0)
+    for same in (
+        EnvironmentConfig(game="test/Patient-v0", environment="gym", random_starts=7),
+        EnvironmentConfig(game="ALE/Pong-v5", environment="gym", random_starts=7),
+        EnvironmentConfig(game="pong", random_starts=7),
+        EnvironmentConfig(environment="catch", random_starts=7),
+    ):
+        assert as_played(same) == same
+
+
+@pytest.mark.parametrize(("name", "setting", "value", "reason"), [
+    ("CartPole-v1", "random_starts", 5, "it does not say that its action 0 does nothing"),
+    ("CartPole-v1", "random_start_frames", 5, "it does not say that its action 0 does nothing"),
+    ("test/Restless-v0", "random_starts", 30, "its action 0 is LEFT, not NOOP"),
+    ("CartPole-v1", "color_averaging", True, "its screens are what it shows"),
+    ("CartPole-v1", "frame_maximum", True, "its screens are what it shows"),
+    ("test/Patient-v0", "minimal_action_set", False, "it has one set of actions"),
+])  # fmt: skip
+def test_what_would_do_nothing_is_refused_if_given_by_hand(
+    name: str, setting: str, value: Any, reason: str
+) -> None:
+    config = replace(EnvironmentConfig(game=name, environment="gym"), **{setting: value})
+    with pytest.raises(UserError, match=f"--{setting} {str(value).lower()} .* {name}, as {reason}"):
+        as_played(config, [setting])
+    as_played(config, ["frame_skip", "game"])  # of a preset, or the default
+    for asks_nothing in ({"random_starts": 0}, {"color_averaging": False}, {"minimal_action_set": True}):
+        as_played(replace(config, **asks_nothing), list(asks_nothing))
+
+
+def test_no_ops_given_by_hand_are_played_where_they_can_be() -> None:
+    for name in ("test/Patient-v0", "ALE/Pong-v5"):
+        config = EnvironmentConfig(game=name, environment="gym", random_starts=7)
+        assert as_played(config, ["random_starts"]) == config
+
+
+@pytest.mark.parametrize(("name", "words"), [
+    ("test/Skipping-v0", ["test/Skipping-v0", "frame_skip 3", "--frame_skip and --max_game_frames count"]),
+    ("test/Stacked-v0", ["test/Stacked-v0", "FrameStackObservation"]),
+    ("test/ShortPong-v0", ["test/ShortPong-v0", "frameskip 4"]),
+    ("ALE/Pong-v5", ["ALE/Pong-v5", "as --environment ale plays it", "--repeat_action_probability replace"]),
+    ("Pong-v4", ["Pong-v4", "as --environment ale plays it"]),
+])  # fmt: skip
+def test_one_line_tells_of_an_environment_that_skips_or_stacks_frames(
+    name: str, words: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    creates = partial(Counter, sees="numbers")
+    gymnasium.register("test/Stacked-v0", creates, additional_wrappers=(STACKED,))
+    gymnasium.register("test/ShortPong-v0", ATARI, kwargs={"game": "pong"}, max_episode_steps=9)
+    _log_once.cache_clear()
+    with caplog.at_level("INFO"):
+        as_played(EnvironmentConfig(game=name, environment="gym"))
+        for environment in (games(name, 2), games(name)):
+            environment.reset()
+            environment.close()
+    (line,) = (record.getMessage() for record in caplog.records if name in record.getMessage())
+    assert all(word in line for word in words)
+
+
+def test_nothing_is_told_of_an_environment_that_does_neither(caplog: pytest.LogCaptureFixture) -> None:
+    _log_once.cache_clear()
+    with caplog.at_level("INFO"):
+        games("test/CounterGrey-v0")
+        games("CartPole-v1")
+    assert not [record for record in caplog.records if "frame" in record.getMessage()]
+
+
+def test_an_atari_environment_with_a_limit_of_its_own_keeps_it() -> None:
+    gymnasium.register("test/ShortPong-v0", ATARI, kwargs={"game": "pong"}, max_episode_steps=9)
+    environment = games("test/ShortPong-v0")
+    environment.reset()
+    assert [bool(act(environment, 0).truncations[0]) for _ in range(9)] == [False] * 8 + [True]
 
 
 def test_seeds_and_games_side_by_side() -> None:
@@ -188,7 +298,7 @@ def test_state_is_the_random_stream_and_games_start_anew() -> None:
 def test_an_id_is_found_by_the_name_that_its_snapshots_have() -> None:
     name = game_name("ALE/Pong-v5")
     assert name == "ALE_Pong-v5"
-    env, _ = _open(name)
+    env = open_env(name)
     assert env.spec is not None
     assert env.spec.id == "ALE/Pong-v5"
     env.close()
@@ -216,10 +326,3 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"not installed.*pip install") as raised:
         games("CartPole-v1")
     assert "\n" not in str(raised.value)
-
-
-def test_atari_by_way_of_gymnasium() -> None:
-    environment = games("ALE/Pong-v5", screen_width=84, screen_height=84)
-    assert (environment.name, environment.actions) == ("ALE_Pong-v5", 6)
-    assert environment.reset().screens.std() > 10
-    environment.close()

@@ -102,7 +102,7 @@ def test_a_state_goes_from_any_number_of_processes_to_any(
 
 
 def test_games_that_cannot_be_saved_start_anew() -> None:
-    settings: dict[str, Any] = {"environment": "gym", "game": "ALE/Breakout-v5"}
+    settings: dict[str, Any] = {"environment": "gym", "game": "CartPole-v1"}
     with (
         closing(games(2, count=2, **settings)) as saved,
         closing(games(2, count=2, seed=9, **settings)) as loaded,

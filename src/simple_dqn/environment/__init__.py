@@ -1,7 +1,7 @@
 """What is played: one to E games behind one interface, `Environment`."""
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from types import ModuleType
 
@@ -21,6 +21,7 @@ __all__ = [
     "Screen",
     "SimpleGame",
     "Watcher",
+    "as_played",
     "game_name",
     "make",
 ]
@@ -32,8 +33,16 @@ ENVIRONMENTS = {
     "catch": "simple_dqn.environment.catch",
 }
 OWN = "simple_dqn.environment.own"  # the same for a class of the user's own, `FILE.py:CLASS`
-# Settings that only the Arcade Learning Environment knows: elsewhere they would be lost without a word.
+# Settings that only the Arcade Learning Environment knows, whichever way it is reached.
 ONLY_ALE = ("display_screen", "repeat_action_probability", "record_screen_path", "record_sound_filename")
+# Settings that do nothing in some of Gymnasium's environments, each with the value that asks for nothing.
+ASKS_NOTHING = {
+    "color_averaging": False,
+    "frame_maximum": False,
+    "minimal_action_set": True,
+    "random_starts": 0,
+    "random_start_frames": 0,
+}
 
 
 def make(
@@ -56,12 +65,12 @@ def make(
         UserError: There is no such game, or it cannot be played or recorded as asked.
         RuntimeError: A process that was to play games failed.
     """
-    if config.environment != "ale":
-        for setting in ONLY_ALE:
-            if getattr(config, setting):
-                raise UserError(
-                    f"--{setting} works with --environment ale only: leave it out with {config.environment}"
-                )
+    for setting in ONLY_ALE:
+        if getattr(config, setting) and not _is_atari(config):
+            raise UserError(
+                f"--{setting} works with --environment ale only, or an id of ale-py's: leave it out with "
+                f"{config.game or config.environment}"
+            )
     if config.processes > len(streams):
         raise UserError(
             f"--processes {config.processes} is more than the {len(streams)} game(s) of --workers: "
@@ -80,6 +89,35 @@ def make(
 
         return ProcessVector(module.open_game, config, streams, training)
     return open_games(module.open_game, config, streams, training, watcher, ledger)
+
+
+def as_played(config: EnvironmentConfig, given: Collection[str] = ()) -> EnvironmentConfig:
+    """Return `config` as its environment plays it: without no-ops at a start where no action is one.
+
+    Args:
+        config: Which games, and how they are shown.
+        given: Names of settings that were given by hand, and are refused if they would do nothing.
+
+    Raises:
+        UserError: There is no such game, or one of `given` would do nothing in it.
+    """
+    if config.environment != "gym":
+        return config
+    unused: dict[str, str] = _module(config).unused_settings(config.game)
+    for name, why in unused.items():
+        value = getattr(config, name)
+        if name in given and value != ASKS_NOTHING[name]:
+            raise UserError(
+                f"--{name} {str(value).lower()} would do nothing in {config.game}, as {why}: leave it out"
+            )
+    return replace(config, random_starts=0, random_start_frames=0) if "random_starts" in unused else config
+
+
+def _is_atari(config: EnvironmentConfig) -> bool:
+    """Return whether ALE plays the game, by itself or in an environment of Gymnasium's."""
+    if config.environment == "gym":
+        return not _module(config).unused_settings(config.game)
+    return config.environment == "ale"
 
 
 def game_name(config: EnvironmentConfig) -> str:

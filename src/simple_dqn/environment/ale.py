@@ -7,6 +7,7 @@ or without `frame_maximum` takes the last frame as it is.
 
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -15,8 +16,12 @@ from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.emulator import NO_OP, Emulator
 from simple_dqn.environment.interface import Game, Outcome, Screen, Watcher
 from simple_dqn.environment.roms import find_rom, game_name, md5
+from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
 from simple_dqn.types import State
+
+if TYPE_CHECKING:
+    from ale_py.env import AtariEnv
 
 SEEDS = 2**31  # ALE takes a seed below this
 
@@ -34,6 +39,7 @@ class AtariGame(Game):
         training: bool,
         watcher: Watcher | None,
         ledger: Ledger,
+        env: "AtariEnv | None" = None,
     ) -> None:
         """Load `rom`.
 
@@ -44,11 +50,12 @@ class AtariGame(Game):
             training: Whether a lost life ends an episode.
             watcher: Is shown each frame, those of no-ops at the start too.
             ledger: Where the time of preprocessing is booked.
+            env: Gymnasium's environment of `rom`, on whose ALE it is played; None: on one made for it.
 
         Raises:
             UserError: There is no display, or a recording cannot be written.
         """
-        self._emulator = Emulator(rom, config, int(stream.integers(SEEDS)), watcher)
+        self._emulator = Emulator(rom, config, int(stream.integers(SEEDS)), watcher, env)
         self._ledger = ledger
         self._random = stream
         self._training = training
@@ -142,7 +149,17 @@ class AtariGame(Game):
         }
 
     def set_state(self, state: State) -> None:
-        """Go on from what `get_state` returned."""
+        """Go on from what `get_state` returned.
+
+        Raises:
+            UserError: It holds no game, as those of Gymnasium's Atari environments once did.
+        """
+        if "emulator" not in state:
+            raise UserError(
+                f"the checkpoint was written when {self.name} was played by Gymnasium's own frame skip and "
+                "sticky actions, and holds no game to go on with: move its folder away, and ./resume.sh goes "
+                "on from a snapshot's weights"
+            )
         self._emulator.set_state(state["emulator"])
         self._held = state["held"]
         self._random.bit_generator.state = state["random"]

@@ -3,6 +3,7 @@
 import os
 import wave
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import ale_py
 import numpy as np
@@ -13,6 +14,9 @@ from simple_dqn.environment.interface import FRAMES_PER_SECOND, Frame, Screen, W
 from simple_dqn.errors import UserError
 from simple_dqn.machine import require_display
 from simple_dqn.types import State
+
+if TYPE_CHECKING:
+    from ale_py.env import AtariEnv
 
 NO_OP = 0
 RESTART = -1  # in the list of calls: the console's reset, which is no action
@@ -29,7 +33,12 @@ class Emulator:
     """
 
     def __init__(
-        self, rom: Path, config: EnvironmentConfig, seed: int, watcher: Watcher | None = None
+        self,
+        rom: Path,
+        config: EnvironmentConfig,
+        seed: int,
+        watcher: Watcher | None = None,
+        env: "AtariEnv | None" = None,
     ) -> None:
         """Load `rom`.
 
@@ -38,12 +47,14 @@ class Emulator:
             config: `color_averaging`, and what is displayed and recorded.
             seed: Of ALE's own randomness, 31 bits.
             watcher: Is shown each frame as it was emulated.
+            env: Gymnasium's environment of `rom`; the game is played on its ALE, in its mode and
+                difficulty. None: on an ALE made for it.
 
         Raises:
             UserError: There is no display, or a recording cannot be written.
         """
         ALEInterface.setLoggerMode(LoggerMode.Error)
-        self._ale = ALEInterface()
+        self._ale = env.ale if env else ALEInterface()
         self._ale.setInt("random_seed", seed)
         self._ale.setInt("frame_skip", 1)
         self._ale.setFloat("repeat_action_probability", 0.0)
@@ -52,7 +63,10 @@ class Emulator:
         self._watcher = watcher
         self._sound: wave.Wave_write | None = None
         self._show(config)
-        self._ale.loadROM(str(rom))
+        if env:
+            env.load_game()  # anew, as a setting takes effect when a ROM is loaded
+        else:
+            self._ale.loadROM(str(rom))
         self.screen_shape: tuple[int, int] = self._ale.getScreenDims()  # (H, W) in pixels
         self._anchor = self._ale.cloneState(include_rng=True)
         self._calls: list[int] = []  # made since `_anchor`

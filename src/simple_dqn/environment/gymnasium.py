@@ -1,30 +1,45 @@
 """Gymnasium's environments with discrete actions, seen as screens.
 
-The observation is the screen where it is an image; otherwise what `render` draws is.
+One of ale-py's is played as `--environment ale` plays it. Of any other, the observation is the screen
+where it is an image; otherwise what `render` draws is.
 """
 
-import difflib
 import math
+from pathlib import Path
 from typing import Any, TypeAlias
 
-import ale_py
+import ale_py.roms
 import cv2
 import gymnasium
 import numpy as np
+from ale_py import ALEInterface, LoggerMode
+from ale_py.env import AtariEnv
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment.ale import AtariGame
+from simple_dqn.environment.gymnasium_ids import (
+    AnyEnv,
+    action_meanings,
+    game_name,
+    is_atari,
+    one_line,
+    open_env,
+    tell_of_frames,
+    why_no_no_ops,
+)
 from simple_dqn.environment.interface import Frame, Game, Outcome, Picture, Screen, Watcher
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
 from simple_dqn.types import State
 
-AnyEnv: TypeAlias = gymnasium.Env[Any, Any]
+__all__ = ["GymnasiumGame", "find_game", "game_name", "open_game", "unused_settings"]
+
 GreyPicture: TypeAlias = NDArray[np.uint8]  # [height, width]
 
 SILENCE = np.zeros(0, np.uint8)
-DO_NOTHING = 0  # by Gymnasium's habit; there is no rule
+NO_OP = 0
 SEEDS = 2**31
 
 
@@ -35,37 +50,43 @@ class GymnasiumGame(Game):
 
     def __init__(
         self,
+        env: AnyEnv,
         config: EnvironmentConfig,
         stream: np.random.Generator,
         watcher: Watcher | None,
         ledger: Ledger,
     ) -> None:
-        """Make the environment whose id is `config.game`; `stream` seeds each of its games.
+        """Play `env`; `stream` seeds each of its games.
 
         Raises:
-            UserError: There is no such environment, or it lacks pixels, discrete actions or a library.
+            UserError: It lacks pixels, discrete actions or a library.
         """
-        self._env, self._rendered = _open(config.game)
+        self._env, self._rendered = _with_pixels(env)
         space = self._env.action_space
         assert isinstance(space, Discrete)
         self._first_action = int(space.start)
         self.name = game_name(config.game)
-        self.action_names = _action_names(self._env, int(space.n))
+        self.action_names = action_meanings(self._env) or tuple(map(str, range(int(space.n))))
         self._random = stream
         self._watcher = watcher
         self._ledger = ledger
         self._frame_skip = config.frame_skip
         self._frame_limit = config.max_game_frames or math.inf
-        self._random_starts = config.random_starts
+        no_ops = config.random_start_frames or config.random_starts
+        self._most_no_ops = 0 if why_no_no_ops(self._env) else no_ops
+        self._no_op_frames = 1 if config.random_start_frames else config.frame_skip  # of each no-op
         self._size = (config.screen_width, config.screen_height)
         self._frames = 0  # since the game's start
         self._observation: Any = None
 
     def start(self, screen: Screen) -> None:
-        """Start a new game, and take action 0 for 0 to `random_starts` steps, each as likely."""
+        """Start a new game with 0 to `random_starts` steps, or `random_start_frames` frames, of no-op.
+
+        Each number is as likely. Where action 0 is not called NOOP, there are none.
+        """
         self._restart()
-        for _ in range(int(self._random.integers(self._random_starts + 1))):
-            if self._hold(DO_NOTHING).reset:
+        for _ in range(int(self._random.integers(self._most_no_ops + 1))):
+            if self._hold(NO_OP, self._no_op_frames).reset:
                 self._restart()
         self._draw(screen)
 
@@ -75,13 +96,13 @@ class GymnasiumGame(Game):
 
     def act(self, action: int, screen: Screen) -> Outcome:
         """Hold `action` for `frame_skip` frames, or until the game ends."""
-        outcome = self._hold(action)
+        outcome = self._hold(action, self._frame_skip)
         self._draw(screen)
         return outcome
 
-    def _hold(self, action: int) -> Outcome:
+    def _hold(self, action: int, frames: int) -> Outcome:
         total, terminal, cut_off = 0.0, False, False
-        for _ in range(self._frame_skip):
+        for _ in range(frames):
             self._observation, reward, terminal, cut_off, _ = self._env.step(self._first_action + action)
             self._frames += 1
             total += float(reward)
@@ -119,11 +140,6 @@ class GymnasiumGame(Game):
         self._env.close()
 
 
-def game_name(game: str) -> str:
-    """Return the id `game` as it can stand in the name of a file."""
-    return game.replace("/", "_").replace(":", "_")
-
-
 def find_game(game: str) -> str:
     """Return the id `game` as it is: only `open_game` can tell whether there is such an environment."""
     return game
@@ -132,25 +148,64 @@ def find_game(game: str) -> str:
 def open_game(
     config: EnvironmentConfig,
     stream: np.random.Generator,
-    _training: bool,
+    training: bool,
     watcher: Watcher | None,
     ledger: Ledger,
-) -> GymnasiumGame:
-    """Return the Gymnasium environment `config.game`; no lives are known. See `GymnasiumGame`."""
-    cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
-    gymnasium.register_envs(ale_py)  # ids such as ALE/Pong-v5
-    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    return GymnasiumGame(config, stream, watcher, ledger)
+) -> Game:
+    """Return the Gymnasium environment `config.game`.
 
+    One of ale-py's is an `AtariGame`, played frame by frame on the environment's own emulator. Any other is
+    a `GymnasiumGame`, of which no lives are known.
 
-def _open(name: str) -> tuple[AnyEnv, bool]:
-    """Return the environment, and whether its screens are what it renders.
-
-    A snapshot knows it by its `game_name`: where that is no id, the one that has this name is meant.
+    Raises:
+        UserError: There is no such environment, or it lacks pixels, discrete actions or a library.
     """
-    if name not in gymnasium.registry:
-        name = next((known for known in gymnasium.registry if game_name(known) == name), name)
-    env = _make(name)
+    cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    env = open_env(config.game)
+    tell_of_frames(env)
+    if not is_atari(env):
+        return GymnasiumGame(env, config, stream, watcher, ledger)
+    assert env.spec
+    spec = env.spec
+    atari = open_env(
+        spec.id,
+        frameskip=1,
+        repeat_action_probability=0.0,
+        obs_type="grayscale",
+        full_action_space=not config.minimal_action_set,
+        max_num_frames_per_episode=0,  # `max_game_frames` counts them
+    ).unwrapped
+    assert isinstance(atari, AtariEnv)
+    rom = Path(str(ale_py.roms.get_rom_path(spec.kwargs["game"])))
+    game = AtariGame(rom, config, stream, training, watcher, ledger, atari)
+    game.name = game_name(config.game)
+    return game
+
+
+def unused_settings(game: str) -> dict[str, str]:
+    """Return the settings that would do nothing in the environment `game`, each with the reason.
+
+    Raises:
+        UserError: There is no such environment, or it lacks a library.
+    """
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    env = open_env(game)
+    tell_of_frames(env)
+    if is_atari(env):
+        return {}
+    own_screens = "its screens are what it shows after its last step"
+    unused = {"color_averaging": own_screens, "frame_maximum": own_screens}
+    unused["minimal_action_set"] = "it has one set of actions"
+    why = why_no_no_ops(env)
+    env.close()
+    return unused | (dict.fromkeys(("random_starts", "random_start_frames"), why) if why else {})
+
+
+def _with_pixels(env: AnyEnv) -> tuple[AnyEnv, bool]:
+    """Return the environment `env`, made anew if need be, and whether its screens are what it renders."""
+    assert env.spec
+    name = env.spec.id
     if not isinstance(env.action_space, Discrete):
         env.close()
         raise UserError(f"{name} has no discrete actions but {env.action_space}: choose another environment")
@@ -160,33 +215,15 @@ def _open(name: str) -> tuple[AnyEnv, bool]:
     env.close()
     if "rgb_array" not in modes:
         raise UserError(f"{name} has no pixels to look at: choose one that observes or renders an image")
-    env = _make(name, render_mode="rgb_array")
+    env = open_env(name, render_mode="rgb_array")
     env.reset(seed=0)
     _picture(env)  # here and now, lest a library turns out to be missing in the middle of a run
     return env, True
 
 
-def _make(name: str, **arguments: Any) -> AnyEnv:
-    """Return Gymnasium's environment `name`."""
-    try:
-        return gymnasium.make(name, disable_env_checker=True, **arguments)
-    except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
-        raise UserError(f"{name} needs a library that is not installed: {_one_line(error)}") from None
-    except gymnasium.error.Error:
-        near = difflib.get_close_matches(name, gymnasium.registry, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "give an id such as CartPole-v1"
-        raise UserError(f"Gymnasium has no environment {name!r}: {hint}") from None
-
-
 def _is_image(space: gymnasium.Space[Any]) -> bool:
     grey_or_colour = isinstance(space, Box) and (len(space.shape) == 2 or space.shape[2:] == (3,))
     return grey_or_colour and space.dtype == np.uint8
-
-
-def _action_names(env: AnyEnv, actions: int) -> tuple[str, ...]:
-    """Return the names that `env` has for its actions, as Atari games do; else their numbers."""
-    meanings = getattr(env.unwrapped, "get_action_meanings", None)
-    return tuple(meanings()) if meanings else tuple(map(str, range(actions)))
 
 
 def _picture(env: AnyEnv) -> Picture:
@@ -195,11 +232,7 @@ def _picture(env: AnyEnv) -> Picture:
         picture = env.render()
     except gymnasium.error.DependencyNotInstalled as error:
         raise UserError(
-            f"drawing its screens needs a library that is not installed: {_one_line(error)}"
+            f"drawing its screens needs a library that is not installed: {one_line(error)}"
         ) from None
     assert isinstance(picture, np.ndarray)
     return picture
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -1,13 +1,14 @@
 """What most verbs begin and end with."""
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simple_dqn import random_streams, rules
 from simple_dqn.config import Config
-from simple_dqn.environment import Environment, game_name
+from simple_dqn.environment import Environment, as_played, game_name
 from simple_dqn.environment.roms import split_snapshot_name
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
@@ -41,9 +42,20 @@ def start_log(level: str) -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
-def settle(config: Config) -> Config:
-    """Start the log, draw a seed unless one was given, and refuse settings that contradict each other."""
+def settle(config: Config, given: Collection[str] = ()) -> Config:
+    """Return the settings of a command as they will be; from here on there is a log.
+
+    A seed is drawn unless one was given.
+
+    Args:
+        config: All settings.
+        given: Names of those that were given by hand.
+
+    Raises:
+        UserError: Settings contradict each other, or one that was given would do nothing in the game.
+    """
     start_log(config.run.log_level)
+    config = replace(config, environment=as_played(config.environment, given))
     if config.run.random_seed is None:
         config = config.with_flags({"random_seed": random_streams.draw_seed()})
     logger.info("Random seed is %d", config.seed)

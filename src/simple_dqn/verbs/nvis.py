@@ -26,7 +26,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     path: Path = given["snapshot"]
     snapshot = open_snapshot(path)
     known = {**remembered(snapshot.flags, given), **ONE_GAME, "game": snapshot.game}
-    config = settle(Config.from_flags({**known, **given}))
+    config = settle(Config.from_flags({**known, **given}), given)
     file = Path(config.run.visualization_file or home() / "results" / f"{run_of(path, snapshot)}.html")
     if file.is_dir():
         raise UserError(f"{file} is a folder: give the name of a file as --visualization_file")

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str], program: str) -> None:
         "--record_play", type=Path, metavar="FILE", help="keep your moves here, for train --demonstrations"
     )
     given = named(parser.parse(arguments))
-    config = settle(Config.from_flags({**ONE_GAME, **_known(given["player"], given), **given}))
+    config = settle(Config.from_flags({**ONE_GAME, **_known(given["player"], given), **given}), given)
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is shown; leave it out")
     play(config, given.get("display"), given.get("record_play"))

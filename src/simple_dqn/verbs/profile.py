@@ -31,7 +31,7 @@ def main(arguments: Sequence[str], program: str, phase: str) -> None:
     parser = flags.parser(program, f"Profile the {phase} phase.")
     parser.add_argument("game", help="path of a ROM, the name of a game that ale-py ships, or FILE.py")
     given = named(parser.parse(arguments))
-    config = settle(Config.from_flags({"replay_size": 10_000, "epochs": 1, **PHASES[phase], **given}))
+    config = settle(Config.from_flags({"replay_size": 10_000, "epochs": 1, **PHASES[phase], **given}), given)
     with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
         if config.run.load_weights:
             load_weights(Path(config.run.load_weights), run.agent.player.environment, run.agent.network)

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     path: Path = given["snapshot"]
     snapshot = open_snapshot(path)
     known = {**remembered(snapshot.flags, given), **ONE_GAME, "play_games": 1, "game": snapshot.game}
-    config = settle(Config.from_flags({**known, "load_weights": str(path), **given}))
+    config = settle(Config.from_flags({**known, "load_weights": str(path), **given}), given)
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is filmed; leave it out")
     if not config.run.play_games:

@@ -140,7 +140,8 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
                 "start_epoch": snapshot.epoch,
                 **given,
             }
-        )
+        ),
+        given,
     )
     if config.run.epochs <= config.run.start_epoch:
         raise UserError(

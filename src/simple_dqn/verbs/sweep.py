@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from simple_dqn import flags, rules
 from simple_dqn.cluster.job import Job
 from simple_dqn.cluster.session import LOCAL, connected
 from simple_dqn.config import PRESETS, USUAL, Config
+from simple_dqn.environment import as_played
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.snapshot import claimed
@@ -46,6 +48,8 @@ def main(arguments: Sequence[str], program: str) -> None:
     config = _settings(given)
     games = find_games(given["games"], config.environment)
     rules.check(config.with_flags({"game": next(iter(games.values()))}))
+    for game in games.values():
+        as_played(replace(config.environment, game=game), given)  # refuses what would do nothing in it
     if given.get("print_config"):
         print(flags.listing(config))
         return

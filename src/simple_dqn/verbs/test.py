@@ -45,7 +45,8 @@ def main(arguments: Sequence[str], program: str) -> None:
                 **({"random_start_frames": 0} if given.get("random_starts") else {}),
                 **given,
             }
-        )
+        ),
+        given,
     )
     _check_atari(protocol, config)
     if not (config.run.play_games or evaluation.PROTOCOLS[protocol].games or config.run.test_steps):

@@ -1,14 +1,16 @@
 """`train`: learn a game from the start, or go on after a crash."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from simple_dqn import flags
 from simple_dqn.config import APE_X_EXPLORATION, PRESETS, USUAL, Config
 from simple_dqn.demonstrations import Demonstrations
+from simple_dqn.environment import as_played
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
@@ -37,10 +39,10 @@ def main(arguments: Sequence[str], program: str) -> None:
     if config.cluster.on and config.cluster.actors * config.environment.workers > 1:
         config = config.with_flags({**APE_X_EXPLORATION, **given})
     if given.get("print_config"):
-        print(flags.listing(config))
+        print(flags.listing(replace(config, environment=as_played(config.environment, given))))
         return
     if config.run.play_games:
-        play(settle(config))
+        play(settle(config, given))
         return
     name = run_name(config, given.get("label"))
     files = {
@@ -61,7 +63,7 @@ def main(arguments: Sequence[str], program: str) -> None:
                     f"./resume.sh {prefix}_EPOCH.pkl, or move that folder away to begin anew"
                 )
         if saved is None:
-            begin(config)
+            begin(config, given)
             return
         try:
             go_on(saved, prefix, {**preset(given), **given})
@@ -79,9 +81,9 @@ def preset(given: dict[str, Any], usual: str = "simple_dqn") -> dict[str, Any]:
     return {**settings, "concurrent": False} if on_cluster and "concurrent" in settings else settings
 
 
-def begin(config: Config) -> None:
-    """Learn a game from the start."""
-    config = settle(config)
+def begin(config: Config, given: Collection[str]) -> None:
+    """Learn a game from the start; `given` are the names of the settings given by hand."""
+    config = settle(config, given)
     shown = Demonstrations(config) if config.run.demonstrations else None
     with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
         if config.run.load_weights:

@@ -79,7 +79,7 @@ def go_on(saved: Saved, prefix: Path, given: dict[str, Any]) -> None:
     files = {"save_weights_prefix": str(prefix)}
     if moved:
         files["csv_file"] = str(home() / "results" / f"{prefix.name}.csv")
-    config = settle(Config.from_flags({**flags, **files, **given}))
+    config = settle(Config.from_flags({**flags, **files, **given}), given)
     phase = Phase(**saved.run["phase"])
     if phase.epoch > config.run.epochs:
         raise CompleteError(

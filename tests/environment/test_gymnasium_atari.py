@@ -1,0 +1,216 @@
+"""Gymnasium's Atari ids: the same game as `--environment ale`, by Gymnasium's own steps and by ours."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import ale_py
+import gymnasium
+import numpy as np
+import pytest
+from ale_py import ALEInterface, LoggerMode
+
+from simple_dqn import main
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment import Environment, make
+from simple_dqn.errors import UserError
+from simple_dqn.random_streams import stream
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.types import Step
+
+gymnasium.register_envs(ale_py)
+ALEInterface.setLoggerMode(LoggerMode.Error)
+
+IDS = {
+    "asterix": "ALE/Asterix-v5",
+    "beam_rider": "ALE/BeamRider-v5",
+    "breakout": "ALE/Breakout-v5",
+    "enduro": "ALE/Enduro-v5",
+    "freeway": "ALE/Freeway-v5",
+    "ms_pacman": "ALE/MsPacman-v5",
+    "pong": "ALE/Pong-v5",
+    "qbert": "ALE/Qbert-v5",
+    "seaquest": "ALE/Seaquest-v5",
+    "space_invaders": "ALE/SpaceInvaders-v5",
+}
+NATIVE: dict[str, Any] = {"screen_width": 160, "screen_height": 210}
+TIMES = ("total_time", "epoch_time", "steps_per_second")
+
+
+def games(environment: str, game: str, count: int = 1, training: bool = True, **settings: Any) -> Environment:
+    config = EnvironmentConfig(game=game, environment=environment, **{"color_averaging": False, **settings})
+    return make(config, [stream(0, "environment", i) for i in range(count)], training)
+
+
+def play(environment: Environment, steps: int) -> list[Step]:
+    """Return the first step and `steps` steps of random actions."""
+    actions = np.random.default_rng(3).integers(environment.actions, size=(steps, environment.games))
+    played = [environment.reset(), *map(environment.step, actions)]
+    environment.close()
+    return played
+
+
+def assert_same(one: list[Step], other: list[Step]) -> None:
+    for a, b in zip(one, other, strict=True):
+        for field in Step.__slots__:
+            assert np.array_equal(getattr(a, field), getattr(b, field)), field
+
+
+@pytest.mark.parametrize("game", IDS)
+def test_ten_games_are_those_of_ale(game: str) -> None:
+    settings: dict[str, Any] = {**NATIVE, "max_game_frames": 440, "random_starts": 5}
+    played = play(games("gym", IDS[game], **settings), 150)
+    assert_same(played, play(games("ale", game, **settings), 150))
+    assert sum(step.starts[0] for step in played) > 1
+
+
+@pytest.mark.parametrize("game", IDS)
+def test_ten_games_are_those_of_gymnasiums_own_steps_of_one_frame(game: str) -> None:
+    settings: dict[str, Any] = {**NATIVE, "max_game_frames": 0, "random_starts": 0}
+    played = play(games("gym", IDS[game], **settings), 150)
+    env = gymnasium.make(
+        IDS[game], frameskip=1, repeat_action_probability=0.0, obs_type="grayscale",
+        max_num_frames_per_episode=0,
+    )  # fmt: skip
+    lives = 0
+    for step in played:
+        if step.starts[0]:
+            observation, info = env.reset()
+            frames, reward, over = [observation], 0.0, False
+            lives = info["lives"]
+        else:
+            frames, reward, over = [], 0.0, False
+            for _ in range(4):
+                observation, points, over, cut_off, info = env.step(int(step.actions[0]))
+                assert not cut_off
+                frames.append(observation)
+                reward += float(points)
+                if over:
+                    frames = [observation]
+                    break
+        assert np.array_equal(step.screens[0], np.max(frames[-2:], axis=0))
+        assert (step.rewards[0], step.resets[0]) == (reward, over)
+        assert step.terminals[0] == (over or info["lives"] < lives)
+        lives = info["lives"]
+
+
+@pytest.mark.parametrize("settings", [
+    {"color_averaging": True},
+    {"frame_maximum": False},
+    {"repeat_action_probability": 0.5},
+    {"minimal_action_set": False},
+    {"frame_skip": 3, "random_starts": 0, "random_start_frames": 30},
+    {"training": False},
+    {"count": 3, "processes": 2},
+])  # fmt: skip
+def test_settings_do_what_they_do_with_ale(settings: dict[str, Any]) -> None:
+    settings = {**NATIVE, "max_game_frames": 900, **settings}
+    played = play(games("gym", "ALE/SpaceInvaders-v5", **settings), 400)
+    assert_same(played, play(games("ale", "space_invaders", **settings), 400))
+    assert any(step.rewards.any() for step in played)
+
+
+def test_names_are_those_of_gymnasium() -> None:
+    for minimal in (True, False):
+        environment = games("gym", "ALE/Breakout-v5", minimal_action_set=minimal)
+        env: Any = gymnasium.make("ALE/Breakout-v5", full_action_space=not minimal)
+        assert environment.action_names == tuple(env.unwrapped.get_action_meanings())
+        assert environment.name == "ALE_Breakout-v5"
+        assert environment.rom_md5 == games("ale", "breakout").rom_md5
+        assert environment.can_save
+
+
+@pytest.mark.parametrize("game", ["Pong-v4", "PongNoFrameskip-v4", "Pong-v0", "ale_py:ALE/Pong-v5"])
+def test_every_id_of_ale_py_is_that_game(game: str) -> None:
+    settings: dict[str, Any] = {**NATIVE, "max_game_frames": 200, "random_starts": 5}
+    assert_same(play(games("gym", game, **settings), 60), play(games("ale", "pong", **settings), 60))
+
+
+@pytest.mark.parametrize("averaging", [True, False])
+def test_mode_and_difficulty_of_an_id_are_kept(averaging: bool) -> None:
+    gymnasium.register(
+        "test/Mode-v0", "ale_py.env:AtariEnv", kwargs={"game": "space_invaders", "mode": 4, "difficulty": 1}
+    )
+    try:
+        settings: dict[str, Any] = {"frame_skip": 1, "random_starts": 0, "frame_maximum": False}
+        played = play(games("gym", "test/Mode-v0", **NATIVE, color_averaging=averaging, **settings), 300)
+    finally:
+        del gymnasium.registry["test/Mode-v0"]
+    ale = ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.setBool("color_averaging", averaging)
+    ale.loadROM(str(ale_py.roms.get_rom_path("space_invaders")))
+    ale.setMode(4)
+    ale.setDifficulty(1)
+    ale.reset_game()
+    actions = ale.getMinimalActionSet()
+    for step in played:
+        if not step.starts[0]:
+            ale.act(actions[step.actions[0]])
+        assert np.array_equal(step.screens[0], ale.getScreenGrayscale())
+
+
+def test_frames_are_recorded_as_with_ale(tmp_path: Path) -> None:
+    for kind, game in (("gym", "ALE/Pong-v5"), ("ale", "pong")):
+        play(games(kind, game, record_screen_path=str(tmp_path / kind)), 10)
+    one, other = (sorted((tmp_path / kind).iterdir()) for kind in ("gym", "ale"))
+    assert len(one) >= 40
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in other]
+
+
+def test_a_checkpoint_of_before_is_refused_in_one_line() -> None:
+    environment = games("gym", "ALE/Pong-v5")
+    environment.reset()
+    state = environment.get_state()
+    old = {name: {"random": game["random"]} for name, game in state["games"].items()}
+    with pytest.raises(
+        UserError, match=r"ALE_Pong-v5 .* holds no game to go on with: .*resume\.sh"
+    ) as refused:
+        environment.set_state({**state, "games": old})
+    assert "\n" not in str(refused.value)
+
+
+SHORT = [
+    "--random_steps", "300", "--train_steps", "160", "--test_steps", "80", "--epochs", "2",
+    "--batch_size", "8", "--max_game_frames", "100", "--random_seed", "4",
+    "--backend", "cpu", "--threads", "1",
+]  # fmt: skip
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(file)]
+
+
+@pytest.mark.parametrize("more", [[], ["--preset", "simple_dqn"]])
+def test_the_same_seed_gives_the_same_csv_and_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    assert main.run(["train", "ALE/Breakout-v5", "--environment", "gym", *SHORT, *more]) == 0
+    assert main.run(["train", "breakout", *SHORT, *more]) == 0
+    names = ("ALE_Breakout-v5", "breakout")
+    by_gymnasium, by_ale = (rows(tmp_path / "results" / f"{name}.csv") for name in names)
+    assert by_gymnasium == by_ale
+    assert len(by_ale) == 5
+    assert any(int(row["nr_games"]) > 0 for row in by_ale)
+    one, other = (Snapshot.load(tmp_path / "snapshots" / f"{name}_2.pkl").weights for name in names)
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_snapshots_of_before_are_tested_with_what_is_played_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    for game, starts in (("CartPole-v1", 0), ("ALE/Pong-v5", 30)):
+        command = ["train", game, "--environment", "gym", *SHORT, "--epochs", "1", "--test_steps", "0"]
+        assert main.run(command) == 0
+        path = tmp_path / "snapshots" / f"{game.replace('/', '_')}_1.pkl"
+        snapshot = Snapshot.load(path)
+        assert snapshot.flags["random_starts"] == starts
+        old = {name: value for name, value in snapshot.flags.items() if name != "random_start_frames"}
+        old |= {"random_starts": 30, "color_averaging": True}
+        Snapshot(snapshot.game, 1, snapshot.actions, 160, old, snapshot.weights).save(path)
+        capsys.readouterr()
+        assert main.run(["test", str(path), "--test_steps", "40"]) == 0
+        assert f"up to {starts} no-ops" in capsys.readouterr().out
