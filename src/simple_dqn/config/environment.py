@@ -45,10 +45,10 @@ class EnvironmentConfig:
         108_000, "frames (60 a second) after which a game is cut off; 0: never", minimum=0
     )
     random_starts: int = option(
-        30, "a game starts with 0 to this many steps of doing nothing", minimum=0, group="Agent"
+        30, "a game starts with 0 to this many no-op steps of frame_skip frames", minimum=0, group="Agent"
     )
     random_start_frames: int = option(
-        0, "a game starts with 0 to this many single no-op frames, in place of random_starts",
+        0, "a game starts with 0 to this many single no-op frames; needs random_starts 0",
         minimum=0, maximum=3600, group="Agent",
     )  # fmt: skip
 

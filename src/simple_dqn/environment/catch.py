@@ -97,7 +97,8 @@ def open_game(
     """Return a game of Catch.
 
     There is nothing to skip, to cut off or to wait for in a game of seven steps:
-    `frame_skip`, `max_game_frames` and `random_starts` change nothing, and there are no lives to lose.
+    `frame_skip`, `max_game_frames`, `random_starts` and `random_start_frames` change nothing, and there are
+    no lives to lose.
     """
     return CatchGame((config.screen_height, config.screen_width), stream, watcher)
 
