@@ -35,9 +35,9 @@ class ScoreBoard:
     In a test of a number of games each place plays a fixed share. To count the first games that end would
     favour short ones.
 
-    A test of a number of steps counts the games that begin within them, but for the last game of the last
-    place. The other places finish theirs beyond the limit, and the test ends with the last of these. With one
-    place this is simple_dqn's test, which drops its only unfinished game.
+    A test of a number of steps counts the games that begin within them, except the one that is then in
+    progress in the last place. The other places finish theirs, and the test ends with the last of these. With
+    one place this is simple_dqn's test, which drops its only unfinished game.
 
     Why exactly one game is dropped: let n games begin, μ be the expected score of a game, and b the
     covariance of length and score over the mean length. If all n count, their mean is too high by b / n:
