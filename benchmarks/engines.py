@@ -17,9 +17,9 @@ from command import positive
 from table import machine, print_table
 
 from simple_dqn.config import BackendConfig, Config, NetworkConfig
-from simple_dqn.config.presets import PRESETS
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.networks import NETWORKS
+from simple_dqn.presets import PRESETS
 from simple_dqn.types import States
 
 # preset, datatype

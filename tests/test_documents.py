@@ -14,10 +14,11 @@ import matplotlib.font_manager  # noqa: F401  asks a program for the system's fo
 import pytest
 
 from simple_dqn import rules
-from simple_dqn.config import PRESETS, USUAL, Config
+from simple_dqn.config import Config
 from simple_dqn.environment.roms import known_games, split_snapshot_name
 from simple_dqn.errors import UserError
 from simple_dqn.main import VERBS
+from simple_dqn.presets import PRESETS, USUAL
 from tests.command_line import ReadError, only_reading, read
 from tests.documents import HOME, Command, commands, flags, is_placeholder, pages
 

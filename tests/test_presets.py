@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from simple_dqn import flags, main, rules
-from simple_dqn.config import PRESETS, Config
+from simple_dqn.config import Config
 from simple_dqn.flags import listing
+from simple_dqn.presets import PRESETS
 
 
 @pytest.mark.parametrize("name", PRESETS)

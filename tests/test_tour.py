@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from scripts import anchors
-from simple_dqn.config import PRESETS, Config
+from simple_dqn.config import Config
 from simple_dqn.ledger import Ledger
+from simple_dqn.presets import PRESETS
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Minibatch
 from simple_dqn.wiring import make_agent, make_environment, make_network

@@ -15,6 +15,7 @@ FLOORS = [
     {
         "types",
         "config",
+        "presets",
         "errors",
         "flags",
         "interrupt",

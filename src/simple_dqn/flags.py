@@ -10,7 +10,7 @@ from dataclasses import Field, fields
 from typing import Any, NoReturn, get_args, get_type_hints
 
 from simple_dqn.config import (
-    PRESETS,
+    CLASS_FILE,
     AgentConfig,
     BackendConfig,
     ClusterConfig,
@@ -20,8 +20,8 @@ from simple_dqn.config import (
     NetworkConfig,
     RunConfig,
 )
-from simple_dqn.config.environment import CLASS_FILE
 from simple_dqn.errors import UserError
+from simple_dqn.presets import PRESETS
 
 # Headings of --help, in its order, and the dataclass whose fields stand under each.
 GROUPS: dict[str, type] = {

@@ -21,8 +21,9 @@ from simple_dqn.cluster.chunk import Chunk, about_this_machine
 from simple_dqn.cluster.crew import Crew, Post
 from simple_dqn.cluster.schedule import ClusterSchedule
 from simple_dqn.cluster.session import Session
-from simple_dqn.config import APE_X_EXPLORATION, Config
+from simple_dqn.config import Config
 from simple_dqn.errors import UserError
+from simple_dqn.presets import APE_X_EXPLORATION
 from simple_dqn.training import Epochs
 from simple_dqn.wiring import make_environment, make_run
 from tests.cluster.conftest import Nodes

@@ -13,9 +13,10 @@ from torch import nn
 from examples import dqn
 from simple_dqn import wiring
 from simple_dqn.agent import Agent
-from simple_dqn.config import PRESETS, Config
+from simple_dqn.config import Config
 from simple_dqn.deepqnetwork.optimizers import RMSProp
 from simple_dqn.ledger import Ledger
+from simple_dqn.presets import PRESETS
 from simple_dqn.training import serial
 from simple_dqn.types import Step
 

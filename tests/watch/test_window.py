@@ -15,8 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from simple_dqn import main, wiring
-from simple_dqn.config import PRESETS, USUAL, Config
+from simple_dqn.config import Config
 from simple_dqn.demonstrations import Demonstrations
+from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.watch.display import GameWindow

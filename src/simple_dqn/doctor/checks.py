@@ -16,11 +16,12 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from simple_dqn.config import PRESETS, USUAL, Config, EnvironmentConfig, MemoryConfig
+from simple_dqn.config import Config, EnvironmentConfig, MemoryConfig
 from simple_dqn.doctor.findings import Check, Finding, error, ok, warning
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.machine import SHARE, available_memory, gigabytes, usable_cores
+from simple_dqn.presets import PRESETS, USUAL
 
 OLDEST_PYTHON = (3, 11)
 # A default run writes 200 snapshots of 7 MB, and a checkpoint of a million screens beside the one before.

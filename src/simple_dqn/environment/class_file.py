@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
-from simple_dqn.config.environment import CLASS_FILE
+from simple_dqn.config import CLASS_FILE
 from simple_dqn.environment.interface import Environment
 from simple_dqn.environment.simple_game import SimpleGame
 from simple_dqn.errors import UserError

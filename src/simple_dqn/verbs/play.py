@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn import flags
-from simple_dqn.config import PRESETS, USUAL, Config
+from simple_dqn.config import Config
 from simple_dqn.demonstrations import Recorder
 from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.types import Step
 from simple_dqn.verbs.common import ONE_GAME, finish, open_snapshot, settle
 from simple_dqn.verbs.own_game import named, remembered

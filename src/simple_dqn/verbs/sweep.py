@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from simple_dqn import flags, rules
 from simple_dqn.cluster.job import Job
 from simple_dqn.cluster.session import LOCAL, connected
-from simple_dqn.config import PRESETS, USUAL, Config
+from simple_dqn.config import Config
 from simple_dqn.environment import as_played
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
+from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.snapshot import claimed
 from simple_dqn.sweep import ALL, Places, Plan, Row, Run, Sweep, check_same, find_games, remember
 from simple_dqn.sweep.report import Report

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn import flags
-from simple_dqn.config import APE_X_EXPLORATION, PRESETS, USUAL, Config
+from simple_dqn.config import Config
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.environment import as_played
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL
 from simple_dqn.snapshot import Checkpoints, checkpoint_folder
 from simple_dqn.verbs.common import finish, load_weights, run_name, settle, start_log
 from simple_dqn.verbs.own_game import named
