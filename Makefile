@@ -3,11 +3,12 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 python := .venv/bin/python
 
-.PHONY: help test lint anchors bench soak tables coverage wheel lock dev
+.PHONY: help test lint docs anchors bench soak tables coverage wheel lock dev
 
 help:
 	@echo "make test      every check: lint, then the tests"
 	@echo "make lint      style, format and types alone"
+	@echo "make docs      the documentation site, into build/site; every link and anchor is checked"
 	@echo "make anchors   renew the line numbers of code in docs/"
 	@echo "make bench     the tables of speed, one after the other"
 	@echo "make soak      the long trials of what docs/reliability.md promises"
@@ -17,7 +18,7 @@ help:
 	@echo "make lock      renew requirements.txt and requirements-dev.txt from pyproject.toml"
 
 # Ray's workers step back for every other process: their tests have the machine to themselves.
-test: lint
+test: lint docs
 	$(python) -m pytest tests/cluster
 	$(python) -m pytest --numprocesses logical --dist worksteal --ignore tests/cluster
 
@@ -25,6 +26,9 @@ lint: dev
 	$(python) -m ruff check
 	$(python) -m ruff format --check
 	$(python) -m mypy
+
+docs: dev
+	$(python) scripts/site.py
 
 anchors:
 	@$(python) scripts/anchors.py

@@ -115,7 +115,7 @@ def renewed(text: str, folder: Path) -> str:
 def documents(home: Path) -> Iterator[Path]:
     """Yield every document that may have tables."""
     yield home / "README.md"
-    yield from sorted((home / "docs").glob("*.md"))
+    yield from sorted((home / "docs").rglob("*.md"))
 
 
 def stale(home: Path) -> dict[Path, str]:

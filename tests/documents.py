@@ -69,7 +69,7 @@ def is_placeholder(word: str) -> bool:
 def pages() -> list[Path]:
     """Return every document, in the order in which one reads them."""
     folders = [HOME / folder / "README.md" for folder in ("roms", "snapshots", "results", "videos")]
-    return [HOME / "README.md", *folders, HOME / "CONTRIBUTING.md", *sorted((HOME / "docs").glob("*.md"))]
+    return [HOME / "README.md", *folders, HOME / "CONTRIBUTING.md", *sorted((HOME / "docs").rglob("*.md"))]
 
 
 def commands(text: str) -> Iterator[Command]:

@@ -72,3 +72,34 @@ def test_games_of_actors_explore_as_in_ape_x_unless_told_otherwise(
     # A game alone can be unlike none.
     lonely = printed(capsys, "--cluster", "local", "--workers", "1")
     assert [lonely[name] for name in names] == alone
+
+
+def test_the_page_of_settings_has_every_preset_as_it_is() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "settings.md").read_text(encoding="utf-8")
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if "|" in line]
+    start = next(number for number, cells in enumerate(lines) if cells[0] == "setting")
+    header, rows = lines[start], lines[start + 2 :]
+    assert header[1:] == list(PRESETS)
+    names = [row[0].strip("`") for row in rows]
+    assert set(names) == {name for preset in PRESETS.values() for name in preset}
+    defaults = Config().flags()
+    for name, row in zip(names, rows, strict=True):
+        for preset, cell in zip(PRESETS, row[1:], strict=True):
+            if preset == "simple_dqn":
+                assert name not in PRESETS[preset]
+                if name != "synchronize":  # its default depends on the number of workers
+                    assert cell == shown(defaults[name])
+            else:
+                assert cell == (shown(PRESETS[preset][name]) if name in PRESETS[preset] else ""), name
+
+
+def shown(value: object) -> str:
+    """Return a setting as the page shows it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float) and 0 < abs(value) < 1e-3:
+        mantissa, exponent = f"{value:e}".split("e")
+        return f"{float(mantissa):g}e{int(exponent)}"
+    return f"{value:g}" if isinstance(value, float) else str(value)

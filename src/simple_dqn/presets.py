@@ -24,7 +24,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # Daley & Amato 2021, at the size of their speed test.
     "fast_dqn": {**NATURE, "workers": 8, "concurrent": True, "synchronize": True},
     # Lapan, Deep Reinforcement Learning Hands-On, chapter 9: Pong. Adam's epsilon stays our own, since the
-    # usual 1e-8 lets filters die (docs/recipes.md).
+    # usual 1e-8 lets filters die (docs/notebook/2026-11.md).
     "hands_on": {
         "color_averaging": False,
         "replay_size": 100_000,
@@ -60,7 +60,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "exploration_rate_test": 0.001,
         "distributional": "c51",
     },
-    # Our own, found by experiment: docs/recipes.md.
+    # Our own, found by experiment (docs/recipes.md).
     "quick": {
         "workers": 8,
         "color_averaging": False,

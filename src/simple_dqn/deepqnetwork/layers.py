@@ -99,14 +99,14 @@ class Network(nn.Module):
         self.noise_size = place_noise(self)
 
     def forward(self, states: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Return the Q-values [B, A] of `states`, floats in [0, 1] [B, S, H, W]; see `outputs`."""
+        """Return the Q-values `[B, A]` of `states`, floats in 0..1 `[B, S, H, W]`; see `outputs`."""
         return self.returns.values(self.outputs(states, noise))
 
     def outputs(self, states: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the N numbers that stand for each action's return [B, A, N].
 
         Args:
-            states: Floats in [0, 1] [B, S, H, W].
+            states: Floats in 0..1, `[B, S, H, W]`.
             noise: [B, K], or [1, K]: the same for every state; None: noisy layers are still.
         """
         features = self.hidden(states, noise)

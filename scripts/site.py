@@ -1,0 +1,144 @@
+"""Builds the documentation site, with the API reference, into build/site: `make docs`.
+
+The pages in docs/ link to README files, to lines of source files and to pictures outside of docs/. So all of
+these are staged under build/docs at their own relative paths; a source file becomes a page that shows it.
+Zensical builds the site strictly: a dead link or anchor is an error. This is the only place where links are
+checked.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+STAGE = PROJECT / "build" / "docs"
+LINK = re.compile(r"\]\((?!https?:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]+)?\)")
+NAVIGATION = {
+    "Start": ["docs/getting_started.md", "docs/guide.md", "docs/from_simple_dqn.md", "docs/faq.md"],
+    "Choose": [
+        "docs/algorithms.md", "docs/settings.md", "docs/compare.md", "docs/recipes.md", "docs/gpu.md",
+        "docs/cluster.md", "docs/cluster_simulation.md",
+    ],
+    "Judge": [
+        "docs/results.md", "docs/performance.md", "docs/networks.md", "docs/reliability.md", "docs/safety.md",
+        "docs/deviations.md", "docs/protocols.md", "docs/comparison.md",
+    ],
+    "Change": ["docs/tour.md", "docs/modify.md", "docs/design.md", "docs/csv.md", "CONTRIBUTING.md"],
+}  # fmt: skip
+
+
+def rooms() -> list[str]:
+    """Return the modules and packages right under `simple_dqn`, whose reference the site has."""
+    source = PROJECT / "src" / "simple_dqn"
+    names = [path.stem for path in source.glob("*.py") if path.stem != "__init__"]
+    names += [path.parent.name for path in source.glob("*/__init__.py")]
+    return sorted(names)
+
+
+def pages() -> list[Path]:
+    """Return the Markdown pages of the project, relative to it."""
+    docs = sorted(path.relative_to(PROJECT) for path in (PROJECT / "docs").rglob("*.md"))
+    folders = [Path(folder, "README.md") for folder in ("roms", "snapshots", "results", "videos")]
+    return [Path("README.md"), Path("CONTRIBUTING.md"), Path("CHANGELOG.md"), *folders, *docs]
+
+
+def stage_page(page: Path) -> None:
+    """Copy a page, and with it the pictures and the source files to which it links."""
+
+    def staged(link: re.Match[str]) -> str:
+        target = (PROJECT / page.parent / link["path"]).resolve()
+        anchor = link["anchor"] or ""
+        if target.suffix == ".md" or target.is_dir():
+            return link[0]
+        if not target.is_file():
+            sys.exit(f"{page}: there is no {link['path']}")
+        inside = target.relative_to(PROJECT)
+        if target.suffix in (".png", ".html"):
+            copy(inside)
+            return link[0]
+        stage_source(inside)
+        return f"]({link['path']}.md{anchor.replace('#L', '#line-')})"
+
+    text = LINK.sub(staged, (PROJECT / page).read_text(encoding="utf-8"))
+    write(page, text)
+
+
+def stage_source(source: Path) -> None:
+    """Write a page that shows a source file, with an anchor for each line."""
+    lines = (PROJECT / source).read_text(encoding="utf-8").splitlines()
+    anchors = "".join(f'<a id="line-{number}"></a>' for number in range(1, len(lines) + 1))
+    code = "\n".join(["````python" if source.suffix == ".py" else "````text", *lines, "````"])
+    write(source.with_name(f"{source.name}.md"), f"# {source}\n\n{anchors}\n\n{code}\n")
+
+
+def stage_reference() -> None:
+    """Write a page of the API reference for each room."""
+    for room in rooms():
+        write(Path("reference", f"{room}.md"), f"# simple_dqn.{room}\n\n::: simple_dqn.{room}\n")
+
+
+def write(path: Path, text: str) -> None:
+    """Write a staged file."""
+    target = STAGE / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8")
+
+
+def copy(path: Path) -> None:
+    """Copy a file to the stage."""
+    target = STAGE / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(PROJECT / path, target)
+
+
+def configuration() -> str:
+    """Return the settings of the site in the form of mkdocs.yml, which Zensical reads."""
+    sections = "".join(
+        f"  - {title}:\n" + "".join(f"    - {page}\n" for page in listed)
+        for title, listed in NAVIGATION.items()
+    )
+    reference = "".join(f"    - reference/{room}.md\n" for room in rooms())
+    return f"""site_name: Simple-DQN
+docs_dir: docs
+site_dir: site
+theme: {{font: false, features: [search.suggest, navigation.sections]}}
+plugins:
+  - search
+  - mkdocstrings:
+      handlers:
+        python:
+          paths: [../src]
+          options: {{docstring_style: google, show_submodules: true, show_source: false}}
+markdown_extensions: [attr_list, admonition, tables, toc, pymdownx.highlight, pymdownx.superfences]
+nav:
+  - README.md
+{sections}  - Reference:
+{reference}"""
+
+
+def main() -> int:
+    """Stage the pages, and build the site."""
+    shutil.rmtree(STAGE, ignore_errors=True)
+    for page in pages():
+        stage_page(page)
+    stage_reference()
+    settings = STAGE.parent / "mkdocs.yml"
+    settings.write_text(configuration(), encoding="utf-8")
+    build = [
+        Path(sys.executable).with_name("zensical"),
+        "build",
+        "--strict",
+        "--clean",
+        "--config-file",
+        settings.name,
+    ]
+    if subprocess.run(build, cwd=STAGE.parent, check=False).returncode:
+        return 1
+    print(f"the site is in {STAGE.parent / 'site' / 'index.html'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
