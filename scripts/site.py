@@ -127,7 +127,7 @@ def main() -> int:
     settings = STAGE.parent / "mkdocs.yml"
     settings.write_text(configuration(), encoding="utf-8")
     build = [
-        Path(sys.executable).with_name("zensical"),
+        str(Path(sys.executable).with_name("zensical")),
         "build",
         "--strict",
         "--clean",
