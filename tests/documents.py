@@ -67,9 +67,9 @@ def is_placeholder(word: str) -> bool:
 
 
 def pages() -> list[Path]:
-    """Return every document, in the order in which one reads them."""
+    """Return every document in reading order, without the lab notebook, whose commands are of its day."""
     folders = [HOME / folder / "README.md" for folder in ("roms", "snapshots", "results", "videos")]
-    return [HOME / "README.md", *folders, HOME / "CONTRIBUTING.md", *sorted((HOME / "docs").rglob("*.md"))]
+    return [HOME / "README.md", *folders, HOME / "CONTRIBUTING.md", *sorted((HOME / "docs").glob("*.md"))]
 
 
 def commands(text: str) -> Iterator[Command]:

@@ -3,22 +3,17 @@
 import os
 import subprocess
 import sys
-from collections import deque
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from examples import restarts
 from examples.combined_replay import Combined
 from examples.expected_sarsa import EXPLORATION, of_policy
-from simple_dqn import environment, main
-from simple_dqn.config import BackendConfig, EnvironmentConfig, MemoryConfig, NetworkConfig
+from simple_dqn import main
+from simple_dqn.config import BackendConfig, MemoryConfig, NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.targets import TARGET_RULES
-from simple_dqn.environment import ale
-from simple_dqn.environment.interface import Outcome
-from simple_dqn.ledger import Ledger
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.replay_memory.memory import SAMPLERS
 from simple_dqn.snapshot import Snapshot
@@ -106,40 +101,6 @@ def test_expected_sarsa_values_the_policy(monkeypatch: pytest.MonkeyPatch) -> No
         assert float(target) == pytest.approx(rewards[row] + 0.9 * value, abs=1e-5)
 
 
-def test_a_lost_point_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restarts, "SHARE", 1.0)
-    monkeypatch.setattr(restarts, "FEWEST", 0)
-    monkeypatch.setattr(restarts, "DEEPEST", 20)  # who stands still loses a point soon
-    monkeypatch.setattr(restarts, "LOSSES", deque())
-    config = EnvironmentConfig(game="pong", frame_maximum=True)
-    rom = Path(ale.find_game("pong"))
-    game = restarts.Restarting(rom, config, np.random.default_rng(0), True, None, Ledger())
-    seen = np.zeros((2, 200, config.screen_height, config.screen_width), np.uint8)
-    game.start(seen[0, 0])
-    before = [game.act(3, screen) for screen in seen[0, 1:]]
-    end = next(step for step, outcome in enumerate(before) if outcome.reset)
-    assert before[end] == Outcome(-1, terminal=False, truncation=True, reset=True)
-    game.start(seen[1, 0])
-    first = next(step for step in range(end + 1) if (seen[0, step] == seen[1, 0]).all())
-    assert end + 1 - restarts.DEEPEST <= first <= end + 1 - restarts.SHALLOWEST
-    for screen, once in zip(seen[1, 1:], seen[0, first + 1 : end + 2], strict=False):
-        outcome = game.act(3, screen)
-        assert (screen == once).all()  # the same moves from there: the same screens, and the same loss
-    assert outcome == before[end]
-    assert len(restarts.LOSSES) == 1  # the second time it began too late to be begun again from there
-
-
-def test_a_plan_is_done_in_place_of_the_best_action(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = EnvironmentConfig(game="pong")
-    monkeypatch.setattr(ale, "AtariGame", restarts.Restarting)
-    games = environment.make(config, [np.random.default_rng(seed) for seed in (0, 1)], training=True)
-    best = np.array([[0, 0, 0, 0, 0, 1]] * 2, np.float32)
-    player = restarts.Planning(games, lambda states: best, 4, np.random.default_rng(0), Ledger())
-    player.start()
-    games.each_game[1].plan.extend([None, 2, 3])  # type: ignore[attr-defined]
-    assert [player.step(0).actions.tolist() for _ in range(4)] == [[5, 5], [5, 2], [5, 3], [5, 5]]
-
-
 def modified(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-m", "simple_dqn.main", "modified", *arguments]
     environment = os.environ | {
@@ -159,29 +120,6 @@ def test_a_training_has_the_change(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         Snapshot.load(tmp_path / "snapshots" / f"catch{label}_1.pkl") for label in ("", "_unchanged")
     )
     assert any((ours.weights[name] != theirs.weights[name]).any() for name in ours.weights)
-
-
-def test_a_training_has_restarts(tmp_path: Path) -> None:
-    flags = CATCH[1:3] + CATCH[5:] + ["--train_steps", "400"]
-    done = modified(tmp_path, "examples/restarts.py", "train", "pong", *flags)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "snapshots" / "pong_1.pkl").exists()
-
-
-@pytest.mark.parametrize("word", ["much", "nan", "1.5"])
-def test_a_number_of_the_environment_that_is_none_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
-) -> None:
-    monkeypatch.setenv("SHARE", word)
-    done = modified(tmp_path, "examples/restarts.py", "train", *CATCH)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"./modified.sh: SHARE={word} is not a number from 0 to 1: ")
-    assert len(done.stderr.splitlines()) == 1
-
-
-def test_restarts_leave_other_games_alone(tmp_path: Path) -> None:
-    done = modified(tmp_path, "examples/restarts.py", "train", *CATCH)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
