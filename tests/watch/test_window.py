@@ -28,6 +28,7 @@ needs_x = pytest.mark.skipif(
     not (shutil.which("Xvfb") and shutil.which("xdotool")), reason="Xvfb and xdotool are not installed"
 )
 PATIENCE = 60  # seconds
+pytestmark = pytest.mark.timeout(120)
 
 Shown = list[tuple[View, bool, NDArray[np.uint8]]]  # view, panel, and the window's pixels [width, height, 3]
 
@@ -56,6 +57,8 @@ def shown(display: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Show
     monkeypatch.setenv("DISPLAY", display)
     monkeypatch.setenv("SDL_AUDIODRIVER", "dummy")
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    # Drawing a game of Gymnasium's initialises pygame, without a display in memory: no key would reach the window.
+    pygame.display.quit()
     pictures: Shown = []
     show = GameWindow.show
 
@@ -63,6 +66,7 @@ def shown(display: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Show
         show(window, picture, view, panel)
         surface = pygame.display.get_surface()
         assert surface is not None
+        assert pygame.display.get_driver() == "x11"
         pictures.append((view, panel, pygame.surfarray.array3d(surface)))
         del pictures[:-3]
 
