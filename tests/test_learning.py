@@ -11,6 +11,7 @@ from simple_dqn.wiring import make_environment, make_player, make_run
 
 SETTINGS = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "history_length": 2,
+    "network": "small",
     "replay_size": 5_000, "random_steps": 500, "train_steps": 8_000, "test_steps": 0, "epochs": 1,
     "exploration_decay_steps": 4_000, "exploration_rate_test": 0.0, "target_steps": 200,
     "optimizer": "adam", "learning_rate": 0.0003, "backend": "cpu",

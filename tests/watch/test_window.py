@@ -57,7 +57,7 @@ def shown(display: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Show
     monkeypatch.setenv("DISPLAY", display)
     monkeypatch.setenv("SDL_AUDIODRIVER", "dummy")
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    # Drawing a game of Gymnasium's initialises pygame, without a display in memory: no key would reach the window.
+    # Drawing a Gymnasium game initialises pygame on a display in memory, where no key reaches the window.
     pygame.display.quit()
     pictures: Shown = []
     show = GameWindow.show
