@@ -7,7 +7,7 @@ from simple_dqn.environment.interface import Game, Outcome, Screen
 from simple_dqn.environment.vector import GameVector
 from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
-from simple_dqn.types import Actions, QValues, State, States, Step
+from simple_dqn.types import Actions, CheckpointState, QValues, States, Step
 
 FORK, EDGE, MEADOW = 0, 1, 4  # places: the ways are 3 steps along an edge, and 4 across a meadow
 LEFT, RIGHT = 0, 1
@@ -33,10 +33,10 @@ class TwoWays(Game):
         screen[:] = self.place
         return Outcome(-1.0 if fell else float(over), terminal=over, truncation=False, reset=over)
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         raise NotImplementedError
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         raise NotImplementedError
 
     def close(self) -> None:

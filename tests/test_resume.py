@@ -23,7 +23,7 @@ from simple_dqn.environment import make
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import Checkpoints, Keeper, Snapshot
 from simple_dqn.training import Epochs, Phase
-from simple_dqn.types import State
+from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.training import check_flags
 
 PROJECT = Path(__file__).parents[1]
@@ -118,11 +118,11 @@ def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, int, 
     """Make a checkpoint at every chance, and at `moments` copy the folder as a run killed there leaves it."""
     keep_run, write = Keeper.keep_run, Checkpoints.write
 
-    def always(self: Keeper, run: State, held: int, wait: bool = False) -> None:
+    def always(self: Keeper, run: CheckpointState, held: int, wait: bool = False) -> None:
         keep_run(self, run, held, wait=True)
         self._background.wait()  # so that the copy is of this moment: training would go on meanwhile
 
-    def copying(self: Checkpoints, run: State, *others: Any) -> None:
+    def copying(self: Checkpoints, run: CheckpointState, *others: Any) -> None:
         write(self, run, *others)
         phase = Phase(**run["phase"])
         if (phase.name, phase.epoch, phase.done) in moments:
@@ -571,7 +571,7 @@ def test_no_checkpoint_begins_several_games_of_a_test_anew(
     written: list[tuple[str, int]] = []
     write = Checkpoints.write
 
-    def noting(self: Checkpoints, run: State, *others: Any) -> None:
+    def noting(self: Checkpoints, run: CheckpointState, *others: Any) -> None:
         write(self, run, *others)
         written.append((run["phase"]["name"], run["phase"]["done"]))
 

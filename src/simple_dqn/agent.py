@@ -17,7 +17,7 @@ from simple_dqn.types import ExplorationRates
 if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
     from simple_dqn.deepqnetwork import DeepQNetwork, PreparedBatch, UpdateOutcome
-    from simple_dqn.types import Experience, State, Step
+    from simple_dqn.types import CheckpointState, Experience, Step
 
 LOSSES_TOGETHER = 50  # updates whose losses are fetched from a GPU at once
 
@@ -168,7 +168,7 @@ class Agent:
             if not np.isfinite(values).all():
                 raise DivergedError(f"after update {self.network.updates} {name} holds what is no number")
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return all that is needed to go on, but for the experience that is remembered."""
         return {
             "player": self.player.get_state(),

@@ -17,7 +17,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.flags import as_word
 from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.snapshot import archive
-from simple_dqn.types import State, Step
+from simple_dqn.types import CheckpointState, Step
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class Demonstrations:
                 f"of it at most: give a --replay_size of {2 * kept} or more"
             )
 
-    def _check_fits(self, content: State, config: Config) -> None:
+    def _check_fits(self, content: CheckpointState, config: Config) -> None:
         """Refuse what was recorded in another game, or under other settings that matter.
 
         Raises:

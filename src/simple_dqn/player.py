@@ -13,7 +13,7 @@ from simple_dqn.replay_memory import StateBuffer
 
 if TYPE_CHECKING:
     from simple_dqn.environment import Environment
-    from simple_dqn.types import Actions, ExplorationRates, Flags, QValues, State, States, Step
+    from simple_dqn.types import Actions, CheckpointState, ExplorationRates, Flags, QValues, States, Step
 
 
 class Player:
@@ -104,7 +104,7 @@ class Player:
         decides = self._rng.random(count) < probability
         return decides, self._rng.integers(self.environment.actions, size=count)
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return all that is needed to go on in mid-game."""
         return {
             "environment": self.environment.get_state(),

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from simple_dqn.types import State, Step
+from simple_dqn.types import CheckpointState, Step
 
 
 class Scores:
@@ -89,7 +89,7 @@ class ScoreBoard:
         """Forget the games in progress: every game was started anew."""
         self._running.running[:] = 0
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return all that is needed to go on counting in the middle of the test."""
         return {
             "scores": np.array(self.scores, np.float64),
@@ -99,7 +99,7 @@ class ScoreBoard:
             "to_play": self._to_play.copy(),
         }
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Go on from what `get_state` returned."""
         self.scores = state["scores"].tolist()
         self.steps, self._finishing = int(state["steps"]), bool(state["finishing"])

@@ -8,7 +8,7 @@ import pytest
 from simple_dqn.config import Config
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.training import concurrent
-from simple_dqn.types import State
+from simple_dqn.types import CheckpointState
 from simple_dqn.wiring import make_run
 
 CATCH = {
@@ -26,7 +26,7 @@ WAYS: list[dict[str, Any]] = [
 ]
 
 
-def learnt(way: dict[str, Any]) -> State:
+def learnt(way: dict[str, Any]) -> CheckpointState:
     run = make_run(Config.from_flags({**CATCH, **way}), Interrupt())
     run.begin()
     state = run.agent.get_state()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.networks import NATURE
-from simple_dqn.types import Minibatch, State
+from simple_dqn.types import CheckpointState, Minibatch
 
 MakeNetwork = Callable[..., DeepQNetwork]
 MakeMinibatch = Callable[..., Minibatch]
@@ -97,7 +97,7 @@ def test_float16_leaves_out_a_step_that_overflows_and_lowers_the_scale(
     network.train(replace(batch, rewards=np.full((8, 1), -1e6, np.float32)))
     for name, values in network.get_weights().items():
         np.testing.assert_array_equal(values, before[name])
-    scaler = cast(State, cast(State, network.get_state()["training"])["scaler"])
+    scaler = cast(CheckpointState, cast(CheckpointState, network.get_state()["training"])["scaler"])
     assert scaler["scale"] == 2.0**15
     network.train(batch)
     changed: list[NDArray[np.bool_]] = [v != before[name] for name, v in network.get_weights().items()]

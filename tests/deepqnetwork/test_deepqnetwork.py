@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.errors import UserError
-from simple_dqn.types import Minibatch, State
+from simple_dqn.types import CheckpointState, Minibatch
 
 MakeNetwork = Callable[..., DeepQNetwork]
 MakeMinibatch = Callable[..., Minibatch]
@@ -203,8 +203,8 @@ def test_batch_norm_uses_the_batch_in_training_and_running_means_in_prediction(
     before = network.get_state()
     together = network.predict(batch.prestates)
     np.testing.assert_allclose(network.predict(batch.prestates[:1]), together[:1], rtol=0, atol=1e-6)
-    unchanged, mean = cast(State, network.get_state()["online"]), "hidden.conv1_norm.running_mean"
-    np.testing.assert_array_equal(unchanged[mean], cast(State, before["online"])[mean])
+    unchanged, mean = cast(CheckpointState, network.get_state()["online"]), "hidden.conv1_norm.running_mean"
+    np.testing.assert_array_equal(unchanged[mean], cast(CheckpointState, before["online"])[mean])
     network.train(batch)
     assert np.any(network.get_weights()[mean] != unchanged[mean])
     np.testing.assert_array_equal(target_weights(network)[mean], unchanged[mean])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
-from simple_dqn.types import Minibatch, State
+from simple_dqn.types import CheckpointState, Minibatch
 
 Array = NDArray[np.float64]
 Weights = dict[str, Array]
@@ -235,7 +235,7 @@ def test_an_update(
     check_gradients(before, network.get_state(), lambda: loss_and_errors()[0])
 
 
-def check_gradients(before: State, after: State, loss: Callable[[], float]) -> None:
+def check_gradients(before: CheckpointState, after: CheckpointState, loss: Callable[[], float]) -> None:
     """Compare the gradients of some weights with how the loss changes as they do; Adam's mean has them."""
     rng, apart, moved = np.random.default_rng(2), 1e-5, 0
     for name, weight in before["online"].items():

@@ -7,7 +7,7 @@ import torch
 
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.errors import UserError
-from simple_dqn.types import Minibatch, State
+from simple_dqn.types import CheckpointState, Minibatch
 
 MakeNetwork = Callable[..., DeepQNetwork]
 MakeMinibatch = Callable[..., Minibatch]
@@ -42,7 +42,7 @@ def learn(network: DeepQNetwork, make_minibatch: MakeMinibatch, seeds: range) ->
 def test_same_stream_and_minibatches_give_the_same_bits(
     datatype: str, make_network: MakeNetwork, make_minibatch: MakeMinibatch
 ) -> None:
-    states: list[State] = []
+    states: list[CheckpointState] = []
     for torch_seed in (1, 2):
         torch.manual_seed(torch_seed)
         network = make_network(seed=7, datatype=datatype)
@@ -161,7 +161,9 @@ def test_optimizer_memory_is_part_of_the_state(
 ) -> None:
     network = make_network(optimizer="adam")
     learn(network, make_minibatch, range(1))
-    training = cast(State, network.get_state()["training"])
-    slots = cast(State, training["slots"])
+    training = cast(CheckpointState, network.get_state()["training"])
+    slots = cast(CheckpointState, training["slots"])
     assert slots.keys() == network.get_weights().keys()
-    assert all(cast(State, slot).keys() == {"step", "exp_avg", "exp_avg_sq"} for slot in slots.values())
+    assert all(
+        cast(CheckpointState, slot).keys() == {"step", "exp_avg", "exp_avg_sq"} for slot in slots.values()
+    )

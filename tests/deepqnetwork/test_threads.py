@@ -9,7 +9,7 @@ import torch
 
 from simple_dqn.deepqnetwork import DeepQNetwork, threads
 from simple_dqn.deepqnetwork.threads import choose_threads, use_one_thread
-from simple_dqn.types import Minibatch, State
+from simple_dqn.types import CheckpointState, Minibatch
 
 MakeNetwork = Callable[..., DeepQNetwork]
 
@@ -26,7 +26,7 @@ def cores(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "usable_cores", lambda: number)
 
 
-def arrays(state: State) -> list[Any]:
+def arrays(state: CheckpointState) -> list[Any]:
     return [leaf for v in state.values() for leaf in (arrays(v) if isinstance(v, dict) else [v])]
 
 

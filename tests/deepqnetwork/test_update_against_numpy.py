@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.networks import NATURE, Convolution, NetworkSpec
-from simple_dqn.types import Minibatch, State, States
+from simple_dqn.types import CheckpointState, Minibatch, States
 
 Array = NDArray[np.float64]
 Weights = dict[str, Array]
@@ -45,7 +45,7 @@ def convolve_backward(gradient: Array, inputs: Array, filters: Array, stride: in
 class NumpyNetwork:
     """A stack of layers with rectifiers between, and its gradient by the chain rule."""
 
-    def __init__(self, spec: NetworkSpec, weights: State) -> None:
+    def __init__(self, spec: NetworkSpec, weights: CheckpointState) -> None:
         self.weights: Weights = {name: np.asarray(cast(Array, w), np.float64) for name, w in weights.items()}
         self.names = [name.removesuffix(".weight") for name in weights if name.endswith(".weight")]
         self.strides = [layer.stride for layer in spec.layers if isinstance(layer, Convolution)]
@@ -159,8 +159,8 @@ OPTIMIZERS: dict[str, Callable[[NetworkConfig], RMSProp | Adam | Adadelta]] = {
 }
 
 
-def online_weights(network: DeepQNetwork) -> State:
-    return cast(State, network.get_state()["online"])
+def online_weights(network: DeepQNetwork) -> CheckpointState:
+    return cast(CheckpointState, network.get_state()["online"])
 
 
 def assert_updates_equal(
@@ -248,7 +248,9 @@ def test_gradients_of_natures_network(
     reference = NumpyNetwork(NATURE, online_weights(network))
     _, expected = loss_and_gradient(reference, reference, batch, NetworkConfig())
     network.train(batch)
-    slots = cast(State, cast(State, network.get_state()["training"])["slots"])
+    slots = cast(CheckpointState, cast(CheckpointState, network.get_state()["training"])["slots"])
     for name, gradient in expected.items():
-        mean = cast(Array, cast(State, slots[name])["exp_avg"])  # a tenth of the gradient after one update
+        mean = cast(
+            Array, cast(CheckpointState, slots[name])["exp_avg"]
+        )  # a tenth of the gradient after one update
         assert np.linalg.norm(mean / 0.1 - gradient) < bound * np.linalg.norm(gradient), name

@@ -20,7 +20,7 @@ from simple_dqn.environment.process_vector import ProcessVector
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
 from simple_dqn.random_streams import stream
-from simple_dqn.types import Actions, State
+from simple_dqn.types import Actions, CheckpointState
 
 GAMES = 4
 PATIENCE = 20  # seconds; far below the pause of a game that dawdles
@@ -60,10 +60,10 @@ class FaultyGame(Game):
         screen[:] = 1
         return Outcome(0.0, False, False, False)
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         return {}
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         pass
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from typing import NoReturn
 
 from simple_dqn.environment import Environment
-from simple_dqn.types import Actions, State
+from simple_dqn.types import Actions, CheckpointState
 
 
 class RemoteGames(Environment):
@@ -36,11 +36,11 @@ class RemoteGames(Environment):
         """Not to be called."""
         raise AssertionError("actors play these games")
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return in which sitting this is."""
         return {"sitting": self.sitting}
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Begin another sitting than that of `state`."""
         self.sitting = state.get("sitting", 0) + 1
 

@@ -18,7 +18,7 @@ from simple_dqn.environment.interface import Game, Outcome, Screen, Watcher
 from simple_dqn.environment.roms import find_rom, game_name, md5
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
-from simple_dqn.types import State
+from simple_dqn.types import CheckpointState
 
 if TYPE_CHECKING:
     from ale_py.env import AtariEnv
@@ -140,7 +140,7 @@ class AtariGame(Game):
             frame = cv2.max(self._older, self._newer, dst=self._frame) if self._maximum else self._newer
             cv2.resize(frame, self._size, dst=screen, interpolation=cv2.INTER_AREA)
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return the emulator's state, the action held and the random stream."""
         return {
             "emulator": self._emulator.get_state(),
@@ -148,7 +148,7 @@ class AtariGame(Game):
             "random": dict(self._random.bit_generator.state),
         }
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Go on from what `get_state` returned.
 
         Raises:

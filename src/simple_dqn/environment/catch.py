@@ -9,7 +9,7 @@ import numpy as np
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Frame, Game, Outcome, Screen, Watcher
 from simple_dqn.ledger import Ledger
-from simple_dqn.types import State
+from simple_dqn.types import CheckpointState
 
 ROWS = 8  # no more than the least height of a screen in pixels
 COLUMNS = 5  # a paddle that starts in the middle can reach every ball in ROWS - 1 steps
@@ -58,7 +58,7 @@ class CatchGame(Game):
         if self._watcher:
             self._watcher(Frame(np.repeat(screen[:, :, np.newaxis], 3, axis=2), SILENCE, lives=0))
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return where everything is, and the random stream."""
         return {
             "ball_row": self._ball_row,
@@ -67,7 +67,7 @@ class CatchGame(Game):
             "random": dict(self._random.bit_generator.state),
         }
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Go on from what `get_state` returned."""
         self._ball_row, self._ball_column = state["ball_row"], state["ball_column"]
         self._paddle = state["paddle"]

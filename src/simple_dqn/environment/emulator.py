@@ -13,7 +13,7 @@ from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import FRAMES_PER_SECOND, Frame, Screen, Watcher
 from simple_dqn.errors import UserError
 from simple_dqn.machine import require_display
-from simple_dqn.types import State
+from simple_dqn.types import CheckpointState
 
 if TYPE_CHECKING:
     from ale_py.env import AtariEnv
@@ -120,12 +120,12 @@ class Emulator:
         """Return how many frames were emulated since the game was started."""
         return self._ale.getEpisodeFrameNumber()
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return a state of ALE's and the calls made since."""
         anchor = np.frombuffer(self._anchor.serialize(), np.uint8)
         return {"anchor": anchor, "calls": np.array(self._calls, np.int8)}
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Go on from what `get_state` returned; frames emulated again are also recorded again, as PNG."""
         self._anchor = ALEState(state["anchor"].tobytes())
         self._calls = state["calls"].tolist()

@@ -23,7 +23,7 @@ from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.shared_steps import SharedSteps
 from simple_dqn.environment.vector import OpenGame, open_games
 from simple_dqn.errors import UserError
-from simple_dqn.types import State
+from simple_dqn.types import CheckpointState
 
 # Not multiprocessing's own way to start a process, which would import the program's main module there,
 # and PyTorch with it.
@@ -91,7 +91,7 @@ class GameProcess:
                 ) from None
         self._send(task)
 
-    def ask(self, command: str, *arguments: State) -> None:
+    def ask(self, command: str, *arguments: CheckpointState) -> None:
         """Have the process carry out a method of `Player`; `answer` must be called before the next."""
         self._send((command, arguments))
 
@@ -157,11 +157,11 @@ class Player:
         """Take the actions in shared memory, and leave the step there."""
         self._shared.write(self._games, self._environment.step(self._shared.actions(self._games)))
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return the state of these games."""
         return self._environment.get_state()
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Go on from a state of these games."""
         self._environment.set_state(state)
 

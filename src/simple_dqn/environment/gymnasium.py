@@ -32,7 +32,7 @@ from simple_dqn.environment.gymnasium_ids import (
 from simple_dqn.environment.interface import Frame, Game, Outcome, Picture, Screen, Watcher
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
-from simple_dqn.types import State
+from simple_dqn.types import CheckpointState
 
 __all__ = ["GymnasiumGame", "find_game", "game_name", "open_game", "unused_settings"]
 
@@ -127,11 +127,11 @@ class GymnasiumGame(Game):
     def _seen(self) -> Picture | GreyPicture:
         return np.ascontiguousarray(_picture(self._env) if self._rendered else self._observation)
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return the random stream: Gymnasium has no way to write down a game."""
         return {"random": dict(self._random.bit_generator.state)}
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Read the random stream back; the game itself must be started anew."""
         self._random.bit_generator.state = state["random"]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from simple_dqn.types import Actions, State, Step
+from simple_dqn.types import Actions, CheckpointState, Step
 
 Screen: TypeAlias = NDArray[np.uint8]  # [H, W], grey levels
 Picture: TypeAlias = NDArray[np.uint8]  # [height, width, 3], red, green, blue
@@ -75,14 +75,14 @@ class Environment(ABC):
         """Wait for the step that was begun and return it; its arrays are the caller's to keep."""
 
     @abstractmethod
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return all that decides how the games go on, random streams included.
 
         Not to be called between `send` and `recv`.
         """
 
     @abstractmethod
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Go on from what `get_state` returned, there or in another process.
 
         Raises:
@@ -123,11 +123,11 @@ class Game(ABC):
         """Take `action` (0 to A - 1) and draw what is seen then into `screen` uint8 [H, W]."""
 
     @abstractmethod
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return all that decides how this game goes on (see `Environment.can_save`)."""
 
     @abstractmethod
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Go on from what `get_state` returned."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ from simple_dqn.environment.interface import Environment, Frame, Game, Outcome, 
 from simple_dqn.environment.simple_game import SimpleGame
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
-from simple_dqn.types import State
+from simple_dqn.types import CheckpointState
 
 SILENCE = np.zeros(0, np.uint8)
 
@@ -69,11 +69,11 @@ class OwnGame(Game):
             for _ in range(self._frame_skip):
                 self._watcher(Frame(picture.copy(), SILENCE, lives=0))
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return the random stream: what else decides how the game goes on is known to the game alone."""
         return {"random": dict(self._game.random.bit_generator.state)}
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Read the random stream back; the game itself must be started anew."""
         self._game.random.bit_generator.state = state["random"]
 

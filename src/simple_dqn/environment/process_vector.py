@@ -13,7 +13,7 @@ from simple_dqn.environment.game_process import About, GameProcess, Task
 from simple_dqn.environment.interface import Environment
 from simple_dqn.environment.shared_steps import SharedSteps, open_memory
 from simple_dqn.environment.vector import OpenGame, check_fits
-from simple_dqn.types import Actions, State, Step
+from simple_dqn.types import Actions, CheckpointState, Step
 
 
 class ProcessVector(Environment):
@@ -99,10 +99,10 @@ class ProcessVector(Environment):
         self._answers()
         return self._shared.read()
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return the state of all games, as one process would that plays them all."""
         self._ask("get_state")
-        states: list[State] = self._answers()
+        states: list[CheckpointState] = self._answers()
         games = [game for state in states for game in state["games"].values()]
         return {
             "name": self.name,
@@ -110,7 +110,7 @@ class ProcessVector(Environment):
             "ended": np.concatenate([state["ended"] for state in states]),
         }
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Go on from what `get_state` returned, whatever number of processes it was asked of.
 
         Raises:

@@ -9,7 +9,7 @@ from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Environment, Game, Watcher
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
-from simple_dqn.types import Actions, State, Step
+from simple_dqn.types import Actions, CheckpointState, Step
 
 # Makes one game: from what it is, its random stream, whether a lost life ends an episode, who watches,
 # and where preprocessing is booked. A function at the top of a module, so that a process can be told of it.
@@ -89,12 +89,12 @@ class GameVector(Environment):
         self._ended = resets.copy()
         return step
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return the state of every game, and which of them are to start anew."""
-        games: State = {str(i): game.get_state() for i, game in enumerate(self.each_game)}
+        games: CheckpointState = {str(i): game.get_state() for i, game in enumerate(self.each_game)}
         return {"name": self.name, "games": games, "ended": self._ended.copy()}
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Go on from what `get_state` returned.
 
         Raises:
@@ -112,7 +112,7 @@ class GameVector(Environment):
             game.close()
 
 
-def check_fits(state: State, environment: Environment) -> None:
+def check_fits(state: CheckpointState, environment: Environment) -> None:
     """Refuse what is not a state of these games.
 
     Raises:

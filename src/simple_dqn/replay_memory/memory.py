@@ -16,7 +16,7 @@ from simple_dqn.replay_memory.prioritized import Prioritized
 from simple_dqn.replay_memory.screens import ScreenStore, make_screens
 from simple_dqn.replay_memory.transitions import TransitionRing
 from simple_dqn.replay_memory.uniform import Uniform
-from simple_dqn.types import CONTEXT, Experience, Factors, Minibatch, Numbers, State, States, Step
+from simple_dqn.types import CONTEXT, CheckpointState, Experience, Factors, Minibatch, Numbers, States, Step
 
 # Bytes of an experience beside its screen: action int64, reward float32; starts, terminal and excluded bool.
 OTHER_BYTES = 8 + 4 + 1 + 1 + 1
@@ -163,7 +163,7 @@ class ReplayMemory:
             starts=ring.starts[:held],
         )
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return all that is needed to go on, but for the experience itself, which the log has."""
         return {
             "ring": self._ring.get_state(),
@@ -174,7 +174,7 @@ class ReplayMemory:
             "rng": self._rng.bit_generator.state,
         }
 
-    def set_state(self, state: State, experience: Iterable[Experience]) -> None:
+    def set_state(self, state: CheckpointState, experience: Iterable[Experience]) -> None:
         """Go on from what `get_state` returned, as if nothing had happened.
 
         Args:
@@ -226,7 +226,7 @@ class ReplayMemory:
             numbers=numbers,
         )
 
-    def _require_same_shape(self, state: State) -> None:
+    def _require_same_shape(self, state: CheckpointState) -> None:
         """Refuse the `state` of a memory that is not like this one."""
         theirs = (state["ring"]["rows"], state["games"], state["height"], state["width"])
         ours = (self._ring.rows, self._ring.games, *self._screen_shape)

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from simple_dqn.config import MemoryConfig
 from simple_dqn.replay_memory.transitions import TransitionRing
 from simple_dqn.replay_memory.uniform import no_transition
-from simple_dqn.types import Factors, Indices, Numbers, State
+from simple_dqn.types import CheckpointState, Factors, Indices, Numbers
 
 Masses = NDArray[np.float64]  # [B], ≥ 0
 
@@ -71,12 +71,12 @@ class Prioritized:
         masses = priorities[held[firsts]] ** self._config.priority_exponent
         self._tree.set(self._ring.indices(numbers), masses)
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return p^α of all that is held, float64 [held * E] by index, and the greatest p."""
         held = self._ring.held * self._ring.games
         return {"masses": self._tree.masses[:held], "greatest": self._greatest}
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Go on from what `get_state` returned.
 
         What could not be drawn then and can be now counts as new: because `--n_step` or `--prioritized`

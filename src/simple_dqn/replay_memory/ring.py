@@ -12,7 +12,7 @@ Rows and indices pass on to other experiences as the ring is overwritten; a numb
 
 import numpy as np
 
-from simple_dqn.types import Indices, Numbers, State
+from simple_dqn.types import CheckpointState, Indices, Numbers
 
 
 class Ring:
@@ -79,11 +79,11 @@ class Ring:
         written = np.concatenate((np.arange(self.kept), np.arange(self.oldest, self.written)))
         return self.indices(written * self.games) // self.games
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return where the ring stands, without what its rows hold."""
         return {"rows": self.rows, "position": self.next_row, "held": self.held, "kept": self.kept}
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Stand where `get_state` of a ring of as many rows and games said; its rows are to be filled yet."""
         self.next_row, self.held = state["position"], state["held"]
         self.kept = state.get("kept", 0)  # absent from older states, in which nothing was kept

@@ -42,7 +42,7 @@ Context: rows that are part of other rows' transitions, but are none themselves;
 import numpy as np
 
 from simple_dqn.replay_memory.ring import Ring
-from simple_dqn.types import Flags, Indices, Numbers, State, States, Step
+from simple_dqn.types import CheckpointState, Flags, Indices, Numbers, States, Step
 
 
 class TransitionRing(Ring):
@@ -178,10 +178,10 @@ class StateBuffer:
         if begins.any():
             states[begins, :-1] = 0
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return all that is needed to go on: a view, valid until the next `update`."""
         return {"states": self._readable}
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Go on from what `get_state` of a buffer of the same shape returned."""
         self._states[...] = state["states"]

@@ -5,7 +5,7 @@ import numpy as np
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.replay_memory.transitions import TransitionRing
-from simple_dqn.types import Factors, Numbers, State
+from simple_dqn.types import CheckpointState, Factors, Numbers
 
 # Hardly any row is excluded, so two rounds are nearly always enough. Where almost all are, it is faster to
 # list the others than to draw on.
@@ -49,11 +49,11 @@ class Uniform:
             errors: float32 [N], ≥ 0.
         """
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return all that is needed to go on, without the ring; valid until the next change."""
         return {}
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Go on from what `get_state` returned; the ring holds again what it held then."""
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from simple_dqn.errors import UserError
 from simple_dqn.files import TRAINED, replacing
-from simple_dqn.types import State
+from simple_dqn.types import CheckpointState
 
 TREE = "tree.json"  # the dict itself; an array in it is {"$array": name of its member}
 ARRAY = "$array"
@@ -55,7 +55,7 @@ class Limits:
     directory: int  # the zip's own list of its members, of some 100 bytes each
 
 
-def write(path: Path, state: State) -> None:
+def write(path: Path, state: CheckpointState) -> None:
     """Write `state` to `path`: beside it first, flushed to disk, then renamed over it.
 
     A crash at any moment leaves either the old file or the new one.
@@ -68,7 +68,7 @@ def write(path: Path, state: State) -> None:
         archive.writestr(TREE, json.dumps(tree))
 
 
-def read(path: Path, limits: Limits | None = None) -> State:
+def read(path: Path, limits: Limits | None = None) -> CheckpointState:
     """Return the dict that `path` holds; with `limits`, refuse a file that asks for more.
 
     Raises:

@@ -14,7 +14,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.snapshot import archive, experience_log
 from simple_dqn.snapshot.experience_log import CHUNKS, Chunk
 from simple_dqn.snapshot.modification import Modification, from_record
-from simple_dqn.types import Experience, State
+from simple_dqn.types import CheckpointState, Experience
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +111,9 @@ class Checkpoints:
                 "away, or give this run another label"
             ) from None
 
-    def write(self, run: State, rows: int, held: int, chunks: Sequence[Chunk], kept: int = 0) -> None:
+    def write(
+        self, run: CheckpointState, rows: int, held: int, chunks: Sequence[Chunk], kept: int = 0
+    ) -> None:
         """Write a checkpoint, then remove what is no longer needed.
 
         Args:

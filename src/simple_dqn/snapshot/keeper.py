@@ -20,7 +20,7 @@ from simple_dqn.snapshot.claim import checkpoint_folder
 from simple_dqn.snapshot.experience_log import Chunk, ExperienceLog
 from simple_dqn.snapshot.modification import current, record_of
 from simple_dqn.snapshot.snapshot import Snapshot
-from simple_dqn.types import State, Step
+from simple_dqn.types import CheckpointState, Step
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class Keeper:
     def _busy(self) -> bool:
         return self._saving is not None and not self._saving.done()
 
-    def keep_run(self, run: State, held: int, wait: bool = False) -> None:
+    def keep_run(self, run: CheckpointState, held: int, wait: bool = False) -> None:
         """Make a checkpoint; if the disk is still busy with the one before, put it off until it is not.
 
         Args:
@@ -172,7 +172,7 @@ class Keeper:
         """Wait until all is written."""
         self._background.close()
 
-    def _save(self, run: State, rows: int, held: int) -> None:
+    def _save(self, run: CheckpointState, rows: int, held: int) -> None:
         try:
             chunks = self._secure(rows, held)
             self._checkpoints.write(run, rows, held, chunks, self._log.kept)
@@ -196,7 +196,7 @@ class Keeper:
 
 
 def copied(value: Any) -> Any:
-    """Return `value`, nested as a `State` is, with copies of all its arrays."""
+    """Return `value`, nested as a `CheckpointState` is, with copies of all its arrays."""
     if isinstance(value, dict):
         return {key: copied(item) for key, item in value.items()}
     return value.copy() if isinstance(value, np.ndarray) else value

@@ -16,7 +16,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.snapshot import pickle_reader
 from simple_dqn.snapshot.archive import damaged, one_line, unreadable
 from simple_dqn.snapshot.pickled_array import PickledArray, RefusedError
-from simple_dqn.types import State
+from simple_dqn.types import CheckpointState
 
 MOST_BYTES = 64 << 20  # Neon's own files are 19 MB, and 40 MB as Python 2's text
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError)
@@ -26,7 +26,7 @@ CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 DENSE_UNITS = 512
 
 
-def read(path: Path, game: str | None = None) -> State:
+def read(path: Path, game: str | None = None) -> CheckpointState:
     """Return what the snapshot at `path` says, in the words of this project's own snapshots.
 
     Neon wrote down neither the game nor the epoch: both are in the file's name, `<game>_<epoch>.pkl`.

@@ -12,7 +12,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.flags import as_word
 from simple_dqn.snapshot import archive, contents, neon
 from simple_dqn.snapshot.modification import Modification, from_record, record_of
-from simple_dqn.types import State
+from simple_dqn.types import CheckpointState
 
 FORMAT = "simple-dqn snapshot 1"
 ZIP = b"PK\3\4"  # what our own files begin with
@@ -91,7 +91,7 @@ class Snapshot:
             raise UserError(f"{path} cannot be used ({reason}): use another one") from None
 
 
-def _read(path: Path, game: str | None) -> State:
+def _read(path: Path, game: str | None) -> CheckpointState:
     """Return what the file says, unchecked.
 
     Raises:

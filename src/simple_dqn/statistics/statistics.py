@@ -9,7 +9,7 @@ import numpy as np
 
 from simple_dqn.scores import Scores
 from simple_dqn.statistics.summary import PhaseOutcome, PhaseSummary, Progress, Writer
-from simple_dqn.types import State, Step
+from simple_dqn.types import CheckpointState, Step
 
 # The environment on which a phase runs. Random play and training share theirs, so a game that the
 # one began may end in the other; a test starts its games anew.
@@ -161,7 +161,7 @@ class Statistics:
         for writer in self._writers:
             writer.close()
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return what a resumed run needs to count on from here, be it in the middle of a phase."""
         return {
             "phase": self._phase,
@@ -172,7 +172,7 @@ class Statistics:
             "total_time": self._total_time(),
         }
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: CheckpointState) -> None:
         """Go on from what `get_state` returned."""
         self._phase, self._epoch = state["phase"], state["epoch"]
         self._tally = _Tally(**state["tally"])

@@ -17,7 +17,7 @@ from simple_dqn.statistics import PhaseOutcome, Statistics
 from simple_dqn.training.phase import Phase
 from simple_dqn.training.schedule import OneMachine, Schedule
 from simple_dqn.training.tester import Tester
-from simple_dqn.types import Experience, State, States
+from simple_dqn.types import CheckpointState, Experience, States
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class Epochs:
         if self._keeper:
             self._keeper.close()
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return all that is needed to go on from where all stands still, but for the experience."""
         return {
             "phase": asdict(self.phase),

@@ -4,7 +4,7 @@ from typing import Any
 
 from simple_dqn.player import Player
 from simple_dqn.scores import ScoreBoard
-from simple_dqn.types import State
+from simple_dqn.types import CheckpointState
 
 
 class Tester:
@@ -46,7 +46,7 @@ class Tester:
         """Make one step in every game; return the scores of the games that it ended and that count."""
         return self._board.add(self._player.step(self.exploration_rate))
 
-    def get_state(self) -> State:
+    def get_state(self) -> CheckpointState:
         """Return all that is needed to go on in the middle of a test."""
         return {**self._player.get_state(), "board": self._board.get_state()}
 
