@@ -3,7 +3,8 @@
     ./bench.sh cluster --actors 2 --workers 4
 
 Both do the same in turns: play by the network and remember, without learning, and train. Needs the extra
-`cluster`. How it is shared out: the learner's time in which it takes in chunks (`store`) and waits for some.
+`cluster`. The last columns are the shares of the learner's time in which it stores trajectories (`store`) and
+waits for them (`wait`).
 """
 
 import os
@@ -23,8 +24,8 @@ from table import machine, print_table
 
 from simple_dqn import rules
 from simple_dqn.agent import Agent
-from simple_dqn.cluster import RemoteGames, open_schedule
-from simple_dqn.cluster.lane import Lane
+from simple_dqn.cluster import RemoteEnvironment, make_cluster_schedule
+from simple_dqn.cluster.trajectory import TrajectoryStream
 from simple_dqn.config import Config
 from simple_dqn.ledger import Ledger
 from simple_dqn.snapshot.experience_log import pack, unpack
@@ -89,9 +90,9 @@ def one_machine(config: Config) -> Contender:
 
 
 def cluster(config: Config, open_things: ExitStack) -> Contender:
-    games, listener = RemoteGames(make_environment(config, training=False)), Statistics([])
+    games, listener = RemoteEnvironment(make_environment(config, training=False)), Statistics([])
     agent = make_agent(config, games, make_network(config, games), listener, Ledger())
-    schedule = open_schedule(config, games, listener)
+    schedule = make_cluster_schedule(config, games, listener)
     open_things.callback(schedule.close)
     return Contender(config, agent, schedule, listener)
 
@@ -102,12 +103,12 @@ def measured_inputs(one: Contender) -> list[tuple[str, str]]:
     held = agent.memory.contents()
     rows = one.config.cluster.chunk_steps
     steps = rows * agent.games
-    piece = Experience(*(getattr(held, field.name)[-rows:] for field in fields(Experience)))
-    lane = Lane(memory.history_length, memory.n_step)
-    packed = pack(list(lane.take(piece).steps()))
+    trajectory = Experience(*(getattr(held, field.name)[-rows:] for field in fields(Experience)))
+    stream = TrajectoryStream(memory.history_length, memory.n_step)
+    packed = pack(list(stream.append(trajectory).steps()))
     repeats, start = 20, time.perf_counter()
     for _ in range(repeats):
-        for step in lane.take(unpack(packed)).steps():
+        for step in stream.append(unpack(packed)).steps():
             agent.memory.add(step)
     ingest = repeats * steps / (time.perf_counter() - start)
     start = time.perf_counter()

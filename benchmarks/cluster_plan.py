@@ -1,10 +1,10 @@
-"""How a learner and N actors would get on: a simulation of chunks, updates and weights, as a table.
+"""A simulation of a learner and N actors: trajectories, updates and weights, as a table.
 
     ./bench.sh cluster_plan --step_bytes 87 --actor_rate 1000 --update_ms 8
 
-Actors play a chunk after the other, and have two in flight at most. Each chunk waits for the learner, who
-takes it in, makes the updates that are due for its steps and hands out new weights now and then. What goes in
-are measured figures; the defaults are those of docs/cluster.md. Chance is in how long a chunk takes to play.
+Each actor plays one trajectory after the other, with at most two in flight. The learner stores each, makes
+the updates that are due for its steps, and sends out new weights every `--weights_every` updates. The flags
+are measured figures; their defaults are those of docs/cluster.md. The time to play a trajectory is random.
 """
 
 import heapq
@@ -19,21 +19,21 @@ import numpy as np
 from command import positive
 from table import print_table
 
-IN_FLIGHT = 2  # as in `cluster/crew.py`
+IN_FLIGHT = 2  # as in `cluster/actor_pool.py`
 ACTORS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured, and what is chosen."""
+    """The measured figures, and the settings."""
 
-    chunk_bytes: float  # of a chunk, compressed
+    trajectory_bytes: float  # of a trajectory, compressed
     weights_bytes: float  # of a version of the weights
     actor_rate: float  # steps a second of an actor alone
-    ingest_rate: float  # steps a second that the learner can take in, if it does nothing else
+    ingest_rate: float  # steps a second that the learner can store, if it does nothing else
     update: float  # seconds
-    publish: float  # seconds for which the learner is held up by handing out weights
-    chunk: int  # steps of a chunk, over an actor's games
+    publish: float  # seconds that the learner spends on sending out weights
+    trajectory_steps: int  # over an actor's games
     train_frequency: int  # steps between updates
     weights_every: int  # updates between versions
     actors_a_node: int
@@ -42,21 +42,21 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """What came of N actors."""
+    """The figures of N actors, as the table shows them."""
 
     rate: float  # steps a second, learnt from
     busy: float  # share of time in which the learner updates
-    ingest: float  # share in which it takes in chunks and hands out weights
+    ingest: float  # share in which it stores trajectories and sends out weights
     idle: float  # share of the actors' time in which they wait
-    age: float  # mean updates since the weights that a chunk was played by
+    age: float  # mean updates since the weights that a trajectory was played by
     arriving: float  # bytes a second
     leaving: float  # bytes a second
 
 
-def simulate(plan: Plan, actors: int, chunks: int, rng: np.random.Generator) -> Outcome:
-    """Let `actors` play until the learner has taken in so many `chunks`; the first fifth is not counted."""
-    play = plan.chunk / plan.actor_rate
-    travel = plan.chunk_bytes / plan.link
+def simulate(plan: Plan, actors: int, trajectories: int, rng: np.random.Generator) -> Outcome:
+    """Return the outcome of `trajectories` that `actors` play; the first fifth is not counted."""
+    play = plan.trajectory_steps / plan.actor_rate
+    travel = plan.trajectory_bytes / plan.link
     # An order is the version that it is to be played by; an actor plays its orders one after the other.
     orders = [deque([0] * IN_FLIGHT) for _ in range(actors)]
     playing: list[tuple[float, int]] = []  # when it is done, and who plays
@@ -71,7 +71,7 @@ def simulate(plan: Plan, actors: int, chunks: int, rng: np.random.Generator) -> 
 
     for actor in range(actors):
         begin(actor, play * rng.random())
-    for taken in range(chunks):
+    for taken in range(trajectories):
         while playing and (not arrived or playing[0][0] <= clock):
             done, actor = heapq.heappop(playing)
             link_free = max(link_free, done) + travel
@@ -81,13 +81,13 @@ def simulate(plan: Plan, actors: int, chunks: int, rng: np.random.Generator) -> 
                 begin(actor, done)
         came, actor, played_by = heapq.heappop(arrived)
         clock = max(clock, came)
-        if taken == chunks // 5:
+        if taken == trajectories // 5:
             start, busy, ingest, idle, ages, published, counted = clock, 0.0, 0.0, 0.0, 0.0, 0.0, 0
         counted += 1
         ages += updates - played_by
-        owed += plan.chunk / plan.train_frequency
+        owed += plan.trajectory_steps / plan.train_frequency
         made, owed = int(owed), owed - int(owed)
-        storing, learning = plan.chunk / plan.ingest_rate, made * plan.update
+        storing, learning = plan.trajectory_steps / plan.ingest_rate, made * plan.update
         updates += made
         if updates - version >= plan.weights_every:
             version, published, storing = updates, published + 1, storing + plan.publish
@@ -100,8 +100,8 @@ def simulate(plan: Plan, actors: int, chunks: int, rng: np.random.Generator) -> 
     elapsed = clock - start
     nodes = -(-actors // plan.actors_a_node)
     return Outcome(
-        rate=counted * plan.chunk / elapsed, busy=busy / elapsed, ingest=ingest / elapsed,
-        idle=idle / elapsed / actors, age=ages / counted, arriving=counted * plan.chunk_bytes / elapsed,
+        rate=counted * plan.trajectory_steps / elapsed, busy=busy / elapsed, ingest=ingest / elapsed,
+        idle=idle / elapsed / actors, age=ages / counted, arriving=counted * plan.trajectory_bytes / elapsed,
         leaving=published * plan.weights_bytes * nodes / elapsed,
     )  # fmt: skip
 
@@ -124,12 +124,13 @@ def main(words: Sequence[str]) -> None:
     add("--gigabits", type=number, default=1.0, help="a second, into and out of the learner's machine")
     add("--seed", type=int, default=0)
     flags = Namespace(**parser.parse(words))
-    chunk = flags.chunk_steps * flags.workers
+    trajectory_steps = flags.chunk_steps * flags.workers
     plan = Plan(
-        chunk_bytes=flags.step_bytes * chunk, weights_bytes=flags.weights_mb * 1e6,
+        trajectory_bytes=flags.step_bytes * trajectory_steps, weights_bytes=flags.weights_mb * 1e6,
         actor_rate=flags.actor_rate, ingest_rate=flags.ingest_rate, update=flags.update_ms / 1e3,
-        publish=flags.publish_ms / 1e3, chunk=chunk, train_frequency=flags.train_frequency,
-        weights_every=flags.weights_every, actors_a_node=flags.actors_a_node, link=flags.gigabits * 1e9 / 8,
+        publish=flags.publish_ms / 1e3, trajectory_steps=trajectory_steps,
+        train_frequency=flags.train_frequency, weights_every=flags.weights_every,
+        actors_a_node=flags.actors_a_node, link=flags.gigabits * 1e9 / 8,
     )  # fmt: skip
     rows = []
     for actors in ACTORS:

@@ -113,6 +113,14 @@ class Agent:
             self.update(self.prepare(self.total_train_steps))
             self.tell_errors()
 
+    def learn_due(self, steps: int) -> None:
+        """Make the updates due for the latest `steps` steps, then the copy to the target network."""
+        now, target_steps = self.total_train_steps, self.config.target_steps
+        for _ in range(multiples(self.config.train_frequency, now - steps, now)):
+            self.learn()
+        if target_steps and multiples(target_steps, now - steps, now):
+            self.network.update_target_network()
+
     def prepare(self, steps: int) -> PreparedBatch:
         """Draw a minibatch from the memory after `steps` of training, and value it by the target network."""
         with self.ledger.section("sample"):
@@ -198,3 +206,8 @@ def spread(rate: float, exponent: float, games: range, count: int) -> Exploratio
         count: N.
     """
     return rate ** (1 + exponent * np.array(games) / max(1, count - 1))
+
+
+def multiples(of: int, before: int, now: int) -> int:
+    """Return how many multiples of `of` lie in (before, now]."""
+    return now // of - before // of

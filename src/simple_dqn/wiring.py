@@ -51,10 +51,10 @@ def make_training_environment(config: Config, test_environment: Environment, led
     """Return the games to train on, of which there are none here where actors play them."""
     if not config.cluster.on:
         return make_environment(config, training=True, ledger=ledger)
-    from simple_dqn.cluster import RemoteGames, require_ray
+    from simple_dqn.cluster import RemoteEnvironment, require_ray
 
     require_ray()
-    return RemoteGames(test_environment)
+    return RemoteEnvironment(test_environment)
 
 
 def make_schedule(config: Config, environment: Environment, statistics: Statistics) -> Schedule:
@@ -65,9 +65,9 @@ def make_schedule(config: Config, environment: Environment, statistics: Statisti
     """
     if not config.cluster.on:
         return OneMachine()
-    from simple_dqn.cluster import open_schedule
+    from simple_dqn.cluster import make_cluster_schedule
 
-    return open_schedule(config, environment, statistics)
+    return make_cluster_schedule(config, environment, statistics)
 
 
 def make_memory(

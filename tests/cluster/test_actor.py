@@ -1,4 +1,4 @@
-"""An actor, without Ray: what it sends, and how much of it."""
+"""An actor, without Ray: its trajectories, and their size."""
 
 import pickle
 from itertools import pairwise
@@ -8,10 +8,9 @@ import lz4.frame
 import numpy as np
 import pytest
 
-from simple_dqn.cluster import RemoteGames
-from simple_dqn.cluster.actor import Actor
-from simple_dqn.cluster.chunk import Chunk, Task
-from simple_dqn.cluster.lane import Lane
+from simple_dqn.cluster import RemoteEnvironment
+from simple_dqn.cluster.actor import Actor, ActorSettings
+from simple_dqn.cluster.trajectory import Trajectory, TrajectoryStream
 from simple_dqn.config import Config
 from simple_dqn.environment import make
 from simple_dqn.random_streams import stream
@@ -26,48 +25,53 @@ CATCH: dict[str, Any] = {
 }  # fmt: skip
 
 
-def actor(number: int = 0, life: int = 0, **flags: Any) -> tuple[Actor, Config]:
+def actor(number: int = 0, generation: int = 0, **flags: Any) -> tuple[Actor, Config]:
     config = Config.from_flags({**CATCH, **flags})
     made = Actor()
-    made.begin(Task(config, number, life))
+    made.start(ActorSettings(config, number, generation))
     return made, config
 
 
 def test_a_screen_is_sent_once_and_little_else() -> None:
-    """Of all that an actor answers, the screens that are new make up five sixths, compressed as they are."""
+    """The compressed new screens are at least five sixths of what an actor sends."""
     config = Config.from_flags({"game": "pong", "workers": 4, "random_seed": 0, "prioritized": True})
     weights = make_network(config, make_environment(config, training=True)).get_weights()
     pong = Actor()
-    pong.begin(Task(config, 0, 0))
+    pong.start(ActorSettings(config, 0, 0))
     pong.play(None, 0, 1.0)
     for version in (1, 2):
-        chunk = pong.play(weights, version, 0.5)
-        experience = unpack(chunk.packed)
+        trajectory = pong.play(weights, version, 0.5)
+        experience = unpack(trajectory.packed)
         assert experience.screens.shape == (config.cluster.chunk_steps, 4, 84, 84)
         screens = lz4.frame.compress(np.ascontiguousarray(experience.screens.swapaxes(0, 1)))
-        assert len(pickle.dumps(chunk)) <= 1.2 * len(screens)
+        assert len(pickle.dumps(trajectory)) <= 1.2 * len(screens)
 
 
-def test_no_two_actors_play_the_same_games_nor_does_one_that_takes_a_place() -> None:
-    packed = {actor(number, life)[0].play(None, 0, 1.0).packed for number in (0, 1) for life in (0, 1)}
+def test_no_two_actors_play_the_same_games() -> None:
+    packed = {
+        actor(number, generation)[0].play(None, 0, 1.0).packed for number in (0, 1) for generation in (0, 1)
+    }
     assert len(packed) == 4
     assert actor(0, 1)[0].play(None, 0, 1.0).packed in packed  # by the seed
 
 
-def test_nor_do_those_of_a_run_that_was_resumed() -> None:
+def test_actors_of_a_resumed_run_play_other_games() -> None:
     config = Config.from_flags(CATCH)
-    games = RemoteGames(make_environment(config, training=False))
-    sittings = [games.sitting]
+    games = RemoteEnvironment(make_environment(config, training=False))
+    resumes = [games.resumes]
     for _ in range(2):
         games.set_state(games.get_state())
-        sittings.append(games.sitting)
-    tasks = [
-        Task(config, number, life, sitting) for number in (0, 1) for life in (0, 1) for sitting in sittings
+        resumes.append(games.resumes)
+    settings = [
+        ActorSettings(config, number, generation, count)
+        for number in (0, 1)
+        for generation in (0, 1)
+        for count in resumes
     ]
-    assert len({task.index for task in tasks}) == 12
+    assert len({one.stream_index for one in settings}) == 12
 
 
-def test_of_what_follows_on_random_play_no_error_is_told() -> None:
+def test_no_errors_are_sent_for_random_play() -> None:
     one, config = actor(prioritized=True, n_step=3)
     weights = make_network(config, make_environment(config, training=True)).get_weights()
     errors = [one.play(*given).errors for given in ((None, 0, 1.0), (weights, 0, 0.5), (weights, 0, 0.5))]
@@ -76,20 +80,20 @@ def test_of_what_follows_on_random_play_no_error_is_told() -> None:
 
 def test_scores_are_those_of_the_games_that_ended() -> None:
     one, _ = actor()
-    chunks = [one.play(None, 0, 1.0) for _ in range(6)]
-    games = np.concatenate([unpack(chunk.packed).rewards for chunk in chunks])
-    starts = np.concatenate([unpack(chunk.packed).starts for chunk in chunks])
+    trajectories = [one.play(None, 0, 1.0) for _ in range(6)]
+    games = np.concatenate([unpack(trajectory.packed).rewards for trajectory in trajectories])
+    starts = np.concatenate([unpack(trajectory.packed).starts for trajectory in trajectories])
     expected = []
     for game in range(2):
         bounds = np.flatnonzero(starts[:, game]).tolist()
         expected += [float(games[first:end, game].sum()) for first, end in pairwise(bounds)]
-    assert sorted(score for chunk in chunks for score in chunk.scores) == sorted(expected)
+    assert sorted(score for trajectory in trajectories for score in trajectory.scores) == sorted(expected)
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize("distributional", ["none", "quantile"])
-def test_first_errors_are_those_of_an_update(n_step: int, distributional: str) -> None:
-    """With the weights of both its networks the same, the learner would find what the actor found."""
+def test_td_errors_are_those_of_an_update(n_step: int, distributional: str) -> None:
+    """If both networks of the learner have the same weights, its TD errors are the same."""
     one, config = actor(n_step=n_step, prioritized=True, distributional=distributional, quantiles=8)
     environment = make_environment(config, training=True)
     network = make_network(config, environment)
@@ -97,16 +101,16 @@ def test_first_errors_are_those_of_an_update(n_step: int, distributional: str) -
         config.memory, environment.games, environment.screen_shape, config.network.discount_rate,
         stream(0, "sampling"),
     )  # fmt: skip
-    lane, told = Lane(2, n_step), dict[int, float]()
+    trajectories, told = TrajectoryStream(2, n_step), dict[int, float]()
     for version in range(3):
-        chunk: Chunk = one.play(network.get_weights(), 0, 0.5)
-        assert chunk.number == version
-        assert chunk.errors is not None
-        first, piece = memory.taken, lane.take(unpack(chunk.packed))
-        for step in piece.steps():
+        trajectory: Trajectory = one.play(network.get_weights(), 0, 0.5)
+        assert trajectory.number == version
+        assert trajectory.errors is not None
+        first, rows = memory.taken, trajectories.append(unpack(trajectory.packed))
+        for step in rows.steps():
             memory.add(step)
-        errors = chunk.errors[piece.begins[piece.first : piece.end]]
-        told |= dict(zip((first + np.flatnonzero(piece.begins)).tolist(), errors.tolist(), strict=True))
+        errors = trajectory.errors[rows.begins[rows.first : rows.end]]
+        told |= dict(zip((first + np.flatnonzero(rows.begins)).tolist(), errors.tolist(), strict=True))
     numbers = memory._ring.transitions()
     assert sorted(told) == numbers.tolist()
     for number in numbers:
@@ -117,7 +121,7 @@ def test_first_errors_are_those_of_an_update(n_step: int, distributional: str) -
         assert outcome.errors[0] == pytest.approx(told[int(number)], rel=1e-3, abs=1e-4)
 
 
-def test_what_it_plays_is_what_the_learner_would_play() -> None:
+def test_it_predicts_as_the_learner_does() -> None:
     """The predictor's Q-values are the network's."""
     one, config = actor()
     network = make_network(config, make_environment(config, training=True))

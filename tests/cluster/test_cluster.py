@@ -16,11 +16,11 @@ import psutil
 import pytest
 
 from simple_dqn import main
-from simple_dqn.cluster import RemoteGames, crew
-from simple_dqn.cluster.chunk import Chunk, about_this_machine
-from simple_dqn.cluster.crew import Crew, Post
+from simple_dqn.cluster import RemoteEnvironment, actor_pool
+from simple_dqn.cluster.actor_pool import ActorPool, WorkerSlot
 from simple_dqn.cluster.schedule import ClusterSchedule
-from simple_dqn.cluster.session import Session
+from simple_dqn.cluster.session import Session, machine_facts
+from simple_dqn.cluster.trajectory import Trajectory
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.presets import APE_X_EXPLORATION
@@ -72,28 +72,31 @@ COURSE = [("kill an actor", 3, 0), ("kill a node", 3, 1), ("add a node", 1, 1), 
 def test_nodes_and_actors_die_and_training_goes_on(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[tuple[int, int, int]] = []
     contents: list[int] = []
-    remember = ClusterSchedule._remember
+    store = ClusterSchedule._store
 
-    def remembering(self: ClusterSchedule, agent: Any, post: Post, chunk: Chunk) -> None:
-        taken.append((post.number, post.life, chunk.number))
-        contents.append(zlib.crc32(chunk.packed))
-        remember(self, agent, post, chunk)
+    def storing(self: ClusterSchedule, agent: Any, slot: WorkerSlot, trajectory: Trajectory) -> None:
+        taken.append((slot.number, slot.generation, trajectory.number))
+        contents.append(zlib.crc32(trajectory.packed))
+        store(self, agent, slot, trajectory)
 
-    monkeypatch.setattr(ClusterSchedule, "_remember", remembering)
-    monkeypatch.setattr(crew, "PAUSE", 0.5)
-    happened: list[tuple[str, int]] = []  # what, after how many chunks
+    monkeypatch.setattr(ClusterSchedule, "_store", storing)
+    monkeypatch.setattr(actor_pool, "RESTART_SECONDS", 0.5)
+    happened: list[tuple[str, int]] = []  # what, after how many trajectories
 
     def look() -> None:
         """Do what is next once the cluster stands as it must, and training has gone on since."""
         if len(happened) == len(COURSE) or len(taken) < 5 + (happened[-1][1] if happened else 0):
             return
-        what, alive, lives = COURSE[len(happened)]
-        posts = run._schedule._crew._posts  # type: ignore[attr-defined]
-        if run._schedule.report()["actors_alive"] != alive or sum(post.life for post in posts) < lives:
+        what, alive, generations = COURSE[len(happened)]
+        slots = run._schedule._pool._slots  # type: ignore[attr-defined]
+        if (
+            run._schedule.report()["actors_alive"] != alive
+            or sum(slot.generation for slot in slots) < generations
+        ):
             return
         happened.append((what, len(taken)))
         if what == "kill an actor":
-            os.kill(posts[0].process, signal.SIGKILL)
+            os.kill(slots[0].process, signal.SIGKILL)
         elif what == "kill a node":
             nodes.kill()
         elif what == "add a node":
@@ -110,9 +113,9 @@ def test_nodes_and_actors_die_and_training_goes_on(nodes: Nodes, monkeypatch: py
         schedule.train(agent, 10**9, lambda: run._interrupt.requested or over())
     assert len(set(taken)) == len(taken)
     assert len(set(contents)) == len(contents)
-    for number, life in {(number, life) for number, life, _ in taken}:
-        chunks = [chunk for which, when, chunk in taken if (which, when) == (number, life)]
-        assert chunks == list(range(len(chunks)))
+    for number, generation in {(number, generation) for number, generation, _ in taken}:
+        own = [one for which, when, one in taken if (which, when) == (number, generation)]
+        assert own == list(range(len(own)))
 
 
 def test_actors_without_a_free_core_keep_no_one_waiting(nodes: Nodes) -> None:
@@ -131,27 +134,29 @@ def test_what_a_machine_lacks_is_a_line(
     nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = Config.from_flags({**CATCH, "random_seed": 0, "actors": 1})
-    games = RemoteGames(make_environment(config, training=False))
+    environment = RemoteEnvironment(make_environment(config, training=False))
     elsewhere = config.with_flags({"environment": "ale", "game": str(tmp_path / "here_alone.bin")})
     with closing(Session(nodes.address, 1)):
-        assert "there is no file" in complaint(Crew(elsewhere, games))
-        theirs = about_this_machine()
+        assert "there is no file" in complaint(ActorPool(elsewhere, environment))
+        theirs = machine_facts()
         for what in ("Python", "project"):
             monkeypatch.setattr(
-                f"{crew.__name__}.about_this_machine", lambda what=what: {**theirs, what: "0"}
+                f"{actor_pool.__name__}.machine_facts", lambda what=what: {**theirs, what: "0"}
             )
-            assert f"has {what} {theirs[what]} and this machine 0" in complaint(Crew(config, games))
+            assert f"has {what} {theirs[what]} and this machine 0" in complaint(
+                ActorPool(config, environment)
+            )
         monkeypatch.undo()
-        games.rom_md5 = "another"
-        assert "another ROM of this game" in complaint(Crew(config, games))
+        environment.rom_md5 = "another"
+        assert "another ROM of this game" in complaint(ActorPool(config, environment))
 
 
-def complaint(one: Crew) -> str:
+def complaint(pool: ActorPool) -> str:
     def listen() -> None:
         while True:
-            one.next()
+            pool.next()
 
-    with closing(one), pytest.raises(UserError) as caught:
+    with closing(pool), pytest.raises(UserError) as caught:
         listen()
     assert "\n" not in str(caught.value)
     return str(caught.value)

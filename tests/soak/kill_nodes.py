@@ -17,9 +17,9 @@ from typing import Any
 from tests.cluster.conftest import Nodes  # first, for it sets what Ray reads when it is imported
 
 # isort: split
-from simple_dqn.cluster.chunk import Chunk
-from simple_dqn.cluster.crew import Post
+from simple_dqn.cluster.actor_pool import WorkerSlot
 from simple_dqn.cluster.schedule import ClusterSchedule
+from simple_dqn.cluster.trajectory import Trajectory
 from simple_dqn.config import Config
 from simple_dqn.wiring import make_run
 
@@ -37,13 +37,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10, help="of training before a kill, at the most")
     flags = parser.parse_args()
     moments, taken = random.Random(flags.seed), list[tuple[int, int, int]]()
-    remember = ClusterSchedule._remember
+    store = ClusterSchedule._store
 
-    def remembering(self: ClusterSchedule, agent: Any, post: Post, chunk: Chunk) -> None:
-        taken.append((post.number, post.life, chunk.number))
-        remember(self, agent, post, chunk)
+    def storing(self: ClusterSchedule, agent: Any, slot: WorkerSlot, trajectory: Trajectory) -> None:
+        taken.append((slot.number, slot.generation, trajectory.number))
+        store(self, agent, slot, trajectory)
 
-    ClusterSchedule._remember = remembering  # type: ignore[method-assign]
+    ClusterSchedule._store = storing  # type: ignore[method-assign]
     nodes = Nodes()
     nodes.add(2)
     config = Config.from_flags({**CATCH, "cluster": nodes.address})
@@ -70,14 +70,14 @@ def main() -> None:
             nodes.kill()
             train_until(1, moments.uniform(1, flags.seconds))
             nodes.add(2)
-            print(f"kill {kill}: {agent.total_train_steps} steps, {len(taken)} chunks", flush=True)
+            print(f"kill {kill}: {agent.total_train_steps} steps, {len(taken)} trajectories", flush=True)
         train_until(3, 1)
-    assert len(set(taken)) == len(taken), "a chunk was used twice"
-    for number, life in {(number, life) for number, life, _ in taken}:
-        own = [chunk for which, when, chunk in taken if (which, when) == (number, life)]
-        assert own == list(range(len(own))), "a chunk was used without the one before it"
-    lives = len({(number, life) for number, life, _ in taken})
-    print(f"{flags.kills} kills, {lives} actors, {len(taken)} chunks, none used twice, none out of turn")
+    actors = {(number, generation) for number, generation, _ in taken}
+    assert len(set(taken)) == len(taken), "a trajectory was used twice"
+    for number, generation in actors:
+        own = [one for which, when, one in taken if (which, when) == (number, generation)]
+        assert own == list(range(len(own))), "a trajectory was used without the one before it"
+    print(f"{flags.kills} kills, {len(actors)} actors, {len(taken)} trajectories; each used once, in order")
 
 
 if __name__ == "__main__":

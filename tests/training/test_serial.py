@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from simple_dqn.training.serial import fill, times_due, train
+from simple_dqn.agent import multiples
+from simple_dqn.training.serial import fill, train
 from simple_dqn.types import Step
 
 Make: TypeAlias = Callable[..., Any]
@@ -133,5 +134,5 @@ def test_a_game_alone_explores_most_and_without_a_spread_all_do(make: Make) -> N
 @pytest.mark.parametrize(
     ("every", "before", "now"), [(4, 0, 3), (4, 3, 4), (4, 0, 16), (10, 5, 31), (1, 7, 9)]
 )
-def test_times_due_counts_multiples(every: int, before: int, now: int) -> None:
-    assert times_due(every, before, now) == sum(step % every == 0 for step in range(before + 1, now + 1))
+def test_multiples_counts_multiples(every: int, before: int, now: int) -> None:
+    assert multiples(every, before, now) == sum(step % every == 0 for step in range(before + 1, now + 1))

@@ -1,19 +1,16 @@
-"""Training past one machine: actors anywhere on a Ray cluster play, and the learner, here, learns.
+"""Training on several machines: actors anywhere on a Ray cluster play, and the learner, here, learns.
 
-The shape is that of Horgan et al. 2018 ("Ape-X"). An actor (`actor.py`) has games and a copy of the network;
-it plays a chunk of steps by the weights that it is handed, and returns the chunk. The learner
-(`schedule.py`) remembers one chunk after the other, makes the updates that are due for its steps, and hands
-out new weights. As each actor has a few chunks in flight and no more, and each chunk is followed by its
-updates, neither side runs away from the other. Who plays, and what happens when somebody dies, is the affair
-of `crew.py`.
-
-The runs of a sweep are Ray's tasks too (`sweep_tasks.py`): ordinary trainings, each in a process of its own
-(`job.py`) that does not outlive its task (`bound.py`). Both ways into Ray are `session.py`.
+The architecture is that of Ape-X (Horgan et al. 2018). An actor (`actor.py`) has games and a copy of the
+network. It plays a trajectory (`trajectory.py`) by the weights that it receives, and returns it. The learner
+(`schedule.py`) stores one trajectory after the other, makes the updates that are due for its steps, and sends
+out new weights. Since the number of trajectories in flight is limited and each is followed by its updates,
+neither side runs ahead of the other. `actor_pool.py` starts the actors and replaces those that fail;
+`session.py` joins Ray, for sweeps too.
 """
 
 from typing import TYPE_CHECKING
 
-from simple_dqn.cluster.remote_games import RemoteGames
+from simple_dqn.cluster.actor import RemoteEnvironment
 from simple_dqn.cluster.session import Session, require_ray
 from simple_dqn.config import Config
 from simple_dqn.environment import Environment
@@ -22,28 +19,30 @@ from simple_dqn.statistics import Statistics
 if TYPE_CHECKING:
     from simple_dqn.cluster.schedule import ClusterSchedule
 
-__all__ = ["RemoteGames", "open_schedule", "require_ray"]
+__all__ = ["RemoteEnvironment", "make_cluster_schedule", "require_ray"]
 
 
-def open_schedule(config: Config, environment: Environment, statistics: Statistics) -> "ClusterSchedule":
-    """Return the schedule of `config`, joined to its cluster; no actor is started yet.
+def make_cluster_schedule(
+    config: Config, environment: Environment, statistics: Statistics
+) -> "ClusterSchedule":
+    """Return the schedule of a run whose cluster this process has joined; no actor has started yet.
 
     Args:
         config: All settings.
-        environment: What actors are to play.
-        statistics: Who hears of what they played.
+        environment: The games of the actors, a `RemoteEnvironment`.
+        statistics: Receives what actors played.
 
     Raises:
-        UserError: The cluster cannot be reached, or is of another version.
+        UserError: The cluster cannot be reached, or has another version.
     """
     session = Session(config.cluster.cluster, config.cluster.actors)
     try:
-        # Imported when used, for Ray takes seconds, and after the session has set what Ray reads at that.
-        from simple_dqn.cluster.crew import Crew
+        # After the session has set what Ray reads when it is imported, which takes seconds.
+        from simple_dqn.cluster.actor_pool import ActorPool
         from simple_dqn.cluster.schedule import ClusterSchedule
 
-        assert isinstance(environment, RemoteGames), "of a run on a cluster no game is played here"
-        return ClusterSchedule(config, Crew(config, environment), session, statistics)
+        assert isinstance(environment, RemoteEnvironment), "with a cluster no game is played here"
+        return ClusterSchedule(config, ActorPool(config, environment), session, statistics)
     except BaseException:
         session.close()
         raise

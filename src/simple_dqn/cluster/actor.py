@@ -1,33 +1,52 @@
-"""Who plays: games, and a copy of the network to predict by. Knows nothing of Ray."""
+"""An actor: plays games by a copy of the network. Nothing here knows Ray."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn import random_streams
-from simple_dqn.cluster.chunk import Chunk, Task, about_this_machine
-from simple_dqn.cluster.first_errors import first_errors
-from simple_dqn.environment import make
+from simple_dqn.cluster.session import machine_facts
+from simple_dqn.cluster.trajectory import Trajectory, td_errors
+from simple_dqn.config import Config
+from simple_dqn.environment import Environment, make
 from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
+from simple_dqn.scores import Scores
 from simple_dqn.snapshot.experience_log import pack
-from simple_dqn.types import ExplorationRates, QValues, States, Step
+from simple_dqn.types import Actions, CheckpointState, ExplorationRates, QValues, States, Step
 
 Weights = Mapping[str, NDArray[np.float32]]
-# What is learnt of a return and told as an error is a distance of expectations, but for c51's divergence.
-ESTIMATED = ("none", "quantile")
+# Distributions whose priority is a distance of expectations; c51's is a divergence.
+WITH_ERRORS = ("none", "quantile")
+
+
+@dataclass(frozen=True, slots=True)
+class ActorSettings:
+    """What an actor is started with."""
+
+    config: Config
+    number: int  # of the worker slot, from 0
+    generation: int  # how many actors had this slot before
+    resumes: int = 0  # how often the run was resumed
+
+    @property
+    def stream_index(self) -> int:
+        """The index of the actor's random streams, which no other actor of the run has."""
+        return (self.resumes << 40) + (self.generation << 20) + self.number
 
 
 class Actor:
-    """Plays the games of one `Task` ε-greedily, chunk by chunk."""
+    """Plays W games ε-greedily, one trajectory after the other."""
 
-    def greet(self) -> dict[str, str]:
-        """Say what this machine is; nothing else is understood before it is known to be of the same make."""
-        return about_this_machine()
+    def describe_machine(self) -> dict[str, str]:
+        """Return `machine_facts`; the learner calls this first, before it sends objects of this project."""
+        return machine_facts()
 
-    def begin(self, task: Task) -> str | None:
-        """Get ready to play, and return what the ROM is known by.
+    def start(self, settings: ActorSettings) -> str | None:
+        """Make the games and the network, and return the MD5 sum of the ROM; None: the game has none.
 
         Raises:
             UserError: The game cannot be played on this machine.
@@ -35,83 +54,87 @@ class Actor:
         from simple_dqn.deepqnetwork.networks import NETWORKS
         from simple_dqn.deepqnetwork.predictor import Predictor
 
-        config, life = task.config, task.index  # with random streams of its own
+        config, index = settings.config, settings.stream_index
         games = range(config.environment.workers)
-        streams = [random_streams.stream(config.seed, f"actor environment {game}", life) for game in games]
+        streams = [random_streams.stream(config.seed, f"actor environment {game}", index) for game in games]
         environment = make(config.environment.unseen(), streams, training=True)
         length = config.memory.history_length
         self._predictor = Predictor(
             environment.actions, length, environment.screen_shape, config.network, config.backend,
-            random_streams.stream(config.seed, "actor noise", life), NETWORKS[config.network.network],
+            random_streams.stream(config.seed, "actor noise", index), NETWORKS[config.network.network],
         )  # fmt: skip
-        rng = random_streams.stream(config.seed, "actor exploration", life)
+        rng = random_streams.stream(config.seed, "actor exploration", index)
         slips = config.agent.slip_probability
-        self._player = Player(environment, self._told, length, rng, Ledger(), slip_probability=slips)
+        self._player = Player(
+            environment, self._latest_qvalues, length, rng, Ledger(), slip_probability=slips
+        )
         self._config = config
-        self._estimates = config.memory.prioritized and config.network.distributional in ESTIMATED
-        self._version, self._chunks = -1, 0
+        self._sends_errors = config.memory.prioritized and config.network.distributional in WITH_ERRORS
+        self._version, self._sent = -1, 0
         self._qvalues = np.zeros((environment.games, environment.actions), np.float32)
-        self._scores = np.zeros(environment.games)
-        # The latest n - 1 rows, and before them nothing, each with the Q-values of the state before it.
-        self._open: list[tuple[Step, QValues]] = []
-        self._predicted = True  # whether there were Q-values in the chunk before
+        self._scores = Scores(np.zeros(environment.games))
+        # The latest n - 1 rows, whose transitions are incomplete, each with the Q-values of the state before.
+        self._incomplete: list[tuple[Step, QValues]] = []
+        self._predicted = True  # whether the rows before were played with Q-values
         return environment.rom_md5
 
     def play(
         self, weights: Weights | None, version: int, exploration_rate: float | ExplorationRates
-    ) -> Chunk:
-        """Play a chunk.
+    ) -> Trajectory:
+        """Play `chunk_steps` steps of each game, and return them.
 
         Args:
-            weights: The network's; None: no prediction is needed, as all actions are random.
-            version: Which these are.
-            exploration_rate: ε, of all games or of each [W].
+            weights: The network's weights; None: all actions are random and need no prediction.
+            version: The number of updates that produced the weights.
+            exploration_rate: ε of all games, or of each game [W].
         """
         if weights is not None and version != self._version:
             self._predictor.set_weights(weights)
             self._version = version
         rows, scores = [], list[float]()
-        if not self._chunks:
+        if not self._sent:
             rows.append((self._player.start(), self._qvalues))
         for _ in range(self._config.cluster.chunk_steps):
             if weights is not None:
                 self._qvalues = self._predictor.predict_to_explore(self._player.states)
             step = self._player.step(exploration_rate)
             rows.append((step, self._qvalues))
-            scores += self._ended(step)
-        self._chunks += 1
-        return Chunk(
-            number=self._chunks - 1,
+            scores += self._scores.add(step)
+        self._sent += 1
+        return Trajectory(
+            number=self._sent - 1,
             packed=pack([step for step, _ in rows]),
             steps=self._config.cluster.chunk_steps * self._player.environment.games,
             scores=scores,
             version=version,
-            errors=self._errors(rows, known=weights is not None) if self._estimates else None,
+            errors=self._errors(rows, predicted=weights is not None) if self._sends_errors else None,
         )
 
-    def _told(self, _states: States) -> QValues:
-        """Return what was predicted for the current states: as long as errors are told, by each step once."""
+    def _latest_qvalues(self, _states: States) -> QValues:
+        """Return the prediction for the current states, which the TD errors use too."""
         return self._qvalues
 
-    def _ended(self, step: Step) -> list[float]:
-        """Add up the rewards of `step`, and return the scores of the games that it ended."""
-        self._scores[step.starts] = 0
-        self._scores += step.rewards
-        return [float(score) for score in self._scores[step.resets]]
+    def _errors(self, rows: list[tuple[Step, QValues]], predicted: bool) -> NDArray[np.float32] | None:
+        """Return `td_errors` of the rows in which `MemoryRows` lets transitions begin.
 
-    def _errors(self, rows: list[tuple[Step, QValues]], known: bool) -> NDArray[np.float32] | None:
-        """Return how wrong the predictions were for what `Lane` will let begin; None: there were none."""
+        Args:
+            rows: Each step of the trajectory, and the Q-values of the state before it.
+            predicted: Whether the network predicted these Q-values.
+
+        Returns:
+            float32 [rows, W]; None: some of the Q-values are missing.
+        """
         config = self._config
-        known_before, self._predicted = self._predicted or not self._open, known
-        rows = self._open + rows
-        self._open = rows[len(rows) - config.memory.n_step + 1 :]
-        if not (known and known_before):
+        predicted_before, self._predicted = self._predicted or not self._incomplete, predicted
+        rows = self._incomplete + rows
+        self._incomplete = rows[len(rows) - config.memory.n_step + 1 :]
+        if not (predicted and predicted_before):
             return None
         steps, qvalues = [step for step, _ in rows], np.stack([before for _, before in rows])
         after = self._predictor.predict_to_explore(self._player.states)
         actions = np.stack([step.actions for step in steps])
         rewards = np.stack([step.rewards for step in steps])
-        return first_errors(
+        return td_errors(
             rewards.clip(config.network.min_reward, config.network.max_reward),
             np.stack([step.terminals for step in steps]),
             np.stack([step.starts for step in steps]),
@@ -120,3 +143,44 @@ class Actor:
             config.network.discount_rate,
             config.memory.n_step,
         )
+
+
+class RemoteEnvironment(Environment):
+    """The learner's view of the games that actors play: their properties, and no game.
+
+    A checkpoint holds no games of actors: they play on while it is made, and a resumed run begins new games.
+
+    Attributes:
+        resumes: How often the run was resumed, so that its games differ from those of its start.
+    """
+
+    can_save = True
+
+    def __init__(self, like: Environment) -> None:
+        """Copy the properties of `like`, games with the same settings."""
+        self.games, self.actions, self.action_names = like.games, like.actions, like.action_names
+        self.screen_shape, self.name, self.rom_md5 = like.screen_shape, like.name, like.rom_md5
+        self.resumes = 0
+
+    def reset(self) -> NoReturn:
+        """Raise AssertionError: actors play these games."""
+        raise AssertionError("actors play these games")
+
+    def send(self, _actions: Actions) -> NoReturn:
+        """Raise AssertionError: actors play these games."""
+        self.reset()
+
+    def recv(self) -> NoReturn:
+        """Raise AssertionError: actors play these games."""
+        self.reset()
+
+    def get_state(self) -> CheckpointState:
+        """Return how often the run was resumed."""
+        return {"sitting": self.resumes}
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Count one more resume than `state` has."""
+        self.resumes = state.get("sitting", 0) + 1
+
+    def close(self) -> None:
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""The schedule of a cluster: remember what actors played, learn what is due for it, hand out new weights."""
+"""The cluster's schedule: store what actors played, make the updates due for it, send out new weights."""
 
 import time
 from collections.abc import Callable
@@ -8,29 +8,61 @@ import numpy as np
 import ray
 
 from simple_dqn.agent import Agent, spread
-from simple_dqn.cluster.chunk import Chunk
-from simple_dqn.cluster.crew import Crew, Post
-from simple_dqn.cluster.pace import Pace
+from simple_dqn.cluster.actor_pool import IN_FLIGHT, ActorPool, WorkerSlot
 from simple_dqn.cluster.session import Session
+from simple_dqn.cluster.trajectory import Trajectory
 from simple_dqn.config import Config
 from simple_dqn.snapshot.experience_log import unpack
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import ExplorationRates
 
 RANDOM = 1.0  # the ε at which no prediction is needed
+WAITING = 0.05  # share of the learner's time above which it counts as waiting
+BUSY = 32  # trajectories in a row without waiting, after which the limit is lowered
+
+
+class InFlightLimit:
+    """The most trajectories in flight: lowered while the learner never waits, raised when it does.
+
+    More than the learner needs would wait for it, and their weights would be older when it stores them.
+    """
+
+    trajectories: int  # at least one
+
+    def __init__(self, actors: int) -> None:
+        """Allow as many as `actors` can have in flight."""
+        self._most = self.trajectories = actors * IN_FLIGHT
+        self._busy = 0
+
+    def on_trajectory(self, waited: float, since: float) -> None:
+        """Adjust the limit after a trajectory.
+
+        Args:
+            waited: Seconds that the learner waited for it.
+            since: Seconds since the one before.
+        """
+        step = max(1, self.trajectories // 8)  # so that a thousand actors slow down soon, too
+        if waited > WAITING * since:
+            self._busy = 0
+            self.trajectories = min(self._most, self.trajectories + step)
+            return
+        self._busy += 1
+        if self._busy == BUSY:
+            self._busy = 0
+            self.trajectories = max(1, self.trajectories - step)
 
 
 class ClusterSchedule:
-    """A `Schedule` whose agent does not play: actors do."""
+    """A `Schedule` in which actors play, and the agent stores and learns."""
 
-    def __init__(self, config: Config, crew: Crew, session: Session, statistics: Statistics) -> None:
-        self._config, self._crew, self._session, self._statistics = config, crew, session, statistics
-        self._weights: Any = None  # Ray's reference to the latest version, and which it is
-        self._version = -1
-        self._pace = Pace(config.cluster.actors)
-        self._last = time.monotonic()  # when the latest chunk was taken in
-        self._waited = 0.0  # seconds since
-        self._ages: list[int] = []  # of the weights by which the chunks of this phase were played, in updates
+    def __init__(self, config: Config, pool: ActorPool, session: Session, statistics: Statistics) -> None:
+        self._config, self._pool, self._session, self._statistics = config, pool, session, statistics
+        self._weights: Any = None  # Ray's reference to the weights that were sent out last
+        self._version = -1  # the number of updates that produced them
+        self._limit = InFlightLimit(config.cluster.actors)
+        self._last = time.monotonic()  # when the latest trajectory arrived
+        self._waited = 0.0  # seconds of waiting since
+        self._ages: list[int] = []  # in updates, of the weights that played this phase's trajectories
 
     def start(self, agent: Agent) -> None:
         """Do nothing: actors begin with new games."""
@@ -43,10 +75,18 @@ class ClusterSchedule:
         stopped: Callable[[], bool],
         at_rest: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Have `steps` steps played without learning; no more are asked for. See `training.serial.fill`."""
+        """Store `steps` steps that actors play, without learning, and request no more than these.
+
+        Args:
+            agent: Has the memory.
+            steps: Steps over all games of all actors.
+            exploration_rate: ε; None: the agent's own.
+            stopped: Says whether to end early.
+            at_rest: Is called after each trajectory.
+        """
         left = steps
         while left > 0 and not stopped():
-            left -= self._take_in(agent, exploration_rate, left, at_rest, learns=False)
+            left -= self._take(agent, exploration_rate, left, at_rest, learns=False)
 
     def train(
         self,
@@ -55,99 +95,112 @@ class ClusterSchedule:
         stopped: Callable[[], bool],
         at_rest: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Have `steps` steps played, in whole chunks, and learn every `train_frequency` of them.
+        """Store `steps` steps that actors play, in whole trajectories, and make the updates due for them.
 
         Args:
-            agent: Who learns.
+            agent: Learns.
             steps: Steps over all games of all actors.
             stopped: Says whether to end early.
-            at_rest: Is called after each chunk and the updates that are due for it.
+            at_rest: Is called after each trajectory and its updates.
         """
         left = steps
         while left > 0 and not stopped():
-            most = self._pace.allowed * self._crew.steps_of_a_chunk
-            left -= self._take_in(agent, None, most, at_rest, learns=True)
+            most = self._limit.trajectories * self._pool.trajectory_steps
+            left -= self._take(agent, None, most, at_rest, learns=True)
 
     def report(self) -> dict[str, float | None]:
-        """Return how the cluster stands, and the mean age of the weights since it was last asked."""
+        """Return the CSV's columns of the cluster; `weight_age` is the mean since the last report."""
         ages, self._ages = self._ages, []
         return {
-            "actors_alive": self._crew.alive,
-            "experience_in_flight": self._crew.steps_in_flight,
+            "actors_alive": self._pool.alive,
+            "experience_in_flight": self._pool.steps_in_flight,
             "weight_age": float(np.mean(ages)) if ages else None,
         }
 
     def close(self) -> None:
         """End all actors, and leave the cluster."""
-        self._crew.close()
+        self._pool.close()
         self._session.close()
 
-    def _take_in(
+    def _take(
         self, agent: Agent, exploration_rate: float | None, most: int,
         at_rest: Callable[[int], None], learns: bool,
     ) -> int:  # fmt: skip
-        """Wait for a chunk, if one comes, and do all that is due for it; return how many steps it has."""
-        with agent.ledger.section("wait"):
-            self._ask(agent, exploration_rate, most)
-            came = self._next(learns)
-        if came is None:
-            return 0
-        post, chunk = came
-        with agent.ledger.section("store"):
-            self._remember(agent, post, chunk)
-        agent.ledger.count(chunk.steps)
-        rates = self._rates(agent, post.number, exploration_rate)
-        self._statistics.on_chunk(chunk.steps, chunk.scores, float(np.mean(rates)))
-        if learns:
-            if chunk.version >= 0:  # else it was played at random
-                self._ages.append(agent.network.updates - chunk.version)
-            learn(agent, chunk.steps)
-        at_rest(chunk.steps)
-        return chunk.steps
+        """Wait for a trajectory, store it, and learn what is due for it.
 
-    def _ask(self, agent: Agent, exploration_rate: float | None, most: int) -> None:
-        """Ask every actor that has room for another chunk, until `most` steps are in flight."""
+        Args:
+            agent: Stores and learns.
+            exploration_rate: ε; None: the agent's own.
+            most: The most steps that may be in flight.
+            at_rest: Is called at the end.
+            learns: Whether to make updates.
+
+        Returns:
+            How many steps the trajectory has; 0: none arrived in time.
+        """
+        with agent.ledger.section("wait"):
+            self._request(agent, exploration_rate, most)
+            received = self._next(learns)
+        if received is None:
+            return 0
+        slot, trajectory = received
+        with agent.ledger.section("store"):
+            self._store(agent, slot, trajectory)
+        agent.ledger.count(trajectory.steps)
+        rates = self._rates(agent, slot.number, exploration_rate)
+        self._statistics.on_chunk(trajectory.steps, trajectory.scores, float(np.mean(rates)))
+        if learns:
+            if trajectory.version >= 0:  # otherwise it was played at random
+                self._ages.append(agent.network.updates - trajectory.version)
+            for _ in range(trajectory.steps):
+                agent.total_train_steps += 1
+                agent.learn_due(1)
+        at_rest(trajectory.steps)
+        return trajectory.steps
+
+    def _request(self, agent: Agent, exploration_rate: float | None, most: int) -> None:
+        """Request a trajectory of each actor that has room for one, until `most` steps are in flight."""
         needs_weights = exploration_rate != RANDOM
         if needs_weights:
             self._publish(agent)
-        for post in self._crew.free():
-            if self._crew.steps_in_flight >= most:
+        for slot in self._pool.free_slots():
+            if self._pool.steps_in_flight >= most:
                 return
-            rates = self._rates(agent, post.number, exploration_rate)
-            self._crew.ask(post, self._weights if needs_weights else None, self._version, rates)
+            rates = self._rates(agent, slot.number, exploration_rate)
+            self._pool.request(slot, self._weights if needs_weights else None, self._version, rates)
 
-    def _next(self, learns: bool) -> tuple[Post, Chunk] | None:
-        """Wait for the next chunk, if one comes, and mind the pace of a learner that `learns`."""
+    def _next(self, learns: bool) -> tuple[WorkerSlot, Trajectory] | None:
+        """Wait for the next trajectory; if the learner `learns`, adjust the limit to its waiting."""
         began = time.monotonic()
-        came = self._crew.next()
+        received = self._pool.next()
         now = time.monotonic()
         self._waited += now - began
-        if came is not None:
+        if received is not None:
             if learns:
-                self._pace.came(self._waited, now - self._last)
+                self._limit.on_trajectory(self._waited, now - self._last)
             self._last, self._waited = now, 0.0
-        return came
+        return received
 
     def _publish(self, agent: Agent) -> None:
-        """Hand out new weights if it is time: they go to each machine once, and from there to its actors."""
+        """Send out new weights every `weights_every` updates: once to each machine, for all its actors."""
         updates = agent.network.updates
         if self._weights is None or updates - self._version >= self._config.cluster.weights_every:
             self._weights, self._version = ray.put(agent.network.get_weights()), updates
 
-    def _remember(self, agent: Agent, post: Post, chunk: Chunk) -> None:
-        """Let the memory take in `chunk`, and how wrong the actor was about it."""
-        piece, first = post.lane.take(unpack(chunk.packed)), agent.memory.taken
-        for step in piece.steps():
+    def _store(self, agent: Agent, slot: WorkerSlot, trajectory: Trajectory) -> None:
+        """Add `trajectory` to the memory, with the actor's TD errors as first priorities."""
+        rows, first = slot.stream.append(unpack(trajectory.packed)), agent.memory.taken
+        for step in rows.steps():
             agent.memory.add(step)
-        if chunk.errors is not None:
-            begins = piece.begins
+        if trajectory.errors is not None:
+            begins = rows.begins
             numbers = first + np.flatnonzero(begins)
-            agent.memory.update_priorities(numbers, chunk.errors[begins[piece.first : piece.end]])
+            agent.memory.update_priorities(numbers, trajectory.errors[begins[rows.first : rows.end]])
 
     def _rates(self, agent: Agent, number: int, exploration_rate: float | None) -> float | ExplorationRates:
-        """Return the ε of the games of actor `number`: what is given for all, or else each game's own.
+        """Return `exploration_rate`, or if it is None the ε of each game of the actor in slot `number`.
 
-        The actor has every N-th of all games, so that each has some that explore much.
+        The games of all actors are numbered in turns, so that each actor has some that explore much.
         """
         if exploration_rate is not None:
             return exploration_rate
@@ -155,14 +208,3 @@ class ClusterSchedule:
         count = actors * self._config.environment.workers
         games = range(number, count, actors)
         return spread(agent.exploration_rate, agent.config.exploration_spread, games, count)
-
-
-def learn(agent: Agent, steps: int) -> None:
-    """Make the updates, and the copies to the target network, that are due while `steps` steps go by."""
-    train_frequency, target_steps = agent.config.train_frequency, agent.config.target_steps
-    for _ in range(steps):
-        agent.total_train_steps += 1
-        if agent.total_train_steps % train_frequency == 0:
-            agent.learn()
-        if target_steps and agent.total_train_steps % target_steps == 0:
-            agent.network.update_target_network()

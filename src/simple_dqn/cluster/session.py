@@ -1,13 +1,16 @@
 """This process's place in a Ray cluster: joined at first, left at last."""
 
+import hashlib
 import importlib.util
 import logging
 import os
+import platform
 import shutil
 import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ LOCAL, AUTO = "local", "auto"
 LAST_PORT = 65_535
 SECONDS = 5.0  # in which a machine that is there answers
 ATTEMPTS = 3  # at starting a cluster, for which Ray gives a machine 30 seconds
-OBJECT_STORE = 256 * 2**20  # bytes; weights, and chunks that are on their way
+OBJECT_STORE = 256 * 2**20  # bytes; for weights, and trajectories in flight
 # What Ray reads when it is imported: nothing is told to its makers.
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 # Ray's switch for machines that are no part of a cluster: it then listens on the loopback interface alone.
@@ -154,3 +157,22 @@ def complaint(cluster: str, error: Exception) -> str:
     return (
         f"--cluster {cluster} cannot be joined ({words[:300]}): see that `ray start` runs on this machine too"
     )
+
+
+@cache
+def machine_facts() -> dict[str, str]:
+    """Return this machine's name, this process's id, and what must be the same on all machines."""
+    return {
+        "host": socket.gethostname(),
+        "process": str(os.getpid()),
+        "Python": ".".join(platform.python_version_tuple()[:2]),
+        "project": sources_digest(),
+    }
+
+
+def sources_digest() -> str:
+    """Return a digest of the project's source files: a version number says too little of a working copy."""
+    digest, folder = hashlib.sha256(), Path(__file__).parents[1]
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(str(path.relative_to(folder)).encode() + path.read_bytes())
+    return digest.hexdigest()[:12]

@@ -40,19 +40,9 @@ def train(agent: Agent, steps: int, stopped: Callable[[], bool], at_rest: AtRest
         stopped: Says whether to end early.
         at_rest: Is called after every step of all games.
     """
-    train_frequency, target_steps = agent.config.train_frequency, agent.config.target_steps
     for _ in range(0, steps, agent.games):
         if stopped():
             return
-        before = agent.total_train_steps
         agent.remember(agent.play_to_learn())
-        for _ in range(times_due(train_frequency, before, agent.total_train_steps)):
-            agent.learn()
-        if target_steps and times_due(target_steps, before, agent.total_train_steps):
-            agent.network.update_target_network()
+        agent.learn_due(agent.games)
         at_rest(agent.games)
-
-
-def times_due(every: int, before: int, now: int) -> int:
-    """Return how many multiples of `every` lie in (before, now]."""
-    return now // every - before // every
