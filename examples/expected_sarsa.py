@@ -7,7 +7,7 @@ from torch import Tensor
 
 from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork.layers import Network
-from simple_dqn.deepqnetwork.targets import TARGET_RULES, Transitions, of_actions, targets_of
+from simple_dqn.deepqnetwork.update import TARGET_RULES, Transitions, bellman, of_actions
 from simple_dqn.main import console
 
 EXPLORATION = 0.1  # ε of the policy whose value is learnt; the --exploration_rate_end of simple_dqn
@@ -16,12 +16,12 @@ EXPLORATION = 0.1  # ε of the policy whose value is learnt; the --exploration_r
 def of_policy(target: Network, _config: NetworkConfig, transitions: Transitions, noise: Tensor) -> Tensor:
     """Return y = r + γ Σ_a' π(a'|s') Q(s', a'; θ⁻) [B, 1, N] for an ε-greedy policy π."""
     outputs = target.outputs(transitions.poststates, noise)  # [B, A, N]
-    best = target.returns.values(outputs).argmax(1, keepdim=True)  # [B, 1]
+    best = target.value_head.qvalues(outputs).argmax(1, keepdim=True)  # [B, 1]
     greedy = of_actions(outputs, best).unsqueeze(1)
     average = outputs.mean(1, keepdim=True)
-    return targets_of(target, transitions, (1 - EXPLORATION) * greedy + EXPLORATION * average)
+    return bellman(target, transitions, (1 - EXPLORATION) * greedy + EXPLORATION * average)
 
 
 if __name__ == "__main__":
-    TARGET_RULES[False, False] = of_policy  # in place of `of_best_action`, without --double and --munchausen
+    TARGET_RULES[False, False] = of_policy  # in place of `max_targets`, without --double and --munchausen
     console()

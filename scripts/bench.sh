@@ -7,7 +7,7 @@ export SIMPLE_DQN_HOME=${BASH_SOURCE[0]%/scripts/bench.sh}
 export SIMPLE_DQN_PROGRAM=$0
 
 case ${1:-} in
-    environments | replay | networks | training | learning | playing | checkpoint | engines | cluster | cluster_plan) ;;
+    environments | replay | networks | training | learning | playing | checkpoint | cluster | cluster_plan) ;;
     *)
         echo "usage: $0 TABLE [flags]; each TABLE knows --help"
         echo "  environments   steps a second of the games, against Gymnasium and EnvPool"
@@ -17,7 +17,6 @@ case ${1:-} in
         echo "  training       whole training loops: loop, grid, ladder, growth, peers"
         echo "  playing        a frame of play.sh: what it takes, and what of it is work"
         echo "  checkpoint     what checkpoints cost a training"
-        echo "  engines        predictions by PyTorch and by OpenVINO (needs the extra openvino)"
         echo "  cluster        what actors through Ray cost on one machine (needs the extra: docs/cluster.md)"
         echo "  cluster_plan   how many actors a learner keeps up with, simulated from measured figures"
         [[ -z ${1:-} || $1 == -h || $1 == --help ]] && exit 0

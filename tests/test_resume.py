@@ -48,8 +48,6 @@ KINDS = {
     "without a target network": [*CATCH, "--target_steps", "0"],
     "screens in a file": [*CATCH, "--replay_file", "replay"],
     "compressed screens": [*CATCH, "--replay_compression", "lz4"],
-    "openvino": [*CATCH, "--engine", "openvino", "--datatype", "bfloat16"],
-    "openvino, concurrent": [*CATCH, "--engine", "openvino", "--workers", "2", "--concurrent", "true"],
     "many steps": [*CATCH, "--n_step", "3", "--workers", "2"],
     "prioritized": [*CATCH, *PRIORITIZED, "--n_step", "3"],
     "prioritized, concurrent": [*CATCH, *PRIORITIZED, "--workers", "2", "--concurrent", "true"],
@@ -150,8 +148,6 @@ def show(path: Path) -> None:
 def test_a_killed_run_goes_on_exactly(
     tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    if "openvino" in KINDS[kind]:
-        pytest.importorskip("openvino")
     moments = KILLED_AT.get(kind, MOMENTS)
     show(tmp_path / "shown.npz")
     assert start("whole", "train", *KINDS[kind], *SMALL, "--checkpoint_minutes", "0") == 0

@@ -40,7 +40,6 @@ FLOORS = [
 ONE_ROOM = 0
 OWNERS = {
     "torch": ["src/simple_dqn/deepqnetwork", "benchmarks", "examples", "tests"],
-    "openvino": ["src/simple_dqn/deepqnetwork/openvino_engine.py", "benchmarks"],
     "ale_py": ["src/simple_dqn/environment", "benchmarks", "examples/dqn.py", "tests"],
     "gymnasium": ["src/simple_dqn/environment", "benchmarks", "tests"],
     "cv2": ["src/simple_dqn/environment", "benchmarks", "examples/dqn.py", "tests"],
@@ -133,6 +132,13 @@ def test_the_page_needs_nothing_of_the_project() -> None:
     assert names <= libraries | sys.stdlib_module_names
 
 
+def test_the_algorithm_does_not_know_the_machine() -> None:
+    """A reader of the algorithm never has to open `deepqnetwork/compute/`."""
+    network = SOURCE / "deepqnetwork"
+    users = {path.name for path in network.glob("*.py") if any(".compute" in name for name in imports(path))}
+    assert users == {"deepqnetwork.py"}
+
+
 def test_only_wiring_builds_the_objects() -> None:
     objects = {"ReplayMemory", "DeepQNetwork", "Agent", "Epochs"}
     builders = {
@@ -141,4 +147,4 @@ def test_only_wiring_builds_the_objects() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in objects
     }
-    assert builders == {"wiring"}
+    assert builders == {"wiring", "cluster"}  # an actor on another machine builds the network that it acts by

@@ -204,13 +204,6 @@ class BackendConfig:
     threads: int = option(
         0, "CPU threads of the network; 0: as measured at start", minimum=0, maximum=1024, local=True
     )
-    engine: str = option(
-        "torch",
-        "what predicts on the CPU while the weights stand still: in tests, while playing, and for the "
-        "actor of --concurrent true; openvino is to be installed",
-        choices=("torch", "openvino"),
-        local=True,
-    )
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ QValues: TypeAlias = NDArray[np.float32]  # [B, A], discounted sum of clipped re
 # The entry of an object in a checkpoint: `get_state` returns it, `set_state` restores the object from it.
 # Nested dicts of arrays, numbers and strings, and nothing else, so that reading a checkpoint runs no code.
 CheckpointState: TypeAlias = dict[str, Any]
-State = CheckpointState
 
 # In place of an action: this row is context. Its screen, reward and terminal are part of the transitions of
 # other rows, and it is none itself. So the experience of several actors lies one after the other in one

@@ -5,6 +5,7 @@ but neither memory nor statistics, builds what it plays by itself (`cluster/acto
 """
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,7 +126,7 @@ def make_player(
 ) -> Player:
     """Return a player of test games, who plays by what the network has learnt."""
     rng = random_streams.stream(config.seed, "test exploration")
-    return Player(environment, network.predict_to_play, config.memory.history_length, rng, ledger or Ledger())
+    return Player(environment, network.predict, config.memory.history_length, rng, ledger or Ledger())
 
 
 def make_agent(
@@ -139,7 +140,7 @@ def make_agent(
     """Return an agent that has seen nothing yet."""
     player = Player(
         environment,
-        network.predict_target if config.agent.concurrent else network.predict_to_explore,
+        partial(network.predict, explore=True, target=config.agent.concurrent),
         config.memory.history_length,
         random_streams.stream(config.seed, "exploration"),
         ledger,

@@ -19,7 +19,6 @@ PROJECT = Path(__file__).parents[2]
         ("training --wat", "unknown flag --wat"),
         ("networks --threads 0", "'0' is not a whole number above 0"),
         ("checkpoint --steps -1", "'-1' is not a whole number above 0"),
-        ("engines --rounds x", "'x' is not a whole number above 0"),
         ("playing --seconds nan", "'nan' is not a number above 0"),
         ("cluster_plan --gigabits 0", "'0' is not a number above 0"),
         ("learning pong --seeds 0", "'0' is not a whole number above 0"),

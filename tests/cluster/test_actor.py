@@ -128,7 +128,7 @@ def test_it_predicts_as_the_learner_does() -> None:
     one.play(network.get_weights(), 0, 0.0)
     states = np.random.default_rng(0).integers(0, 256, (5, 2, 36, 36), np.uint8)
     np.testing.assert_allclose(
-        one._predictor.predict_to_explore(states), network.predict(states), rtol=1e-5, atol=1e-6
+        one._network.predict(states, explore=True), network.predict(states), rtol=1e-5, atol=1e-6
     )
 
 

@@ -13,6 +13,7 @@ from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.networks import NETWORKS, Convolution, Dense, NetworkSpec, ResidualSection
 from simple_dqn.errors import UserError
 from simple_dqn.types import Minibatch
+from tests.deepqnetwork.updates import take_losses, train
 
 MakeNetwork = Callable[..., DeepQNetwork]
 MakeMinibatch = Callable[..., Minibatch]
@@ -92,17 +93,17 @@ def test_every_other_pair_learns_and_resumes(
     network, resumed = (make(make_network, seed, pair) for seed in (0, 1))
     before = network.get_weights()
     for seed in range(3):
-        network.train(make_minibatch(seed))
-        resumed.train(make_minibatch(seed + 20))
+        train(network, make_minibatch(seed))
+        train(resumed, make_minibatch(seed + 20))
     states = make_minibatch(9).prestates
-    network.predict_to_explore(states)  # draws, if there is noise
+    network.predict(states, explore=True)  # draws, if there is noise
     resumed.set_state(network.get_state())
-    assert resumed.train(make_minibatch(5)) == network.train(make_minibatch(5))
-    for predict in ("predict", "predict_to_explore"):
-        qvalues = getattr(network, predict)(states)
+    assert train(resumed, make_minibatch(5)) == train(network, make_minibatch(5))
+    for explore in (False, True):
+        qvalues = network.predict(states, explore=explore)
         assert qvalues.shape == (8, 5)
         assert np.isfinite(qvalues).all()
-        np.testing.assert_array_equal(getattr(resumed, predict)(states), qvalues)
+        np.testing.assert_array_equal(resumed.predict(states, explore=explore), qvalues)
     network.update(network.prepare(make_minibatch(6)))
     (outcome,) = network.take_outcomes()
     assert outcome.errors.shape == (8,)
@@ -120,7 +121,7 @@ def test_weights_scale_what_a_transition_counts(
     batch = make_minibatch(0)
     batch.weights[:] = [0, 0, 2, 0, 0, 0, 0, 0]
     single = Minibatch(*(getattr(make_minibatch(0), name)[2:3] for name in Minibatch.__slots__))
-    assert weighted.train(batch) == pytest.approx(alone.train(single) / 4, rel=1e-5)
+    assert train(weighted, batch) == pytest.approx(train(alone, single) / 4, rel=1e-5)
     slots = [network.get_state()["training"]["slots"] for network in (weighted, alone)]
     for name in slots[0]:
         np.testing.assert_allclose(slots[0][name]["exp_avg"] * 4, slots[1][name]["exp_avg"], atol=1e-6)
@@ -139,7 +140,7 @@ def test_outcomes_come_in_order_and_once(make_network: MakeNetwork, make_minibat
         assert one.loss == other.loss
         np.testing.assert_array_equal(one.errors, other.errors)
     assert not together.take_outcomes()
-    assert not together.take_losses()
+    assert not take_losses(together)
 
 
 @pytest.mark.parametrize(

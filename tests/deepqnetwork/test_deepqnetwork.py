@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.errors import UserError
 from simple_dqn.types import CheckpointState, Minibatch
+from tests.deepqnetwork.updates import train
 
 MakeNetwork = Callable[..., DeepQNetwork]
 MakeMinibatch = Callable[..., Minibatch]
@@ -57,8 +58,8 @@ def test_states_may_be_strided_and_read_only(
     for values in (batch.actions, batch.rewards, batch.terminals, batch.discounts):
         values.flags.writeable = False
     strided, copied = make_network(), make_network()
-    strided.train(replace(batch, prestates=windows, poststates=windows[::-1]))
-    copied.train(replace(batch, prestates=windows.copy(), poststates=windows[::-1].copy()))
+    train(strided, replace(batch, prestates=windows, poststates=windows[::-1]))
+    train(copied, replace(batch, prestates=windows.copy(), poststates=windows[::-1].copy()))
     assert_same_weights(strided, copied)
 
 
@@ -67,7 +68,7 @@ def test_q_values_are_the_callers(make_network: MakeNetwork, make_minibatch: Mak
     batch = make_minibatch(0)
     first = network.predict(batch.prestates)
     kept = first.copy()
-    network.train(batch)
+    train(network, batch)
     second = network.predict(batch.prestates)
     np.testing.assert_array_equal(first, kept)
     first[:] = 0
@@ -78,7 +79,7 @@ def test_training_leaves_the_minibatch_alone(
     make_network: MakeNetwork, make_minibatch: MakeMinibatch
 ) -> None:
     batch, expected = make_minibatch(0), make_minibatch(0)
-    make_network().train(batch)
+    train(make_network(), batch)
     for name in Minibatch.__slots__:
         np.testing.assert_array_equal(getattr(batch, name), getattr(expected, name), err_msg=name)
 
@@ -86,7 +87,7 @@ def test_training_leaves_the_minibatch_alone(
 def test_every_weight_learns(make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
     network = make_network()
     before = network.get_weights()
-    network.train(make_minibatch(0))
+    train(network, make_minibatch(0))
     assert network.updates == 1
     for name, values in network.get_weights().items():
         assert np.any(values != before[name]), name
@@ -96,11 +97,11 @@ def test_rewards_are_clipped(make_network: MakeNetwork, make_minibatch: MakeMini
     batch = make_minibatch(0)
     signs = np.sign(batch.rewards).astype(np.float32)
     large, small = make_network(), make_network()
-    assert large.train(replace(batch, rewards=signs * 500)) == small.train(replace(batch, rewards=signs))
+    assert train(large, replace(batch, rewards=signs * 500)) == train(small, replace(batch, rewards=signs))
     assert_same_weights(large, small)
     wide, narrow = make_network(max_reward=1000, min_reward=-1000), make_network()
-    assert wide.train(replace(batch, rewards=signs * 500)) > 100
-    narrow.train(replace(batch, rewards=signs))
+    assert train(wide, replace(batch, rewards=signs * 500)) > 100
+    train(narrow, replace(batch, rewards=signs))
     assert differs(wide, narrow)
 
 
@@ -110,7 +111,7 @@ def test_rewards_are_clipped_before_they_are_added_up(
     batch = make_minibatch(0, steps=3)
     paid, counted = (np.tile(np.array(each, np.float32), (8, 1)) for each in ([5, -7, 0.5], [1, -1, 0.5]))
     total = np.full((8, 1), 1 - 0.99 + 0.99**2 * 0.5, np.float32)
-    losses = [make_network().train(replace(batch, rewards=rewards)) for rewards in (paid, counted, total)]
+    losses = [train(make_network(), replace(batch, rewards=rewards)) for rewards in (paid, counted, total)]
     assert losses[0] == losses[1]
     assert losses[0] == pytest.approx(losses[2], rel=1e-6)
 
@@ -122,11 +123,11 @@ def test_errors_are_clipped(make_network: MakeNetwork, make_minibatch: MakeMinib
     far, farther = (replace(ended, rewards=np.full((8, 1), r, np.float32)) for r in (-50, -500))
     one, other = (make_network(min_reward=-1000, clip_error=0.5) for _ in range(2))
     q = one.predict(batch.prestates)[np.arange(8), batch.actions]
-    assert one.train(far) == pytest.approx(float(np.mean(0.5 * (q + 50 - 0.25))), rel=1e-5)
-    assert other.train(farther) == pytest.approx(float(np.mean(0.5 * (q + 500 - 0.25))), rel=1e-5)
+    assert train(one, far) == pytest.approx(float(np.mean(0.5 * (q + 50 - 0.25))), rel=1e-5)
+    assert train(other, farther) == pytest.approx(float(np.mean(0.5 * (q + 500 - 0.25))), rel=1e-5)
     assert_same_weights(one, other)
     squared = make_network(min_reward=-1000, clip_error=0)
-    assert squared.train(far) == pytest.approx(float(np.mean((q + 50) ** 2 / 2)), rel=1e-5)
+    assert train(squared, far) == pytest.approx(float(np.mean((q + 50) ** 2 / 2)), rel=1e-5)
     assert differs(squared, one)
 
 
@@ -141,9 +142,9 @@ def test_what_follows_a_terminal_or_a_discount_of_zero_does_not_count(
         alone = replace(batch, discounts=np.zeros(8, np.float32))
     one, other = make_network(), make_network()
     inverted = 255 - batch.poststates
-    assert one.train(alone) == other.train(replace(alone, poststates=inverted))
+    assert train(one, alone) == train(other, replace(alone, poststates=inverted))
     assert_same_weights(one, other)
-    assert one.train(batch) != other.train(replace(batch, poststates=inverted))
+    assert train(one, batch) != train(other, replace(batch, poststates=inverted))
 
 
 def test_target_network_changes_only_when_told(
@@ -152,7 +153,7 @@ def test_target_network_changes_only_when_told(
     network = make_network()
     at_first = network.get_weights()
     for seed in range(3):
-        network.train(make_minibatch(seed))
+        train(network, make_minibatch(seed))
     for name, values in target_weights(network).items():
         np.testing.assert_array_equal(values, at_first[name])
         assert np.any(network.get_weights()[name] != values)
@@ -171,7 +172,7 @@ def test_without_target_network_the_online_network_values_poststates(
     )
     for seed in range(4):
         always_copied.update_target_network()
-        losses = [network.train(make_minibatch(seed)) for network in (without, always_copied, never_copied)]
+        losses = [train(network, make_minibatch(seed)) for network in (without, always_copied, never_copied)]
         assert losses[0] == losses[1]
     without.update_target_network()
     assert_same_weights(without, always_copied)
@@ -191,7 +192,7 @@ def test_loss_falls_on_rewards_that_can_be_learnt_by_heart(
 ) -> None:
     network = make_network(optimizer=optimizer, learning_rate=learning_rate, batch_norm=batch_norm)
     batch = replace(make_minibatch(0), terminals=np.ones(8, np.bool_))
-    losses = [network.train(batch) for _ in range(150)]
+    losses = [train(network, batch) for _ in range(150)]
     assert losses[-1] < losses[0] / 10
 
 
@@ -205,7 +206,7 @@ def test_batch_norm_uses_the_batch_in_training_and_running_means_in_prediction(
     np.testing.assert_allclose(network.predict(batch.prestates[:1]), together[:1], rtol=0, atol=1e-6)
     unchanged, mean = cast(CheckpointState, network.get_state()["online"]), "hidden.conv1_norm.running_mean"
     np.testing.assert_array_equal(unchanged[mean], cast(CheckpointState, before["online"])[mean])
-    network.train(batch)
+    train(network, batch)
     assert np.any(network.get_weights()[mean] != unchanged[mean])
     np.testing.assert_array_equal(target_weights(network)[mean], unchanged[mean])
     network.update_target_network()

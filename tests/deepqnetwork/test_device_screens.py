@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from simple_dqn.config import MemoryConfig
-from simple_dqn.deepqnetwork import backend
-from simple_dqn.deepqnetwork.device_screens import DeviceScreens, screens_on
+from simple_dqn.deepqnetwork.compute.device import CPU
+from simple_dqn.deepqnetwork.compute.device_screens import DeviceScreens, screens_on
 from simple_dqn.random_streams import stream
 from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.types import Step
@@ -75,7 +75,7 @@ def test_what_is_held_passes_from_one_to_the_other() -> None:
 
 
 def test_screens_come_to_a_device_only_where_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert screens_on(backend.CPU, 100, 1, (84, 84)) is None
+    assert screens_on(CPU, 100, 1, (84, 84)) is None
     there: dict[str, Any] = {}
 
     def free(device: torch.device) -> tuple[int, int]:

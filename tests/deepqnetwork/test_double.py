@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.networks import Dense, NetworkSpec, uniform_by_inputs
 from simple_dqn.types import Minibatch
+from tests.deepqnetwork.updates import train
 
 LENGTH, ACTIONS, BATCH, UPDATES, COPY = 3, 8, 16, 750, 75
 STATES = (255 * np.eye(LENGTH, dtype=np.uint8)).reshape(LENGTH, 1, 1, LENGTH)
@@ -33,7 +34,7 @@ def estimate(network: DeepQNetwork, seed: int) -> float:
     """Return what `network` holds the best action at the start of the chain to be worth, on average."""
     rng, estimates = np.random.default_rng(seed), []
     for update in range(UPDATES):
-        network.train(draw(rng))
+        train(network, draw(rng))
         if update % COPY == 0:
             network.update_target_network()
         if update > UPDATES // 3 and update % 5 == 0:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.types import CheckpointState, Minibatch
+from tests.deepqnetwork.updates import train
 
 Array = NDArray[np.float64]
 Weights = dict[str, Array]
@@ -197,7 +198,7 @@ def test_an_update(
     config = NetworkConfig(**settings)
     network = make_network(seed=3, datatype="float64", **settings)
     streams = dict(zip(("acting", "targets", "updates"), np.random.default_rng(3).spawn(3), strict=True))
-    network.train(make_minibatch(9))  # so that the two networks differ
+    train(network, make_minibatch(9))  # so that the two networks differ
     before = network.get_state()
     sizes = [w.shape for name, w in before["online"].items() if name.endswith("weight_sigma")]
     count = sum(sum(size) for size in sizes)

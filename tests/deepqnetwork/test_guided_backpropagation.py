@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.networks import Convolution, NetworkSpec
 from simple_dqn.types import Minibatch, States
+from tests.deepqnetwork.updates import train
 
 Array = NDArray[np.float64]
 MakeNetwork = Callable[..., DeepQNetwork]
@@ -124,7 +125,7 @@ def networks(
     datatype = "bfloat16" if kind == "bfloat16" else "float32"
     network = make_network(spec=spec, datatype=datatype, batch_norm=kind == "batch norm", learning_rate=0.002)
     for seed in range(10):
-        network.train(make_minibatch(seed))
+        train(network, make_minibatch(seed))
     return network, PlainNetwork(spec, network, narrow=kind == "bfloat16")
 
 
@@ -225,7 +226,7 @@ def test_looking_changes_nothing_and_sees_the_network_as_it_was(
     insight = network.look_into()
     before = insight.saliency(STATES)
     states = STATES.copy()
-    assert network.train(make_minibatch(1)) == other.train(make_minibatch(1))
+    assert train(network, make_minibatch(1)) == train(other, make_minibatch(1))
     np.testing.assert_array_equal(network.predict(STATES), other.predict(STATES))
     np.testing.assert_array_equal(insight.saliency(STATES), before)
     np.testing.assert_array_equal(states, STATES)

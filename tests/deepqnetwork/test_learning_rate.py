@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from simple_dqn.config import NetworkConfig
-from simple_dqn.deepqnetwork import DeepQNetwork, learner
-from simple_dqn.deepqnetwork.optimizers import ANNEALING_STAGES, annealed
-from simple_dqn.deepqnetwork.recorded import WARM_UPS, Recorded
+from simple_dqn.deepqnetwork import DeepQNetwork
+from simple_dqn.deepqnetwork.compute.cuda_graphs import WARM_UPS
+from simple_dqn.deepqnetwork.deepqnetwork import RATES
+from simple_dqn.deepqnetwork.optimizers import learning_rate_share
 from simple_dqn.types import Minibatch
-from tests.deepqnetwork.test_recorded import Tape
+from tests.deepqnetwork.test_cuda_graphs import Tape, record_on
+from tests.deepqnetwork.updates import train
 
 MakeNetwork = Callable[..., DeepQNetwork]
 MakeMinibatch = Callable[..., Minibatch]
@@ -19,14 +21,13 @@ MakeMinibatch = Callable[..., Minibatch]
 def test_it_falls_linearly_and_then_stays() -> None:
     config = NetworkConfig(learning_rate=4e-4, learning_rate_end=1e-4, learning_rate_decay_updates=7000)
     for updates in range(0, 9000, 30):
-        linear = 1 - 0.75 * min(updates / 7000, 1)
-        assert linear <= annealed(config, updates) <= linear + 1 / ANNEALING_STAGES
-    assert annealed(config, 0) == 1
-    assert annealed(config, 7000) == annealed(config, 10**9) == 0.25
+        assert learning_rate_share(config, updates) == pytest.approx(1 - 0.75 * min(updates / 7000, 1))
+    assert learning_rate_share(config, 0) == 1
+    assert learning_rate_share(config, 7000) == learning_rate_share(config, 10**9) == 0.25
 
 
 def test_without_an_end_it_stays() -> None:
-    assert {annealed(NetworkConfig(), updates) for updates in (0, 1, 10**9)} == {1.0}
+    assert {learning_rate_share(NetworkConfig(), updates) for updates in (0, 1, 10**9)} == {1.0}
 
 
 @pytest.mark.parametrize("optimizer", ["rmsprop", "adam", "adadelta"])
@@ -44,7 +45,7 @@ def test_a_later_step_is_as_much_shorter(
     moved = []
     for updates in (0, 500, 1000, 5000, 0):
         network.set_state({**state, "updates": updates})
-        network.train(make_minibatch(0))
+        train(network, make_minibatch(0))
         after = network.get_weights()
         moved.append(np.concatenate([(after[name] - before[name]).ravel() for name in before]))
     for steps, share in zip(moved, (1, 0.6, 0.2, 0.2, 1), strict=True):
@@ -67,19 +68,19 @@ def test_it_goes_on_after_a_resume(make_network: MakeNetwork, make_minibatch: Ma
     settings = {"optimizer": "adam", "learning_rate_decay_updates": 10}
     whole = make_network(**settings)
     for seed in range(5):
-        whole.train(make_minibatch(seed))
+        train(whole, make_minibatch(seed))
     resumed = make_network(seed=1, **settings)
     resumed.set_state(whole.get_state())
     for seed in range(5, 12):
-        assert resumed.train(make_minibatch(seed)) == whole.train(make_minibatch(seed))
+        assert train(resumed, make_minibatch(seed)) == train(whole, make_minibatch(seed))
 
 
 def test_a_recording_is_renewed_with_it(
     make_network: MakeNetwork, make_minibatch: MakeMinibatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tape, stages, updates = Tape(), 4, WARM_UPS + 2
-    monkeypatch.setattr(learner, "recorded", lambda work, on_gpu: Recorded(work, tape.run, tape.record))
-    network = make_network(learning_rate_decay_updates=ANNEALING_STAGES * updates)
-    for seed in range(stages * updates):
-        network.train(make_minibatch(seed))
-    assert tape.recordings == stages + 1  # and once the work on targets
+    tape, rates, updates = Tape(), 4, WARM_UPS + 2
+    record_on(tape, monkeypatch)
+    network = make_network(learning_rate_decay_updates=RATES * updates)
+    for seed in range(rates * updates):
+        train(network, make_minibatch(seed))
+    assert tape.recordings == rates + 1  # and once the work on targets

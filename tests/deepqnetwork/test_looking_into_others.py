@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.networks import Dense, NetworkSpec, ResidualSection, uniform_by_inputs
 from simple_dqn.types import Minibatch
+from tests.deepqnetwork.updates import train
 
 MakeNetwork = Callable[..., DeepQNetwork]
 
@@ -39,7 +40,7 @@ def network(
     """A network of one kind that has learnt a little."""
     network = make_network(learning_rate=0.002, **KINDS[request.param])
     for seed in range(3):
-        network.train(make_minibatch(seed))
+        train(network, make_minibatch(seed))
     return network
 
 

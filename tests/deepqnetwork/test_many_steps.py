@@ -11,6 +11,7 @@ from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.networks import Dense, NetworkSpec, uniform_by_inputs
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.types import Step
+from tests.deepqnetwork.updates import train
 
 MakeNetwork = Callable[..., DeepQNetwork]
 
@@ -52,7 +53,7 @@ def updates_needed(make_network: MakeNetwork, n_step: int, way: dict[str, Any]) 
             network.update_target_network()
             if np.abs(network.predict(STATES[:LENGTH])[:, 0] - VALUES).max() < 0.05:
                 return update
-        network.train(memory.sample(BATCH))
+        train(network, memory.sample(BATCH))
     raise AssertionError("they never are")
 
 

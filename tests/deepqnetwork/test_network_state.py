@@ -8,6 +8,7 @@ import torch
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.errors import UserError
 from simple_dqn.types import CheckpointState, Minibatch
+from tests.deepqnetwork.updates import train
 
 MakeNetwork = Callable[..., DeepQNetwork]
 MakeMinibatch = Callable[..., Minibatch]
@@ -34,7 +35,7 @@ def learn(network: DeepQNetwork, make_minibatch: MakeMinibatch, seeds: range) ->
     for seed in seeds:
         if seed % 3 == 0:
             network.update_target_network()
-        losses.append(network.train(make_minibatch(seed)))
+        losses.append(train(network, make_minibatch(seed)))
     return losses
 
 

@@ -8,6 +8,7 @@ import torch
 from simple_dqn.config import BackendConfig, NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.building import build
+from simple_dqn.deepqnetwork.compute import device
 from simple_dqn.deepqnetwork.networks import NATURE, NETWORKS, Convolution, Dense
 from simple_dqn.errors import UserError
 
@@ -140,10 +141,8 @@ def test_smallest_screen_has_an_output() -> None:
 def test_without_a_gpu_the_cpu_is_used_and_said_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from simple_dqn.deepqnetwork import backend
-
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    backend._say_that_there_is_no_gpu.cache_clear()
+    device._warn_of_no_gpu.cache_clear()
     for _ in range(2):
         network = DeepQNetwork(
             4,

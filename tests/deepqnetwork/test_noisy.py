@@ -12,6 +12,7 @@ from simple_dqn.deepqnetwork.building import build
 from simple_dqn.deepqnetwork.networks import NATURE, Dense, NetworkSpec, uniform_by_inputs
 from simple_dqn.deepqnetwork.noisy import NoisyLinear, noisy_layers
 from simple_dqn.types import Minibatch
+from tests.deepqnetwork.updates import take_losses, train
 
 MakeNetwork = Callable[..., DeepQNetwork]
 MakeMinibatch = Callable[..., Minibatch]
@@ -33,7 +34,9 @@ def test_all_dense_layers_are_noisy_and_begin_as_in_the_paper() -> None:
 def test_every_layer_has_noise_of_its_own() -> None:
     config = NetworkConfig(noisy=True, dueling=True)
     network = build(NATURE, 6, 4, (84, 84), config, np.random.default_rng(0))
-    taken = [range(layer.place, layer.place + layer.noise_size) for layer in noisy_layers(network)]
+    taken = [
+        range(layer.noise_start, layer.noise_start + layer.noise_size) for layer in noisy_layers(network)
+    ]
     assert sorted(place for places in taken for place in places) == list(range(network.noise_size))
 
 
@@ -57,14 +60,14 @@ def test_only_acting_is_noisy_and_each_state_has_its_own(
     states = np.repeat(make_minibatch(0).prestates[:1], 6, axis=0)
     still = network.predict(states)
     np.testing.assert_array_equal(network.predict(states), still)
-    for predict in (network.predict_to_explore, network.predict_target):
-        noisy = np.concatenate((predict(states), predict(states)))
+    for target in (False, True):
+        noisy = np.concatenate([network.predict(states, explore=True, target=target) for _ in range(2)])
         assert len(np.unique(np.concatenate((noisy, still)).round(5), axis=0)) == 13
 
 
 def test_without_noise_acting_is_predicting(make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
     network, states = make_network(), make_minibatch(0).prestates
-    np.testing.assert_array_equal(network.predict_to_explore(states), network.predict(states))
+    np.testing.assert_array_equal(network.predict(states, explore=True), network.predict(states))
     assert network.get_state()["noise"] == {}
 
 
@@ -73,8 +76,9 @@ def test_one_by_one_draws_the_noise_of_all_together(
 ) -> None:
     together, apart = make_network(noisy=True), make_network(noisy=True)
     states = make_minibatch(0).prestates
-    one_by_one = np.concatenate([apart.predict_target(state[np.newaxis]) for state in states])
-    np.testing.assert_allclose(together.predict_target(states), one_by_one, rtol=0, atol=1e-6)
+    exploring = {"explore": True, "target": True}
+    one_by_one = np.concatenate([apart.predict(state[np.newaxis], **exploring) for state in states])
+    np.testing.assert_allclose(together.predict(states, **exploring), one_by_one, rtol=0, atol=1e-6)
 
 
 def test_who_acts_draws_nothing_from_who_learns(
@@ -83,16 +87,16 @@ def test_who_acts_draws_nothing_from_who_learns(
     alone, watched = make_network(noisy=True, double=True), make_network(noisy=True, double=True)
     prepared = []
     for seed in range(4):
-        watched.predict_target(make_minibatch(seed).prestates)
+        watched.predict(make_minibatch(seed).prestates, explore=True, target=True)
         prepared.append(watched.prepare(make_minibatch(seed)))  # ahead of the updates, as in a thread
     for seed in range(4):
         watched.update(prepared[seed])
-    assert watched.take_losses() == [alone.train(make_minibatch(seed)) for seed in range(4)]
+    assert take_losses(watched) == [train(alone, make_minibatch(seed)) for seed in range(4)]
 
 
 def test_each_update_has_fresh_noise(make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
     network = make_network(noisy=True, learning_rate=1e-12)
-    losses = [network.train(make_minibatch(0)) for _ in range(5)]
+    losses = [train(network, make_minibatch(0)) for _ in range(5)]
     assert len(set(losses)) == 5
 
 
@@ -107,11 +111,11 @@ def play_bandit(network: DeepQNetwork, seed: int) -> list[int]:
     pays[liked[-1]], pays[liked[0]] = 0.4, 1.0
     rng, taken = np.random.default_rng(seed), []
     for _ in range(STEPS):
-        taken.append(int(network.predict_to_explore(ONE_STATE)[0].argmax()))
+        taken.append(int(network.predict(ONE_STATE, explore=True)[0].argmax()))
         actions = rng.choice(np.array(taken), BATCH)
         states, ones = np.repeat(ONE_STATE, BATCH, axis=0), np.ones(BATCH, np.float32)
         rewards = pays[actions, np.newaxis]
-        network.train(Minibatch(states, actions, rewards, states, ones > 0, ones, ones, np.arange(BATCH)))
+        train(network, Minibatch(states, actions, rewards, states, ones > 0, ones, ones, np.arange(BATCH)))
     return [int(action == liked[0]) for action in taken]
 
 

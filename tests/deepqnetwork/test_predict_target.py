@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from simple_dqn.deepqnetwork import DeepQNetwork
-from simple_dqn.deepqnetwork.threads import use_one_thread
+from simple_dqn.deepqnetwork.compute.threads import use_one_thread
 from simple_dqn.types import Minibatch, QValues
+from tests.deepqnetwork.updates import train
 
 MakeNetwork = Callable[..., DeepQNetwork]
 MakeMinibatch = Callable[..., Minibatch]
@@ -15,17 +16,17 @@ UPDATES = 50
 
 
 def updates(network: DeepQNetwork, make_minibatch: MakeMinibatch) -> list[float]:
-    return [network.train(make_minibatch(seed)) for seed in range(UPDATES)]
+    return [train(network, make_minibatch(seed)) for seed in range(UPDATES)]
 
 
 def test_it_is_as_the_online_network_was(make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
     network, states = make_network(), make_minibatch(9).prestates
     before = network.predict(states)
-    network.train(make_minibatch(0))
-    np.testing.assert_array_equal(network.predict_target(states), before)
+    train(network, make_minibatch(0))
+    np.testing.assert_array_equal(network.predict(states, target=True), before)
     assert np.all(network.predict(states) != before)
     network.update_target_network()
-    np.testing.assert_array_equal(network.predict_target(states), network.predict(states))
+    np.testing.assert_array_equal(network.predict(states, target=True), network.predict(states))
 
 
 @pytest.mark.parametrize("datatype", ["float32", "bfloat16"])
@@ -36,7 +37,7 @@ def test_predicting_in_a_thread_and_learning_do_not_touch_each_other(
     settings = {"datatype": datatype, "batch_norm": batch_norm}
     alone, watched = make_network(**settings), make_network(**settings)
     batches = [make_minibatch(99, size=size).prestates for size in (1, 8, 3)]
-    expected = [alone.predict_target(states) for states in batches]
+    expected = [alone.predict(states, target=True) for states in batches]
     losses = updates(alone, make_minibatch)
 
     predictions: list[list[QValues]] = []
@@ -45,7 +46,7 @@ def test_predicting_in_a_thread_and_learning_do_not_touch_each_other(
     def predict() -> None:
         use_one_thread()
         while not done.is_set():
-            predictions.append([watched.predict_target(states) for states in batches])
+            predictions.append([watched.predict(states, target=True) for states in batches])
             begun.set()
 
     thread = threading.Thread(target=predict)
@@ -71,4 +72,4 @@ def test_without_a_target_network_it_is_a_mistake(
     make_network: MakeNetwork, make_minibatch: MakeMinibatch
 ) -> None:
     with pytest.raises(AssertionError, match="no target network"):
-        make_network(use_target_network=False).predict_target(make_minibatch(0).prestates)
+        make_network(use_target_network=False).predict(make_minibatch(0).prestates, target=True)

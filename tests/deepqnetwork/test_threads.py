@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from simple_dqn.deepqnetwork import DeepQNetwork, threads
-from simple_dqn.deepqnetwork.threads import choose_threads, use_one_thread
+from simple_dqn.deepqnetwork import DeepQNetwork
+from simple_dqn.deepqnetwork.compute import threads
+from simple_dqn.deepqnetwork.compute.threads import choose_threads, use_one_thread
 from simple_dqn.types import CheckpointState, Minibatch
+from tests.deepqnetwork.updates import train
 
 MakeNetwork = Callable[..., DeepQNetwork]
 
@@ -68,7 +70,7 @@ def test_the_choice_changes_nothing_that_learning_depends_on(
         for _ in range(2):
             for one, other in zip(arrays(chosen.get_state()), arrays(told.get_state()), strict=True):
                 np.testing.assert_array_equal(one, other)
-            assert chosen.train(make_minibatch(0)) == told.train(make_minibatch(0))
+            assert train(chosen, make_minibatch(0)) == train(told, make_minibatch(0))
     assert len(threads._choices) == 2
 
 

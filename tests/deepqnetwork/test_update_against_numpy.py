@@ -12,6 +12,7 @@ from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.networks import NATURE, Convolution, NetworkSpec
 from simple_dqn.types import CheckpointState, Minibatch, States
+from tests.deepqnetwork.updates import train
 
 Array = NDArray[np.float64]
 Weights = dict[str, Array]
@@ -172,11 +173,12 @@ def assert_updates_equal(
     rules = {name: OPTIMIZERS[config.optimizer](config) for name in before}
     for batch in batches:
         # Q-values leave the network as float32, whatever it computes in.
-        for predict, reference in ((network.predict, online), (network.predict_target, target)):
+        for use_target, reference in ((False, online), (True, target)):
             expected_qvalues, _ = reference.forward(batch.prestates)
-            np.testing.assert_allclose(predict(batch.prestates), expected_qvalues, rtol=0, atol=1e-5)
+            qvalues = network.predict(batch.prestates, target=use_target)
+            np.testing.assert_allclose(qvalues, expected_qvalues, rtol=0, atol=1e-5)
         loss, gradient = loss_and_gradient(online, target, batch, config)
-        assert network.train(batch) == pytest.approx(loss, rel=0, abs=within)
+        assert train(network, batch) == pytest.approx(loss, rel=0, abs=within)
         for name, rule in rules.items():
             online.weights[name] = online.weights[name] + rule.step(gradient[name])
     after = online_weights(network)
@@ -247,7 +249,7 @@ def test_gradients_of_natures_network(
     batch = make_minibatch(1, size=32, **sizes)
     reference = NumpyNetwork(NATURE, online_weights(network))
     _, expected = loss_and_gradient(reference, reference, batch, NetworkConfig())
-    network.train(batch)
+    train(network, batch)
     slots = cast(CheckpointState, cast(CheckpointState, network.get_state()["training"])["slots"])
     for name, gradient in expected.items():
         mean = cast(

@@ -13,7 +13,7 @@ from examples.expected_sarsa import EXPLORATION, of_policy
 from simple_dqn import main
 from simple_dqn.config import BackendConfig, MemoryConfig, NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
-from simple_dqn.deepqnetwork.targets import TARGET_RULES
+from simple_dqn.deepqnetwork.update import TARGET_RULES
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.replay_memory.memory import SAMPLERS
 from simple_dqn.snapshot import Snapshot
@@ -93,7 +93,7 @@ def test_expected_sarsa_values_the_policy(monkeypatch: pytest.MonkeyPatch) -> No
         states[0], rng.integers(5, size=6), rewards[:, None], states[1], terminals,
         np.full(6, 0.9, np.float32), np.ones(6, np.float32), np.arange(6),
     )  # fmt: skip
-    for row, qvalues in enumerate(network.predict_target(states[1])):
+    for row, qvalues in enumerate(network.predict(states[1], target=True)):
         policy = np.full(5, EXPLORATION / 5)
         policy[qvalues.argmax()] += 1 - EXPLORATION
         value = 0 if terminals[row] else policy @ qvalues

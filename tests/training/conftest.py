@@ -44,11 +44,8 @@ class TapedNetwork:
         self.updates = 0
         self.outcomes: list[UpdateOutcome] = []
 
-    def predict(self, states: States) -> QValues:
+    def predict(self, states: States, **_whose: bool) -> QValues:
         return np.tile(np.array([0, 2, 1], np.float32), (len(states), 1))
-
-    def predict_target(self, states: States) -> QValues:
-        return self.predict(states)
 
     def use_one_thread(self) -> None:
         self.tape.append("thread")
@@ -95,8 +92,7 @@ def make(games: int = 1, memory: dict[str, Any] | None = None, **settings: Any) 
     remembered = ReplayMemory(memory_config, games, (4, 4), 0.99, stream(0, "sampling"))
     config = AgentConfig(**settings)
     ledger = Ledger()
-    predict = network.predict_target if config.concurrent else network.predict
-    player = Player(environment, predict, 4, stream(0, "exploration"), ledger)
+    player = Player(environment, network.predict, 4, stream(0, "exploration"), ledger)
     agent = Agent(player, remembered, network, config, 8, listener, ledger)
     agent.start()
     fill(agent, 8 * games, 1.0, stopped=lambda: False)

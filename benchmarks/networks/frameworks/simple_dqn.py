@@ -9,8 +9,18 @@ from simple_dqn import __version__
 from simple_dqn.config import BackendConfig, NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.networks import NATURE
+from simple_dqn.types import Minibatch
 
 CONFIG = NetworkConfig(optimizer="adam", learning_rate=ADAM_RATE, adam_epsilon=ADAM_EPSILON)
+
+
+class OwnNetwork(DeepQNetwork):
+    """`DeepQNetwork` with an update in one call."""
+
+    def train(self, minibatch: Minibatch) -> float:
+        """Make one update, and return its loss."""
+        self.update(self.prepare(minibatch))
+        return self.take_outcomes()[-1].loss
 
 
 class SimpleDqn(Framework):
@@ -28,7 +38,7 @@ class SimpleDqn(Framework):
 
     def q_network(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: str) -> QNetwork:
         backend = BackendConfig(self.device, 0, datatype, self.threads)
-        network = DeepQNetwork(
+        network = OwnNetwork(
             spec.outputs,
             STATE_SHAPE[0],
             STATE_SHAPE[1:],

@@ -1,7 +1,7 @@
 """An actor: plays games by a copy of the network. Nothing here knows Ray."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
@@ -21,6 +21,10 @@ from simple_dqn.types import Actions, CheckpointState, ExplorationRates, QValues
 Weights = Mapping[str, NDArray[np.float32]]
 # Distributions whose priority is a distance of expectations; c51's is a divergence.
 WITH_ERRORS = ("none", "quantile")
+# The datatype of an actor's CPU, by the learner's: narrow only where the CPU has instructions for it.
+PREDICTS_IN = {
+    "float32": "float32", "float64": "float64", "bfloat16": "auto", "float16": "auto", "auto": "auto",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +55,19 @@ class Actor:
         Raises:
             UserError: The game cannot be played on this machine.
         """
+        from simple_dqn.deepqnetwork import DeepQNetwork
         from simple_dqn.deepqnetwork.networks import NETWORKS
-        from simple_dqn.deepqnetwork.predictor import Predictor
 
         config, index = settings.config, settings.stream_index
         games = range(config.environment.workers)
         streams = [random_streams.stream(config.seed, f"actor environment {game}", index) for game in games]
         environment = make(config.environment.unseen(), streams, training=True)
         length = config.memory.history_length
-        self._predictor = Predictor(
-            environment.actions, length, environment.screen_shape, config.network, config.backend,
-            random_streams.stream(config.seed, "actor noise", index), NETWORKS[config.network.network],
+        self._network = DeepQNetwork(
+            environment.actions, length, environment.screen_shape, config.network,
+            replace(config.backend, backend="cpu", datatype=PREDICTS_IN[config.backend.datatype], threads=1),
+            random_streams.stream(config.seed, "actor noise", index),
+            use_target_network=False, spec=NETWORKS[config.network.network],
         )  # fmt: skip
         rng = random_streams.stream(config.seed, "actor exploration", index)
         slips = config.agent.slip_probability
@@ -89,14 +95,14 @@ class Actor:
             exploration_rate: ε of all games, or of each game [W].
         """
         if weights is not None and version != self._version:
-            self._predictor.set_weights(weights)
+            self._network.set_weights(weights)
             self._version = version
         rows, scores = [], list[float]()
         if not self._sent:
             rows.append((self._player.start(), self._qvalues))
         for _ in range(self._config.cluster.chunk_steps):
             if weights is not None:
-                self._qvalues = self._predictor.predict_to_explore(self._player.states)
+                self._qvalues = self._network.predict(self._player.states, explore=True)
             step = self._player.step(exploration_rate)
             rows.append((step, self._qvalues))
             scores += self._scores.add(step)
@@ -131,7 +137,7 @@ class Actor:
         if not (predicted and predicted_before):
             return None
         steps, qvalues = [step for step, _ in rows], np.stack([before for _, before in rows])
-        after = self._predictor.predict_to_explore(self._player.states)
+        after = self._network.predict(self._player.states, explore=True)
         actions = np.stack([step.actions for step in steps])
         rewards = np.stack([step.rewards for step in steps])
         return td_errors(

@@ -1,7 +1,6 @@
-"""The deep Q-network: states in, Q-values out, and the update that makes them better. PyTorch lives here."""
+"""The deep Q-network: states in, Q-values out, and the update that improves them. It alone uses PyTorch."""
 
 from simple_dqn.deepqnetwork.deepqnetwork import DeepQNetwork
-from simple_dqn.deepqnetwork.outcomes import UpdateOutcome
-from simple_dqn.deepqnetwork.targets import PreparedBatch
+from simple_dqn.deepqnetwork.update import PreparedBatch, UpdateOutcome
 
 __all__ = ["DeepQNetwork", "PreparedBatch", "UpdateOutcome"]

@@ -1,4 +1,4 @@
-"""Modules from data: the one function that builds a network from a row of the table in `networks.py`."""
+"""Builds a network from a row of the table in `networks.py`."""
 
 import math
 from collections import OrderedDict
@@ -13,7 +13,7 @@ from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork.layers import Dueling, Layers, Network, ResidualBlock, Section
 from simple_dqn.deepqnetwork.networks import Convolution, Initializer, NetworkSpec, ResidualSection
 from simple_dqn.deepqnetwork.noisy import NoisyLinear
-from simple_dqn.deepqnetwork.returns import RETURNS
+from simple_dqn.deepqnetwork.value_heads import VALUE_HEADS
 from simple_dqn.errors import UserError
 
 
@@ -26,34 +26,34 @@ def build(
     rng: np.random.Generator,
     dtype: torch.dtype = torch.float32,
 ) -> Network:
-    """Return the network of `spec` on the CPU, its weights drawn from `rng` alone.
+    """Return the network of `spec` on the CPU; its weights come from `rng` alone.
 
     Args:
         spec: The hidden layers.
         actions: A.
         history_length: Screens in a state, S.
         screen_shape: Height and width of a screen, in pixels.
-        config: What goes between the layers and behind them.
-        rng: Where the weights come from.
+        config: Normalisation, value head, noise and streams.
+        rng: The source of the initial weights.
         dtype: Datatype of all weights.
 
     Raises:
         UserError: The screens are too small for the convolutions.
     """
     _require_room(spec, screen_shape)
-    builder, returns = _Builder(spec, config), RETURNS[config.distributional](config)
+    builder, value_head = _Builder(spec, config), VALUE_HEADS[config.distributional](config)
     hidden = builder.seeing(history_length)
     features = _features(spec, history_length, screen_shape)
-    units = actions * returns.size
+    units = actions * value_head.size
     output: nn.Linear | Dueling
     if config.dueling:
-        value, advantages = (Layers(builder.stream(features, size)) for size in (returns.size, units))
-        output = Dueling(value, advantages, returns.size)
+        value, advantages = (Layers(builder.stream(features, size)) for size in (value_head.size, units))
+        output = Dueling(value, advantages, value_head.size)
     else:
         stream = builder.stream(features, units)
         output = cast(nn.Linear, stream.pop("output"))
         hidden |= stream
-    network = Network(Layers(hidden), output, returns).to(dtype)
+    network = Network(Layers(hidden), output, value_head).to(dtype)
     _initialize(network, spec.initializer, rng)
     return network
 
@@ -69,7 +69,7 @@ def _require_room(spec: NetworkSpec, screen_shape: tuple[int, int]) -> None:
 
 
 def _features(spec: NetworkSpec, history_length: int, screen_shape: Sequence[int]) -> int:
-    """Return how many units the first dense layer sees."""
+    """Return the number of inputs of the first dense layer."""
     channels, sides = history_length, list(screen_shape)
     for layer in spec.seeing:
         channels, sides = layer.filters, [layer.outputs_for(side) for side in sides]
@@ -77,16 +77,16 @@ def _features(spec: NetworkSpec, history_length: int, screen_shape: Sequence[int
 
 
 class _Builder:
-    """Makes the modules of a network, by the names that its weights have in a snapshot."""
+    """Makes the modules of a network, under the names that its weights have in a snapshot."""
 
     def __init__(self, spec: NetworkSpec, config: NetworkConfig) -> None:
         self._spec = spec
         self._config = config
-        # What normalises a layer has an offset, which stands in for the layer's biases.
+        # A normalisation has an offset, which takes the place of the layer's biases.
         self._hidden_biases = spec.biases and not (config.batch_norm or config.layer_norm)
 
     def seeing(self, channels: int) -> "OrderedDict[str, nn.Module]":
-        """Return the layers of which each unit sees a part of a screen of so many `channels`."""
+        """Return the convolutional layers, for screens of so many `channels`."""
         modules: OrderedDict[str, nn.Module] = OrderedDict()
         number = 0
         for number, layer in enumerate(self._spec.seeing, 1):
@@ -104,7 +104,7 @@ class _Builder:
         return modules
 
     def stream(self, features: int, outputs: int) -> "OrderedDict[str, nn.Module]":
-        """Return the dense layers behind so many `features`, and an output layer."""
+        """Return the dense layers after so many `features`, and an output layer."""
         modules: OrderedDict[str, nn.Module] = OrderedDict()
         for number, layer in enumerate(self._spec.dense, 1):
             name = f"dense{number}"
@@ -127,7 +127,7 @@ class _Builder:
 
     def _section(self, channels: int, layer: ResidualSection) -> Section:
         def sums(channels: int) -> nn.Module:
-            """Return a convolution whose sums are normalised, if any are."""
+            """Return a convolution with its normalisation, if there is one."""
             convolution = self._convolution(channels, layer.filters, 3, 1, padding=1)
             modules: OrderedDict[str, nn.Module] = OrderedDict(sums=convolution)
             return Layers(modules | self._normalised("sums", layer.filters, of_screens=True))
@@ -136,19 +136,19 @@ class _Builder:
         return Section(sums(channels), cast(list[nn.Module], blocks))
 
     def _normalised(self, name: str, channels: int, of_screens: bool) -> dict[str, nn.Module]:
-        """Return what normalises the sums of the layer called `name`, if any are."""
+        """Return the normalisation of the layer called `name`, if there is one."""
         if self._config.batch_norm:
             kind = nn.BatchNorm2d if of_screens else nn.BatchNorm1d
             return {f"{name}_norm": kind(channels)}
         if self._config.layer_norm:
-            # Over all units of a layer in one state (Ba et al. 2016); gain and offset are those of a filter.
+            # Over all units of a layer in one state (Ba et al. 2016), with one gain and offset per filter.
             return {f"{name}_norm": nn.GroupNorm(1, channels)}
         return {}
 
 
 @torch.no_grad()
 def _initialize(network: Network, initializer: Initializer, rng: np.random.Generator) -> None:
-    """Draw every weight and bias, in the order of the layers; what noise is multiplied by stays."""
+    """Draw every weight and bias in the order of the layers; the σ of noisy layers stay as they are."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             inputs = module.weight[0].numel()

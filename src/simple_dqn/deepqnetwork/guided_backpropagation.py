@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from simple_dqn.deepqnetwork.backend import tensor
 from simple_dqn.deepqnetwork.layers import Network
 from simple_dqn.types import Actions, States
 
@@ -128,7 +127,7 @@ class Insight:
             qvalues: Tensor = self._network(screens)
             if actions is None:
                 return qvalues.amax(1)
-            return qvalues.gather(1, tensor(actions, self._device).unsqueeze(1)).squeeze(1)
+            return qvalues.gather(1, self._tensor(actions).unsqueeze(1)).squeeze(1)
 
         return self._guided_gradients(chosen, states)
 
@@ -141,7 +140,10 @@ class Insight:
         return _array(gradients)
 
     def _floats(self, states: States) -> Tensor:
-        return tensor(states, self._device).float().div_(255)
+        return self._tensor(states).float().div_(255)
+
+    def _tensor(self, array: States | Actions) -> Tensor:
+        return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self._device)
 
 
 class SteadyNorm(nn.Module):

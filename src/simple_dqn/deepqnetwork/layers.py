@@ -1,29 +1,29 @@
-"""What networks are made of, as modules, and the network itself."""
+"""The Q-network as PyTorch modules; `building.py` assembles it from the table in `networks.py`."""
 
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from simple_dqn.deepqnetwork.noisy import NoisyLinear, place_noise
-from simple_dqn.deepqnetwork.returns import Returns
+from simple_dqn.deepqnetwork.noisy import NoisyLinear, assign_noise
+from simple_dqn.deepqnetwork.value_heads import ValueHead
 
 
 class Layers(nn.Sequential):
-    """Modules one after the other, of which those that are noisy are handed the noise."""
+    """A sequence of modules that passes the noise to the noisy ones."""
 
     def forward(self, values: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Return what the last module answers; see `NoisyLinear.forward` for the noise."""
+        """Return the last module's output; see `NoisyLinear.forward` for the noise."""
         for module in self:
-            values = answer(module, values, noise)
+            values = apply(module, values, noise)
         return values
 
 
 class Section(nn.Module):
-    """The module of a `ResidualSection`; its sums are not rectified."""
+    """The module of a `ResidualSection`; no rectifier follows its last sum."""
 
     def __init__(self, convolution: nn.Module, blocks: list[nn.Module]) -> None:
-        """Put `convolution` and residual `blocks`, all of them padded, one behind the other."""
+        """Chain `convolution` and the residual `blocks`, all of them padded."""
         super().__init__()
         self.convolution = convolution
         self.maximum = nn.MaxPool2d(3, stride=2, padding=1)
@@ -38,9 +38,9 @@ class ResidualBlock(nn.Module):
     """x + c₂(r(c₁(r(x)))) with rectifiers r and convolutions c (He et al. 2016, "Identity Mappings")."""
 
     def __init__(self, first: nn.Module, second: nn.Module) -> None:
-        """Take the two convolutions, with whatever normalises their sums."""
+        """Take the two convolutions, each with its normalisation."""
         super().__init__()
-        # The first rectifier must leave x alone: it is added in the end.
+        # The first rectifier must not change x in place: x is added at the end.
         self.branch = nn.Sequential(nn.ReLU(), first, nn.ReLU(inplace=True), second)
 
     def forward(self, values: Tensor) -> Tensor:
@@ -49,10 +49,10 @@ class ResidualBlock(nn.Module):
 
 
 class Dueling(nn.Module):
-    """Two streams of layers that share what stands before them (Wang et al. 2016).
+    """A value stream and an advantage stream on shared features (Wang et al. 2016).
 
-    Outputs are V(s) + A(s, a) - 1/|A| Σ_a' A(s, a') (equation 9), for each of the N numbers that stand for
-    an action's return on its own, as in Hessel et al. 2018.
+    Outputs are V(s) + A(s, a) - 1/|A| Σ_a' A(s, a') (equation 9), separately for each of the N numbers that
+    represent an action's return, as in Hessel et al. 2018.
     """
 
     def __init__(self, value: Layers, advantages: Layers, size: int) -> None:
@@ -63,21 +63,21 @@ class Dueling(nn.Module):
         self._size = size
 
     def forward(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Return [B, A · N] for what the shared layers answered."""
+        """Return the outputs [B, A · N] for the shared layers' `features`."""
         value: Tensor = self.value(features, noise).unsqueeze(1)
         advantages: Tensor = self.advantages(features, noise).view(len(features), -1, self._size)
         return (value + advantages - advantages.mean(1, keepdim=True)).flatten(1)
 
     @property
     def last_layers(self) -> tuple[nn.Module, ...]:
-        """The output layers of both."""
+        """The output layers of both streams."""
         return self.value[-1], self.advantages[-1]
 
 
-def answer(module: nn.Module, values: Tensor, noise: Tensor | None) -> Tensor:
-    """Return what `module` answers, which is handed the noise if it knows what to do with it.
+def apply(module: nn.Module, values: Tensor, noise: Tensor | None) -> Tensor:
+    """Return the output of `module`, which gets the noise if it has noisy layers.
 
-    Dense layers may be of a wider datatype than what stands before them.
+    A dense layer may be of a wider datatype than the layers before it.
     """
     if isinstance(module, nn.Linear):
         values = values.to(module.weight.dtype)
@@ -88,32 +88,32 @@ def answer(module: nn.Module, values: Tensor, noise: Tensor | None) -> Tensor:
 class Network(nn.Module):
     """A Q-network Q(s, ·; θ): hidden layers, and an output layer that may be of a wider datatype."""
 
-    noise_size: int  # K, numbers of noise for one state
+    noise_size: int  # K: numbers of noise per state
 
-    def __init__(self, hidden: Layers, output: nn.Linear | Dueling, returns: Returns) -> None:
-        """Put `output` [A · N] behind `hidden`; `returns` says what its numbers stand for."""
+    def __init__(self, hidden: Layers, output: nn.Linear | Dueling, value_head: ValueHead) -> None:
+        """Chain `hidden` and `output` [A · N]; `value_head` interprets its numbers."""
         super().__init__()
         self.hidden = hidden
         self.output = output
-        self.returns = returns
-        self.noise_size = place_noise(self)
+        self.value_head = value_head
+        self.noise_size = assign_noise(self)
 
     def forward(self, states: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the Q-values `[B, A]` of `states`, floats in 0..1 `[B, S, H, W]`; see `outputs`."""
-        return self.returns.values(self.outputs(states, noise))
+        return self.value_head.qvalues(self.outputs(states, noise))
 
     def outputs(self, states: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Return the N numbers that stand for each action's return [B, A, N].
+        """Return the N numbers that represent each action's return [B, A, N].
 
         Args:
             states: Floats in 0..1, `[B, S, H, W]`.
-            noise: [B, K], or [1, K]: the same for every state; None: noisy layers are still.
+            noise: [B, K]; [1, K]: the same for every state; None: no noise.
         """
         features = self.hidden(states, noise)
-        return answer(self.output, features, noise).view(len(features), -1, self.returns.size)
+        return apply(self.output, features, noise).view(len(features), -1, self.value_head.size)
 
     def narrow_hidden_layers(self, dtype: torch.dtype) -> None:
-        """Let the hidden layers compute in `dtype`, but for batch normalisation, whose means stay wide."""
+        """Convert the hidden layers to `dtype`, except batch normalisation, whose running means stay wide."""
         last = self.output.last_layers if isinstance(self.output, Dueling) else (self.output,)
         for module in self.modules():
             if isinstance(module, nn.Conv2d | nn.Linear | nn.GroupNorm) and module not in last:

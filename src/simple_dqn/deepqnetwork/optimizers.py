@@ -1,6 +1,5 @@
-"""The rules by which a gradient changes the weights."""
+"""The optimizers."""
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import cast, overload
@@ -10,8 +9,6 @@ from torch import Tensor
 from torch.optim import Adadelta, Adagrad, Adam, Optimizer
 
 from simple_dqn.config import NetworkConfig
-
-ANNEALING_STAGES = 100  # in which the learning rate falls
 
 
 class RMSProp(Adagrad):
@@ -99,13 +96,9 @@ OPTIMIZERS: dict[str, Callable[[Sequence[Tensor], NetworkConfig], Optimizer]] = 
 }
 
 
-def annealed(config: NetworkConfig, updates: int) -> float:
-    """Return which share of its first learning rate an optimizer has after `updates`.
-
-    It falls linearly, but in stages: for each new rate a GPU has to record its work anew.
-    """
+def learning_rate_share(config: NetworkConfig, updates: float) -> float:
+    """Return the learning rate after `updates`, as a share of the first: it falls linearly."""
     if not config.learning_rate_decay_updates:
         return 1.0
     progress = min(updates / config.learning_rate_decay_updates, 1.0)
-    done = math.floor(progress * ANNEALING_STAGES) / ANNEALING_STAGES
-    return 1.0 + done * (config.learning_rate_end / config.learning_rate - 1.0)
+    return 1.0 + progress * (config.learning_rate_end / config.learning_rate - 1.0)

@@ -98,7 +98,7 @@ def memory(_home: Path) -> Finding:
 
 def gpu(_home: Path) -> Finding:
     """Check which GPUs the network can run on."""
-    from simple_dqn.deepqnetwork.backend import gpus
+    from simple_dqn.deepqnetwork.compute.device import gpus
 
     found = gpus()
     if found:

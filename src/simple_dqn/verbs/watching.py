@@ -29,6 +29,6 @@ def make_watched_player(
     if config.run.load_weights:
         network = make_network(config, environment)
         load_weights(Path(config.run.load_weights), environment, network)
-        watched = WatchedNetwork(network.predict_to_play, network.look_into().saliency if saliency else None)
+        watched = WatchedNetwork(network.predict, network.look_into().saliency if saliency else None)
     rng = random_streams.stream(config.seed, "test exploration")
     return WatchedPlayer(environment, watched, config.memory.history_length, rng, person)

@@ -1,52 +1,52 @@
-"""Replay memory's screens in the memory of a GPU, where minibatches are put together without the host."""
+"""The replay memory's screens in GPU memory, where minibatches are gathered without the host."""
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simple_dqn.deepqnetwork.backend import CPU, tensor
+from simple_dqn.deepqnetwork.compute.device import CPU, tensor_on
 from simple_dqn.types import DeviceStates, Flags, Screens, States
 
-RESERVED = 2 * 10**9  # bytes of a GPU's memory that are left to the network and its updates
+RESERVED = 2 * 10**9  # bytes of GPU memory left to the network and its updates
 
 
 class DeviceScreens:
-    """Screens of E games by row and game, as `simple_dqn.replay_memory.ScreenStore` has them.
+    """Screens of E games by row and game, in the order of `simple_dqn.replay_memory.ScreenStore`.
 
-    Per minibatch only the indices of its screens travel to the GPU, and nothing comes back.
+    For each minibatch only the indices of its screens travel to the GPU, and nothing comes back.
     """
 
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], device: torch.device) -> None:
-        """Make room on `device` for `rows` screens of each game."""
+        """Allocate `rows` screens of each game on `device`."""
         self._screens = torch.empty((rows, games, *screen_shape), dtype=torch.uint8, device=device)
         self._flat = self._screens.view(rows * games, *screen_shape)
         self._device = device
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all the screens take."""
+        """Bytes of all the screens."""
         return self._screens.nbytes
 
     def write(self, row: int, screens: Screens) -> None:
-        """Keep `screens` uint8 [E, H, W] as `row`."""
-        self._screens[row].copy_(tensor(screens, self._device))
+        """Store `screens` uint8 [E, H, W] as `row`."""
+        self._screens[row].copy_(tensor_on(self._device, screens))
 
     def gather(self, windows: NDArray[np.int64], hidden: Flags | None) -> Tensor:
-        """Return the screens at `windows` int64 [B, K], zero where `hidden` bool [B, L] says so.
+        """Return the screens at `windows` int64 [B, K]; those where `hidden` bool [B, L] is true are zero.
 
         Returns:
             uint8 [B, K, H, W] on the device, fresh.
         """
-        places = tensor(windows, self._device)
+        places = tensor_on(self._device, windows)
         screens = self._flat.index_select(0, places.view(-1)).view(*windows.shape, *self._flat.shape[1:])
         if hidden is not None:
-            covers = tensor(hidden, self._device)[:, :, None, None]
+            covers = tensor_on(self._device, hidden)[:, :, None, None]
             screens[:, : hidden.shape[1]].masked_fill_(covers, 0)
         return screens
 
     def on_host(self, screens: DeviceStates) -> States:
-        """Return a copy of what `gather` returned, or of a part, in the host's memory."""
+        """Return a copy of `screens`, from `gather`, in the host's memory."""
         return np.array(screens.cpu().numpy())
 
     def first(self, rows: int) -> NDArray[np.uint8]:
@@ -57,7 +57,7 @@ class DeviceScreens:
 def screens_on(
     device: torch.device, rows: int, games: int, screen_shape: tuple[int, int]
 ) -> DeviceScreens | None:
-    """Return room for screens on `device`; None: it is the CPU, or has too little room."""
+    """Return storage for screens on `device`; None: it is the CPU, or has too little free memory."""
     if device == CPU:
         return None
     free, _ = torch.cuda.mem_get_info(device)

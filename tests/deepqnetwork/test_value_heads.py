@@ -9,10 +9,10 @@ import torch
 
 from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
-from simple_dqn.deepqnetwork.losses import quantile_huber
 from simple_dqn.deepqnetwork.networks import Dense, NetworkSpec, uniform_by_inputs
-from simple_dqn.deepqnetwork.returns import Categorical
+from simple_dqn.deepqnetwork.value_heads import CategoricalHead, quantile_huber
 from simple_dqn.types import Minibatch
+from tests.deepqnetwork.updates import train
 
 UPDATES, DISCOUNT = 800, 0.5
 STATES = (255 * np.eye(2, dtype=np.uint8)).reshape(2, 1, 1, 2)
@@ -44,7 +44,7 @@ def learn(make_network: Callable[..., DeepQNetwork], **settings: object) -> Deep
         actions=1, state_shape=(1, 1, 2), spec=spec, optimizer="adam", learning_rate=0.003, **settings
     )
     for update in range(UPDATES):
-        network.train(BATCH)
+        train(network, BATCH)
         if update % 100 == 0:
             network.update_target_network()
     expected = [sum(pay * odds for pay, odds in RETURNS), PAYS @ ODDS]
@@ -84,14 +84,14 @@ def test_quantiles_are_recovered(make_network: Callable[..., DeepQNetwork]) -> N
 
 def test_projection_keeps_the_mean_of_what_lies_between_the_atoms() -> None:
     config = NetworkConfig(distributional="c51", atoms=21, v_min=-5.0, v_max=5.0)
-    returns = Categorical(config).double()
+    returns = CategoricalHead(config).double()
     rng = np.random.default_rng(0)
     logits = torch.from_numpy(rng.normal(size=(50, 3, 21)))
     rewards, discounts = (torch.from_numpy(rng.uniform(-1, high, (50, 1, 1))) for high in (1, 0.5))
     discounts = discounts.clamp(0)
     projected = returns.targets(rewards, discounts, logits)
     torch.testing.assert_close(projected.sum(-1), torch.ones(50, 3, dtype=torch.float64))
-    means = rewards[..., 0] + discounts[..., 0] * returns.values(logits)
+    means = rewards[..., 0] + discounts[..., 0] * returns.qvalues(logits)
     torch.testing.assert_close(projected @ returns.atoms, means)
 
 

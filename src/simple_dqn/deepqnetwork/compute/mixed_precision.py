@@ -1,4 +1,4 @@
-"""Training in narrow datatypes: the optimizer's wide copy of the weights, and the scale of the loss."""
+"""Mixed-precision training: the optimizer's master copy of the weights, and loss scaling."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -7,24 +7,24 @@ import torch
 from torch import Tensor
 
 from simple_dqn.config import NetworkConfig
-from simple_dqn.deepqnetwork.backend import Precision
+from simple_dqn.deepqnetwork.compute.device import Precision
 from simple_dqn.deepqnetwork.layers import Network
 from simple_dqn.deepqnetwork.optimizers import OPTIMIZERS
-from simple_dqn.deepqnetwork.tensors import copy_arrays, floating_tensors, read_tensors, write_tensors
+from simple_dqn.deepqnetwork.weights import copy_arrays, floating_tensors, read_tensors, write_tensors
 from simple_dqn.errors import UserError
-from simple_dqn.types import State
+from simple_dqn.types import CheckpointState
 
 
 class MasterWeights:
-    """The weights that the optimizer changes, and from which a network takes those it computes with.
+    """The weights that the optimizer updates; the network computes with a copy in its own datatype.
 
-    An update is often smaller than the distance between two numbers of a narrow datatype, so it is added
-    to a float32 copy (Micikevicius et al. 2018). Where the network computes in float32 or float64, both
-    are the same memory.
+    An update is often smaller than the distance between two neighbouring numbers of a narrow datatype, so it
+    is added to a float32 copy (Micikevicius et al. 2018). Where the network computes in float32 or float64,
+    both are the same memory.
     """
 
     def __init__(self, network: Network, precision: Precision, config: NetworkConfig) -> None:
-        """Take over `network`, whose weights are in `precision.master`, and narrow its hidden layers."""
+        """Set up training of `network`, in `precision.master`, and convert its hidden layers."""
         self._network = network
         self.weights = {name: weight.detach() for name, weight in network.named_parameters()}
         network.narrow_hidden_layers(precision.hidden)
@@ -35,32 +35,32 @@ class MasterWeights:
         self._kind = config.optimizer
         self._optimizer = OPTIMIZERS[config.optimizer](list(self.weights.values()), config)
         self._first_rates: list[float] = [group["lr"] for group in self._optimizer.param_groups]
-        self._share = 1.0  # of those, which the optimizer has now
+        self._share = 1.0  # of the first rates, now
         device = next(iter(self.weights.values())).device.type
         self._scaler = torch.amp.GradScaler(device, enabled=precision.loss_scaling)
 
-    def descend(self, loss: Tensor) -> None:
-        """Move the weights one step of the optimizer down the gradient of `loss` (a scalar).
+    def step(self, loss: Tensor) -> None:
+        """Make one optimizer step down the gradient of `loss` (a scalar).
 
-        With loss scaling a step whose gradient overflows is left out, and the scale is halved.
+        With loss scaling, a step whose gradient overflows is skipped and the scale is halved.
         """
         for weight in self._computing.values():
             weight.grad = None
         torch.autograd.backward(self._scaler.scale(loss))
-        self._hand_over_gradients()
+        self._pass_gradients()
         self._scaler.step(self._optimizer)
         self._scaler.update()
         self.publish()
 
     def scale_learning_rate(self, share: float) -> bool:
-        """Make the learning rates this share of the first ones, and return whether that changes them."""
+        """Set the learning rates to this share of the first ones, and return whether that changes them."""
         changes, self._share = share != self._share, share
         for group, rate in zip(self._optimizer.param_groups, self._first_rates, strict=True):
             group["lr"] = rate * share
         return changes
 
-    def _hand_over_gradients(self) -> None:
-        """Give the optimizer the gradients, each in its weight's datatype."""
+    def _pass_gradients(self) -> None:
+        """Give the optimizer the gradients, each in the datatype of its weight."""
         gradients = {name: cast(Tensor, weight.grad) for name, weight in self._computing.items()}
         if self._narrow:
             torch._foreach_copy_(
@@ -72,7 +72,7 @@ class MasterWeights:
 
     @torch.no_grad()
     def publish(self) -> None:
-        """Give the weights to the network that computes with a narrower copy of them."""
+        """Copy the weights to the network, where it computes in a narrower datatype."""
         if self._narrow:
             torch._foreach_copy_(
                 [self._computing[name] for name in self._narrow],
@@ -80,26 +80,26 @@ class MasterWeights:
             )
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the weights by name, and the network's running means; they share the memory of both."""
+        """Return the weights and the network's running means by name, sharing their memory."""
         return {**floating_tensors(self._network), **self.weights}
 
     def load(self, arrays: Mapping[str, object]) -> None:
-        """Copy `arrays`, which have been checked to fit, into the memory of `tensors`, and publish them."""
+        """Copy `arrays`, checked by `check_fit`, into `tensors`, and publish them."""
         copy_arrays(arrays, self.tensors())
         self.publish()
 
-    def get_state(self) -> State:
-        """Return the optimizer's memory of each weight, and the scale of the loss."""
-        slots: State = {
+    def get_state(self) -> CheckpointState:
+        """Return the optimizer's state for each weight, and the scale of the loss."""
+        slots: CheckpointState = {
             name: write_tensors(self._optimizer.state[weight]) for name, weight in self.weights.items()
         }
         return {"optimizer": self._kind, "slots": slots, "scaler": dict(self._scaler.state_dict())}
 
-    def check_state(self, state: State) -> None:
-        """Refuse the state of another optimizer.
+    def check_state(self, state: CheckpointState) -> None:
+        """Check that `state` is that of the same optimizer.
 
         Raises:
-            UserError: Which one, and what to do.
+            UserError: It is another's.
         """
         if state["optimizer"] != self._kind:
             raise UserError(
@@ -107,8 +107,8 @@ class MasterWeights:
                 "resume it with that one, or start anew from its weights with --load_weights"
             )
 
-    def set_state(self, state: State) -> None:
-        """Go on from what `get_state` returned; the weights themselves are the caller's to set."""
+    def set_state(self, state: CheckpointState) -> None:
+        """Continue from what `get_state` returned, which leaves out the weights."""
         groups = self._optimizer.state_dict()["param_groups"]
         restored = {
             index: read_tensors(state["slots"][name], like=weight)

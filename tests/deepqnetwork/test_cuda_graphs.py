@@ -10,10 +10,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from simple_dqn.deepqnetwork import DeepQNetwork, learner
-from simple_dqn.deepqnetwork import recorded as module
-from simple_dqn.deepqnetwork.recorded import WARM_UPS, Recorded, Replay, Work, record_graph, run_beside
+from simple_dqn.deepqnetwork import DeepQNetwork
+from simple_dqn.deepqnetwork.compute import cuda_graphs as module
+from simple_dqn.deepqnetwork.compute.cuda_graphs import (
+    WARM_UPS,
+    Recorded,
+    Replay,
+    Work,
+    record_graph,
+    run_beside,
+)
+from simple_dqn.deepqnetwork.compute.device import Device
 from simple_dqn.types import Minibatch
+from tests.deepqnetwork.updates import take_losses, train
 
 
 class Tape:
@@ -38,6 +47,12 @@ class Tape:
             return results[0].copy_(result)
 
         return replay
+
+
+def record_on(tape: Tape, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the CPU record updates, on `tape`."""
+    monkeypatch.setattr(Device, "records", True)
+    monkeypatch.setattr(Device, "record", lambda _device, work: Recorded(work, tape.run, tape.record))
 
 
 def test_every_call_does_the_work_once_on_its_own_inputs() -> None:
@@ -119,11 +134,11 @@ def test_a_network_learns_the_same_recorded(
     settings = dict(settings)
     steps = settings.pop("steps", 1)
     plain, tape = make_network(**settings), Tape()
-    monkeypatch.setattr(learner, "recorded", lambda work, on_gpu: Recorded(work, tape.run, tape.record))
+    record_on(tape, monkeypatch)
     taped = make_network(**settings)
     for seed in range(WARM_UPS + 9):
         batches = [make_minibatch(seed, steps=steps) for _ in range(2)]
-        assert plain.train(batches[0]) == taped.train(batches[1])
+        assert train(plain, batches[0]) == train(taped, batches[1])
         if seed == WARM_UPS + 1:
             plain.update_target_network()
             taped.update_target_network()
@@ -138,9 +153,9 @@ def test_losses_are_told_once(
     make_network: Callable[..., DeepQNetwork], make_minibatch: Callable[[int], Minibatch]
 ) -> None:
     one_by_one, together = make_network(), make_network()
-    expected = [one_by_one.train(make_minibatch(seed)) for seed in range(5)]
-    assert together.take_losses() == []
+    expected = [train(one_by_one, make_minibatch(seed)) for seed in range(5)]
+    assert take_losses(together) == []
     for seed in range(5):
         together.update(together.prepare(make_minibatch(seed)))
-    assert together.take_losses() == expected
-    assert together.take_losses() == []
+    assert take_losses(together) == expected
+    assert take_losses(together) == []

@@ -54,11 +54,6 @@ class Recorded:
         return self._replay().clone()
 
 
-def recorded(work: Work, on_gpu: bool) -> Work:
-    """Return `work` as it is best done: recorded on a GPU, as it is elsewhere."""
-    return Recorded(work) if on_gpu else work
-
-
 def run_beside(work: Work, inputs: tuple[Tensor, ...]) -> Tensor:
     """Run `work` on a stream of its own, as a recording does, and let the current one wait for it."""
     with torch.cuda.device(inputs[0].device):  # whose streams are meant; else they are the first GPU's

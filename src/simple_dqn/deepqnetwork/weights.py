@@ -1,4 +1,4 @@
-"""Weights as plain arrays, to be written down, and back."""
+"""Weights as numpy arrays, and back."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from simple_dqn.errors import UserError
-from simple_dqn.types import State
+from simple_dqn.types import CheckpointState
 
-# What the shape of a weight depends on: how many outputs there are, and all else.
+# The flags that the shape of a weight depends on: in the output layer, and in the others.
 OUTPUT_FLAGS = "game, --minimal_action_set, --distributional, --atoms and --quantiles"
 HIDDEN_FLAGS = "--network, --history_length, --screen_width and --screen_height"
 
@@ -19,12 +19,12 @@ HIDDEN_FLAGS = "--network, --history_length, --screen_width and --screen_height"
 def floating_tensors(network: nn.Module) -> dict[str, Tensor]:
     """Return the weights of `network` and its running means, by name; they share its memory.
 
-    What batch normalisation counts in integers is left out: it uses the count for nothing.
+    Batch normalisation's integer counter is left out, since nothing uses it.
     """
     return {name: values for name, values in network.state_dict().items() if values.is_floating_point()}
 
 
-def write_tensors(tensors: Mapping[str, Tensor]) -> State:
+def write_tensors(tensors: Mapping[str, Tensor]) -> CheckpointState:
     """Return fresh arrays of the values of `tensors`; bfloat16 and float16 become float32, which is exact."""
     return {name: _array(values) for name, values in tensors.items()}
 
@@ -34,8 +34,8 @@ def _array(values: Tensor) -> NDArray[np.generic]:
     return cast(NDArray[np.generic], wide.cpu().numpy().copy(order="C"))
 
 
-def read_tensors(arrays: State, like: Tensor) -> dict[str, Tensor]:
-    """Return fresh tensors of the values in `arrays`; those of `like`'s shape get its layout too."""
+def read_tensors(arrays: CheckpointState, like: Tensor) -> dict[str, Tensor]:
+    """Return `arrays` as new tensors; those of the shape of `like` get its memory layout."""
     result = {}
     for name, values in arrays.items():
         source = torch.as_tensor(np.array(values))
@@ -44,10 +44,10 @@ def read_tensors(arrays: State, like: Tensor) -> dict[str, Tensor]:
 
 
 def check_fit(arrays: Mapping[str, object], tensors: Mapping[str, Tensor]) -> None:
-    """Refuse `arrays` that are not those of the network whose `tensors` these are.
+    """Check that `arrays` have the names and shapes of a network's `tensors`.
 
     Raises:
-        UserError: What differs, and what to do.
+        UserError: They do not; the message names the flags to give.
     """
     if arrays.keys() != tensors.keys():
         odd = min(arrays.keys() ^ tensors.keys())

@@ -1,4 +1,4 @@
-"""On how many CPU cores the network computes."""
+"""The number of CPU threads that the network computes with."""
 
 import logging
 import time
@@ -10,9 +10,9 @@ from simple_dqn.machine import usable_cores
 
 log = logging.getLogger(__name__)
 
-# Float sums depend on how many threads share them, so a run can be repeated bit for bit only with the same
-# number. The fastest of several calls, and this lead that a smaller number must have, keep the choice from
-# turning on a busy moment of the machine.
+# Sums of floats depend on the number of threads, so a run can be repeated bit for bit only with the same
+# number. Timing the fastest of several calls, and asking for this lead of a smaller number, keeps the choice
+# stable on a busy machine.
 LEAST_GAIN = 1.15
 CALLS = 6  # at each number of threads; the first warms up
 SECONDS = 0.1  # after which no further call is made at one number

@@ -1,0 +1,181 @@
+"""The device that the network computes on: which one, in which datatypes, and how arrays get there."""
+
+import functools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from simple_dqn.config import BackendConfig
+from simple_dqn.deepqnetwork.compute.cuda_graphs import Recorded
+from simple_dqn.errors import UserError
+from simple_dqn.types import States
+
+log = logging.getLogger(__name__)
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """The datatypes that one `--datatype` stands for.
+
+    The output layer and everything after it are float32 or wider. In bfloat16, Q-values near 1 lie 0.004 to
+    0.008 apart: the arg-max would often be the first of several ties, and the TD error would be rounded away.
+    The optimizer works on weights of that width too.
+    """
+
+    hidden: torch.dtype  # of the hidden layers
+    master: torch.dtype  # of the output layer, the targets, the loss and the optimizer's weights
+    cpu_layout: torch.memory_format  # of convolutions on the CPU: the one that measured faster
+    loss_scaling: bool = False  # small gradients would underflow in `hidden`
+
+
+PRECISIONS = {
+    "float32": Precision(torch.float32, torch.float32, torch.channels_last),
+    "bfloat16": Precision(torch.bfloat16, torch.float32, torch.contiguous_format),
+    "float16": Precision(torch.float16, torch.float32, torch.channels_last, loss_scaling=True),
+    "float64": Precision(torch.float64, torch.float64, torch.channels_last),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device, and how the network computes on it."""
+
+    torch_device: torch.device
+    datatype: str  # one of `PRECISIONS`
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether it is the CPU."""
+        return self.torch_device == CPU
+
+    @property
+    def precision(self) -> Precision:
+        """The datatypes to compute in."""
+        return PRECISIONS[self.datatype]
+
+    @property
+    def layout(self) -> torch.memory_format:
+        """The memory layout of screens and filters."""
+        return self.precision.cpu_layout if self.is_cpu else torch.channels_last
+
+    @property
+    def records(self) -> bool:
+        """Whether an update runs as CUDA graphs.
+
+        Loss scaling asks the host at each update whether a gradient overflowed, which a graph cannot do.
+        """
+        return self.torch_device.type == "cuda" and not self.precision.loss_scaling
+
+    def record(self, work: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        """Return `work` as a CUDA graph where the device records, else `work` itself."""
+        return Recorded(work) if self.records else work
+
+    def move(self, network: nn.Module) -> None:
+        """Move `network` to the device, its filters in the device's memory layout."""
+        network.to(self.torch_device)
+        for weight in network.parameters():
+            if weight.dim() == 4:
+                weight.data = weight.data.contiguous(memory_format=self.layout)
+
+    def tensor(self, array: NDArray[np.generic] | Tensor) -> Tensor:
+        """Return `array`, of any strides, on the device in its own datatype; see `tensor_on`."""
+        return tensor_on(self.torch_device, array)
+
+    def floats(self, states: States | Tensor) -> Tensor:
+        """Return `states` uint8 [B, S, H, W] as floats in [0, 1], in the datatype of the hidden layers."""
+        if self.is_cpu and self.layout == torch.channels_last and isinstance(states, np.ndarray):
+            return _channels_last(states).to(self.precision.hidden).div_(255).permute(0, 3, 1, 2)
+        values = self.tensor(states)
+        return values.to(self.precision.hidden, memory_format=self.layout).div_(255)
+
+    def set_up(self) -> None:
+        """Make updates on the device fast, and the same each time.
+
+        An update allocates and frees some dozens of MB. glibc returns blocks as large as an activation or a
+        gradient to the kernel at once, and faulting them in again can cost a third of an update in bfloat16.
+        Its thresholds rise to the largest block that was ever freed, up to 32 MB: so one is freed here,
+        untouched.
+        """
+        if self.torch_device.type == "cuda":
+            torch.backends.cudnn.deterministic = True
+        else:
+            torch.empty(31 * 2**20, dtype=torch.uint8)
+
+
+def _channels_last(states: States) -> Tensor:
+    """Return `states` [B, S, H, W] as a tensor uint8 [B, H, W, S].
+
+    Interleaving bytes takes a third of the time that interleaving floats does.
+    """
+    count, screens, height, width = states.shape
+    interleaved = np.empty((count, height, width, screens), np.uint8)
+    for screen in range(screens):
+        interleaved[..., screen] = states[:, screen]
+    return torch.from_numpy(interleaved)
+
+
+def tensor_on(device: torch.device, array: NDArray[np.generic] | Tensor) -> Tensor:
+    """Return `array`, of any strides, on `device` in its own datatype; it may share the array's memory.
+
+    A tensor is returned as it is. An array reaches a GPU through pinned memory, so that the host does not
+    wait for the work that the GPU has queued.
+    """
+    if isinstance(array, Tensor):
+        return array
+    values = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+    if device.type == "cuda":
+        values = values.pin_memory()
+    return values if device == CPU else values.to(device, non_blocking=True)
+
+
+def choose_device(config: BackendConfig) -> Device:
+    """Return the device that `config` asks for; the CPU, with a warning, where there is no GPU.
+
+    Raises:
+        UserError: There are GPUs, but fewer than `device_id` needs.
+    """
+    device = CPU
+    if config.backend == "gpu":
+        device = _gpu(config.device_id) or CPU
+    return Device(device, choose_datatype(config.datatype, device))
+
+
+def choose_datatype(name: str, device: torch.device) -> str:
+    """Return the `--datatype` called `name`; for auto, bfloat16 where `device` has instructions for it."""
+    if name != "auto":
+        return name
+    if device == CPU:
+        native = any(has for kind, has in torch.cpu.get_capabilities().items() if kind.endswith("bf16"))
+    else:
+        with torch.cuda.device(device):
+            native = torch.cuda.is_bf16_supported(including_emulation=False)
+    return "bfloat16" if native else "float32"
+
+
+def gpus() -> list[str]:
+    """Return the names of the GPUs that PyTorch can use, in the order of `--device_id`."""
+    return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+
+
+def _gpu(number: int) -> torch.device | None:
+    if not torch.cuda.is_available():
+        _warn_of_no_gpu()
+        return None
+    found = torch.cuda.device_count()
+    if number >= found:
+        raise UserError(
+            f"--device_id {number} names no GPU: this machine has {found}, so give 0 to {found - 1}"
+        )
+    return torch.device("cuda", number)
+
+
+@functools.cache
+def _warn_of_no_gpu() -> None:
+    log.warning("no GPU that PyTorch can use was found: the network runs on the CPU (--backend cpu)")

@@ -1,0 +1,234 @@
+"""One update of deep Q-learning (Mnih et al. 2015, Algorithm 1): its targets, its loss and its descent.
+
+`Update.targets` holds the Bellman equation. How fast a machine does this is no concern of this module.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from simple_dqn.config import NetworkConfig
+from simple_dqn.deepqnetwork.layers import Network
+from simple_dqn.types import Factors, Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Transitions:
+    """A minibatch on the network's device."""
+
+    prestates: Tensor  # s, floats in [0, 1] [B, S, H, W]
+    actions: Tensor  # a, int64 [B, 1]
+    rewards: Tensor  # r, floats [B]: the sum of all n steps, clipped and discounted
+    poststates: Tensor  # s', floats in [0, 1] [B, S, H, W]
+    discounts: Tensor  # γ, or γ^m after m steps, floats [B]; 0 after a terminal
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBatch:
+    """A minibatch with its targets, on the network's device."""
+
+    prestates: Tensor  # floats in [0, 1] [B, S, H, W]
+    actions: Tensor  # int64 [B, 1]
+    targets: Tensor  # y, floats [B, 1, N]; or [B, A, N], one for each next action
+    weights: Tensor  # floats [B], importance-sampling weights
+    numbers: Numbers  # int64 [B], the transitions' numbers in the replay memory, on the host
+    poststates: Tensor | None  # floats in [0, 1] [B, S, H, W], where the next action is yet to be chosen
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateOutcome:
+    """The result of one update from B transitions."""
+
+    loss: float  # the mean over the transitions
+    errors: Factors  # float32 [B], ≥ 0: |δ|, or as `ValueHead.losses` defines the error
+    numbers: Numbers  # int64 [B], the transitions' numbers in the replay memory
+
+
+class Update:
+    """Moves an online network θ towards the targets of a target network θ⁻.
+
+    `targets` only reads the target network, and only `choose` and `descend` touch the online network: so one
+    thread may call the first while another calls the other two. No result depends on the values of the data
+    but through tensors, so that all three can be recorded as CUDA graphs.
+    """
+
+    def __init__(
+        self, online: Network, target: Network, config: NetworkConfig, step: Callable[[Tensor], None]
+    ) -> None:
+        """Set up updates of `online`.
+
+        Args:
+            online: θ.
+            target: θ⁻; the same as `online` where there is no target network.
+            config: The algorithm's settings.
+            step: Makes one optimizer step down the gradient of a loss.
+        """
+        self._online, self._target = online, target
+        self._config = config
+        self._step = step
+        self._rule = TARGET_RULES[config.double, config.munchausen]
+
+    @torch.no_grad()
+    def targets(
+        self,
+        prestates: Tensor,
+        actions: Tensor,
+        rewards: Tensor,
+        poststates: Tensor,
+        terminals: Tensor,
+        discounts: Tensor,
+        noise: Tensor,
+    ) -> Tensor:
+        """Return the targets y [B, 1, N], or [B, A, N] where the next action is yet to be chosen.
+
+        Args:
+            prestates: s, floats in [0, 1] [B, S, H, W].
+            actions: a, int64 [B, 1].
+            rewards: r of each step, floats [B, n], raw game points; 0 after the last step.
+            poststates: s', floats in [0, 1] [B, S, H, W].
+            terminals: The episode ends at s', bool [B].
+            discounts: γ^m after m steps, float32 [B].
+            noise: Of the target network, float32 [1, K].
+        """
+        clipped = rewards.clamp(self._config.min_reward, self._config.max_reward)
+        total = n_step_return(clipped, self._config.discount_rate)
+        transitions = Transitions(prestates, actions, total, poststates, discounts * ~terminals)
+        return self._rule(self._target, self._config, transitions, noise)
+
+    @torch.no_grad()
+    def choose(self, poststates: Tensor, targets: Tensor, noise: Tensor) -> Tensor:
+        """Return the targets y [B, N], of those in [B, A, N], of a' = argmax Q(s', a'; θ).
+
+        Double Q-learning (van Hasselt et al. 2016, equation 4).
+        """
+        qvalues: Tensor = self._online(poststates, noise)
+        return of_actions(targets, qvalues.argmax(1, keepdim=True))
+
+    def descend(
+        self, prestates: Tensor, actions: Tensor, targets: Tensor, weights: Tensor, noise: Tensor
+    ) -> Tensor:
+        """Update θ by one optimizer step, and return the loss followed by the errors [1 + B].
+
+        Args:
+            prestates: s, floats in [0, 1] [B, S, H, W].
+            actions: a, int64 [B, 1].
+            targets: y, floats [B, N].
+            weights: Importance-sampling weights, floats [B].
+            noise: Of the online network, float32 [1, K].
+        """
+        self._online.train()
+        outputs = self._online.outputs(prestates, noise)
+        self._online.eval()
+        losses, errors = self._online.value_head.losses(of_actions(outputs, actions), targets)
+        loss = losses.dot(weights / len(weights))
+        self._step(loss)
+        return torch.cat((loss.detach().unsqueeze(0), errors))
+
+
+def n_step_return(rewards: Tensor, discount_rate: float) -> Tensor:
+    """Return r = Σ_k γ^k r_k [B] of the `rewards` r_k [B, n] of n steps.
+
+    Sutton 1988; Hessel et al. 2018, section 3, "multi-step learning".
+    """
+    *earlier, total = rewards.unbind(1)
+    for reward in reversed(earlier):
+        total = reward + discount_rate * total
+    return total
+
+
+# (target network, settings, transitions, noise [1, K]) -> y [B, 1, N] or [B, A, N]
+TargetRule: TypeAlias = Callable[[Network, NetworkConfig, Transitions, Tensor], Tensor]
+
+
+def max_targets(target: Network, _config: NetworkConfig, transitions: Transitions, noise: Tensor) -> Tensor:
+    """Return y = r + γ z(s', argmax_a' Q(s', a'; θ⁻); θ⁻) [B, 1, N] (Mnih et al. 2015, equation 2).
+
+    The N numbers z represent an action's return; see `ValueHead`. For DQN itself z is Q.
+    """
+    outputs = target.outputs(transitions.poststates, noise)
+    best = target.value_head.qvalues(outputs).argmax(1, keepdim=True)
+    return bellman(target, transitions, of_actions(outputs, best).unsqueeze(1))
+
+
+def double_targets(
+    target: Network, _config: NetworkConfig, transitions: Transitions, noise: Tensor
+) -> Tensor:
+    """Return y = r + γ z(s', a'; θ⁻) [B, A, N] for each a'.
+
+    `Update.choose` then takes argmax_a' Q(s', a'; θ) (van Hasselt et al. 2016, equation 4): other updates may
+    change the online network θ between the two.
+    """
+    return bellman(target, transitions, target.outputs(transitions.poststates, noise))
+
+
+def munchausen_targets(
+    target: Network, config: NetworkConfig, transitions: Transitions, noise: Tensor
+) -> Tensor:
+    """Return the y [B, 1, N] of Munchausen reinforcement learning (Vieillard et al. 2020, equation 1).
+
+    y = r + α [τ ln π(a|s)]_l₀^0 + γ Σ_a' π(a'|s') (z(s', a'; θ⁻) - τ ln π(a'|s')) with π = softmax(Q / τ) of
+    the target network, and the N numbers z in place of Q, as in their M-IQN. Of n steps only the first has
+    the added reward: the policy might not take the others' actions any more.
+    """
+    tau = config.munchausen_tau
+    both = torch.cat((transitions.prestates, transitions.poststates))
+    before, after = target.outputs(both, noise).chunk(2)
+    qvalues = target.value_head.qvalues
+    log_policy = tau * functional.log_softmax(qvalues(before) / tau, 1)  # τ ln π(·|s) [B, A]
+    next_log_policy = tau * functional.log_softmax(qvalues(after) / tau, 1)
+    bonus = config.munchausen_alpha * log_policy.gather(1, transitions.actions).clamp(config.munchausen_floor)
+    policy = (next_log_policy / tau).exp().unsqueeze(2)
+    outputs = (policy * (after - next_log_policy.unsqueeze(2))).sum(1, keepdim=True)
+    return bellman(target, transitions, outputs, bonus.squeeze(1))
+
+
+def bellman(
+    target: Network, transitions: Transitions, outputs: Tensor, bonus: Tensor | float = 0.0
+) -> Tensor:
+    """Return y = (r + bonus) + γ z [B, K, N] for the next actions' `outputs` z [B, K, N] and `bonus` [B]."""
+    rewards = (transitions.rewards + bonus)[:, None, None]
+    return target.value_head.targets(rewards, transitions.discounts[:, None, None], outputs)
+
+
+def of_actions(outputs: Tensor, actions: Tensor) -> Tensor:
+    """Return the numbers [B, N], of `outputs` [B, A, N], of `actions` int64 [B, 1]."""
+    return outputs.gather(1, actions.unsqueeze(2).expand(-1, -1, outputs.shape[2])).squeeze(1)
+
+
+# By `double` and `munchausen`; the two exclude each other, since a soft policy chooses no action.
+TARGET_RULES: dict[tuple[bool, bool], TargetRule] = {
+    (False, False): max_targets,
+    (True, False): double_targets,
+    (False, True): munchausen_targets,
+}
+
+
+class Outcomes:
+    """The outcomes of updates that have not been fetched from the device yet."""
+
+    def __init__(self) -> None:
+        self._outcomes: list[Tensor] = []
+        self._numbers: list[Numbers] = []
+
+    def add(self, outcome: Tensor, numbers: Numbers) -> None:
+        """Add an update's result [1 + B], from `Update.descend`, and its transitions' numbers [B]."""
+        self._outcomes.append(outcome)
+        self._numbers.append(numbers)
+
+    def take(self) -> list[UpdateOutcome]:
+        """Return and forget all outcomes, oldest first; waits for the device."""
+        if not self._outcomes:
+            return []
+        sizes = [len(outcome) for outcome in self._outcomes]
+        values = torch.cat(self._outcomes).cpu().numpy()
+        each, numbers = np.split(values, np.cumsum(sizes)[:-1]), self._numbers
+        self._outcomes, self._numbers = [], []
+        return [
+            UpdateOutcome(float(one[0]), one[1:].astype(np.float32), which)
+            for one, which in zip(each, numbers, strict=True)
+        ]
