@@ -51,7 +51,7 @@ OWNERS = {
     "tqdm": ["src/simple_dqn/statistics", "src/simple_dqn/watch", "nvis", "benchmarks", "tests"],
     "av": ["src/simple_dqn/watch", "tests"],
     "playwright": ["tests"],
-    "ray": ["src/simple_dqn/cluster", "tests"],
+    "ray": ["src/simple_dqn/cluster", "src/simple_dqn/sweep/runner.py", "tests"],
     "psutil": ["src/simple_dqn/machine.py", "benchmarks", "tests"],
     "lz4": ["src/simple_dqn/replay_memory", "src/simple_dqn/snapshot", "tests"],
 }

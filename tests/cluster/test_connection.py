@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from simple_dqn.cluster.job import SOURCE
 from simple_dqn.cluster.session import connected
 from simple_dqn.errors import UserError
+from simple_dqn.sweep.runner import SOURCE
 
 
 def refusal(address: str) -> str:

@@ -1,11 +1,11 @@
-"""A plan, its places, and CSVs as a training writes them."""
+"""A plan, its files, and CSVs as a training writes them."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from simple_dqn.sweep import Places, Plan
+from simple_dqn.sweep.plan import Plan, SweepFiles
 
 HEADER = "epoch,phase,total_train_steps,average_reward,steps_per_second,total_time,meanq,nr_games,meancost\n"
 
@@ -16,8 +16,8 @@ def plan() -> Plan:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places.of(tmp_path, "both")
+def files(tmp_path: Path) -> SweepFiles:
+    return SweepFiles.of(tmp_path, "both")
 
 
 @pytest.fixture

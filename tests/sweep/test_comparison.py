@@ -1,20 +1,17 @@
 """All runs in one number: which of them, which phase, which epochs."""
 
 import csv
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from simple_dqn.human_scores import SCORES
-from simple_dqn.sweep import Places, Plan, Row
-from simple_dqn.sweep.comparison import BEST, MEAN, Comparison, compare, write_comparison
-from simple_dqn.sweep.schedule import State
-from simple_dqn.sweep.standing import Standing, last_tenth
-from simple_dqn.sweep.summary import write_summary
+from simple_dqn.sweep.plan import Plan, SweepFiles
+from simple_dqn.sweep.results import RunResults, last_tenth
+from simple_dqn.sweep.scheduler import RunState, RunStatus
+from simple_dqn.sweep.summary import BEST, MEAN, Comparison, compare, write_comparison, write_summary
 from simple_dqn.verbs import sweep as verb
 
 Write = Callable[..., None]
@@ -27,10 +24,10 @@ def points(game: str, percent: float) -> float:
 
 
 @pytest.fixture
-def make_rows(places: Places, write_rows: Write) -> Callable[..., list[Row]]:
+def make_rows(files: SweepFiles, write_rows: Write) -> Callable[..., list[RunStatus]]:
     """Return a function that makes runs, one seed each of `games`, from (state, phase, per cent by epoch)."""
 
-    def make(games: list[str], *runs: tuple[State, dict[str, list[float | None]]]) -> list[Row]:
+    def make(games: list[str], *runs: tuple[RunState, dict[str, list[float | None]]]) -> list[RunStatus]:
         plan = Plan(dict.fromkeys(games, ""), len(runs) // len(games), 1, 0.0, {})
         rows = []
         for run, (state, phases) in zip(plan.runs, runs, strict=True):
@@ -40,9 +37,9 @@ def make_rows(places: Places, write_rows: Write) -> Callable[..., list[Row]]:
                 for epoch, percent in enumerate(percents, 1)
             ]
             if lines:
-                write_rows(places.csv(run), *sorted(lines, key=lambda line: line[0]))
-            rows.append(Row(run, places, state))
-            rows[-1].look()
+                write_rows(files.csv(run), *sorted(lines, key=lambda line: line[0]))
+            rows.append(RunStatus(run, files, state))
+            rows[-1].update_results()
         return rows
 
     return make
@@ -52,15 +49,15 @@ def mean(comparison: Comparison, score: str = MEAN) -> float:
     return comparison.estimates[score]["mean"].value
 
 
-def test_finished_runs_alone_are_compared(make_rows: Callable[..., list[Row]]) -> None:
+def test_finished_runs_alone_are_compared(make_rows: Callable[..., list[RunStatus]]) -> None:
     rows = make_rows(
         ["pong", "breakout"],
-        (State.DONE, {"train": [500], "test": [50]}),
-        (State.DONE, {"test": [100]}),
-        (State.RUNNING, {"test": [900]}),
-        (State.FAILED, {"test": [900]}),
-        (State.WAITING, {}),
-        (State.FAILED, {}),
+        (RunState.DONE, {"train": [500], "test": [50]}),
+        (RunState.DONE, {"test": [100]}),
+        (RunState.RUNNING, {"test": [900]}),
+        (RunState.FAILED, {"test": [900]}),
+        (RunState.WAITING, {}),
+        (RunState.FAILED, {}),
     )
     found = compare(rows)
     assert mean(found) == pytest.approx(75)
@@ -70,13 +67,13 @@ def test_finished_runs_alone_are_compared(make_rows: Callable[..., list[Row]]) -
 
 
 def test_all_runs_are_compared_at_their_latest_common_epoch_on_request(
-    make_rows: Callable[..., list[Row]],
+    make_rows: Callable[..., list[RunStatus]],
 ) -> None:
     rows = make_rows(
         ["pong"],
-        (State.DONE, {"test": [10, 20, 900]}),
-        (State.RUNNING, {"train": [1, 1, 1], "test": [30, 40]}),
-        (State.WAITING, {}),
+        (RunState.DONE, {"test": [10, 20, 900]}),
+        (RunState.RUNNING, {"train": [1, 1, 1], "test": [30, 40]}),
+        (RunState.WAITING, {}),
     )
     found = compare(rows, common_epoch=True)
     assert (found.epoch, found.runs) == (2, 2)
@@ -88,11 +85,11 @@ def test_all_runs_are_compared_at_their_latest_common_epoch_on_request(
 
 
 def test_tests_and_training_are_never_compared_with_each_other(
-    make_rows: Callable[..., list[Row]],
+    make_rows: Callable[..., list[RunStatus]],
 ) -> None:
-    tested = (State.DONE, {"train": [5], "test": [50]})
-    without_test = (State.DONE, {"train": [900]})
-    no_test_game = (State.DONE, {"train": [900], "test": [None]})
+    tested = (RunState.DONE, {"train": [5], "test": [50]})
+    without_test = (RunState.DONE, {"train": [900]})
+    no_test_game = (RunState.DONE, {"train": [900], "test": [None]})
     found = compare(make_rows(["pong"], tested, without_test, no_test_game))
     assert (found.phase, found.runs) == ("test", 1)
     assert mean(found) == pytest.approx(50)
@@ -103,10 +100,10 @@ def test_tests_and_training_are_never_compared_with_each_other(
 
 
 def test_the_score_is_the_mean_of_the_last_tenth_of_the_epochs(
-    make_rows: Callable[..., list[Row]],
+    make_rows: Callable[..., list[RunStatus]],
 ) -> None:
     curve = [*range(100, 118), 80, 40]  # of 20 epochs the last two; the best is the eighteenth
-    found = compare(make_rows(["pong"], (State.DONE, {"test": curve})))
+    found = compare(make_rows(["pong"], (RunState.DONE, {"test": curve})))
     assert mean(found) == pytest.approx(60)
     assert mean(found, BEST) == pytest.approx(117)
     words = str(found).splitlines()
@@ -129,31 +126,31 @@ def test_the_last_tenth_is_rounded_up(epoch: int, first: int | None) -> None:
 
 def test_epochs_in_which_no_game_ended_do_not_count() -> None:
     rewards = {"test": {**dict.fromkeys(range(1, 19), 1.0), 19: None, 20: 4.0}}
-    standing = Standing(20, 40, 50, 1, rewards)
-    assert (standing.score("test", 20), standing.score("test", 19)) == (4, 1)
-    assert standing.score("train", 20) is None
-    assert Standing(2, 40, 50, 1, {"test": {1: 3.0, 2: None}}).score("test", 2) is None
+    results = RunResults(20, 40, 50, 1, rewards)
+    assert (results.score("test", 20), results.score("test", 19)) == (4, 1)
+    assert results.score("train", 20) is None
+    assert RunResults(2, 40, 50, 1, {"test": {1: 3.0, 2: None}}).score("test", 2) is None
 
 
-def test_intervals_are_there_where_each_game_has_two_runs(make_rows: Callable[..., list[Row]]) -> None:
-    found = compare(make_rows(["pong"], *[(State.DONE, {"test": [percent]}) for percent in (40, 60)]))
+def test_intervals_are_there_where_each_game_has_two_runs(make_rows: Callable[..., list[RunStatus]]) -> None:
+    found = compare(make_rows(["pong"], *[(RunState.DONE, {"test": [percent]}) for percent in (40, 60)]))
     assert "with 95 % intervals" in str(found)
     assert "mean 50.0 (40.0 to 60.0)" in str(found)
 
 
-def test_a_game_without_a_human_score_is_left_out(places: Places, write_rows: Write) -> None:
-    (row,) = (Row(run, places, State.DONE) for run in Plan({"catch": "catch"}, 1, 1, 0.0, {}).runs)
-    write_rows(places.csv(row.run), (1, "test", 40, 1))
-    row.look()
+def test_a_game_without_a_human_score_is_left_out(files: SweepFiles, write_rows: Write) -> None:
+    (row,) = (RunStatus(run, files, RunState.DONE) for run in Plan({"catch": "catch"}, 1, 1, 0.0, {}).runs)
+    write_rows(files.csv(row.run), (1, "test", 40, 1))
+    row.update_results()
     found = compare([row])
     assert (found.runs, found.estimates) == (0, {})
     assert str(found) == ("No run can be compared with human scores. Left out: 1 without a human score.")
 
 
 def test_the_file_says_which_epochs_count_and_what_was_left_out(
-    make_rows: Callable[..., list[Row]], tmp_path: Path
+    make_rows: Callable[..., list[RunStatus]], tmp_path: Path
 ) -> None:
-    rows = make_rows(["pong"], (State.DONE, {"test": [*[10] * 10, 50]}), (State.RUNNING, {"test": [1]}))
+    rows = make_rows(["pong"], (RunState.DONE, {"test": [*[10] * 10, 50]}), (RunState.RUNNING, {"test": [1]}))
     write_comparison(compare(rows), tmp_path / "scores.csv")
     with (tmp_path / "scores.csv").open(newline="") as file:
         written = list(csv.DictReader(file))
@@ -166,7 +163,7 @@ def test_the_file_says_which_epochs_count_and_what_was_left_out(
 
 
 class NoCluster:
-    """Stands for the cluster of a sweep that has nothing left to run."""
+    """A cluster for a sweep that has nothing left to run."""
 
     def __init__(self, cpus: int, gpus: float) -> None:
         del cpus, gpus
@@ -184,12 +181,12 @@ def test_the_flag_of_the_verb_changes_the_comparison_and_not_the_sweep(
 ) -> None:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     monkeypatch.setattr(verb, "connected", lambda _cluster: nullcontext())
-    monkeypatch.setitem(sys.modules, "simple_dqn.cluster.sweep_tasks", SimpleNamespace(Tasks=NoCluster))
-    places, rows = Places.of(tmp_path, "pong"), []
+    monkeypatch.setattr(verb, "JobRunner", NoCluster)
+    files, rows = SweepFiles.of(tmp_path, "pong"), []
     for run in Plan({"pong": "pong"}, 2, 1, 0.0, {}).runs:
-        write_rows(places.csv(run), (1, "test", 40, points("pong", 10 * run.seed)))
-        rows.append(Row(run, places, State.DONE))
-    write_summary(rows, places.summary)
+        write_rows(files.csv(run), (1, "test", 40, points("pong", 10 * run.seed)))
+        rows.append(RunStatus(run, files, RunState.DONE))
+    write_summary(rows, files.summary)
     command = ["pong", "--seeds", "2"]
     verb.main(command, "./sweep.sh")
     assert "2 runs of 1 game (the finished ones)" in capsys.readouterr().out

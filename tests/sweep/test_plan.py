@@ -11,7 +11,7 @@ from simple_dqn.config import Config, EnvironmentConfig
 from simple_dqn.environment.roms import known_games
 from simple_dqn.errors import UserError
 from simple_dqn.human_scores import SCORES
-from simple_dqn.sweep import Places, Plan, find_games, remember
+from simple_dqn.sweep.plan import Plan, SweepFiles, find_games, save_plan
 
 PROJECT = Path(__file__).parents[2]
 
@@ -55,9 +55,9 @@ def test_runs_go_through_the_games_seed_by_seed(plan: Plan) -> None:
     assert [run.name for run in plan.runs] == ["pong_seed1", "breakout_seed1", "pong_seed2", "breakout_seed2"]
 
 
-def test_train_is_told_all_that_was_given_and_what_is_the_run_s_own(plan: Plan, places: Places) -> None:
+def test_train_is_told_all_that_was_given_and_what_is_the_run_s_own(plan: Plan, files: SweepFiles) -> None:
     given = {"epochs": 2, "double": True, "min_reward": -2.5, "preset": "nature"}
-    command = places.arguments(replace(plan, flags=given, cpus_per_run=3), plan.runs[2])
+    command = files.arguments(replace(plan, flags=given, cpus_per_run=3), plan.runs[2])
     assert command[:2] == ("train", "pong")
     parser = flags.parser("train.sh", "Train.")
     flags.add_presets(parser, "quick")
@@ -68,23 +68,23 @@ def test_train_is_told_all_that_was_given_and_what_is_the_run_s_own(plan: Plan, 
         "resume": True,
         "random_seed": 2,
         "threads": 3,
-        "csv_file": str(places.csv(plan.runs[2])),
-        "save_weights_prefix": str(places.prefix(plan.runs[2])),
+        "csv_file": str(files.csv(plan.runs[2])),
+        "save_weights_prefix": str(files.prefix(plan.runs[2])),
     }
     assert Config.from_flags(told).run.epochs == 2
 
 
-def test_runs_share_no_file(plan: Plan, places: Places) -> None:
-    files = [file(run) for run in plan.runs for file in (places.csv, places.log, places.prefix)]
-    files += [places.plan, places.summary, places.scores]
-    assert len(set(files)) == len(files)
+def test_runs_share_no_file(plan: Plan, files: SweepFiles) -> None:
+    paths = [path(run) for run in plan.runs for path in (files.csv, files.log, files.prefix)]
+    paths += [files.plan, files.summary, files.scores]
+    assert len(set(paths)) == len(paths)
 
 
-def test_the_same_plan_is_the_same_sweep_in_whatever_order(plan: Plan, places: Places) -> None:
+def test_the_same_plan_is_the_same_sweep_in_whatever_order(plan: Plan, files: SweepFiles) -> None:
     flags = {"epochs": 2, "learning_rate": 0.1, "double": True}
-    written = remember(replace(plan, flags=flags), places.plan)
+    written = save_plan(replace(plan, flags=flags), files.plan)
     backwards = dict(reversed(flags.items()))
-    assert remember(replace(plan, flags=backwards), places.plan) == written == places.plan.read_text()
+    assert save_plan(replace(plan, flags=backwards), files.plan) == written == files.plan.read_text()
 
 
 @pytest.mark.parametrize(
@@ -98,22 +98,24 @@ def test_the_same_plan_is_the_same_sweep_in_whatever_order(plan: Plan, places: P
         ({"cpus_per_run": 2}, "--cpus_per_run 1 and is now given --cpus_per_run 2"),
     ],
 )
-def test_another_plan_is_refused(plan: Plan, places: Places, change: dict[str, object], words: str) -> None:
-    written = remember(plan, places.plan)
+def test_another_plan_is_refused(
+    plan: Plan, files: SweepFiles, change: dict[str, object], words: str
+) -> None:
+    written = save_plan(plan, files.plan)
     with pytest.raises(UserError, match=words):
-        remember(replace(plan, **change), places.plan)  # type: ignore[arg-type]
-    assert places.plan.read_text() == written
+        save_plan(replace(plan, **change), files.plan)  # type: ignore[arg-type]
+    assert files.plan.read_text() == written
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"games": {}}', '{"games": 1, "seeds": 2, "x": 3}'])
-def test_a_damaged_plan_is_refused(plan: Plan, places: Places, text: str) -> None:
-    remember(plan, places.plan)
-    places.plan.write_text(text)
+def test_a_damaged_plan_is_refused(plan: Plan, files: SweepFiles, text: str) -> None:
+    save_plan(plan, files.plan)
+    files.plan.write_text(text)
     with pytest.raises(UserError, match="cannot be read as a sweep's: remove it"):
-        remember(plan, places.plan)
+        save_plan(plan, files.plan)
 
 
 @pytest.mark.parametrize("name", ["", "a/b", ".", ".hidden", "x" * 101])
 def test_names_that_are_no_folder_s(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="cannot be a folder's name"):
-        Places.of(tmp_path, name)
+        SweepFiles.of(tmp_path, name)

@@ -10,11 +10,10 @@ import matplotlib.image
 import pytest
 
 from simple_dqn.human_scores import SCORES
-from simple_dqn.sweep import Places, Plan, Row
-from simple_dqn.sweep.report import Report
-from simple_dqn.sweep.schedule import State
-from simple_dqn.sweep.summary import fresh_rows, write_summary
-from simple_dqn.sweep.table import Lines, Table, table
+from simple_dqn.sweep.plan import Plan, SweepFiles
+from simple_dqn.sweep.report import Lines, Report, Table, table
+from simple_dqn.sweep.scheduler import RunState, RunStatus
+from simple_dqn.sweep.summary import new_statuses, write_summary
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -23,25 +22,25 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 @pytest.fixture
-def rows(plan: Plan, places: Places, write_rows: Callable[..., None]) -> list[Row]:
+def rows(plan: Plan, files: SweepFiles, write_rows: Callable[..., None]) -> list[RunStatus]:
     """Return pong done with seed 1, running with seed 2; breakout done with seed 1, failed with seed 2."""
     random, human = SCORES["pong"]
     half = (random + human) / 2
     runs = plan.runs
-    write_rows(places.csv(runs[0]), (1, "train", 40, 0), (1, "test", 40, human), (2, "test", 80, half))
-    write_rows(places.csv(runs[1]), (1, "train", 40, SCORES["breakout"][1]))
-    write_rows(places.csv(runs[2]), (1, "test", 40, half))
-    states = (State.DONE, State.DONE, State.RUNNING, State.FAILED)
-    rows = [Row(run, places, state) for run, state in zip(runs, states, strict=True)]
+    write_rows(files.csv(runs[0]), (1, "train", 40, 0), (1, "test", 40, human), (2, "test", 80, half))
+    write_rows(files.csv(runs[1]), (1, "train", 40, SCORES["breakout"][1]))
+    write_rows(files.csv(runs[2]), (1, "test", 40, half))
+    states = (RunState.DONE, RunState.DONE, RunState.RUNNING, RunState.FAILED)
+    rows = [RunStatus(run, files, state) for run, state in zip(runs, states, strict=True)]
     rows[3].reason = "killed by SIGKILL"
     for row in rows:
-        row.look()
+        row.update_results()
     return rows
 
 
-def test_the_summary_has_a_row_for_each_run(rows: list[Row], places: Places) -> None:
-    write_summary(rows, places.summary)
-    written = read(places.summary)
+def test_the_summary_has_a_row_for_each_run(rows: list[RunStatus], files: SweepFiles) -> None:
+    write_summary(rows, files.summary)
+    written = read(files.summary)
     assert [(row["game"], row["seed"], row["state"]) for row in written] == [
         ("breakout", "1", "done"),
         ("breakout", "2", "failed"),
@@ -58,30 +57,30 @@ def test_the_summary_has_a_row_for_each_run(rows: list[Row], places: Places) -> 
 
 
 def test_what_the_summary_says_is_done_stays_done_where_its_csv_is(
-    rows: list[Row], plan: Plan, places: Places
+    rows: list[RunStatus], plan: Plan, files: SweepFiles
 ) -> None:
-    assert {row.state for row in fresh_rows(plan, places)} == {State.WAITING}
-    write_summary(rows, places.summary)
-    assert [row.state.value for row in fresh_rows(plan, places)] == ["done", "done", "waiting", "waiting"]
-    places.csv(rows[0].run).unlink()
-    assert [row.state.value for row in fresh_rows(plan, places)] == ["waiting", "done", "waiting", "waiting"]
-    places.summary.write_text("something,else\n1,2\n")
-    assert {row.state for row in fresh_rows(plan, places)} == {State.WAITING}
+    assert {row.state for row in new_statuses(plan, files)} == {RunState.WAITING}
+    write_summary(rows, files.summary)
+    assert [row.state.value for row in new_statuses(plan, files)] == ["done", "done", "waiting", "waiting"]
+    files.csv(rows[0].run).unlink()
+    assert [row.state.value for row in new_statuses(plan, files)] == ["waiting", "done", "waiting", "waiting"]
+    files.summary.write_text("something,else\n1,2\n")
+    assert {row.state for row in new_statuses(plan, files)} == {RunState.WAITING}
 
 
 def test_the_files_are_there_at_the_end(
-    rows: list[Row], places: Places, capsys: pytest.CaptureFixture[str]
+    rows: list[RunStatus], files: SweepFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = Report(places, Lines(io.StringIO()))
-    report.hear(rows, rows)
-    assert [path.name for path in places.results.glob("*y.csv")] == ["summary.csv"]
-    assert not places.scores.exists()  # it is the start of a sweep
-    report.hear(rows, rows[:1])
-    assert (places.results / "pong.png").exists()
-    assert not (places.results / "breakout.png").exists()
+    report = Report(files, Lines(io.StringIO()).show)
+    report.update(rows, rows)
+    assert [path.name for path in files.results.glob("*y.csv")] == ["summary.csv"]
+    assert not files.scores.exists()  # it is the start of a sweep
+    report.update(rows, rows[:1])
+    assert (files.results / "pong.png").exists()
+    assert not (files.results / "breakout.png").exists()
     report.finish(rows)
-    assert matplotlib.image.imread(places.results / "breakout.png").shape == (720, 1280, 4)
-    written = read(places.scores)
+    assert matplotlib.image.imread(files.results / "breakout.png").shape == (720, 1280, 4)
+    written = read(files.scores)
     assert [row["score"] for row in written] == ["mean_of_last_epochs"] * 3 + ["best_epoch"] * 3
     assert {row["left_out"] for row in written} == {"1 failed, 1 running, 1 without a finished test game"}
     out = capsys.readouterr().out
@@ -89,7 +88,7 @@ def test_the_files_are_there_at_the_end(
     assert "Left out: 1 failed, 1 running, 1 without a finished test game.\n" in out
 
 
-def test_lines_tell_what_has_changed(rows: list[Row]) -> None:
+def test_lines_tell_what_has_changed(rows: list[RunStatus]) -> None:
     stream = io.StringIO()
     lines = Lines(stream)
     lines.show(rows, rows)
@@ -106,7 +105,7 @@ def test_lines_tell_what_has_changed(rows: list[Row]) -> None:
     ]
 
 
-def test_the_table_has_a_line_for_each_run(rows: list[Row]) -> None:
+def test_the_table_has_a_line_for_each_run(rows: list[RunStatus]) -> None:
     assert table(rows, 10) == [
         "game      seed  state    epoch  steps  reward  steps/s",
         "pong         1  done         2     80    -3.0       50",
@@ -117,7 +116,7 @@ def test_the_table_has_a_line_for_each_run(rows: list[Row]) -> None:
     ]
 
 
-def test_a_low_table_shows_what_one_looks_for_first(rows: list[Row]) -> None:
+def test_a_low_table_shows_what_one_looks_for_first(rows: list[RunStatus]) -> None:
     lines = table(rows, 4)
     assert len(lines) == 4
     assert [line.split()[:3] for line in lines[1:3]] == [
@@ -127,7 +126,7 @@ def test_a_low_table_shows_what_one_looks_for_first(rows: list[Row]) -> None:
     assert lines[3].endswith("1 failed; 2 not shown")
 
 
-def test_the_table_is_drawn_over_itself(rows: list[Row]) -> None:
+def test_the_table_is_drawn_over_itself(rows: list[RunStatus]) -> None:
     stream = io.StringIO()
     terminal = SimpleNamespace(width=30, height=24, move_up="<up {}>".format, clear_eos="<clear>")
     drawn = Table(stream, terminal)  # type: ignore[arg-type]

@@ -1,6 +1,8 @@
-"""Many games and seeds, each an ordinary training: what is to run, how it stands, what it came to."""
+"""Trains many games with several seeds each.
 
-from simple_dqn.sweep.plan import ALL, Places, Plan, Run, check_same, find_games, remember
-from simple_dqn.sweep.schedule import Row, Sweep
+`plan.py` has the runs and their files. `runner.py` carries out each run in a process of its own, where Ray
+has room; `scheduler.py` starts those that fail again. `results.py` reads the CSVs and combines the scores,
+which `summary.py` writes to CSVs and `report.py` shows and draws.
 
-__all__ = ["ALL", "Places", "Plan", "Row", "Run", "Sweep", "check_same", "find_games", "remember"]
+This file imports nothing: `python -m simple_dqn.sweep.runner` starts each run, and should not wait.
+"""

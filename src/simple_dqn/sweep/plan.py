@@ -1,4 +1,4 @@
-"""What a sweep is to run, and where its files go."""
+"""The plan of a sweep: its runs, and the files of each."""
 
 import json
 from collections.abc import Sequence
@@ -14,21 +14,21 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
 from simple_dqn.human_scores import SCORES
 
-# Words that stand for many games: those with a human score, and those that ale-py ships for one player.
-ALL = {"atari57": lambda: sorted(SCORES), "all": known_games}
+# Names of sets of games: those with a human score, and those that ale-py ships for one player.
+GAME_SETS = {"atari57": lambda: sorted(SCORES), "all": known_games}
 
 
 @dataclass(frozen=True)
-class Run:
+class SweepRun:
     """One game with one seed."""
 
     game: str  # its name
-    word: str  # what `train` is told: that name, the path of a ROM, or a class of the user's own
+    argument: str  # of `train`: that name, the path of a ROM, or a class of the user's own
     seed: int
 
     @property
     def name(self) -> str:
-        """What its files are called, such as `pong_seed1`."""
+        """The name of its files, such as `pong_seed1`."""
         return f"{self.game}_seed{self.seed}"
 
 
@@ -36,39 +36,39 @@ class Run:
 class Plan:
     """A whole sweep; the same plan is the same sweep."""
 
-    games: dict[str, str]  # name -> what `train` is told
-    seeds: int  # each game is learnt with the seeds 1 to this
+    games: dict[str, str]  # name -> the argument of `train`
+    seeds: int  # each game is trained with the seeds 1 to this
     cpus_per_run: int
     gpus_per_run: float
     flags: dict[str, Any]  # of `train`, for every run
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[SweepRun]:
         """All runs, the first seed of every game before the second of any."""
         seeds = range(1, self.seeds + 1)
-        return [Run(game, word, seed) for seed in seeds for game, word in self.games.items()]
+        return [SweepRun(game, argument, seed) for seed in seeds for game, argument in self.games.items()]
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where the files of a sweep lie, by absolute paths."""
+class SweepFiles:
+    """The paths of a sweep's files, all absolute."""
 
     results: Path
     snapshots: Path
 
     @staticmethod
-    def of(home: Path, name: str) -> "Places":
-        """Return the places of the sweep `name`.
+    def of(home: Path, name: str) -> "SweepFiles":
+        """Return the paths of the sweep `name`.
 
         Raises:
-            UserError: It cannot be a folder's name.
+            UserError: `name` cannot be a folder's name.
         """
         if not name or "/" in name or name.startswith(".") or len(name) > 100:
             raise UserError(
                 f"--name {name!r} cannot be a folder's name: give up to 100 letters, digits, - and _"
             )
         root = home.absolute()
-        return Places(root / "results" / "sweep" / name, root / "snapshots" / "sweep" / name)
+        return SweepFiles(root / "results" / "sweep" / name, root / "snapshots" / "sweep" / name)
 
     @property
     def plan(self) -> Path:
@@ -77,33 +77,33 @@ class Places:
 
     @property
     def summary(self) -> Path:
-        """What each run came to."""
+        """The CSV of `summary.write_summary`."""
         return self.results / "summary.csv"
 
     @property
     def scores(self) -> Path:
-        """What all came to, compared with people."""
+        """The CSV of `summary.write_comparison`."""
         return self.results / "human_normalised.csv"
 
     @property
     def claim(self) -> Path:
-        """What `snapshot.claimed` holds while the sweep runs."""
+        """The path that `snapshot.claimed` locks while the sweep runs."""
         return self.snapshots / "sweep"
 
-    def csv(self, run: Run) -> Path:
-        """Return the statistics of `run`."""
+    def csv(self, run: SweepRun) -> Path:
+        """Return the path of the CSV of `run`."""
         return self.results / f"{run.name}.csv"
 
-    def log(self, run: Run) -> Path:
-        """Return all that `run` prints."""
+    def log(self, run: SweepRun) -> Path:
+        """Return the path of what `run` prints."""
         return self.results / f"{run.name}.log"
 
-    def prefix(self, run: Run) -> Path:
-        """Return what the names of the snapshots of `run` begin with."""
+    def prefix(self, run: SweepRun) -> Path:
+        """Return the prefix of the paths of the snapshots of `run`."""
         return self.snapshots / run.name
 
-    def arguments(self, plan: Plan, run: Run) -> tuple[str, ...]:
-        """Return the command that begins `run`, or goes on with it: a verb and its flags."""
+    def arguments(self, plan: Plan, run: SweepRun) -> tuple[str, ...]:
+        """Return the command that starts or resumes `run`: a verb and its arguments."""
         own = {
             "resume": True,
             "random_seed": run.seed,
@@ -111,29 +111,33 @@ class Places:
             "csv_file": self.csv(run),
             "save_weights_prefix": self.prefix(run),
         }
-        return ("train", run.word, *(f"--{name}={value}" for name, value in {**plan.flags, **own}.items()))
+        return (
+            "train",
+            run.argument,
+            *(f"--{name}={value}" for name, value in {**plan.flags, **own}.items()),
+        )
 
 
 def find_games(words: Sequence[str], config: EnvironmentConfig) -> dict[str, str]:
-    """Return the games that `words` name, each once: its name, and what `train` is to be told.
+    """Return the games that `words` name, each once: its name, and the argument of `train`.
 
     Args:
         words: Names, paths of ROMs, classes of the user's own, `atari57` or `all`.
-        config: The kind of environment that is to play them.
+        config: The kind of environment.
 
     Raises:
         UserError: There is no such game; the nearest are named.
     """
     games: dict[str, str] = {}
     for word in words:
-        for one in ALL[word]() if word in ALL and config.environment == "ale" else [word]:
-            name, told = _find(one, config)
-            games.setdefault(name, told)
+        for one in GAME_SETS[word]() if word in GAME_SETS and config.environment == "ale" else [word]:
+            name, argument = _find(one, config)
+            games.setdefault(name, argument)
     return games
 
 
 def _find(word: str, config: EnvironmentConfig) -> tuple[str, str]:
-    """Return the name of the game that `word` names, and what `train` is to be told, wherever it is started.
+    """Return the name of the game `word`, and an argument of `train` that is valid in any folder.
 
     Raises:
         UserError: There is no such game.
@@ -146,24 +150,24 @@ def _find(word: str, config: EnvironmentConfig) -> tuple[str, str]:
     return name, str(Path(word).absolute()) if Path(word).is_file() else word
 
 
-def remember(plan: Plan, path: Path) -> str:
-    """Write the plan down unless it was, and return what is written.
+def save_plan(plan: Plan, path: Path) -> str:
+    """Write `plan` to `path` if there is no plan yet, and return the content of the file.
 
     Raises:
-        UserError: Another plan was, or it cannot be read or written.
+        UserError: It holds another plan, or cannot be read or written.
     """
-    check_same(plan, path)
+    check_same_plan(plan, path)
     if not path.exists():
         with replacing(path) as beside:
             beside.write_text(json.dumps(vars(plan), indent=2) + "\n")
     return path.read_text()
 
 
-def check_same(plan: Plan, path: Path) -> None:
-    """Refuse a plan other than the one in `path`, if there is one.
+def check_same_plan(plan: Plan, path: Path) -> None:
+    """Check that `plan` is the one in `path`, if there is one.
 
     Raises:
-        UserError: What is different, or that it cannot be read.
+        UserError: It is another plan, or cannot be read.
     """
     if not path.exists():
         return

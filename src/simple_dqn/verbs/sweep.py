@@ -1,13 +1,12 @@
-"""`sweep`: learn many games, with several seeds each, as tasks of a cluster."""
+"""`sweep`: train on many games with several seeds each, on one machine or a cluster."""
 
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simple_dqn import flags, rules
-from simple_dqn.cluster.job import Job
 from simple_dqn.cluster.session import LOCAL, connected
 from simple_dqn.config import Config
 from simple_dqn.environment import as_played
@@ -15,19 +14,25 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.snapshot import claimed
-from simple_dqn.sweep import ALL, Places, Plan, Row, Run, Sweep, check_same, find_games, remember
+from simple_dqn.sweep.plan import (
+    GAME_SETS,
+    Plan,
+    SweepFiles,
+    SweepRun,
+    check_same_plan,
+    find_games,
+    save_plan,
+)
 from simple_dqn.sweep.report import Report
-from simple_dqn.sweep.schedule import State
-from simple_dqn.sweep.summary import fresh_rows
+from simple_dqn.sweep.runner import Job, JobRunner
+from simple_dqn.sweep.scheduler import RunState, RunStatus, run_all
+from simple_dqn.sweep.summary import new_statuses
 from simple_dqn.verbs.common import start_log
 from simple_dqn.verbs.own_game import is_own
 
-if TYPE_CHECKING:
-    from simple_dqn.cluster.sweep_tasks import Tasks
-
 MOST = 10_000  # seeds, processors or GPUs
 
-# What the runs of a sweep cannot have in common, and why.
+# Settings that the runs of a sweep cannot share, and the reason.
 OWN = {
     "random_seed": "each run has a seed of its own (--seeds)",
     "threads": "each run has its share of processors (--cpus_per_run)",
@@ -39,13 +44,13 @@ OWN = {
     "play_games": "a sweep trains",
     **dict.fromkeys(("actors", "chunk_steps", "weights_every"), "each run plays its own games"),
 }
-FILES = ("load_weights", "demonstrations")  # named from the folder where the sweep is started
+FILES = ("load_weights", "demonstrations")  # relative to the folder in which the sweep is started
 
 
 def main(arguments: Sequence[str], program: str) -> None:
-    """Learn many games, with several seeds each."""
+    """Train on many games, with several seeds each."""
     given = _parser(program).parse(arguments)
-    cluster = given.pop("cluster", LOCAL)  # where runs are, not where their actors play
+    cluster = given.pop("cluster", LOCAL)  # that of the runs; there are no actors
     config = _settings(given)
     games = find_games(given["games"], config.environment)
     rules.check(config.with_flags({"game": next(iter(games.values()))}))
@@ -63,21 +68,19 @@ def main(arguments: Sequence[str], program: str) -> None:
         gpus_per_run=given["gpus_per_run"],
         flags={name: value for name, value in given.items() if name in settings},
     )
-    places = Places.of(home(), given.get("name") or "_".join(Path(word).stem for word in given["games"]))
-    check_same(plan, places.plan)  # before the cluster is waited for
+    files = SweepFiles.of(home(), given.get("name") or "_".join(Path(word).stem for word in given["games"]))
+    check_same_plan(plan, files.plan)  # before joining the cluster, which takes seconds
     with connected(cluster):
-        from simple_dqn.cluster.sweep_tasks import Tasks  # Ray, which `connected` has found
-
-        tasks = Tasks(plan.cpus_per_run, plan.gpus_per_run)
-        with claimed(places.claim):
-            _carry_out(plan, places, tasks, given.get("common_epoch", False))
+        runner = JobRunner(plan.cpus_per_run, plan.gpus_per_run)
+        with claimed(files.claim):
+            _carry_out(plan, files, runner, given.get("common_epoch", False))
 
 
 def _parser(program: str) -> flags.Parser:
     parser = flags.parser(program, "Train deep Q-networks on many games, with several seeds each.")
     add = parser.add_argument
     number, share = _number(int, 1, "a whole number"), _number(float, 0, "a number")
-    add("games", nargs="+", metavar="GAME", help=f"as for train.sh; or {' or '.join(ALL)}")
+    add("games", nargs="+", metavar="GAME", help=f"as for train.sh; or {' or '.join(GAME_SETS)}")
     add("--seeds", type=number, default=1, metavar="N", help="learn each with the seeds 1 to N (default: 1)")
     add("--cpus_per_run", type=number, default=1, metavar="N", help="processors of each run (default: 1)")
     add("--gpus_per_run", type=share, default=0.0, metavar="SHARE",
@@ -91,10 +94,10 @@ def _parser(program: str) -> flags.Parser:
 
 
 def _settings(given: dict[str, Any]) -> Config:
-    """Return the settings of every run; complete what was given, to mean the same on each machine.
+    """Return the settings of every run; make `given` complete, with absolute paths.
 
     Raises:
-        UserError: Something that was given cannot be the same for all.
+        UserError: A given setting cannot be the same for all runs.
     """
     for name, why in OWN.items():
         if name in given:
@@ -115,32 +118,33 @@ def _settings(given: dict[str, Any]) -> Config:
     return Config.from_flags({**PRESETS[given.get("preset", USUAL)], **given})
 
 
-def _carry_out(plan: Plan, places: Places, tasks: "Tasks", common_epoch: bool) -> None:
-    """Carry out what is left of a sweep, and say what it came to.
+def _carry_out(plan: Plan, files: SweepFiles, runner: JobRunner, common_epoch: bool) -> None:
+    """Carry out the rest of a sweep, and print its results.
 
     Raises:
         UserError: Runs failed.
     """
-    seal, sealed = places.plan, remember(plan, places.plan)
+    plan_text = save_plan(plan, files.plan)
 
-    def start(run: Run) -> None:
-        tasks.start(Job(run.name, places.arguments(plan, run), str(places.log(run)), str(seal), sealed))
+    def start(run: SweepRun) -> None:
+        log, arguments = str(files.log(run)), files.arguments(plan, run)
+        runner.start(Job(run.name, arguments, log, shared_file=str(files.plan), shared_text=plan_text))
 
-    rows = fresh_rows(plan, places)
-    report = Report(places, common_epoch=common_epoch)
+    runs = new_statuses(plan, files)
+    report = Report(files, common_epoch=common_epoch)
     try:
-        Sweep(rows, start, tasks.wait, report.hear).run()
+        run_all(runs, start, runner.wait, report.update)
     finally:
-        report.finish(rows)
-    _refuse_failures(rows)
+        report.finish(runs)
+    _refuse_failures(runs)
 
 
-def _refuse_failures(rows: Sequence[Row]) -> None:
-    failed = [row for row in rows if row.state is State.FAILED]
+def _refuse_failures(runs: Sequence[RunStatus]) -> None:
+    failed = [one for one in runs if one.state is RunState.FAILED]
     if failed:
         first = failed[0]
         raise UserError(
-            f"{len(failed)} of {len(rows)} runs failed, such as {first.run.game} seed {first.run.seed} "
+            f"{len(failed)} of {len(runs)} runs failed, such as {first.run.game} seed {first.run.seed} "
             f"({first.reason}): mend that, and give the same command again"
         )
 

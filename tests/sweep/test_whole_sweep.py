@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from simple_dqn.cluster.job import SOURCE
+from simple_dqn.sweep.runner import SOURCE
 
 pytest.importorskip("ray", reason="the extra `cluster` is not installed")
 
@@ -70,7 +70,7 @@ def trainings(driver: psutil.Popen) -> dict[str, psutil.Process]:
         except psutil.Error:
             continue
         prefixes = [word for word in words if word.startswith("--save_weights_prefix=")]
-        if prefixes and "simple_dqn.cluster.bound" not in words:
+        if prefixes and "simple_dqn.sweep.runner" not in words:
             found[Path(prefixes[0]).name] = process
     return found
 
@@ -139,6 +139,6 @@ def test_a_sweep_that_loses_a_training_and_then_its_driver(
 
 def _is_ours(process: psutil.Process) -> bool:
     try:
-        return "simple_dqn.main" in process.cmdline() or process.name().startswith("ray::_news")
+        return "simple_dqn.main" in process.cmdline() or process.name().startswith("ray::run_job")
     except psutil.NoSuchProcess:
         return False

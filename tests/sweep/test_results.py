@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simple_dqn.sweep.aggregate import MEASURES, TOGETHER, _resampled, estimate
+from simple_dqn.sweep.results import BATCH, MEASURES, _resampled, estimate
 
 Games = list[list[float]]
 
@@ -96,8 +96,8 @@ def test_the_same_scores_give_the_same_interval() -> None:
 
 def test_there_are_as_many_resamples_as_asked_for_each_of_a_game_s_own_runs() -> None:
     games = arrays([[1.0, 2.0, 9.0], [4.0, 8.0]])
-    parts = list(_resampled(games, np.random.default_rng(0), TOGETHER + 1))
+    parts = list(_resampled(games, np.random.default_rng(0), BATCH + 1))
     for game, runs in enumerate(games):
         drawn = np.concatenate([part[game] for part in parts])
-        assert drawn.shape == (TOGETHER + 1, len(runs))
+        assert drawn.shape == (BATCH + 1, len(runs))
         assert set(drawn.flat) == set(runs)

@@ -1,4 +1,4 @@
-"""A job in a process of its own: why it failed, and that it never outlives who started it."""
+"""A job in a process of its own: the reason of its failure, and its end when its parent ends."""
 
 import os
 import subprocess
@@ -10,17 +10,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from simple_dqn.cluster.job import SOURCE, Job, carry_out
+from simple_dqn.sweep.runner import SOURCE, Job, carry_out
 
-CARRY_OUT = "import simple_dqn.cluster.job as job; print(job.carry_out(job.Job(*{fields!r})))"
+CARRY_OUT = "from simple_dqn.sweep.runner import Job, carry_out; print(carry_out(Job(*{fields!r})))"
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     """Return a job that refuses its game."""
-    seal = tmp_path / "sweep.json"
-    seal.write_text("the plan")
-    return Job("pong_seed1", ("train", "pnog"), str(tmp_path / "pong.log"), str(seal), "the plan")
+    plan = tmp_path / "sweep.json"
+    plan.write_text("the plan")
+    return Job("pong_seed1", ("train", "pnog"), str(tmp_path / "pong.log"), str(plan), "the plan")
 
 
 def test_why_it_failed_is_its_last_word(job: Job) -> None:
@@ -41,9 +41,9 @@ def test_one_that_ends_well_has_no_reason(job: Job) -> None:
 
 
 def test_a_machine_that_does_not_share_the_folder_starts_nothing(job: Job) -> None:
-    Path(job.seal).write_text("another plan")
+    Path(job.shared_file).write_text("another plan")
     assert "into a folder that all machines share" in carry_out(job)
-    Path(job.seal).unlink()
+    Path(job.shared_file).unlink()
     assert "into a folder that all machines share" in carry_out(job)
     assert not Path(job.log).exists()
 
@@ -53,7 +53,7 @@ def begin(job: Job, folder: Path) -> "tuple[subprocess.Popen[str], psutil.Proces
     files = [f"--save_weights_prefix={folder / 'catch'}", f"--csv_file={folder / 'catch.csv'}"]
     small = ["--replay_size=1000", "--screen_width=36", "--screen_height=36"]
     flags = ["--preset=simple_dqn", "--environment=catch", "--backend=cpu", "--threads=1", *small, *files]
-    fields = (job.name, ("train", "catch", *flags), job.log, job.seal, job.sealed)
+    fields = (job.name, ("train", "catch", *flags), job.log, job.shared_file, job.shared_text)
     parent = subprocess.Popen(
         [sys.executable, "-P", "-c", CARRY_OUT.format(fields=fields)],
         env=os.environ | {"PYTHONPATH": str(SOURCE)},
@@ -67,7 +67,7 @@ def begin(job: Job, folder: Path) -> "tuple[subprocess.Popen[str], psutil.Proces
     return parent, training
 
 
-def test_a_training_does_not_outlive_who_started_it(job: Job, tmp_path: Path) -> None:
+def test_a_training_does_not_outlive_its_parent(job: Job, tmp_path: Path) -> None:
     parent, training = begin(job, tmp_path)
     parent.kill()
     parent.communicate()
