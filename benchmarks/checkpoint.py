@@ -68,7 +68,7 @@ def main(words: Sequence[str]) -> None:
     # The states are collected and copied while training stands still; the last one waits for the disk.
     rates: dict[str, list[float]] = {"without": [], "with": []}
     with (
-        patch.object(Epochs, "_keep_run", checkpoints.watch(Epochs._keep_run)),
+        patch.object(Epochs, "_save_checkpoint", checkpoints.watch(Epochs._save_checkpoint)),
         patch.object(Keeper, "log", steps.watch(Keeper.log)),
         tempfile.TemporaryDirectory() as folder,
     ):

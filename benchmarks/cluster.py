@@ -30,7 +30,7 @@ from simple_dqn.config import Config
 from simple_dqn.ledger import Ledger
 from simple_dqn.snapshot.experience_log import pack, unpack
 from simple_dqn.statistics import Statistics
-from simple_dqn.training import OneMachine, Schedule
+from simple_dqn.training import Schedule, SerialSchedule
 from simple_dqn.types import Experience
 from simple_dqn.wiring import make_agent, make_environment, make_network
 
@@ -86,7 +86,7 @@ class Contender:
 def one_machine(config: Config) -> Contender:
     environment, listener = make_environment(config, training=True), Statistics([])
     agent = make_agent(config, environment, make_network(config, environment), listener, Ledger())
-    return Contender(config, agent, OneMachine(), listener)
+    return Contender(config, agent, SerialSchedule(), listener)
 
 
 def cluster(config: Config, open_things: ExitStack) -> Contender:

@@ -23,9 +23,8 @@ from simple_dqn.errors import UserError
 from simple_dqn.flags import parser
 from simple_dqn.ledger import Ledger
 from simple_dqn.statistics import Statistics
-from simple_dqn.training import concurrent, serial
 from simple_dqn.types import Step
-from simple_dqn.wiring import make_agent, make_environment, make_network
+from simple_dqn.wiring import make_agent, make_environment, make_network, make_schedule
 
 DEFAULTS: Flags = {
     "replay_size": 20_000, "target_steps": 800, "random_steps": 0, "train_steps": 0, "backend": "cpu",
@@ -81,11 +80,12 @@ def new_agent(config: Config, statistics: Statistics) -> Agent:
 def rate(flags: Flags, seconds: float) -> Outcome:
     """Train for about `seconds`; return the steps a second, the ledger's lines and the bytes of memory."""
     config = settings(flags)
-    agent = new_agent(config, Statistics([]))
-    schedule = concurrent if config.agent.concurrent else serial
+    statistics = Statistics([])
+    agent = new_agent(config, statistics)
+    schedule = make_schedule(config, agent.player.environment, statistics)
     with closing(agent.player.environment):
         agent.start()
-        serial.fill(agent, FILL_STEPS, 1.0, stopped=lambda: False)
+        schedule.fill(agent, FILL_STEPS, 1.0, stopped=lambda: False)
         agent.total_train_steps = config.agent.exploration_decay_steps  # the ε of most of a training
         schedule.train(agent, max(WARM_UP_STEPS, config.agent.target_steps), stopped=lambda: False)
         start, updates = time.perf_counter(), agent.network.updates
@@ -109,7 +109,7 @@ def time_to_reward(flags: Flags, reward: float, limit: float) -> Outcome:
     config = settings(flags)
     statistics = LastGames()
     agent = new_agent(config, statistics)
-    schedule = concurrent if config.agent.concurrent else serial
+    schedule = make_schedule(config, agent.player.environment, statistics)
     start = time.perf_counter()
 
     def reached() -> bool:
@@ -120,7 +120,7 @@ def time_to_reward(flags: Flags, reward: float, limit: float) -> Outcome:
 
     with closing(agent.player.environment):
         agent.start()
-        serial.fill(agent, config.run.random_steps, 1.0, over)
+        schedule.fill(agent, config.run.random_steps, 1.0, over)
         schedule.train(agent, 10**9, over)
     return {"seconds": time.perf_counter() - start if reached() else None}
 

@@ -127,7 +127,7 @@ def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, int, 
             name = f"../{phase.name}-{phase.epoch}-{phase.done}"
             shutil.copytree(".", name, ignore=shutil.ignore_patterns("lock"))
 
-    monkeypatch.setattr(Keeper, "due", True)
+    monkeypatch.setattr(Keeper, "_interval_is_over", True)
     monkeypatch.setattr(Keeper, "keep_run", always)
     monkeypatch.setattr(Checkpoints, "write", copying)
 
@@ -553,7 +553,7 @@ def test_a_test_that_an_earlier_version_saved_begins_anew(
     with monkeypatch.context() as patch:
         leave_behind(patch, [("test", 1, 24)])
         # As in version 1.0.0.
-        patch.setattr("simple_dqn.training.tester.Tester.get_state", lambda self: self._player.get_state())
+        patch.setattr("simple_dqn.player.Tester.get_state", lambda self: self._player.get_state())
         assert start("watched", "train", *CATCH, *SMALL, "--epochs", "1") == 0
     assert start("test-1-24", "resume", "snapshots/catch_checkpoint") == 0
     last = rows(tmp_path / "test-1-24" / "results" / "catch.csv")[-1]

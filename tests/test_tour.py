@@ -82,7 +82,7 @@ def walk() -> Iterator[tuple[str, Any]]:
     agent.start()
     for _ in range(20):
         step = agent.play(1.0)
-        agent.remember(step)
+        agent.store(step)
 
     yield "frame", environment.each_game[0]._frame  # type: ignore[attr-defined]
     yield "screen", step.screens[0]

@@ -1,4 +1,4 @@
-"""The agent: plays, stores what came of it, and asks the network to learn from that."""
+"""The agent: acts, stores transitions, and has the network learn from them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from simple_dqn.types import ExplorationRates
 if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
     from simple_dqn.deepqnetwork import DeepQNetwork, PreparedBatch, UpdateOutcome
-    from simple_dqn.types import CheckpointState, Experience, Step
+    from simple_dqn.types import CheckpointState, Experience, States, Step
 
-LOSSES_TOGETHER = 50  # updates whose losses are fetched from a GPU at once
+UPDATES_PER_REPORT = 50  # reading a loss from a GPU waits for it, so losses are read this many at a time
 
 
 class DivergedError(UserError):
-    """The network has learnt numbers that are none."""
+    """A loss or a weight is NaN or infinite."""
 
 
 class Listener(Protocol):
-    """Who hears what the agent does."""
+    """Receives the agent's events; `Statistics` is one."""
 
     def on_step(self, step: Step, exploration_rate: float) -> None:
         """E games made one step."""
@@ -37,7 +37,13 @@ class Listener(Protocol):
 
 
 class Agent:
-    """Plays, remembers and learns: deep Q-learning with experience replay (Mnih et al., 2015)."""
+    """Deep Q-learning with experience replay (Mnih et al. 2015, Algorithm 1).
+
+    The schedules in `training/` call `act`, `store` and `learn_due` in turn.
+
+    Attributes:
+        total_train_steps: Training steps so far, over all games.
+    """
 
     def __init__(
         self,
@@ -53,15 +59,15 @@ class Agent:
         self.memory = memory
         self.network = network
         self.config = config
-        self.total_train_steps = 0  # steps of training so far, over all games
+        self.total_train_steps = 0
         self._batch_size = batch_size
-        self._untold: list[UpdateOutcome] = []  # whose errors the memory is yet to hear of
+        self._unreported: list[UpdateOutcome] = []  # updates whose TD errors the memory has not received
         self._listener = listener
         self.ledger = ledger
 
     @property
     def games(self) -> int:
-        """Games played side by side."""
+        """How many games are played side by side, E."""
         return self.player.environment.games
 
     @property
@@ -74,72 +80,75 @@ class Agent:
 
     @property
     def exploration_rates(self) -> ExplorationRates:
-        """The ε of each game, [E]."""
+        """The ε of each game, float64 [E]."""
         return spread(self.exploration_rate, self.config.exploration_spread, range(self.games), self.games)
 
     def count_from(self, steps: int) -> None:
-        """Have ε, β and the learning rate as after `steps` of training, with the updates due in them."""
+        """Set ε, β and the learning rate to their values after `steps` training steps."""
         self.total_train_steps = steps
         self.network.updates = steps // self.config.train_frequency * self.config.train_repeat
 
     def start(self) -> None:
-        """Start every game anew."""
+        """Start a new episode in every game."""
         self.memory.add(self.player.start())
 
     def play(self, exploration_rate: float | ExplorationRates) -> Step:
-        """Make one step in every game; see `Player.act`."""
+        """Make one ε-greedy step in every game, which does not count as training; see `Player.act`."""
         step = self.player.step(exploration_rate)
         self._listener.on_step(step, float(np.mean(exploration_rate)))
         return step
 
-    def play_to_learn(self) -> Step:
-        """Make one step of training in every game."""
+    def act(self) -> Step:
+        """Make one training step in every game: ε-greedy, with the current ε of each game."""
         step = self.play(self.exploration_rates)
         self.total_train_steps += self.games
         return step
 
-    def remember(self, step: Step) -> None:
-        """Store what came of a step."""
+    def store(self, step: Step) -> None:
+        """Store a step of every game in the replay memory."""
         with self.ledger.section("store"):
             self.memory.add(step)
 
-    def learn(self) -> None:
-        """Update the network from `train_repeat` minibatches of the memory.
-
-        A memory with priorities hears of the errors after each (Schaul et al. 2016, Algorithm 1); a GPU is
-        waited for then, as it would be by the next action.
-        """
-        for _ in range(self.config.train_repeat):
-            self.update(self.prepare(self.total_train_steps))
-            self.tell_errors()
-
     def learn_due(self, steps: int) -> None:
-        """Make the updates due for the latest `steps` steps, then the copy to the target network."""
+        """Make what is due for the latest `steps` training steps.
+
+        That is one call of `learn` every `train_frequency` steps; then, every `target_steps` steps, θ⁻ = θ.
+        """
         now, target_steps = self.total_train_steps, self.config.target_steps
         for _ in range(multiples(self.config.train_frequency, now - steps, now)):
             self.learn()
         if target_steps and multiples(target_steps, now - steps, now):
             self.network.update_target_network()
 
+    def learn(self) -> None:
+        """Sample a minibatch and make one gradient step on it, `train_repeat` times.
+
+        With prioritized replay, the memory receives the TD errors after each update (Schaul et al. 2016,
+        Algorithm 1).
+        """
+        for _ in range(self.config.train_repeat):
+            self.update(self.prepare(self.total_train_steps))
+            self.update_priorities()
+
     def prepare(self, steps: int) -> PreparedBatch:
-        """Draw a minibatch from the memory after `steps` of training, and value it by the target network."""
+        """Sample a minibatch and compute its targets; `steps` is the training step, for the β of sampling."""
         with self.ledger.section("sample"):
             minibatch = self.memory.sample(self._batch_size, steps)
         with self.ledger.section("target"):
             return self.network.prepare(minibatch)
 
     def update(self, batch: PreparedBatch) -> None:
-        """Update the network from `batch`."""
+        """Make one gradient step on `batch`."""
         with self.ledger.section("update"):
             self.network.update(batch)
-        if self.network.updates % LOSSES_TOGETHER == 0:
-            self.tell_losses()
+        if self.network.updates % UPDATES_PER_REPORT == 0:
+            self.report_losses()
 
-    def tell_losses(self) -> None:
-        """Tell the listener what the latest updates' losses were, for which a GPU must be waited for.
+    def report_losses(self) -> None:
+        """Pass the losses of the latest updates to the listener; on a GPU this waits for the updates.
 
         Raises:
-            DivergedError: One is not a number, or infinite.
+            DivergedError: A loss is NaN or infinite.
         """
         outcomes = self.network.take_outcomes()
         for update, outcome in enumerate(outcomes, self.network.updates - len(outcomes) + 1):
@@ -148,36 +157,40 @@ class Agent:
                 raise DivergedError(f"the loss of update {update} is {loss} (seen at training step {step})")
             self._listener.on_train(outcome.loss)
         if self.memory.prioritized:
-            self._untold += outcomes
+            self._unreported += outcomes
 
-    def tell_errors(self) -> None:
-        """Tell a memory with priorities how wrong the predictions of the latest updates were, in their order.
+    def update_priorities(self) -> None:
+        """Pass the TD errors of the latest updates to a prioritized memory, in the order of the updates.
 
         Raises:
-            DivergedError: A loss is not a number, or infinite.
+            DivergedError: A loss is NaN or infinite.
         """
         if not self.memory.prioritized:
             return
-        self.tell_losses()
-        told, self._untold = self._untold, []
-        if told:
+        self.report_losses()
+        outcomes, self._unreported = self._unreported, []
+        if outcomes:
             with self.ledger.section("store"):
-                numbers, errors = ([getattr(one, name) for one in told] for name in ("numbers", "errors"))
+                numbers, errors = ([getattr(one, name) for one in outcomes] for name in ("numbers", "errors"))
                 self.memory.update_priorities(np.concatenate(numbers), np.concatenate(errors))
 
     def check(self) -> None:
-        """Tell the losses so far, and see that the network is sound.
+        """Report the losses so far, and check that all weights are finite.
 
         Raises:
-            DivergedError: A loss or a weight is not a number, or infinite.
+            DivergedError: A loss or a weight is NaN or infinite.
         """
-        self.tell_losses()
+        self.report_losses()
         for name, values in self.network.get_weights().items():
             if not np.isfinite(values).all():
-                raise DivergedError(f"after update {self.network.updates} {name} holds what is no number")
+                raise DivergedError(f"after update {self.network.updates} {name} holds NaN or infinity")
+
+    def mean_q(self, states: States) -> float:
+        """Return the mean of max_a Q(s, a) over states uint8 [B, S, H, W] (Mnih et al. 2013, section 5.1)."""
+        return float(np.mean(self.network.predict(states).max(axis=1)))
 
     def get_state(self) -> CheckpointState:
-        """Return all that is needed to go on, but for the experience that is remembered."""
+        """Return the state for a checkpoint, without the experience in the replay memory."""
         return {
             "player": self.player.get_state(),
             "memory": self.memory.get_state(),
@@ -186,7 +199,7 @@ class Agent:
         }
 
     def set_state(self, state: dict[str, Any], experience: Iterable[Experience]) -> None:
-        """Go on from what `get_state` returned, and remember `experience`; see `ReplayMemory.set_state`."""
+        """Restore what `get_state` returned, and fill the memory; see `ReplayMemory.set_state`."""
         self.player.set_state(state["player"])
         self.memory.set_state(state["memory"], experience)
         self.network.set_state(state["network"])
@@ -194,15 +207,15 @@ class Agent:
 
 
 def spread(rate: float, exponent: float, games: range, count: int) -> ExplorationRates:
-    """Return ε_i = ε^(1 + α i / (N - 1)) for each i of `games`: how much that game is to explore.
+    """Return ε_i = ε^(1 + α i / (N - 1)) for each i of `games`, float64 [len(games)].
 
-    Where games differ, some try what is new while others show how far it carries. Horgan et al. 2018, section
-    4.1, with a game for each actor.
+    Games with a large ε find new states while those with a small one play far (Horgan et al. 2018, section
+    4.1, with one game for each actor).
 
     Args:
-        rate: ε, of the game that explores most.
-        exponent: α; 0: all explore alike.
-        games: Which of all games.
+        rate: ε, the largest.
+        exponent: α; with 0 all games have the same ε.
+        games: The games i to return, out of all N.
         count: N.
     """
     return rate ** (1 + exponent * np.array(games) / max(1, count - 1))

@@ -1,4 +1,4 @@
-"""The player: plays games by Q-values that it is told, and learns nothing."""
+"""The player acts ε-greedily in its games, and the tester scores the games of a test. Neither learns."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from simple_dqn.ledger import Ledger
 from simple_dqn.replay_memory import StateBuffer
+from simple_dqn.scores import ScoreBoard
 
 if TYPE_CHECKING:
     from simple_dqn.environment import Environment
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Player:
-    """Plays E games side by side, ε-greedily by Q-values that it is told. Learns nothing."""
+    """The ε-greedy policy in E games side by side."""
 
     def __init__(
         self,
@@ -33,12 +34,12 @@ class Player:
 
         Args:
             environment: The games.
-            predict: From states uint8 [B, S, H, W] to Q-values float32 [B, A].
+            predict: Returns the Q-values float32 [B, A] of states uint8 [B, S, H, W].
             history_length: S.
-            rng: What decides when to explore, and how.
-            ledger: Where the time of acting and of emulation is booked.
-            synchronize: Predict for all games at once; False: for one after the other.
-            slip_probability: How likely a game does a random action in place of the one that it was given.
+            rng: The random stream of exploration and slips.
+            ledger: Records the time of acting and of emulation.
+            synchronize: Predict for all games in one batch; False: for one game after the other.
+            slip_probability: The probability that a game executes a random action in place of the chosen one.
         """
         self.environment = environment
         self._predict = predict if synchronize else _one_by_one(predict)
@@ -53,24 +54,24 @@ class Player:
         return self._states.states
 
     def start(self) -> Step:
-        """Start every game anew, and return the step that says so."""
+        """Start a new episode in every game, and return the step with its first screens."""
         step = self.environment.reset()
         self._states.update(step)
         return step
 
     def act(self, states: States, exploration_rate: float | ExplorationRates) -> Actions:
-        """Return an action for each of `states`: a random one with probability ε, else the best.
+        """Return a random action with probability ε, otherwise argmax_a Q(s, a), for each of `states`.
 
-        Mnih et al. (2015), Algorithm 1, "with probability ε select a random action".
+        Mnih et al. (2015), Algorithm 1.
 
         Args:
             states: uint8 [B, S, H, W].
-            exploration_rate: ε, from 0 to 1; or one for each state [B].
+            exploration_rate: ε, from 0 to 1; or float64 [B], one for each state.
 
         Returns:
             int64 [B].
         """
-        explore, actions = self._chance(len(states), exploration_rate)
+        explore, actions = self._draw(len(states), exploration_rate)
         if explore.all():
             return actions
         return np.where(explore, actions, self._predict(states).argmax(axis=1))
@@ -78,34 +79,34 @@ class Player:
     def step(self, exploration_rate: float | ExplorationRates) -> Step:
         """Make one step in every game; see `act`.
 
-        Where a game slips, the step has the action that was chosen, not the one that was done: slips are part
-        of the game then, and each Q-value is that of an action that may come to nothing.
+        Where a game slips, the step has the chosen action, not the executed one: slips belong to the dynamics
+        of the game, and the Q-value of an action includes them.
         """
         with self._ledger.section("act"):
             actions = self.act(self._states.states, exploration_rate)
-            done = self._slip(actions)
+            executed = self._slip(actions)
         with self._ledger.section("emulate"):
-            step = self.environment.step(done)
-        if done is not actions:
+            step = self.environment.step(executed)
+        if executed is not actions:
             step = replace(step, actions=np.where(step.starts, step.actions, actions))
         self._states.update(step)
         self._ledger.count(self.environment.games)
         return step
 
     def _slip(self, actions: Actions) -> Actions:
-        """Return what is done in place of `actions`: the same, but for those that slip."""
+        """Return the actions to execute: `actions`, some of them replaced with `slip_probability`."""
         if not self._slip_probability:
             return actions
-        slips, others = self._chance(len(actions), self._slip_probability)
-        return np.where(slips, others, actions)
+        slips, random_actions = self._draw(len(actions), self._slip_probability)
+        return np.where(slips, random_actions, actions)
 
-    def _chance(self, count: int, probability: float | ExplorationRates) -> tuple[Flags, Actions]:
-        """Draw for each of `count` states whether chance decides there, and on which action [count]."""
-        decides = self._rng.random(count) < probability
-        return decides, self._rng.integers(self.environment.actions, size=count)
+    def _draw(self, count: int, probability: float | ExplorationRates) -> tuple[Flags, Actions]:
+        """Draw bool [count], each True with `probability`, and random actions [count]."""
+        flags = self._rng.random(count) < probability
+        return flags, self._rng.integers(self.environment.actions, size=count)
 
     def get_state(self) -> CheckpointState:
-        """Return all that is needed to go on in mid-game."""
+        """Return the state for a checkpoint, in the middle of every game."""
         return {
             "environment": self.environment.get_state(),
             "states": self._states.get_state(),
@@ -113,12 +114,66 @@ class Player:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `get_state` returned."""
+        """Restore what `get_state` returned."""
         self.environment.set_state(state["environment"])
         self._states.set_state(state["states"])
         self._rng.bit_generator.state = state["rng"]
 
 
+class Tester:
+    """Plays one test after another, ε-greedily, in games of its own."""
+
+    def __init__(self, player: Player, exploration_rate: float, steps: int) -> None:
+        """Set up a tester that has not begun a test.
+
+        Args:
+            player: Plays the games.
+            exploration_rate: ε of the tests.
+            steps: Steps of a test, over all games; games that begin later do not count, see `ScoreBoard`.
+        """
+        self.exploration_rate = exploration_rate
+        self._player, self._steps = player, steps
+        self._board = ScoreBoard(self.games, steps=steps)
+
+    @property
+    def games(self) -> int:
+        """How many games are played side by side."""
+        return self._player.environment.games
+
+    @property
+    def complete(self) -> bool:
+        """Whether all games that count have ended."""
+        return self._board.complete
+
+    def begin(self) -> None:
+        """Begin a test with a new episode in every game."""
+        self._player.start()
+        self._board = ScoreBoard(self.games, steps=self._steps)
+
+    def restart_games(self) -> None:
+        """Start a new episode in every game, within the test; the games in progress do not count."""
+        self._player.start()
+        self._board.on_games_start()
+
+    def step(self) -> list[float]:
+        """Make one step in every game; return the scores of the games that ended and count."""
+        return self._board.add(self._player.step(self.exploration_rate))
+
+    def get_state(self) -> CheckpointState:
+        """Return the state for a checkpoint, in the middle of a test."""
+        return {**self._player.get_state(), "board": self._board.get_state()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Restore what `get_state` returned."""
+        self._player.set_state(state)
+        if "board" in state:  # version 1.0.0 did not save it; `Epochs` begins its test anew
+            self._board.set_state(state["board"])
+
+    def close(self) -> None:
+        """Close the games."""
+        self._player.environment.close()
+
+
 def _one_by_one(predict: Callable[[States], QValues]) -> Callable[[States], QValues]:
-    """Return `predict` without its batching, as for workers that do not wait for each other."""
+    """Return `predict` without batching, as for workers that do not wait for each other."""
     return lambda states: np.concatenate([predict(state[np.newaxis]) for state in states])

@@ -20,7 +20,7 @@ from simple_dqn.player import Player
 from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.snapshot import Keeper
 from simple_dqn.statistics import CLUSTER_COLUMNS, Statistics, make_writers
-from simple_dqn.training import Epochs, OneMachine, Schedule
+from simple_dqn.training import ConcurrentSchedule, Epochs, Schedule, SerialSchedule
 
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import DeepQNetwork
@@ -59,13 +59,13 @@ def make_training_environment(config: Config, test_environment: Environment, led
 
 
 def make_schedule(config: Config, environment: Environment, statistics: Statistics) -> Schedule:
-    """Return who plays and learns in which order: this machine, or this one and actors on a cluster.
+    """Return the serial or the concurrent schedule, or that of a cluster.
 
     Raises:
         UserError: The cluster cannot be reached, or is of another version.
     """
     if not config.cluster.on:
-        return OneMachine()
+        return ConcurrentSchedule() if config.agent.concurrent else SerialSchedule()
     from simple_dqn.cluster import make_cluster_schedule
 
     return make_cluster_schedule(config, environment, statistics)
@@ -180,7 +180,8 @@ def make_run(config: Config, interrupt: Interrupt, resumed: tuple[int, str] | No
     # Float sums depend on the number of threads, too: a run that is resumed goes on with the same.
     config = config.with_flags({"threads": network.threads, "datatype": network.datatype})
     prefix = config.run.save_weights_prefix
-    keeper = Keeper(Path(prefix), environment.name, environment.actions, config) if prefix else None
+    name, actions, can_save = environment.name, environment.actions, environment.can_save
+    keeper = Keeper(Path(prefix), name, actions, config, can_save=can_save) if prefix else None
     statistics = make_statistics(config, resumed)
     agent = make_agent(config, environment, network, statistics, ledger, keeper)
     tester = make_player(config, test_environment, network, ledger)

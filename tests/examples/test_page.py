@@ -17,7 +17,7 @@ from simple_dqn.config import Config
 from simple_dqn.deepqnetwork.optimizers import RMSProp
 from simple_dqn.ledger import Ledger
 from simple_dqn.presets import PRESETS
-from simple_dqn.training import serial
+from simple_dqn.training import SerialSchedule
 from simple_dqn.types import Step
 
 SETTINGS = {
@@ -71,9 +71,10 @@ def train_rooms(game: str, steps: int) -> tuple[Agent, Recorder, list[np.ndarray
 
     network.take_outcomes = watched  # type: ignore[method-assign]
     agent.start()
-    serial.fill(agent, config.run.random_steps, 1.0, lambda: False)
-    serial.train(agent, steps, lambda: False)
-    agent.tell_losses()
+    schedule = SerialSchedule()
+    schedule.fill(agent, config.run.random_steps, 1.0, lambda: False)
+    schedule.train(agent, steps, lambda: False)
+    agent.report_losses()
     return agent, recorder, errors
 
 

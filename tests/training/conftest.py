@@ -13,7 +13,7 @@ from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
 from simple_dqn.random_streams import stream
 from simple_dqn.replay_memory import ReplayMemory
-from simple_dqn.training.serial import fill
+from simple_dqn.training import SerialSchedule
 from simple_dqn.types import Actions, Minibatch, Numbers, QValues, States, Step
 
 
@@ -95,7 +95,7 @@ def make(games: int = 1, memory: dict[str, Any] | None = None, **settings: Any) 
     player = Player(environment, network.predict, 4, stream(0, "exploration"), ledger)
     agent = Agent(player, remembered, network, config, 8, listener, ledger)
     agent.start()
-    fill(agent, 8 * games, 1.0, stopped=lambda: False)
+    SerialSchedule().fill(agent, 8 * games, 1.0, stopped=lambda: False)
     tape.clear()
     listener.rates.clear()
     return agent, tape, listener

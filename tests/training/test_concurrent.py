@@ -12,7 +12,7 @@ import pytest
 
 from simple_dqn.config import Config
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.training import Epochs, concurrent
+from simple_dqn.training import ConcurrentSchedule, Epochs, concurrent
 from simple_dqn.wiring import make_run
 
 Make: TypeAlias = Callable[..., Any]
@@ -34,14 +34,14 @@ def _no_thread_is_left() -> Iterator[None]:
 
 
 def play_first(agent: Any, steps: int, stopped: Callable[[], bool], at_rest: Callable[[int], None]) -> None:
-    """Do in sequence what `concurrent.train` does at once, in the other order."""
+    """Do in sequence what `ConcurrentSchedule.train` does at once, in the other order."""
     for _ in range(0, steps, agent.config.target_steps):
         agent.network.update_target_network()
         steps_before = agent.total_train_steps
-        experience = concurrent.play(agent, stopped)
+        experience = concurrent.act(agent, stopped)
         for _ in range(concurrent.updates_due(agent)):
             agent.update(agent.prepare(steps_before))
-        concurrent.remember(agent, experience)
+        concurrent.store(agent, experience)
         at_rest(agent.config.target_steps)
 
 
@@ -75,7 +75,7 @@ def test_threads_equal_sequence_bit_for_bit(
     monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any], sequence: Train
 ) -> None:
     threads = run_catch(**flags)
-    monkeypatch.setattr(concurrent, "train", sequence)
+    monkeypatch.setattr(ConcurrentSchedule, "train", staticmethod(sequence))
     plain = run_catch(**flags)
     assert_same(threads.agent.get_state(), plain.agent.get_state())
     assert_same(asdict(threads.agent.memory.contents()), asdict(plain.agent.memory.contents()))
@@ -97,7 +97,7 @@ def test_the_memory_holds_still_while_the_trainer_reads_it(make: Make) -> None:
         return 0.0
 
     agent.network.prepare = agent.network.update = count
-    concurrent.train(agent, 64, stopped=lambda: False)
+    ConcurrentSchedule().train(agent, 64, stopped=lambda: False)
     assert sorted(counts) == [before + 16 * period for period in range(4) for _ in range(8)]
     assert agent.memory.count == before + 64
     assert tape.count("copy") == 4
@@ -144,12 +144,12 @@ def test_the_times_at_which_threads_meet_change_nothing(make: Make, seed: int, p
         (agent.memory, "add"),
     ):
         delay(owner, name, delays)
-    concurrent.train(agent, 60, stopped=lambda: False)
+    ConcurrentSchedule().train(agent, 60, stopped=lambda: False)
     assert_same(agent.memory.contents().actions, quiet.memory.contents().actions)
     assert_same(agent.memory.get_state(), quiet.memory.get_state())
     assert listener.rates == quiet_listener.rates
-    agent.tell_losses()
-    quiet.tell_losses()
+    agent.report_losses()
+    quiet.report_losses()
     assert listener.losses == quiet_listener.losses
     assert len(listener.losses) == 20
 
@@ -190,16 +190,16 @@ def test_an_error_in_one_thread_ends_all(make: Make, part: str, at: int) -> None
     setattr(owner, name, break_at)
     start = time.monotonic()
     with pytest.raises(BrokenError):
-        concurrent.train(agent, 16_000, stopped=lambda: False)
+        ConcurrentSchedule().train(agent, 16_000, stopped=lambda: False)
     assert time.monotonic() - start < 5
-    assert calls <= at + concurrent.AHEAD
+    assert calls <= at + concurrent.MINIBATCHES_AHEAD
 
 
 @pytest.mark.parametrize("moment", range(0, 40, 3))
 def test_a_stop_at_any_moment_keeps_what_was_played(make: Make, moment: int) -> None:
     agent, tape, _ = make(concurrent=True, target_steps=8, train_frequency=4)
     before = agent.memory.count
-    concurrent.train(agent, 80, stopped=lambda: len(tape) >= moment)
+    ConcurrentSchedule().train(agent, 80, stopped=lambda: len(tape) >= moment)
     assert agent.memory.count - before == tape.count("step") == agent.total_train_steps
 
 
@@ -214,5 +214,5 @@ def test_the_memory_after_some_periods_equals_a_plain_list(make: Make) -> None:
         return result
 
     agent.player.environment.step = watched
-    concurrent.train(agent, 40, stopped=lambda: False)
+    ConcurrentSchedule().train(agent, 40, stopped=lambda: False)
     assert np.array_equal(agent.memory.contents().screens, np.concatenate(seen))

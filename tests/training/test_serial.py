@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from simple_dqn.agent import multiples
-from simple_dqn.training.serial import fill, train
+from simple_dqn.training import SerialSchedule
 from simple_dqn.types import Step
 
 Make: TypeAlias = Callable[..., Any]
+
+fill, train = SerialSchedule().fill, SerialSchedule().train
 
 
 def test_one_game_learns_every_fourth_step_and_copies_every_eighth(make: Make) -> None:
@@ -18,7 +20,7 @@ def test_one_game_learns_every_fourth_step_and_copies_every_eighth(make: Make) -
     train(agent, 16, stopped=lambda: False)
     learn, copy = ["step"] * 4 + ["update"], ["copy"]
     assert tape == learn + learn + copy + learn + learn + copy
-    agent.tell_losses()
+    agent.report_losses()
     assert listener.losses == [8.0] * 4
     assert agent.total_train_steps == 16
 

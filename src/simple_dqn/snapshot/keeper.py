@@ -42,6 +42,7 @@ class Keeper:
         actions: int,
         config: Config,
         clock: Callable[[], float] = time.monotonic,
+        can_save: bool = True,
     ) -> None:
         """Get ready to write, for which the prefix should be `claimed`.
 
@@ -51,9 +52,11 @@ class Keeper:
             actions: How many actions there are to choose from.
             config: All settings.
             clock: Time in seconds from any origin.
+            can_save: Whether a checkpoint saves the games of the run; if not, it restarts them.
         """
         self.prefix = prefix
         self._game, self._actions, self._config = game, actions, config
+        self._can_save = can_save
         self._clock = clock
         self._checkpoints = Checkpoints(checkpoint_folder(prefix), config.run.keep)
         self._background = Background()
@@ -99,9 +102,24 @@ class Keeper:
         """Where the checkpoints are."""
         return self._checkpoints.folder
 
+    def is_due(self, before: int, now: int, games: int = 1) -> bool:
+        """Return whether to make a checkpoint in the middle of a phase.
+
+        Args:
+            before: Steps of the phase when this was last asked.
+            now: Steps of the phase so far.
+            games: How many games a test plays side by side; 1 outside of tests.
+        """
+        if self._can_save:
+            return self._interval_is_over
+        # Each checkpoint restarts the games. It is made by steps, not by the clock, so that runs of one seed
+        # are equal, and not in a test of several games: dropping those in progress would favour short ones.
+        every = self._config.run.checkpoint_steps
+        return games == 1 and every > 0 and now // every > before // every
+
     @property
-    def due(self) -> bool:
-        """Whether it is time for a checkpoint, and the one before is written."""
+    def _interval_is_over(self) -> bool:
+        """Whether `--checkpoint_minutes` have passed, and the checkpoint before is written."""
         return self._clock() >= self._next and not self._busy
 
     @property
@@ -122,7 +140,7 @@ class Keeper:
             self._background.do(self._forget, self._log.rows, held)
             self._next = self._clock() + self._interval
             return
-        if wait:
+        if wait or not self._can_save:
             self._background.wait()
         if self._busy:
             self._next = self._clock()

@@ -1,7 +1,7 @@
-"""Training: the schedules of one agent, and the epochs that they run in."""
+"""Training: the schedules, which act and learn, and the epochs of a run."""
 
-from simple_dqn.training.epochs import Epochs
-from simple_dqn.training.phase import Phase
-from simple_dqn.training.schedule import OneMachine, Schedule
+from simple_dqn.training.concurrent import ConcurrentSchedule
+from simple_dqn.training.epochs import Epochs, Phase
+from simple_dqn.training.serial import Schedule, SerialSchedule
 
-__all__ = ["Epochs", "OneMachine", "Phase", "Schedule"]
+__all__ = ["ConcurrentSchedule", "Epochs", "Phase", "Schedule", "SerialSchedule"]

@@ -1,140 +1,140 @@
-"""The concurrent schedule: playing and learning at the same time (Daley & Amato, 2021, "fast-dqn").
+"""The concurrent schedule: act and learn at the same time (Daley & Amato, 2021, "fast-dqn").
 
-Time is cut into periods of `target_steps`. At the start of each the target network becomes a copy of
-the online network. Then, side by side,
+Training is cut into periods of `target_steps` steps. At the start of each, the target network becomes a copy
+of the online network. Then three threads run side by side:
 
-- the actor plays the period's steps ε-greedily by the *target* network, and keeps them to itself;
-- the sampler draws minibatches from a memory that holds still, and values them by the target network,
-  a few ahead of
-- the trainer, which updates the online network from them.
+- the actor plays the steps of the period ε-greedily with the *target* network, into a private buffer;
+- the sampler draws minibatches from the replay memory, which does not change meanwhile, and computes their
+  targets with the target network, a few minibatches ahead of
+- the trainer, which updates the online network.
 
-At the end all wait for each other, and the memory takes in what was learnt of its transitions' priorities,
-then what was played. As none writes what another reads, all at the same time comes to the same as one after
-the other, bit for bit. The trainer is the thread that calls; on the CPU it has all cores but one, which the
-other two share.
+At the end of the period they wait for each other. Then the memory receives the TD errors of the updates and
+the steps of the actor. No thread writes what another reads, so the result is the same, bit for bit, as when
+the three run one after the other (`train_in_sequence`). The trainer is the calling thread; on the CPU it uses
+all cores but one, which the actor and the sampler share.
 """
 
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from simple_dqn.agent import Agent
-from simple_dqn.training.serial import AtRest
+from simple_dqn.training.serial import AtRest, SerialSchedule, Stopped
 from simple_dqn.types import Step
 
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import PreparedBatch
 
-AHEAD = 3  # minibatches that the sampler is ahead of the trainer
+MINIBATCHES_AHEAD = 3  # how many minibatches the sampler prepares before the trainer needs them
 
 
-def train(agent: Agent, steps: int, stopped: Callable[[], bool], at_rest: AtRest = lambda _: None) -> None:
-    """Play and learn for `steps` steps over all games, a multiple of `target_steps`.
+class ConcurrentSchedule(SerialSchedule):
+    """Acts, samples and learns in three threads; fills the memory as `SerialSchedule` does."""
 
-    Args:
-        agent: Who plays by the target network, and learns.
-        steps: Steps over all games.
-        stopped: Says whether to end early; what was played until then is kept.
-        at_rest: Is called after every period.
-    """
-    with (
-        ThreadPoolExecutor(1, "actor", agent.network.use_one_thread) as actor,
-        ThreadPoolExecutor(1, "sampler", agent.network.use_one_thread) as sampler,
-    ):
-        for _ in range(0, steps, agent.config.target_steps):
-            if stopped():
-                return
-            _period(agent, actor, sampler, stopped)
-            at_rest(agent.config.target_steps)
+    def train(self, agent: Agent, steps: int, stopped: Stopped, at_rest: AtRest = lambda _: None) -> None:
+        """Train for `steps` steps over all games.
+
+        Args:
+            agent: The agent, whose player uses the target network.
+            steps: Steps over all games, a multiple of `target_steps`.
+            stopped: Checked before each step and each update; the steps made until then are stored.
+            at_rest: Called after each period.
+        """
+        with (
+            ThreadPoolExecutor(1, "actor", agent.network.use_one_thread) as actor,
+            ThreadPoolExecutor(1, "sampler", agent.network.use_one_thread) as sampler,
+        ):
+            for _ in range(0, steps, agent.config.target_steps):
+                if stopped():
+                    return
+                _train_one_period(agent, actor, sampler, stopped)
+                at_rest(agent.config.target_steps)
 
 
-def train_in_sequence(
-    agent: Agent, steps: int, stopped: Callable[[], bool], at_rest: AtRest = lambda _: None
-) -> None:
-    """Do the same without other threads: learn, then play. Slower, and plainer to follow."""
+def train_in_sequence(agent: Agent, steps: int, stopped: Stopped, at_rest: AtRest = lambda _: None) -> None:
+    """Do the same in one thread: learn, then act. Slower, and easier to follow."""
     for _ in range(0, steps, agent.config.target_steps):
         agent.network.update_target_network()
         steps_before = agent.total_train_steps
         for _ in range(updates_due(agent)):
             if not stopped():
                 agent.update(agent.prepare(steps_before))
-        remember(agent, play(agent, stopped))
+        store(agent, act(agent, stopped))
         at_rest(agent.config.target_steps)
 
 
-def _period(
-    agent: Agent, actor: ThreadPoolExecutor, sampler: ThreadPoolExecutor, stopped: Callable[[], bool]
+def _train_one_period(
+    agent: Agent, actor: ThreadPoolExecutor, sampler: ThreadPoolExecutor, stopped: Stopped
 ) -> None:
     agent.network.update_target_network()
     failed, steps_before = False, agent.total_train_steps
 
-    def over() -> bool:
+    def stops() -> bool:
         return failed or stopped()
 
-    playing: Future[list[Step]] = actor.submit(play, agent, over)
+    acting: Future[list[Step]] = actor.submit(act, agent, stops)
     try:
-        learn(agent, sampler, steps_before, lambda: over() or _has_failed(playing))
+        learn(agent, sampler, steps_before, lambda: stops() or _has_failed(acting))
     except BaseException:
-        failed = True  # Lets the actor go, for whose end the executor waits.
+        failed = True  # Ends the actor's loop; the executor waits for it.
         raise
     with agent.ledger.section("wait"):
-        experience = playing.result()
-    remember(agent, experience)
+        steps = acting.result()
+    store(agent, steps)
 
 
-def play(agent: Agent, over: Callable[[], bool]) -> list[Step]:
-    """Play a period, and return it step by step; the memory does not see it yet."""
-    experience = []
+def act(agent: Agent, stopped: Stopped) -> list[Step]:
+    """Return the steps of one period, which are not in the replay memory yet."""
+    steps = []
     for _ in range(0, agent.config.target_steps, agent.games):
-        if over():
+        if stopped():
             break
-        experience.append(agent.play_to_learn())
-    return experience
+        steps.append(agent.act())
+    return steps
 
 
-def learn(agent: Agent, sampler: ThreadPoolExecutor, steps: int, over: Callable[[], bool]) -> None:
-    """Make the updates that are due for a period, from minibatches that `sampler` prepares.
+def learn(agent: Agent, sampler: ThreadPoolExecutor, steps: int, stopped: Stopped) -> None:
+    """Make the updates of one period.
 
     Args:
-        agent: Who learns.
-        sampler: The thread that prepares.
-        steps: Steps of training before the period: those of the agent grow meanwhile.
-        over: Says whether to end early.
+        agent: The agent.
+        sampler: The thread that prepares the minibatches.
+        steps: Training steps before the period; `agent.total_train_steps` grows meanwhile.
+        stopped: Checked before each update.
     """
     updates = updates_due(agent)
-    prepared = deque(sampler.submit(agent.prepare, steps) for _ in range(min(AHEAD, updates)))
+    prepared = deque(sampler.submit(agent.prepare, steps) for _ in range(min(MINIBATCHES_AHEAD, updates)))
     try:
         for update in range(updates):
-            if over():
+            if stopped():
                 break
             with agent.ledger.section("wait"):
                 batch = prepared.popleft().result()
-            if update + AHEAD < updates:
+            if update + MINIBATCHES_AHEAD < updates:
                 prepared.append(sampler.submit(agent.prepare, steps))
             agent.update(batch)
     finally:
-        _let_go(prepared)
+        _stop_sampling(prepared)
 
 
 def updates_due(agent: Agent) -> int:
-    """Return how many updates a period is worth."""
+    """Return how many updates belong to one period."""
     return agent.config.target_steps // agent.config.train_frequency * agent.config.train_repeat
 
 
-def remember(agent: Agent, experience: list[Step]) -> None:
-    """Let the memory take in a period: what it taught of what was there before, then what was played."""
-    agent.tell_errors()
-    for step in experience:
-        agent.remember(step)
+def store(agent: Agent, steps: list[Step]) -> None:
+    """Give the replay memory the TD errors of a period's updates, then its steps."""
+    agent.update_priorities()
+    for step in steps:
+        agent.store(step)
 
 
-def _has_failed(playing: Future[list[Step]]) -> bool:
-    return playing.done() and playing.exception() is not None
+def _has_failed(acting: Future[list[Step]]) -> bool:
+    return acting.done() and acting.exception() is not None
 
 
-def _let_go(prepared: "deque[Future[PreparedBatch]]") -> None:
-    """See to it that nothing is sampled any more: the memory is about to change."""
+def _stop_sampling(prepared: "deque[Future[PreparedBatch]]") -> None:
+    """Cancel the remaining minibatches, and wait for the one in progress: the memory changes next."""
     for future in prepared:
         if not future.cancel():
-            future.exception()  # Waits for its end.
+            future.exception()  # waits for its end

@@ -1,31 +1,57 @@
-"""simple_dqn's main loop: random play once, then epochs of training, a snapshot, and a test."""
+"""The phases of a run: random play once, then in each epoch training, a snapshot and a test."""
 
 import logging
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from simple_dqn.agent import Agent, DivergedError
-from simple_dqn.config import Config
+from simple_dqn.config import Config, RunConfig
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.player import Player
+from simple_dqn.player import Player, Tester
 from simple_dqn.snapshot import Keeper, Saved, Snapshot
 from simple_dqn.statistics import PhaseOutcome, Statistics
-from simple_dqn.training.phase import Phase
-from simple_dqn.training.schedule import OneMachine, Schedule
-from simple_dqn.training.tester import Tester
+from simple_dqn.training.serial import Schedule, SerialSchedule
 from simple_dqn.types import CheckpointState, Experience, States
 
 logger = logging.getLogger(__name__)
 
-HELD_OUT_STATES = 256  # states whose highest Q-value is followed through the run, as `meanq`
+HELD_OUT_STATES = 256  # states of which `meanq` is the mean of the highest Q-values
+
+
+@dataclass
+class Phase:
+    """A number of steps of one kind."""
+
+    name: str  # random, train or test
+    epoch: int  # counted from 1; 0 for random play
+    done: int = 0  # steps so far, over all games
+
+    def length(self, config: RunConfig) -> int:
+        """Return how many steps it has, over all games."""
+        lengths = {"random": config.random_steps, "train": config.train_steps, "test": config.test_steps}
+        return lengths[self.name]
+
+    def next(self, config: RunConfig) -> "Phase":
+        """Return the phase that follows."""
+        if self.name == "train":
+            return Phase("test", self.epoch)
+        return Phase("train", max(self.epoch, config.start_epoch) + 1)
+
+    @property
+    def trained(self) -> int:
+        """How many epochs of training are complete."""
+        return self.epoch if self.name == "test" else max(0, self.epoch - 1)
+
+    @property
+    def before(self) -> tuple[int, str]:
+        """The epoch and the name of the phase before it, the last one with a row in the CSV."""
+        return (self.epoch, "train") if self.name == "test" else (self.epoch - 1, "test")
 
 
 class Epochs:
-    """A whole run: where it stands, and how it goes on from there."""
+    """A run from its first phase to its last; `phase` is the current one."""
 
     def __init__(
         self,
@@ -37,7 +63,7 @@ class Epochs:
         interrupt: Interrupt,
         schedule: Schedule | None = None,
     ) -> None:
-        """Get ready; `schedule` is that of one machine unless another is given."""
+        """Set up a run that has not begun; the default `schedule` is the serial one."""
         self.agent = agent
         self.phase = Phase("random", 0)
         agent.count_from(config.run.start_epoch * config.run.train_steps)
@@ -46,38 +72,40 @@ class Epochs:
         self._keeper = keeper
         self._config = config.run
         self._interrupt = interrupt
-        self._schedule = schedule or OneMachine()
+        self._schedule = schedule or SerialSchedule()
         self._held_out: States | None = None  # uint8 [HELD_OUT_STATES, S, H, W]
 
-    def begin(self, shown: Demonstrations | None = None, resumed: Snapshot | None = None) -> None:
-        """Fill the memory, then train and test up to the last epoch, or until interrupted.
+    def begin(self, demonstrations: Demonstrations | None = None, resumed: Snapshot | None = None) -> None:
+        """Fill the replay memory, then train and test up to the last epoch or an interrupt.
 
         Args:
-            shown: What the memory starts with, and keeps.
-            resumed: What the agent goes on from: the memory is filled by its own play, not by random moves.
+            demonstrations: Put into the replay memory first, where they stay.
+            resumed: The snapshot to go on from; the memory is filled by the agent's policy, not at random.
         """
         if self._keeper:
             self._keeper.begin(resumed)
-        if shown:
-            shown.fill(self.agent.memory, self.agent.games)
-            if self._keeper:
-                self._keeper.keep_experience()
+        if demonstrations:
+            demonstrations.fill(self.agent.memory, self.agent.games)
+        if demonstrations and self._keeper:
+            self._keeper.keep_experience()
         self._start_games()
         if resumed:
-            self._refill()
+            steps = self._config.random_steps
+            logger.info("Refilling replay memory with %d steps of the agent's own play", steps)
+            self._schedule.fill(self.agent, steps, None, self._stopped)
             self.phase = self.phase.next(self._config)
         self._run()
 
     def go_on(self, saved: Saved) -> None:
-        """Take up the run that was saved, and train and test up to the last epoch."""
+        """Resume from a checkpoint, and train and test up to the last epoch or an interrupt."""
         if self._keeper:
             self._keeper.take_up(saved)
         self.set_state(saved.run, saved.experience())
-        self._start_anew_what_cannot_be_saved()
+        self._restart_unsaved_games()
         self._run()
 
     def close(self) -> None:
-        """Log the speed ledger, wait for what is being written, and close the files and the games."""
+        """Log the speed ledger, finish writing checkpoints, and close files and games."""
         for line in self.agent.ledger.lines():
             logger.info(line)
         self._statistics.close()
@@ -88,7 +116,7 @@ class Epochs:
             self._keeper.close()
 
     def get_state(self) -> CheckpointState:
-        """Return all that is needed to go on from where all stands still, but for the experience."""
+        """Return the state for a checkpoint, without the experience in the replay memory."""
         return {
             "phase": asdict(self.phase),
             "agent": self.agent.get_state(),
@@ -98,7 +126,7 @@ class Epochs:
         }
 
     def set_state(self, state: dict[str, Any], experience: Iterable[Experience]) -> None:
-        """Go on from what `get_state` returned, and remember `experience`."""
+        """Restore what `get_state` returned, and fill the replay memory with `experience`."""
         self.phase = Phase(**state["phase"])
         self.agent.set_state(state["agent"], experience)
         self._tester.set_state(state["tester"])
@@ -108,20 +136,20 @@ class Epochs:
         self._held_out = state["held_out"]
 
     def _run(self) -> None:
-        """Carry out phase after phase up to the last epoch, or until interrupted.
+        """Run the phases up to the last epoch or an interrupt.
 
         Raises:
-            DivergedError: The network has diverged; nothing of that was written.
-            UserError: A snapshot could not be written to the end.
+            DivergedError: A loss or a weight is not finite; no file has such values.
+            UserError: A snapshot could not be written.
         """
         self._skip_empty_phases()
         try:
-            while not self._over():
-                self._carry_out(self.phase)
-                if self._counts(self.phase):
+            while not self._is_over():
+                self._run_phase(self.phase)
+                if self._is_complete(self.phase):
                     self.phase = self.phase.next(self._config)
                     self._skip_empty_phases()
-                self._keep_run(wait=self._over())
+                self._save_checkpoint(wait=self._is_over())
         except DivergedError as error:
             back = f", and go on from before with ./resume.sh {self._keeper.folder}" if self._keeper else ""
             raise DivergedError(f"{error}: lower --learning_rate{back}") from None
@@ -132,8 +160,8 @@ class Epochs:
         while not self.phase.length(self._config) and self.phase.epoch <= self._config.epochs:
             self.phase = self.phase.next(self._config)
 
-    def _carry_out(self, phase: Phase) -> None:
-        """Make the steps of `phase`, or what is left of them."""
+    def _run_phase(self, phase: Phase) -> None:
+        """Make the steps of `phase` that are left."""
         length = phase.length(self._config)
         if phase.done:
             self._statistics.on_phase_resume(length)
@@ -141,24 +169,19 @@ class Epochs:
             self._statistics.on_phase_start(phase.name, phase.epoch, length)
         with self.agent.ledger.phase(phase.name):
             PHASES[phase.name](self, length - phase.done)
-        if self._counts(phase):
+        if self._is_complete(phase):
             self._end_phase()
         if phase.name == "train" and self._keeper:
             steps, weights = self.agent.total_train_steps, self.agent.network.get_weights()
             self._keeper.keep_weights(phase.epoch, steps, weights)
 
-    def _counts(self, phase: Phase) -> bool:
-        """Return whether `phase` is over: an epoch is when it is interrupted, random play is gone on with."""
+    def _is_complete(self, phase: Phase) -> bool:
+        """Return whether `phase` is over: interrupted training or tests are, random play is resumed."""
         return phase.name != "random" or phase.done >= phase.length(self._config)
 
     def _play_random(self, steps: int) -> None:
         logger.info("Populating replay memory with %d random moves", steps)
         self._schedule.fill(self.agent, steps, 1.0, self._stopped, self._at_rest)
-
-    def _refill(self) -> None:
-        steps = self._config.random_steps
-        logger.info("Refilling replay memory with %d steps of the agent's own play", steps)
-        self._schedule.fill(self.agent, steps, None, self._stopped)
 
     def _train(self, steps: int) -> None:
         logger.info("Epoch #%d", self.phase.epoch)
@@ -176,44 +199,31 @@ class Epochs:
             self._at_rest(tester.games)
 
     def _at_rest(self, steps: int) -> None:
-        """Make a checkpoint if it is time for one; `steps` steps were made, and all stands still."""
+        """Count `steps` steps of the phase, and make a checkpoint if one is due."""
         before = self.phase.done
         self.phase.done += steps
         testing = self.phase.name == "test"
         over = self._tester.complete if testing else self.phase.done >= self.phase.length(self._config)
         if self._keeper is None or self._stopped() or over:
-            return  # The phase's end is near, and has a checkpoint of its own.
-        if self._can_save:
-            due = self._keeper.due
-        elif testing and self._tester.games > 1:
-            return  # Games would begin anew in every place: a test that drops so many favours short ones.
-        else:
-            # By the clock no run would be like another, as the games begin anew.
-            every = self._config.checkpoint_steps
-            due = every > 0 and self.phase.done // every > before // every
-        if due:
-            self._keep_run()
+            return  # A checkpoint follows at the end of the phase.
+        if self._keeper.is_due(before, self.phase.done, self._tester.games if testing else 1):
+            self._save_checkpoint()
 
-    def _keep_run(self, wait: bool = False) -> None:
-        """Make a checkpoint; it is written while training goes on.
+    def _save_checkpoint(self, wait: bool = False) -> None:
+        """Make a checkpoint, which is written while training continues.
 
         Args:
-            wait: Wait for the disk if it is still busy with the one before.
+            wait: Wait until the checkpoint before it is written, rather than leave this one out.
         """
-        if self._keeper is None:
-            return
-        self.agent.check()
-        held = self.agent.memory.count // self.agent.games
-        self._keeper.keep_run(self.get_state(), held, wait or not self._can_save)
-        self._start_anew_what_cannot_be_saved()
+        if self._keeper:
+            self.agent.check()
+            held = self.agent.memory.count // self.agent.games
+            self._keeper.keep_run(self.get_state(), held, wait)
+            self._restart_unsaved_games()
 
-    @property
-    def _can_save(self) -> bool:
-        return self.agent.player.environment.can_save
-
-    def _start_anew_what_cannot_be_saved(self) -> None:
-        """Start new games where a saved state has none, so that the run goes on as a resumed one would."""
-        if not self._can_save:
+    def _restart_unsaved_games(self) -> None:
+        """Start new games if a checkpoint cannot save them, so that the run continues like a resumed one."""
+        if not self.agent.player.environment.can_save:
             self._start_games()
             self._tester.restart_games()
 
@@ -225,20 +235,11 @@ class Epochs:
         agent = self.agent
         if self._held_out is None and agent.memory.ready:
             self._held_out = agent.memory.sample_states(HELD_OUT_STATES)
-        held_out = self._held_out
-        # The mean over these states of the highest Q-value: Mnih et al. (2013), section 5.1.
-        meanq = None if held_out is None else float(np.mean(agent.network.predict(held_out).max(axis=1)))
-        self._statistics.on_phase_end(
-            PhaseOutcome(
-                total_train_steps=agent.total_train_steps,
-                replay_memory_count=agent.memory.count,
-                meanq=meanq,
-                weight_updates=agent.network.updates,
-                more=self._schedule.report(),
-            )
-        )
+        meanq = None if self._held_out is None else agent.mean_q(self._held_out)
+        count, updates, more = agent.memory.count, agent.network.updates, self._schedule.report()
+        self._statistics.on_phase_end(PhaseOutcome(agent.total_train_steps, count, meanq, updates, more))
 
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         return self.phase.epoch > self._config.epochs or self._stopped()
 
     def _stopped(self) -> bool:

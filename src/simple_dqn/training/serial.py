@@ -1,48 +1,86 @@
-"""The serial schedule: act, store, learn, in turn, as in simple_dqn and Mnih et al. (2015), Algorithm 1."""
+"""The serial schedule: act, store and learn in turn, as in Mnih et al. (2015), Algorithm 1."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from simple_dqn.agent import Agent
 
-AtRest: TypeAlias = Callable[[int], None]  # is told, while all stands still, how many steps were made
+Stopped: TypeAlias = Callable[[], bool]  # returns whether to stop early
+# Receives how many steps were made since its last call, over all games. No thread writes meanwhile, so a
+# checkpoint can be made.
+AtRest: TypeAlias = Callable[[int], None]
 
 
-def fill(
-    agent: Agent,
-    steps: int,
-    exploration_rate: float | None,
-    stopped: Callable[[], bool],
-    at_rest: AtRest = lambda _: None,
-) -> None:
-    """Play `steps` steps without learning, so that the memory holds something to learn from.
+class SerialSchedule:
+    """Acts, stores and learns in turn, in one thread."""
 
-    Args:
-        agent: Who plays.
-        steps: Steps over all games; whole rounds of all games are played.
-        exploration_rate: Share of random actions; None: the agent's own.
-        stopped: Says whether to end early.
-        at_rest: Is called after every step of all games.
-    """
-    for _ in range(0, steps, agent.games):
-        if stopped():
-            return
-        agent.remember(agent.play(agent.exploration_rates if exploration_rate is None else exploration_rate))
-        at_rest(agent.games)
+    def start(self, agent: Agent) -> None:
+        """Start a new episode in every game."""
+        agent.start()
+
+    def fill(
+        self,
+        agent: Agent,
+        steps: int,
+        exploration_rate: float | None,
+        stopped: Stopped,
+        at_rest: AtRest = lambda _: None,
+    ) -> None:
+        """Fill the replay memory without learning.
+
+        Args:
+            agent: The agent.
+            steps: Steps over all games, rounded up to a multiple of the number of games.
+            exploration_rate: ε; None: the agent's own.
+            stopped: Checked before each step of all games.
+            at_rest: Called after each step of all games.
+        """
+        for _ in range(0, steps, agent.games):
+            if stopped():
+                return
+            rate = agent.exploration_rates if exploration_rate is None else exploration_rate
+            agent.store(agent.play(rate))
+            at_rest(agent.games)
+
+    def train(self, agent: Agent, steps: int, stopped: Stopped, at_rest: AtRest = lambda _: None) -> None:
+        """Train, which is the loop of Algorithm 1; see `fill` for the arguments."""
+        for _ in range(0, steps, agent.games):
+            if stopped():
+                return
+            step = agent.act()  # with probability ε a random action, otherwise argmax_a Q(s, a; θ)
+            agent.store(step)  # the transition (s, a, r, s') goes into the replay memory D
+            agent.learn_due(agent.games)  # every train_frequency steps an update, every target_steps θ⁻ = θ
+            at_rest(agent.games)
+
+    def report(self) -> dict[str, float | None]:
+        """Return the values of additional CSV columns, of which there are none."""
+        return {}
+
+    def close(self) -> None:
+        """Release what the schedule holds, which is nothing."""
 
 
-def train(agent: Agent, steps: int, stopped: Callable[[], bool], at_rest: AtRest = lambda _: None) -> None:
-    """Play `steps` steps over all games, and learn every `train_frequency` of them.
+class Schedule(Protocol):
+    """How a run acts and learns; `SerialSchedule`, `ConcurrentSchedule` or `ClusterSchedule`."""
 
-    Args:
-        agent: Who plays and learns.
-        steps: Steps over all games; whole rounds of all games are played.
-        stopped: Says whether to end early.
-        at_rest: Is called after every step of all games.
-    """
-    for _ in range(0, steps, agent.games):
-        if stopped():
-            return
-        agent.remember(agent.play_to_learn())
-        agent.learn_due(agent.games)
-        at_rest(agent.games)
+    def start(self, agent: Agent) -> None:
+        """Start a new episode in every game."""
+
+    def fill(
+        self,
+        agent: Agent,
+        steps: int,
+        exploration_rate: float | None,
+        stopped: Stopped,
+        at_rest: AtRest = ...,
+    ) -> None:
+        """Fill the replay memory without learning; see `SerialSchedule.fill`."""
+
+    def train(self, agent: Agent, steps: int, stopped: Stopped, at_rest: AtRest = ...) -> None:
+        """Train for `steps` steps over all games; see `SerialSchedule.train`."""
+
+    def report(self) -> dict[str, float | None]:
+        """Return the values of additional CSV columns for the phase that ends."""
+
+    def close(self) -> None:
+        """Release what the schedule holds, such as processes elsewhere."""
