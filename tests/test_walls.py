@@ -53,6 +53,7 @@ OWNERS = {
     "playwright": ["tests"],
     "ray": ["src/simple_dqn/cluster", "src/simple_dqn/sweep/runner.py", "tests"],
     "psutil": ["src/simple_dqn/machine.py", "benchmarks", "tests"],
+    "warp": ["src/atari2600", "tests"],
     "lz4": ["src/simple_dqn/replay_memory", "src/simple_dqn/snapshot", "tests"],
 }
 
@@ -137,6 +138,11 @@ def test_the_algorithm_does_not_know_the_machine() -> None:
     network = SOURCE / "deepqnetwork"
     users = {path.name for path in network.glob("*.py") if any(".compute" in name for name in imports(path))}
     assert users == {"deepqnetwork.py"}
+
+
+def test_the_emulator_knows_nothing_of_the_project() -> None:
+    emulator = [name for path in (PROJECT / "src" / "atari2600").rglob("*.py") for name in imports(path)]
+    assert not [name for name in emulator if name.split(".")[0] in ("simple_dqn", "nvis", "torch", "ale_py")]
 
 
 def test_only_wiring_builds_the_objects() -> None:

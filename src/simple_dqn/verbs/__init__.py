@@ -1,1 +1,1 @@
-"""The verbs of the command line: a module for each, with a `main(arguments, program)`."""
+"""What a user can ask for: one module a verb, each with a `main(arguments, program)`."""

@@ -1,0 +1,127 @@
+"""E consoles with the same cartridge; the kernel plays one of them in each thread."""
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+from numpy.typing import NDArray
+
+from atari2600 import opcodes, tables
+from atari2600.cartridge import load_rom
+from atari2600.cpu6507 import run
+from atari2600.machine import CPU, RAM_SHARE, RIOT, TIA, Machine
+
+FRAME_INSTRUCTIONS = 25_000  # more than any frame has: what a program gets that does not end its frame
+ROW_WORDS = 20  # words of eight pixels in a row of 160
+MOST_ROWS = 256
+
+
+@wp.func
+def rebase(m: Machine, g: int) -> None:
+    """Let the clocks count from the line in which the frame has ended."""
+    past = m.cpu[g, CPU.CYCLES] // 76 * 76
+    m.cpu[g, CPU.CYCLES] = m.cpu[g, CPU.CYCLES] - past
+    m.riot[g, RIOT.SET_AT] = m.riot[g, RIOT.SET_AT] - past
+    m.riot[g, RIOT.READ_AT] = m.riot[g, RIOT.READ_AT] - past
+    m.tia[g, TIA.DUMPED_AT] = m.tia[g, TIA.DUMPED_AT] - past
+    if m.tia[g, TIA.SYNC_UNTIL] != tables.NEVER:
+        m.tia[g, TIA.SYNC_UNTIL] = m.tia[g, TIA.SYNC_UNTIL] - past * 3
+    m.tia[g, TIA.CLOCK] = m.cpu[g, CPU.CYCLES] * 3
+    m.tia[g, TIA.COMB] = wp.where(m.tia[g, TIA.COMB] >= m.tia[g, TIA.ROWS], 0, -1)
+
+
+@wp.kernel(enable_backward=False)
+def play_frame(m: Machine, instructions: int) -> None:
+    """Play each game to the end of its frame, but for `instructions` instructions at most."""
+    g = wp.tid()
+    if m.cpu[g, CPU.PLAYS]:
+        m.cpu[g, CPU.RUNNING] = 1
+        run(m, g, instructions)
+        if m.cpu[g, CPU.RUNNING] == 0:
+            rebase(m, g)
+
+
+class Console:
+    """E consoles, as arrays that anyone may read and write between two frames.
+
+    Attributes:
+        cpu, riot, tia: int32 [E, columns], numbered by `CPU`, `RIOT` and `TIA`.
+        ram: uint8 [E, RAM_SHARE], the 128 bytes at $80 first.
+        pictures: uint8 [E, rows, 160], what `palette` makes of the colours of the last frame drawn.
+    """
+
+    def __init__(
+        self, rom: bytes, games: int, palette: NDArray[np.uint8] | None = None, device: str = "cpu"
+    ) -> None:
+        """Switch on `games` consoles.
+
+        Args:
+            rom: A cartridge of 2, 4 or 8 KiB.
+            games: How many.
+            palette: uint8 [256]: a pixel for each of the TIA's colours; None: the colours themselves.
+            device: Warp's name of it. Arrays of a GPU are copied to and from it at each frame.
+
+        Raises:
+            ValueError: There is no such cartridge.
+        """
+        banks, kind = load_rom(rom)
+        colours = np.arange(256) & 0xFE if palette is None else palette
+        self.games = games
+        self._machine, self._device = Machine(), device
+        self._mirrors: list[tuple[NDArray[Any], Any]] = []  # on a GPU: what is copied, here and there
+        self._install(banks, colours)
+        self.cpu = self._state("cpu", (games, CPU.COUNT), np.int32)
+        self.riot = self._state("riot", (games, RIOT.COUNT), np.int32)
+        self.tia = self._state("tia", (games, TIA.COUNT), np.int32)
+        self.ram = self._state("ram", (games * RAM_SHARE,), np.uint8).reshape(games, RAM_SHARE)
+        screen = self._state("screen", (games, MOST_ROWS * ROW_WORDS), np.uint64)
+        self.pictures = screen.view(np.uint8).reshape(games, MOST_ROWS, 8 * ROW_WORDS)
+        self._state("masks", (games, 18), np.uint64)
+        self._switch_on(kind, int(colours[0]))
+
+    def _install(self, banks: NDArray[np.uint8], colours: NDArray[Any]) -> None:
+        """Put the tables and the cartridge where the kernel finds them."""
+        for name, values in {
+            "decode": opcodes.decode_table(),
+            "delays": tables.by_register(tables.DELAYS, 0),
+            "changes": tables.by_register(tables.CHANGES, 0),
+            "columns": tables.by_register(tables.COLUMNS, -1),
+            "patterns": tables.patterns(),
+            "copies": tables.copies(),
+            "reversed": tables.reversed_bits(),
+            "palette": colours.astype(np.int32),
+            "rom": banks,
+        }.items():
+            setattr(self._machine, name, wp.array(values, device=self._device))
+
+    def _state(self, name: str, shape: tuple[int, ...], kind: type) -> NDArray[Any]:
+        """Return the array `name` of the consoles' state, which the kernel reads and writes too."""
+        there = wp.array(np.zeros(shape, kind), ndim=len(shape), device=self._device)
+        setattr(self._machine, name, there)
+        here: NDArray[Any] = there.numpy()  # on the CPU the same memory
+        if self._device != "cpu":
+            self._mirrors.append((here, there))
+        return here
+
+    def _switch_on(self, kind: int, black: int) -> None:
+        self.cpu[:, CPU.CARTRIDGE] = kind
+        self.cpu[:, CPU.PLAYS] = 1
+        self.riot[:, RIOT.SWCHA] = 0xFF
+        self.riot[:, RIOT.SWCHB] = 0x3F
+        self.tia[:, TIA.BLACK] = black
+        self.tia[:, TIA.COMBS] = 1
+        self.tia[:, TIA.COMB] = -1
+        self.tia[:, TIA.DRAWS] = 1
+        self.tia[:, TIA.CHANGED] = 63
+        self.tia[:, TIA.FIRST_LINE], self.tia[:, TIA.ROWS] = 34, 210
+        self.tia[:, TIA.SYNC_UNTIL] = tables.NEVER
+        self.tia[:, TIA.PADDLE0 : TIA.PADDLE0 + 4] = tables.NEVER
+        self.tia[:, TIA.INPT4 : TIA.INPT5 + 1] = 0x80
+
+    def execute(self, instructions: int = FRAME_INSTRUCTIONS) -> None:
+        """Play each game whose `CPU.PLAYS` is 1 to the end of its frame, but for `instructions` at most."""
+        for here, there in self._mirrors:
+            there.assign(here)
+        wp.launch(play_frame, dim=self.games, inputs=[self._machine, instructions], device=self._device)
+        for here, there in self._mirrors:
+            here[...] = there.numpy()
