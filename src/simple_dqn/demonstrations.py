@@ -16,17 +16,13 @@ from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
 from simple_dqn.flags import as_word
 from simple_dqn.replay_memory import ReplayMemory, rows_for
+from simple_dqn.rules import OF_EXPERIENCE, differing
 from simple_dqn.snapshot import archive
 from simple_dqn.types import CheckpointState, Step
 
 logger = logging.getLogger(__name__)
 
 FORMAT = "simple-dqn demonstrations 1"
-# Settings that decide what an action, a step and a screen are; they must be those of the training.
-SETTINGS = (
-    "environment", "minimal_action_set", "frame_skip", "color_averaging", "frame_maximum",
-    "screen_width", "screen_height",
-)  # fmt: skip
 HOW = "with --record_play of ./play.sh or ./test.sh"
 FIELDS = ("screens", "actions", "rewards", "terminals", "truncations", "resets", "starts")  # of `Step`
 
@@ -48,7 +44,7 @@ class Recorder:
         if path.exists():
             raise UserError(f"{path} is there already: give another name, or remove it")
         self._path, self._game = path, game
-        self._settings = {name: config.flags()[name] for name in SETTINGS}
+        self._settings = {name: config.flags()[name] for name in OF_EXPERIENCE}
         self._steps: list[Step] = []
         self._before: Step | None = None  # the last, where it is not kept
         archive.write(path.with_name(f".{path.name}.trial"), {})
@@ -125,9 +121,9 @@ class Demonstrations:
         if recorded != game:
             raise UserError(f"{self._path} was recorded in {recorded}, not in {game}: use one of {game}")
         was = content["settings"]
-        other = [f"--{name} {as_word(was[name])}" for name in SETTINGS if was[name] != flags[name]]
-        if other:
-            raise UserError(f"{self._path} was recorded with other settings: give {' '.join(other)}")
+        if others := differing(OF_EXPERIENCE, was, flags):
+            words = " ".join(f"--{name} {as_word(was[name])}" for name in others)
+            raise UserError(f"{self._path} was recorded with other settings: give {words}")
 
     def fill(self, memory: ReplayMemory, games: int) -> None:
         """Let `memory` take them in and keep them, cut into as many pieces as it has `games`.

@@ -20,7 +20,7 @@ VERBS: dict[str, tuple[str, dict[str, Any]]] = {
     "plot": ("simple_dqn.plot", {}),
     "modified": ("simple_dqn.verbs.modified", {}),
     "sweep": ("simple_dqn.verbs.sweep", {}),
-    "doctor": ("simple_dqn.verbs.doctor", {}),
+    "doctor": ("simple_dqn.doctor", {}),
     "snapshot": ("simple_dqn.verbs.snapshot", {}),
     "profile_train": ("simple_dqn.verbs.profile", {"phase": "train"}),
     "profile_test": ("simple_dqn.verbs.profile", {"phase": "test"}),

@@ -1,10 +1,39 @@
-"""Which settings contradict each other."""
+"""Which settings contradict each other, and which must stay as they were recorded."""
 
 import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from simple_dqn.config import Config, EnvironmentConfig, MemoryConfig, NetworkConfig
+from simple_dqn.config import CLASS_FILE, Config, EnvironmentConfig, MemoryConfig, NetworkConfig
 from simple_dqn.errors import UserError
+
+# Settings that decide what an action, a step and a screen are.
+OF_EXPERIENCE = (
+    "environment", "minimal_action_set", "frame_skip", "color_averaging", "frame_maximum",
+    "screen_width", "screen_height",
+)  # fmt: skip
+# Settings that decide the shape and the meaning of a checkpoint's state.
+OF_STATE = (
+    "environment", "workers", "minimal_action_set", "screen_width", "screen_height", "replay_size",
+    "history_length", "network", "batch_norm", "layer_norm", "dueling", "noisy", "distributional", "atoms",
+    "quantiles", "optimizer", "decay_rate", "datatype", "priority_exponent", "random_seed",
+)  # fmt: skip
+
+
+def differing(names: Iterable[str], recorded: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return those of `names` whose settings `recorded` and `now` differ; one that is not recorded fits.
+
+    A class of the user's own is the same in another file, as the file may have been moved.
+    """
+    return [name for name in names if name in recorded and not _same(recorded[name], now[name])]
+
+
+def _same(one: Any, other: Any) -> bool:
+    if not (isinstance(one, str) and isinstance(other, str)):
+        return bool(one == other)
+    own, others = CLASS_FILE.fullmatch(one), CLASS_FILE.fullmatch(other)
+    return one == other if own is None or others is None else own[2] == others[2]
 
 
 def check(config: Config) -> None:

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from ale_py.roms import get_rom_path
 
-from simple_dqn.doctor import CHECKS, Check, Finding, Level, checks, examine, trial_of
+from simple_dqn.doctor import CHECKS, Check, Finding, Level, checks, examine, main, trial_of
 from simple_dqn.errors import UserError
-from simple_dqn.verbs.doctor import main
 
 PROJECT = Path(__file__).parents[2]
 Disk = namedtuple("Disk", "total used free")
@@ -154,7 +153,7 @@ def test_the_log_is_still_meanwhile_and_only_then(home: Path, caplog: pytest.Log
 
 
 def only(monkeypatch: pytest.MonkeyPatch, **checks: Check) -> None:
-    monkeypatch.setattr("simple_dqn.verbs.doctor.CHECKS", checks)
+    monkeypatch.setattr("simple_dqn.doctor.CHECKS", checks)
 
 
 def test_warnings_are_no_failure_and_errors_are(

@@ -1,1 +1,1 @@
-"""What a user can ask for: one module a verb, each with a `main(arguments, program)`."""
+"""The verbs of the command line: a module for each, with a `main(arguments, program)`."""

@@ -1,38 +1,27 @@
-"""What most verbs begin and end with."""
+"""Steps that several verbs share: the log, names of files, snapshots, and the end of a run."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from simple_dqn import random_streams, rules
+from simple_dqn import random_streams
 from simple_dqn.config import Config
-from simple_dqn.environment import Environment, as_played, game_name
+from simple_dqn.environment import Environment, game_name
 from simple_dqn.environment.roms import split_snapshot_name
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Modification, Snapshot, check_fits
 from simple_dqn.snapshot.modification import current
 from simple_dqn.statistics import ConsoleHandler
+from simple_dqn.watch.watched_player import WatchedNetwork, WatchedPlayer
+from simple_dqn.wiring import make_network
 
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import DeepQNetwork
 
 logger = logging.getLogger(__name__)
-
-# However a snapshot was trained, nothing is learnt beside the games that it plays now.
-ALONE: dict[str, Any] = {"concurrent": False, "synchronize": None, "cluster": "none", "actors": 1}
-# What is shown is one game.
-ONE_GAME: dict[str, Any] = {
-    **ALONE,
-    "workers": 1,
-    "processes": 0,
-    "display_screen": False,
-    "threads": 1,  # for one state, more of them only wait for each other
-    "play_games": 0,
-    "random_seed": None,
-}
 
 
 def start_log(level: str) -> None:
@@ -42,29 +31,8 @@ def start_log(level: str) -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
-def settle(config: Config, given: Collection[str] = ()) -> Config:
-    """Return the settings of a command as they will be; from here on there is a log.
-
-    A seed is drawn unless one was given.
-
-    Args:
-        config: All settings.
-        given: Names of those that were given by hand.
-
-    Raises:
-        UserError: Settings contradict each other, or one that was given would do nothing in the game.
-    """
-    start_log(config.run.log_level)
-    config = replace(config, environment=as_played(config.environment, given))
-    if config.run.random_seed is None:
-        config = config.with_flags({"random_seed": random_streams.draw_seed()})
-    logger.info("Random seed is %d", config.seed)
-    rules.check(config)
-    return config
-
-
 def run_name(config: Config, label: str | None) -> str:
-    """Return what the files of a run are called: the game, and the label where there is one.
+    """Return the name of a run's files: the game, and the label if there is one.
 
     Raises:
         UserError: The label cannot be part of a file's name.
@@ -76,18 +44,20 @@ def run_name(config: Config, label: str | None) -> str:
 
 
 def run_of(path: Path, snapshot: Snapshot) -> str:
-    """Return what the run is called that `snapshot` is of, by the name of its file."""
+    """Return the name of the run that wrote `snapshot`, by the name of its file, `path`."""
     return path.stem.removesuffix(f"_{snapshot.epoch}")
 
 
 def open_snapshot(path: Path, game: str | None = None) -> Snapshot:
     """Return the snapshot at `path`, with a game that can be played.
 
-    One of Neon's does not say its game; if it is not given, the longest known game with which the file's
-    name begins is meant.
+    A network that was trained in bfloat16 runs in `auto`: another processor may have to imitate bfloat16,
+    which takes many times as long as float32.
 
-    What was learnt in bfloat16 is used in `auto`: another processor may have to imitate bfloat16, which takes
-    it many times as long as float32.
+    Args:
+        path: The snapshot.
+        game: The game of a snapshot of Neon's, which does not name it; None: the longest known game with
+            which the file's name begins.
 
     Raises:
         UserError: As `Snapshot.load`.
@@ -123,6 +93,29 @@ def give_weights(path: Path, snapshot: Snapshot, environment: Environment, netwo
     network.update_target_network()
 
 
+def make_watched_player(
+    config: Config, environment: Environment, saliency: bool, person: Callable[[], int | None] = lambda: None
+) -> WatchedPlayer:
+    """Return a player at `environment` by the network of the snapshot `config.run.load_weights`.
+
+    Args:
+        config: All settings; without a snapshot a person plays alone.
+        environment: One game.
+        saliency: Whether heat maps are wanted.
+        person: Returns the action that a person chooses; None: the agent chooses.
+
+    Raises:
+        UserError: The snapshot cannot be used, or is not for this game.
+    """
+    watched = None
+    if config.run.load_weights:
+        network = make_network(config, environment)
+        load_weights(Path(config.run.load_weights), environment, network)
+        watched = WatchedNetwork(network.predict, network.look_into().saliency if saliency else None)
+    rng = random_streams.stream(config.seed, "test exploration")
+    return WatchedPlayer(environment, watched, config.memory.history_length, rng, person)
+
+
 def warn_of_modification(path: Path, recorded: Modification | None) -> None:
     """Log a line if this process runs with another modification than the run that wrote `path`.
 
@@ -139,7 +132,7 @@ def warn_of_modification(path: Path, recorded: Modification | None) -> None:
 
 
 def finish(interrupt: Interrupt) -> None:
-    """Say that all is done, or let the signal that ended it have its exit code after the clean end."""
+    """Log that all is done; after an interrupt, exit with the code of its signal instead."""
     if interrupt.requested:
         raise KeyboardInterrupt(interrupt.number)
     logger.info("All done")

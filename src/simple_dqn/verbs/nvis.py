@@ -8,11 +8,11 @@ from pathlib import Path
 from nvis.page import draw
 from nvis.played import play_game
 from simple_dqn import flags
-from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, replacing
-from simple_dqn.verbs.common import ONE_GAME, give_weights, open_snapshot, run_of, settle
-from simple_dqn.verbs.own_game import named, remembered
+from simple_dqn.verbs.common import give_weights, open_snapshot, run_of
+from simple_dqn.verbs.own_game import named
+from simple_dqn.verbs.settings import settings_for, settle
 from simple_dqn.wiring import make_environment, make_network, make_player
 
 logger = logging.getLogger(__name__)
@@ -25,8 +25,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     given = named(parser.parse(arguments))
     path: Path = given["snapshot"]
     snapshot = open_snapshot(path)
-    known = {**remembered(snapshot.flags, given), **ONE_GAME, "game": snapshot.game}
-    config = settle(Config.from_flags({**known, **given}), given)
+    config = settle(settings_for("nvis", given, snapshot.flags, {"game": snapshot.game}), given)
     file = Path(config.run.visualization_file or home() / "results" / f"{run_of(path, snapshot)}.html")
     if file.is_dir():
         raise UserError(f"{file} is a folder: give the name of a file as --visualization_file")

@@ -17,13 +17,6 @@ def is_own(environment: str) -> bool:
     return EnvironmentConfig(environment=environment).own
 
 
-def is_same_class(one: Any, other: Any) -> bool:
-    """Return whether two settings name a class of the user's own alike, whose file may have moved."""
-    if not (isinstance(one, str) and isinstance(other, str) and is_own(one) and is_own(other)):
-        return False
-    return split(one)[1] == split(other)[1]
-
-
 def _folders_in_project(file: str) -> tuple[str, ...]:
     """Return the parts of the path of `file`, seen from the project; none, if it is not there."""
     ours = project()

@@ -13,11 +13,10 @@ from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.types import Step
-from simple_dqn.verbs.common import ONE_GAME, finish, open_snapshot, settle
-from simple_dqn.verbs.own_game import named, remembered
-from simple_dqn.verbs.watching import make_watched_player
+from simple_dqn.verbs.common import finish, make_watched_player, open_snapshot
+from simple_dqn.verbs.own_game import named
+from simple_dqn.verbs.settings import settings_for, settle
 from simple_dqn.watch.controls import HELP, Controls
 from simple_dqn.watch.display import OPENERS, open_display
 from simple_dqn.watch.speaker import Speaker
@@ -41,19 +40,19 @@ def main(arguments: Sequence[str], program: str) -> None:
         "--record_play", type=Path, metavar="FILE", help="keep your moves here, for train --demonstrations"
     )
     given = named(parser.parse(arguments))
-    config = settle(Config.from_flags({**ONE_GAME, **_known(given["player"], given), **given}), given)
+    config = settle(_settings(given["player"], given), given)
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is shown; leave it out")
     play(config, given.get("display"), given.get("record_play"))
 
 
-def _known(player: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that come with a snapshot, whose name ends in .pkl, or with a game."""
+def _settings(player: str, given: dict[str, Any]) -> Config:
+    """Return the settings to play with a snapshot, whose name ends in .pkl, or alone with a game."""
     if not player.endswith(".pkl"):
-        # The screen that `train.sh` would see, so that it can learn from what is recorded.
-        return {**PRESETS[USUAL], **ONE_GAME, **named({"game": player}), "random_starts": 0}
+        # The preset's screen is the one that `train.sh` sees: it can learn from what is recorded.
+        return settings_for("play", given, fixed={**named({"game": player}), "random_starts": 0})
     snapshot = open_snapshot(Path(player))
-    return {**remembered(snapshot.flags, given), **ONE_GAME, "game": snapshot.game, "load_weights": player}
+    return settings_for("play", given, snapshot.flags, {"game": snapshot.game, "load_weights": player})
 
 
 def play(config: Config, display: str | None, record: Path | None) -> None:
@@ -61,8 +60,8 @@ def play(config: Config, display: str | None, record: Path | None) -> None:
 
     Args:
         config: The game, and the snapshot if an agent plays.
-        display: Where; None: a window where there can be one, else the terminal.
-        record: The file in which the person's moves are kept.
+        display: `window` or `terminal`; None: a window if one can be opened, else the terminal.
+        record: The file for the person's steps; None: they are not kept.
 
     Raises:
         UserError: There is nowhere to play, or the snapshot does not fit.
@@ -95,4 +94,4 @@ def play(config: Config, display: str | None, record: Path | None) -> None:
 
 
 def _forget(_step: Step, _human: bool) -> None:
-    """Nobody wants to keep the steps."""
+    """Keep no step."""

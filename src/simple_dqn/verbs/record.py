@@ -12,9 +12,9 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.verbs.common import ONE_GAME, open_snapshot, run_of, settle
-from simple_dqn.verbs.own_game import named, remembered
-from simple_dqn.verbs.watching import make_watched_player
+from simple_dqn.verbs.common import make_watched_player, open_snapshot, run_of
+from simple_dqn.verbs.own_game import named
+from simple_dqn.verbs.settings import settings_for, settle
 from simple_dqn.watch.film import FORMATS, filming, replacing_screens
 from simple_dqn.watch.record import FrameWriter, Recording
 from simple_dqn.wiring import make_environment
@@ -39,8 +39,8 @@ def main(arguments: Sequence[str], program: str) -> None:
     given = named(parser.parse(arguments))
     path: Path = given["snapshot"]
     snapshot = open_snapshot(path)
-    known = {**remembered(snapshot.flags, given), **ONE_GAME, "play_games": 1, "game": snapshot.game}
-    config = settle(Config.from_flags({**known, "load_weights": str(path), **given}), given)
+    fixed = {"game": snapshot.game, "load_weights": str(path)}
+    config = settle(settings_for("record", given, snapshot.flags, fixed), given)
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is filmed; leave it out")
     if not config.run.play_games:

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn import flags
-from simple_dqn.config import Config
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.errors import UserError
 from simple_dqn.files import TRAINED, home, is_trained
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Checkpoints, Snapshot, checkpoint_folder, folders_aside, prefix_of
 from simple_dqn.training import Phase
-from simple_dqn.verbs.common import finish, give_weights, open_snapshot, run_of, settle, start_log
-from simple_dqn.verbs.own_game import named, remembered
+from simple_dqn.verbs.common import finish, give_weights, open_snapshot, run_of, start_log
+from simple_dqn.verbs.own_game import named
+from simple_dqn.verbs.settings import settings_for, settle
 from simple_dqn.verbs.training import go_on, running
 from simple_dqn.wiring import make_run
 
@@ -129,20 +129,14 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
     Raises:
         UserError: They are not for the game, or there is nothing left to do.
     """
-    config = settle(
-        Config.from_flags(
-            {
-                "game": snapshot.game,
-                "csv_file": str(home() / "results" / f"{prefix.name}.csv"),
-                **remembered(snapshot.flags, given),
-                "random_seed": None,
-                "save_weights_prefix": str(prefix),
-                "start_epoch": snapshot.epoch,
-                **given,
-            }
-        ),
-        given,
-    )
+    fixed = {
+        "game": snapshot.game,
+        "csv_file": str(home() / "results" / f"{prefix.name}.csv"),
+        "random_seed": None,
+        "save_weights_prefix": str(prefix),
+        "start_epoch": snapshot.epoch,
+    }
+    config = settle(settings_for("resume", given, snapshot.flags, fixed), given)
     if config.run.epochs <= config.run.start_epoch:
         raise UserError(
             f"{path} has {snapshot.epoch} epochs of training and --epochs is {config.run.epochs}: "

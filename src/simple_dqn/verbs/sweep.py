@@ -12,7 +12,7 @@ from simple_dqn.config import Config
 from simple_dqn.environment import as_played
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
-from simple_dqn.presets import PRESETS, USUAL
+from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import claimed
 from simple_dqn.sweep.plan import (
     GAME_SETS,
@@ -29,6 +29,7 @@ from simple_dqn.sweep.scheduler import RunState, RunStatus, run_all
 from simple_dqn.sweep.summary import new_statuses
 from simple_dqn.verbs.common import start_log
 from simple_dqn.verbs.own_game import is_own
+from simple_dqn.verbs.settings import settings_for
 
 MOST = 10_000  # seeds, processors or GPUs
 
@@ -115,7 +116,7 @@ def _settings(given: dict[str, Any]) -> Config:
     for name in FILES:
         if name in given:
             given[name] = str(Path(given[name]).absolute())
-    return Config.from_flags({**PRESETS[given.get("preset", USUAL)], **given})
+    return settings_for("sweep", given)
 
 
 def _carry_out(plan: Plan, files: SweepFiles, runner: JobRunner, common_epoch: bool) -> None:

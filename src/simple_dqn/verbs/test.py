@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from simple_dqn import evaluation, flags
 from simple_dqn.config import Config, RunConfig
@@ -11,8 +10,9 @@ from simple_dqn.demonstrations import Recorder
 from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.verbs.common import ALONE, finish, load_weights, open_snapshot, settle
-from simple_dqn.verbs.own_game import named, remembered
+from simple_dqn.verbs.common import finish, load_weights, open_snapshot
+from simple_dqn.verbs.own_game import named
+from simple_dqn.verbs.settings import settings_for, settle
 from simple_dqn.wiring import make_environment, make_network, make_player, make_statistics
 
 
@@ -31,23 +31,17 @@ def main(arguments: Sequence[str], program: str) -> None:
     given = named(parser.parse(arguments))
     protocol = given.get("protocol", "simple_dqn")
     snapshot = open_snapshot(given["snapshot"])
-    config = settle(
-        Config.from_flags(
-            {
-                **_tested(remembered(snapshot.flags, given)),
-                "random_seed": None,
-                "play_games": 0,
-                **ALONE,
-                **evaluation.protocol_flags(protocol, snapshot.actions),
-                "game": snapshot.game,
-                "load_weights": str(given["snapshot"]),
-                "start_epoch": snapshot.epoch,
-                **({"random_start_frames": 0} if given.get("random_starts") else {}),
-                **given,
-            }
-        ),
-        given,
-    )
+    fixed = {
+        **evaluation.protocol_flags(protocol, snapshot.actions),
+        "game": snapshot.game,
+        "load_weights": str(given["snapshot"]),
+        "start_epoch": snapshot.epoch,
+    }
+    if not snapshot.flags.get("test_steps"):  # trained without tests
+        fixed["test_steps"] = RunConfig().test_steps
+    if given.get("random_starts"):  # in place of the protocol's no-ops, which are counted in frames
+        fixed["random_start_frames"] = 0
+    config = settle(settings_for("test", given, snapshot.flags, fixed), given)
     _check_atari(protocol, config)
     if not (config.run.play_games or evaluation.PROTOCOLS[protocol].games or config.run.test_steps):
         raise UserError("there is nothing to test: give --test_steps, --play_games or --protocol nature")
@@ -63,11 +57,6 @@ def _check_atari(protocol: str, config: Config) -> None:
             f"--protocol {protocol} is for Atari games: leave it out, and give --play_games "
             f"{evaluation.PROTOCOLS[protocol].games} for as many games"
         )
-
-
-def _tested(flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the `flags` of a run; one that trained without tests gets a test of the usual length."""
-    return flags if flags.get("test_steps") else {**flags, "test_steps": RunConfig().test_steps}
 
 
 def play(

@@ -5,7 +5,6 @@ from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from simple_dqn import flags
 from simple_dqn.config import Config
@@ -14,10 +13,11 @@ from simple_dqn.environment import as_played
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL
+from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import Checkpoints, checkpoint_folder
-from simple_dqn.verbs.common import finish, load_weights, run_name, settle, start_log
+from simple_dqn.verbs.common import finish, load_weights, run_name, start_log
 from simple_dqn.verbs.own_game import named
+from simple_dqn.verbs.settings import preset, settings_for, settle
 from simple_dqn.verbs.test import play
 from simple_dqn.verbs.training import CompleteError, go_on, running
 from simple_dqn.wiring import make_run
@@ -36,9 +36,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     )  # fmt: skip
     flags.add_presets(parser, USUAL)
     given = named(parser.parse(arguments))
-    config = Config.from_flags({**preset(given, USUAL), **given})
-    if config.cluster.on and config.cluster.actors * config.environment.workers > 1:
-        config = config.with_flags({**APE_X_EXPLORATION, **given})
+    config = settings_for("train", given)
     if given.get("print_config"):
         print(flags.listing(replace(config, environment=as_played(config.environment, given))))
         return
@@ -50,7 +48,7 @@ def main(arguments: Sequence[str], program: str) -> None:
         "csv_file": str(home() / "results" / f"{name}.csv"),
         "save_weights_prefix": str(home() / "snapshots" / name),
     }
-    config = config.with_flags({**files, **given})
+    config = settings_for("train", given, fixed=files)
     prefix = Path(config.run.save_weights_prefix or files["save_weights_prefix"])
     with running(prefix):
         saved = None
@@ -70,16 +68,6 @@ def main(arguments: Sequence[str], program: str) -> None:
             go_on(saved, prefix, {**preset(given), **given})
         except CompleteError as error:  # Nothing is amiss where a script says this until all is done.
             logger.info("Nothing is left to do: %s", error)
-
-
-def preset(given: dict[str, Any], usual: str = "simple_dqn") -> dict[str, Any]:
-    """Return the settings of the preset that is `given`, or the `usual` one.
-
-    Its schedule is one of this machine alone, and gives way to a cluster.
-    """
-    settings = PRESETS[given.get("preset", usual)]
-    on_cluster = given.get("cluster", "none") != "none"
-    return {**settings, "concurrent": False} if on_cluster and "concurrent" in settings else settings
 
 
 def begin(config: Config, given: Collection[str]) -> None:

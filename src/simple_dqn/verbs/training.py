@@ -1,4 +1,4 @@
-"""What `train` and `resume` have in common: the claim to the run's names, and how a saved run goes on."""
+"""The steps that `train` and `resume` share: claiming a run's files, and continuing from a checkpoint."""
 
 import errno
 import logging
@@ -11,36 +11,31 @@ from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, is_trained
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.rules import OF_STATE, differing
 from simple_dqn.snapshot import Saved, checkpoint_folder, claimed, in_words, snapshots_after
 from simple_dqn.training import Phase
-from simple_dqn.verbs.common import finish, settle, warn_of_modification
-from simple_dqn.verbs.own_game import is_same_class, remembered
+from simple_dqn.verbs.common import finish, warn_of_modification
+from simple_dqn.verbs.settings import settings_for, settle
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
 
-# What the saved state is made for.
-FIXED = (
-    "environment", "workers", "minimal_action_set", "screen_width", "screen_height", "replay_size",
-    "history_length", "network", "batch_norm", "layer_norm", "dueling", "noisy", "distributional", "atoms",
-    "quantiles", "optimizer", "decay_rate", "datatype", "priority_exponent", "random_seed",
-)  # fmt: skip
-# What the system says when it has run out of something, or has lost a disk.
+# Errors of a system that has run out of a resource, or has lost a disk.
 EXHAUSTED = (
     errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENOMEM,
 )  # fmt: skip
 
 
 class CompleteError(UserError):
-    """A run has all the epochs that it was to have."""
+    """The run has all its epochs already."""
 
 
 @contextmanager
 def running(prefix: Path) -> Iterator[None]:
-    """Have the names that begin with `prefix` for oneself, and end with one line if the system gives out.
+    """Claim all file names that begin with `prefix`; report an exhausted system in one line.
 
     Raises:
-        UserError: Another run has them, nothing can be written there, or the system gave out.
+        UserError: Another run has claimed them, they cannot be written, or the system ran out of a resource.
     """
     if is_trained(prefix):
         raise UserError(
@@ -60,18 +55,18 @@ def running(prefix: Path) -> Iterator[None]:
 
 
 def go_on(saved: Saved, prefix: Path, given: dict[str, Any]) -> None:
-    """Go on with a run as if it had never stopped.
+    """Continue a run from a checkpoint as if it had never stopped.
 
     Args:
-        saved: A checkpoint of it.
-        prefix: What the names of its snapshots begin with.
-        given: Flags that are given now.
+        saved: The checkpoint.
+        prefix: The path of its snapshots, without epoch and ending.
+        given: The flags given by hand.
 
     Raises:
-        CompleteError: It has all its epochs.
+        CompleteError: The run has all its epochs.
         UserError: The flags contradict those of the run.
     """
-    flags = remembered(saved.run["flags"], given)
+    flags = saved.run["flags"]
     if given.get("datatype") == "auto":  # what that means here was settled when the run began
         given = {name: value for name, value in given.items() if name != "datatype"}
     check_flags(flags, given)
@@ -79,7 +74,7 @@ def go_on(saved: Saved, prefix: Path, given: dict[str, Any]) -> None:
     files = {"save_weights_prefix": str(prefix)}
     if moved:
         files["csv_file"] = str(home() / "results" / f"{prefix.name}.csv")
-    config = settle(Config.from_flags({**flags, **files, **given}), given)
+    config = settle(settings_for("resume", given, flags, files), given)
     phase = Phase(**saved.run["phase"])
     if phase.epoch > config.run.epochs:
         raise CompleteError(
@@ -96,14 +91,14 @@ def go_on(saved: Saved, prefix: Path, given: dict[str, Any]) -> None:
 
 
 def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
-    """Refuse flags that a run cannot change on its way, and tell of those that it does change.
+    """Refuse flags that a run cannot change after its start, and log those that it changes.
 
     Args:
         saved: The flags of the run.
-        given: The flags that are given now.
+        given: The flags given by hand.
 
     Raises:
-        UserError: Which flag, and what it was.
+        UserError: A flag that must stay was changed.
     """
     settings = Config.from_flags({**saved, **given})
     on_cluster = Config.from_flags(saved).cluster.on
@@ -112,14 +107,11 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
             f"the run was begun {'with' if on_cluster else 'without'} --cluster and cannot go on "
             f"{'without' if on_cluster else 'with'} it: begin a new run with --load_weights"
         )
-    for name in settings.shared_flags():
-        now = settings.flags()[name]
-        was = saved.get(name, now)
-        if name not in given or now == was:
-            continue
-        if name in FIXED and not is_same_class(was, now):
+    now = settings.flags()
+    for name in differing([name for name in settings.shared_flags() if name in given], saved, now):
+        if name in OF_STATE:
             raise UserError(
-                f"the run was begun with --{name} {was} and cannot go on with {now}: leave out --{name}, or "
-                "begin a new run under another label"
+                f"the run was begun with --{name} {saved[name]} and cannot go on with {now[name]}: leave out "
+                f"--{name}, or begin a new run under another label"
             )
-        logger.info("From here on --%s is %s in place of %s", name, now, was)
+        logger.info("From here on --%s is %s in place of %s", name, now[name], saved[name])

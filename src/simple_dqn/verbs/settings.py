@@ -1,0 +1,99 @@
+"""The settings of a command: the sources they come from, and the values that each verb fixes."""
+
+import logging
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from simple_dqn import random_streams, rules
+from simple_dqn.config import Config
+from simple_dqn.environment import as_played
+from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL
+from simple_dqn.verbs.common import start_log
+from simple_dqn.verbs.own_game import remembered
+
+logger = logging.getLogger(__name__)
+
+# The preset of a verb when `--preset` is not given; the other verbs begin with the defaults.
+DEFAULT_PRESETS = {"train": USUAL, "sweep": USUAL, "play": USUAL}
+# However a snapshot was trained, a verb that only plays learns nothing beside its games.
+PLAYS_ONLY: dict[str, Any] = {
+    "concurrent": False, "synchronize": None, "cluster": "none", "actors": 1, "play_games": 0,
+    "random_seed": None,
+}  # fmt: skip
+ONE_GAME: dict[str, Any] = {
+    **PLAYS_ONLY,
+    "workers": 1,
+    "processes": 0,
+    "display_screen": False,
+    "threads": 1,  # for one state, more of them only wait for each other
+}
+PROFILED: dict[str, Any] = {"replay_size": 10_000, "epochs": 1}
+# Verb -> the settings that it fixes; flags given by hand still win.
+FIXED: dict[str, dict[str, Any]] = {
+    "train": {},
+    "sweep": {},
+    "resume": {},
+    "test": PLAYS_ONLY,
+    "play": ONE_GAME,
+    "record": {**ONE_GAME, "play_games": 1},
+    "nvis": ONE_GAME,
+    "profile_train": {**PROFILED, "random_steps": 1000, "train_steps": 1000, "test_steps": 0},
+    "profile_test": {**PROFILED, "random_steps": 0, "train_steps": 0, "test_steps": 1000},
+    "profile_random": {**PROFILED, "random_steps": 1000, "train_steps": 0, "test_steps": 0},
+}
+
+
+def settings_for(
+    verb: str,
+    given: dict[str, Any],
+    snapshot: dict[str, Any] | None = None,
+    fixed: dict[str, Any] | None = None,
+) -> Config:
+    """Return the settings of a command: defaults < preset or snapshot < fixed by the verb < given by hand.
+
+    Args:
+        verb: A key of `FIXED`.
+        given: The flags given by hand, by name.
+        snapshot: The flags of the snapshot or checkpoint that the command starts from; they take the
+            place of a preset. None: the command starts from no snapshot.
+        fixed: Further settings that the verb fixes, such as the path of the weights.
+
+    Raises:
+        UserError: The snapshot names a file with a game that may not be imported on its word.
+    """
+    base = preset(given, DEFAULT_PRESETS.get(verb)) if snapshot is None else remembered(snapshot, given)
+    config = Config.from_flags({**base, **FIXED[verb], **(fixed or {}), **given})
+    if verb == "train" and config.cluster.on and config.cluster.actors * config.environment.workers > 1:
+        config = config.with_flags({**APE_X_EXPLORATION, **given})
+    return config
+
+
+def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
+    """Return the settings of the preset that is `given`, or of the `default` one; None: no settings.
+
+    A preset's concurrent schedule is for one machine, and so is left out where actors play on a cluster.
+    """
+    name = given.get("preset", default)
+    settings = PRESETS[name] if name else {}
+    on_cluster = given.get("cluster", "none") != "none"
+    return {**settings, "concurrent": False} if on_cluster and "concurrent" in settings else settings
+
+
+def settle(config: Config, given: Collection[str] = ()) -> Config:
+    """Start the log, draw a seed unless one was given, check the settings, and return them as they are run.
+
+    Args:
+        config: All settings.
+        given: Names of the settings that were given by hand.
+
+    Raises:
+        UserError: Settings contradict each other, or one that was given would do nothing in the game.
+    """
+    start_log(config.run.log_level)
+    config = replace(config, environment=as_played(config.environment, given))
+    if config.run.random_seed is None:
+        config = config.with_flags({"random_seed": random_streams.draw_seed()})
+    logger.info("Random seed is %d", config.seed)
+    rules.check(config)
+    return config

@@ -1,0 +1,94 @@
+"""The settings of a command, verb by verb, against the values written out here."""
+
+from typing import Any
+
+import pytest
+
+from simple_dqn.config import Config
+from simple_dqn.presets import PRESETS
+from simple_dqn.rules import OF_EXPERIENCE, OF_STATE, differing
+from simple_dqn.verbs.settings import FIXED, preset, settings_for
+
+# Flags of a run in which every source below can be told from the others.
+RUN = {
+    "workers": 8,
+    "processes": 2,
+    "concurrent": True,
+    "synchronize": True,
+    "random_seed": 7,
+    "frame_skip": 3,
+}
+QUICK = PRESETS["quick"]
+ALONE = {"concurrent": False, "synchronize": None, "cluster": "none", "actors": 1}
+ONE = {**ALONE, "workers": 1, "processes": 0, "threads": 1, "play_games": 0, "random_seed": None}
+APE_X = {"exploration_rate_start": 0.4, "exploration_rate_end": 0.4, "exploration_spread": 7.0}
+SHORT = {"replay_size": 10_000, "epochs": 1}
+ACTORS = {"cluster": "local", "actors": 2}
+
+# verb, flags given by hand, flags of the snapshot, what else the verb fixes -> settings unlike the defaults
+CASES: list[tuple[str, dict[str, Any], dict[str, Any] | None, dict[str, Any], dict[str, Any]]] = [
+    ("train", {}, None, {}, QUICK),
+    ("train", {"preset": "simple_dqn"}, None, {}, {}),
+    ("train", {"preset": "simple_dqn", "workers": 3}, None, {"csv_file": "a"},
+     {"workers": 3, "csv_file": "a"}),
+    ("train", {"learning_rate": 0.5, "csv_file": "b"}, None, {"csv_file": "a"},
+     {**QUICK, "learning_rate": 0.5, "csv_file": "b"}),
+    ("train", {"preset": "fast_dqn"}, None, {}, PRESETS["fast_dqn"]),
+    ("train", {"preset": "fast_dqn", "cluster": "auto"}, None, {},
+     {**PRESETS["fast_dqn"], **APE_X, "cluster": "auto", "concurrent": False}),
+    ("train", ACTORS, None, {}, {**QUICK, **APE_X, **ACTORS}),
+    ("train", {**ACTORS, "exploration_spread": 1.0}, None, {},
+     {**QUICK, **APE_X, **ACTORS, "exploration_spread": 1.0}),
+    ("train", {"cluster": "local", "preset": "nature"}, None, {}, {**PRESETS["nature"], "cluster": "local"}),
+    ("sweep", {}, None, {}, QUICK),
+    ("sweep", {"preset": "rainbow", "double": False}, None, {}, {**PRESETS["rainbow"], "double": False}),
+    ("resume", {}, RUN, {}, RUN),
+    ("resume", {"epochs": 3}, RUN, {"random_seed": None, "epochs": 2},
+     {**RUN, "random_seed": None, "epochs": 3}),
+    ("test", {}, RUN, {"game": "pong"}, {**RUN, **ALONE, "random_seed": None, "game": "pong"}),
+    ("test", {"random_seed": 1, "concurrent": True}, RUN, {},
+     {**RUN, **ALONE, "random_seed": 1, "concurrent": True}),
+    ("play", {}, RUN, {}, {**RUN, **ONE}),
+    ("play", {}, None, {"game": "pong", "random_starts": 0},
+     {**QUICK, **ONE, "game": "pong", "random_starts": 0}),
+    ("play", {"random_starts": 5}, None, {"random_starts": 0}, {**QUICK, **ONE, "random_starts": 5}),
+    ("record", {}, RUN, {}, {**RUN, **ONE, "play_games": 1}),
+    ("record", {"play_games": 4}, RUN, {}, {**RUN, **ONE, "play_games": 4}),
+    ("nvis", {"frame_skip": 5}, RUN, {}, {**RUN, **ONE, "frame_skip": 5}),
+    ("profile_train", {}, None, {}, {**SHORT, "random_steps": 1000, "train_steps": 1000, "test_steps": 0}),
+    ("profile_test", {}, None, {}, {**SHORT, "random_steps": 0, "train_steps": 0, "test_steps": 1000}),
+    ("profile_random", ACTORS, None, {},
+     {**SHORT, **ACTORS, "random_steps": 1000, "train_steps": 0, "test_steps": 0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("verb", "given", "snapshot", "fixed", "expected"), CASES)
+def test_the_later_source_wins(
+    verb: str,
+    given: dict[str, Any],
+    snapshot: dict[str, Any] | None,
+    fixed: dict[str, Any],
+    expected: dict[str, Any],
+) -> None:
+    assert settings_for(verb, given, snapshot, fixed).flags() == {**Config().flags(), **expected}
+
+
+def test_every_verb_with_settings_is_in_the_table_and_fixes_known_ones() -> None:
+    assert {verb for verb, *_ in CASES} == set(FIXED)
+    assert set().union(*FIXED.values()) <= set(Config().flags())
+
+
+def test_a_preset_that_is_not_given_gives_no_settings() -> None:
+    assert preset({}) == {}
+    assert preset({"preset": "fast_dqn", "cluster": "local"})["concurrent"] is False
+
+
+def test_settings_that_must_match() -> None:
+    flags = Config().flags()
+    assert set(OF_EXPERIENCE) | set(OF_STATE) <= set(flags)
+    assert differing(OF_STATE, flags, flags) == []
+    assert differing(OF_STATE, {"workers": 2, "keep": 9}, flags) == ["workers"]
+    own = {"environment": "games/count.py:CountDown"}
+    assert differing(OF_EXPERIENCE, own, {"environment": "/moved.py:CountDown"}) == []
+    assert differing(OF_EXPERIENCE, own, {"environment": "games/count.py:Other"}) == ["environment"]
+    assert differing(OF_EXPERIENCE, own, {"environment": "catch"}) == ["environment"]
