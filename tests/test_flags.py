@@ -52,6 +52,32 @@ def test_no_flag_belongs_to_two_rooms() -> None:
     assert len(names) == len(set(names))
 
 
+@pytest.mark.parametrize(("typed", "meant"), [
+    ("--lr", "--learning_rate"),
+    ("--gamma", "--discount_rate"),
+    ("--buffer-size", "--replay_size"),
+    ("--seed=3", "--random_seed"),
+    ("--epoch", "--epochs"),
+    ("--Learning_Rate", "--learning_rate"),
+])  # fmt: skip
+def test_an_unknown_flag_names_the_one_that_is_meant(typed: str, meant: str) -> None:
+    assert f"did you mean {meant}?" in complaint(typed, "1")
+
+
+def test_a_flag_like_no_other_has_no_suggestion() -> None:
+    assert "did you mean" not in complaint("--qqqq")
+
+
+@pytest.mark.parametrize("word", ["1000", "1_000", "1e3", "1.0e3", "1000.0"])
+def test_a_whole_number_is_written_in_many_ways(word: str) -> None:
+    assert parse("--epochs", word) == {"epochs": 1000}
+
+
+@pytest.mark.parametrize("word", ["1.5", "1e-3", "inf", "nan", "1e400", "many"])
+def test_other_numbers_are_not_whole(word: str) -> None:
+    assert "not a whole number" in complaint("--epochs", word)
+
+
 @pytest.mark.parametrize("word", ["yes", "true", "t", "1", "True", "YES"])
 def test_yes(word: str) -> None:
     assert parse("--color_averaging", word) == {"color_averaging": True}

@@ -27,43 +27,50 @@ def option(
 
     Args:
         default: The value without the flag; None means "not given".
-        help: What it does and in which unit, for `--help`.
-        minimum: The least value allowed.
-        above: A bound that the value must exceed.
-        maximum: The greatest value allowed.
-        endless: Whether infinity is a value, too.
-        choices: The words allowed.
-        file: What else is allowed, a file that is named so.
-        group: The heading in `--help`, where it is not that of the dataclass.
-        local: It is about this machine, and so stays out of files that are shared.
+        help: The text for `--help`, with the unit.
+        minimum: The smallest value allowed.
+        above: The value must be greater than this.
+        maximum: The largest value allowed.
+        endless: Infinity is allowed.
+        choices: The values allowed.
+        file: The form of a file name that is allowed too.
+        group: The heading in `--help`, if it differs from that of the dataclass.
+        local: It concerns this machine only, and is left out of files that are shared.
     """
     limits = {"minimum": minimum, "above": above, "maximum": maximum, "endless": endless}
     words = {"choices": choices, "file": file}
     return field(default=default, metadata={"help": help, **limits, **words, "group": group, "local": local})
 
 
-CLASS_FILE = re.compile(r"(.+\.py)(?::([^\W\d]\w*))?")  # a file with a game of the user's own, and its class
+CLASS_FILE = re.compile(r"(.+\.py)(?::([^\W\d]\w*))?")  # a file with a game of the user's, and its class
 
 
 @dataclass(frozen=True)
 class EnvironmentConfig:
-    """What is played, and what of it the agent sees."""
+    """The games and their preprocessing."""
 
     game: str = field(default="", metadata={"positional": True, "local": True})
     environment: str = option(
-        "ale", "which kind of environment plays, or a class of your own", choices=("ale", "gym", "catch"),
+        "ale", "kind of environment, or a class of your own", choices=("ale", "gym", "catch"),
         file="FILE.py:CLASS",
     )  # fmt: skip
     workers: int = option(1, "games played side by side", minimum=1, maximum=4096)
-    processes: int = option(0, "processes that play the games; 0: this one", minimum=0, maximum=256)
-    display_screen: bool = option(False, "show the emulator's own window while it trains and tests")
-    frame_skip: int = option(4, "frames for which each chosen action is held", minimum=1, maximum=60)
-    repeat_action_probability: float = option(
-        0.0, "probability per frame that the game takes the previous action again", minimum=0, maximum=1
+    processes: int = option(
+        0, "worker processes that play the games; 0: none, this process plays them", minimum=0, maximum=256
     )
-    minimal_action_set: bool = option(True, "only the actions that do something in this game, not all 18")
+    display_screen: bool = option(False, "show the emulator's own window during training and tests")
+    frame_skip: int = option(4, "frames for which each action is repeated", minimum=1, maximum=60)
+    repeat_action_probability: float = option(
+        0.0,
+        "probability per frame that the game repeats the previous action (sticky actions)",
+        minimum=0,
+        maximum=1,
+    )
+    minimal_action_set: bool = option(
+        True, "use only the actions that have an effect in the game, not all 18"
+    )
     color_averaging: bool = option(
-        True, "average each frame with the one before, as ALE does; else the maximum of the last two"
+        True, "average each frame with the one before it, as ALE does; false: see frame_maximum"
     )
     frame_maximum: bool = option(
         True, "without color_averaging: the maximum of the last two frames; false: the last frame alone"
@@ -71,15 +78,13 @@ class EnvironmentConfig:
     screen_width: int = option(
         84, "width of a screen after preprocessing, in pixels", minimum=8, maximum=1024
     )
-    screen_height: int = option(84, "height of a screen, in pixels", minimum=8, maximum=1024)
-    record_screen_path: str | None = option(
-        None, "folder in which every frame is written as a PNG file", local=True
+    screen_height: int = option(
+        84, "height of a screen after preprocessing, in pixels", minimum=8, maximum=1024
     )
-    record_sound_filename: str | None = option(
-        None, "WAV file in which the game's sound is written", local=True
-    )
+    record_screen_path: str | None = option(None, "folder to write every frame to, as PNG files", local=True)
+    record_sound_filename: str | None = option(None, "WAV file to write the game's sound to", local=True)
     max_game_frames: int = option(
-        108_000, "frames (60 a second) after which a game is cut off; 0: never", minimum=0
+        108_000, "frames (60 per second) after which a game is truncated; 0: never", minimum=0
     )
     random_starts: int = option(
         30, "a game starts with 0 to this many no-op steps of frame_skip frames", minimum=0, group="Agent"
@@ -91,206 +96,217 @@ class EnvironmentConfig:
 
     @property
     def own(self) -> bool:
-        """Whether the game is a class of the user's own."""
+        """Whether the game is a class of the user's."""
         return CLASS_FILE.fullmatch(self.environment) is not None
 
     def unseen(self) -> "EnvironmentConfig":
-        """Return the same games, neither displayed nor recorded."""
+        """Return the same settings without display or recording."""
         return replace(self, display_screen=False, record_screen_path=None, record_sound_filename=None)
 
 
 @dataclass(frozen=True)
 class MemoryConfig:
-    """What is remembered."""
+    """The replay memory."""
 
-    replay_size: int = option(1_000_000, "experiences kept, one screen each", minimum=1)
+    replay_size: int = option(1_000_000, "transitions in the replay memory, one screen each", minimum=1)
     history_length: int = option(4, "screens that form a state", minimum=1, maximum=64)
     n_step: int = option(
-        1, "steps whose rewards are learnt from at once, before the value of the state they lead to",
+        1, "steps of reward in a target before it bootstraps (n-step return)",
         minimum=1, maximum=100,
     )  # fmt: skip
     # The numbers are those of Schaul et al. (2016), proportional variant; Rainbow's exponent is 0.5.
-    prioritized: bool = option(False, "draw the likelier what was predicted worse, not all alike")
+    prioritized: bool = option(False, "sample transitions in proportion to their TD error, not uniformly")
     priority_exponent: float = option(
-        0.6, "how far the error decides what is drawn; 0: not at all, 1: in proportion", minimum=0, maximum=1
+        0.6,
+        "exponent α of prioritized sampling; 0: uniform, 1: in proportion to the TD error",
+        minimum=0,
+        maximum=1,
     )
     priority_beta_start: float = option(
-        0.4, "how far smaller updates make up for that at first; 0: not at all, 1: wholly",
+        0.4, "initial importance-sampling exponent β; 0: no correction, 1: full correction",
         minimum=0, maximum=1,
     )  # fmt: skip
-    priority_beta_steps: int = option(
-        50_000_000, "steps of training until they make up for it wholly", minimum=0
-    )
+    priority_beta_steps: int = option(50_000_000, "training steps until β is 1", minimum=0)
     replay_file: str | None = option(
-        None, "keep the screens in this memory-mapped file, not in memory", local=True
+        None, "keep the screens in this memory-mapped file, not in RAM", local=True
     )
     replay_compression: str = option(
-        "none", "keep the screens compressed in memory: less of it, a little slower",
+        "none", "compress the screens in RAM: less of it, slightly slower",
         choices=("none", "lz4"), local=True,
     )  # fmt: skip
     replay_device: str = option(
-        "auto", "where the screens lie; auto: on the GPU if there is one and they fit, uncompressed",
+        "auto", "where to keep the screens; auto: on the GPU if there is one and they fit, uncompressed",
         choices=("auto", "gpu", "memory"), local=True,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """How the network is made, and how it learns."""
+    """The network's architecture and its updates."""
 
-    learning_rate: float = option(0.00025, "step size of the optimizer", above=0)
+    learning_rate: float = option(0.00025, "learning rate of the optimizer", above=0)
     learning_rate_end: float = option(
-        0.00005, "what it falls to, linearly, over learning_rate_decay_updates", above=0
+        0.00005, "final learning rate, reached linearly after learning_rate_decay_updates", above=0
     )
     learning_rate_decay_updates: int = option(
-        0, "updates over which the step size falls; 0: it stays as it is", minimum=0
+        0, "updates over which the learning rate falls; 0: it is constant", minimum=0
     )
-    discount_rate: float = option(0.99, "what a reward one step later is worth", minimum=0, maximum=1)
-    batch_size: int = option(32, "experiences in one update", minimum=1)
-    optimizer: str = option("rmsprop", "the rule of the update", choices=("rmsprop", "adam", "adadelta"))
+    discount_rate: float = option(0.99, "discount factor γ per step", minimum=0, maximum=1)
+    batch_size: int = option(32, "transitions in a minibatch", minimum=1)
+    optimizer: str = option("rmsprop", "optimizer", choices=("rmsprop", "adam", "adadelta"))
     decay_rate: float = option(
         0.95, "decay of the running mean in RMSProp and Adadelta", minimum=0, maximum=1
     )
     adam_epsilon: float = option(
-        1.5e-4, "added to the root in Adam: where gradients are smaller, steps shrink with them", above=0
+        1.5e-4, "Adam's ε, added to the root: smaller gradients take smaller steps", above=0
     )
     loss: str = option(
-        "huber", "what grows with the error: its square, or linearly beyond clip_error",
+        "huber", "loss of the TD error: huber grows linearly beyond clip_error, mse is its square",
         choices=("huber", "mse"),
     )  # fmt: skip
-    clip_error: float = option(1.0, "temporal-difference errors are clipped to ± this; 0: not", minimum=0)
-    min_reward: float = option(-1.0, "rewards below count as this, in game points", endless=True)
-    max_reward: float = option(1.0, "rewards above count as this, in game points", endless=True)
+    clip_error: float = option(1.0, "TD error beyond which the Huber loss is linear; 0: never", minimum=0)
+    min_reward: float = option(-1.0, "lower bound to which rewards are clipped, in game points", endless=True)
+    max_reward: float = option(1.0, "upper bound to which rewards are clipped, in game points", endless=True)
     network: str = option(
-        "nature", "its layers; neon: without biases, as simple_dqn had it",
+        "nature", "network architecture; neon: nature without biases, as in simple_dqn",
         choices=("nature", "neon", "small", "impala"),
     )  # fmt: skip
-    batch_norm: bool = option(False, "normalise each hidden layer over the batch")
-    layer_norm: bool = option(False, "normalise each hidden layer over its units, state by state")
-    dueling: bool = option(False, "add up the value of a state and the advantage of each action")
-    double: bool = option(False, "the online network chooses the action that the target network values")
-    munchausen: bool = option(
-        False, "reward an action by how likely the network was to take it, and keep its policy soft"
+    batch_norm: bool = option(False, "normalise each hidden layer over the minibatch")
+    layer_norm: bool = option(False, "normalise each hidden layer over its units, separately for each state")
+    dueling: bool = option(False, "separate streams for the state value and the action advantages")
+    double: bool = option(
+        False, "choose the next action by the online network and value it by the target network (double DQN)"
     )
-    munchausen_alpha: float = option(0.9, "how much of that is added to the reward", minimum=0, maximum=1)
-    munchausen_tau: float = option(0.03, "temperature of the soft policy, in Q-values", above=0)
-    munchausen_floor: float = option(-1.0, "the least that is added, before alpha", maximum=0)
-    noisy: bool = option(False, "explore by noise in the dense layers, which is learnt")
-    noisy_sigma: float = option(0.5, "how strong that noise is at first", above=0)
+    munchausen: bool = option(False, "add the policy's scaled log-probability to the reward (Munchausen-DQN)")
+    munchausen_alpha: float = option(0.9, "scale of that added reward", minimum=0, maximum=1)
+    munchausen_tau: float = option(0.03, "temperature of the softmax policy, in Q-values", above=0)
+    munchausen_floor: float = option(-1.0, "lower bound of the log-probability term", maximum=0)
+    noisy: bool = option(False, "explore by learned noise in the dense layers (noisy networks)")
+    noisy_sigma: float = option(0.5, "initial scale σ₀ of that noise", above=0)
     distributional: str = option(
-        "none", "learn how returns are distributed: their odds on fixed atoms (c51), or their quantiles",
+        "none", "learn the distribution of returns: probabilities of fixed atoms (c51), or quantiles",
         choices=("none", "c51", "quantile"),
     )  # fmt: skip
     atoms: int = option(51, "atoms of c51", minimum=2, maximum=1024)
-    v_min: float = option(-10.0, "return of the first atom")
-    v_max: float = option(10.0, "return of the last atom")
-    quantiles: int = option(200, "quantiles that are learnt of each action's return", minimum=1, maximum=1024)
+    v_min: float = option(-10.0, "return of the lowest atom")
+    v_max: float = option(10.0, "return of the highest atom")
+    quantiles: int = option(200, "quantiles of each action's return", minimum=1, maximum=1024)
 
 
 @dataclass(frozen=True)
 class BackendConfig:
-    """What the network runs on."""
+    """The device that the network computes on."""
 
     backend: str = option(
-        "gpu", "where the network runs; no GPU: the CPU, with a word", choices=("gpu", "cpu")
+        "gpu",
+        "device of the network; without a GPU it falls back to the CPU with a warning",
+        choices=("gpu", "cpu"),
     )
-    device_id: int = option(0, "which GPU, counted from 0", minimum=0)
+    device_id: int = option(0, "index of the GPU, from 0", minimum=0)
     datatype: str = option(
         "float32",
-        "precision of the hidden layers; the output layer and the loss stay float32 or wider; auto: bfloat16 "
-        "where the processor computes in it, else float32",
+        "precision of the hidden layers; the output layer and the loss stay float32 or wider; auto: "
+        "bfloat16 where the processor has instructions for it, else float32",
         choices=("float32", "bfloat16", "float16", "float64", "auto"),
     )
     threads: int = option(
-        0, "CPU threads of the network; 0: as measured at start", minimum=0, maximum=1024, local=True
+        0, "CPU threads of the network; 0: measured at start", minimum=0, maximum=1024, local=True
     )
 
 
 @dataclass(frozen=True)
 class AgentConfig:
-    """How the agent explores, and how often it learns."""
+    """Exploration, and how often the network is updated."""
 
-    exploration_rate_start: float = option(1.0, "share of random actions at first", minimum=0, maximum=1)
-    exploration_rate_end: float = option(0.1, "share of random actions at last", minimum=0, maximum=1)
-    exploration_decay_steps: int = option(1_000_000, "steps from the first to the last share", minimum=0)
+    exploration_rate_start: float = option(
+        1.0, "initial ε: the probability of a random action", minimum=0, maximum=1
+    )
+    exploration_rate_end: float = option(0.1, "final ε", minimum=0, maximum=1)
+    exploration_decay_steps: int = option(1_000_000, "training steps over which ε falls linearly", minimum=0)
     exploration_spread: float = option(
-        0.0, "how unlike each other games explore in training: game i of N by ε ** (1 + SPREAD i / (N - 1)); "
-        "0: all alike; with --cluster 0.4 is ε, from first to last, and 7 the spread", minimum=0, maximum=100,
+        0.0,
+        "vary ε between games in training: game i of N explores with ε ** (1 + SPREAD i / (N - 1)); 0: "
+        "all alike; on a cluster ε is constant at 0.4 and the spread 7", minimum=0, maximum=100,
     )  # fmt: skip
     slip_probability: float = option(
-        0.0, "probability that a training game does a random action in place of the one that is remembered, "
-        "so that the network learns to be safe from random moves", minimum=0, maximum=1,
+        0.0,
+        "probability that a training game executes a random action while the chosen one is stored: the "
+        "network learns to be safe from random actions", minimum=0, maximum=1,
     )  # fmt: skip
-    exploration_rate_test: float = option(0.05, "share of random actions in tests", minimum=0, maximum=1)
-    train_frequency: int = option(4, "steps between trainings", minimum=1)
-    train_repeat: int = option(1, "updates in each training", minimum=1)
-    target_steps: int = option(10_000, "steps between copies to the target network; 0: no such", minimum=0)
-    concurrent: bool = option(False, "play by the target network while the online network learns")
+    exploration_rate_test: float = option(0.05, "ε in tests", minimum=0, maximum=1)
+    train_frequency: int = option(4, "steps between updates", minimum=1)
+    train_repeat: int = option(1, "updates at a time", minimum=1)
+    target_steps: int = option(
+        10_000,
+        "steps between copies of the online network to the target network; 0: no target network",
+        minimum=0,
+    )
+    concurrent: bool = option(False, "act by the target network while the online network learns (fast-dqn)")
     synchronize: bool | None = option(
-        None, "predict for all workers at once, not one by one; without the flag, where there are several"
+        None, "predict for all games in one batch, not one by one; by default where there are several games"
     )
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How long, and where the outcome goes."""
+    """The length of a run, and its files."""
 
-    random_steps: int = option(50_000, "steps of random play that fill the memory at first", minimum=0)
-    train_steps: int = option(250_000, "steps of training in an epoch", minimum=0)
+    random_steps: int = option(50_000, "steps of random play that fill the memory before training", minimum=0)
+    train_steps: int = option(250_000, "training steps per epoch", minimum=0)
     test_steps: int = option(
-        125_000, "steps of testing after each epoch; of games side by side, all but one are then finished",
+        125_000,
+        "test steps after each epoch; with several games, all but one are then played to their end",
         minimum=0,
     )  # fmt: skip
-    epochs: int = option(200, "epochs, counted from the first of all", minimum=0)
-    start_epoch: int = option(0, "epochs that count as done", minimum=0)
+    epochs: int = option(200, "epochs of the whole run", minimum=0)
+    start_epoch: int = option(0, "number of the epoch after which the run starts", minimum=0)
     play_games: int = option(0, "play this many games instead of training and testing", minimum=0)
-    load_weights: str | None = option(None, "snapshot whose weights to start from", local=True)
+    load_weights: str | None = option(None, "snapshot with the initial weights", local=True)
     demonstrations: str | None = option(
-        None, "what play --record_play wrote, to be in the replay memory for good", local=True
+        None, "file from play --record_play; its transitions stay in the replay memory", local=True
     )
-    save_weights_prefix: str | None = option(
-        None, "snapshots are written as this, _, the epoch, .pkl", local=True
-    )
+    save_weights_prefix: str | None = option(None, "snapshots are written to PREFIX_EPOCH.pkl", local=True)
     checkpoint_minutes: float = option(
         10, "minutes between checkpoints within an epoch; 0: only at its end", minimum=0, local=True
     )
     checkpoint_steps: int = option(
-        50_000, "the same in steps, where games cannot be saved and start anew at a checkpoint", minimum=0
+        50_000,
+        "steps between checkpoints, for games that cannot be saved and restart at each checkpoint",
+        minimum=0,
     )
-    keep: int = option(2, "checkpoints kept", minimum=1, local=True)
-    csv_file: str | None = option(None, "statistics, one row per phase, are written here", local=True)
-    tensorboard: bool = option(False, "write TensorBoard event files beside the CSV")
+    keep: int = option(2, "checkpoints to keep", minimum=1, local=True)
+    csv_file: str | None = option(None, "file for the statistics, one row per phase", local=True)
+    tensorboard: bool = option(False, "also write TensorBoard event files, beside the CSV")
     visualization_filters: int = option(4, "filters of each layer on the page of nvis", minimum=1, maximum=64)
-    visualization_file: str | None = option(None, "HTML file in which that page is written", local=True)
+    visualization_file: str | None = option(None, "HTML file for that page", local=True)
     random_seed: int | None = option(
-        None, "seed of all randomness; without one it is drawn and logged", minimum=0, group="Common"
+        None, "seed of all randomness; by default a random one, which is logged", minimum=0, group="Common"
     )
     log_level: str = option(
-        "INFO", "least important messages shown", group="Common",
+        "INFO", "least severe messages to show", group="Common",
         choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ClusterConfig:
-    """Whether actors on a cluster play, and how they and the learner keep each other in step.
-
-    All are about these machines, and stay out of files that are shared.
-    """
+    """Actors on a cluster; all settings are local."""
 
     cluster: str = option(
-        "none", "where actors play: local, processes of this machine; auto, the Ray cluster that this "
-        "machine belongs to; or the ADDRESS of its head, as 10.0.0.1:6379", local=True,
+        "none",
+        "where actors play: local, processes of this machine; auto, the Ray cluster that this machine "
+        "belongs to; or the ADDRESS of its head, such as 10.0.0.1:6379", local=True,
     )  # fmt: skip
     actors: int = option(
-        1, "actors, each a process with --workers games of its own", minimum=1, maximum=100_000, local=True
+        1, "actors, each a process with --workers games", minimum=1, maximum=100_000, local=True
     )
     chunk_steps: int = option(
-        50, "steps of each of its games that an actor plays by the same weights, and sends together",
+        50,
+        "steps of each game in a trajectory, which an actor plays by the same weights and sends at once",
         minimum=1, maximum=100_000, local=True,
     )  # fmt: skip
     weights_every: int = option(
-        100, "updates from one version of the weights that actors play by to the next", minimum=1, local=True
+        100, "updates between the versions of the weights that actors get", minimum=1, local=True
     )
 
     @property
@@ -313,14 +329,14 @@ class Config:
 
     @staticmethod
     def from_flags(flags: dict[str, Any]) -> "Config":
-        """Return the settings in which `flags`, by flag name, replace the defaults.
+        """Return the defaults with `flags`, by flag name, in their place.
 
-        Names that no room knows are ignored: a snapshot may bring flags of another version.
+        Unknown names are ignored: a snapshot may have flags of another version.
         """
         return Config().with_flags(flags)
 
     def with_flags(self, flags: dict[str, Any]) -> "Config":
-        """Return these settings with `flags`, by flag name, in place of their own."""
+        """Return these settings with `flags`, by flag name, in their place."""
         rooms = {}
         for room in fields(self):
             settings = getattr(self, room.name)
@@ -330,7 +346,7 @@ class Config:
 
     @property
     def seed(self) -> int:
-        """The seed of all randomness, once one was given or drawn."""
+        """The seed of all randomness, once it was given or drawn."""
         assert self.run.random_seed is not None
         return self.run.random_seed
 
@@ -339,7 +355,7 @@ class Config:
         return {name: value for room in asdict(self).values() for name, value in room.items()}
 
     def shared_flags(self) -> dict[str, Any]:
-        """Return every setting but those that are about this machine, of a class's file all but the name."""
+        """Return every setting that is not local; of a class's file, only the name."""
         settings = [setting for room in fields(self) for setting in fields(getattr(self, room.name))]
         local = {setting.name for setting in settings if setting.metadata["local"]}
         shared = {name: value for name, value in self.flags().items() if name not in local}

@@ -35,40 +35,80 @@ GROUPS: dict[str, type] = {
 }
 LATER_GROUPS = ("Common",)
 
+# The names of flags in other projects.
+OTHER_NAMES = {
+    "lr": "learning_rate",
+    "alpha": "learning_rate",
+    "gamma": "discount_rate",
+    "discount": "discount_rate",
+    "epsilon": "exploration_rate_start",
+    "eps_start": "exploration_rate_start",
+    "eps_end": "exploration_rate_end",
+    "exploration_fraction": "exploration_decay_steps",
+    "epsilon_decay": "exploration_decay_steps",
+    "buffer_size": "replay_size",
+    "memory_size": "replay_size",
+    "learning_starts": "random_steps",
+    "total_timesteps": "epochs",
+    "env": "environment",
+    "env_id": "environment",
+    "num_envs": "workers",
+    "n_envs": "workers",
+    "seed": "random_seed",
+    "target_network_frequency": "target_steps",
+    "target_update_interval": "target_steps",
+    "model": "load_weights",
+    "checkpoint": "load_weights",
+    "cpu": "backend",
+    "gpu": "backend",
+    "cuda": "backend",
+    "dtype": "datatype",
+    "per": "prioritized",
+    "frameskip": "frame_skip",
+    "sticky_actions": "repeat_action_probability",
+    "n_steps": "n_step",
+    "num_epochs": "epochs",
+    "config": "print_config",
+}
+
 YES = ("yes", "true", "t", "1")
 NO = ("no", "false", "f", "0")
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are one line and name the nearest flag."""
+    """An argument parser whose errors are one line and name the nearest flag."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise the complaint as a `UserError`."""
+        """Raise the error as a `UserError`."""
         raise UserError(f"{message} (see {self.prog} --help)")
 
     def parse(self, arguments: Sequence[str]) -> dict[str, Any]:
-        """Return what was given, by name; a flag that was not given is absent.
+        """Return the flags given, by name.
 
         Raises:
-            UserError: A flag is unknown, or a value is not of its kind or out of its range.
+            UserError: A flag is unknown, or a value has the wrong type or is out of range.
         """
         given, unknown = self.parse_known_args(_as_argparse_reads(arguments))
         for word in unknown:
             if word.startswith("-"):
-                known = [flag for action in self._actions for flag in action.option_strings]
-                near = difflib.get_close_matches(word.split("=")[0], known, n=1)
-                hint = f": did you mean {near[0]}?" if near else ""
-                raise UserError(f"unknown flag {word}{hint} (see {self.prog} --help)")
+                raise UserError(f"unknown flag {word}{self._nearest(word)} (see {self.prog} --help)")
         if unknown:
             raise UserError(f"unexpected argument {unknown[0]!r} (see {self.prog} --help)")
         return vars(given)
 
+    def _nearest(self, word: str) -> str:
+        """Return a question that names the flag meant by `word`; nothing if none is near."""
+        name = word.split("=")[0].lstrip("-").lower().replace("-", "_")
+        known = [flag.lstrip("-") for action in self._actions for flag in action.option_strings]
+        near = [OTHER_NAMES[name]] if name in OTHER_NAMES else difflib.get_close_matches(name, known, n=1)
+        return f": did you mean --{near[0]}?" if near and near[0] in known else ""
+
 
 def _as_argparse_reads(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with two dashes before each flag, and each negative number tied to its flag.
+    """Return the arguments with two dashes before each flag, and each negative number joined to its flag.
 
-    simple_dqn's own examples have one dash (`-csv_file FILE`), where argparse sees the flag -h in
-    `-history_length`; and some negative numbers (`-1e-3`, `-inf`) are flags to it. After `--` nothing is one.
+    simple_dqn's own examples have one dash (`-csv_file FILE`), but argparse reads `-history_length` as the
+    flag -h, and some negative numbers (`-1e-3`, `-inf`) as flags. After `--` nothing is a flag.
     """
     words: list[str] = []
     for number, word in enumerate(arguments):
@@ -90,7 +130,7 @@ def _is_negative_number(word: str) -> bool:
 
 
 def yes_or_no(word: str) -> bool:
-    """Return the truth that `word` names, as simple_dqn spelled it."""
+    """Return the boolean that `word` means, as in simple_dqn."""
     if word.lower() in YES:
         return True
     if word.lower() in NO:
@@ -99,7 +139,7 @@ def yes_or_no(word: str) -> bool:
 
 
 def parser(program: str, description: str) -> Parser:
-    """Return a parser with every flag of every room, in simple_dqn's groups."""
+    """Return a parser with a flag for every setting, in simple_dqn's groups."""
     result = Parser(
         prog=program,
         description=description,
@@ -116,20 +156,20 @@ def parser(program: str, description: str) -> Parser:
 
 
 def add_presets(parser: Parser, usual: str) -> None:
-    """Add the flags that choose settings by name, `usual` ones without, and that show what comes of it."""
+    """Add `--preset`, with the default `usual`, and `--print_config`."""
     group = parser.add_argument_group("Preset")
     group.add_argument(
         "--preset", choices=tuple(PRESETS),
-        help=f"settings that belong together, over the defaults above; flags win (default: {usual})",
+        help=f"a set of settings, over the defaults above; flags beside it win (default: {usual})",
     )  # fmt: skip
     group.add_argument(
         "--print_config", type=yes_or_no, nargs="?", const=True, metavar="BOOL",
-        help="show every setting, and do nothing else (default: false)",
+        help="print every setting and exit (default: false)",
     )  # fmt: skip
 
 
 def listing(config: Config) -> str:
-    """Return every setting as a flag, a line each under its heading, with the default where it differs."""
+    """Return every setting as a flag, one per line under its heading, with the default where it differs."""
     lines = []
     settings, defaults = config.flags(), Config().flags()
     for heading, room in GROUPS.items():
@@ -141,7 +181,7 @@ def listing(config: Config) -> str:
 
 
 def as_word(value: Any) -> str:
-    """Return `value` as one would give it to a flag."""
+    """Return `value` as written on the command line."""
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -167,12 +207,12 @@ def _add_flag(group: Any, setting: "Field[Any]", settings: type) -> None:
 
 
 def _or_none(convert: Any) -> Any:
-    """Return `convert` with None for the word none, as `listing` writes a setting without a value."""
+    """Return `convert`, but with None for the word none."""
     return lambda word: None if word == "none" else convert(word)
 
 
 def _one_of(words: tuple[str, ...]) -> Any:
-    """Return a function that lets one of `words` pass, or a file like the last of them."""
+    """Return a converter that accepts one of `words`, or a file name of the form of the last."""
 
     def convert(word: str) -> str:
         if word not in words[:-1] and not CLASS_FILE.fullmatch(word):
@@ -182,8 +222,19 @@ def _one_of(words: tuple[str, ...]) -> Any:
     return convert
 
 
+def _whole(word: str) -> int:
+    """Return the whole number that `word` writes, such as 1000, 1_000 or 1e3."""
+    try:
+        return int(word)
+    except ValueError:
+        value = float(word)
+        if int(value) != value:
+            raise
+        return int(value)
+
+
 def _plain_type(hint: Any) -> type:
-    """Return the type itself of an optional one."""
+    """Return T for the type hint T or T | None."""
     if isinstance(hint, types.UnionType):
         hint = next(kind for kind in get_args(hint) if kind is not types.NoneType)
     assert isinstance(hint, type)
@@ -191,12 +242,12 @@ def _plain_type(hint: Any) -> type:
 
 
 def _ranged(kind: type, limits: Any) -> Any:
-    """Return a function from a word to a `kind` within `limits`."""
+    """Return a converter from a string to a `kind` within `limits`."""
 
     def convert(word: str) -> Any:
         try:
-            value = kind(word.replace("_", "") if kind is int else word)
-        except ValueError:
+            value = _whole(word) if kind is int else kind(word)
+        except (ValueError, OverflowError):
             article = "a whole number" if kind is int else "a number"
             raise argparse.ArgumentTypeError(f"{word!r} is not {article}") from None
         if kind is str:

@@ -1,4 +1,4 @@
-"""Which settings contradict each other, and which must stay as they were recorded."""
+"""Settings that contradict each other, and settings that must stay as they were recorded."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -37,10 +37,10 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def check(config: Config) -> None:
-    """Refuse settings that contradict each other.
+    """Check that no two settings contradict each other.
 
     Raises:
-        UserError: Which two, and the rule that they break.
+        UserError: Two do; the message names both and what to do.
     """
     memory, network, agent, workers = config.memory, config.network, config.agent, config.environment.workers
     shortest = memory.history_length + memory.n_step
@@ -87,11 +87,11 @@ def check(config: Config) -> None:
 
 
 def _check_filling(config: Config, shortest: int) -> None:
-    """Refuse a first update that comes before the memory holds a transition, of `shortest` screens."""
+    """Check that the memory holds a transition, of `shortest` screens, at the first update."""
     if not config.run.train_steps or config.cluster.on or config.run.demonstrations:
-        return  # A chunk of a cluster holds one, and what was shown is there from the start.
+        return  # A trajectory from a cluster holds one, and so do demonstrations.
     agent, workers = config.agent, config.environment.workers
-    # In the concurrent schedule the memory does not see what is played beside the first update.
+    # In the concurrent schedule the memory lacks what is played during the first update.
     before = (config.run.random_steps, 0 if agent.concurrent else agent.train_frequency)
     rounds = 1 + sum(-(-steps // workers) for steps in before)
     if rounds < shortest:
@@ -102,17 +102,17 @@ def _check_filling(config: Config, shortest: int) -> None:
 
 
 def _check_starts(environment: EnvironmentConfig) -> None:
-    """Refuse no-ops at the start of a game that are counted both in steps and in frames."""
+    """Check that the no-ops at the start of a game are counted in steps or in frames, not both."""
     steps, frames = environment.random_starts, environment.random_start_frames
     if steps and frames:
         raise UserError(
-            f"--random_starts {steps} and --random_start_frames {frames} both begin a game with no-ops: give "
+            f"--random_starts {steps} and --random_start_frames {frames} both start a game with no-ops: give "
             "--random_starts 0 to count frames, or leave out --random_start_frames"
         )
 
 
 def _check_cluster(config: Config) -> None:
-    """Refuse what actors on a cluster cannot do, and actors without one."""
+    """Check what actors on a cluster can do, and that there are none without a cluster."""
     cluster, memory, environment = config.cluster, config.memory, config.environment
     if not cluster.on:
         if cluster.actors > 1:
@@ -123,12 +123,12 @@ def _check_cluster(config: Config) -> None:
         return
     flag = f"--cluster {cluster.cluster}"
     exclusions = (
-        (config.agent.concurrent, "--concurrent true", "actors play while the network learns anyway"),
+        (config.agent.concurrent, "--concurrent true", "actors always play while the network learns"),
         (environment.processes > 0, f"--processes {environment.processes}", "each actor is a process"),
-        (environment.display_screen, "--display_screen true", "actors play unseen"),
-        (bool(environment.record_screen_path), "--record_screen_path", "actors play unseen"),
+        (environment.display_screen, "--display_screen true", "actors have no display"),
+        (bool(environment.record_screen_path), "--record_screen_path", "actors have no display"),
         (config.agent.synchronize is False, "--synchronize false", "an actor predicts for all games at once"),
-        (bool(environment.record_sound_filename), "--record_sound_filename", "actors play unheard"),
+        (bool(environment.record_sound_filename), "--record_sound_filename", "actors have no sound"),
     )
     for holds, other, why in exclusions:
         if holds:
@@ -142,30 +142,30 @@ def _check_cluster(config: Config) -> None:
     least = 2 * environment.workers * (cluster.chunk_steps + shortest)
     if memory.replay_size < least:
         raise UserError(
-            f"--replay_size {memory.replay_size} has no room for two chunks of --chunk_steps "
+            f"--replay_size {memory.replay_size} has no room for two trajectories of --chunk_steps "
             f"{cluster.chunk_steps} of {environment.workers} game(s): give at least {least}"
         )
 
 
 def _check_places(memory: MemoryConfig) -> None:
-    """Refuse screens that are to lie in two places."""
+    """Check that the screens are kept in one place."""
     elsewhere = {"--replay_file": memory.replay_file, "--replay_device gpu": memory.replay_device == "gpu"}
     if all(elsewhere.values()):
         raise UserError(
-            "--replay_device gpu and --replay_file both say where the screens lie: give one of them"
+            "--replay_device gpu and --replay_file both say where to keep the screens: give one of them"
         )
     if memory.replay_compression == "none":
         return
     for flag, given in elsewhere.items():
         if given:
             raise UserError(
-                f"--replay_compression {memory.replay_compression} keeps the screens in memory and {flag} "
+                f"--replay_compression {memory.replay_compression} keeps the screens in RAM and {flag} "
                 "elsewhere: give one of them"
             )
 
 
 def _check_learning(network: NetworkConfig, has_target_network: bool) -> None:
-    """Refuse ways of learning that exclude each other."""
+    """Check that no two extensions exclude each other."""
     kind = network.distributional
     contradictions = (
         (
@@ -180,11 +180,11 @@ def _check_learning(network: NetworkConfig, has_target_network: bool) -> None:
         ),
         (
             network.double and network.munchausen,
-            "--double true chooses one next action and --munchausen true weighs all: give one of them",
+            "--double true chooses one next action and --munchausen true averages over all: give one of them",
         ),
         (
             network.double and not has_target_network,
-            "--double true is for two networks and --target_steps 0 leaves one: leave out one of them",
+            "--double true needs a target network and --target_steps 0 has none: leave out one of them",
         ),
         (
             network.munchausen and kind == "c51",
@@ -193,8 +193,8 @@ def _check_learning(network: NetworkConfig, has_target_network: bool) -> None:
         ),
         (
             kind != "none" and network.loss == "mse",
-            f"--distributional {kind} has a loss of its own and --loss mse is for single values: leave out "
-            "one of them",
+            f"--distributional {kind} has its own loss and --loss mse is for scalar values: leave out one "
+            "of them",
         ),
         (
             kind == "c51" and network.v_min >= network.v_max,
@@ -208,18 +208,18 @@ def _check_learning(network: NetworkConfig, has_target_network: bool) -> None:
 
 
 def _check_periods(config: Config) -> None:
-    """Refuse a concurrent schedule whose periods do not come out even."""
+    """Check that the periods of the concurrent schedule are whole numbers of rounds and updates."""
     if not config.agent.concurrent:
         return
     period, frequency = config.agent.target_steps, config.agent.train_frequency
     workers = config.environment.workers
     if not period:
-        raise UserError("--concurrent true plays by the target network: give a --target_steps above 0")
+        raise UserError("--concurrent true acts by the target network: give a --target_steps above 0")
     least = math.lcm(workers, frequency)
     if period % least:
         raise UserError(
             f"--concurrent true needs a --target_steps that --workers {workers} and --train_frequency "
-            f"{frequency} divide, and {period} is none: give {(period // least + 1) * least}, say"
+            f"{frequency} divide: give {(period // least + 1) * least}, for example, in place of {period}"
         )
     if config.run.train_steps % period:
         raise UserError(

@@ -41,11 +41,11 @@ CHOICES: list[dict[str, Any]] = [
 PAIRS = [one | other for one, other in itertools.combinations(CHOICES, 2) if not one.keys() & other.keys()]
 REFUSED = {
     ("batch_norm", "layer_norm"): "both normalise",
-    ("double", "munchausen"): "weighs all",
-    ("double", "target_steps"): "two networks",
+    ("double", "munchausen"): "averages over all",
+    ("double", "target_steps"): "needs a target network",
     ("munchausen", "c51"): "fixed atoms",
-    ("c51", "mse"): "loss of its own",
-    ("quantile", "mse"): "loss of its own",
+    ("c51", "mse"): "has its own loss",
+    ("quantile", "mse"): "has its own loss",
 }
 
 
