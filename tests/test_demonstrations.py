@@ -10,7 +10,7 @@ from simple_dqn.config import Config
 from simple_dqn.demonstrations import Demonstrations, Recorder
 from simple_dqn.errors import UserError
 from simple_dqn.replay_memory import ReplayMemory
-from simple_dqn.snapshot import Checkpoints, archive
+from simple_dqn.snapshot import CheckpointFolder, archive
 from simple_dqn.types import Step
 
 CONFIG = Config.from_flags(
@@ -182,7 +182,7 @@ def train_from(home: Path, *flags: str) -> list[int]:
 
 def held_screens(home: Path) -> list[int]:
     """Return the numbers on the screens that the memory held at the last checkpoint."""
-    saved = Checkpoints(home / "snapshots" / "catch_checkpoint").newest()
+    saved = CheckpointFolder(home / "snapshots" / "catch_checkpoint").newest()
     assert saved is not None
     screens = np.concatenate([experience.screens for experience in saved.experience()])
     return [int(number) for number in screens[:, 0, 0, 0]]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from simple_dqn import main
-from simple_dqn.snapshot import Checkpoints, Snapshot
-from simple_dqn.snapshot.aside import free_prefix, set_snapshots_aside, snapshots_after
+from simple_dqn.snapshot import CheckpointFolder, Snapshot
+from simple_dqn.snapshot.run_files import free_prefix, rename_snapshots, snapshots_after
 
 CATCH = [
     "catch", "--environment", "catch", "--preset", "simple_dqn", "--screen_width", "36",
@@ -147,7 +147,7 @@ def test_a_trained_agent_goes_on_under_a_label(home: Path, capsys: pytest.Captur
     assert epochs(home / "results" / "catch_trained.csv") == ["3"]
     assert main.run(["resume", "snapshots/catch_trained_3.pkl", "--epochs", "4"]) == 0
     assert epochs(home / "results" / "catch_trained.csv") == ["3", "4"]
-    assert Checkpoints(home / "snapshots" / "catch_trained_checkpoint").newest()
+    assert CheckpointFolder(home / "snapshots" / "catch_trained_checkpoint").newest()
 
 
 def test_no_run_writes_among_the_trained_agents(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,7 +188,7 @@ def test_only_snapshots_of_the_very_name_are_renamed(tmp_path: Path) -> None:
     assert [path.name for path in snapshots_after(prefix, 2)] == ["pong_3.pkl", "pong_10.pkl"]
     kept = free_prefix(prefix)
     assert kept.name == "pong_before_4"  # after `pong_before`, which has an epoch 2, and `pong_before_3`
-    set_snapshots_aside(prefix, 2, kept)
+    rename_snapshots(prefix, 2, kept)
     assert {path.name for path in tmp_path.iterdir()} == {
         *others,
         "pong_before_4_3.pkl",

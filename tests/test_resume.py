@@ -21,7 +21,7 @@ from simple_dqn.deepqnetwork import PreparedBatch
 from simple_dqn.demonstrations import Recorder
 from simple_dqn.environment import make
 from simple_dqn.errors import UserError
-from simple_dqn.snapshot import Checkpoints, Keeper, Snapshot
+from simple_dqn.snapshot import CheckpointFolder, Keeper, Snapshot
 from simple_dqn.training import Epochs, Phase
 from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.training import check_flags
@@ -114,13 +114,13 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
 
 def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, int, int]]) -> None:
     """Make a checkpoint at every chance, and at `moments` copy the folder as a run killed there leaves it."""
-    keep_run, write = Keeper.keep_run, Checkpoints.write
+    save_checkpoint, write = Keeper.save_checkpoint, CheckpointFolder.write
 
     def always(self: Keeper, run: CheckpointState, held: int, wait: bool = False) -> None:
-        keep_run(self, run, held, wait=True)
+        save_checkpoint(self, run, held, wait=True)
         self._background.wait()  # so that the copy is of this moment: training would go on meanwhile
 
-    def copying(self: Checkpoints, run: CheckpointState, *others: Any) -> None:
+    def copying(self: CheckpointFolder, run: CheckpointState, *others: Any) -> None:
         write(self, run, *others)
         phase = Phase(**run["phase"])
         if (phase.name, phase.epoch, phase.done) in moments:
@@ -128,8 +128,8 @@ def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, int, 
             shutil.copytree(".", name, ignore=shutil.ignore_patterns("lock"))
 
     monkeypatch.setattr(Keeper, "_interval_is_over", True)
-    monkeypatch.setattr(Keeper, "keep_run", always)
-    monkeypatch.setattr(Checkpoints, "write", copying)
+    monkeypatch.setattr(Keeper, "save_checkpoint", always)
+    monkeypatch.setattr(CheckpointFolder, "write", copying)
 
 
 def show(path: Path) -> None:
@@ -323,13 +323,13 @@ def test_a_new_run_does_not_take_over_the_checkpoints_of_another(
     assert start("run", "train", *CATCH, *SMALL, "--random_seed", "7", "--epochs", "1") == 0
     before = tmp_path / "run" / "snapshots" / "catch_before_checkpoint"
     assert {path.name: path.read_bytes() for path in before.iterdir()} == kept
-    saved = Checkpoints(checkpoints).newest()
+    saved = CheckpointFolder(checkpoints).newest()
     assert saved is not None
     assert saved.run["flags"]["random_seed"] == 7
     # Nor does a third take the place of the first: what was moved away stays until somebody removes it.
     assert start("run", "train", *CATCH, *SMALL, "--random_seed", "8", "--epochs", "1") == 0
     assert {path.name: path.read_bytes() for path in before.iterdir()} == kept
-    saved = Checkpoints(before.with_name("catch_before_2_checkpoint")).newest()
+    saved = CheckpointFolder(before.with_name("catch_before_2_checkpoint")).newest()
     assert saved is not None
     assert saved.run["flags"]["random_seed"] == 7
     # Of those that are left each is named, and what comes is numbered after them.
@@ -414,12 +414,12 @@ def test_auto_is_what_it_meant_when_the_run_began(
     command = ["train", *CATCH, *SMALL, "--datatype", "auto", "--train_steps", "40", "--test_steps", "0"]
     assert start("run", *command) == 0
     (checkpoint,) = sorted((tmp_path / "run" / "snapshots" / "catch_checkpoint").glob("run_*.npz"))[-1:]
-    saved = Checkpoints(checkpoint.parent).newest()
+    saved = CheckpointFolder(checkpoint.parent).newest()
     assert saved is not None
     settled = saved.run["flags"]["datatype"]
     assert settled != "auto"
     assert start("run", *command, "--epochs", "3", "--resume") == 0
-    later = Checkpoints(checkpoint.parent).newest()
+    later = CheckpointFolder(checkpoint.parent).newest()
     assert later is not None
     assert (later.run["flags"]["datatype"], later.run["phase"]["epoch"]) == (settled, 4)
 
@@ -475,7 +475,7 @@ def test_a_loss_that_is_no_number_stops_the_run_before_it_is_saved(
         in complaint
     )
     assert not (tmp_path / "run" / "snapshots" / "catch_2.pkl").exists()
-    saved = Checkpoints(tmp_path / "run" / "snapshots" / "catch_checkpoint").newest()
+    saved = CheckpointFolder(tmp_path / "run" / "snapshots" / "catch_checkpoint").newest()
     assert saved is not None
     assert all(np.isfinite(values).all() for values in saved.run["agent"]["network"]["online"].values())
 
@@ -492,13 +492,13 @@ def test_training_goes_on_or_ends_with_a_line_when_the_system_gives_out(
     program = f"""
 import resource
 from simple_dqn import main
-from simple_dqn.snapshot import Checkpoints
-write = Checkpoints.write
+from simple_dqn.snapshot import CheckpointFolder
+write = CheckpointFolder.write
 def last(self, run, *others):
     write(self, run, *others)
     if run["phase"]["name"] == "train" and run["phase"]["done"]:
         resource.setrlimit(resource.{LIMITS[fault]}, (3, resource.getrlimit(resource.{LIMITS[fault]})[1]))
-Checkpoints.write = last
+CheckpointFolder.write = last
 raise SystemExit(main.run({command!r}))
 """
     (tmp_path / "faulty").mkdir()
@@ -565,13 +565,13 @@ def test_no_checkpoint_begins_several_games_of_a_test_anew(
 ) -> None:
     cart_pole = ["CartPole-v1", "--environment", "gym", "--checkpoint_steps", "20", "--workers", "2"]
     written: list[tuple[str, int]] = []
-    write = Checkpoints.write
+    write = CheckpointFolder.write
 
-    def noting(self: Checkpoints, run: CheckpointState, *others: Any) -> None:
+    def noting(self: CheckpointFolder, run: CheckpointState, *others: Any) -> None:
         write(self, run, *others)
         written.append((run["phase"]["name"], run["phase"]["done"]))
 
-    monkeypatch.setattr(Checkpoints, "write", noting)
+    monkeypatch.setattr(CheckpointFolder, "write", noting)
     assert start("run", "train", *cart_pole, *SMALL, "--epochs", "1") == 0
     assert ("train", 40) in written
     assert [done for name, done in written if name == "test"] == [0]

@@ -13,7 +13,7 @@ import pytest
 
 from simple_dqn import main
 from simple_dqn.config import Config, RunConfig
-from simple_dqn.snapshot import Checkpoints, Snapshot
+from simple_dqn.snapshot import CheckpointFolder, Snapshot
 from simple_dqn.verbs.common import open_snapshot
 
 SMALL = [
@@ -89,11 +89,11 @@ def test_train_writes_what_it_promises_and_resume_goes_on_exactly(
 
 def test_a_resumed_run_goes_on_with_the_same_threads(home: Path) -> None:
     run("train", "pong", *SMALL, "--epochs", "1", "--threads", "1")
-    saved = Checkpoints(home / "snapshots" / "pong_checkpoint").newest()
+    saved = CheckpointFolder(home / "snapshots" / "pong_checkpoint").newest()
     assert saved is not None
     assert saved.run["flags"]["threads"] == 1
     run("train", "pong", *SMALL, "--epochs", "1")
-    saved = Checkpoints(home / "snapshots" / "pong_checkpoint").newest()
+    saved = CheckpointFolder(home / "snapshots" / "pong_checkpoint").newest()
     assert saved is not None
     assert saved.run["flags"]["threads"] >= 1
     assert "threads" not in Snapshot.load(home / "snapshots" / "pong_1.pkl").flags

@@ -8,7 +8,7 @@ import pytest
 
 from simple_dqn import main
 from simple_dqn.errors import UserError
-from simple_dqn.snapshot import Checkpoints, Modification, Snapshot, archive
+from simple_dqn.snapshot import CheckpointFolder, Modification, Snapshot, archive
 from simple_dqn.snapshot.modification import current, from_record, record_of, running_with
 from simple_dqn.verbs.common import warn_of_modification
 
@@ -58,7 +58,7 @@ def test_snapshots_and_checkpoints_record_the_file(home: Path, capsys: pytest.Ca
     modified("change.py", "train", *CATCH)
     change = of(home / "change.py")
     assert Snapshot.load(home / "snapshots" / "catch_1.pkl").modification == change
-    saved = Checkpoints(home / "snapshots" / "catch_checkpoint").newest()
+    saved = CheckpointFolder(home / "snapshots" / "catch_checkpoint").newest()
     assert saved is not None
     assert saved.modification == change
     capsys.readouterr()
@@ -72,7 +72,7 @@ def test_snapshots_and_checkpoints_record_the_file(home: Path, capsys: pytest.Ca
 def test_a_plain_run_records_none(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main.run(["train", *CATCH])
     assert Snapshot.load(home / "snapshots" / "catch_1.pkl").modification is None
-    saved = Checkpoints(home / "snapshots" / "catch_checkpoint").newest()
+    saved = CheckpointFolder(home / "snapshots" / "catch_checkpoint").newest()
     assert saved is not None
     assert saved.modification is None
     main.run(["resume", "snapshots/catch_1.pkl", "--epochs", "2"])
@@ -91,7 +91,7 @@ def test_an_exact_resume_tells_what_differs(home: Path, capsys: pytest.CaptureFi
     checkpoint = "snapshots/catch_checkpoint/run_{:06}.npz {}, and this command runs {}"
     written = "was written by a run with {}"
     without = "without it: for the same algorithm, use ./modified.sh FILE.py VERB ..."
-    saved = Checkpoints(home / "snapshots" / "catch_checkpoint")
+    saved = CheckpointFolder(home / "snapshots" / "catch_checkpoint")
     now = saved.latest_number()
     assert main.run(["resume", "snapshots/catch_2.pkl", "--epochs", "3"]) == 0
     assert warnings(capsys) == [checkpoint.format(now, written.format(change), without)]

@@ -15,7 +15,7 @@ from simple_dqn.config import Config, EnvironmentConfig
 from simple_dqn.environment import Environment, Frame, game_name, make
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
-from simple_dqn.snapshot import Checkpoints, Snapshot
+from simple_dqn.snapshot import CheckpointFolder, Snapshot
 from simple_dqn.types import Step
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -196,7 +196,7 @@ def test_a_person_plays_it(home: Path) -> None:
 
 def test_the_name_and_the_file_are_kept_as_seen_from_the_project(home: Path) -> None:
     run("train", "./games/../games/count.py", *SMALL, "--epochs", "1")
-    saved = Checkpoints(home / "snapshots" / "count_down_checkpoint").newest()
+    saved = CheckpointFolder(home / "snapshots" / "count_down_checkpoint").newest()
     assert saved
     assert saved.run["flags"]["environment"] == "games/count.py:CountDown"
     assert game_name(EnvironmentConfig(environment="games/count.py")) == "count_down"

@@ -15,14 +15,14 @@ import pytest
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import (
-    Checkpoints,
+    CheckpointFolder,
     Keeper,
     Snapshot,
     archive,
     check_fits,
     checkpoint_folder,
-    claimed,
     experience_log,
+    locked,
 )
 from simple_dqn.types import Step
 
@@ -55,14 +55,14 @@ def play(keeper: Keeper, first: int, end: int) -> None:
         keeper.log(Step.start(np.full((1, 2, 2), row, np.uint8)))
 
 
-def rows(checkpoints: Checkpoints) -> list[int]:
+def rows(checkpoints: CheckpointFolder) -> list[int]:
     """Return the rows that the newest checkpoint brings back."""
     saved = checkpoints.newest()
     assert saved is not None
     return [row for piece in saved.experience() for row in piece.screens[:, 0, 0, 0].tolist()]
 
 
-def number(checkpoints: Checkpoints) -> Any:
+def number(checkpoints: CheckpointFolder) -> Any:
     """Return the number that the newest checkpoint was given as its run."""
     saved = checkpoints.newest()
     return saved and saved.run["number"]
@@ -74,17 +74,17 @@ def hold(gate: threading.Event) -> None:
 
 
 def keep(keeper: Keeper, number: int, held: int = ROWS) -> None:
-    keeper.keep_run({"number": number, "array": np.array([number])}, held, wait=True)
+    keeper.save_checkpoint({"number": number, "array": np.array([number])}, held, wait=True)
 
 
-def settled(keeper: Keeper) -> Checkpoints:
+def settled(keeper: Keeper) -> CheckpointFolder:
     """Wait until all is written, and return the folder as another process would find it."""
     keeper._background.wait()
-    return Checkpoints(keeper.folder)
+    return CheckpointFolder(keeper.folder)
 
 
 def test_a_run_and_what_it_remembers_come_back(keeper: Keeper) -> None:
-    assert Checkpoints(keeper.folder).newest() is None
+    assert CheckpointFolder(keeper.folder).newest() is None
     play(keeper, 0, 10)
     keep(keeper, 1)
     assert number(settled(keeper)) == 1
@@ -105,9 +105,9 @@ def test_the_last_two_are_kept_and_the_chunks_that_they_name(keeper: Keeper) -> 
 
 def test_a_state_is_copied_before_training_goes_on(keeper: Keeper) -> None:
     gate = threading.Event()
-    keeper._background.do(hold, gate)
+    keeper._background.submit(hold, gate)
     array = np.zeros(3)
-    keeper.keep_run({"number": 1, "nested": {"array": array}}, 0)
+    keeper.save_checkpoint({"number": 1, "nested": {"array": array}}, 0)
     array[:] = 7
     gate.set()
     saved = settled(keeper).newest()
@@ -119,9 +119,9 @@ def test_while_the_disk_is_busy_the_next_checkpoint_waits_and_not_the_training(
     keeper: Keeper, clock: Clock
 ) -> None:
     gate = threading.Event()
-    keeper._background.do(hold, gate)
+    keeper._background.submit(hold, gate)
     for n in (1, 2):
-        keeper.keep_run({"number": n}, 0)  # returns at once, though nothing can be written
+        keeper.save_checkpoint({"number": n}, 0)  # returns at once, though nothing can be written
     clock.now += 10_000
     assert not keeper.is_due(0, 0)
     gate.set()
@@ -161,7 +161,7 @@ def test_a_damaged_one_is_said_and_the_one_before_is_used(
     path.unlink()
     if spoilt is not None:
         path.write_bytes(spoilt)
-    again = Checkpoints(keeper.folder)
+    again = CheckpointFolder(keeper.folder)
     assert number(again) == 1
     assert rows(again) == [4, 5, 6, 7, 8, 9]
     if (pattern, how) != ("run_*", "remove"):  # Nothing tells of a checkpoint that is not there at all.
@@ -174,37 +174,37 @@ def test_a_run_that_took_one_up_leaves_it_until_the_next_is_written(keeper: Keep
         keep(keeper, n)
     folder = settled(keeper).folder
     (folder / "run_000002.npz").write_bytes(b"damaged")
-    saved = Checkpoints(folder).newest()
+    saved = CheckpointFolder(folder).newest()
     assert saved is not None
     again = Keeper(tmp_path / "pong", "pong", 6, Config())
-    again.take_up(saved)
+    again.resume(saved)
     play(again, 10, 15)
-    assert number(Checkpoints(folder)) == 1
+    assert number(CheckpointFolder(folder)) == 1
     keep(again, 3)
     again.close()
-    assert number(Checkpoints(folder)) == 3
-    assert rows(Checkpoints(folder)) == [9, 10, 11, 12, 13, 14]
+    assert number(CheckpointFolder(folder)) == 3
+    assert rows(CheckpointFolder(folder)) == [9, 10, 11, 12, 13, 14]
     assert sorted(path.name for path in folder.glob("run_*")) == ["run_000001.npz", "run_000003.npz"]
 
 
 def test_rows_that_are_kept_are_in_each_and_go_on_being_so(keeper: Keeper, tmp_path: Path) -> None:
     play(keeper, 0, 5)
-    keeper.keep_experience()
+    keeper.keep_demonstrations()
     play(keeper, 5, 7)
     keep(keeper, 1, held=7)
     play(keeper, 7, 30)
     keep(keeper, 2, held=5 + ROWS)
     folder = settled(keeper).folder
-    assert rows(Checkpoints(folder)) == [0, 1, 2, 3, 4, 24, 25, 26, 27, 28, 29]
-    saved = Checkpoints(folder).newest()
+    assert rows(CheckpointFolder(folder)) == [0, 1, 2, 3, 4, 24, 25, 26, 27, 28, 29]
+    saved = CheckpointFolder(folder).newest()
     assert saved is not None
     again = Keeper(tmp_path / "pong", "pong", 6, Config())
-    again.take_up(saved)
+    again.resume(saved)
     play(again, 30, 50)
     for n in (3, 4):
         keep(again, n, held=5 + ROWS)
     again.close()
-    assert rows(Checkpoints(folder)) == [0, 1, 2, 3, 4, 44, 45, 46, 47, 48, 49]
+    assert rows(CheckpointFolder(folder)) == [0, 1, 2, 3, 4, 44, 45, 46, 47, 48, 49]
     chunks = sorted(path.name for path in folder.glob("experience_*"))
     assert [name[11:32] for name in chunks] == ["0000000000-0000000004", "0000000004-0000000005"] + [
         f"{first:010d}-{first + 4:010d}" for first in (42, 46)
@@ -252,7 +252,7 @@ def test_a_snapshot_that_cannot_be_written_costs_a_line_and_is_written_later(
     (tmp_path / "file").write_text("")
     keeper = Keeper(tmp_path / "file" / "pong", "pong", 6, Config())
     for epoch in (1, 2):
-        path = keeper.keep_weights(epoch, 10 * epoch, {"output.weight": np.full(3, epoch, np.float32)})
+        path = keeper.save_snapshot(epoch, 10 * epoch, {"output.weight": np.full(3, epoch, np.float32)})
     assert caplog.text.count("tried again with the next checkpoint") == 2
     (tmp_path / "file").unlink()
     keep(keeper, 1)
@@ -263,12 +263,12 @@ def test_a_snapshot_that_cannot_be_written_costs_a_line_and_is_written_later(
 
 def test_no_checkpoint_gets_ahead_of_a_snapshot_and_a_run_that_lost_one_says_so(tmp_path: Path) -> None:
     keeper = Keeper(tmp_path / "pong", "pong", 6, Config())
-    keeper.keep_weights(1, 10, {"output.weight": np.ones(3, np.float32)})
+    keeper.save_snapshot(1, 10, {"output.weight": np.ones(3, np.float32)})
     keep(keeper, 1)
     assert number(settled(keeper)) == 1
     keeper.require_snapshots()
     (tmp_path / "pong_2.pkl").mkdir()  # what cannot be replaced by a file
-    keeper.keep_weights(2, 20, {"output.weight": np.ones(3, np.float32)})
+    keeper.save_snapshot(2, 20, {"output.weight": np.ones(3, np.float32)})
     keep(keeper, 2)
     assert number(settled(keeper)) == 1
     with pytest.raises(UserError, match=r"pong_2\.pkl could not be written: .*resume\.sh .*pong_checkpoint"):
@@ -284,7 +284,7 @@ def test_while_a_disk_takes_nothing_no_more_is_held_than_the_memory_has(
 ) -> None:
     (tmp_path / "pong_1.pkl").mkdir()
     (tmp_path / "pong_checkpoint").write_text("where a folder should be")
-    keeper.keep_weights(1, 10, {"output.weight": np.ones(3, np.float32)})
+    keeper.save_snapshot(1, 10, {"output.weight": np.ones(3, np.float32)})
     for first in range(0, 80, 8):
         play(keeper, first, first + 8)
         keep(keeper, 1, held=8)
@@ -298,7 +298,7 @@ def test_what_fails_in_the_background_otherwise_is_not_hidden(
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Checkpoints, "write", broken)
+    monkeypatch.setattr(CheckpointFolder, "write", broken)
     keep(keeper, 1)
     settled(keeper)
     with pytest.raises(ZeroDivisionError):
@@ -308,13 +308,13 @@ def test_what_fails_in_the_background_otherwise_is_not_hidden(
 def test_the_names_of_a_run_are_its_own(tmp_path: Path) -> None:
     prefix = tmp_path / "snapshots" / "pong"
     with (
-        claimed(prefix),
-        claimed(prefix.with_name("pong_2")),
+        locked(prefix),
+        locked(prefix.with_name("pong_2")),
         pytest.raises(UserError, match=rf"another run \(process {os.getpid()}\).*another label"),
-        claimed(prefix),
+        locked(prefix),
     ):
         pass
-    with claimed(prefix):
+    with locked(prefix):
         assert checkpoint_folder(prefix).is_dir()
     assert list(prefix.parent.iterdir()) == []
 
@@ -322,8 +322,8 @@ def test_the_names_of_a_run_are_its_own(tmp_path: Path) -> None:
 def test_the_claim_goes_with_the_process(tmp_path: Path) -> None:
     prefix = tmp_path / "pong"
     program = (
-        "import os, sys; from pathlib import Path; from simple_dqn.snapshot import claimed\n"
-        f"with claimed(Path({str(prefix)!r})): print('mine', flush=True); sys.stdin.read()"
+        "import os, sys; from pathlib import Path; from simple_dqn.snapshot import locked\n"
+        f"with locked(Path({str(prefix)!r})): print('mine', flush=True); sys.stdin.read()"
     )
     source = str(Path(__file__).parents[2] / "src")
     other = subprocess.Popen(
@@ -332,11 +332,11 @@ def test_the_claim_goes_with_the_process(tmp_path: Path) -> None:
     )  # fmt: skip
     assert other.stdout is not None
     assert other.stdout.readline() == b"mine\n"
-    with pytest.raises(UserError, match=f"process {other.pid}"), claimed(prefix):
+    with pytest.raises(UserError, match=f"process {other.pid}"), locked(prefix):
         pass
     other.kill()
     other.wait()
-    with claimed(prefix):
+    with locked(prefix):
         pass
 
 
@@ -357,7 +357,7 @@ def test_what_a_killed_run_left_half_written_is_removed(tmp_path: Path) -> None:
     ]
     for path in [*gone, *stays]:
         path.touch()
-    with claimed(tmp_path / "pong"):
+    with locked(tmp_path / "pong"):
         assert not any(path.exists() for path in gone)
         assert all(path.exists() for path in stays)
 
@@ -365,7 +365,7 @@ def test_what_a_killed_run_left_half_written_is_removed(tmp_path: Path) -> None:
 def test_snapshots_name_no_place_and_come_back_whole(tmp_path: Path) -> None:
     config = Config.from_flags({"game": "/home/me/pong.rom", "csv_file": "/home/me/x.csv", "frame_skip": 3})
     keeper = Keeper(tmp_path / "pong", "pong", 6, config)
-    path = keeper.keep_weights(4, 1000, {"conv1": np.arange(3, dtype=np.float32)})
+    path = keeper.save_snapshot(4, 1000, {"conv1": np.arange(3, dtype=np.float32)})
     assert path.name == "pong_4.pkl"
     assert b"/home/me" not in path.read_bytes()
     snapshot = Snapshot.load(path)

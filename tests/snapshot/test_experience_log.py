@@ -9,8 +9,7 @@ import pytest
 
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import experience_log
-from simple_dqn.snapshot.background import Background
-from simple_dqn.snapshot.experience_log import Chunk, ExperienceLog, pack, read, unpack
+from simple_dqn.snapshot.experience_log import BackgroundThread, Chunk, ExperienceLog, pack, read, unpack
 from simple_dqn.types import Experience, Step
 
 
@@ -31,8 +30,8 @@ def steps(count: int, games: int = 2, seed: int = 0) -> list[Step]:
 
 
 @pytest.fixture
-def background() -> Iterator[Background]:
-    thread = Background()
+def background() -> Iterator[BackgroundThread]:
+    thread = BackgroundThread()
     yield thread
     thread.close()
 
@@ -53,15 +52,15 @@ def assert_holds(pieces: Iterator[Experience], expected: list[Step]) -> None:
         np.testing.assert_array_equal(column, plain)
 
 
-def secured(log: ExperienceLog, background: Background, first: int = 0) -> list[Chunk]:
+def secured(log: ExperienceLog, background: BackgroundThread, first: int = 0) -> list[Chunk]:
     background.wait()
-    return log.secure(first)
+    return log.write_from(first)
 
 
 @pytest.mark.parametrize("games", [1, 2, 5])
 @pytest.mark.parametrize("first", [0, 1, 9, 10, 24, 26])
 def test_what_was_added_is_read_again(
-    tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPatch, games: int, first: int
+    tmp_path: Path, background: BackgroundThread, monkeypatch: pytest.MonkeyPatch, games: int, first: int
 ) -> None:
     monkeypatch.setattr(experience_log, "EXPERIENCES", 10 * games)
     log, experience = ExperienceLog(tmp_path, background), steps(27, games)
@@ -72,14 +71,14 @@ def test_what_was_added_is_read_again(
     assert {path.name for path in tmp_path.iterdir()} >= {chunk.name for chunk in chunks}
 
 
-def test_a_log_that_is_taken_up_goes_on(tmp_path: Path, background: Background) -> None:
+def test_a_log_that_is_taken_up_goes_on(tmp_path: Path, background: BackgroundThread) -> None:
     first, second, experience = (
         ExperienceLog(tmp_path, background),
         ExperienceLog(tmp_path, background),
         steps(9),
     )
     fill(first, experience[:4])
-    second.take_up(first.rows, secured(first, background))
+    second.resume(first.rows, secured(first, background))
     fill(second, experience[4:])
     assert second.rows == 9
     assert_holds(read(tmp_path, secured(second, background, 2), 2), experience[2:])
@@ -88,7 +87,7 @@ def test_a_log_that_is_taken_up_goes_on(tmp_path: Path, background: Background) 
 @pytest.mark.parametrize("kept", [1, 7, 10, 13])
 @pytest.mark.parametrize("first", [13, 14, 20, 35, 38])
 def test_rows_that_are_kept_are_never_forgotten(
-    tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPatch, kept: int, first: int
+    tmp_path: Path, background: BackgroundThread, monkeypatch: pytest.MonkeyPatch, kept: int, first: int
 ) -> None:
     monkeypatch.setattr(experience_log, "EXPERIENCES", 2 * 5)
     log, again, experience = (
@@ -102,7 +101,7 @@ def test_rows_that_are_kept_are_never_forgotten(
     chunks = secured(log, background, first)
     assert all(chunk.end <= kept or chunk.end > first for chunk in chunks)
     assert_holds(read(tmp_path, chunks, first, kept), experience[:kept] + experience[first:38])
-    again.take_up(log.rows, chunks, log.kept)
+    again.resume(log.rows, chunks, log.kept)
     fill(again, experience[38:])
     chunks = secured(again, background, 39)
     assert_holds(read(tmp_path, chunks, 39, kept), [*experience[:kept], experience[39]])
@@ -118,7 +117,9 @@ def test_screens_that_repeat_take_little_room() -> None:
     assert len(pack([quiet] * 400)) < 400 * quiet.screens.nbytes / 5
 
 
-def test_what_cannot_be_written_is_kept_and_written_later(tmp_path: Path, background: Background) -> None:
+def test_what_cannot_be_written_is_kept_and_written_later(
+    tmp_path: Path, background: BackgroundThread
+) -> None:
     folder, experience = tmp_path / "file" / "log", steps(8)
     (tmp_path / "file").write_text("in the way")
     log = ExperienceLog(folder, background)
@@ -130,14 +131,16 @@ def test_what_cannot_be_written_is_kept_and_written_later(tmp_path: Path, backgr
     assert_holds(read(folder, secured(log, background), 0), experience)
 
 
-def test_what_cannot_be_written_and_is_too_old_is_forgotten(tmp_path: Path, background: Background) -> None:
+def test_what_cannot_be_written_and_is_too_old_is_forgotten(
+    tmp_path: Path, background: BackgroundThread
+) -> None:
     (tmp_path / "file").write_text("in the way")
     log = ExperienceLog(tmp_path / "file" / "log", background)
     fill(log, steps(4))
     assert secured(log, background, first=4) == []
 
 
-def test_each_flipped_bit_and_each_cut_is_noticed(tmp_path: Path, background: Background) -> None:
+def test_each_flipped_bit_and_each_cut_is_noticed(tmp_path: Path, background: BackgroundThread) -> None:
     log = ExperienceLog(tmp_path, background)
     fill(log, steps(3, games=1))
     (chunk,) = secured(log, background)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from simple_dqn.errors import UserError
-from simple_dqn.snapshot import Snapshot, pickle_reader
-from simple_dqn.snapshot.pickled_array import PickledArray, RefusedError
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.snapshot.neon import pickle_reader
+from simple_dqn.snapshot.neon.pickled_array import PickledArray, RefusedError
 
 ARRAYS = hnp.arrays(
     st.sampled_from(["<f4", ">f8", "<f2", "u1", "i8", "?"]),

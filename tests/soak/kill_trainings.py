@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simple_dqn.snapshot import Checkpoints, Snapshot
+from simple_dqn.snapshot import CheckpointFolder, Snapshot
 
 PROJECT = Path(__file__).parents[2]
 SMALL = [
@@ -133,7 +133,9 @@ def main() -> None:
                     damaged += log_of(home).read_text().count("cannot be used")
                     for checkpoints in home.glob("snapshots/*_checkpoint"):
                         if list(checkpoints.glob("run_*.npz")):
-                            assert Checkpoints(checkpoints).newest() is not None, f"{home} has no sound one"
+                            assert CheckpointFolder(checkpoints).newest() is not None, (
+                                f"{home} has no sound one"
+                            )
                 compare(home, whole)
                 through += 1
             kills += own

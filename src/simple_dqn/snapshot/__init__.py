@@ -1,25 +1,35 @@
-"""Snapshots: what a run leaves on disk, written whole or not at all, read as data and never as code."""
+"""Snapshots and checkpoints: the files of a run, written completely or not at all, and read as data only.
 
-from simple_dqn.snapshot.aside import folders_aside, in_words, snapshots_after
-from simple_dqn.snapshot.average import average
-from simple_dqn.snapshot.checkpoint import Checkpoints, Saved
-from simple_dqn.snapshot.claim import checkpoint_folder, claimed, prefix_of
+Public are a network's weights to share (`Snapshot`, `average`, `check_fits`), the checkpoints that a run
+resumes from (`Checkpoint`, `CheckpointFolder`), the `Keeper` that writes both, and the names and the lock of
+a run's files.
+"""
+
+from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder
 from simple_dqn.snapshot.keeper import Keeper
 from simple_dqn.snapshot.modification import Modification
-from simple_dqn.snapshot.snapshot import Snapshot, check_fits
+from simple_dqn.snapshot.run_files import (
+    checkpoint_folder,
+    earlier_checkpoint_folders,
+    first_to_last,
+    locked,
+    prefix_of,
+    snapshots_after,
+)
+from simple_dqn.snapshot.snapshot import Snapshot, average, check_fits
 
 __all__ = [
-    "Checkpoints",
+    "Checkpoint",
+    "CheckpointFolder",
     "Keeper",
     "Modification",
-    "Saved",
     "Snapshot",
     "average",
     "check_fits",
     "checkpoint_folder",
-    "claimed",
-    "folders_aside",
-    "in_words",
+    "earlier_checkpoint_folders",
+    "first_to_last",
+    "locked",
     "prefix_of",
     "snapshots_after",
 ]

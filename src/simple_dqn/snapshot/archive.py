@@ -1,8 +1,8 @@
-"""One nested dict of arrays and numbers as one file: a zip of `.npy` members and a `tree.json`.
+"""Archives: a nested dict of arrays and numbers as one file, a zip of `.npy` members and a `tree.json`.
 
-Nothing in such a file is ever executed: numpy's reader refuses pickled objects, and JSON has none.
-The zip's checksums tell a damaged member from a sound one. Nothing is allocated on a file's word alone:
-what an array says of its shape must fit the bytes that are there.
+Reading one executes nothing: numpy's reader refuses pickled objects, and JSON has none. The zip's checksums
+reveal damage. Memory is allocated only after the sizes in the headers are found to match the bytes in the
+file.
 """
 
 import glob
@@ -23,16 +23,16 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import TRAINED, replacing
 from simple_dqn.types import CheckpointState
 
-TREE = "tree.json"  # the dict itself; an array in it is {"$array": name of its member}
+TREE = "tree.json"  # the dict, in which an array is {"$array": name of its member}
 ARRAY = "$array"
-LONGEST_HEADER = 1024  # bytes that tell of an array; `write` needs 118
-# What they say, to the letter, of an array of truth values, integers or floats.
+LONGEST_HEADER = 1024  # bytes of a `.npy` header; `write` needs 118
+# The header of an array of booleans, integers or floats.
 HEADER = re.compile(
     r"\{'descr': '[<>|][biuf](?P<bytes>\d{1,2})', 'fortran_order': (True|False), "
     r"'shape': \((?P<shape>[\d, ]*)\), \} *\n"
 )
-END_OF_DIRECTORY = struct.Struct("<4s4H2LH")  # what a zip without a comment ends with
-# What zipfile, json and numpy raise at bytes that they cannot make sense of.
+END_OF_DIRECTORY = struct.Struct("<4s4H2LH")  # the end of a zip without a comment
+# Errors of zipfile, json and numpy for malformed bytes.
 MALFORMED = (
     zipfile.BadZipFile,
     EOFError,
@@ -48,15 +48,15 @@ MALFORMED = (
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a file may ask for that somebody else may have made, in bytes."""
+    """The largest sizes to accept in a file from a stranger, in bytes."""
 
     members: int  # all members together
     tree: int  # `tree.json`
-    directory: int  # the zip's own list of its members, of some 100 bytes each
+    directory: int  # the list of members at the end of the zip, about 100 bytes each
 
 
 def write(path: Path, state: CheckpointState) -> None:
-    """Write `state` to `path`: beside it first, flushed to disk, then renamed over it.
+    """Write `state` to a temporary file, flush it to disk, and rename it to `path`.
 
     A crash at any moment leaves either the old file or the new one.
 
@@ -69,10 +69,10 @@ def write(path: Path, state: CheckpointState) -> None:
 
 
 def read(path: Path, limits: Limits | None = None) -> CheckpointState:
-    """Return the dict that `path` holds; with `limits`, refuse a file that asks for more.
+    """Return the dict in `path`, whose sizes must be within `limits` if they are given.
 
     Raises:
-        UserError: The file is missing, damaged, too large, or not one that `write` made.
+        UserError: The file is missing, damaged, too large, or not an archive.
     """
     try:
         with path.open("rb") as file:
@@ -93,31 +93,31 @@ def read(path: Path, limits: Limits | None = None) -> CheckpointState:
 
 
 def unreadable(path: Path, error: OSError) -> UserError:
-    """Return what to tell the user of a file that cannot be read."""
+    """Return the error for a file that cannot be read."""
     if isinstance(error, FileNotFoundError):
         return UserError(f"{path} does not exist{_files_beside(path)}")
     return UserError(f"cannot read {path}: {error.strerror or error}")
 
 
 def damaged(path: Path, error: Exception) -> UserError:
-    """Return what to tell the user of a file that makes no sense."""
+    """Return the error for a file with malformed content."""
     return UserError(f"{path} is damaged, cut short, or no snapshot ({one_line(error)}): use another one")
 
 
 def one_line(error: Exception) -> str:
-    """Return what `error` says, in so many printable letters as fit in a line, whatever a file had in it."""
+    """Return the message of `error` in one line of printable ASCII; it may quote any bytes of a file."""
     lines = str(error).splitlines()
     return ascii(lines[0])[1:-1][:120] if lines else type(error).__name__
 
 
 def _check_directory(file: BinaryIO, limits: Limits) -> None:
-    """Refuse a zip whose list of members is longer than allowed, before zipfile makes objects of it.
+    """Check the length of a zip's list of members, before zipfile creates objects from it.
 
     Raises:
-        ValueError: It is, or the zip does not end as those of `write` do.
+        ValueError: It is too long, or the zip does not end like those of `write`.
     """
     length = file.seek(0, os.SEEK_END)
-    locator = 20  # bytes; what stands before the end of a zip that is too large for the old format
+    locator = 20  # bytes before the end of a zip that is too large for the 32-bit format
     tail = END_OF_DIRECTORY.size + locator
     if length < tail:
         raise ValueError("it is cut short")
@@ -129,10 +129,10 @@ def _check_directory(file: BinaryIO, limits: Limits) -> None:
 
 
 def _check_members(archive: zipfile.ZipFile, limits: Limits | None) -> set[str]:
-    """Return the names of the arrays' members.
+    """Return the names of the members that are arrays.
 
     Raises:
-        ValueError: Two have one name, one is compressed, or they are larger than allowed.
+        ValueError: Two have the same name, one is compressed, or they are too large.
     """
     members = archive.infolist()
     arrays = {member.filename for member in members} - {TREE}
@@ -148,7 +148,7 @@ def _check_members(archive: zipfile.ZipFile, limits: Limits | None) -> set[str]:
 
 
 def _store(value: Any, name: str, archive: zipfile.ZipFile) -> Any:
-    """Write the arrays in `value` as members below `name`; return what `tree.json` says of it."""
+    """Write the arrays in `value` as members below `name`; return the value for `tree.json`."""
     if isinstance(value, dict):
         return {key: _store(item, f"{name}/{key}".lstrip("/"), archive) for key, item in value.items()}
     if isinstance(value, np.ndarray):
@@ -160,26 +160,26 @@ def _store(value: Any, name: str, archive: zipfile.ZipFile) -> Any:
 
 
 def _restore(value: Any, archive: zipfile.ZipFile, unread: set[str]) -> Any:
-    """Return `value` with the arrays that it names; what was read is no longer `unread`."""
+    """Return a value of `tree.json` with its arrays, whose names are removed from `unread`."""
     if not isinstance(value, dict):
         return value
     if ARRAY in value:
-        unread.remove(value[ARRAY])  # An array that is named twice would be there twice.
+        unread.remove(value[ARRAY])  # fails for a second reference to one array
         member = archive.getinfo(value[ARRAY])
         with archive.open(member) as file:
             _check_header(file, member)
         with archive.open(member) as file:
             array = np.lib.format.read_array(file, allow_pickle=False)
-            file.read()  # Reaching the end is what makes the zip check its sum.
+            file.read()  # at the end of the member, zipfile checks its checksum
             return array
     return {key: _restore(item, archive, unread) for key, item in value.items()}
 
 
 def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:
-    """Refuse an array whose shape is not that of the bytes that follow, before memory is taken for it.
+    """Check that an array's header matches the length of its member, before memory is allocated for it.
 
     Raises:
-        ValueError: It is so, or its values are not numbers.
+        ValueError: It does not, or the values are not numbers.
     """
     magic, length = struct.unpack("<8sH", file.read(10))
     header = HEADER.fullmatch(file.read(min(length, LONGEST_HEADER)).decode("latin1"))
@@ -191,7 +191,7 @@ def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:
 
 
 def _files_beside(path: Path) -> str:
-    """Return a hint: where a snapshot of this name was moved, else which others are in the folder."""
+    """Return a hint: the new name of a snapshot that was renamed, or the snapshots in the folder."""
     run, _, rest = path.name.rpartition("_")
     aside = path.parent.glob(f"{glob.escape(run)}_before*_{glob.escape(rest)}")
     moved = [other for other in (path.parent / TRAINED / path.name, *aside) if other.is_file()]
@@ -205,5 +205,5 @@ def _files_beside(path: Path) -> str:
 
 
 def _written(path: Path) -> float:
-    """Return when a file was written, in seconds; renaming it does not change that."""
+    """Return when a file was written, in seconds; renaming does not change it."""
     return path.stat().st_mtime

@@ -1,4 +1,4 @@
-"""Checkpoints: all that a run needs to go on as if it had never stopped."""
+"""Checkpoints: everything from which a run continues as if it had never stopped."""
 
 import logging
 import re
@@ -18,87 +18,84 @@ from simple_dqn.types import CheckpointState, Experience
 
 logger = logging.getLogger(__name__)
 
-RUNS = "run_*.npz"
-RUN_NAME = re.compile(r"run_(\d+)\.npz")
+FILES = "run_*.npz"
+FILE_NAME = re.compile(r"run_(\d+)\.npz")
 FORMAT = "simple-dqn checkpoint 2"
 
 
 @dataclass(frozen=True)
-class Saved:
-    """A checkpoint that was read, and found to be whole."""
+class Checkpoint:
+    """A checkpoint that was read from a file."""
 
     path: Path
-    run: dict[str, Any]  # the state of the run, but for the experience
-    rows: int  # rows that the replay memory had taken in
-    held: int  # those of them that it held: the first `kept`, and the last
-    chunks: list[Chunk]  # of the experience log, which hold these at least
-    kept: int = 0  # rows that it keeps for good
-    modification: Modification | None = None  # what the run was made with, beside the flags
+    run: dict[str, Any]  # the state of the run, without the experience
+    rows: int  # rows added to the replay memory so far
+    held: int  # rows that the replay memory held: the first `kept`, and the latest
+    chunks: list[Chunk]  # of the experience log, which contain at least the held rows
+    kept: int = 0  # rows that the replay memory never overwrites
+    modification: Modification | None = None  # the user's file that changed the program, if there was one
 
     def experience(self) -> Iterator[Experience]:
         """Yield what the replay memory held, oldest first.
 
         Raises:
-            UserError: A chunk of the log is gone by now.
+            UserError: A chunk of the log is missing or damaged.
         """
         first = self.rows - (self.held - self.kept)
         return experience_log.read(self.path.parent, self.chunks, first, self.kept)
 
 
-class Checkpoints:
-    """A folder with the last few checkpoints of a run, `run_<number>.npz`, and the chunks that they name.
+class CheckpointFolder:
+    """The folder of a run's latest checkpoints, `run_<number>.npz`, and of the chunks that they refer to.
 
-    A chunk is there before a checkpoint names it, and goes when none does: at every moment each file
-    `run_<number>.npz` is whole, and so is all that it names.
+    A chunk is written before a checkpoint that refers to it, and removed when no checkpoint does. So each
+    checkpoint in the folder is complete at any moment.
     """
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
-        """Look after `folder`, which need not exist.
+        """Set up the folder, which need not exist.
 
         Args:
-            folder: Where the checkpoints are.
-            keep: How many of them stay.
+            folder: The path of the folder.
+            keep: How many checkpoints to keep.
         """
         self.folder = folder
         self._keep = keep
         self._kept: list[tuple[Path, list[Chunk]]] = []  # oldest first
-        self._last = 0  # number of the latest
+        self._last = 0  # the latest checkpoint's number
 
-    def newest(self, fits: Callable[[dict[str, Any]], bool] = lambda _: True) -> Saved | None:
-        """Return the latest checkpoint that is whole and whose run `fits`; None: there is none.
-
-        A line in the log tells of each that is damaged.
-        """
+    def newest(self, fits: Callable[[dict[str, Any]], bool] = lambda _: True) -> Checkpoint | None:
+        """Return the latest undamaged checkpoint whose `run` fits, or None; damaged ones are logged."""
         for path in reversed(self._paths()):
             try:
-                saved = _read(path)
-                if not fits(saved.run):
+                checkpoint = _read(path)
+                if not fits(checkpoint.run):
                     continue
-                for chunk in saved.chunks:
+                for chunk in checkpoint.chunks:
                     chunk.read(self.folder)
             except UserError as error:
                 logger.warning("%s cannot be used (%s): trying the checkpoint before it", path, error)
                 continue
-            return saved
+            return checkpoint
         return None
 
     def latest_number(self) -> int:
-        """Return the number of the latest checkpoint, whole or not: they only grow; 0 where there is none."""
+        """Return the number of the latest checkpoint, damaged or not; 0: there is none."""
         return max(map(_number, self._paths()), default=0)
 
-    def take_up(self, saved: Saved) -> None:
-        """Go on from `saved`; others, be they damaged or later, go once the next one is written."""
-        self._kept = [(saved.path, saved.chunks)]
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Continue from `checkpoint`; the others are removed once the next one is written."""
+        self._kept = [(checkpoint.path, checkpoint.chunks)]
         self._last = self.latest_number()
 
-    def set_aside(self, folder: Path) -> None:
-        """Move what is there to `folder`, which is made for it.
+    def move_to(self, folder: Path) -> None:
+        """Move all checkpoints to the new `folder`, if there are any.
 
         Raises:
             UserError: The files cannot be moved.
         """
         files = self._files()
-        if not any(path.match(RUNS) for path in files):
+        if not any(path.match(FILES) for path in files):
             return
         logger.info("%s holds the checkpoints of another run: they are kept as %s", self.folder, folder)
         try:
@@ -114,17 +111,17 @@ class Checkpoints:
     def write(
         self, run: CheckpointState, rows: int, held: int, chunks: Sequence[Chunk], kept: int = 0
     ) -> None:
-        """Write a checkpoint, then remove what is no longer needed.
+        """Write a checkpoint, then remove the files that are no longer needed.
 
         Args:
-            run: The state of the run, but for the experience.
-            rows: Rows that the replay memory had taken in.
-            held: Those of them that it held: the first `kept`, and the last.
-            chunks: Where these are; the files are there.
-            kept: Rows that it keeps for good.
+            run: The state of the run, without the experience.
+            rows: Rows added to the replay memory so far.
+            held: Rows that the replay memory holds: the first `kept`, and the latest.
+            chunks: Chunks that contain these rows, already written.
+            kept: Rows that the replay memory never overwrites.
 
         Raises:
-            UserError: It cannot be written; the checkpoints before it are as they were.
+            UserError: It cannot be written; the earlier checkpoints are unchanged.
         """
         path = self.folder / f"run_{self._last + 1:06d}.npz"
         named = {
@@ -136,36 +133,36 @@ class Checkpoints:
         archive.write(path, {"format": FORMAT, **counts, "chunks": named, "run": run})
         self._last += 1
         self._kept = [*self._kept, (path, list(chunks))][-self._keep :]
-        self._tidy()
+        self._remove_old_files()
 
-    def _tidy(self) -> None:
-        """Remove all files that no kept checkpoint needs."""
+    def _remove_old_files(self) -> None:
         needed = {path.name for path, _ in self._kept}
         needed |= {chunk.name for _, chunks in self._kept for chunk in chunks}
-        with suppress(OSError):  # They are in nobody's way, and the next checkpoint tries again.
+        with suppress(OSError):  # They do no harm, and the next checkpoint tries again.
             for path in self._files():
                 if path.name not in needed:
                     path.unlink()
 
     def _paths(self) -> list[Path]:
         """Return the checkpoints, oldest first."""
-        return sorted((path for path in self.folder.glob(RUNS) if RUN_NAME.fullmatch(path.name)), key=_number)
+        paths = (path for path in self.folder.glob(FILES) if FILE_NAME.fullmatch(path.name))
+        return sorted(paths, key=_number)
 
     def _files(self) -> list[Path]:
         return [*self._paths(), *self.folder.glob(CHUNKS)]
 
 
 def _number(path: Path) -> int:
-    match = RUN_NAME.fullmatch(path.name)
+    match = FILE_NAME.fullmatch(path.name)
     assert match
     return int(match[1])
 
 
-def _read(path: Path) -> Saved:
-    """Return the checkpoint in `path`, whose chunks are not looked at.
+def _read(path: Path) -> Checkpoint:
+    """Return the checkpoint in `path`; its chunks are not checked.
 
     Raises:
-        UserError: It is damaged, or something else.
+        UserError: It is damaged, or not a checkpoint.
     """
     content = archive.read(path)
     if content.get("format") != FORMAT:
@@ -173,9 +170,9 @@ def _read(path: Path) -> Saved:
     try:
         named = (content["chunks"][name].tolist() for name in ("first", "end", "sum"))
         chunks = [Chunk(*numbers) for numbers in zip(*named, strict=True)]
-        kept = content.get("kept", 0)  # unknown to those from before there were rows to keep
+        kept = content.get("kept", 0)  # absent from checkpoints of versions without kept rows
         run = content["run"]
-        modification = from_record(run.get("modification"))  # older ones record none
-        return Saved(path, run, content["rows"], content["held"], chunks, kept, modification)
+        modification = from_record(run.get("modification"))  # absent from older checkpoints
+        return Checkpoint(path, run, content["rows"], content["held"], chunks, kept, modification)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise archive.damaged(path, error) from None

@@ -1,40 +1,41 @@
-"""The experience of a run on disk: what the replay memory took in, in chunks that are written once.
+"""The experience log: the replay memory's steps on disk, in chunks that are written once and never changed.
 
-A checkpoint that held the replay memory would write gigabytes each time, nearly all of them the same as the
-time before. So every step that the memory takes in goes to the log too. A chunk of some thousand
-experiences is written as soon as it is full, by a thread beside the training, and never changed; a checkpoint
-names the chunks that the memory can be filled from again: those of its latest rows, and those of rows that
-it keeps for good.
+A checkpoint with the whole replay memory would write gigabytes each time, nearly all of them unchanged. So
+each step that is added to the memory is also added to this log. When a chunk of about a thousand experiences
+is full, a thread writes it while training continues. A checkpoint only lists the chunks that contain what
+the memory holds: its latest rows, and those that it keeps for good.
 
-Rows are counted from the first step that the memory ever took in.
+Rows are numbered from the first step that was ever added to the memory.
 """
 
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import lz4.frame
 import numpy as np
 
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
-from simple_dqn.snapshot.background import Background
 from simple_dqn.types import Experience, Step
 
-EXPERIENCES = 1024  # in a chunk that is full
+EXPERIENCES = 1024  # experiences of a full chunk
 CHUNKS = "experience_*.lz4"
-# What lz4 and numpy raise at bytes that they cannot make sense of.
+# Errors of lz4 and numpy for malformed bytes.
 MALFORMED = (RuntimeError, ValueError, EOFError)
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A file of rows."""
+    """The name of a file that contains rows, and its checksum."""
 
-    first: int  # the first row in it
-    end: int  # the last row in it, plus one
+    first: int  # the first row
+    end: int  # the last row, plus one
     sum: int  # CRC-32 of the file
 
     @property
@@ -43,10 +44,10 @@ class Chunk:
         return f"experience_{self.first:010d}-{self.end:010d}.lz4"
 
     def read(self, folder: Path) -> bytes:
-        """Return what the file in `folder` holds.
+        """Return the content of the file in `folder`.
 
         Raises:
-            UserError: It is not there, or not what was written.
+            UserError: It is missing or damaged.
         """
         path = folder / self.name
         try:
@@ -58,52 +59,89 @@ class Chunk:
         return content
 
 
-class ExperienceLog:
-    """Writes every step down; whoever adds steps never waits for the disk.
+class BackgroundThread:
+    """Runs functions one after the other, in a thread of its own."""
 
-    What cannot be written stays in memory, compressed, and is tried again with each chunk that follows.
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, "checkpoint")  # starts its thread with the first function
+        self._tasks: deque[Future[None]] = deque()  # in order, without those that ended without an error
+
+    def submit(self, function: Callable[..., None], *arguments: Any) -> Future[None]:
+        """Run `function` after all before it; return at once.
+
+        Raises:
+            Exception: An earlier function raised it.
+        """
+        while self._tasks and self._tasks[0].done():
+            self._tasks.popleft().result()
+        future = self._executor.submit(function, *arguments)
+        self._tasks.append(future)
+        return future
+
+    def wait(self) -> None:
+        """Wait until all functions have returned."""
+        wait(self._tasks)
+
+    def close(self) -> None:
+        """Wait until all functions have returned, and end the thread.
+
+        Raises:
+            Exception: A function raised it.
+        """
+        self._executor.shutdown()
+        while self._tasks:
+            self._tasks.popleft().result()
+
+
+class ExperienceLog:
+    """Writes steps to chunks in the background, so that `add` never waits for the disk.
+
+    A chunk that cannot be written stays in memory, compressed; every later chunk tries again.
+
+    Attributes:
+        rows: Rows added so far.
+        kept: How many of the first rows are never dropped. No chunk contains both kept rows and others.
     """
 
-    def __init__(self, folder: Path, background: Background) -> None:
-        """Begin an empty log in `folder`, whose files `background` writes."""
-        self.rows = 0  # so far
-        self.kept = 0  # the first of them, which are never forgotten; no chunk has some of these and others
+    def __init__(self, folder: Path, background: BackgroundThread) -> None:
+        """Begin an empty log in `folder`, written by `background`."""
+        self.rows = self.kept = 0
         self._folder = folder
         self._background = background
-        self._steps: list[Step] = []  # the last ones, which are in no chunk yet
-        # What follows belongs to the thread in the background.
+        self._steps: list[Step] = []  # the latest ones, which are in no chunk yet
+        # The following are used by the background thread only.
         self._chunks: list[Chunk] = []
         self._unwritten: dict[Chunk, bytes] = {}
 
-    def take_up(self, rows: int, chunks: Sequence[Chunk], kept: int = 0) -> None:
-        """Go on after `rows` rows, the first `kept` and the last of which are in `chunks`."""
+    def resume(self, rows: int, chunks: Sequence[Chunk], kept: int = 0) -> None:
+        """Continue after `rows` rows, of which the first `kept` and the latest are in `chunks`."""
         self.rows, self._chunks, self.kept = rows, list(chunks), kept
 
     def add(self, step: Step) -> None:
-        """Write `step` down; its arrays must not change any more."""
+        """Add `step`, whose arrays must not change any more."""
         self._steps.append(step)
         self.rows += 1
         if len(self._steps) * len(step.actions) >= EXPERIENCES:
             self.flush()
 
     def flush(self) -> None:
-        """Let the last steps become a chunk, though it be a small one."""
+        """Write the latest steps as a chunk, full or not."""
         if self._steps:
-            self._background.do(self._store, self.rows - len(self._steps), self._steps)
+            self._background.submit(self._store, self.rows - len(self._steps), self._steps)
             self._steps = []
 
     def keep(self) -> None:
-        """Never forget the rows so far."""
+        """Never drop the rows so far."""
         self.flush()
         self.kept = self.rows
 
-    def secure(self, first: int) -> list[Chunk]:
-        """Return the chunks that hold the kept rows and those from `first` to the last that was flushed.
+    def write_from(self, first: int) -> list[Chunk]:
+        """Drop all rows but the kept ones and those from `first` on; write the rest and return its chunks.
 
-        All are written. Those between are forgotten. To be called in the background.
+        To be called in the background thread.
 
         Raises:
-            UserError: One cannot be written.
+            UserError: A chunk cannot be written.
         """
         self._chunks = [chunk for chunk in self._chunks if chunk.end <= self.kept or chunk.end > first]
         kept = set(self._chunks)
@@ -119,7 +157,7 @@ class ExperienceLog:
         try:
             self._write()
         except UserError:
-            return  # The next checkpoint says so, if it cannot be written even then.
+            return  # The next checkpoint tries again, and reports the error.
 
     def _write(self) -> None:
         for chunk, content in list(self._unwritten.items()):
@@ -129,7 +167,7 @@ class ExperienceLog:
 
 
 def read(folder: Path, chunks: Sequence[Chunk], first: int, kept: int = 0) -> Iterator[Experience]:
-    """Yield the rows from `first` on, and the first `kept`, that `chunks` in `folder` hold, chunk by chunk.
+    """Yield the first `kept` rows, and those from `first` on, that `chunks` in `folder` contain.
 
     Raises:
         UserError: A chunk is missing or damaged.
@@ -141,9 +179,9 @@ def read(folder: Path, chunks: Sequence[Chunk], first: int, kept: int = 0) -> It
 
 
 def pack(steps: Sequence[Step]) -> bytes:
-    """Return `steps` as the content of a chunk: an LZ4 frame of arrays as numpy writes them.
+    """Return `steps` as the content of a chunk: an LZ4 frame with one `.npy` array for each field.
 
-    Game by game, [E, n, ...], so that a screen follows the one before, which it mostly repeats.
+    The arrays are [E, T, ...]: each screen follows the screen before it, which it mostly repeats.
     """
     content = io.BytesIO()
     for field in fields(Experience):
@@ -154,10 +192,10 @@ def pack(steps: Sequence[Step]) -> bytes:
 
 
 def unpack(content: bytes) -> Experience:
-    """Return what `pack` made a chunk of.
+    """Return the experience that `pack` has packed.
 
     Raises:
-        UserError: It is not a chunk.
+        UserError: The content is damaged.
     """
     try:
         file = io.BytesIO(lz4.frame.decompress(content))

@@ -1,4 +1,4 @@
-"""What a run leaves on disk while it goes on, and when."""
+"""The keeper writes the snapshots and checkpoints of a run, and decides when a checkpoint is due."""
 
 import logging
 import math
@@ -13,26 +13,24 @@ import numpy as np
 
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
-from simple_dqn.snapshot.aside import free_prefix, set_snapshots_aside
-from simple_dqn.snapshot.background import Background
-from simple_dqn.snapshot.checkpoint import Checkpoints, Saved
-from simple_dqn.snapshot.claim import checkpoint_folder
-from simple_dqn.snapshot.experience_log import Chunk, ExperienceLog
+from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder
+from simple_dqn.snapshot.experience_log import BackgroundThread, Chunk, ExperienceLog
 from simple_dqn.snapshot.modification import current, record_of
+from simple_dqn.snapshot.run_files import checkpoint_folder, free_prefix, rename_snapshots
 from simple_dqn.snapshot.snapshot import Snapshot
 from simple_dqn.types import CheckpointState, Step
 
 logger = logging.getLogger(__name__)
 
-# Settings that name what a run writes beside its snapshots.
-WRITTEN = ("csv_file", "replay_file", "record_screen_path", "record_sound_filename")
+# Settings that are paths of files that a run writes.
+PATHS = ("csv_file", "replay_file", "record_screen_path", "record_sound_filename")
 
 
 class Keeper:
-    """Writes `<prefix>_<epoch>.pkl` after each epoch, and checkpoints in `<prefix>_checkpoint` beside them.
+    """Writes `<prefix>_<epoch>.pkl` after each epoch, and checkpoints into the folder `<prefix>_checkpoint`.
 
-    A checkpoint is copied where training stands and written in the background. None of its troubles
-    ends a run: what could not be written is said, and tried again with the next.
+    The state is copied between two steps, and written by a thread while training continues. A file that
+    cannot be written does not end the run: the log has a warning, and the next checkpoint tries again.
     """
 
     def __init__(
@@ -44,33 +42,31 @@ class Keeper:
         clock: Callable[[], float] = time.monotonic,
         can_save: bool = True,
     ) -> None:
-        """Get ready to write, for which the prefix should be `claimed`.
+        """Set up a keeper, which writes nothing yet; the files of `prefix` should be `locked`.
 
         Args:
-            prefix: What the names of all files begin with.
+            prefix: The path with which the names of all files begin.
             game: The game's name.
-            actions: How many actions there are to choose from.
+            actions: How many actions the game has.
             config: All settings.
             clock: Time in seconds from any origin.
             can_save: Whether a checkpoint saves the games of the run; if not, it restarts them.
         """
         self.prefix = prefix
         self._game, self._actions, self._config = game, actions, config
-        self._can_save = can_save
         self._clock = clock
-        self._checkpoints = Checkpoints(checkpoint_folder(prefix), config.run.keep)
-        self._background = Background()
+        self._can_save = can_save
+        self._checkpoints = CheckpointFolder(checkpoint_folder(prefix), config.run.keep)
+        self._background = BackgroundThread()
         self._log = ExperienceLog(self._checkpoints.folder, self._background)
         self._interval = 60 * config.run.checkpoint_minutes or math.inf  # seconds
         self._next = clock() + self._interval
         self._saving: Future[None] | None = None
-        self._unwritten: list[tuple[Path, Snapshot]] = []  # snapshots that the disk did not take
+        self._unwritten: list[tuple[Path, Snapshot]] = []  # snapshots that could not be written so far
         self._weights_sum: int | None = None  # of the latest snapshot; None: there is none yet
 
     def begin(self, resumed: Snapshot | None = None) -> None:
-        """Begin a new run: what another run of this name left is renamed, with a line in the log.
-
-        That is its checkpoints, and its snapshots of epochs that are still to come in this run.
+        """Begin a new run: rename the checkpoints, and the snapshots of later epochs, of an earlier run.
 
         Args:
             resumed: The snapshot that the run continues.
@@ -78,35 +74,35 @@ class Keeper:
         Raises:
             UserError: A file cannot be renamed.
         """
-        kept = free_prefix(self.prefix)
-        self._checkpoints.set_aside(checkpoint_folder(kept))
-        set_snapshots_aside(self.prefix, self._config.run.start_epoch, kept)
+        earlier = free_prefix(self.prefix)
+        self._checkpoints.move_to(checkpoint_folder(earlier))
+        rename_snapshots(self.prefix, self._config.run.start_epoch, earlier)
         self._weights_sum = resumed.weights_sum if resumed else None
 
-    def take_up(self, saved: Saved) -> None:
-        """Go on with the run that wrote `saved`."""
-        self._checkpoints.take_up(saved)
-        self._weights_sum = saved.run.get("weights_sum")
-        self._log.take_up(saved.rows, saved.chunks, saved.kept)
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Continue the run that wrote `checkpoint`."""
+        self._checkpoints.resume(checkpoint)
+        self._weights_sum = checkpoint.run.get("weights_sum")
+        self._log.resume(checkpoint.rows, checkpoint.chunks, checkpoint.kept)
 
     def log(self, step: Step) -> None:
-        """Write down what the replay memory takes in."""
+        """Write a step of the replay memory to the experience log."""
         self._log.add(step)
 
-    def keep_experience(self) -> None:
-        """Have what was written down so far in every checkpoint, as the replay memory keeps it."""
+    def keep_demonstrations(self) -> None:
+        """Keep the steps so far in every checkpoint, as the replay memory keeps them."""
         self._log.keep()
 
     @property
     def folder(self) -> Path:
-        """Where the checkpoints are."""
+        """The folder of the checkpoints."""
         return self._checkpoints.folder
 
     def is_due(self, before: int, now: int, games: int = 1) -> bool:
         """Return whether to make a checkpoint in the middle of a phase.
 
         Args:
-            before: Steps of the phase when this was last asked.
+            before: Steps of the phase when this was last called.
             now: Steps of the phase so far.
             games: How many games a test plays side by side; 1 outside of tests.
         """
@@ -126,18 +122,18 @@ class Keeper:
     def _busy(self) -> bool:
         return self._saving is not None and not self._saving.done()
 
-    def keep_run(self, run: CheckpointState, held: int, wait: bool = False) -> None:
-        """Make a checkpoint; if the disk is still busy with the one before, put it off until it is not.
+    def save_checkpoint(self, run: CheckpointState, held: int, wait: bool = False) -> None:
+        """Make a checkpoint, or postpone it while the one before is being written.
 
         Args:
-            run: All that is needed to go on, but for the experience; it is copied.
+            run: The state of the run, without the experience; it is copied.
             held: Rows that the replay memory holds.
-            wait: Rather wait for the disk than put it off.
+            wait: Wait for the one before rather than postpone.
         """
         self._write_snapshots()
-        if self._unwritten:  # A run that is resumed would be past them, and never write them.
+        if self._unwritten:  # A run resumed from this checkpoint would never write them.
             self._log.flush()
-            self._background.do(self._forget, self._log.rows, held)
+            self._background.submit(self._trim_log, self._log.rows, held)
             self._next = self._clock() + self._interval
             return
         if wait or not self._can_save:
@@ -148,11 +144,11 @@ class Keeper:
         self._log.flush()
         origin = {"flags": self._flags(), "modification": record_of(current())}
         state = copied({**origin, "weights_sum": self._weights_sum, **run})
-        self._saving = self._background.do(self._save, state, self._log.rows, held)
+        self._saving = self._background.submit(self._write_checkpoint, state, self._log.rows, held)
         self._next = self._clock() + self._interval
 
-    def keep_weights(self, epoch: int, total_train_steps: int, weights: Mapping[str, np.ndarray]) -> Path:
-        """Write the snapshot of `epoch`, now or when the disk takes it, and return its path."""
+    def save_snapshot(self, epoch: int, total_train_steps: int, weights: Mapping[str, np.ndarray]) -> Path:
+        """Write the snapshot of `epoch`, or try again with the next checkpoint, and return its path."""
         path = self.prefix.with_name(f"{self.prefix.name}_{epoch}.pkl")
         logger.info("Saving weights to %s", path)
         flags = self._config.shared_flags()
@@ -162,6 +158,23 @@ class Keeper:
         self._unwritten.append((path, snapshot))
         self._write_snapshots()
         return path
+
+    def require_snapshots(self) -> None:
+        """Check that every snapshot is written.
+
+        Raises:
+            UserError: One could not be written, and is lost when this process ends.
+        """
+        if self._unwritten:
+            path, _ = self._unwritten[0]
+            raise UserError(
+                f"{path} could not be written: make room for it, and go on from the last checkpoint with "
+                f"./resume.sh {self.folder}"
+            )
+
+    def close(self) -> None:
+        """Wait until everything is written."""
+        self._background.close()
 
     def _write_snapshots(self) -> None:
         while self._unwritten:
@@ -173,48 +186,31 @@ class Keeper:
                 return
             self._unwritten.pop(0)
 
-    def require_snapshots(self) -> None:
-        """See that the disk has taken every snapshot.
-
-        Raises:
-            UserError: It has not, and they go with this process.
-        """
-        if self._unwritten:
-            path, _ = self._unwritten[0]
-            raise UserError(
-                f"{path} could not be written: make room for it, and go on from the last checkpoint with "
-                f"./resume.sh {self.folder}"
-            )
-
-    def close(self) -> None:
-        """Wait until all is written."""
-        self._background.close()
-
-    def _save(self, run: CheckpointState, rows: int, held: int) -> None:
+    def _write_checkpoint(self, run: CheckpointState, rows: int, held: int) -> None:
         try:
-            chunks = self._secure(rows, held)
+            chunks = self._write_chunks(rows, held)
             self._checkpoints.write(run, rows, held, chunks, self._log.kept)
         except UserError as error:
             logger.warning("No checkpoint: %s. Training goes on, and the next is tried in its time", error)
 
-    def _flags(self) -> dict[str, Any]:
-        """Return all settings, with whole paths: it may be another folder from which the run is resumed."""
-        flags = self._config.flags()
-        # By this one who resumes it sees, too, whether the folder of its checkpoints was copied since.
-        flags["save_weights_prefix"] = str(self.prefix.resolve())
-        return flags | {name: str(Path(flags[name]).resolve()) for name in WRITTEN if flags[name]}
-
-    def _forget(self, rows: int, held: int) -> None:
-        """Keep no more of the log in memory, while the disk refuses it, than the replay memory holds."""
+    def _trim_log(self, rows: int, held: int) -> None:
+        """Drop the part of the log that the replay memory has overwritten, while nothing can be written."""
         with suppress(UserError):
-            self._secure(rows, held)
+            self._write_chunks(rows, held)
 
-    def _secure(self, rows: int, held: int) -> list[Chunk]:
-        return self._log.secure(first=rows - (held - self._log.kept))
+    def _write_chunks(self, rows: int, held: int) -> list[Chunk]:
+        return self._log.write_from(rows - (held - self._log.kept))
+
+    def _flags(self) -> dict[str, Any]:
+        """Return all settings, with absolute paths, since a run may be resumed in another folder."""
+        flags = self._config.flags()
+        # A resumed run compares this one with where it finds the checkpoint, to notice a copied folder.
+        flags["save_weights_prefix"] = str(self.prefix.resolve())
+        return flags | {name: str(Path(flags[name]).resolve()) for name in PATHS if flags[name]}
 
 
 def copied(value: Any) -> Any:
-    """Return `value`, nested as a `CheckpointState` is, with copies of all its arrays."""
+    """Return a `CheckpointState`, or a part of one, with copies of all its arrays."""
     if isinstance(value, dict):
         return {key: copied(item) for key, item in value.items()}
     return value.copy() if isinstance(value, np.ndarray) else value

@@ -1,7 +1,7 @@
-"""The modification that a run is made with: the user's own file, run by `modified.sh` before the verb.
+"""The modification: a user's file that `modified.sh` runs before the verb, to change the program.
 
-Snapshots and checkpoints record which file it was, so that a resume without it can be told. The record is
-compared and printed; nothing is ever imported or run because of it.
+Snapshots and checkpoints record its name and digest, so that a resume without it can warn. The record is
+compared and printed; it never causes an import.
 """
 
 import hashlib
@@ -14,16 +14,16 @@ from typing import Any
 
 from simple_dqn.errors import UserError
 
-LONGEST_NAME = 255  # letters
+LONGEST_NAME = 255  # characters
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class Modification:
-    """Which file it is."""
+    """The record of a user's file."""
 
-    file: str  # its name, without folders
-    sha256: str  # of its contents, 64 hexadecimal digits
+    file: str  # the name, without folders
+    sha256: str  # the digest of the content, 64 hexadecimal digits
 
     def __str__(self) -> str:
         return f"{self.file} (SHA-256 {self.sha256[:12]}…)"
@@ -33,13 +33,13 @@ _current: Modification | None = None
 
 
 def current() -> Modification | None:
-    """Return the modification that this process runs with; None: it runs the project as it is."""
+    """Return the modification of this process, or None."""
     return _current
 
 
 @contextmanager
 def running_with(path: Path) -> Iterator[None]:
-    """Let the file at `path` be the current modification inside.
+    """Make the file at `path` the current modification, inside.
 
     Raises:
         UserError: The file cannot be read, or there is a modification already.
@@ -60,12 +60,12 @@ def running_with(path: Path) -> Iterator[None]:
 
 
 def record_of(modification: Modification | None) -> dict[str, str] | None:
-    """Return `modification` as a snapshot or a checkpoint records it."""
+    """Return the record of `modification` for a snapshot or a checkpoint."""
     return asdict(modification) if modification else None
 
 
 def from_record(record: Any) -> Modification | None:
-    """Return the modification that a snapshot or a checkpoint records; None: it records none.
+    """Return the modification of a snapshot's or a checkpoint's record; None: there was none.
 
     Raises:
         ValueError: The record is not what `record_of` returns.

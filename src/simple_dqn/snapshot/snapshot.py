@@ -1,7 +1,8 @@
-"""The small file to share: a network's weights and all that is needed to use them."""
+"""Snapshots: files with a network's weights, its game and its settings, small enough to share."""
 
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,18 @@ import numpy as np
 from simple_dqn import __version__
 from simple_dqn.errors import UserError
 from simple_dqn.flags import as_word
-from simple_dqn.snapshot import archive, contents, neon
+from simple_dqn.snapshot import archive, neon, validation
 from simple_dqn.snapshot.modification import Modification, from_record, record_of
 from simple_dqn.types import CheckpointState
 
 FORMAT = "simple-dqn snapshot 1"
-ZIP = b"PK\3\4"  # what our own files begin with
+ZIP = b"PK\3\4"  # the first bytes of a snapshot of this project
 SHARED = archive.Limits(members=128 << 20, tree=1 << 20, directory=64 << 10)  # a Nature network takes 7 MB
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Weights, and the game and settings that they were learnt with."""
+    """A network's weights, and the game and settings that it was trained with."""
 
     game: str  # the game's name, such as "pong"
     epoch: int  # epochs of training behind the weights
@@ -29,18 +30,18 @@ class Snapshot:
     total_train_steps: int  # steps of training behind the weights
     flags: dict[str, Any]  # every setting of the run, by its flag's name
     weights: dict[str, np.ndarray]  # float32, by layer
-    modification: Modification | None = None  # what the run that wrote it was made with, beside the flags
+    modification: Modification | None = None  # the user's file that changed the program, if there was one
 
     @property
     def weights_sum(self) -> int:
-        """A number that tells these weights from others, however they lie in memory."""
+        """A checksum of the weights."""
         total = 0
         for name in sorted(self.weights):
             total = zlib.crc32(self.weights[name].tobytes(), zlib.crc32(name.encode(), total))
         return total
 
     def save(self, path: Path) -> None:
-        """Write the snapshot to `path`, whole or not at all.
+        """Write the snapshot to `path`, completely or not at all.
 
         Raises:
             UserError: The file cannot be written.
@@ -62,26 +63,26 @@ class Snapshot:
 
     @staticmethod
     def load(path: Path, game: str | None = None) -> "Snapshot":
-        """Return the snapshot in `path`, one of ours or one of Neon's; the content tells, not the name.
+        """Return the snapshot in `path`, in the format of this project or of Neon, as its first bytes tell.
 
-        Nothing in the file is run, and what it asks for is bounded: a snapshot may come from a stranger.
+        A snapshot may come from a stranger: loading it executes nothing and limits its size.
 
         Args:
             path: The file.
-            game: The game of one of Neon's, which does not say it; without, the file's name does.
+            game: The game of a Neon snapshot, which does not contain it; None: it is in the file's name.
 
         Raises:
-            UserError: The file is missing, damaged, too large, unsound, or something else.
+            UserError: The file is missing, damaged, too large, or not a snapshot.
         """
         content = _read(path, game)
         try:
             return Snapshot(
-                game=contents.game(content["game"]),
-                epoch=contents.count(content["epoch"], "epoch"),
-                actions=contents.count(content["actions"], "number of actions", least=1),
-                total_train_steps=contents.count(content["total_train_steps"], "number of steps"),
-                flags=contents.settings(content["flags"]),
-                weights=contents.weights(content["weights"]),
+                game=validation.game(content["game"]),
+                epoch=validation.count(content["epoch"], "epoch"),
+                actions=validation.count(content["actions"], "number of actions", least=1),
+                total_train_steps=validation.count(content["total_train_steps"], "number of steps"),
+                flags=validation.settings(content["flags"]),
+                weights=validation.weights(content["weights"]),
                 modification=from_record(content.get("modification")),  # older files have none
             )
         except KeyError as error:
@@ -92,10 +93,10 @@ class Snapshot:
 
 
 def _read(path: Path, game: str | None) -> CheckpointState:
-    """Return what the file says, unchecked.
+    """Return the unchecked content of the file.
 
     Raises:
-        UserError: It cannot be read, or is no snapshot.
+        UserError: It cannot be read, or is not a snapshot.
     """
     try:
         if path.exists() and not path.is_file():
@@ -113,17 +114,56 @@ def _read(path: Path, game: str | None) -> CheckpointState:
 
 
 def check_fits(path: Path, snapshot: Snapshot, game: str, actions: int) -> None:
-    """Refuse a snapshot that was not learnt on this game with these actions.
+    """Check that a snapshot was trained on this game, with this number of actions.
 
     Raises:
-        UserError: Which of the two differs.
+        UserError: It was not.
     """
     if snapshot.game != game:
         raise UserError(f"{path} was trained on {snapshot.game}, not on {game}: use a snapshot of {game}")
     if snapshot.actions != actions:
-        was = snapshot.flags.get("minimal_action_set")  # which Neon's do not say
+        was = snapshot.flags.get("minimal_action_set")  # absent from Neon snapshots
         told = "as it was when the snapshot was trained" if was is None else as_word(was)
         raise UserError(
             f"{path} chooses among {snapshot.actions} actions and {game} is played with {actions} here: "
             f"give --minimal_action_set {told}"
         )
+
+
+def average(snapshots: Iterable[tuple[Path, Snapshot]]) -> Snapshot:
+    """Return the snapshot with the most training steps, with the mean of the weights of all.
+
+    Late in a run the weights move around a point; their mean is closer to it than any of them (Izmailov et
+    al. 2018, "Averaging weights leads to wider optima and better generalization", algorithm 1).
+
+    Args:
+        snapshots: Paths and snapshots of one game and network, at least one. Two are in memory at a time.
+
+    Raises:
+        UserError: One differs from the first in its game or shapes, or has batch normalisation.
+    """
+    rest = iter(snapshots)
+    path, latest = next(rest)
+    # Batch normalisation's running means and variances belong to one network alone.
+    if any(name.endswith("running_var") for name in latest.weights):
+        raise UserError(f"{path} has batch normalisation, which cannot be averaged: use one snapshot alone")
+    sums = {name: weights.astype(np.float64) for name, weights in latest.weights.items()}
+    count = 1
+    for path, snapshot in rest:
+        if snapshot.game != latest.game:
+            raise UserError(
+                f"{path} was trained on {snapshot.game}, not on {latest.game}: average one game's"
+            )
+        if _shapes(snapshot.weights) != _shapes(sums):
+            raise UserError(f"{path} is not of the same layers as the first: average snapshots of one run")
+        for name, weights in snapshot.weights.items():
+            sums[name] += weights
+        count += 1
+        if snapshot.total_train_steps > latest.total_train_steps:
+            latest = snapshot
+    means = {name: (weights / count).astype(np.float32) for name, weights in sums.items()}
+    return replace(latest, weights=means)
+
+
+def _shapes(weights: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    return {name: array.shape for name, array in weights.items()}

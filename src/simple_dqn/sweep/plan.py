@@ -87,7 +87,7 @@ class SweepFiles:
 
     @property
     def claim(self) -> Path:
-        """The path that `snapshot.claimed` locks while the sweep runs."""
+        """The path that `snapshot.locked` locks while the sweep runs."""
         return self.snapshots / "sweep"
 
     def csv(self, run: SweepRun) -> Path:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
-from simple_dqn.snapshot import Checkpoints, checkpoint_folder
+from simple_dqn.snapshot import CheckpointFolder, checkpoint_folder
 from simple_dqn.sweep.plan import SweepFiles, SweepRun
 from simple_dqn.sweep.results import RunResults, read_results
 from simple_dqn.sweep.runner import JobEvent
@@ -42,7 +42,7 @@ class RunStatus:
         self.due: float | None = 0.0
         self._csv = files.csv(run)
         self._csv_version = (0, 0)  # its time of change, in nanoseconds, and its size when it was read
-        self._checkpoints = Checkpoints(checkpoint_folder(files.prefix(run)))
+        self._checkpoints = CheckpointFolder(checkpoint_folder(files.prefix(run)))
         self._checkpoint = self._checkpoints.latest_number()  # at the last failure; the numbers only grow
 
     @property

@@ -10,7 +10,7 @@ from simple_dqn.config import Config, RunConfig
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.player import Player, Tester
-from simple_dqn.snapshot import Keeper, Saved, Snapshot
+from simple_dqn.snapshot import Checkpoint, Keeper, Snapshot
 from simple_dqn.statistics import PhaseOutcome, Statistics
 from simple_dqn.training.serial import Schedule, SerialSchedule
 from simple_dqn.types import CheckpointState, Experience, States
@@ -87,7 +87,7 @@ class Epochs:
         if demonstrations:
             demonstrations.fill(self.agent.memory, self.agent.games)
         if demonstrations and self._keeper:
-            self._keeper.keep_experience()
+            self._keeper.keep_demonstrations()
         self._start_games()
         if resumed:
             steps = self._config.random_steps
@@ -96,11 +96,11 @@ class Epochs:
             self.phase = self.phase.next(self._config)
         self._run()
 
-    def go_on(self, saved: Saved) -> None:
+    def resume(self, checkpoint: Checkpoint) -> None:
         """Resume from a checkpoint, and train and test up to the last epoch or an interrupt."""
         if self._keeper:
-            self._keeper.take_up(saved)
-        self.set_state(saved.run, saved.experience())
+            self._keeper.resume(checkpoint)
+        self.set_state(checkpoint.run, checkpoint.experience())
         self._restart_unsaved_games()
         self._run()
 
@@ -173,7 +173,7 @@ class Epochs:
             self._end_phase()
         if phase.name == "train" and self._keeper:
             steps, weights = self.agent.total_train_steps, self.agent.network.get_weights()
-            self._keeper.keep_weights(phase.epoch, steps, weights)
+            self._keeper.save_snapshot(phase.epoch, steps, weights)
 
     def _is_complete(self, phase: Phase) -> bool:
         """Return whether `phase` is over: interrupted training or tests are, random play is resumed."""
@@ -218,7 +218,7 @@ class Epochs:
         if self._keeper:
             self.agent.check()
             held = self.agent.memory.count // self.agent.games
-            self._keeper.keep_run(self.get_state(), held, wait)
+            self._keeper.save_checkpoint(self.get_state(), held, wait)
             self._restart_unsaved_games()
 
     def _restart_unsaved_games(self) -> None:

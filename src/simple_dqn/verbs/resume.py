@@ -11,7 +11,13 @@ from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.errors import UserError
 from simple_dqn.files import TRAINED, home, is_trained
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.snapshot import Checkpoints, Snapshot, checkpoint_folder, folders_aside, prefix_of
+from simple_dqn.snapshot import (
+    CheckpointFolder,
+    Snapshot,
+    checkpoint_folder,
+    earlier_checkpoint_folders,
+    prefix_of,
+)
 from simple_dqn.training import Phase
 from simple_dqn.verbs.common import finish, give_weights, open_snapshot, run_of, start_log
 from simple_dqn.verbs.own_game import named
@@ -46,7 +52,7 @@ def resume_folder(folder: Path, given: dict[str, Any]) -> None:
     prefix = prefix_of(folder)
     check_prefix(prefix, given)
     with running(prefix):
-        saved = Checkpoints(folder).newest()
+        saved = CheckpointFolder(folder).newest()
         if saved is None:
             raise UserError(
                 f"{folder} holds no checkpoint that can be used: give a snapshot, such as {prefix}_10.pkl"
@@ -65,7 +71,7 @@ def resume_snapshot(path: Path, given: dict[str, Any]) -> None:
     prefix = prefix_for(path, snapshot)
     check_prefix(prefix, given)
     with running(prefix):
-        saved = Checkpoints(checkpoint_folder(prefix)).newest(lambda run: follows(snapshot, run))
+        saved = CheckpointFolder(checkpoint_folder(prefix)).newest(lambda run: follows(snapshot, run))
         if saved:
             check_memory(given)
             go_on(saved, prefix, given)
@@ -150,8 +156,8 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
             "streams are lost; the memory is refilled by the network's own play",
             checkpoint_folder(prefix), path,
         )  # fmt: skip
-        for folder in folders_aside(prefix):
-            if Checkpoints(folder).newest(lambda saved: follows(snapshot, saved)):
+        for folder in earlier_checkpoint_folders(prefix):
+            if CheckpointFolder(folder).newest(lambda saved: follows(snapshot, saved)):
                 logger.warning("One is in %s: ./resume.sh %s goes on from there", folder, folder)
         give_weights(path, snapshot, run.agent.player.environment, run.agent.network)
         run.agent.count_from(snapshot.total_train_steps)

@@ -13,7 +13,7 @@ from simple_dqn.environment import as_played
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.presets import USUAL
-from simple_dqn.snapshot import claimed
+from simple_dqn.snapshot import locked
 from simple_dqn.sweep.plan import (
     GAME_SETS,
     Plan,
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     check_same_plan(plan, files.plan)  # before joining the cluster, which takes seconds
     with connected(cluster):
         runner = JobRunner(plan.cpus_per_run, plan.gpus_per_run)
-        with claimed(files.claim):
+        with locked(files.claim):
             _carry_out(plan, files, runner, given.get("common_epoch", False))
 
 

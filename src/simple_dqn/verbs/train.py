@@ -14,7 +14,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.presets import USUAL
-from simple_dqn.snapshot import Checkpoints, checkpoint_folder
+from simple_dqn.snapshot import CheckpointFolder, checkpoint_folder
 from simple_dqn.verbs.common import finish, load_weights, run_name, start_log
 from simple_dqn.verbs.own_game import named
 from simple_dqn.verbs.settings import preset, settings_for, settle
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str], program: str) -> None:
         saved = None
         if given.get("resume"):
             start_log(config.run.log_level)
-            checkpoints = Checkpoints(checkpoint_folder(prefix))
+            checkpoints = CheckpointFolder(checkpoint_folder(prefix))
             saved = checkpoints.newest()
             if saved is None and checkpoints.latest_number():
                 raise UserError(

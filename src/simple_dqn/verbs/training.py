@@ -12,7 +12,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import home, is_trained
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.rules import OF_STATE, differing
-from simple_dqn.snapshot import Saved, checkpoint_folder, claimed, in_words, snapshots_after
+from simple_dqn.snapshot import Checkpoint, checkpoint_folder, first_to_last, locked, snapshots_after
 from simple_dqn.training import Phase
 from simple_dqn.verbs.common import finish, warn_of_modification
 from simple_dqn.verbs.settings import settings_for, settle
@@ -42,7 +42,7 @@ def running(prefix: Path) -> Iterator[None]:
             f"no run writes into {prefix.parent}, where the agents that come with the project are: give "
             f"another --save_weights_prefix than {prefix}"
         )
-    with claimed(prefix):
+    with locked(prefix):
         try:
             yield
         except OSError as error:
@@ -54,7 +54,7 @@ def running(prefix: Path) -> Iterator[None]:
             ) from error
 
 
-def go_on(saved: Saved, prefix: Path, given: dict[str, Any]) -> None:
+def go_on(saved: Checkpoint, prefix: Path, given: dict[str, Any]) -> None:
     """Continue a run from a checkpoint as if it had never stopped.
 
     Args:
@@ -83,10 +83,10 @@ def go_on(saved: Saved, prefix: Path, given: dict[str, Any]) -> None:
         )
     warn_of_modification(saved.path, saved.modification)
     if later := snapshots_after(prefix, phase.trained):
-        logger.info("Later snapshots of the run, %s, are written again in their turn", in_words(later))
+        logger.info("Later snapshots of the run, %s, are written again in their turn", first_to_last(later))
     with Interrupt() as interrupt, closing(make_run(config, interrupt, phase.before)) as run:
         logger.info("Going on from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
-        run.go_on(saved)
+        run.resume(saved)
     finish(interrupt)
 
 

@@ -1,4 +1,4 @@
-"""What a snapshot must say for a sound network to come of it, whoever wrote it."""
+"""Checks of the values in a snapshot, which may come from a stranger."""
 
 import re
 from typing import Any
@@ -10,18 +10,18 @@ from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 
-# The name of a game, or an id of Gymnasium's; not `module:id`, which would have Gymnasium import a module.
+# A game's name or a Gymnasium id, but not `module:id`, for which Gymnasium would import a module.
 GAME = re.compile(r"\w[\w.-]{0,63}(/\w[\w.-]{0,63})?", re.ASCII)
 LONGEST_WORD = 200
-# Learnt weights are below 10. Five layers of weights up to this size cannot make a float32 overflow at 84x84.
+# Trained weights are below 10. Five layers of weights up to this limit cannot overflow a float32 at 84x84.
 LARGEST_WEIGHT = 1e4
 
 
 def game(name: Any) -> str:
-    """Return the name of a game.
+    """Return `name`.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not the name of a game.
     """
     if not isinstance(name, str) or not GAME.fullmatch(name):
         raise ValueError("its game is not named like one")
@@ -29,10 +29,10 @@ def game(name: Any) -> str:
 
 
 def count(number: Any, name: str, least: int = 0) -> int:
-    """Return a whole number.
+    """Return `number`.
 
     Raises:
-        ValueError: It is none, or too small or too large.
+        ValueError: It is not an integer from `least` to 2⁶³ - 1.
     """
     if type(number) is not int or not least <= number < 2**63:
         raise ValueError(f"its {name} is not a whole number of at least {least}")
@@ -40,12 +40,12 @@ def count(number: Any, name: str, least: int = 0) -> int:
 
 
 def settings(given: Any) -> dict[str, Any]:
-    """Return the settings that are this version's and may be shared, checked as on the command line.
+    """Return the settings in `given`, checked like flags on the command line.
 
-    Those of another version are left out, and so are those that name places on a machine.
+    Settings that this version does not have, and paths on a machine, are left out.
 
     Raises:
-        ValueError: One is not of its kind, or out of its range.
+        ValueError: A value has the wrong type, or is out of range.
     """
     known = Config().shared_flags()
     values = {name: value for name, value in dict(given).items() if name in known}
@@ -61,19 +61,19 @@ def settings(given: Any) -> dict[str, Any]:
 
 
 def weights(arrays: Any) -> dict[str, NDArray[np.float32]]:
-    """Return the weights in float32; the dict `arrays` is emptied, so that there are never two copies of all.
+    """Return the weights as float32; the dict `arrays` is emptied, so that no array is in memory twice.
 
     Raises:
-        ValueError: A value is not finite, or so large that the network could overflow.
+        ValueError: A weight is not finite, or so large that the network could overflow.
     """
     names, result = list(arrays), {}
     for name in names:
         array = arrays.pop(name)
         if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or not array.size:
             raise ValueError(f"its weights {name!r} are not floats")
-        variance = name.endswith("running_var")  # of batch normalisation, which divides by its root
+        variance = name.endswith("running_var")  # of batch normalisation, which divides by its square root
         least, most = (0.0, np.inf) if variance else (-LARGEST_WEIGHT, LARGEST_WEIGHT)
-        # A NaN is the lowest and the highest of its array, and compares as false.
+        # The minimum of an array with a NaN is NaN, and compares as false.
         if not (least <= array.min() and array.max() <= most and array.max() < np.inf):
             raise ValueError(f"its weights {name!r} hold NaN, infinity or values too large to be learnt ones")
         result[name] = array.astype(np.float32, copy=False)

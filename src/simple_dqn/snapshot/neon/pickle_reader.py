@@ -1,8 +1,8 @@
-"""Pickles of dicts, lists, numbers, words and numpy's arrays, read as data.
+"""A reader of pickles that contain dicts, lists, numbers, strings and numpy arrays.
 
-Python's own unpickler calls what a file names. This one calls nothing: it walks through the file's
-instructions with a stack of its own, and what they say of arrays it notes as `PickledArray`.
-It reads what Python 2 and 3 write by the protocols 0 to 4, with numpy 1 or 2.
+Python's unpickler calls functions that the file names. This one calls none: it interprets the instructions
+with a stack of its own, and represents each array as a `PickledArray`. It reads protocols 0 to 4, as Python
+2 and 3 write them with numpy 1 or 2.
 """
 
 import pickletools
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Any, TypeAlias
 
-from simple_dqn.snapshot import pickled_array
-from simple_dqn.snapshot.pickled_array import RefusedError
+from simple_dqn.snapshot.neon import pickled_array
+from simple_dqn.snapshot.neon.pickled_array import RefusedError
 
 MOST_INSTRUCTIONS = 20_000  # Neon's own files have about 1,000
 OPCODES = {opcode.code.encode("latin1"): opcode for opcode in pickletools.opcodes}
@@ -19,11 +19,11 @@ IGNORED = frozenset(("PROTO", "FRAME"))
 
 
 def load(content: bytes) -> Any:
-    """Return what the pickle `content` holds, with a `PickledArray` for each array.
+    """Return the value of the pickle `content`, with a `PickledArray` for each array.
 
     Raises:
-        RefusedError: It asks for something else.
-        ValueError, TypeError, LookupError, AttributeError: It is damaged, or no pickle.
+        RefusedError: It contains something else.
+        ValueError, TypeError, LookupError, AttributeError: It is damaged, or not a pickle.
     """
     file, machine = BytesIO(content), _Machine()
     for _ in range(MOST_INSTRUCTIONS):
@@ -42,13 +42,13 @@ def load(content: bytes) -> Any:
 
 
 def _argument(opcode: pickletools.OpcodeInfo, file: BytesIO) -> Any:
-    if opcode.name == "STRING":  # Python 2's text for bytes; pickletools knows none above 127 there.
+    if opcode.name == "STRING":  # Python 2's bytes, of which pickletools reads only ASCII
         return file.readline().strip()[1:-1].decode("unicode_escape")
     return opcode.arg.reader(file) if opcode.arg else None
 
 
 class _Machine:
-    """The stack machine that a pickle is a program of."""
+    """The stack machine whose program a pickle is."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
@@ -80,7 +80,7 @@ class _Machine:
     def fill(self, target: Any, items: list[Any]) -> None:
         """Put keys and values, in turns, in the dict `target`."""
         for key, value in zip(items[::2], items[1::2], strict=True):
-            # The hash of a tuple of tuples can take for ever, or all of the C stack.
+            # Hashing nested tuples can take unlimited time, or overflow the C stack.
             if type(target) is not dict or type(key) not in (str, int):
                 raise TypeError("a key that is no word and no number")
             target[key] = value

@@ -1,6 +1,6 @@
-"""Snapshots that the original simple_dqn wrote with Neon: pickles, read as data and never run.
+"""The network in a Neon snapshot, converted to the layers of this project.
 
-Neon's network is this project's `neon`: the same layers without biases. Its states were divided by 255 too.
+Neon's network is this project's `--network neon`: the same layers without biases, and states divided by 255.
 """
 
 import re
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig, RunConfig
 from simple_dqn.errors import UserError
-from simple_dqn.snapshot import pickle_reader
 from simple_dqn.snapshot.archive import damaged, one_line, unreadable
-from simple_dqn.snapshot.pickled_array import PickledArray, RefusedError
+from simple_dqn.snapshot.neon import pickle_reader
+from simple_dqn.snapshot.neon.pickled_array import PickledArray, RefusedError
 from simple_dqn.types import CheckpointState
 
 MOST_BYTES = 64 << 20  # Neon's own files are 19 MB, and 40 MB as Python 2's text
@@ -27,16 +27,16 @@ DENSE_UNITS = 512
 
 
 def read(path: Path, game: str | None = None) -> CheckpointState:
-    """Return what the snapshot at `path` says, in the words of this project's own snapshots.
+    """Return the content of the Neon snapshot at `path`, converted to that of a snapshot of this project.
 
-    Neon wrote down neither the game nor the epoch: both are in the file's name, `<game>_<epoch>.pkl`.
+    The game and the epoch are not in the file but in its name, `<game>_<epoch>.pkl`.
 
     Args:
-        path: The snapshot, with or without the optimizer's memory; this is not read.
-        game: The game, where the file's name does not tell; the epoch is then 0.
+        path: The snapshot, with or without the optimizer's state, which is ignored.
+        game: The game, if the file's name does not contain it; the epoch is then 0.
 
     Raises:
-        UserError: It is damaged, too large, of another network, asks for more than arrays, or is not
+        UserError: The file is damaged, too large, of another network, contains more than arrays, or is not
             named after a game.
     """
     model = _load(path)
@@ -85,7 +85,7 @@ def _name(path: Path, game: str | None) -> tuple[str, int]:
     """Return the game and the epoch.
 
     Raises:
-        UserError: There is no telling the game.
+        UserError: The game is unknown.
     """
     name = FILE_NAME.fullmatch(path.name)
     if name is None and game is None:
@@ -97,10 +97,10 @@ def _name(path: Path, game: str | None) -> tuple[str, int]:
 
 
 def _weights(model: Any) -> dict[str, NDArray[np.float32]]:
-    """Return the weights by the names, and in the shapes, that they have here.
+    """Return the weights with the names and shapes of this project.
 
     Raises:
-        ValueError, TypeError, LookupError, AttributeError: The network is another one.
+        ValueError, TypeError, LookupError, AttributeError: It is a different network.
     """
     arrays = list(_matrices(model))
     if len(arrays) != len(CONVOLUTIONS) + 2:
@@ -117,7 +117,7 @@ def _weights(model: Any) -> dict[str, NDArray[np.float32]]:
 
 
 def _matrices(model: Any) -> Iterator[NDArray[np.float32]]:
-    """Yield the weights as Neon laid them out: [C·R·S, K] of a convolution, [out, in] of a dense layer.
+    """Yield the weights in Neon's shapes: [C·R·S, K] for a convolution, [out, in] for a dense layer.
 
     Newer files list the layers in `model.config.layers`, older ones in `layer_params_states`; each layer's
     `params` is a dict with the weights as `W`, or the weights themselves.
@@ -141,10 +141,10 @@ def _matrix(array: PickledArray) -> NDArray[np.float32]:
 
 
 def _screen(model: Any, inputs: int) -> tuple[int, int]:
-    """Return the height and width of the screens that make so many `inputs` of the first dense layer.
+    """Return the screen's height and width, for which the first dense layer has this number of `inputs`.
 
     Raises:
-        ValueError: No screen of the size that the file says, or of the usual one, does.
+        ValueError: Neither the size in the file nor the default size does.
     """
     usual = EnvironmentConfig()
     sizes = [(usual.screen_height, usual.screen_width)]
@@ -158,7 +158,7 @@ def _screen(model: Any, inputs: int) -> tuple[int, int]:
 
 
 def _outputs(side: int) -> int:
-    """Return how many outputs the convolutions leave of so many pixels."""
+    """Return the side of the convolutions' output for a screen of this side, in pixels."""
     for _, size, stride in CONVOLUTIONS:
         side = (side - size) // stride + 1
     return side

@@ -1,7 +1,7 @@
-"""What a pickle may name and say: numpy's arrays of numbers. Everything else is refused by its name.
+"""Numpy arrays of numbers in a pickle. Any other object is refused.
 
-Nothing here calls numpy on a file's word. An array is noted as shape, datatype and bytes, and the bytes
-must be as many as the shape needs, before anything is made of them.
+Nothing here calls numpy because a file says so. An array is first recorded as shape, datatype and bytes; it
+is created only if the number of bytes fits the shape.
 """
 
 import math
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 MOST_DIMENSIONS = 4
 LONGEST_DIMENSION = 2**31
 ARRAY, TYPE, RECONSTRUCT, ENCODE = "numpy.ndarray", "numpy.dtype", "_reconstruct", "_codecs.encode"
-# Every global that a file may name: what rebuilds an array, in numpy 1's spelling and numpy 2's, and how
-# Python 3 writes bytes by the older protocols.
+# All globals that a file may name: those that create an array, as numpy 1 and numpy 2 name them, and the one
+# with which Python 3 writes bytes in the older protocols.
 ADMITTED = {
     "numpy.core.multiarray._reconstruct": RECONSTRUCT,
     "numpy._core.multiarray._reconstruct": RECONSTRUCT,
@@ -28,32 +28,32 @@ ADMITTED = {
 NUMBER = re.compile(r"b1|[iu][1248]|f[248]")  # numpy's codes for the datatypes that hold no objects
 PLAIN = (None, None, None, -1, -1, 0)  # of a datatype: no fields, no names, no alignment of its own
 
-# A letter stands for a byte (latin1) where Python 2 wrote bytes, and where Python 3 did by an old protocol.
+# Bytes of Python 2, and of Python 3 in an old protocol, are strings with one latin1 character for each byte.
 Bytes: TypeAlias = bytes | str
 
 
 class RefusedError(ValueError):
-    """A file asks for something that an array does not need; the message names it."""
+    """A file contains something that an array does not need; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Global:
-    """One of the admitted names, which stands for nothing but itself."""
+    """One of the admitted names."""
 
     name: str
 
 
 @dataclass(slots=True)
 class PickledType:
-    """A numpy datatype, which arrives in two parts."""
+    """A numpy datatype, which a pickle describes in two steps."""
 
     code: str  # such as "f4"
-    order: str | None = None  # of its bytes: "<", ">" or "|"
+    order: str | None = None  # byte order: "<", ">" or "|"
 
 
 @dataclass(slots=True)
 class PickledArray:
-    """What a file says of an array: nothing at first, then all at once."""
+    """The description of an array: empty at first, then set by `complete`."""
 
     shape: tuple[int, ...] = ()
     dtype: str = ""  # such as "<f4"
@@ -64,7 +64,7 @@ class PickledArray:
         """Return the array itself; it is read-only.
 
         Raises:
-            ValueError, TypeError: A letter is no byte, or nothing was said of the array.
+            ValueError, TypeError: A character is not a byte, or the array was never completed.
         """
         data = self.data.encode("latin1") if isinstance(self.data, str) else self.data
         values: NDArray[np.generic] = np.frombuffer(data, np.dtype(self.dtype))
@@ -83,11 +83,11 @@ def find(name: str) -> Global:
 
 
 def call(function: Any, arguments: Any) -> Any:
-    """Return what stands for the outcome of a call, which is not made.
+    """Return the description of what a call would create, without calling.
 
     Raises:
-        RefusedError: Not of this function, or not with these arguments.
-        TypeError: It is no function, or its arguments are too many or too few.
+        RefusedError: The function, or one of its arguments, is not admitted.
+        TypeError: It is not a function, or the number of arguments is wrong.
     """
     if type(function) is not Global or type(arguments) is not tuple:
         raise TypeError("a call of something that is no function")
@@ -97,11 +97,11 @@ def call(function: Any, arguments: Any) -> Any:
 
 
 def complete(target: Any, state: Any) -> None:
-    """Note the state of an array or of a datatype.
+    """Set the state of an array or of a datatype.
 
     Raises:
-        RefusedError: It is something else, or has a state that plain numbers do not need.
-        ValueError, TypeError: It does not fit together.
+        RefusedError: `target` is something else, or has a state that arrays of numbers do not need.
+        ValueError, TypeError: The state is inconsistent.
     """
     if type(target) is PickledType:
         version, order, *layout = state

@@ -1,0 +1,186 @@
+"""The files of a run: their names, the lock that keeps another run from them, and those of earlier runs.
+
+The files of the run `snapshots/pong` are the snapshots `pong_1.pkl`, `pong_2.pkl` and so on, and the folder
+`pong_checkpoint`. The path `snapshots/pong` is their prefix. A new run with the prefix of an earlier one
+renames the earlier run's files to `pong_before_...`, or `pong_before_2_...` and so on.
+"""
+
+import fcntl
+import logging
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+from simple_dqn.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+CHECKPOINTS = "_checkpoint"  # the end of the checkpoint folder's name
+LOCK = "lock"  # a file in that folder
+PART = re.compile(r"\..+\.(?P<pid>\d+)\.part")  # an unfinished file, as `files.replacing` names it
+
+
+@contextmanager
+def locked(prefix: Path) -> Iterator[None]:
+    """Lock the files of the run `prefix`, inside; a killed run's unfinished files are removed.
+
+    The lock ends with the process, however that ends.
+
+    Raises:
+        UserError: Another run has locked them, or the folder is not writable.
+    """
+    if not prefix.name:
+        raise UserError(f"--save_weights_prefix {prefix} is a folder: give one such as snapshots/pong")
+    folder = checkpoint_folder(prefix)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = _lock(folder / LOCK, prefix)
+    except OSError as error:
+        raise UserError(
+            f"snapshots cannot be written to {prefix.parent}: {error.strerror or error}; "
+            "make it writable or give another --save_weights_prefix"
+        ) from None
+    try:
+        _remove_parts(folder, ".")
+        _remove_parts(prefix.parent, f".{prefix.name}_")
+        yield
+    finally:
+        with lock, suppress(OSError):
+            (folder / LOCK).unlink()
+            folder.rmdir()  # fails unless it is empty
+
+
+def checkpoint_folder(prefix: Path) -> Path:
+    """Return the folder of the run's checkpoints."""
+    return prefix.with_name(prefix.name + CHECKPOINTS)
+
+
+def prefix_of(folder: Path) -> Path:
+    """Return the prefix of the run whose checkpoints are in `folder`.
+
+    Raises:
+        UserError: The folder does not have the name of a checkpoint folder.
+    """
+    whole = folder.resolve()
+    if not whole.name.endswith(CHECKPOINTS):
+        raise UserError(f"{folder} is no folder of checkpoints: give one such as snapshots/pong{CHECKPOINTS}")
+    named = folder if folder.name else whole
+    return named.with_name(whole.name.removesuffix(CHECKPOINTS))
+
+
+def snapshots_after(prefix: Path, epoch: int) -> list[Path]:
+    """Return the snapshots `<prefix>_<number>.pkl` of later epochs than `epoch`, in order."""
+    name = re.compile(re.escape(prefix.name) + r"_(\d+)\.pkl")
+    named = ((name.fullmatch(path.name), path) for path in prefix.parent.glob("*.pkl"))
+    found = sorted((int(match[1]), path) for match, path in named if match)
+    return [path for number, path in found if number > epoch]
+
+
+def earlier_checkpoint_folders(prefix: Path) -> list[Path]:
+    """Return the renamed checkpoint folders of earlier runs with this prefix, oldest first."""
+    folders = (checkpoint_folder(earlier) for _, earlier in sorted(_earlier_prefixes(prefix).items()))
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def free_prefix(prefix: Path) -> Path:
+    """Return the prefix to which the files of an earlier run are renamed, which no file has yet."""
+    last = max(_earlier_prefixes(prefix), default=0)
+    return prefix.with_name(f"{prefix.name}_before_{last + 1}" if last else f"{prefix.name}_before")
+
+
+def rename_snapshots(prefix: Path, epoch: int, earlier: Path) -> None:
+    """Rename the snapshots of later epochs than `epoch`, so that a new run does not overwrite them.
+
+    Args:
+        prefix: The prefix of the new run, and of the snapshots.
+        epoch: The epoch after which the new run begins.
+        earlier: The new prefix of the snapshots.
+
+    Raises:
+        UserError: A snapshot cannot be renamed.
+    """
+    paths = snapshots_after(prefix, epoch)
+    if not paths:
+        return
+    renamed = [path.with_name(earlier.name + path.name.removeprefix(prefix.name)) for path in paths]
+    logger.info(
+        "Snapshots of an earlier run, %s, are kept as %s", first_to_last(paths), first_to_last(renamed)
+    )
+    try:
+        for path, other in zip(paths, renamed, strict=True):
+            path.rename(other)
+    except OSError as error:
+        raise UserError(
+            f"cannot rename {path} to {other}: {error.strerror}: move it away, or give this run another label"
+        ) from None
+
+
+def first_to_last(paths: list[Path]) -> str:
+    """Return the names of `paths` for a message: the first, and the last if there are several."""
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} to {paths[-1].name}"
+
+
+def _earlier_prefixes(prefix: Path) -> dict[int, Path]:
+    """Return the prefixes `pong_before`, `pong_before_2` and so on that files have, by number."""
+    name = re.compile(rf"({re.escape(prefix.name)}_before(?:_(\d+))?)(?:{CHECKPOINTS}|_\d+\.pkl)")
+    found = (name.fullmatch(path.name) for path in prefix.parent.glob("*"))
+    return {int(match[2] or 1): prefix.with_name(match[1]) for match in found if match}
+
+
+def _lock(path: Path, prefix: Path) -> TextIO:
+    """Return the file `path`, which is locked until it is closed.
+
+    Raises:
+        UserError: Another process has locked it.
+        OSError: It cannot be created.
+    """
+    while True:
+        file = path.open("a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            owner = file.read().strip()
+            file.close()
+            raise UserError(
+                f"{prefix}_... is being written by another run (process {owner or 'unknown'}): wait for its "
+                "end, or give this one another label"
+            ) from None
+        except OSError as error:  # as on some network file systems
+            logger.warning("%s cannot be locked (%s): start no second run there", path, error.strerror)
+        if _is_still(path, file):
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            return file
+        file.close()  # its owner removed it between opening and locking
+
+
+def _is_still(path: Path, file: TextIO) -> bool:
+    """Return whether `path` still names the open `file`."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def _remove_parts(folder: Path, start: str) -> None:
+    """Remove the unfinished files in `folder` whose names begin with `start` and whose processes are dead."""
+    for path in folder.glob(f"{start}*.part"):
+        match = PART.fullmatch(path.name)
+        if match and not _is_alive(int(match["pid"])):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return pid != os.getpid()  # the file is older than this process, so another process had its id
