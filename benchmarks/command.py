@@ -1,6 +1,5 @@
 """The command line of every table: a parser whose complaints are a line, and how the program ends."""
 
-import math
 import os
 import sys
 from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
@@ -11,7 +10,7 @@ from fresh import FailedError
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError, exit_code
-from simple_dqn.flags import Parser
+from simple_dqn.flags import Parser, number
 
 
 def program(table: str) -> str:
@@ -26,17 +25,7 @@ def parser(table: str, description: str) -> Parser:
 
 def positive(kind: type[int] | type[float]) -> Callable[[str], float]:
     """Return a function from a word to a number of `kind` above 0."""
-
-    def convert(word: str) -> float:
-        try:
-            value = kind(word)
-        except ValueError:
-            value = kind(0)
-        if not 0 < value < math.inf:
-            raise ArgumentTypeError(f"{word!r} is not a {'whole ' * (kind is int)}number above 0")
-        return value
-
-    return convert
+    return number(kind, above=0)
 
 
 def game(word: str) -> str:

@@ -120,9 +120,9 @@ ROWS = [
     ),
     (["sweep"], ["GAME"]),
     (["sweep", "breakout", "pnog"], ["pnog", "did you mean pong"]),
-    (["sweep", "pong", "--seeds", "0"], ["--seeds", "'0' is not a whole number from 1"]),
+    (["sweep", "pong", "--seeds", "0"], ["--seeds", "0 is too small: give at least 1"]),
     (["sweep", "pong", "--cpus_per_run", "some"], ["--cpus_per_run", "a whole number"]),
-    (["sweep", "pong", "--gpus_per_run", "-1"], ["--gpus_per_run", "a number from 0"]),
+    (["sweep", "pong", "--gpus_per_run", "-1"], ["--gpus_per_run", "-1 is too small: give at least 0"]),
     (
         ["sweep", "pong", "--random_seed", "3"],
         ["--random_seed is not for a sweep", "--seeds", "leave it out"],

@@ -5,7 +5,7 @@ import difflib
 import math
 import re
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import Field, fields
 from typing import Any, NoReturn, get_args, get_type_hints
 
@@ -138,6 +138,56 @@ def yes_or_no(word: str) -> bool:
     raise argparse.ArgumentTypeError(f"{word!r} is not one of {', '.join(YES + NO)}")
 
 
+def number(
+    kind: type[float],
+    *,
+    minimum: float | None = None,
+    above: float | None = None,
+    maximum: float | None = None,
+    endless: bool = False,
+) -> Callable[[str], Any]:
+    """Return a function from a word to a number of `kind`, int or float, within limits, as argparse needs it.
+
+    Args:
+        kind: int or float.
+        minimum: The least value allowed.
+        above: A bound that the value must exceed.
+        maximum: The greatest value allowed.
+        endless: Whether infinity is allowed.
+    """
+
+    def convert(word: str) -> float:
+        try:
+            value = _whole(word) if kind is int else kind(word)
+        except (ValueError, OverflowError):
+            words = "a whole number" if kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"{word!r} is not {words}") from None
+        if math.isnan(value):
+            raise argparse.ArgumentTypeError(f"{word!r} is not a number")
+        if math.isinf(value) and not endless:
+            raise argparse.ArgumentTypeError(f"{word} is not finite: give a number")
+        if minimum is not None and value < minimum:
+            raise argparse.ArgumentTypeError(f"{word} is too small: give at least {minimum:g}")
+        if above is not None and value <= above:
+            raise argparse.ArgumentTypeError(f"{word} is too small: give more than {above:g}")
+        if maximum is not None and value > maximum:
+            raise argparse.ArgumentTypeError(f"{word} is too large: give at most {maximum:g}")
+        return value
+
+    return convert
+
+
+def _whole(word: str) -> int:
+    """Return the whole number that `word` writes, such as 1000, 1_000 or 1e3."""
+    try:
+        return int(word)
+    except ValueError:
+        value = float(word)
+        if int(value) != value:
+            raise
+        return int(value)
+
+
 def parser(program: str, description: str) -> Parser:
     """Return a parser with a flag for every setting, in simple_dqn's groups."""
     result = Parser(
@@ -200,7 +250,11 @@ def _add_flag(group: Any, setting: "Field[Any]", settings: type) -> None:
     elif setting.metadata["choices"]:
         arguments |= {"choices": setting.metadata["choices"]}
     else:
-        arguments |= {"type": _ranged(kind, setting.metadata), "metavar": kind.__name__.upper()}
+        limits = {name: setting.metadata[name] for name in ("minimum", "above", "maximum", "endless")}
+        arguments |= {
+            "type": kind if kind is str else number(kind, **limits),
+            "metavar": kind.__name__.upper(),
+        }
     if isinstance(hint, types.UnionType):
         arguments["type"] = _or_none(arguments["type"])
     group.add_argument(f"--{setting.name}", **arguments)
@@ -222,46 +276,9 @@ def _one_of(words: tuple[str, ...]) -> Any:
     return convert
 
 
-def _whole(word: str) -> int:
-    """Return the whole number that `word` writes, such as 1000, 1_000 or 1e3."""
-    try:
-        return int(word)
-    except ValueError:
-        value = float(word)
-        if int(value) != value:
-            raise
-        return int(value)
-
-
 def _plain_type(hint: Any) -> type:
     """Return T for the type hint T or T | None."""
     if isinstance(hint, types.UnionType):
         hint = next(kind for kind in get_args(hint) if kind is not types.NoneType)
     assert isinstance(hint, type)
     return hint
-
-
-def _ranged(kind: type, limits: Any) -> Any:
-    """Return a converter from a string to a `kind` within `limits`."""
-
-    def convert(word: str) -> Any:
-        try:
-            value = _whole(word) if kind is int else kind(word)
-        except (ValueError, OverflowError):
-            article = "a whole number" if kind is int else "a number"
-            raise argparse.ArgumentTypeError(f"{word!r} is not {article}") from None
-        if kind is str:
-            return value
-        if value != value:
-            raise argparse.ArgumentTypeError(f"{word!r} is not a number")
-        if math.isinf(value) and not limits["endless"]:
-            raise argparse.ArgumentTypeError(f"{word} is not finite: give a number")
-        if limits["minimum"] is not None and value < limits["minimum"]:
-            raise argparse.ArgumentTypeError(f"{word} is too small: give at least {limits['minimum']:g}")
-        if limits["above"] is not None and value <= limits["above"]:
-            raise argparse.ArgumentTypeError(f"{word} is too small: give more than {limits['above']:g}")
-        if limits["maximum"] is not None and value > limits["maximum"]:
-            raise argparse.ArgumentTypeError(f"{word} is too large: give at most {limits['maximum']:g}")
-        return value
-
-    return convert

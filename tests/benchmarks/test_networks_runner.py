@@ -149,7 +149,7 @@ def test_a_document_is_filled_again_and_again(tmp_path: Path) -> None:
     ("words", "complaint"),
     [
         (["caffe"], "there is no framework 'caffe': choose among simple_dqn, pytorch,"),
-        (["numpy", "--threads", "0"], "'0' is not a whole number above 0"),
+        (["numpy", "--threads", "0"], "0 is too small: give more than 0"),
         (["numpy", "--threads", "999"], "--threads 999 cannot be"),
         (["--docs", "/nowhere.md"], "cannot read /nowhere.md"),
         (["--quik"], "did you mean --quick?"),

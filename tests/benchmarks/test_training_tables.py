@@ -122,9 +122,9 @@ def test_a_training_in_a_process_of_its_own(capfd: pytest.CaptureFixture[str]) -
     ("words", "complaint"),
     [
         (["tower"], "invalid choice: 'tower'"),
-        (["--seconds", "0"], "'0' is not a number above 0"),
-        (["--seconds", "nan"], "'nan' is not a number above 0"),
-        (["--rounds", "1.5"], "'1.5' is not a whole number above 0"),
+        (["--seconds", "0"], "0 is too small: give more than 0"),
+        (["--seconds", "nan"], "'nan' is not a number"),
+        (["--rounds", "1.5"], "'1.5' is not a whole number"),
         (["--wat"], "unknown flag --wat"),
         (["--game", "nosuch"], "no game called 'nosuch'"),
         (["--datatypes", "float99"], "invalid choice: 'float99'"),

@@ -73,7 +73,7 @@ def free_disk(count: float) -> Prepare:
 
 
 def gpus(*names: str) -> Prepare:
-    return attribute("simple_dqn.deepqnetwork.backend.gpus", lambda: list(names))
+    return attribute("simple_dqn.deepqnetwork.compute.device.gpus", lambda: list(names))
 
 
 def video(driver: str) -> Prepare:
@@ -134,7 +134,8 @@ def test_a_users_own_roms_are_named(home: Path) -> None:
 
 
 def test_a_check_that_breaks_is_an_error_of_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "simple_dqn.deepqnetwork.backend", None)  # as if torch were broken
+    # As if torch were broken.
+    monkeypatch.setitem(sys.modules, "simple_dqn.deepqnetwork.compute.device", None)
     finding = found("GPU", home)
     assert finding.level is Level.ERROR
     assert "ModuleNotFoundError" in finding.text or "ImportError" in finding.text
@@ -174,9 +175,17 @@ def test_warnings_are_no_failure_and_errors_are(
     assert lines[-1][:2] == ["error", "c"]
 
 
-@pytest.mark.parametrize("word", ["-1", "soon", "nan", "4000"])
-def test_the_length_of_the_trial_is_a_sensible_number(word: str) -> None:
-    with pytest.raises(UserError, match="is not a number of seconds"):
+@pytest.mark.parametrize(
+    ("word", "complaint"),
+    [
+        ("-1", "-1 is too small: give at least 0"),
+        ("soon", "'soon' is not a number"),
+        ("nan", "'nan' is not a number"),
+        ("4000", "4000 is too large: give at most 3600"),
+    ],
+)
+def test_the_length_of_the_trial_is_a_sensible_number(word: str, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
         main(["--trial_seconds", word], "doctor.sh")
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import matplotlib.image
 import pytest
 
+from simple_dqn.plot.command import Request
 from simple_dqn.plot.live import changes
-from simple_dqn.plot.request import Request
 
 SOURCE = Path(__file__).parents[2] / "src"
 HEADER = "epoch,phase,average_reward\n"

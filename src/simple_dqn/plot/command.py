@@ -1,32 +1,70 @@
-"""The verb `plot`: its command line."""
+"""The command line of `plot.sh`: which CSVs to read, what to draw of them, and the files to write."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from simple_dqn.errors import UserError
-from simple_dqn.flags import Parser, yes_or_no
-from simple_dqn.plot.panels import PHASES
-from simple_dqn.plot.request import Request
-from simple_dqn.statistics import field_name
+from simple_dqn.flags import Parser, number, yes_or_no
+from simple_dqn.plot.panels import PHASES, Plot, make_plot
+from simple_dqn.statistics import Run, field_name, read_run
 
 MAX_PIXELS = 100_000_000
 
 
-def _number_in(kind: type[float], least: float, most: float) -> Callable[[str], float]:
-    """Return a function from a word to a `kind` between `least` and `most`."""
+@dataclass(frozen=True)
+class Request:
+    """A command line of `plot.sh`."""
 
-    def convert(word: str) -> float:
-        try:
-            number = kind(word)
-        except ValueError:
-            number = kind(-1)
-        if not least <= number <= most:
-            raise argparse.ArgumentTypeError(f"{word!r} is not a number from {least:g} to {most:g}")
-        return number
+    names: dict[Path, str]  # CSV -> name of the run; seeds of one setting have the same name
+    png_file: Path
+    html_file: Path | None = None
+    fields: Sequence[str] = ("average_reward", "meanq", "nr_games", "meancost")
+    phases: Sequence[str] = PHASES
+    width: float = 16  # of the picture, in inches
+    height: float = 9
+    dpi: int = 80
+    skip_rows: int | None = None
+    delimiter: str = ","
 
-    return convert
+    @property
+    def files(self) -> str:
+        """The files to write, in words."""
+        return " and ".join(str(path) for path in (self.png_file, self.html_file) if path)
+
+    def read(self, path: Path) -> Run:
+        """Return the run whose CSV is `path`.
+
+        Raises:
+            UserError: It cannot be read, or holds nothing to draw yet.
+        """
+        return read_run(path, self.names[path], self.skip_rows, self.delimiter)
+
+    def plot(self, runs: Sequence[Run]) -> Plot:
+        """Return the plot of `runs`, all or some of those in `names`.
+
+        Raises:
+            UserError: A run lacks a field.
+        """
+        return make_plot(runs, self.fields, list(dict.fromkeys(self.names.values())), self.phases)
+
+    def write(self, plot: Plot, reload_seconds: float | None = None) -> None:
+        """Write the picture, and the page if asked for, which reloads every `reload_seconds`.
+
+        Raises:
+            UserError: A file cannot be written.
+        """
+        from simple_dqn.plot import (
+            png,  # Importing matplotlib takes a second, and a sweep needs it only at the end of a run.
+        )
+
+        png.save(png.draw(plot, self.width, self.height), self.png_file, self.dpi)
+        if self.html_file:
+            from simple_dqn.plot import html  # Importing Bokeh takes another second.
+
+            html.save(plot, self.html_file, reload_seconds)
 
 
 def _words(word: str) -> list[str]:
@@ -55,17 +93,17 @@ def _parser(program: str) -> Parser:
         help="statistics of one run; NAME=CSV,CSV: seeds of one setting, "
         "their median and range where all have values")  # fmt: skip
     add("--png_file", type=Path, help="write the figure here (default: beside the first CSV)")
-    add("--dpi", type=_number_in(int, 10, 1200), default=Request.dpi,
+    add("--dpi", type=number(int, minimum=10, maximum=1200), default=Request.dpi,
         help="pixels per inch (default: %(default)s)")  # fmt: skip
     add("--fields", type=_words, default=Request.fields, metavar="FIELD,FIELD,...",
         help=f"the columns to draw, one panel each (default: {','.join(Request.fields)})")  # fmt: skip
     add("--phases", type=_phases, default=PHASES, metavar="PHASE,PHASE,...",
         help=f"some of {', '.join(PHASES)} (default: all)")  # fmt: skip
-    add("--figure_width", type=_number_in(float, 1, 100), default=Request.width,
+    add("--figure_width", type=number(float, minimum=1, maximum=100), default=Request.width,
         help="in inches (default: %(default)s)")  # fmt: skip
-    add("--figure_height", type=_number_in(float, 1, 100), default=Request.height,
+    add("--figure_height", type=number(float, minimum=1, maximum=100), default=Request.height,
         help="in inches (default: %(default)s)")  # fmt: skip
-    add("--skiprows", type=_number_in(int, 0, 1e9),
+    add("--skiprows", type=number(int, minimum=0, maximum=1e9),
         help="rows before the data; 0 if no row names the columns (default: 1, which must)")  # fmt: skip
     add("--delimiter", type=_separator, default=Request.delimiter,
         help="what separates the columns (default: a comma)")  # fmt: skip
@@ -82,9 +120,9 @@ def _parser(program: str) -> Parser:
 
 
 def _names(words: Sequence[str]) -> dict[Path, str]:
-    """Return what to call each run: its file's name, with the folder where that alone is not enough.
+    """Return the name of each CSV's run: the file's, with its folder if two files have the same name.
 
-    Seeds of one setting have the name that was given them.
+    Seeds of one setting have the name before the `=`.
 
     Raises:
         UserError: A setting has no name, or no files.
@@ -115,6 +153,17 @@ def _seeds(word: str) -> dict[Path, str]:
     return dict.fromkeys(map(Path, files.split(",")), name)
 
 
+def parse(arguments: Sequence[str], program: str) -> tuple[Request, bool]:
+    """Return what `arguments` ask for, and whether to follow the CSVs as they grow.
+
+    Raises:
+        UserError: A flag is unknown, a value cannot be used, or the figure cannot be written.
+    """
+    # In simple_dqn's own examples the CSV has a flag: `-csv_file FILE`.
+    flags = _parser(program).parse([word for word in arguments if word not in ("-csv_file", "--csv_file")])
+    return _request(flags), flags["live"]
+
+
 def _request(flags: dict[str, Any]) -> Request:
     names, dpi = _names(flags["runs"]), flags["dpi"]
     width, height = flags["figure_width"], flags["figure_height"]
@@ -138,26 +187,7 @@ def _request(flags: dict[str, Any]) -> Request:
 
 
 def _beside(word: str, names: dict[Path, str]) -> Path:
-    """Return where the figure lies by default: beside the first CSV, by the name of what it shows."""
+    """Return the default path of the figure: beside the first CSV, with the name of its run or setting."""
     first = next(iter(names))
     name = Path(names[first]).name if _is_setting(word) else first.stem
     return first.with_name(f"{name}.png")
-
-
-def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
-    """Draw what the command line asks for.
-
-    Raises:
-        UserError: Something in it cannot be done.
-        KeyboardInterrupt: A live figure was told to stop.
-    """
-    # In simple_dqn's own examples the CSV has a flag: `-csv_file FILE`.
-    flags = _parser(program).parse([word for word in arguments if word not in ("-csv_file", "--csv_file")])
-    request = _request(flags)
-    if flags["live"]:
-        from simple_dqn.plot.live import follow  # It looks for a display.
-
-        follow(request)
-        return
-    request.write(request.plot([request.read(path) for path in request.names]))
-    print(f"The figure is in {request.files}")

@@ -1,7 +1,7 @@
 """What is drawn, as data: a panel for each field, in it a line for each phase of each run.
 
-Runs of one name are seeds of one setting, and drawn as one: their median, over a band from least to most, in
-the epochs in which all of them have values. After the last of these each run that goes on is a thin line.
+Runs of the same name are seeds of one setting and are drawn together: their median over a band from the
+least to the greatest value, in the epochs in which all have values. The rest of each run is a thin line.
 """
 
 import math
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simple_dqn.errors import UserError
-from simple_dqn.plot.seeds import beyond, in_all, together
 from simple_dqn.statistics import Run
 from simple_dqn.statistics.csv_reader import Numbers
 
@@ -35,7 +35,7 @@ TITLES = {
 }
 
 PHASES = ("random", "train", "test")
-# Among the runs of one figure a run has a colour and a phase has a style; alone, its phases have the colours.
+# Several runs differ in colour, and their phases in style; the phases of a single run differ in colour.
 COLOURS = (
     "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd",
     "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf",
@@ -45,8 +45,7 @@ STYLES = {"random": "dotted", "train": "dashed", "test": "solid"}
 STYLES_ALONE = {"random": "dotted", "train": "solid", "test": "solid"}
 WIDTHS = {"random": 1.8, "train": 1.5, "test": 2.2}  # in points
 THIN = 0.6  # in points: the line of a single run beside those of medians
-FEW_POINTS = 25  # are marked: they are hard to find on a bare line, and one alone cannot be seen
-
+FEW_POINTS = 25  # at most these are marked: they are hard to find on a bare line, and one alone is invisible
 LARGE = 10_000  # from here on numbers have commas between their thousands
 
 
@@ -65,7 +64,7 @@ class Line:
 
     @property
     def is_level(self) -> bool:
-        """Whether its one value is that of random play, a level to compare with, and not a curve."""
+        """Whether it is the level of random play, a single value, and not a curve."""
         return self.phase == "random"
 
     @property
@@ -76,7 +75,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Band:
-    """Between which values the seeds of one setting lie."""
+    """The range of values of the seeds of one setting."""
 
     epochs: Numbers  # float64 [values]
     low: Numbers  # float64 [values], finite, at least one
@@ -100,14 +99,14 @@ class Panel:
 
 @dataclass(frozen=True)
 class Plot:
-    """All that is drawn."""
+    """The panels of one figure."""
 
-    names: tuple[str, ...]  # of the runs compared, those without values yet among them
+    names: tuple[str, ...]  # of all runs compared, including those without values yet
     panels: tuple[Panel, ...]
 
     @property
     def title(self) -> str:
-        """What is drawn, in a line."""
+        """The names of the runs, in a line."""
         return ", ".join(self.names)
 
     @property
@@ -118,7 +117,7 @@ class Plot:
 
     @property
     def legend(self) -> dict[str, Line]:
-        """By label, in order of runs and phases, a line that looks as all of this label do."""
+        """One line of each label, in the order of runs and phases: lines with the same label look alike."""
         lines = [line for panel in self.panels for line in panel.lines]
         lines.sort(key=lambda line: (self.names.index(line.run), PHASES.index(line.phase)))
         return {line.label: line for line in lines}
@@ -127,26 +126,16 @@ class Plot:
 def make_plot(
     runs: Sequence[Run], fields: Sequence[str], names: Sequence[str], phases: Sequence[str] = PHASES
 ) -> Plot:
-    """Return a plot with a panel for each of `fields`, in this order.
+    """Return a plot with a panel for each of `fields`.
 
     Args:
-        runs: The runs that there are values of.
+        runs: The runs that have values.
         fields: Names of columns.
-        names: Of all the runs that are compared, so that one keeps its colour while others join it.
-        phases: Those that are drawn.
+        names: The names of all runs compared, so that each keeps its colour while others are missing.
+        phases: The phases to draw.
 
     Raises:
-        UserError: A run has no such field.
-    """
-    _check_fields(runs, fields)
-    return Plot(tuple(names), tuple(_panel(runs, field, names, phases) for field in fields))
-
-
-def _check_fields(runs: Sequence[Run], fields: Sequence[str]) -> None:
-    """Refuse a field that a run does not have.
-
-    Raises:
-        UserError: Which, and what there is instead.
+        UserError: A run lacks a field.
     """
     for run in runs:
         for field in fields:
@@ -154,6 +143,7 @@ def _check_fields(runs: Sequence[Run], fields: Sequence[str]) -> None:
                 raise UserError(
                     f"there is no field {field!r} in {run.name}: choose among {', '.join(run.columns)}"
                 )
+    return Plot(tuple(names), tuple(_panel(runs, field, names, phases) for field in fields))
 
 
 def _panel(runs: Sequence[Run], field: str, names: Sequence[str], phases: Sequence[str]) -> Panel:
@@ -161,7 +151,7 @@ def _panel(runs: Sequence[Run], field: str, names: Sequence[str], phases: Sequen
     for place, name in enumerate(names):
         seeds = [run for run in runs if run.name == name]
         for phase in phases:
-            epochs, values = together(seeds, phase, field)
+            epochs, values = aligned(seeds, phase, field)
             if not len(epochs):
                 continue
             label, style, colour = phase.capitalize(), STYLES_ALONE[phase], PHASE_COLOURS[phase]
@@ -173,16 +163,16 @@ def _panel(runs: Sequence[Run], field: str, names: Sequence[str], phases: Sequen
             elif len(seeds) == 1:
                 lines.append(look)
             else:
-                lines += _of_seeds(look, values)
+                lines += _median_and_rest(look, values)
                 bands += _band(look, values)
     return Panel(TITLES.get(field, field), tuple(lines), tuple(bands))
 
 
 def _level(look: Line, values: Numbers) -> Line:
-    """Return the level of random play: the median of the runs' latest values of it.
+    """Return the level of random play: the median of the runs' latest values.
 
     Args:
-        look: What the line looks like; its epochs are those of `values`.
+        look: The look of the line; its epochs are those of `values`.
         values: float64 [epochs, runs], NaN where a run has none.
     """
     latest = [run[~np.isnan(run)][-1] for run in values.T if not np.isnan(run).all()]
@@ -190,27 +180,71 @@ def _level(look: Line, values: Numbers) -> Line:
     return replace(look, label=label, epochs=look.epochs[-1:], values=np.array([np.median(latest)]))
 
 
-def _of_seeds(look: Line, values: Numbers) -> list[Line]:
-    """Return the median of several runs where all have values, and a thin line for each that goes on.
+def _median_and_rest(look: Line, values: Numbers) -> list[Line]:
+    """Return the median of several runs where all have values, and a thin line for the rest of each run.
 
     Args:
-        look: What the lines look like; its epochs are those of `values`.
+        look: The look of the lines; its epochs are those of `values`.
         values: float64 [epochs, runs], NaN where a run has none.
     """
-    count, shared = values.shape[1], in_all(values)
+    count, shared = values.shape[1], complete(values)
     lines = []
     if shared.any():
         label = f"{look.label}, median and range of {count}"
         median = np.median(values[shared], axis=1)
         lines.append(replace(look, label=label, epochs=look.epochs[shared], values=median))
     thin = replace(look, label=f"{look.label}, single runs where one is missing", style="solid", width=THIN)
-    return lines + [replace(thin, epochs=epochs, values=rest) for epochs, rest in beyond(look.epochs, values)]
+    return lines + [
+        replace(thin, epochs=epochs, values=rest) for epochs, rest in remainders(look.epochs, values)
+    ]
 
 
 def _band(look: Line, values: Numbers) -> list[Band]:
-    """Return the band between the least and the greatest of several runs, where all have values."""
-    shared = in_all(values)
+    """Return the band between the least and the greatest value of several runs, where all have values."""
+    shared = complete(values)
     if not shared.any():
         return []
     low, high = values[shared].min(axis=1), values[shared].max(axis=1)
     return [Band(look.epochs[shared], low, high, look.colour)]
+
+
+def aligned(runs: Sequence[Run], phase: str, field: str) -> tuple[Numbers, Numbers]:
+    """Return the values of `field` in the rows of `phase`, one column per run.
+
+    Returns:
+        float64 [epochs]: The epochs in which any run has a value.
+        float64 [epochs, runs]: The values, NaN where a run has none.
+    """
+    curves = [dict(zip(*(part.tolist() for part in run.line(phase, field)), strict=True)) for run in runs]
+    epochs = sorted(set().union(*curves))
+    values = [[curve.get(epoch, np.nan) for curve in curves] for epoch in epochs]
+    return np.array(epochs, np.float64), np.array(values, np.float64).reshape(len(epochs), len(runs))
+
+
+def complete(values: Numbers) -> NDArray[np.bool_]:
+    """Return in which epochs all runs of `values` [epochs, runs] have one, bool [epochs].
+
+    Runs that learn fast stop first, so a median of the others would be of a different sample.
+    """
+    return np.asarray(~np.isnan(values).any(axis=1))
+
+
+def remainders(epochs: Numbers, values: Numbers) -> list[tuple[Numbers, Numbers]]:
+    """Return the rest of each run from the last epoch in which all runs have a value.
+
+    Args:
+        epochs: float64 [epochs].
+        values: float64 [epochs, runs], NaN where a run has none.
+
+    Returns:
+        The epochs and the finite values, float64 [values] each, of each run that has later ones; all of a run
+        where the runs have no epoch in common.
+    """
+    shared = np.flatnonzero(complete(values))
+    last = int(shared[-1]) if len(shared) else 0
+    rest = []
+    for run in values[last:].T:
+        present = ~np.isnan(run)
+        if present[1:].any() or (present.any() and not len(shared)):
+            rest.append((epochs[last:][present], run[present]))
+    return rest

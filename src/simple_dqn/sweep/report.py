@@ -9,7 +9,7 @@ from typing import TextIO
 from blessed import Terminal
 
 from simple_dqn.errors import UserError
-from simple_dqn.plot.request import Request
+from simple_dqn.plot import Request
 from simple_dqn.statistics import Run
 from simple_dqn.sweep.plan import SweepFiles
 from simple_dqn.sweep.scheduler import RunState, RunStatus

@@ -1,7 +1,6 @@
 """`sweep`: train on many games with several seeds each, on one machine or a cluster."""
 
-import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,7 @@ def main(arguments: Sequence[str], program: str) -> None:
 def _parser(program: str) -> flags.Parser:
     parser = flags.parser(program, "Train deep Q-networks on many games, with several seeds each.")
     add = parser.add_argument
-    number, share = _number(int, 1, "a whole number"), _number(float, 0, "a number")
+    number, share = flags.number(int, minimum=1, maximum=MOST), flags.number(float, minimum=0, maximum=MOST)
     add("games", nargs="+", metavar="GAME", help=f"as for train.sh; or {' or '.join(GAME_SETS)}")
     add("--seeds", type=number, default=1, metavar="N", help="learn each with the seeds 1 to N (default: 1)")
     add("--cpus_per_run", type=number, default=1, metavar="N", help="processors of each run (default: 1)")
@@ -148,18 +147,3 @@ def _refuse_failures(runs: Sequence[RunStatus]) -> None:
             f"{len(failed)} of {len(runs)} runs failed, such as {first.run.game} seed {first.run.seed} "
             f"({first.reason}): mend that, and give the same command again"
         )
-
-
-def _number(kind: type[float], least: float, words: str) -> Callable[[str], float]:
-    """Return a function from a word to a `kind` of at least `least`."""
-
-    def convert(word: str) -> float:
-        try:
-            number = kind(word)
-        except ValueError:
-            number = kind(-1)
-        if not least <= number <= MOST:
-            raise argparse.ArgumentTypeError(f"{word!r} is not {words} from {least:g} to {MOST}")
-        return number
-
-    return convert
