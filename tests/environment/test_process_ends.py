@@ -16,7 +16,7 @@ import pytest
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Game, Outcome, Screen, Watcher
-from simple_dqn.environment.process_vector import ProcessVector
+from simple_dqn.environment.processes.vector import ProcessVector
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
 from simple_dqn.random_streams import stream
@@ -29,7 +29,7 @@ SOURCE = HERE.parents[1] / "src"
 PROGRAM = """
 import numpy as np, test_process_ends
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.process_vector import ProcessVector
+from simple_dqn.environment.processes.vector import ProcessVector
 
 streams = [np.random.default_rng(i) for i in range(4)]
 environment = ProcessVector(test_process_ends.open_game, EnvironmentConfig(processes=2), streams, True)

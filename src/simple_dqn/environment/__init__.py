@@ -8,8 +8,14 @@ from types import ModuleType
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import FRAMES_PER_SECOND, Environment, Frame, Screen, Watcher
-from simple_dqn.environment.simple_game import SimpleGame
+from simple_dqn.environment.interface import (
+    FRAMES_PER_SECOND,
+    Environment,
+    Frame,
+    Screen,
+    SimpleGame,
+    Watcher,
+)
 from simple_dqn.environment.vector import open_games
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
@@ -32,7 +38,7 @@ ENVIRONMENTS = {
     "gym": "simple_dqn.environment.gymnasium",
     "catch": "simple_dqn.environment.catch",
 }
-OWN = "simple_dqn.environment.own"  # the same for a class of the user's own, `FILE.py:CLASS`
+OWN = "simple_dqn.environment.own_game"  # the same for a class of the user's own, `FILE.py:CLASS`
 # Settings that only the Arcade Learning Environment knows, whichever way it is reached.
 ONLY_ALE = ("display_screen", "repeat_action_probability", "record_screen_path", "record_sound_filename")
 # Settings that do nothing in some of Gymnasium's environments, each with the value that asks for nothing.
@@ -85,7 +91,7 @@ def make(
     if whole is not None:
         return whole
     if config.processes and watcher is None:
-        from simple_dqn.environment.process_vector import ProcessVector
+        from simple_dqn.environment.processes import ProcessVector
 
         return ProcessVector(module.open_game, config, streams, training)
     return open_games(module.open_game, config, streams, training, watcher, ledger)

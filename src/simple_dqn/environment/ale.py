@@ -1,11 +1,10 @@
-"""Atari games: what one step of the agent is, on the frames of the Arcade Learning Environment.
+"""Atari games: one step of the agent, on the frames of the Arcade Learning Environment.
 
 Preprocessing follows Mnih et al. 2015, "Human-level control through deep reinforcement
 learning", or with `color_averaging` ALE's own averaging of frames, as simple_dqn had it,
 or without `frame_maximum` takes the last frame as it is.
 """
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +12,9 @@ import cv2
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.emulator import NO_OP, Emulator
-from simple_dqn.environment.interface import Game, Outcome, Screen, Watcher
+from simple_dqn.environment.emulator import Emulator
+from simple_dqn.environment.frames import NO_OP, SEEDS, FrameGame, scale
+from simple_dqn.environment.interface import Outcome, Screen, Watcher
 from simple_dqn.environment.roms import find_rom, game_name, md5
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
@@ -23,10 +23,8 @@ from simple_dqn.types import CheckpointState
 if TYPE_CHECKING:
     from ale_py.env import AtariEnv
 
-SEEDS = 2**31  # ALE takes a seed below this
 
-
-class AtariGame(Game):
+class AtariGame(FrameGame):
     """One Atari game, in steps of `frame_skip` frames."""
 
     can_save = True
@@ -55,18 +53,12 @@ class AtariGame(Game):
         Raises:
             UserError: There is no display, or a recording cannot be written.
         """
+        super().__init__(config, stream, ledger)
         self._emulator = Emulator(rom, config, int(stream.integers(SEEDS)), watcher, env)
-        self._ledger = ledger
-        self._random = stream
         self._training = training
-        self._frame_skip = config.frame_skip
         self._repeat_probability = config.repeat_action_probability
         self._maximum = config.frame_maximum and not config.color_averaging
         self._frames_seen = 2 if self._maximum else 1  # of each step, the last ones
-        self._frame_limit = config.max_game_frames or math.inf
-        self._most_no_ops = config.random_start_frames or config.random_starts
-        self._no_op_frames = 1 if config.random_start_frames else config.frame_skip  # of each no-op
-        self._size = (config.screen_width, config.screen_height)
         actions = self._emulator.action_set(config.minimal_action_set)
         self._action_set = [action.value for action in actions]  # ALE's codes
         self.action_names = tuple(action.name for action in actions)
@@ -74,23 +66,15 @@ class AtariGame(Game):
         self.rom_md5 = md5(rom)
         self._held = NO_OP  # the action of the last frame
         self._lives = self._emulator.lives()
-        # The last two frames in grey, and what is made of them; uint8 [210, 160] in most games.
+        # The last two frames in grey, and their maximum; uint8 [210, 160] in most games.
         self._older = np.zeros(self._emulator.screen_shape, np.uint8)
         self._newer = np.zeros_like(self._older)
         self._frame = np.zeros_like(self._older)
 
     def start(self, screen: Screen) -> None:
-        """Start a new game with 0 to `random_starts` steps, or `random_start_frames` frames, of no-op.
-
-        Each number is as likely.
-        """
-        self._restart()
-        for _ in range(int(self._random.integers(self._most_no_ops + 1))):
-            self._hold(NO_OP, self._no_op_frames)
-            if self._ended():
-                self._restart()
+        """Start a new game; see `FrameGame.start`."""
+        super().start(screen)
         self._lives = self._emulator.lives()
-        self._draw(screen)
 
     def _restart(self) -> None:
         self._emulator.restart()
@@ -135,10 +119,10 @@ class AtariGame(Game):
         np.copyto(self._older, self._newer)
 
     def _draw(self, screen: Screen) -> None:
-        """Make the frames last seen into a screen: `screen` uint8 [H, W] is written."""
+        """Turn the frames last seen into `screen` uint8 [H, W]."""
         with self._ledger.section("preprocess"):
             frame = cv2.max(self._older, self._newer, dst=self._frame) if self._maximum else self._newer
-            cv2.resize(frame, self._size, dst=screen, interpolation=cv2.INTER_AREA)
+            scale(frame, screen)
 
     def get_state(self) -> CheckpointState:
         """Return the emulator's state, the action held and the random stream."""
@@ -188,5 +172,4 @@ def open_game(
     ledger: Ledger,
 ) -> AtariGame:
     """Return the game whose ROM is `config.game`; see `AtariGame`."""
-    cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
     return AtariGame(Path(config.game), config, stream, training, watcher, ledger)

@@ -7,6 +7,7 @@ in seconds whether an agent learns: a perfect player's games all score 1.
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment.frames import SILENCE, in_colour
 from simple_dqn.environment.interface import Frame, Game, Outcome, Screen, Watcher
 from simple_dqn.ledger import Ledger
 from simple_dqn.types import CheckpointState
@@ -14,7 +15,6 @@ from simple_dqn.types import CheckpointState
 ROWS = 8  # no more than the least height of a screen in pixels
 COLUMNS = 5  # a paddle that starts in the middle can reach every ball in ROWS - 1 steps
 BALL, PADDLE = 255, 128  # grey levels
-SILENCE = np.zeros(0, np.uint8)
 
 
 class CatchGame(Game):
@@ -56,7 +56,7 @@ class CatchGame(Game):
         screen[self._rows[-1], self._columns[self._paddle]] = PADDLE
         screen[self._rows[self._ball_row], self._columns[self._ball_column]] = BALL
         if self._watcher:
-            self._watcher(Frame(np.repeat(screen[:, :, np.newaxis], 3, axis=2), SILENCE, lives=0))
+            self._watcher(Frame(in_colour(screen), SILENCE, lives=0))
 
     def get_state(self) -> CheckpointState:
         """Return where everything is, and the random stream."""
@@ -74,7 +74,7 @@ class CatchGame(Game):
         self._random.bit_generator.state = state["random"]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 def game_name(_game: str) -> str:

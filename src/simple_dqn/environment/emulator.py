@@ -18,7 +18,6 @@ from simple_dqn.types import CheckpointState
 if TYPE_CHECKING:
     from ale_py.env import AtariEnv
 
-NO_OP = 0
 RESTART = -1  # in the list of calls: the console's reset, which is no action
 SAMPLES_PER_FRAME = 512  # of sound; with 60 frames a second this makes 30,720 samples a second
 CALLS_REPEATED = 64  # at most, to restore a state; each costs 0.05 to 0.1 ms

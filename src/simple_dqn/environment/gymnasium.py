@@ -4,9 +4,8 @@ One of ale-py's is played as `--environment ale` plays it. Of any other, the obs
 where it is an image; otherwise what `render` draws is.
 """
 
-import math
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import ale_py.roms
 import cv2
@@ -15,10 +14,10 @@ import numpy as np
 from ale_py import ALEInterface, LoggerMode
 from ale_py.env import AtariEnv
 from gymnasium.spaces import Box, Discrete
-from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.ale import AtariGame
+from simple_dqn.environment.frames import SEEDS, SILENCE, FrameGame, GreyPicture, in_colour, scale
 from simple_dqn.environment.gymnasium_ids import (
     AnyEnv,
     action_meanings,
@@ -36,15 +35,12 @@ from simple_dqn.types import CheckpointState
 
 __all__ = ["GymnasiumGame", "find_game", "game_name", "open_game", "unused_settings"]
 
-GreyPicture: TypeAlias = NDArray[np.uint8]  # [height, width]
 
-SILENCE = np.zeros(0, np.uint8)
-NO_OP = 0
-SEEDS = 2**31
+class GymnasiumGame(FrameGame):
+    """One of Gymnasium's environments, in steps of `frame_skip` of its own steps ("frames" here).
 
-
-class GymnasiumGame(Game):
-    """One of Gymnasium's environments, in steps of `frame_skip` of its own steps ("frames" here)."""
+    Its games start without no-ops where action 0 is not called NOOP.
+    """
 
     can_save = False
 
@@ -61,68 +57,53 @@ class GymnasiumGame(Game):
         Raises:
             UserError: It lacks pixels, discrete actions or a library.
         """
+        super().__init__(config, stream, ledger)
         self._env, self._rendered = _with_pixels(env)
         space = self._env.action_space
         assert isinstance(space, Discrete)
         self._first_action = int(space.start)
         self.name = game_name(config.game)
         self.action_names = action_meanings(self._env) or tuple(map(str, range(int(space.n))))
-        self._random = stream
         self._watcher = watcher
-        self._ledger = ledger
-        self._frame_skip = config.frame_skip
-        self._frame_limit = config.max_game_frames or math.inf
-        no_ops = config.random_start_frames or config.random_starts
-        self._most_no_ops = 0 if why_no_no_ops(self._env) else no_ops
-        self._no_op_frames = 1 if config.random_start_frames else config.frame_skip  # of each no-op
-        self._size = (config.screen_width, config.screen_height)
+        if why_no_no_ops(self._env):
+            self._most_no_ops = 0
         self._frames = 0  # since the game's start
+        self._terminal = self._cut_off = False
         self._observation: Any = None
-
-    def start(self, screen: Screen) -> None:
-        """Start a new game with 0 to `random_starts` steps, or `random_start_frames` frames, of no-op.
-
-        Each number is as likely. Where action 0 is not called NOOP, there are none.
-        """
-        self._restart()
-        for _ in range(int(self._random.integers(self._most_no_ops + 1))):
-            if self._hold(NO_OP, self._no_op_frames).reset:
-                self._restart()
-        self._draw(screen)
 
     def _restart(self) -> None:
         self._observation, _ = self._env.reset(seed=int(self._random.integers(SEEDS)))
         self._frames = 0
+        self._terminal = self._cut_off = False
 
     def act(self, action: int, screen: Screen) -> Outcome:
         """Hold `action` for `frame_skip` frames, or until the game ends."""
-        outcome = self._hold(action, self._frame_skip)
+        reward = self._hold(action, self._frame_skip)
         self._draw(screen)
-        return outcome
+        truncation = self._cut_off and not self._terminal
+        return Outcome(reward, self._terminal, truncation, reset=self._ended())
 
-    def _hold(self, action: int, frames: int) -> Outcome:
-        total, terminal, cut_off = 0.0, False, False
+    def _hold(self, action: int, frames: int) -> float:
+        total = 0.0
         for _ in range(frames):
-            self._observation, reward, terminal, cut_off, _ = self._env.step(self._first_action + action)
+            step = self._env.step(self._first_action + action)
+            self._observation, reward, self._terminal, cut_off, _ = step
             self._frames += 1
             total += float(reward)
             if self._watcher:
-                self._watcher(Frame(self._in_colour(), SILENCE, lives=0))
-            cut_off = cut_off or self._frames >= self._frame_limit
-            if terminal or cut_off:
+                self._watcher(Frame(in_colour(self._seen()), SILENCE, lives=0))
+            self._cut_off = cut_off or self._frames >= self._frame_limit
+            if self._ended():
                 break
-        return Outcome(total, terminal, truncation=cut_off and not terminal, reset=terminal or cut_off)
+        return total
+
+    def _ended(self) -> bool:
+        return self._terminal or self._cut_off
 
     def _draw(self, screen: Screen) -> None:
         frame = self._seen()
         with self._ledger.section("preprocess"):
-            grey = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) if frame.ndim == 3 else frame
-            cv2.resize(grey, self._size, dst=screen, interpolation=cv2.INTER_AREA)
-
-    def _in_colour(self) -> Picture:
-        """Return a copy of what is seen now in red, green and blue."""
-        frame = self._seen()
-        return frame.copy() if frame.ndim == 3 else np.repeat(frame[:, :, np.newaxis], 3, axis=2)
+            scale(cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) if frame.ndim == 3 else frame, screen)
 
     def _seen(self) -> Picture | GreyPicture:
         return np.ascontiguousarray(_picture(self._env) if self._rendered else self._observation)
@@ -160,7 +141,6 @@ def open_game(
     Raises:
         UserError: There is no such environment, or it lacks pixels, discrete actions or a library.
     """
-    cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
     ALEInterface.setLoggerMode(LoggerMode.Error)
     env = open_env(config.game)
     tell_of_frames(env)
@@ -227,7 +207,7 @@ def _is_image(space: gymnasium.Space[Any]) -> bool:
 
 
 def _picture(env: AnyEnv) -> Picture:
-    """Return what `env` renders, uint8 [height, width, 3]."""
+    """Return the picture that `env` renders, uint8 [height, width, 3]."""
     try:
         picture = env.render()
     except gymnasium.error.DependencyNotInstalled as error:

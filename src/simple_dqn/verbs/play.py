@@ -10,12 +10,12 @@ from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.demonstrations import Recorder
 from simple_dqn.environment import game_name
+from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.types import Step
 from simple_dqn.verbs.common import finish, make_watched_player, open_snapshot
-from simple_dqn.verbs.own_game import named
 from simple_dqn.verbs.settings import settings_for, settle
 from simple_dqn.watch.controls import HELP, Controls
 from simple_dqn.watch.display import OPENERS, open_display
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     group.add_argument(
         "--record_play", type=Path, metavar="FILE", help="keep your moves here, for train --demonstrations"
     )
-    given = named(parser.parse(arguments))
+    given = canonical_flags(parser.parse(arguments))
     config = settle(_settings(given["player"], given), given)
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is shown; leave it out")
@@ -50,7 +50,7 @@ def _settings(player: str, given: dict[str, Any]) -> Config:
     """Return the settings to play with a snapshot, whose name ends in .pkl, or alone with a game."""
     if not player.endswith(".pkl"):
         # The preset's screen is the one that `train.sh` sees: it can learn from what is recorded.
-        return settings_for("play", given, fixed={**named({"game": player}), "random_starts": 0})
+        return settings_for("play", given, fixed={**canonical_flags({"game": player}), "random_starts": 0})
     snapshot = open_snapshot(Path(player))
     return settings_for("play", given, snapshot.flags, {"game": snapshot.game, "load_weights": player})
 

@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 
 from simple_dqn import flags
+from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.verbs.common import load_weights, run_name
-from simple_dqn.verbs.own_game import named
 from simple_dqn.verbs.settings import settings_for, settle
 from simple_dqn.wiring import make_run
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str], program: str, phase: str) -> None:
     """Show where the time goes in one phase."""
     parser = flags.parser(program, f"Profile the {phase} phase.")
     parser.add_argument("game", help="path of a ROM, the name of a game that ale-py ships, or FILE.py")
-    given = named(parser.parse(arguments))
+    given = canonical_flags(parser.parse(arguments))
     config = settle(settings_for(f"profile_{phase}", given), given)
     with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
         if config.run.load_weights:

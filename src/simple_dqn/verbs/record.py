@@ -8,12 +8,12 @@ from pathlib import Path
 from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame
+from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.common import make_watched_player, open_snapshot, run_of
-from simple_dqn.verbs.own_game import named
 from simple_dqn.verbs.settings import settings_for, settle
 from simple_dqn.watch.film import FORMATS, filming, replacing_screens
 from simple_dqn.watch.record import FrameWriter, Recording
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str], program: str) -> None:
         "--overlay", type=flags.yes_or_no, nargs="?", const=True, metavar="BOOL",
         help="draw Q-values and where the network looks into the film (default: false)",
     )  # fmt: skip
-    given = named(parser.parse(arguments))
+    given = canonical_flags(parser.parse(arguments))
     path: Path = given["snapshot"]
     snapshot = open_snapshot(path)
     fixed = {"game": snapshot.game, "load_weights": str(path)}

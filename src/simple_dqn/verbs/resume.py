@@ -8,6 +8,7 @@ from typing import Any
 
 from simple_dqn import flags
 from simple_dqn.demonstrations import Demonstrations
+from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import TRAINED, home, is_trained
 from simple_dqn.interrupt import Interrupt
@@ -20,7 +21,6 @@ from simple_dqn.snapshot import (
 )
 from simple_dqn.training import Phase
 from simple_dqn.verbs.common import finish, give_weights, open_snapshot, run_of, start_log
-from simple_dqn.verbs.own_game import named
 from simple_dqn.verbs.settings import settings_for, settle
 from simple_dqn.verbs.training import go_on, running
 from simple_dqn.wiring import make_run
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     parser.add_argument(
         "snapshot", type=Path, help="such as snapshots/pong_10.pkl, or the folder snapshots/pong_checkpoint"
     )
-    given = named(parser.parse(arguments))
+    given = canonical_flags(parser.parse(arguments))
     start_log(given.get("log_level", "INFO"))
     path: Path = given["snapshot"]
     if path.is_dir():

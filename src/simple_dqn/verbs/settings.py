@@ -8,9 +8,9 @@ from typing import Any
 from simple_dqn import random_streams, rules
 from simple_dqn.config import Config
 from simple_dqn.environment import as_played
+from simple_dqn.environment.own_class import check_trusted
 from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL
 from simple_dqn.verbs.common import start_log
-from simple_dqn.verbs.own_game import remembered
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +62,11 @@ def settings_for(
     Raises:
         UserError: The snapshot names a file with a game that may not be imported on its word.
     """
-    base = preset(given, DEFAULT_PRESETS.get(verb)) if snapshot is None else remembered(snapshot, given)
-    config = Config.from_flags({**base, **FIXED[verb], **(fixed or {}), **given})
+    if snapshot is None:
+        snapshot = preset(given, DEFAULT_PRESETS.get(verb))
+    else:
+        check_trusted(snapshot, given)
+    config = Config.from_flags({**snapshot, **FIXED[verb], **(fixed or {}), **given})
     if verb == "train" and config.cluster.on and config.cluster.actors * config.environment.workers > 1:
         config = config.with_flags({**APE_X_EXPLORATION, **given})
     return config

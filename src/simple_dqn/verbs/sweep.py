@@ -9,6 +9,7 @@ from simple_dqn import flags, rules
 from simple_dqn.cluster.session import LOCAL, connected
 from simple_dqn.config import Config
 from simple_dqn.environment import as_played
+from simple_dqn.environment.own_class import is_own
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.presets import USUAL
@@ -27,7 +28,6 @@ from simple_dqn.sweep.runner import Job, JobRunner
 from simple_dqn.sweep.scheduler import RunState, RunStatus, run_all
 from simple_dqn.sweep.summary import new_statuses
 from simple_dqn.verbs.common import start_log
-from simple_dqn.verbs.own_game import is_own
 from simple_dqn.verbs.settings import settings_for
 
 MOST = 10_000  # seeds, processors or GPUs

@@ -8,10 +8,10 @@ from simple_dqn import evaluation, flags
 from simple_dqn.config import Config, RunConfig
 from simple_dqn.demonstrations import Recorder
 from simple_dqn.environment import game_name
+from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.verbs.common import finish, load_weights, open_snapshot
-from simple_dqn.verbs.own_game import named
 from simple_dqn.verbs.settings import settings_for, settle
 from simple_dqn.wiring import make_environment, make_network, make_player, make_statistics
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     group.add_argument(
         "--record_play", type=Path, metavar="FILE", help="keep what it plays here, for train --demonstrations"
     )
-    given = named(parser.parse(arguments))
+    given = canonical_flags(parser.parse(arguments))
     protocol = given.get("protocol", "simple_dqn")
     snapshot = open_snapshot(given["snapshot"])
     fixed = {

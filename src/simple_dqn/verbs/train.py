@@ -10,13 +10,13 @@ from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.environment import as_played
+from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import CheckpointFolder, checkpoint_folder
 from simple_dqn.verbs.common import finish, load_weights, run_name, start_log
-from simple_dqn.verbs.own_game import named
 from simple_dqn.verbs.settings import preset, settings_for, settle
 from simple_dqn.verbs.test import play
 from simple_dqn.verbs.training import CompleteError, go_on, running
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str], program: str) -> None:
         help="go on from the run's last checkpoint if there is one (default: false)",
     )  # fmt: skip
     flags.add_presets(parser, USUAL)
-    given = named(parser.parse(arguments))
+    given = canonical_flags(parser.parse(arguments))
     config = settings_for("train", given)
     if given.get("print_config"):
         print(flags.listing(replace(config, environment=as_played(config.environment, given))))

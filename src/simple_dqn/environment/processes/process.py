@@ -1,4 +1,4 @@
-"""A process that plays some of the games: the end that asks here, the end that answers there.
+"""A process that plays some of the games: `GameProcess` asks it here, `GameServer` answers there.
 
 Both ends are closed by the system when their process ends, however it ends. So the one that
 waits learns of the other's death at once, and no process outlives the one that started it.
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.shared_steps import SharedSteps
+from simple_dqn.environment.processes.shared_steps import SharedSteps
 from simple_dqn.environment.vector import OpenGame, open_games
 from simple_dqn.errors import UserError
 from simple_dqn.types import CheckpointState
@@ -30,7 +30,7 @@ from simple_dqn.types import CheckpointState
 PROGRAM = """
 import sys
 sys.path[:] = sys.argv[2:]
-from simple_dqn.environment.game_process import main
+from simple_dqn.environment.processes.process import main
 main(int(sys.argv[1]))
 """
 # The processes share out the cores already: libraries need not start threads for all of them in each.
@@ -40,7 +40,7 @@ PATIENCE = 5.0  # seconds for a process to finish its recordings; more than enou
 
 
 class Task(NamedTuple):
-    """What a process is told at its start."""
+    """The games that a process plays."""
 
     open_game: OpenGame
     config: EnvironmentConfig
@@ -52,7 +52,7 @@ class Task(NamedTuple):
 
 
 class About(NamedTuple):
-    """What a process says of its games when they are ready."""
+    """What all games of a process have in common; its first answer."""
 
     action_names: tuple[str, ...]
     name: str
@@ -61,12 +61,12 @@ class About(NamedTuple):
 
 
 def title(task: Task) -> str:
-    """Return what to call the process in messages; games are counted from 0."""
+    """Return the name of the process in messages; games are counted from 0."""
     return f"the process that plays games {task.games.start} to {task.games.stop - 1}"
 
 
 class GameProcess:
-    """A process, as the one that started it sees it."""
+    """A process that plays games, seen from the process that started it."""
 
     def __init__(self, task: Task) -> None:
         """Start a process; its first answer is `About` its games.
@@ -92,7 +92,7 @@ class GameProcess:
         self._send(task)
 
     def ask(self, command: str, *arguments: CheckpointState) -> None:
-        """Have the process carry out a method of `Player`; `answer` must be called before the next."""
+        """Have the process carry out a method of `GameServer`; `answer` must be called before the next."""
         self._send((command, arguments))
 
     def _send(self, message: object) -> None:
@@ -130,8 +130,8 @@ class GameProcess:
             self._process.wait()
 
 
-class Player:
-    """The games of a process, in that process, and what it can be asked to do with them."""
+class GameServer:
+    """The games of a process, in that process; its methods are the commands that it can be asked."""
 
     def __init__(self, task: Task) -> None:
         """Make the games of `task`.
@@ -175,24 +175,24 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(EOFError, ConnectionError), Connection(descriptor) as connection:
         task: Task = connection.recv()
-        player = _attempt(task, Player, task)
-        if isinstance(player, Exception):
-            connection.send(player)
+        server = _attempt(task, GameServer, task)
+        if isinstance(server, Exception):
+            connection.send(server)
             return
-        with closing(player):
-            connection.send(player.about())
+        with closing(server):
+            connection.send(server.about())
             poll = select.poll()
             poll.register(connection, select.POLLIN)
             while True:
                 _linger(poll)
                 command, arguments = connection.recv()
-                connection.send(_attempt(task, getattr(player, command), *arguments))
+                connection.send(_attempt(task, getattr(server, command), *arguments))
 
 
 def _linger(poll: select.poll) -> None:
-    """Stay awake for a moment, or until there is a command: it takes long to be woken from sleep.
+    """Stay awake for a moment, or until there is a command, since waking from sleep takes long.
 
-    Whoever else wants this core has it meanwhile.
+    The core is offered to other threads meanwhile.
     """
     end = time.perf_counter() + AWAKE
     while not poll.poll(0) and time.perf_counter() < end:

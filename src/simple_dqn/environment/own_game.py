@@ -3,18 +3,23 @@
 import math
 from collections.abc import Sequence
 
-import cv2
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.class_file import load, name_of
-from simple_dqn.environment.interface import Environment, Frame, Game, Outcome, Screen, Watcher
-from simple_dqn.environment.simple_game import SimpleGame
+from simple_dqn.environment.frames import SILENCE, in_colour, scale
+from simple_dqn.environment.interface import (
+    Environment,
+    Frame,
+    Game,
+    Outcome,
+    Screen,
+    SimpleGame,
+    Watcher,
+)
+from simple_dqn.environment.own_class import load, name_of
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
 from simple_dqn.types import CheckpointState
-
-SILENCE = np.zeros(0, np.uint8)
 
 
 class OwnGame(Game):
@@ -35,7 +40,6 @@ class OwnGame(Game):
         self._game, self._watcher = game, watcher
         game.random = stream
         self._canvas = np.zeros(game.screen_shape, np.uint8)
-        self._size = (config.screen_width, config.screen_height)
         self._frame_skip = config.frame_skip
         self._frame_limit = config.max_game_frames or math.inf
         self._frames = 0  # since the game's start
@@ -63,11 +67,10 @@ class OwnGame(Game):
     def _draw(self, screen: Screen) -> None:
         self._canvas[...] = 0
         self._game.draw(self._canvas)
-        cv2.resize(self._canvas, self._size, dst=screen, interpolation=cv2.INTER_AREA)
+        scale(self._canvas, screen)
         if self._watcher:
-            picture = np.repeat(self._canvas[:, :, np.newaxis], 3, axis=2)
             for _ in range(self._frame_skip):
-                self._watcher(Frame(picture.copy(), SILENCE, lives=0))
+                self._watcher(Frame(in_colour(self._canvas), SILENCE, lives=0))
 
     def get_state(self) -> CheckpointState:
         """Return the random stream: what else decides how the game goes on is known to the game alone."""
@@ -78,7 +81,7 @@ class OwnGame(Game):
         self._game.random.bit_generator.state = state["random"]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 def open_game(

@@ -1,0 +1,80 @@
+"""From frames to screens: holding an action for several frames, no-ops at a game's start, scaling a frame.
+
+Mnih et al. 2015, "Human-level control through deep reinforcement learning", Methods: preprocessing and
+training details.
+"""
+
+import math
+from abc import abstractmethod
+from typing import Any, TypeAlias
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment.interface import Game, Picture, Screen
+from simple_dqn.ledger import Ledger
+
+GreyPicture: TypeAlias = NDArray[np.uint8]  # [height, width]
+
+NO_OP = 0  # the action that does nothing, in games that have one
+SILENCE = np.zeros(0, np.uint8)  # the sound of a frame without any
+SEEDS = 2**31  # ALE and Gymnasium take seeds below this
+
+
+class FrameGame(Game):
+    """A game in steps of `frame_skip` frames, which starts with a random number of no-ops."""
+
+    def __init__(self, config: EnvironmentConfig, stream: np.random.Generator, ledger: Ledger) -> None:
+        """Set up a game.
+
+        Args:
+            config: How the game is played and seen.
+            stream: Decides the number of no-ops, and the seeds of the game's own randomness.
+            ledger: Where the time of preprocessing is booked.
+        """
+        cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
+        self._random, self._ledger = stream, ledger
+        self._frame_skip = config.frame_skip
+        self._frame_limit = config.max_game_frames or math.inf
+        self._most_no_ops = config.random_start_frames or config.random_starts
+        self._no_op_frames = 1 if config.random_start_frames else config.frame_skip  # of each no-op
+
+    def start(self, screen: Screen) -> None:
+        """Start a new game with 0 to `random_starts` steps, or `random_start_frames` frames, of no-op.
+
+        All numbers are equally likely.
+        """
+        self._restart()
+        for _ in range(int(self._random.integers(self._most_no_ops + 1))):
+            self._hold(NO_OP, self._no_op_frames)
+            if self._ended():
+                self._restart()
+        self._draw(screen)
+
+    @abstractmethod
+    def _restart(self) -> None:
+        """Start a new game, without any no-op."""
+
+    @abstractmethod
+    def _hold(self, action: int, frames: int) -> float:
+        """Play `frames` frames, or until the game ends; return the sum of their rewards."""
+
+    @abstractmethod
+    def _ended(self) -> bool:
+        """Return whether the game is over, or cut off at `max_game_frames`."""
+
+    @abstractmethod
+    def _draw(self, screen: Screen) -> None:
+        """Turn the frames last played into `screen` uint8 [H, W]."""
+
+
+def scale(frame: NDArray[Any], screen: Screen) -> None:
+    """Scale `frame` uint8 [height, width] to `screen` uint8 [H, W], by the mean of the area of each pixel."""
+    cv2.resize(frame, screen.shape[::-1], dst=screen, interpolation=cv2.INTER_AREA)
+
+
+def in_colour(frame: Picture | GreyPicture) -> Picture:
+    """Return a copy of `frame`, uint8 [height, width, 3], whatever its colours."""
+    return frame.copy() if frame.ndim == 3 else np.repeat(frame[:, :, np.newaxis], 3, axis=2)
