@@ -1,8 +1,8 @@
-"""The arrays that pass between the rooms, with their shapes and units.
+"""The arrays that the parts of the program exchange, with their shapes and units.
 
 Letters in shapes: `E` games side by side, `B` samples in a minibatch, `A` actions,
 `S` screens in a state (`history_length`), `H` and `W` height and width of a screen in pixels,
-`n` steps in a transition (`n_step`).
+`n` steps in a transition (`n_step`), `T` rows of the replay memory.
 """
 
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 Screens: TypeAlias = NDArray[np.uint8]  # [E, H, W], grey levels; a screen is a frame after preprocessing
 States: TypeAlias = NDArray[np.uint8]  # [B, S, H, W], oldest screen first
-DeviceStates: TypeAlias = Any  # the same on a GPU, in an array of the deep-learning framework's own
+DeviceStates: TypeAlias = Any  # the same on a GPU, in an array of the deep-learning framework
 Actions: TypeAlias = NDArray[np.int64]  # [E] or [B], indices into the environment's action set
 Rewards: TypeAlias = NDArray[np.float32]  # [E] or [B, n], raw game points
 Factors: TypeAlias = NDArray[np.float32]  # [B]
-Indices: TypeAlias = NDArray[np.int64]  # where experiences lie in the replay memory: row * E + game
-Numbers: TypeAlias = NDArray[np.int64]  # [B], which experiences: how many were added before each
-ExplorationRates: TypeAlias = NDArray[np.float64]  # [E], shares of random actions
+Indices: TypeAlias = NDArray[np.int64]  # positions of experiences in the replay memory: row * E + game
+Numbers: TypeAlias = NDArray[np.int64]  # [B], how many experiences were added before each experience
+ExplorationRates: TypeAlias = NDArray[np.float64]  # [E], ε
 Flags: TypeAlias = NDArray[np.bool_]  # [E] or [B]
 QValues: TypeAlias = NDArray[np.float32]  # [B, A], discounted sum of clipped rewards
 
@@ -27,32 +27,33 @@ QValues: TypeAlias = NDArray[np.float32]  # [B, A], discounted sum of clipped re
 # Nested dicts of arrays, numbers and strings, and nothing else, so that reading a checkpoint runs no code.
 CheckpointState: TypeAlias = dict[str, Any]
 
-# In place of an action: this row is context. Its screen, reward and terminal are part of the transitions of
-# other rows, and it is none itself. So the experience of several actors lies one after the other in one
-# memory. What an actor brings follows copies of its last S + n - 1 rows before that: the first copy is marked
-# as starting a game, so that nothing reaches into what another actor brought, and the first S are context.
-# The last n - 1 rows that it brings are context until the steps after them are known: they come again among
-# the next copies, as rows like any other. So no transition is there twice, and none has too few steps.
+# The action of a context row: its screen, reward and terminal belong to the transitions of other rows, but
+# it is no transition. Context rows separate the trajectories that a cluster's actors send, which are stored
+# one after the other. Before each trajectory its actor's last S + n - 1 rows are repeated. The first of them
+# is marked as a game's start, so that no state reaches into another actor's rows, and the first S are
+# context. The last n - 1 rows of a trajectory are context, too: the steps that complete them come with the
+# actor's next trajectory, which repeats them as ordinary rows. So each transition is stored once, with all
+# its steps.
 CONTEXT = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What E games answered to one action each.
+    """The result of one action in each of E games.
 
-    `screens` is the post-state: it was seen after `actions` were taken and `rewards` were paid.
-    The arrays are the caller's to keep: an environment makes new ones for each step.
+    `screens` were observed after `actions`, for which the games paid `rewards`. The receiver may keep the
+    arrays: an environment creates new ones for each step.
 
-    A game that ended (`resets`) is started anew by the step that follows: that step ignores
-    the game's action, pays nothing, and its screen is the new game's first (`starts`).
+    The step after a game's end (`resets`) starts the game anew: it ignores the action, has no reward, and its
+    screen is the first of the new game (`starts`).
     """
 
     screens: Screens  # uint8 [E, H, W]
-    actions: Actions  # int64 [E], the actions that were chosen; `CONTEXT`: none that is to be learnt from
+    actions: Actions  # int64 [E], the chosen actions, or `CONTEXT`
     rewards: Rewards  # float32 [E], raw game points
     terminals: Flags  # bool [E], the episode ended: game over, or in training a lost life
-    truncations: Flags  # bool [E], the game was cut off by a limit of time; never a terminal
-    resets: Flags  # bool [E], the game ended, either way: the next screen starts a new game
+    truncations: Flags  # bool [E], a time limit ended the game; never together with a terminal
+    resets: Flags  # bool [E], the game ended, by either: the next screen starts a new game
     starts: Flags  # bool [E], this screen starts a game: no action led to it
 
     @staticmethod
@@ -72,9 +73,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """What T steps of E games left to be remembered, oldest first."""
+    """T steps of E games as the replay memory stores them, oldest first."""
 
-    screens: NDArray[np.uint8]  # [T, E, H, W], seen after the actions
+    screens: NDArray[np.uint8]  # [T, E, H, W], observed after the actions
     actions: NDArray[np.int64]  # [T, E], or `CONTEXT`
     rewards: NDArray[np.float32]  # [T, E], raw game points
     terminals: NDArray[np.bool_]  # [T, E], the episode ended
@@ -83,13 +84,15 @@ class Experience:
 
 @dataclass(frozen=True, slots=True)
 class Minibatch:
-    """B transitions of up to n steps, drawn from replay memory; valid until the next draw."""
+    """B transitions of up to n steps, sampled from the replay memory; valid until the next `sample`."""
 
     prestates: States | DeviceStates  # uint8 [B, S, H, W], may be strided views
-    actions: Actions  # int64 [B], the first of each
-    rewards: Rewards  # float32 [B, n], raw game points, step by step; 0 after the last
-    poststates: States | DeviceStates  # uint8 [B, S, H, W], seen after the last step; may be strided views
-    terminals: Flags  # bool [B], nothing follows the poststate
-    discounts: Factors  # float32 [B], what the value of the poststate is multiplied by
-    weights: Factors  # float32 [B], how much each counts in the update; 1 where all were drawn alike
-    numbers: Numbers  # int64 [B], which transitions they are; `update_priorities` is told of them by these
+    actions: Actions  # int64 [B], the first action of each
+    rewards: Rewards  # float32 [B, n], raw game points of each step; 0 after the last step
+    poststates: (
+        States | DeviceStates
+    )  # uint8 [B, S, H, W], observed after the last step; may be strided views
+    terminals: Flags  # bool [B], the episode ended with the last step
+    discounts: Factors  # float32 [B], γ^k after k steps, the factor of the poststate's value
+    weights: Factors  # float32 [B], weights in the loss; 1 without prioritized sampling
+    numbers: Numbers  # int64 [B], the transitions' numbers in the replay memory, for `update_priorities`

@@ -1,4 +1,4 @@
-"""What is remembered: the replay memory, and the current states that the agent acts on."""
+"""The replay memory, and the current states on which the agent acts."""
 
 from simple_dqn.replay_memory.memory import ReplayMemory, rows_for
 from simple_dqn.replay_memory.transitions import StateBuffer

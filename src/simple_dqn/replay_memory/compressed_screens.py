@@ -1,4 +1,4 @@
-"""Screens compressed in memory, each by itself, by LZ4: without loss."""
+"""Storage for screens in memory, each compressed by LZ4, without loss."""
 
 import logging
 import mmap
@@ -15,19 +15,19 @@ from simple_dqn.types import Flags, Indices, Screens, States
 logger = logging.getLogger(__name__)
 
 ARENA_BYTES = 1 << 20
-RESERVED = 100 * 10**6  # bytes that are left to other uses
+RESERVED = 100 * 10**6  # bytes of memory to leave free
 
-# The share that LZ4 leaves of a screen: a thirtieth in Pong, a quarter in the busiest of Atari's games.
+# The compressed size of a screen: a thirtieth in Pong, a quarter in the busiest Atari games.
 LEAST_SHARE, MOST_SHARE = 1 / 30, 1 / 3
 
 
 @dataclass(slots=True)
 class Arena:
-    """A piece of a `BlockLog`.
+    """A part of a `BlockLog`.
 
     Attributes:
-        memory: Its bytes, the system's own pages: none is taken before it is written to.
-        live: How many blocks in it are not released yet.
+        memory: Its bytes; the system allocates a page when it is first written to.
+        live: How many of its blocks are not released yet.
     """
 
     memory: memoryview
@@ -35,28 +35,27 @@ class Arena:
 
 
 class BlockLog:
-    """Blocks of bytes, of any lengths, each at an address: the count of bytes before it.
+    """Blocks of bytes of any length, each at an address, which is the count of bytes before it.
 
-    Blocks are written one after the other into arenas of equal size. A arena goes back to the system
-    as a whole once all its blocks are released. A ring releases its blocks nearly in the order in which
-    they came, so no holes remain that no later block fits, as they would if each block were allocated by
-    itself: the log does not grow, however long blocks are replaced.
+    Blocks are written one after the other into arenas of equal size. An arena is freed as a whole when all
+    its blocks are released. A ring releases blocks nearly in the order in which they were appended. So the
+    memory does not fragment and grow, as it would if each block were allocated on its own.
     """
 
     def __init__(self, longest: int) -> None:
-        """Begin an empty log for blocks of at most `longest` bytes."""
-        self._arena_bytes = max(ARENA_BYTES, 16 * longest)  # so the rest that no block fits is small
+        """Create an empty log for blocks of at most `longest` bytes."""
+        self._arena_bytes = max(ARENA_BYTES, 16 * longest)  # so that the unused end of an arena is small
         self._arenas: dict[int, Arena] = {}  # by address // _arena_bytes
         self._end = 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory taken."""
+        """Bytes of memory in use."""
         return len(self._arenas) * self._arena_bytes - self.room
 
     @property
     def room(self) -> int:
-        """The longest block for which no new arena must be taken."""
+        """The longest block that fits into the current arena."""
         return -self._end % self._arena_bytes
 
     def append(self, block: bytes) -> int:
@@ -74,12 +73,12 @@ class BlockLog:
         return address
 
     def read(self, address: int, length: int) -> memoryview:
-        """Return the block of `length` bytes at `address`: a view."""
+        """Return the block of `length` bytes at `address`, a view."""
         key, offset = divmod(address, self._arena_bytes)
         return self._arenas[key].memory[offset : offset + length]
 
     def release(self, address: int) -> None:
-        """Give up the block at `address`."""
+        """Release the block at `address`."""
         key = address // self._arena_bytes
         arena = self._arenas[key]
         arena.live -= 1
@@ -92,38 +91,39 @@ class BlockLog:
 class CompressedScreens:
     """A `ScreenStore` whose screens are LZ4 blocks in memory.
 
-    How much memory they will take is known only once they are there. So there is a warning as soon as
-    the screens that are held suggest that the rest will not fit. If memory does run short, the run ends
-    with a message; otherwise the system would kill it.
+    Their final size is unknown. So there is a warning when the screens so far suggest that the rest will not
+    fit. If memory runs short, the run ends with a message, before the system would kill it.
     """
 
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, int]) -> None:
-        """Make room for `rows` screens of each game; memory is taken only as they are written."""
+        """Create storage for `rows` screens of each game; memory is allocated as they are written."""
         self._games, self._screen_shape = games, screen_shape
         self._size = screen_shape[0] * screen_shape[1]
-        self._log = BlockLog(longest=self._size + self._size // 255 + 16)  # a screen that does not compress
-        self._addresses = np.zeros(rows * games, np.int64)  # of each screen's block in the log
-        self._lengths = np.zeros(rows * games, np.uint32)  # of each screen's block; 0: there is none yet
+        self._log = BlockLog(longest=self._size + self._size // 255 + 16)  # LZ4's bound for any screen
+        self._addresses = np.zeros(rows * games, np.int64)  # [T * E], of each screen's block in the log
+        self._lengths = np.zeros(rows * games, np.uint32)  # [T * E], bytes of each block; 0: none yet
         self._held = 0
         self._warned = False
-        self._gathered = np.empty((0, 0, *screen_shape), np.uint8)  # [B, K, H, W], written anew each time
+        self._gathered = np.empty(
+            (0, 0, *screen_shape), np.uint8
+        )  # [B, K, H, W], overwritten by each `gather`
 
     @staticmethod
     def screen_bytes(screen_shape: tuple[int, int]) -> tuple[int, int]:
-        """Return the least bytes that a screen takes on average, and the most that are to be expected."""
+        """Return the least and the most bytes to expect of a screen on average."""
         size, entry = screen_shape[0] * screen_shape[1], 8 + 4
         return int(LEAST_SHARE * size) + entry, int(MOST_SHARE * size) + entry
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the screens now, and of the table of their addresses when it is full."""
+        """Bytes of the screens so far, and of the full table of their addresses."""
         return self._log.nbytes + self._addresses.nbytes + self._lengths.nbytes
 
     def write(self, row: int, screens: Screens) -> None:
         """Store `screens` uint8 [E, H, W] as `row`.
 
         Raises:
-            UserError: The machine has run short of memory.
+            UserError: The machine runs short of memory.
         """
         for index, screen in enumerate(screens, row * self._games):
             block = lz4.block.compress(np.ascontiguousarray(screen), store_size=False)
@@ -137,31 +137,34 @@ class CompressedScreens:
             self._addresses[index], self._lengths[index] = address, len(block)
 
     def gather(self, windows: Indices, hidden: Flags | None) -> States:
-        """Return the screens at `windows` int64 [B, K], zero where `hidden` bool [B, L] says so."""
+        """Return the screens at `windows` int64 [B, K], set to zero where `hidden` bool [B, L]."""
         if self._gathered.shape[:2] != windows.shape:
             self._gathered = np.empty((*windows.shape, *self._screen_shape), np.uint8)
         shown = np.ones(windows.shape, np.bool_)
         if hidden is not None:
-            shown[:, : hidden.shape[1]] = ~hidden  # where there may be no screen at all
+            shown[:, : hidden.shape[1]] = ~hidden  # there may be no screen
             self._gathered[:, : hidden.shape[1]][hidden] = 0
         self._decompress(windows[shown], self._gathered, np.flatnonzero(shown))
         return self._gathered
 
     def on_host(self, screens: States) -> States:
-        """Return a copy of (a part of) what `gather` returned."""
+        """Return a copy of an array that `gather` returned, or of a part of it."""
         return screens.copy()
 
     def first(self, rows: int) -> NDArray[np.uint8]:
-        """Return a copy of the first `rows` rows, uint8 [rows, E, H, W], at their full size."""
+        """Return a copy of the first `rows` rows, uint8 [rows, E, H, W], decompressed."""
         screens = np.empty((rows, self._games, *self._screen_shape), np.uint8)
         indices = np.arange(rows * self._games)
         self._decompress(indices, screens, indices)
         return screens
 
     def _decompress(self, indices: Indices, out: NDArray[np.uint8], slots: NDArray[np.int64]) -> None:
-        """Write the screens at `indices` int64 [N] into `out` uint8 [..., H, W], which is contiguous.
+        """Decompress the screens at `indices` int64 [N] into a contiguous array.
 
-        `slots` int64 [N] says which of the screens in `out` each becomes.
+        Args:
+            indices: int64 [N].
+            out: uint8 [..., H, W].
+            slots: int64 [N], the position of each screen among those of `out`.
         """
         pixels, size, read = out.reshape(-1).data, self._size, self._log.read
         starts = (slots * size).tolist()
@@ -171,7 +174,7 @@ class CompressedScreens:
             pixels[start : start + size] = lz4.block.decompress(block, uncompressed_size=size)
 
     def _look_ahead(self) -> None:
-        """Check whether there is memory for another arena, and for all the screens to come.
+        """Check that there is memory for another arena, and warn if there is not enough for all screens.
 
         Raises:
             UserError: There is none for another arena.

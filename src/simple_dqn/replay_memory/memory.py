@@ -1,8 +1,7 @@
-"""The replay memory: every screen once, and transitions drawn from it by slicing.
+"""The replay memory: each screen is stored once, and the states of a minibatch are gathered from the screens.
 
-The plain form is `ReplayMemory` in `examples/dqn.py`. This one differs in that it holds E games side by
-side, makes transitions of up to n steps, can keep some rows for good, draws by priority if it is asked to,
-and can store the screens elsewhere than in an array.
+`ReplayMemory` in `examples/dqn.py` is the simplest form. This one holds E games side by side, and has n-step
+transitions, rows that are kept, prioritized sampling, and several ways to store the screens.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,24 +17,24 @@ from simple_dqn.replay_memory.transitions import TransitionRing
 from simple_dqn.replay_memory.uniform import Uniform
 from simple_dqn.types import CONTEXT, CheckpointState, Experience, Factors, Minibatch, Numbers, States, Step
 
-# Bytes of an experience beside its screen: action int64, reward float32; starts, terminal and excluded bool.
+# Bytes of an experience without its screen: action int64, reward float32; starts, terminal and excluded bool.
 OTHER_BYTES = 8 + 4 + 1 + 1 + 1
 
-# What draws the transitions, by --prioritized.
+# The samplers, by --prioritized.
 SAMPLERS: dict[bool, type[Uniform] | type[Prioritized]] = {False: Uniform, True: Prioritized}
 
 
 def rows_for(config: MemoryConfig, games: int) -> int:
-    """Return how many steps of `games` games a memory of `config.replay_size` experiences holds."""
+    """Return how many steps of `games` games `config.replay_size` experiences are."""
     return config.replay_size // games
 
 
 class ReplayMemory:
-    """The latest `replay_size` experiences of E games, from which minibatches are drawn.
+    """The latest `replay_size` experiences of E games, and minibatches of transitions from them.
 
-    A ring of T = replay_size // E rows (`ring.py`), one `Step` each. `transitions.py` says which rows are
-    transitions and which screens their states show; `uniform.py` and `prioritized.py` draw them;
-    `screens.py` stores the screens.
+    The memory is a ring of T = replay_size // E rows, one `Step` each (`ring.py`). `transitions.py` defines
+    the transitions and their states, `uniform.py` and `prioritized.py` sample them, and `screens.py` stores
+    the screens.
     """
 
     def __init__(
@@ -48,16 +47,16 @@ class ReplayMemory:
         screens: ScreenStore | None = None,
         log: Callable[[Step], None] | None = None,
     ) -> None:
-        """Make an empty memory; its pages are taken as it fills.
+        """Create an empty memory; the system allocates its pages as it fills.
 
         Args:
-            config: Its size, at least `history_length` + `n_step` for each game, as `rules.check` requires.
-            games: E, how many games each step brings.
+            config: The settings; `rules.check` requires room for `history_length` + `n_step` rows.
+            games: E.
             screen_shape: Height and width of a screen, in pixels.
-            discount_rate: γ, what a value one step later is multiplied by.
-            rng: The random stream that draws the minibatches.
-            screens: Where to store the screens instead, with room for `rows_for(config, games)` of each game.
-            log: Is given every step that is added, to write it down.
+            discount_rate: γ.
+            rng: The random stream of the sampling.
+            screens: Stores the screens, `rows_for(config, games)` of each game; None: as `config` says.
+            log: Called with each step that is added.
 
         Raises:
             UserError: This machine has too little memory, or `config.replay_file` cannot be used.
@@ -70,35 +69,35 @@ class ReplayMemory:
         self._rewards = np.zeros((rows, games), np.float32)
         self._ring = TransitionRing(rows, games, config.history_length, config.n_step)
         self._sampler = sampler(self._ring, config)
-        self.prioritized = config.prioritized  # whether `update_priorities` makes a difference
-        self._discounts = (discount_rate ** np.arange(config.n_step + 1)).astype(np.float32)  # by steps made
+        self.prioritized = config.prioritized  # whether `update_priorities` has an effect
+        self._discounts = (discount_rate ** np.arange(config.n_step + 1)).astype(np.float32)  # γ^k by k
         self._rng = rng
         self._log = log
 
     @property
     def count(self) -> int:
-        """How many experiences are held, which is how many screens."""
+        """How many experiences are held."""
         return self._ring.held * self._ring.games
 
     @property
     def taken(self) -> int:
-        """How many experiences were added so far: the number of the next one."""
+        """How many experiences were added so far, which is the number of the next one."""
         return self._ring.written * self._ring.games
 
     @property
     def ready(self) -> bool:
-        """Whether there are enough screens for `sample`."""
+        """Whether the memory has enough rows for a transition."""
         return self._ring.held >= self._ring.needed
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a full memory, wherever its screens lie."""
+        """Bytes of a full memory, on whichever device its screens are."""
         ring = self._ring
         others = (self._actions, self._rewards, ring.starts, ring.terminals, ring.excluded)
         return self._screens.nbytes + self._sampler.nbytes + sum(array.nbytes for array in others)
 
     def add(self, step: Step) -> None:
-        """Store what `step` brought, in place of the oldest experiences once the memory is full."""
+        """Store `step`; a full memory overwrites its oldest row."""
         row = self._ring.append(step.starts, step.terminals, step.actions == CONTEXT)
         self._screens.write(row, step.screens)
         self._actions[row] = step.actions
@@ -108,24 +107,24 @@ class ReplayMemory:
             self._log(step)
 
     def keep(self) -> None:
-        """Never overwrite what is held now, which leaves enough room; the next `step` starts every game.
+        """Keep the experiences held now, as demonstrations (Hester et al. 2018, section 4).
 
-        Demonstrations stay in the memory for good (Hester et al. 2018, section 4).
+        They must leave room for a transition, and the next `step` must start every game.
         """
         assert self._ring.held + self._ring.needed <= self._ring.rows
         self._ring.keep()
-        self._sampler.set_state(self._sampler.get_state())  # All that is kept can be drawn at once.
+        self._sampler.set_state(self._sampler.get_state())  # all kept transitions can be sampled now
 
     def sample(self, batch_size: int, steps: int = 0) -> Minibatch:
-        """Draw transitions with replacement: uniformly over all games, or by priority.
+        """Sample a minibatch with replacement, uniformly over all games or by priority.
 
         Args:
-            batch_size: B, how many.
-            steps: Steps of training so far, over all games, by which β rises.
+            batch_size: B.
+            steps: Training steps so far, over all games; β of prioritized sampling depends on them.
 
         Returns:
-            Arrays that are valid until the next `sample`. The two states of a transition may share
-            memory, so they must not be written to. Where the screens lie on a GPU, so do the states.
+            Arrays that are valid until the next `sample` and must not be written to, since prestates and
+            poststates may share memory. The states are on the GPU if the screens are.
 
         Raises:
             UserError: The memory holds no transition yet.
@@ -133,26 +132,24 @@ class ReplayMemory:
         return self._gather(*self._sampler.draw(batch_size, steps, self._rng))
 
     def sample_states(self, count: int) -> States:
-        """Draw the prestates of `count` transitions, each as likely as any other; a fresh array."""
+        """Return the prestates uint8 [count, S, H, W] of uniformly sampled transitions, a new array."""
         numbers = uniform.draw(self._ring, count, self._rng)
         return self._screens.on_host(self._gather(numbers, np.ones(count, np.float32)).prestates)
 
     def update_priorities(self, numbers: Numbers, errors: Factors) -> None:
-        """Hear how wrong the latest predictions were for transitions that were drawn.
-
-        Without `prioritized` it makes no difference.
+        """Set priorities from TD errors; without `prioritized` this has no effect.
 
         Args:
-            numbers: int64 [N], those of minibatches, in the order of their updates. What has left the
-                memory since is ignored.
-            errors: float32 [N], ≥ 0.
+            numbers: int64 [N], `Minibatch.numbers` in the order of the updates; those of transitions that are
+                no longer held are ignored.
+            errors: float32 [N], absolute TD errors.
         """
         self._sampler.update(numbers, errors)
 
     def contents(self) -> Experience:
-        """Return all that is held, row by row as it lies in the ring, valid until the next `add`.
+        """Return all experiences that are held, in the order of the ring, valid until the next `add`.
 
-        Screens on a GPU and compressed ones are copied; all else are views.
+        The arrays are views, except screens that are compressed or on a GPU.
         """
         held, ring = self._ring.held, self._ring
         return Experience(
@@ -164,7 +161,7 @@ class ReplayMemory:
         )
 
     def get_state(self) -> CheckpointState:
-        """Return all that is needed to go on, but for the experience itself, which the log has."""
+        """Return the state for a checkpoint, without the experience, which is in the experience log."""
         return {
             "ring": self._ring.get_state(),
             "games": self._ring.games,
@@ -175,14 +172,14 @@ class ReplayMemory:
         }
 
     def set_state(self, state: CheckpointState, experience: Iterable[Experience]) -> None:
-        """Go on from what `get_state` returned, as if nothing had happened.
+        """Restore what `get_state` returned.
 
         Args:
             state: What `get_state` returned.
-            experience: The rows that were held then, as they were logged, oldest first, in pieces.
+            experience: The rows that were held then, oldest first, in pieces.
 
         Raises:
-            UserError: It is the state of a memory of another size, or of other games or screens.
+            UserError: The state is that of a memory of another size, or of other games or screens.
         """
         self._require_same_shape(state)
         self._ring.set_state(state["ring"])
@@ -194,18 +191,18 @@ class ReplayMemory:
             for row, screens in zip(rows.tolist(), piece.screens, strict=True):
                 self._screens.write(row, screens)
             filled += len(rows)
-        assert filled == len(held), "the log has not all that was held"
+        assert filled == len(held), "rows are missing in the experience log"
         self._sampler.set_state(state.get("sampler", {}))
         self._rng.bit_generator.state = state["rng"]
 
     def _gather(self, numbers: Numbers, weights: Factors) -> Minibatch:
-        """Return the transitions with these `numbers` int64 [B] and `weights` float32 [B]."""
+        """Return the transitions with `numbers` int64 [B]; their weights in the loss are float32 [B]."""
         ring, count = self._ring, len(numbers)
         indices = ring.indices(numbers)
         if ring.n_step == 1:
             windows = ring.windows(indices)
             screens = self._screens.gather(windows, ring.hidden(windows))
-            prestates, poststates = screens[:, :-1], screens[:, 1:]  # They share all but one screen each.
+            prestates, poststates = screens[:, :-1], screens[:, 1:]  # they share S - 1 screens
             rewards = self._rewards.take(indices)[:, np.newaxis]
             lasts, discounts = indices, np.full(count, self._discounts[1])
         else:
@@ -227,7 +224,11 @@ class ReplayMemory:
         )
 
     def _require_same_shape(self, state: CheckpointState) -> None:
-        """Refuse the `state` of a memory that is not like this one."""
+        """Check that `state` is that of a memory like this one.
+
+        Raises:
+            UserError: It is not.
+        """
         theirs = (state["ring"]["rows"], state["games"], state["height"], state["width"])
         ours = (self._ring.rows, self._ring.games, *self._screen_shape)
         if theirs != ours:

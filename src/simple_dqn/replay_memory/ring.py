@@ -1,13 +1,12 @@
-"""Where experience lies: rows that are overwritten in turn, but for the first, which can be kept for good.
+"""The positions of a ring buffer with T rows, whose oldest row is overwritten next.
 
-An experience is what one step of one game brought. In `examples/dqn.py`, with one game and nothing kept,
-step t lies in row t % T. Here each row has the experiences of E games. Three words name an experience:
+A row holds one step of each of E games, that is E experiences. An experience has
 
-    row     0 ... T - 1, which row of arrays [T, E] it lies in
-    index   row * E + game, where it lies in the same arrays seen as [T * E]
-    number  how many experiences were added before it
+    an index    row * E + game: its position in arrays [T, E] that are flattened to [T * E]
+    a number    how many experiences were added before it
 
-Rows and indices pass on to other experiences as the ring is overwritten; a number is never used again.
+An index is used again when its row is overwritten; a number is unique. In a ring with one game, as in
+`examples/dqn.py`, the experience with number t has the index t % T.
 """
 
 import numpy as np
@@ -16,17 +15,12 @@ from simple_dqn.types import CheckpointState, Indices, Numbers
 
 
 class Ring:
-    """The rows of a ring, of which the first R may be `kept`.
-
-    The kept rows are a ring of their own that stands still; the other T - R are overwritten in turn.
+    """A ring buffer's positions; the first R rows can be kept, and then only the other T - R are overwritten.
 
     Attributes:
-        rows: T.
-        games: E.
-        written: How many rows were written so far.
-        held: How many of them are still there, T at most.
-        kept: How many of them are never overwritten, R.
-        next_row: The row that is written next.
+        rows: T. games: E. written: How many rows were written so far. held: How many of them have not been
+        overwritten, at most T. kept: R, 0 by default. The first row after the last kept one is taken to be
+        row 0, so that the kept rows are a ring of their own. next_row: The row to write next.
     """
 
     def __init__(self, rows: int, games: int) -> None:
@@ -34,7 +28,7 @@ class Ring:
         self.written = self.held = self.kept = self.next_row = 0
 
     def advance(self) -> int:
-        """Return the row to write now, the oldest if the ring is full, and go on to the next."""
+        """Return the row to write, the oldest one if the ring is full, and advance to the next row."""
         row = self.next_row
         self.written += 1
         self.next_row = row + 1 if row + 1 < self.rows else self.kept
@@ -42,13 +36,13 @@ class Ring:
         return row
 
     def keep(self) -> None:
-        """Never overwrite what is held now."""
+        """Keep the rows written so far, which must be fewer than T."""
         assert self.held == self.written < self.rows
         self.kept = self.held
 
     @property
     def oldest(self) -> int:
-        """How many rows were written before the oldest that is held and not kept."""
+        """How many rows were written before the oldest row that is held and not kept."""
         return self.written - (self.held - self.kept)
 
     def indices(self, numbers: Numbers) -> Indices:
@@ -62,14 +56,14 @@ class Ring:
         return np.where(indices < kept, indices, numbers) if kept else numbers
 
     def around(self, indices: Indices, offsets: Indices) -> Indices:
-        """Return the indices of the rows before and after each of `indices`, of the same game.
+        """Return the indices of earlier and later experiences of the same games.
 
         Args:
             indices: int64 [B].
             offsets: int64 [K], E for each row later, -E for each row earlier.
 
         Returns:
-            int64 [B, K]. The row after the newest is the oldest, and of the kept rows likewise.
+            int64 [B, K]. The row after the newest is the oldest.
         """
         indices = indices[:, np.newaxis]
         return self._wrapped(indices + offsets, indices)
@@ -80,21 +74,21 @@ class Ring:
         return self.indices(written * self.games) // self.games
 
     def get_state(self) -> CheckpointState:
-        """Return where the ring stands, without what its rows hold."""
+        """Return the positions for a checkpoint."""
         return {"rows": self.rows, "position": self.next_row, "held": self.held, "kept": self.kept}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Stand where `get_state` of a ring of as many rows and games said; its rows are to be filled yet."""
+        """Restore what `get_state` of a ring with as many rows and games returned."""
         self.next_row, self.held = state["position"], state["held"]
-        self.kept = state.get("kept", 0)  # absent from older states, in which nothing was kept
+        self.kept = state.get("kept", 0)  # absent from older checkpoints, in which no row was kept
         self.written = self.next_row + (self.rows - self.kept if self.held == self.rows else 0)
 
     def _wrapped(self, indices: Indices, origins: Indices) -> Indices:
-        """Return `indices` that may lie beyond the end of a ring as they are within it.
+        """Return `indices`, which may lie beyond an end of the ring, modulo its length.
 
         Args:
             indices: int64 [...], indices or numbers.
-            origins: int64, of a shape that goes with it: an experience in the ring that is meant.
+            origins: int64, broadcast to `indices`: below R * E for those that belong to the kept rows.
         """
         kept, size = self.kept * self.games, self.rows * self.games
         if not kept:

@@ -1,4 +1,4 @@
-"""Where the screens lie: in memory, plain or compressed, or in a memory-mapped file."""
+"""Storage for the screens of a replay memory: in memory, plain or compressed, or in a memory-mapped file."""
 
 import fcntl
 import logging
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class ScreenStore(Protocol):
-    """The screens of a ring of rows of E games, the only place that knows how a screen is stored."""
+    """Stores T rows of E screens each; an index is row * E + game."""
 
     @property
     def nbytes(self) -> int:
@@ -29,45 +29,47 @@ class ScreenStore(Protocol):
         """Store `screens` uint8 [E, H, W] as `row`."""
 
     def gather(self, windows: Indices, hidden: Flags | None) -> States | DeviceStates:
-        """Return the screens at `windows`, zero where `hidden` says so.
+        """Return the screens at `windows`, set to zero where they are `hidden`.
 
         Args:
-            windows: int64 [B, K], the indices of screens.
-            hidden: bool [B, L], for the first L of each window; the others are shown. None: all are.
+            windows: int64 [B, K], indices of screens.
+            hidden: bool [B, L], for the first L screens of each window; None: no screen is hidden.
 
         Returns:
             uint8 [B, K, H, W], valid until the next call.
         """
 
     def on_host(self, screens: States | DeviceStates) -> States:
-        """Return a copy of (a part of) what `gather` returned, in the host's memory."""
+        """Return a copy in the host's memory of an array that `gather` returned, or of a part of it."""
 
     def first(self, rows: int) -> NDArray[np.uint8]:
         """Return the first `rows` rows, uint8 [rows, E, H, W], valid until the next `write`.
 
-        Screens on a GPU and compressed ones are copied, at their full size.
+        Screens that are compressed or on a GPU are copied.
         """
 
 
 class HostScreens:
-    """A `ScreenStore` of plain arrays, in memory or in a file."""
+    """A `ScreenStore` with an uncompressed array, in memory or in a file."""
 
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], file: str | None = None) -> None:
-        """Make room for `rows` screens of each game, in the memory-mapped `file` if one is given.
+        """Create storage for `rows` screens of each game, in the memory-mapped `file` if one is given.
 
-        Pages of memory, or blocks of the file, are taken only as screens are written.
+        The system allocates pages of memory, or blocks of the file, as screens are written.
 
         Raises:
             UserError: The file cannot be used; see `map_file`.
         """
         shape = (rows, games, *screen_shape)
         self._screens = np.empty(shape, np.uint8) if file is None else map_file(Path(file), shape)
-        self._flat = self._screens.reshape(rows * games, -1)  # the same bytes, a screen for each index
-        self._gathered = np.empty((0, 0, *screen_shape), np.uint8)  # [B, K, H, W], written anew each time
+        self._flat = self._screens.reshape(rows * games, -1)  # [T * E, H * W], the same bytes by index
+        self._gathered = np.empty(
+            (0, 0, *screen_shape), np.uint8
+        )  # [B, K, H, W], overwritten by each `gather`
 
     @staticmethod
     def screen_bytes(screen_shape: tuple[int, int]) -> tuple[int, int]:
-        """Return the least and the most bytes that a screen takes, which are the same."""
+        """Return the least and the most bytes of a screen, which are equal."""
         return screen_shape[0] * screen_shape[1], screen_shape[0] * screen_shape[1]
 
     @property
@@ -80,10 +82,10 @@ class HostScreens:
         self._screens[row] = screens
 
     def gather(self, windows: Indices, hidden: Flags | None) -> States:
-        """Return the screens at `windows` int64 [B, K], zero where `hidden` bool [B, L] says so."""
+        """Return the screens at `windows` int64 [B, K], set to zero where `hidden` bool [B, L]."""
         if self._gathered.shape[:2] != windows.shape:
             self._gathered = np.empty((*windows.shape, *self._gathered.shape[2:]), np.uint8)
-        # Unlike "raise", "clip" writes straight into `out`; no index is out of range, so none is clipped.
+        # With "clip", unlike "raise", numpy writes directly to `out`. All indices are in range.
         lines = self._gathered.reshape(windows.size, -1)
         np.take(self._flat, windows.reshape(-1), axis=0, out=lines, mode="clip")
         if hidden is not None:
@@ -91,7 +93,7 @@ class HostScreens:
         return self._gathered
 
     def on_host(self, screens: States) -> States:
-        """Return a copy of (a part of) what `gather` returned."""
+        """Return a copy of an array that `gather` returned, or of a part of it."""
         return screens.copy()
 
     def first(self, rows: int) -> NDArray[np.uint8]:
@@ -99,7 +101,7 @@ class HostScreens:
         return self._screens[:rows]
 
 
-# How screens are stored in memory, by --replay_compression.
+# Storage in memory, by --replay_compression.
 STORES: dict[str, type[HostScreens] | type[CompressedScreens]] = {
     "none": HostScreens,
     "lz4": CompressedScreens,
@@ -109,14 +111,14 @@ STORES: dict[str, type[HostScreens] | type[CompressedScreens]] = {
 def make_screens(
     config: MemoryConfig, rows: int, games: int, screen_shape: tuple[int, int], other_bytes: int
 ) -> HostScreens | CompressedScreens:
-    """Return room for `rows` screens of each of `games`, stored as `config` says.
+    """Return storage for the screens of a replay memory.
 
     Args:
-        config: How they are stored.
-        rows: Screens of each game.
+        config: The kind of storage.
+        rows: T, screens of each game.
         games: E.
         screen_shape: Height and width of a screen, in pixels.
-        other_bytes: Bytes of memory that an experience takes beside its screen.
+        other_bytes: Bytes of an experience without its screen.
 
     Raises:
         UserError: This machine has too little memory, or the file cannot be used.
@@ -130,14 +132,14 @@ def make_screens(
 
 
 def map_file(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Return an array uint8 of `shape` that lives in the file at `path`: raw bytes, nothing else.
+    """Return a uint8 array of `shape` that is mapped to the file at `path`, which contains nothing else.
 
-    The file has its full size at once, and takes up disk space as the array is written. It is locked
-    while the array lives, and stays when the program ends; the next run overwrites it.
+    The file has its full size at once, but uses disk space only as the array is written. It is locked while
+    the array exists, and remains when the program ends; the next run overwrites it.
 
     Raises:
-        UserError: The file cannot be written, is in use by another run or is not a replay memory of
-            this size, or the disk has too little space.
+        UserError: The file cannot be written, is in use by another run or has another size, or the disk has
+            too little space.
     """
     size = int(np.prod(shape, dtype=object))
     try:
@@ -150,7 +152,7 @@ def map_file(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
                     "delete it or name another file"
                 )
             _grow(file, path, size)
-            # The mapping keeps a duplicate of the file's descriptor, and with it the lock.
+            # The mapping holds a duplicate of the file's descriptor, and with it the lock.
             return np.asarray(np.memmap(file, np.uint8, mode="r+", shape=shape))
     except BlockingIOError:
         raise UserError(f"--replay_file {path} is in use by another run: name another file") from None
@@ -161,7 +163,7 @@ def map_file(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
 
 
 def _grow(file: BinaryIO, path: Path, size: int) -> None:
-    """Give `file` at `path` its full `size`; if that fails, remove a new file."""
+    """Extend `file` at `path` to `size` bytes; if that fails, remove a new file."""
     try:
         file.truncate(size)
     except OSError:
@@ -171,15 +173,15 @@ def _grow(file: BinaryIO, path: Path, size: int) -> None:
 
 
 def _require_memory(replay_size: int, least_bytes: int, most_bytes: int) -> None:
-    """Refuse a memory of `replay_size` experiences that does not fit, and warn of one that may not.
+    """Check that a memory of `replay_size` experiences fits, and warn if it may not.
 
     Args:
         replay_size: Experiences.
-        least_bytes: The least that each takes.
-        most_bytes: The most that each is expected to take.
+        least_bytes: The least bytes of each.
+        most_bytes: The most bytes of each.
 
     Raises:
-        UserError: It does not fit; the message names a --replay_size that does.
+        UserError: It does not fit; the message suggests a --replay_size that does.
     """
     needed, at_most = replay_size * least_bytes, replay_size * most_bytes
     spare = int(SHARE * available_memory())
@@ -199,16 +201,17 @@ def _require_memory(replay_size: int, least_bytes: int, most_bytes: int) -> None
 
 
 def _round_down(count: int) -> int:
-    """Return the largest count of two significant digits that is at most `count`.
-
-    What is free changes from one moment to the next, so more digits would soon be wrong.
-    """
+    """Return `count` rounded down to two significant digits: the free memory changes all the time."""
     unit: int = 10 ** max(0, len(str(count)) - 2)
     return count // unit * unit
 
 
 def _require_disk(path: Path, size: int) -> None:
-    """Refuse a file of `size` bytes at `path` for which its disk has too little space."""
+    """Check that the disk has space for a file of `size` bytes at `path`.
+
+    Raises:
+        UserError: It has not.
+    """
     held = path.stat().st_blocks * 512 if path.exists() else 0
     spare = shutil.disk_usage(path.parent).free + held
     if size > spare:

@@ -1,4 +1,4 @@
-"""Drawing transitions, each as likely as any other."""
+"""Uniform sampling of transitions."""
 
 import numpy as np
 
@@ -7,33 +7,33 @@ from simple_dqn.errors import UserError
 from simple_dqn.replay_memory.transitions import TransitionRing
 from simple_dqn.types import CheckpointState, Factors, Numbers
 
-# Hardly any row is excluded, so two rounds are nearly always enough. Where almost all are, it is faster to
-# list the others than to draw on.
+# Few rows are excluded, so two rounds are nearly always enough. If nearly all are, listing the transitions
+# is faster than more rounds.
 ROUNDS = 8
 
 
 class Uniform:
-    """Draws transitions uniformly. Its methods are what the memory asks of a sampler."""
+    """Samples transitions uniformly; `Prioritized` has the same methods."""
 
-    experience_bytes = 0  # memory taken for each experience, at most
-    nbytes = 0  # memory taken in all
+    experience_bytes = 0  # bytes for each experience, at most
+    nbytes = 0  # bytes in all
 
     def __init__(self, ring: TransitionRing, _config: MemoryConfig) -> None:
         self._ring = ring
 
     def on_append(self) -> None:
-        """Hear that the ring has a new row."""
+        """Called after each row that is appended to the ring."""
 
     def draw(self, count: int, _steps: int, rng: np.random.Generator) -> tuple[Numbers, Factors]:
-        """Draw transitions with replacement.
+        """Sample transitions with replacement.
 
         Args:
-            count: B, how many.
-            _steps: Steps of training so far, over all games.
-            rng: The random stream that decides.
+            count: B.
+            _steps: Training steps so far, over all games.
+            rng: The random stream.
 
         Returns:
-            Their numbers int64 [B], and how much each counts in the update float32 [B]; fresh arrays.
+            Their numbers int64 [B], and their weights in the loss float32 [B]; new arrays.
 
         Raises:
             UserError: The ring holds no transition yet.
@@ -41,36 +41,35 @@ class Uniform:
         return draw(self._ring, count, rng), np.ones(count, np.float32)
 
     def update(self, numbers: Numbers, errors: Factors) -> None:
-        """Hear how wrong the latest predictions were for transitions that were drawn.
+        """Receive the TD errors of sampled transitions.
 
         Args:
-            numbers: int64 [N]. Of two that are the same the later counts; those that have left the ring
-                since are ignored.
-            errors: float32 [N], ≥ 0.
+            numbers: int64 [N]; of two equal numbers the later counts, and those no longer held are ignored.
+            errors: float32 [N], absolute values.
         """
 
     def get_state(self) -> CheckpointState:
-        """Return all that is needed to go on, without the ring; valid until the next change."""
+        """Return the state for a checkpoint, valid until the next change."""
         return {}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Go on from what `get_state` returned; the ring holds again what it held then."""
+        """Restore what `get_state` returned; the ring is restored already."""
 
 
 def draw(ring: TransitionRing, count: int, rng: np.random.Generator) -> Numbers:
-    """Return the numbers int64 [count] of transitions, drawn uniformly and with replacement.
+    """Return the numbers int64 [count] of transitions, sampled uniformly with replacement.
 
     Raises:
         UserError: The ring holds no transition yet.
     """
     if ring.held < ring.needed:
         raise no_transition(ring)
-    numbers = _draw_candidates(ring, count, rng)
+    numbers = ring.draw_candidates(count, rng)
     for _ in range(ROUNDS):
         excluded = np.flatnonzero(ring.excluded.take(ring.indices(numbers)))
         if not excluded.size:
             return numbers
-        numbers[excluded] = _draw_candidates(ring, excluded.size, rng)
+        numbers[excluded] = ring.draw_candidates(excluded.size, rng)
     transitions = ring.transitions()
     if not transitions.size:
         raise no_transition(ring)
@@ -79,18 +78,8 @@ def draw(ring: TransitionRing, count: int, rng: np.random.Generator) -> Numbers:
     return numbers
 
 
-def _draw_candidates(ring: TransitionRing, count: int, rng: np.random.Generator) -> Numbers:
-    """Return the numbers of `count` candidates, kept or not, each as likely as any other."""
-    first, end = ring.candidates()
-    kept_first, kept_end = ring.kept_candidates()
-    numbers = rng.integers(first - (kept_end - kept_first), end, count)
-    if ring.kept:  # Those below the first stand for kept ones.
-        numbers[numbers < first] -= first - kept_end
-    return numbers
-
-
 def no_transition(ring: TransitionRing) -> UserError:
-    """Return the error that says why nothing can be drawn from `ring`."""
+    """Return the error for a ring without transitions."""
     screens = f"{ring.held} screen{'s' if ring.held != 1 else ''}" + (
         " of each game" if ring.games > 1 else ""
     )
