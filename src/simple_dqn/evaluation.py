@@ -190,7 +190,7 @@ def evaluate(
         if keep:
             keep(step)
         # A place whose games that count have ended plays on; neither the CSV nor the report has its games.
-        statistics.on_chunk(len(step.rewards), board.add(step), rate)
+        statistics.on_steps(len(step.rewards), board.add(step), rate)
     statistics.on_phase_end(
         PhaseOutcome(total_train_steps=0, replay_memory_count=0, meanq=None, weight_updates=0)
     )

@@ -2,8 +2,8 @@
 
 import csv
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -180,7 +180,7 @@ def test_the_flag_of_the_verb_changes_the_comparison_and_not_the_sweep(
     tmp_path: Path, write_rows: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    monkeypatch.setattr(verb, "connected", lambda _cluster: nullcontext())
+    monkeypatch.setattr(verb, "Session", lambda _cluster: SimpleNamespace(close=lambda: None))
     monkeypatch.setattr(verb, "JobRunner", NoCluster)
     files, rows = SweepFiles.of(tmp_path, "pong"), []
     for run in Plan({"pong": "pong"}, 2, 1, 0.0, {}).runs:

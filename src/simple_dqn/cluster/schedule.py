@@ -148,7 +148,7 @@ class ClusterSchedule:
             self._store(agent, slot, trajectory)
         agent.ledger.count(trajectory.steps)
         rates = self._rates(agent, slot.number, exploration_rate)
-        self._statistics.on_chunk(trajectory.steps, trajectory.scores, float(np.mean(rates)))
+        self._statistics.on_steps(trajectory.steps, trajectory.scores, float(np.mean(rates)))
         if learns:
             if trajectory.version >= 0:  # otherwise it was played at random
                 self._ages.append(agent.network.updates - trajectory.version)

@@ -1,4 +1,4 @@
-"""This process's place in a Ray cluster: joined at first, left at last."""
+"""Joins and leaves a Ray cluster, and describes this machine to others."""
 
 import hashlib
 import importlib.util
@@ -8,8 +8,6 @@ import platform
 import shutil
 import signal
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,33 +17,33 @@ from simple_dqn.interrupt import SIGNALS
 
 LOCAL, AUTO = "local", "auto"
 LAST_PORT = 65_535
-SECONDS = 5.0  # in which a machine that is there answers
-ATTEMPTS = 3  # at starting a cluster, for which Ray gives a machine 30 seconds
-OBJECT_STORE = 256 * 2**20  # bytes; for weights, and trajectories in flight
-# What Ray reads when it is imported: nothing is told to its makers.
+CONNECT_SECONDS = 5.0  # in which the head of a cluster must answer
+ATTEMPTS = 3  # to start a cluster, each of which Ray ends after 30 seconds
+OBJECT_STORE = 256 * 2**20  # bytes, for weights and trajectories in flight
+# Environment variables that Ray reads when it is imported: no usage statistics.
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-# Ray's switch for machines that are no part of a cluster: it then listens on the loopback interface alone.
-# Without it, it takes the machine's address in place of 127.0.0.1.
+# Makes Ray listen on the loopback interface only; otherwise it replaces 127.0.0.1 by the machine's address.
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-# Whoever joins a cluster that asks for a token must say so; where there is none, none is asked for.
+# A cluster may require a token; a machine that has the file uses it.
 TOKEN_FILE = Path("~/.ray/auth_token")
 TOKEN = {"RAY_AUTH_MODE": "token"}
-LOOPBACK_HOSTS = ("127.", "localhost:")  # how such addresses begin
+LOOPBACK_HOSTS = ("127.", "localhost:")  # prefixes of addresses
 
 
 class Session:
-    """Ray, joined by this process."""
+    """The membership of this process in a Ray cluster, from construction to `close`."""
 
     def __init__(self, cluster: str, cpus: int | None = None) -> None:
-        """Join `cluster`: local, auto, or the address of its head.
+        """Join a cluster.
 
         Args:
-            cluster: local starts a cluster of this machine alone, for as long as the session lasts.
-            cpus: How many processors that one counts; None: those that are there.
+            cluster: local, which starts a cluster of this machine that ends with the session; auto, the one
+                that this machine belongs to; or the address of a cluster's head.
+            cpus: How many processors a local cluster has; None: those of the machine.
 
         Raises:
-            UserError: Ray is missing, or the cluster cannot be reached, or is of another version of Ray or
-                Python.
+            UserError: Ray is not installed, or the cluster cannot be reached or has another version of Ray
+                or Python.
         """
         require_ray()
         alone = cluster == LOCAL or cluster.startswith(LOOPBACK_HOSTS)
@@ -69,7 +67,7 @@ class Session:
         self._folder = Path(folder) if cluster == LOCAL else None
 
     def _join(self, cluster: str, arguments: dict[str, Any]) -> None:
-        """Join, and if a machine is too busy for Ray's patience, try again.
+        """Join; try again if the machine was too busy to start a cluster in time.
 
         Raises:
             UserError: It cannot be joined.
@@ -80,40 +78,30 @@ class Session:
             try:
                 self._ray.init(**arguments, **quiet)
                 return
-            except Exception as error:  # Ray has no kind of its own for what can be amiss.
+            except Exception as error:  # Ray raises many types.
                 self._ray.shutdown()
                 if attempt == ATTEMPTS or "timed out during startup" not in str(error):
                     raise UserError(complaint(cluster, error)) from None
             finally:
-                for number, handler in handlers.items():  # Ray has taken one of them over.
+                for number, handler in handlers.items():  # Ray replaces one of them.
                     signal.signal(number, handler)
 
     def close(self) -> None:
-        """Leave the cluster; one that was started for this run ends, and leaves nothing behind."""
+        """Leave the cluster; a local one ends, and its files are deleted."""
         self._ray.shutdown()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-@contextmanager
-def connected(cluster: str) -> Iterator[None]:
-    """Be part of `cluster`, inside; see `Session`."""
-    session = Session(cluster)
-    try:
-        yield
-    finally:
-        session.close()
-
-
 def require_ray() -> None:
-    """See that Ray is installed.
+    """Check that Ray is installed.
 
     Raises:
         UserError: It is not.
     """
     try:
         missing = importlib.util.find_spec("ray") is None
-    except ValueError:  # as a test may leave it
+    except ValueError:  # raised if a test has set sys.modules["ray"] to None
         missing = True
     if missing:
         raise UserError(
@@ -123,10 +111,10 @@ def require_ray() -> None:
 
 
 def require_answer(address: str) -> None:
-    """See that somebody answers at `address`, for Ray would wait for minutes.
+    """Check that a process listens at `address`; without this check Ray would wait for minutes.
 
     Raises:
-        UserError: Nobody does, or it is no address.
+        UserError: None does, or `address` is malformed.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > LAST_PORT or "/" in host:
@@ -135,7 +123,7 @@ def require_answer(address: str) -> None:
             "one that `ray start --head` printed"
         )
     try:
-        socket.create_connection((host, int(port)), SECONDS).close()
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
     except OSError as error:
         reason = error.strerror or error
         raise UserError(
@@ -145,7 +133,7 @@ def require_answer(address: str) -> None:
 
 
 def complaint(cluster: str, error: Exception) -> str:
-    """Return in one line what `error`, from Ray, says of joining `cluster`, and what to do."""
+    """Return in one line why Ray could not join `cluster`, and what to do."""
     words = " ".join(str(error).split())
     if "ersion mismatch" in words:
         return f"--cluster {cluster} is of another version: {words}: install the same on every machine"

@@ -117,14 +117,14 @@ class Statistics:
         games = len(step.rewards)
         # Only the first step tells how many games there are.
         scores = self._scores.setdefault(ENVIRONMENT[self._phase], Scores(np.zeros(games)))
-        self.on_chunk(games, scores.add(step), exploration_rate)
+        self.on_steps(games, scores.add(step), exploration_rate)
 
-    def on_chunk(self, steps: int, scores: Sequence[float], exploration_rate: float) -> None:
-        """Count steps that were made, and scores that were added up, elsewhere.
+    def on_steps(self, steps: int, scores: Sequence[float], exploration_rate: float) -> None:
+        """Count steps whose scores the caller has added up.
 
         Args:
-            steps: Over all games.
-            scores: Of the games that ended in them, wherever they began.
+            steps: Steps over all games.
+            scores: Scores of the games that ended in these steps.
             exploration_rate: ε.
         """
         tally = self._tally

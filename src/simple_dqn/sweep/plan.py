@@ -86,7 +86,7 @@ class SweepFiles:
         return self.results / "human_normalised.csv"
 
     @property
-    def claim(self) -> Path:
+    def lock(self) -> Path:
         """The path that `snapshot.locked` locks while the sweep runs."""
         return self.snapshots / "sweep"
 

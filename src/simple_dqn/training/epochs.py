@@ -195,7 +195,7 @@ class Epochs:
         if not self.phase.done:
             tester.begin()
         while not (tester.complete or self._stopped()):
-            self._statistics.on_chunk(tester.games, tester.step(), tester.exploration_rate)
+            self._statistics.on_steps(tester.games, tester.step(), tester.exploration_rate)
             self._at_rest(tester.games)
 
     def _at_rest(self, steps: int) -> None:

@@ -1,12 +1,13 @@
 """`sweep`: train on many games with several seeds each, on one machine or a cluster."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from simple_dqn import flags, rules
-from simple_dqn.cluster.session import LOCAL, connected
+from simple_dqn.cluster.session import LOCAL, Session
 from simple_dqn.config import Config
 from simple_dqn.environment import as_played
 from simple_dqn.environment.own_class import is_own
@@ -70,9 +71,9 @@ def main(arguments: Sequence[str], program: str) -> None:
     )
     files = SweepFiles.of(home(), given.get("name") or "_".join(Path(word).stem for word in given["games"]))
     check_same_plan(plan, files.plan)  # before joining the cluster, which takes seconds
-    with connected(cluster):
+    with closing(Session(cluster)):
         runner = JobRunner(plan.cpus_per_run, plan.gpus_per_run)
-        with locked(files.claim):
+        with locked(files.lock):
             _carry_out(plan, files, runner, given.get("common_epoch", False))
 
 
