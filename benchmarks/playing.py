@@ -23,8 +23,7 @@ from simple_dqn.config import Config
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame, make
 from simple_dqn.watch.controls import Command, Controls
 from simple_dqn.watch.display import open_display
-from simple_dqn.watch.speaker import Speaker
-from simple_dqn.watch.viewer import FrameClock, Viewer
+from simple_dqn.watch.viewer import FrameClock, Speaker, Viewer
 from simple_dqn.watch.watched_player import WatchedNetwork, WatchedPlayer
 from simple_dqn.wiring import make_network
 

@@ -1,4 +1,4 @@
-"""What a person or an agent played, as a file that training can start from.
+"""Demonstrations: steps that a person or an agent played, in a file that training can start from.
 
 The file holds the experience itself, step by step, as a replay memory holds it, with the
 settings under which it means the same to an agent.
@@ -53,8 +53,8 @@ class Recorder:
     def add(self, step: Step, wanted: bool = True) -> None:
         """Keep one `step` of E games if it is `wanted`.
 
-        Where wanted steps begin in mid-game an episode begins: what was done before, by an agent from which
-        a person takes over, is not kept, but for the screen on which it left off.
+        If a person takes over from an agent in mid-game, an episode begins there. Of the agent's steps only
+        the last screen is kept, which is the person's first observation.
         """
         if wanted:
             if self._before is not None:
@@ -71,7 +71,7 @@ class Recorder:
         if not self._steps:
             logger.warning("There were no steps to keep: %s is not written", self._path)
             return
-        # One game after the other: what each begins with says that it starts.
+        # One game after the other: the first step of each says that it starts.
         arrays = {name: np.stack([getattr(step, name) for step in self._steps], 1) for name in FIELDS}
         arrays = {name: array.reshape(-1, *array.shape[2:]) for name, array in arrays.items()}
         content = {"format": FORMAT, "game": self._game, "settings": self._settings, "steps": arrays}
@@ -115,7 +115,7 @@ class Demonstrations:
         """Refuse what was recorded in another game, or under other settings that matter.
 
         Raises:
-            UserError: What differs, all of it.
+            UserError: The game or the settings differ; the message names each of them.
         """
         recorded, game, flags = content["game"], game_name(config.environment), config.flags()
         if recorded != game:

@@ -5,7 +5,7 @@ import pygame
 import pytest
 from numpy.typing import NDArray
 
-from simple_dqn.watch.speaker import PIECE, SAMPLES, Speaker
+from simple_dqn.watch.viewer import PIECE, SAMPLES, Speaker
 
 Heard = list[NDArray[np.uint8]]  # pieces, in their order
 

@@ -125,7 +125,7 @@ def display(_home: Path) -> Finding:
 
 def sound(_home: Path) -> Finding:
     """Check whether there is a sound device."""
-    from simple_dqn.watch.speaker import Speaker
+    from simple_dqn.watch.viewer import Speaker
 
     speaker = Speaker()
     speaker.close()

@@ -1,4 +1,4 @@
-"""What is played: one to E games behind one interface, `Environment`."""
+"""Environments: E games side by side, one or more, behind one interface, `Environment`."""
 
 import importlib
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""What every kind of environment offers, and what one game must do to be part of one.
+"""The interfaces of an environment, of one game in it, and of a simple game of the user's own.
 
 `E` games run side by side; a screen is uint8 [H, W].
 """
@@ -21,7 +21,7 @@ FRAMES_PER_SECOND = 60
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a person sees and hears of one frame, 1/60 of a second; the arrays are the receiver's to keep."""
+    """The picture and the sound of one frame, 1/60 of a second; the receiver owns the arrays."""
 
     picture: Picture
     sound: NDArray[np.uint8]  # unsigned 8-bit samples, one channel; none where the game has no sound
@@ -37,10 +37,10 @@ class Environment(ABC):
     Attributes:
         games: How many games there are, E.
         actions: How many actions there are to choose from, A.
-        action_names: What each of them does, such as `NOOP` and `UPRIGHTFIRE`.
+        action_names: Their names, such as `NOOP` and `UPRIGHTFIRE`.
         screen_shape: Height and width of a screen in pixels, (H, W).
         name: The game's name, fit for file names, such as `space_invaders`.
-        rom_md5: What the game's ROM is known by, in hexadecimal; None: it has none.
+        rom_md5: The MD5 of the game's ROM, in hexadecimal; None: it has none.
         can_save: Whether the state holds games in the middle. If not, it holds the random streams
             only and `set_state` starts new games; a run that is to go on exactly as the resumed
             one would must then `reset` after each `get_state`.
@@ -95,7 +95,7 @@ class Environment(ABC):
 
 
 class Outcome(NamedTuple):
-    """What one game answered to one action; the fields mean what they mean in `Step`."""
+    """The outcome of one action in one game; the fields are those of `Step`."""
 
     reward: float  # raw game points
     terminal: bool
@@ -142,7 +142,7 @@ class SimpleGame(ABC):
     sees, the limit of time (`--max_game_frames`), the window, films.
 
     Attributes:
-        action_names: What each action does. Names like ALE's (`NOOP`, `FIRE`, `UP`, `LEFT` ...) have keys
+        action_names: The names of the actions. Those like ALE's (`NOOP`, `FIRE`, `UP`, `LEFT` ...) have keys
             in `play.sh`.
         screen_shape: Height and width (H, W) of what it draws, in pixels.
         random: The one source of its randomness, there before `start` is called.

@@ -73,7 +73,7 @@ class OwnGame(Game):
                 self._watcher(Frame(in_colour(self._canvas), SILENCE, lives=0))
 
     def get_state(self) -> CheckpointState:
-        """Return the random stream: what else decides how the game goes on is known to the game alone."""
+        """Return the random stream; the rest of the state is known to the game alone."""
         return {"random": dict(self._game.random.bit_generator.state)}
 
     def set_state(self, state: CheckpointState) -> None:

@@ -50,7 +50,7 @@ def game_name(game: str) -> str:
 
 
 def md5(path: Path) -> str:
-    """Return the MD5 of a file in hexadecimal: what ALE, and results, know a ROM by.
+    """Return the MD5 of a file in hexadecimal, by which ALE and results identify a ROM.
 
     Raises:
         UserError: The file cannot be read.
@@ -63,7 +63,7 @@ def md5(path: Path) -> str:
 
 
 class SnapshotName(NamedTuple):
-    """What the file name of a snapshot says."""
+    """The parts of the file name of a snapshot."""
 
     game: str
     label: str  # empty where there is none

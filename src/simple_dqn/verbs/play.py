@@ -19,8 +19,7 @@ from simple_dqn.verbs.common import finish, make_watched_player, open_snapshot
 from simple_dqn.verbs.settings import settings_for, settle
 from simple_dqn.watch.controls import HELP, Controls
 from simple_dqn.watch.display import OPENERS, open_display
-from simple_dqn.watch.speaker import Speaker
-from simple_dqn.watch.viewer import FrameClock, Viewer
+from simple_dqn.watch.viewer import FrameClock, Speaker, Viewer
 from simple_dqn.wiring import make_environment
 
 logger = logging.getLogger(__name__)

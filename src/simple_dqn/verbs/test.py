@@ -66,9 +66,9 @@ def play(
 
     Args:
         config: All settings, those of the protocol among them.
-        protocol: What the report calls it.
-        json: Where the outcome is written as well.
-        record: Where the steps are kept, for others to learn from.
+        protocol: Its name, for the report.
+        json: A file for the outcome; None: there is none.
+        record: A file for the steps, for others to learn from; None: there is none.
 
     Raises:
         UserError: Something cannot be written, or the snapshot does not fit.

@@ -1,4 +1,4 @@
-"""The keys, in the window and in the terminal alike, and what they switch."""
+"""The keys, the same in the window and in the terminal, and the state that they change."""
 
 from collections.abc import Iterable, Sequence, Set
 from enum import Enum, auto
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Command(Enum):
-    """What a key can do besides playing."""
+    """A command that a key gives, besides the buttons of the game."""
 
     TAKE_OVER = auto()  # switch between person and agent
     SLOWER = auto()
@@ -84,14 +84,14 @@ def nearest_action(held: Set[str], action_names: Sequence[str]) -> int:
 
 
 class Controls:
-    """Who plays, how fast, how loud, and what is shown.
+    """The state that the keys change: the player, the speed, the volume, and the parts of the picture.
 
     Attributes:
         human: Whether the person plays.
         overlay: Whether the panel with the Q-values is shown beside the game.
         saliency: Whether the heat map is drawn over the game.
         volume: From 0 to 1.
-        screenshot: Whether a screenshot is due; whoever takes it sets this back.
+        screenshot: Whether a screenshot is due; the viewer sets it back.
         ended: Whether the person wants to stop.
     """
 

@@ -1,4 +1,4 @@
-"""What shows a game and reads the keys: a window, or the terminal of `terminal.py`."""
+"""A display shows a game and reads the keys: a window, or the terminal of `terminal.py`."""
 
 import logging
 import sys
@@ -22,7 +22,7 @@ LARGEST_SCALE = 8
 
 
 class Display(Protocol):
-    """What shows a game and reads the keys."""
+    """A window or a terminal that shows a game and reads the keys."""
 
     def keys(self) -> Keys:
         """Return the keys pressed since the last call; none before the first picture."""

@@ -108,16 +108,8 @@ class Recording:
 
     def _view(self, step: Step, lives: int) -> View:
         """Return the view of a frame of `step`; a game that starts has no action and no Q-values yet."""
-        player, starting = self._player, bool(step.starts[0])
-        assert player.network
-        return View(
-            action_names=player.environment.action_names,
-            action=NO_ACTION if starting else player.action,
-            human=False,
-            score=0.0 if starting else float(self._running.running[0]),
-            lives=lives,
-            exploring=player.exploring and not starting,
-            exploration_rate=self._exploration_rate,
-            qvalues=None if starting else player.network.qvalues,
-            heat_map=None if starting else player.network.heat_map(),
-        )
+        player, rate = self._player, self._exploration_rate
+        if step.starts[0]:
+            names = player.environment.action_names
+            return View(names, NO_ACTION, human=False, score=0.0, lives=lives, exploration_rate=rate)
+        return player.view(float(self._running.running[0]), lives, rate, heat_map=True)

@@ -1,11 +1,16 @@
-"""Shows games to a person, in time, and applies the keys."""
+"""Shows games to a person, in time and with their sound, and applies the keys."""
 
+import logging
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pygame
+from numpy.typing import NDArray
 
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame
 from simple_dqn.errors import UserError
@@ -15,12 +20,16 @@ from simple_dqn.types import Step
 from simple_dqn.watch.controls import Controls
 from simple_dqn.watch.display import Display
 from simple_dqn.watch.overlay import Overlay
-from simple_dqn.watch.speaker import Speaker
 from simple_dqn.watch.watched_player import View, WatchedPlayer
+
+logger = logging.getLogger(__name__)
 
 SCREENSHOT_SCALE = 3
 FRAME = 1 / FRAMES_PER_SECOND  # seconds
 LATE = 0.1  # seconds; a longer delay is not made up for
+SAMPLES = 512  # a frame
+RATE = FRAMES_PER_SECOND * SAMPLES  # samples a second
+PIECE = 3 * SAMPLES  # samples given to the mixer at a time; it holds at most two pieces, 0.1 s
 
 
 class FrameClock:
@@ -56,6 +65,65 @@ class FrameClock:
         return due
 
 
+class Speaker:
+    """Plays a game's sound, or nothing where there is no sound device.
+
+    Attributes:
+        audible: Whether there was a sound device.
+    """
+
+    def __init__(self) -> None:
+        """Open the sound device; log a warning if there is none."""
+        self._waiting = np.zeros(0, np.uint8)  # samples not given to the mixer yet
+        self.audible = False
+        self._opened = False
+        try:
+            with _mute_libraries():
+                pygame.mixer.init(RATE, size=8, channels=1, buffer=SAMPLES, allowedchanges=0)
+            self.audible = self._opened = True
+        except pygame.error as error:
+            logger.warning("There is no sound device (%s): playing on in silence", error)
+
+    def play(self, sound: NDArray[np.uint8], speed: float | None, volume: float) -> None:
+        """Play a frame's `sound`, unsigned 8-bit samples; `speed` changes its pitch, None is silent."""
+        if not self._opened or not len(sound) or speed is None:
+            return
+        places = np.arange(0, len(sound), speed).astype(np.int64)
+        self._waiting = np.concatenate([self._waiting, sound[places]])
+        if len(self._waiting) < PIECE:
+            return
+        channel = pygame.mixer.Channel(0)
+        piece = pygame.mixer.Sound(buffer=self._waiting.tobytes())
+        piece.set_volume(volume)
+        if not channel.get_busy():
+            channel.play(piece)
+        elif channel.get_queue() is None:
+            channel.queue(piece)
+        elif len(self._waiting) < 2 * PIECE:
+            return  # there may be room soon; if not, the sound is late and is dropped
+        self._waiting = self._waiting[:0]
+
+    def close(self) -> None:
+        """Close the sound device."""
+        if self._opened:
+            pygame.mixer.quit()
+            self._opened = False
+
+
+@contextmanager
+def _mute_libraries() -> Iterator[None]:
+    """Hide the eight lines that ALSA writes to standard error where there is no device."""
+    standard_error = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(standard_error, 2)
+        os.close(standard_error)
+        os.close(nowhere)
+
+
 class Viewer:
     """Shows each frame of a player's games, and applies the person's keys.
 
@@ -70,7 +138,7 @@ class Viewer:
         """Set up the viewer.
 
         Args:
-            controls: What the keys change.
+            controls: The state that the keys change.
             display: Shows the game and reads the keys.
             speaker: Plays the sound.
             exploration_rate: The agent's ε.
@@ -119,21 +187,10 @@ class Viewer:
             self.scores += self._running.add(step)
 
     def _view(self, frame: Frame) -> View:
-        player, controls = self._player, self._controls
-        network = player.network
-        return View(
-            action_names=player.environment.action_names,
-            action=player.action,
-            human=controls.human,
-            score=float(self._running.running[0]),
-            lives=frame.lives,
-            speed=controls.speed_name,
-            exploring=player.exploring,
-            exploration_rate=self._exploration_rate if network else None,
-            qvalues=network.qvalues if network else None,
-            heat_map=network.heat_map() if network and controls.saliency else None,
-            message=controls.message(),
-        )
+        """Return the facts to show beside `frame`, with the state of the controls."""
+        controls, score = self._controls, float(self._running.running[0])
+        view = self._player.view(score, frame.lives, self._exploration_rate, heat_map=controls.saliency)
+        return replace(view, human=controls.human, speed=controls.speed_name, message=controls.message())
 
     def _take_screenshot(self, frame: Frame, view: View) -> None:
         """Save what is shown as a PNG file of a new name."""

@@ -1,4 +1,4 @@
-"""A player whose Q-values and heat map can be shown, and in whose place a person can act."""
+"""A player that shows its Q-values and heat map, and lets a person act in its place."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ HeatMap: TypeAlias = NDArray[np.float32]  # [H, W], from 0 (no influence) to 1
 
 @dataclass(frozen=True)
 class View:
-    """What is shown about one frame besides the picture."""
+    """The facts that are shown about one frame, beside its picture."""
 
     action_names: tuple[str, ...]  # A of them
     action: int  # index of the action being taken; -1: none yet
@@ -86,7 +86,7 @@ class WatchedPlayer(Player):
     are experience of the same kind.
 
     Attributes:
-        network: Predicts Q-values, whoever plays; None: a person plays alone.
+        network: Predicts Q-values, also while a person plays; None: a person plays alone.
         action: The last action chosen, an index into the environment's.
         exploring: Whether the agent chose it at random and it is not the best.
         human: Whether a person chose it.
@@ -130,6 +130,28 @@ class WatchedPlayer(Player):
         self.action = int(actions[0])
         self.exploring = not self.human and self.action != self._best()
         return actions
+
+    def view(self, score: float, lives: int, exploration_rate: float, heat_map: bool) -> View:
+        """Return the facts to show about a frame of the step that the last action led to.
+
+        Args:
+            score: Game points so far.
+            lives: Lives left.
+            exploration_rate: The agent's ε.
+            heat_map: Whether the heat map is shown.
+        """
+        network = self.network
+        return View(
+            action_names=self.environment.action_names,
+            action=self.action,
+            human=self.human,
+            score=score,
+            lives=lives,
+            exploring=self.exploring,
+            exploration_rate=exploration_rate if network else None,
+            qvalues=network.qvalues if network else None,
+            heat_map=network.heat_map() if network and heat_map else None,
+        )
 
     def _last_qvalues(self, _states: States) -> QValues:
         """Return the Q-values float32 [1, A] that `act` has just predicted."""

@@ -32,7 +32,7 @@ class SharedSteps:
         """See the memory of the open file `descriptor` as a step of `games` games.
 
         Args:
-            descriptor: What `open_memory` returned; it may be closed afterwards.
+            descriptor: Of the file that `open_memory` returned; it may be closed afterwards.
             games: How many games there are in all processes together, E.
             screen_shape: Height and width of a screen in pixels, (H, W).
         """

@@ -51,7 +51,7 @@ class ProcessVector(Environment):
         memory = open_memory()
         try:
             self._shared = SharedSteps(memory, self.games, self.screen_shape)
-            # Also called when nobody has called `close` before the program ends.
+            # Also called at the end of the program, if `close` was not.
             self._end = weakref.finalize(self, end, self._processes, self._shared)
             about = self._start(open_game, config, streams, training, memory)
         finally:
