@@ -36,6 +36,10 @@ FLOORS = [
     {"verbs"},
     {"main"},
 ]
+# The core is DQN itself. It runs without the tools and without a cluster: `wiring` and the verbs join them.
+CORE = {"environment", "replay_memory", "deepqnetwork", "player", "agent", "training", "statistics"}
+TOOLS = {"watch", "plot", "nvis", "doctor", "sweep"}
+NOT_FOR_THE_CORE = TOOLS | {"cluster", "wiring", "verbs", "main"}
 # The ground floor is one room: config and flags build on errors and types.
 ONE_ROOM = 0
 OWNERS = {
@@ -96,6 +100,26 @@ def test_imports_run_downwards(path: Path) -> None:
     for other in (rooms & known) - {room}:
         same_room = floor_of(other) == floor_of(room) == ONE_ROOM
         assert floor_of(other) < floor_of(room) or same_room, f"{room} imports {other}"
+
+
+def test_the_core_reaches_neither_the_tools_nor_the_cluster() -> None:
+    """The modules that the core imports may not import them either."""
+    reached, next_rooms = set(), set(CORE)
+    while next_rooms:
+        reached |= next_rooms
+        names = {name for path in SOURCES if room_of(path) in next_rooms for name in imports(path)}
+        assert not {name for name in names if name.split(".")[0] == "nvis"}
+        next_rooms = {name.split(".")[1] for name in names if name.startswith("simple_dqn.")} - reached
+        next_rooms &= set().union(*FLOORS)
+    assert reached >= CORE
+    assert not reached & NOT_FOR_THE_CORE
+
+
+def test_games_are_played_without_processes_of_their_own() -> None:
+    """Only `make` starts processes; a reader of the games need not enter their folder."""
+    folder = SOURCE / "environment"
+    users = {path for path in folder.glob("*.py") if any("processes" in name for name in imports(path))}
+    assert users == {folder / "__init__.py"}
 
 
 def test_modules_do_not_import_each_other_in_a_circle() -> None:
