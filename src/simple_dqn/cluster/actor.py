@@ -29,7 +29,7 @@ PREDICTS_IN = {
 
 @dataclass(frozen=True, slots=True)
 class ActorSettings:
-    """What an actor is started with."""
+    """The settings of one actor, and its place among those of the run."""
 
     config: Config
     number: int  # of the worker slot, from 0

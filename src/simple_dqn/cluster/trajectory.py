@@ -1,4 +1,4 @@
-"""What an actor sends: its trajectory, and how the trajectories of many actors share one replay memory."""
+"""The trajectories that actors send, and their rows in the replay memory that all actors share."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields

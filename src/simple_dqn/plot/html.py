@@ -1,4 +1,4 @@
-"""The panels as a page, by Bokeh: one file that needs no network, with zoom, hover and a legend to click."""
+"""Draws a plot as a page with Bokeh: one file for use without a network, with zoom, hover and a legend."""
 
 import math
 from pathlib import Path
@@ -26,15 +26,15 @@ from simple_dqn.plot.panels import EPOCH, PHASES, Line, Panel, Plot
 
 Renderer: TypeAlias = "GlyphRenderer[Any]"  # of a line, or of its marks
 
-MAX_LEGEND_ROWS = 4  # each of one run, or of several where there are more
+MAX_LEGEND_ROWS = 4  # one for each run, or for several runs if there are more
 LEGEND_ROW, LEGEND_SPACING = 20, 10  # pixels
 SPACING = 12  # pixels between panels
-MARK = 5  # pixels across; less on a thin line
-LEAST_HEIGHT = 240  # pixels of a panel; otherwise the panels together are as high as the reader's window
+MARK = 5  # diameter in pixels; less on a thin line
+MIN_HEIGHT = 240  # pixels of a panel; all panels together fill the window if it is higher
 RELOAD_SECONDS = 10
 
-# A line in the legend hides and shows those in the panels. Not by js_link: a legend loses its lines when
-# anything changes that can be reached from it, and through such links that is every axis.
+# A click on a line of the legend hides or shows the lines of that label. Not with js_link: a legend loses its
+# lines when any model changes that it links to, and through js_link that is every axis.
 LINK = """
 lines.forEach((line, place) => line.properties.visible.change.connect(() => {
     for (const other of drawn[place]) {
@@ -43,7 +43,7 @@ lines.forEach((line, place) => line.properties.visible.change.connect(() => {
 }))
 """
 
-# A reload would lose what the reader zoomed and hid: both are kept in the tab meanwhile.
+# A reload would lose the zoom and the hidden lines, so the tab stores both.
 RELOAD = """
 const key = "simple-dqn " + location.pathname
 const kept = JSON.parse(sessionStorage.getItem(key) ?? '{"zoomed": [], "hidden": []}')
@@ -73,7 +73,7 @@ def save(plot: Plot, path: Path, reload_seconds: float | None = None) -> None:
     """Write `plot` as a page, whole or not at all.
 
     Args:
-        plot: What it shows.
+        plot: The panels.
         path: The HTML file.
         reload_seconds: How often the page loads itself again; None: never.
 
@@ -86,12 +86,12 @@ def save(plot: Plot, path: Path, reload_seconds: float | None = None) -> None:
 
 
 def _document(plot: Plot, reload_seconds: float | None) -> Document:
-    epochs = DataRange1d(only_visible=True)  # one for all panels: who zooms into epochs means all of them
-    drawn: dict[str, list[Renderer]] = {}  # by label: what a click in the legend hides
+    epochs = DataRange1d(only_visible=True)  # shared, so that a zoom into epochs applies to all panels
+    drawn: dict[str, list[Renderer]] = {}  # label -> the lines that a click in the legend hides
     figures: list[Any] = [_figure(panel, epochs, drawn) for panel in plot.panels]
     rows, columns = plot.grid
     panels = gridplot(figures, ncols=columns, sizing_mode="stretch_both", toolbar_location="right")
-    panels.update(spacing=SPACING, min_height=rows * (LEAST_HEIGHT + SPACING))
+    panels.update(spacing=SPACING, min_height=rows * (MIN_HEIGHT + SPACING))
     legend, lines = _legend(plot)
     document = Document(title=plot.title)
     document.add_root(column(panels, legend, sizing_mode="stretch_both"))
@@ -99,13 +99,13 @@ def _document(plot: Plot, reload_seconds: float | None) -> Document:
     document.js_on_event("document_ready", CustomJS(args=linked, code=LINK))
     if reload_seconds is not None:
         ranges = [epochs, *(one.y_range for one in figures)]
-        told = {"ranges": ranges, "lines": lines, "seconds": reload_seconds}
-        document.js_on_event("document_ready", CustomJS(args=told, code=RELOAD))
+        arguments = {"ranges": ranges, "lines": lines, "seconds": reload_seconds}
+        document.js_on_event("document_ready", CustomJS(args=arguments, code=RELOAD))
     return document
 
 
 def _figure(panel: Panel, epochs: DataRange1d, drawn: dict[str, list[Renderer]]) -> figure:
-    """Return the figure of a panel, and enter its lines in `drawn`."""
+    """Return the figure of a panel, and add its lines to `drawn`."""
     result = figure(
         title=panel.title,
         x_axis_label=EPOCH,
@@ -114,7 +114,7 @@ def _figure(panel: Panel, epochs: DataRange1d, drawn: dict[str, list[Renderer]])
         y_range=DataRange1d(only_visible=True),
         tools="pan,box_zoom,wheel_zoom,reset,save",
         active_scroll="wheel_zoom",
-        min_height=LEAST_HEIGHT,
+        min_height=MIN_HEIGHT,
     )
     result.xaxis.ticker = BasicTicker(min_interval=1, num_minor_ticks=0)
     if panel.large:
@@ -136,7 +136,7 @@ def _figure(panel: Panel, epochs: DataRange1d, drawn: dict[str, list[Renderer]])
 def _draw_line(into: figure, line: Line) -> list[Renderer]:
     text = [f"{value:,.6g}" for value in line.values]
     source = ColumnDataSource({"epoch": line.epochs, "value": line.values, "text": text})
-    look = _look(line)
+    look = _style(line)
     if line.is_level:
         return [into.hspan(y="value", source=source, **look)]
     drawn: list[Renderer] = [into.line("epoch", "value", source=source, **look)]
@@ -146,7 +146,7 @@ def _draw_line(into: figure, line: Line) -> list[Renderer]:
     return drawn
 
 
-def _look(line: Line) -> dict[str, Any]:
+def _style(line: Line) -> dict[str, Any]:
     return {
         "line_color": line.colour,
         "line_dash": line.style,
@@ -158,7 +158,7 @@ def _look(line: Line) -> dict[str, Any]:
 def _legend(plot: Plot) -> tuple[figure, list[Renderer]]:
     """Return one legend for all panels, and the lines in it.
 
-    Bokeh's legends belong to a figure: this one has nothing else in it.
+    In Bokeh a legend belongs to a figure, so this is a figure with nothing else in it.
     """
     columns = len(PHASES) * math.ceil(len(plot.names) / MAX_LEGEND_ROWS)
     rows = math.ceil(len(plot.legend) / columns)
@@ -175,8 +175,8 @@ def _legend(plot: Plot) -> tuple[figure, list[Renderer]]:
     result.grid.visible = False
     lines: list[Any] = []
     for look in plot.legend.values():
-        line = result.line([0], [0], **_look(look))  # A line from a point to itself: it shows nowhere else.
-        lines.append(line)
+        # From a point to itself, so that only the legend shows it.
+        lines.append(result.line([0], [0], **_style(look)))
     items = [LegendItem(label=line.name, renderers=[line]) for line in lines]
     place: dict[str, Any] = {
         "location": "center",

@@ -55,9 +55,9 @@ def open_window(title: str, width: float, height: float) -> Window | None:
     """Return a window of `width` × `height` inches; None where there is no display or no GUI toolkit."""
     try:
         figure = pyplot.figure(title, figsize=(width, height), dpi=DPI)
-    except Exception:  # Each toolkit complains of a display in an exception of its own.
+    except Exception:  # Each toolkit has its own exception for a missing display.
         return None
-    if figure.canvas.required_interactive_framework is None:  # It is of a backend that writes files only.
+    if figure.canvas.required_interactive_framework is None:  # a backend that only writes files
         pyplot.close(figure)
         return None
     return Window(figure)

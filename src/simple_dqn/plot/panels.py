@@ -1,4 +1,4 @@
-"""What is drawn, as data: a panel for each field, in it a line for each phase of each run.
+"""A plot as data: a panel for each field, with a line for each phase of each run.
 
 Runs of the same name are seeds of one setting and are drawn together: their median over a band from the
 least to the greatest value, in the epochs in which all have values. The rest of each run is a thin line.
@@ -69,7 +69,7 @@ class Line:
 
     @property
     def marked(self) -> bool:
-        """Whether each value of the curve is marked."""
+        """Whether each value of the curve has a mark."""
         return len(self.values) <= FEW_POINTS
 
 

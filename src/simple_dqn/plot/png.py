@@ -1,4 +1,4 @@
-"""The panels as a picture, by matplotlib."""
+"""Draws a plot as a picture with matplotlib."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from simple_dqn.plot.panels import EPOCH, Line, Panel, Plot
 
 MAX_LEGEND_COLUMNS = 6
 BAND_ALPHA = 0.2
-MARK = 4  # points across; less on a thin line
+MARK = 4  # diameter in points; less on a thin line
 
 
 def draw(plot: Plot, width: float, height: float) -> Figure:
@@ -25,7 +25,7 @@ def draw(plot: Plot, width: float, height: float) -> Figure:
 
 
 def draw_into(figure: Figure, plot: Plot) -> None:
-    """Draw `plot` in `figure`, in place of what was there."""
+    """Draw `plot` in `figure`, and remove its previous content."""
     figure.clear()
     figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12, wspace=0.02, hspace=0.02))
     runs = len(plot.names)
@@ -67,7 +67,7 @@ def _draw_line(axes: Axes, line: Line) -> None:
 
 
 def _draw_shared_legend(figure: Figure, plot: Plot) -> None:
-    """Name all lines once, below the panels: a column per run while they fit."""
+    """Draw one legend for all panels, below them, with a column for each run if the width allows it."""
     drawn = _by_label(figure.axes)
     lines = [drawn[label] for label in plot.legend]
     for columns in range(min(len(plot.names), MAX_LEGEND_COLUMNS), 0, -1):
@@ -78,12 +78,12 @@ def _draw_shared_legend(figure: Figure, plot: Plot) -> None:
 
 
 def _by_label(panels: Sequence[Axes]) -> dict[str, Line2D]:
-    """Return a drawn line for each label, in the order of drawing: single runs share one."""
+    """Return one drawn line of each label, in the order of drawing."""
     return {str(line.get_label()): line for axes in panels for line in axes.lines}
 
 
 def save(figure: Figure, path: Path, dpi: int) -> None:
-    """Write the figure as a PNG file, whole or not at all.
+    """Write the figure as a PNG file, completely or not at all.
 
     Raises:
         UserError: It cannot be written.

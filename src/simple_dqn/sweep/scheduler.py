@@ -29,8 +29,8 @@ class RunStatus:
     Attributes:
         run: The game and the seed.
         state: Whether it waits, runs, is done or has failed for good.
-        reason: Why it failed last; empty: it did not.
-        results: What its CSV said last; None: nothing yet.
+        reason: The reason of its last failure; empty: there was none.
+        results: Those in its CSV; None: there are none yet.
         failures: How many there were since its latest checkpoint.
         due: When it is to start, in seconds of the scheduler's clock; None: it is started.
     """

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     games = find_games(given["games"], config.environment)
     rules.check(config.with_flags({"game": next(iter(games.values()))}))
     for game in games.values():
-        as_played(replace(config.environment, game=game), given)  # refuses what would do nothing in it
+        as_played(replace(config.environment, game=game), given)  # refuses settings without effect on it
     if given.get("print_config"):
         print(flags.listing(config))
         return
