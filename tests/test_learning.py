@@ -40,6 +40,7 @@ SCHEDULES: dict[str, dict[str, object]] = {
     "serial, 4 games, bfloat16": {"workers": 4, "datatype": "auto"},
     "prioritized, 3 steps": {"prioritized": True, "n_step": 3, "priority_beta_steps": 8_000},
     "concurrent": {"concurrent": True},
+    "overlapped, 4 games": {"overlap": True, "workers": 4},
     "concurrent, 4 games, bfloat16": {"concurrent": True, "workers": 4, "datatype": "auto"},
 }
 

@@ -22,7 +22,7 @@ from simple_dqn.demonstrations import Recorder
 from simple_dqn.environment import make
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import CheckpointFolder, Keeper, Snapshot
-from simple_dqn.training import Epochs, Phase
+from simple_dqn.training import Epochs, Phase, overlapped
 from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.training import check_flags
 
@@ -44,6 +44,7 @@ KINDS = {
     "several games": [*CATCH, "--workers", "4"],
     "games that end beyond the test's steps": [*CATCH, "--workers", "3"],
     "concurrent": [*CATCH, "--workers", "2", "--concurrent", "true"],
+    "overlapped": [*CATCH, "--workers", "4", "--overlap", "true"],
     "adam": [*CATCH, "--optimizer", "adam", "--datatype", "bfloat16"],
     "without a target network": [*CATCH, "--target_steps", "0"],
     "screens in a file": [*CATCH, "--replay_file", "replay"],
@@ -149,6 +150,7 @@ def test_a_killed_run_goes_on_exactly(
     tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     moments = KILLED_AT.get(kind, MOMENTS)
+    monkeypatch.setattr(overlapped, "REST", 40)  # steps, so that there is a checkpoint at each moment
     show(tmp_path / "shown.npz")
     assert start("whole", "train", *KINDS[kind], *SMALL, "--checkpoint_minutes", "0") == 0
     with monkeypatch.context() as patch:

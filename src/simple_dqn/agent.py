@@ -10,7 +10,7 @@ import numpy as np
 
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
-from simple_dqn.player import Player
+from simple_dqn.player import Choice, Player
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.types import ExplorationRates
 
@@ -100,7 +100,16 @@ class Agent:
 
     def act(self) -> Step:
         """Make one training step in every game: ε-greedy, with the current ε of each game."""
-        step = self.play(self.exploration_rates)
+        return self.execute(self.choose())
+
+    def choose(self) -> Choice:
+        """Choose the actions of the next training step."""
+        return self.player.choose(self.exploration_rates)
+
+    def execute(self, choice: Choice) -> Step:
+        """Make one training step with the actions from `choose`."""
+        step = self.player.execute(choice)
+        self._listener.on_step(step, float(np.mean(self.exploration_rates)))
         self.total_train_steps += self.games
         return step
 

@@ -242,6 +242,11 @@ class AgentConfig:
         minimum=0,
     )
     concurrent: bool = option(False, "act by the target network while the online network learns (fast-dqn)")
+    overlap: bool = option(
+        False,
+        "play and prepare the next minibatches while the network learns from the last ones: actions lag one "
+        "step of all games behind",
+    )
     synchronize: bool | None = option(
         None, "predict for all games in one batch, not one by one; by default where there are several games"
     )

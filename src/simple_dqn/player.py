@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,13 @@ from simple_dqn.scores import ScoreBoard
 if TYPE_CHECKING:
     from simple_dqn.environment import Environment
     from simple_dqn.types import Actions, CheckpointState, ExplorationRates, Flags, QValues, States, Step
+
+
+class Choice(NamedTuple):
+    """The actions of one step, int64 [E] each."""
+
+    actions: Actions
+    executed: Actions  # the same but for slips; see `--slip_probability`
 
 
 class Player:
@@ -77,18 +84,25 @@ class Player:
         return np.where(explore, actions, self._predict(states).argmax(axis=1))
 
     def step(self, exploration_rate: float | ExplorationRates) -> Step:
-        """Make one step in every game; see `act`.
+        """Make one step in every game; see `act`."""
+        return self.execute(self.choose(exploration_rate))
+
+    def choose(self, exploration_rate: float | ExplorationRates) -> Choice:
+        """Choose the actions of the next step, which are then due in `execute`; see `act`."""
+        with self._ledger.section("act"):
+            actions = self.act(self._states.states, exploration_rate)
+            return Choice(actions, self._slip(actions))
+
+    def execute(self, choice: Choice) -> Step:
+        """Make one step in every game.
 
         Where a game slips, the step has the chosen action, not the executed one: slips belong to the dynamics
         of the game, and the Q-value of an action includes them.
         """
-        with self._ledger.section("act"):
-            actions = self.act(self._states.states, exploration_rate)
-            executed = self._slip(actions)
         with self._ledger.section("emulate"):
-            step = self.environment.step(executed)
-        if executed is not actions:
-            step = replace(step, actions=np.where(step.starts, step.actions, actions))
+            step = self.environment.step(choice.executed)
+        if choice.executed is not choice.actions:
+            step = replace(step, actions=np.where(step.starts, step.actions, choice.actions))
         self._states.update(step)
         self._ledger.count(self.environment.games)
         return step

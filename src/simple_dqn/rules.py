@@ -61,6 +61,7 @@ def check(config: Config) -> None:
             "--synchronize true needs several games to predict for: raise --workers or leave it out"
         )
     _check_periods(config)
+    _check_overlap(config)
     _check_starts(config.environment)
     _check_cluster(config)
     if network.min_reward > network.max_reward:
@@ -124,6 +125,7 @@ def _check_cluster(config: Config) -> None:
     flag = f"--cluster {cluster.cluster}"
     exclusions = (
         (config.agent.concurrent, "--concurrent true", "actors always play while the network learns"),
+        (config.agent.overlap, "--overlap true", "actors always play while the network learns"),
         (environment.processes > 0, f"--processes {environment.processes}", "each actor is a process"),
         (environment.display_screen, "--display_screen true", "actors have no display"),
         (bool(environment.record_screen_path), "--record_screen_path", "actors have no display"),
@@ -205,6 +207,22 @@ def _check_learning(network: NetworkConfig, has_target_network: bool) -> None:
     for holds, complaint in contradictions:
         if holds:
             raise UserError(complaint)
+
+
+def _check_overlap(config: Config) -> None:
+    """Check that the overlapped schedule is the only one, and has an update to overlap in every round."""
+    agent, workers = config.agent, config.environment.workers
+    if not agent.overlap:
+        return
+    if agent.concurrent:
+        raise UserError("--overlap true and --concurrent true are two schedules: give one of them")
+    if not agent.target_steps:
+        raise UserError("--overlap true needs a target network: give a --target_steps above 0")
+    if workers < agent.train_frequency:
+        raise UserError(
+            f"--overlap true needs an update in every step of all games: give --workers "
+            f"{agent.train_frequency} or more, or --train_frequency {workers} or less"
+        )
 
 
 def _check_periods(config: Config) -> None:

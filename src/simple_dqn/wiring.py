@@ -20,7 +20,7 @@ from simple_dqn.player import Player
 from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.snapshot import Keeper
 from simple_dqn.statistics import CLUSTER_COLUMNS, Statistics, make_writers
-from simple_dqn.training import ConcurrentSchedule, Epochs, Schedule, SerialSchedule
+from simple_dqn.training import ConcurrentSchedule, Epochs, OverlappedSchedule, Schedule, SerialSchedule
 
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import DeepQNetwork
@@ -59,12 +59,14 @@ def make_training_environment(config: Config, test_environment: Environment, led
 
 
 def make_schedule(config: Config, environment: Environment, statistics: Statistics) -> Schedule:
-    """Return the serial or the concurrent schedule, or that of a cluster.
+    """Return the serial, the overlapped or the concurrent schedule, or that of a cluster.
 
     Raises:
         UserError: The cluster cannot be reached, or is of another version.
     """
     if not config.cluster.on:
+        if config.agent.overlap:
+            return OverlappedSchedule()
         return ConcurrentSchedule() if config.agent.concurrent else SerialSchedule()
     from simple_dqn.cluster import make_cluster_schedule
 
@@ -118,7 +120,7 @@ def spare_cores(config: Config) -> int:
     """Return how many cores of this machine are for others than the thread that learns."""
     if config.cluster.cluster == "local":
         return config.cluster.actors
-    return 1 if config.agent.concurrent else 0  # for the actor and the sampler
+    return 1 if config.agent.concurrent or config.agent.overlap else 0  # for the actor and the sampler
 
 
 def make_player(

@@ -75,12 +75,18 @@ def settings_for(
 def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
     """Return the settings of the preset that is `given`, or of the `default` one; None: no settings.
 
-    A preset's concurrent schedule is for one machine, and so is left out where actors play on a cluster.
+    A preset's schedule is for one machine, and is left out where actors play on a cluster. So is one that
+    overlaps where the flags given by hand leave nothing to overlap, or choose another.
     """
     name = given.get("preset", default)
     settings = PRESETS[name] if name else {}
-    on_cluster = given.get("cluster", "none") != "none"
-    return {**settings, "concurrent": False} if on_cluster and "concurrent" in settings else settings
+    agent = Config.from_flags({**settings, **given})
+    serial: dict[str, Any] = {}
+    if agent.cluster.on:
+        serial = {"concurrent": False, "overlap": False}
+    elif agent.agent.concurrent or agent.environment.workers < agent.agent.train_frequency:
+        serial = {"overlap": False}
+    return {**settings, **{name: value for name, value in serial.items() if name in settings}}
 
 
 def settle(config: Config, given: Collection[str] = ()) -> Config:
