@@ -173,10 +173,8 @@ def _legend(plot: Plot) -> tuple[figure, list[Renderer]]:
     )
     result.axis.visible = False
     result.grid.visible = False
-    lines: list[Any] = []
-    for look in plot.legend.values():
-        # From a point to itself, so that only the legend shows it.
-        lines.append(result.line([0], [0], **_style(look)))
+    # Each line runs from a point to itself, so that only the legend shows it.
+    lines = [result.line([0], [0], **_style(look)) for look in plot.legend.values()]
     items = [LegendItem(label=line.name, renderers=[line]) for line in lines]
     place: dict[str, Any] = {
         "location": "center",
