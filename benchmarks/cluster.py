@@ -28,7 +28,7 @@ from simple_dqn.cluster import RemoteEnvironment, make_cluster_schedule
 from simple_dqn.cluster.trajectory import TrajectoryStream
 from simple_dqn.config import Config
 from simple_dqn.ledger import Ledger
-from simple_dqn.snapshot.experience_log import pack, unpack
+from simple_dqn.snapshot import pack, unpack
 from simple_dqn.statistics import Statistics
 from simple_dqn.training import Schedule, SerialSchedule
 from simple_dqn.types import Experience

@@ -1,14 +1,14 @@
-"""How a score compares with a human's, for the 57 games in which that was measured.
+"""Human-normalised scores, for the 57 games with a measured human score.
 
-The scores are those of Wang et al. 2016 (Dueling Network Architectures, arXiv:1511.06581, appendix) for
-random play and for a professional human tester, in games that start with up to 30 no-ops; dqn_zoo and Agent57
-normalise by the same ones. Mnih et al. 2015 (extended data table 2) give others for 49 games, such as 9.3 in
-Pong for 14.6 here; docs/results.md quotes those. Games are named as ale-py names their ROMs.
+The table has the scores of random play and of a professional human tester, in games that start with up to 30
+no-ops (Wang et al. 2016, Dueling Network Architectures, arXiv:1511.06581, appendix). dqn_zoo and Agent57 use
+the same ones. Mnih et al. 2015 (extended data table 2) have others for 49 games, such as 9.3 in Pong instead
+of 14.6; docs/results.md quotes those. Games have the names of ale-py's ROMs.
 """
 
-SOURCE = "Wang et al. 2016"  # named beside each figure in per cent of a human's score
+SOURCE = "Wang et al. 2016"  # printed with each human-normalised score
 
-# Raw game points: (random play, human).
+# Raw game points of (random play, human).
 SCORES = {
     "alien": (227.8, 7127.7),
     "amidar": (5.8, 1719.5),
@@ -71,9 +71,9 @@ SCORES = {
 
 
 def human_normalised(game: str, score: float) -> float | None:
-    """Return `score`, raw game points, in per cent of the way from random play (0) to a human's score (100).
+    """Return 100 (score - random) / (human - random), in percent; None for a game not in the table.
 
-    None for a game that was not measured.
+    `score` is in raw game points.
     """
     if game not in SCORES:
         return None

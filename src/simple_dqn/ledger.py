@@ -1,4 +1,4 @@
-"""The speed ledger: where the wall time of a phase goes, thread by thread, and how busy the cores are."""
+"""The speed ledger: the wall time of each part of the loop, thread by thread, and the load of the cores."""
 
 import threading
 import time
@@ -11,22 +11,22 @@ from simple_dqn.machine import busy_seconds, cpu_seconds, usable_cores
 
 SECTIONS = ("act", "emulate", "preprocess", "store", "sample", "target", "update", "wait")
 OTHER = "other"
-WIDTH = 11  # of a column
+WIDTH = 11  # characters of a column
 
 
 @dataclass
 class Book:
-    """What is booked of one kind of phase."""
+    """The times of one kind of phase."""
 
     wall: float = 0.0  # seconds
-    cpu: float = 0.0  # seconds of computing meanwhile, on all cores, by this process and its children
+    cpu: float = 0.0  # CPU seconds of this process and its children
     steps: int = 0  # over all games
-    busy: dict[int, float] = field(default_factory=dict)  # seconds that each usable core worked, for anyone
-    # Wall seconds by thread, then section. Each thread writes to its own entry alone.
+    busy: dict[int, float] = field(default_factory=dict)  # busy seconds of each usable core, for any program
+    # Wall seconds by thread, then section. Each thread writes only its own entry.
     seconds: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def shares(self) -> dict[str, dict[str, float]]:
-        """Return by thread which share of the wall time each section took, and what no section booked."""
+        """Return each section's share of the wall time by thread, with the rest as `OTHER`."""
         shares = {}
         for thread, seconds in self.seconds.items():
             booked = {name: seconds[name] / self.wall for name in SECTIONS if name in seconds}
@@ -34,7 +34,7 @@ class Book:
         return shares
 
     def lines(self, phase: str) -> list[str]:
-        """Return the table that a person reads, line by line."""
+        """Return the lines of the table."""
         rate, busy, cores = self.steps / self.wall, self.cpu / self.wall, usable_cores()
         header = (*SECTIONS, OTHER)
         lines = [
@@ -52,13 +52,13 @@ class Book:
 
 
 class _Thread(threading.local):
-    """What is known of the thread that looks."""
+    """Data of the calling thread."""
 
-    within = 0.0  # seconds of the sections that ended inside of the one that is open
+    within = 0.0  # seconds of the sections that ended inside the open one
 
 
 class Ledger:
-    """Books of all phases, of which at most one is open."""
+    """Measures the sections of phases; at most one phase is open at a time."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.books: defaultdict[str, Book] = defaultdict(Book)  # by phase: random, train or test
@@ -68,7 +68,7 @@ class Ledger:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Book what is done inside as phase `name`."""
+        """Measure the time inside as phase `name`."""
         book = self._open = self.books[name]
         start, cpu, cores = self._clock(), cpu_seconds(), busy_seconds()
         try:
@@ -78,12 +78,12 @@ class Ledger:
             book.wall += self._clock() - start
             book.cpu += cpu_seconds() - cpu
             now = busy_seconds()
-            for core in now.keys() & cores.keys():  # A run may be moved to other cores while it is running.
+            for core in now.keys() & cores.keys():  # the usable cores may change while a run is in progress
                 book.busy[core] = book.busy.get(core, 0.0) + now[core] - cores[core]
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
-        """Book the time inside as `name`, one of `SECTIONS`, of this thread, but for sections within it."""
+        """Measure the time inside, without inner sections, as `name`, one of `SECTIONS`, of this thread."""
         thread = self._thread
         around, thread.within = thread.within, 0.0
         start = self._clock()
@@ -97,12 +97,12 @@ class Ledger:
             thread.within = around + elapsed
 
     def count(self, steps: int) -> None:
-        """Book `steps` more steps."""
+        """Count `steps` more steps of the open phase."""
         if self._open is not None:
             self._open.steps += steps
 
     def lines(self) -> list[str]:
-        """Return the table of training, or of what there was instead; none where nothing was done."""
+        """Return the table of training, or else of a test or random play; empty if there were no steps."""
         for phase in ("train", "test", "random"):
             if self.books[phase].steps:
                 return self.books[phase].lines(phase)

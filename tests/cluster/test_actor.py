@@ -15,7 +15,7 @@ from simple_dqn.config import Config
 from simple_dqn.environment import make
 from simple_dqn.random_streams import stream
 from simple_dqn.replay_memory import ReplayMemory
-from simple_dqn.snapshot.experience_log import unpack
+from simple_dqn.snapshot import unpack
 from simple_dqn.types import Minibatch
 from simple_dqn.wiring import make_environment, make_network
 

@@ -9,7 +9,7 @@ import pytest
 from simple_dqn import main
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import CheckpointFolder, Modification, Snapshot, archive
-from simple_dqn.snapshot.modification import current, from_record, record_of, running_with
+from simple_dqn.snapshot.modification import current_modification, from_record, record_of, running_with
 from simple_dqn.verbs.common import warn_of_modification
 
 CATCH = [
@@ -41,7 +41,7 @@ def modified(*arguments: str) -> None:
     with pytest.raises(SystemExit) as end:
         main.run(["modified", *arguments])
     assert end.value.code == 0
-    assert current() is None
+    assert current_modification() is None
 
 
 def warnings(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -177,8 +177,8 @@ def test_there_is_one_modification_at_a_time(tmp_path: Path) -> None:
     with running_with(tmp_path / "a.py"):
         with pytest.raises(UserError, match=r"b\.py would be a second modification beside a\.py"):
             running_with(tmp_path / "b.py").__enter__()
-        assert current() == of(tmp_path / "a.py")
-    assert current() is None
+        assert current_modification() == of(tmp_path / "a.py")
+    assert current_modification() is None
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_there_is_one_modification_at_a_time(tmp_path: Path) -> None:
 def test_any_name_of_a_file_can_be_recorded(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     with running_with(tmp_path / name):
-        now = current()
+        now = current_modification()
         assert now is not None
         assert now.file.isprintable()
         assert from_record(record_of(now)) == now

@@ -15,7 +15,7 @@ from simple_dqn.environment import Environment, make
 from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
 from simple_dqn.scores import Scores
-from simple_dqn.snapshot.experience_log import pack
+from simple_dqn.snapshot import pack
 from simple_dqn.types import Actions, CheckpointState, ExplorationRates, QValues, States, Step
 
 Weights = Mapping[str, NDArray[np.float32]]

@@ -12,7 +12,7 @@ from simple_dqn.cluster.actor_pool import IN_FLIGHT, ActorPool, WorkerSlot
 from simple_dqn.cluster.session import Session
 from simple_dqn.cluster.trajectory import Trajectory
 from simple_dqn.config import Config
-from simple_dqn.snapshot.experience_log import unpack
+from simple_dqn.snapshot import unpack
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import ExplorationRates
 

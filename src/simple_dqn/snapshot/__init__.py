@@ -1,13 +1,14 @@
 """Snapshots and checkpoints: the files of a run, written completely or not at all, and read as data only.
 
-Public are a network's weights to share (`Snapshot`, `average`, `check_fits`), the checkpoints that a run
-resumes from (`Checkpoint`, `CheckpointFolder`), the `Keeper` that writes both, and the names and the lock of
-a run's files.
+Public are the `Snapshot` of a network to share, with `average` and `check_fits`; the `Checkpoint` that a run
+resumes from, in a `CheckpointFolder`; the `Keeper`, which writes both; names and lock of a run's files
+(`run_files.py`); the user's `Modification` of the program; and `pack` and `unpack` for steps of experience.
 """
 
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder
+from simple_dqn.snapshot.experience_log import pack, unpack
 from simple_dqn.snapshot.keeper import Keeper
-from simple_dqn.snapshot.modification import Modification
+from simple_dqn.snapshot.modification import Modification, current_modification, running_with
 from simple_dqn.snapshot.run_files import (
     checkpoint_folder,
     earlier_checkpoint_folders,
@@ -27,9 +28,13 @@ __all__ = [
     "average",
     "check_fits",
     "checkpoint_folder",
+    "current_modification",
     "earlier_checkpoint_folders",
     "first_to_last",
     "locked",
+    "pack",
     "prefix_of",
+    "running_with",
     "snapshots_after",
+    "unpack",
 ]

@@ -15,7 +15,7 @@ from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder
 from simple_dqn.snapshot.experience_log import BackgroundThread, Chunk, ExperienceLog
-from simple_dqn.snapshot.modification import current, record_of
+from simple_dqn.snapshot.modification import current_modification, record_of
 from simple_dqn.snapshot.run_files import checkpoint_folder, free_prefix, rename_snapshots
 from simple_dqn.snapshot.snapshot import Snapshot
 from simple_dqn.types import CheckpointState, Step
@@ -142,7 +142,7 @@ class Keeper:
             self._next = self._clock()
             return
         self._log.flush()
-        origin = {"flags": self._flags(), "modification": record_of(current())}
+        origin = {"flags": self._flags(), "modification": record_of(current_modification())}
         state = copied({**origin, "weights_sum": self._weights_sum, **run})
         self._saving = self._background.submit(self._write_checkpoint, state, self._log.rows, held)
         self._next = self._clock() + self._interval
@@ -153,7 +153,7 @@ class Keeper:
         logger.info("Saving weights to %s", path)
         flags = self._config.shared_flags()
         facts = (self._game, epoch, self._actions, total_train_steps)
-        snapshot = Snapshot(*facts, flags, dict(weights), current())
+        snapshot = Snapshot(*facts, flags, dict(weights), current_modification())
         self._weights_sum = snapshot.weights_sum
         self._unwritten.append((path, snapshot))
         self._write_snapshots()

@@ -32,7 +32,7 @@ class Modification:
 _current: Modification | None = None
 
 
-def current() -> Modification | None:
+def current_modification() -> Modification | None:
     """Return the modification of this process, or None."""
     return _current
 

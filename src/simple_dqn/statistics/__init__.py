@@ -1,4 +1,4 @@
-"""What a run did: counted step by step, summed up phase by phase, handed to writers."""
+"""Statistics of a run, counted step by step and summarized phase by phase: log, CSV and TensorBoard."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,24 +31,23 @@ def make_writers(
     resume_phase: str = "test",
     more: Sequence[str] = (),
 ) -> Sequence[Writer]:
-    """Return the writers of a run: what a person sees, and the files that were asked for.
+    """Return the writers of a run: the console, and those of the given files.
 
     Args:
-        csv_file: Where the rows go, one per phase; None: nowhere.
-        tensorboard_folder: Where TensorBoard's event files go; None: nowhere.
-        resume_epoch: The last epoch that the resumed snapshot has seen, up to which the CSV keeps its rows;
-            None: a new run.
-        resume_phase: The last phase of that epoch that the snapshot has seen, train or test.
-        more: Names of the CSV's columns after the usual ones.
+        csv_file: The CSV, with one row per phase; None: there is none.
+        tensorboard_folder: The folder for TensorBoard's event files; None: there is none.
+        resume_epoch: In a resumed run, the last epoch whose rows stay in the CSV; None: a new run.
+        resume_phase: The last phase of that epoch whose row stays, train or test.
+        more: Names of additional columns of the CSV.
 
     Raises:
-        UserError: The CSV cannot be written there. Nothing is made before the first phase starts.
+        UserError: The CSV cannot be written. No file is created before the first phase starts.
     """
     writers: list[Writer] = [Console()]
     if csv_file is not None:
         writers.append(CsvWriter(csv_file, resume_epoch, resume_phase, more))
     if tensorboard_folder is not None:
-        # Imported when asked for: it takes as long as all the rest of this room.
+        # Imported only when used, since it takes long to import.
         from simple_dqn.statistics.tensorboard_writer import TensorboardWriter
 
         writers.append(TensorboardWriter(tensorboard_folder, resumed=resume_epoch is not None))

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a bar during each phase, lines of log after it."""
+"""The console: a progress bar during each phase, and log messages after it."""
 
 import logging
 import sys
@@ -10,16 +10,16 @@ from simple_dqn.statistics.summary import PhaseSummary, Progress, Writer
 
 logger = logging.getLogger(__name__)
 
-# Terse, so that all of it fits in 80 columns; what is counted per second is steps.
+# Short, to fit into 80 columns; the rate is in steps per second.
 BAR = "{desc} {percentage:.0f}%|{bar}| {remaining} left {rate_noinv_fmt}"
 BAR_WITHOUT_END = "{desc} {n_fmt} steps {rate_noinv_fmt}"
 
 
 class ConsoleHandler(logging.StreamHandler[TextIO]):
-    """A log handler whose lines go above the bar instead of through it."""
+    """A log handler that writes its lines above the progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record to the stream: standard error, unless another was given."""
+        """Write one record to the stream, by default standard error."""
         try:
             tqdm.write(self.format(record), file=self.stream)
             self.flush()
@@ -28,14 +28,14 @@ class ConsoleHandler(logging.StreamHandler[TextIO]):
 
 
 class Console(Writer):
-    """A bar per phase, on a terminal only, and the lines that simple_dqn logged after each phase."""
+    """A progress bar for each phase, on a terminal only, and the log messages of simple_dqn after it."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         """Draw the bar on `stream`; None: standard error."""
         self._stream = stream
         self._bar: tqdm[NoReturn] | None = None
         self._format = BAR
-        tqdm.monitor_interval = 0  # no thread: the bar is drawn when progress is told
+        tqdm.monitor_interval = 0  # no thread: `on_progress` draws the bar
 
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
         """Draw an empty bar."""
@@ -51,13 +51,15 @@ class Console(Writer):
             mininterval=0,
             miniters=1,
             file=self._stream or sys.stderr,
-            disable=None,  # tqdm's word for "unless the stream is a terminal"
+            disable=None,  # for tqdm: unless the stream is a terminal
         )
 
     def on_progress(self, progress: Progress) -> None:
-        """Draw how far the phase is, and what it shows so far."""
+        """Update the bar, and the numbers beside it."""
         assert self._bar is not None
-        if self._bar.total and progress.steps > self._bar.total:  # a test finishes its games beyond its steps
+        if (
+            self._bar.total and progress.steps > self._bar.total
+        ):  # a test may need more steps to finish its games
             self._bar.total, self._format = None, BAR_WITHOUT_END
         parts = [self._format]
         if progress.exploration_rate is not None:
@@ -71,11 +73,11 @@ class Console(Writer):
         self._bar.update(progress.steps - self._bar.n)
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
-        """Take the bar away and log what the phase came to; without a finished game there is no score."""
+        """Remove the bar and log the summary."""
         self.close()
         logger.info("Epoch #%d: %s ended after %d steps", summary.epoch, summary.phase, summary.steps)
         if summary.nr_games:
-            # %.10g writes whole scores as simple_dqn's %d did, and does not cut the others.
+            # %.10g writes integer scores like simple_dqn's %d, and others with their decimals.
             logger.info(
                 "  num_games: %d, average_reward: %f, min_game_reward: %.10g, max_game_reward: %.10g",
                 summary.nr_games,
@@ -93,6 +95,6 @@ class Console(Writer):
         )
 
     def close(self) -> None:
-        """Take the bar away, if there is one."""
+        """Remove the bar, if there is one."""
         if self._bar is not None:
             self._bar.close()

@@ -1,4 +1,4 @@
-"""Reads the CSV of a run back: this one's, the original simple_dqn's, or one that is still being written."""
+"""Reading the CSV of a run, also of the original simple_dqn, and while it is being written."""
 
 import csv
 import math
@@ -11,43 +11,44 @@ from numpy.typing import NDArray
 from simple_dqn.errors import UserError
 from simple_dqn.statistics.csv_writer import COLUMNS
 
-OTHER_NAMES = {"phase_time": "epoch_time"}  # what simple_dqn's first versions called a column
+OTHER_NAMES = {"phase_time": "epoch_time"}  # a column's name in the first versions of simple_dqn
 WORDS = {"": math.nan, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
-NO_NUMBER = 2.0**62  # simple_dqn wrote ±maxint as the extremes of no games
+NO_NUMBER = 2.0**62  # simple_dqn wrote ±maxint as the minimum and maximum of no games
 
 Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one CSV holds: `columns[field]` float64 [rows], NaN where there is no value."""
+    """The content of a CSV: `columns[field]` float64 [rows], NaN where there is no value."""
 
     name: str
     phases: NDArray[np.str_]  # [rows]
     columns: dict[str, Numbers]
 
     def line(self, phase: str, field: str) -> tuple[Numbers, Numbers]:
-        """Return the epochs and the values of the rows of `phase` in which there is a value."""
+        """Return the epochs and values of the rows of `phase` that have a value."""
         there = (self.phases == phase) & np.isfinite(self.columns[field])
         return self.columns["epoch"][there], self.columns[field][there]
 
 
 def field_name(word: str) -> str:
-    """Return the name that a column goes by, whichever version of simple_dqn named it."""
+    """Return the present name of a column, of which an older version of simple_dqn may have had another."""
     return OTHER_NAMES.get(word.strip(), word.strip())
 
 
 def read_run(path: Path, name: str, skip_rows: int | None = None, delimiter: str = ",") -> Run:
-    """Read the CSV of one run, which may be going on.
+    """Return the content of a run's CSV; the run may be in progress.
 
     Args:
         path: The CSV.
-        name: How to call the run.
-        skip_rows: Rows before the first of data; one of them may name the columns. None: one, which must.
-        delimiter: What separates the columns.
+        name: The name to give to the run.
+        skip_rows: Rows before the data, one of which may have the column names. None: one, which has them.
+        delimiter: The separator of the columns.
 
     Raises:
-        UserError: It cannot be read, is not a CSV of this kind, or holds nothing to draw yet.
+        UserError: The file cannot be read, is not a CSV of this kind, or has no row of training or a test
+        yet.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -81,7 +82,7 @@ def _column_names(path: Path, rows: list[list[str]], required: bool) -> list[str
 
 
 def _without_half_value(rows: list[list[str]], columns: int) -> list[list[str]]:
-    """Return the rows without what is still being written: the last value, or all of a row cut short."""
+    """Return the rows without the last value, or the last row, which is still being written."""
     *whole, last = rows
     return whole if len(last) < columns else [*whole, [*last[: columns - 1], ""]]
 
@@ -107,7 +108,7 @@ def _to_run(path: Path, name: str, names: list[str], rows: list[list[str]]) -> R
 
 
 def _number(word: str) -> float:
-    """Return the number that `word` spells, NaN if it is blank or stands for none."""
+    """Return the number in `word`, or NaN if it is empty or out of range."""
     word = word.strip().lower()
     number = WORDS[word] if word in WORDS else float(word)
     return number if abs(number) < NO_NUMBER else math.nan

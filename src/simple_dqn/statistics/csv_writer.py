@@ -1,4 +1,4 @@
-"""One CSV row per phase, on disk as soon as the phase ends; rows of other runs are never lost."""
+"""The CSV of a run: one row per phase, on disk when the phase ends. Rows of earlier runs are never lost."""
 
 import csv
 import io
@@ -15,22 +15,22 @@ from simple_dqn.statistics.summary import PhaseSummary, Writer
 
 logger = logging.getLogger(__name__)
 
-ORDER = {"random": 0, "train": 1, "test": 2}  # of the phases in an epoch
+ORDER = {"random": 0, "train": 1, "test": 2}  # order of the phases in an epoch
 COLUMNS = tuple(field.name for field in fields(PhaseSummary) if field.name != "more")
 
 
 def _line(values: Sequence[object]) -> str:
-    """Return the values as one line of CSV; None is left empty, numbers are written in full."""
+    """Return a line of CSV; None is an empty field, and numbers have all their digits."""
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow(values)
     return line.getvalue()
 
 
 class CsvWriter(Writer):
-    """Writes each phase's summary as one row.
+    """Writes the summary of each phase as one row.
 
-    The file is made when the first phase starts, so that a run that is refused before leaves
-    nothing behind and moves nothing away.
+    The file is created when the first phase starts, so a run that fails before leaves no file and renames
+    none.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class CsvWriter(Writer):
         """Check that `path` can be written.
 
         Args:
-            path: The CSV. If there is one already, a new run keeps it under a numbered name.
-            resume_epoch: Go on with the CSV that is there, after its rows of this epoch;
-            resume_phase: and, of that epoch itself, after its row of this phase.
-            more: Names of the columns after the usual ones; see `PhaseSummary.more`.
+            path: The CSV. A new run renames an existing file to a numbered name.
+            resume_epoch: Continue an existing file after its rows of this epoch; None: a new run.
+            resume_phase: The last phase of that epoch whose row stays.
+            more: Names of additional columns; see `PhaseSummary.more`.
 
         Raises:
-            UserError: The path cannot be written.
+            UserError: The file cannot be written.
         """
         self._path = path
         self._more = tuple(more)
@@ -65,15 +65,15 @@ class CsvWriter(Writer):
         """Open the file, with its header and, in a resumed run, the rows so far.
 
         Raises:
-            UserError: It cannot be written after all.
+            UserError: It cannot be written.
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if self._path.exists():
                 if self._resume is None:
-                    _set_aside(self._path)
+                    _rename(self._path)
                 else:
-                    _cut_back(self._path, self._resume, self._header)
+                    _remove_later_rows(self._path, self._resume, self._header)
             self._file = io.FileIO(self._path, "a")
             if self._file.tell() == 0:
                 _append(self._file, self._header)
@@ -85,7 +85,7 @@ class CsvWriter(Writer):
         """Write one row.
 
         Raises:
-            UserError: The row did not get onto the disk; the rows before it are whole.
+            UserError: The row could not be written; the rows before it are complete.
         """
         assert self._file is not None
         values = [getattr(summary, name) for name in COLUMNS]
@@ -102,7 +102,11 @@ class CsvWriter(Writer):
 
 
 def _check_writable(path: Path) -> None:
-    """Raise an error if `path` is not, or could not become, a file that can be written."""
+    """Check that `path` is, or can become, a writable file.
+
+    Raises:
+        OSError: It is not.
+    """
     if path.exists() and not path.is_file():
         raise IsADirectoryError(0, "it is not a file")
     folder = next(parent for parent in path.absolute().parents if parent.exists())
@@ -121,7 +125,7 @@ def _cannot_write(path: Path, error: OSError) -> UserError:
 
 
 def _append(file: io.FileIO, line: str) -> None:
-    """Append `line` and see it onto the disk; if that fails, leave the file as it was."""
+    """Append `line` and flush it to disk; if that fails, leave the file unchanged."""
     whole, rest = file.tell(), line.encode()
     try:
         while rest:
@@ -132,23 +136,23 @@ def _append(file: io.FileIO, line: str) -> None:
         raise
 
 
-def _set_aside(path: Path) -> None:
-    """Move the file, unless it is empty, to a numbered name beside it."""
+def _rename(path: Path) -> None:
+    """Rename the file, unless it is empty, to a numbered name."""
     if path.stat().st_size:
         aside = path.rename(numbered(path))
         logger.info("%s holds another run: it is kept as %s", path, aside)
 
 
-def _cut_back(path: Path, last: tuple[int, int], header: str) -> None:
-    """Leave in `path` the `header` and the whole rows up to `last`, an epoch and the order of a phase.
+def _remove_later_rows(path: Path, last: tuple[int, int], header: str) -> None:
+    """Remove the rows after `last`, an epoch and the order of a phase.
 
-    A last row without its end was cut by a crash: it goes. If whole rows go too, the file is kept
-    as it was under a numbered name.
+    A last row without an end of line was cut short by a crash, and is removed. If complete rows are removed,
+    the file is first copied to a numbered name. A file with another header is renamed.
     """
     text = path.read_bytes().decode(errors="replace")
     whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
     if whole and whole[0] != header:
-        _set_aside(path)
+        _rename(path)
         return
     kept = whole[:1] + [row for row in whole[1:] if _is_up_to(row, last)]
     if len(kept) < len(whole):
@@ -161,6 +165,6 @@ def _cut_back(path: Path, last: tuple[int, int], header: str) -> None:
 
 
 def _is_up_to(row: str, last: tuple[int, int]) -> bool:
-    """Return whether `row` is of the epoch and phase `last` or before."""
+    """Return whether `row` is that of the epoch and phase `last`, or of an earlier one."""
     epoch, phase, *_ = f"{row},".split(",")
     return epoch.isdecimal() and phase in ORDER and (int(epoch), ORDER[phase]) <= last

@@ -1,4 +1,4 @@
-"""Counts steps, games, rewards and losses of each phase, and tells the writers."""
+"""Statistics count the steps, games, scores and losses of each phase for the writers."""
 
 import math
 import time
@@ -11,16 +11,16 @@ from simple_dqn.scores import Scores
 from simple_dqn.statistics.summary import PhaseOutcome, PhaseSummary, Progress, Writer
 from simple_dqn.types import CheckpointState, Step
 
-# The environment on which a phase runs. Random play and training share theirs, so a game that the
-# one began may end in the other; a test starts its games anew.
+# The environment of each phase. Random play and training share one, so that a game may begin in one phase
+# and end in the other; each test starts new games.
 ENVIRONMENT = {"random": "training", "train": "training", "test": "testing", "play": "testing"}
 
-PROGRESS_INTERVAL = 0.2  # seconds between two looks at a running phase
+PROGRESS_INTERVAL = 0.2  # seconds between two `on_progress` events
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What was counted since the phase began."""
+    """Counts since the phase began."""
 
     steps: int = 0
     nr_games: int = 0
@@ -46,40 +46,40 @@ class _Tally:
 
 
 class Statistics:
-    """Hears what happens and passes a summary of each phase to its writers.
+    """Receives the events of a run, and passes a summary of each phase to the writers.
 
-    A game's score is the sum of its raw rewards from its start to its end; a lost life does not end it.
-    A phase's scores are those of the games that ended in it, wherever they began.
+    A game's score is the sum of its raw rewards from start to end; a lost life does not end it. The scores
+    of a phase are those of the games that ended in it, even if they began in another phase.
     """
 
     def __init__(self, writers: Sequence[Writer], clock: Callable[[], float] = time.perf_counter) -> None:
         """Start the clock of the run.
 
         Args:
-            writers: Who hears of each phase, in this order.
+            writers: Receive the events of phases, in this order.
             clock: Wall time in seconds from any origin.
         """
         self._writers = writers
         self._writers_open = False
         self._clock = clock
         self._run_start = clock()
-        self._time_before = 0.0  # seconds that the run took before it was resumed
+        self._time_before = 0.0  # seconds of the run before it was resumed
         self._phase, self._epoch, self._phase_start = "random", 0, self._run_start
-        self._phase_time = 0.0  # seconds that the phase took before it was resumed
+        self._phase_time = 0.0  # seconds of the phase before it was resumed
         self._next_progress = math.inf
         self._tally = _Tally()
         self._scores: dict[str, Scores] = {}  # by environment, from its first step on
 
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
-        """Begin to count a phase.
+        """Begin a phase.
 
         Args:
             phase: random, train, test or play.
             epoch: Counted from 1; 0 for the random phase.
-            total_steps: Steps expected, over all games; 0: not known.
+            total_steps: Steps expected, over all games; 0: unknown.
 
         Raises:
-            UserError: A writer cannot write where it was told to.
+            UserError: A writer cannot write its file.
         """
         self._phase, self._epoch = phase, epoch
         if ENVIRONMENT[phase] == "testing":
@@ -88,13 +88,13 @@ class Statistics:
         self._count_from(self._clock(), total_steps)
 
     def on_phase_resume(self, total_steps: int) -> None:
-        """Go on counting the phase in whose middle `get_state` was called.
+        """Continue the phase that `set_state` has restored.
 
         Args:
-            total_steps: Steps expected, over all games, those before the resume included.
+            total_steps: Steps expected in the whole phase, over all games.
 
         Raises:
-            UserError: A writer cannot write where it was told to.
+            UserError: A writer cannot write its file.
         """
         self._count_from(self._clock() - self._phase_time, total_steps)
 
@@ -109,13 +109,13 @@ class Statistics:
         self._next_progress = self._clock() + PROGRESS_INTERVAL
 
     def on_games_start(self) -> None:
-        """Forget the scores so far: every game was started anew."""
+        """Forget the scores of the games in progress: new games were started."""
         self._scores.clear()
 
     def on_step(self, step: Step, exploration_rate: float) -> None:
-        """Count one step of E games, those that it starts anew among them."""
+        """Count one step of E games, including a step that starts a game."""
         games = len(step.rewards)
-        # Only the first step tells how many games there are.
+        # The number of games is known with the first step.
         scores = self._scores.setdefault(ENVIRONMENT[self._phase], Scores(np.zeros(games)))
         self.on_steps(games, scores.add(step), exploration_rate)
 
@@ -139,17 +139,17 @@ class Statistics:
                 writer.on_progress(tally.progress())
 
     def on_train(self, loss: float) -> None:
-        """Count one update of the weights, with the mean loss of its minibatch."""
+        """Count one update, with the mean loss of its minibatch."""
         tally = self._tally
         tally.updates += 1
         tally.loss_sum += loss
         tally.loss = loss
 
     def on_phase_end(self, outcome: PhaseOutcome) -> None:
-        """Sum up the phase, whether it ran its length or was broken off, and tell the writers.
+        """Pass the summary of the phase, completed or interrupted, to the writers.
 
         Raises:
-            UserError: A writer could not write.
+            UserError: A writer could not write its file.
         """
         self._next_progress = math.inf
         summary = self._summary(outcome)
@@ -162,7 +162,7 @@ class Statistics:
             writer.close()
 
     def get_state(self) -> CheckpointState:
-        """Return what a resumed run needs to count on from here, be it in the middle of a phase."""
+        """Return the state for a checkpoint, in the middle of a phase or between two."""
         return {
             "phase": self._phase,
             "epoch": self._epoch,
@@ -173,7 +173,7 @@ class Statistics:
         }
 
     def set_state(self, state: CheckpointState) -> None:
-        """Go on from what `get_state` returned."""
+        """Restore what `get_state` returned."""
         self._phase, self._epoch = state["phase"], state["epoch"]
         self._tally = _Tally(**state["tally"])
         self._scores = {name: Scores(running) for name, running in state["scores"].items() if running.size}

@@ -1,4 +1,4 @@
-"""What passes from `Statistics` to its writers."""
+"""The data that `Statistics` passes to its writers, and the interface of a writer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class PhaseOutcome:
-    """What only others know when a phase ends."""
+    """The numbers of a phase that `Statistics` does not count itself."""
 
-    total_train_steps: int  # steps of training since the run began
+    total_train_steps: int  # training steps since the run began, over all games
     replay_memory_count: int  # experiences held
-    meanq: float | None  # mean over held-out states of the highest Q-value; None: not measured
+    meanq: float | None  # mean over held-out states of max_a Q(s, a); None: not measured
     weight_updates: int  # updates since the run began
     more: Mapping[str, float | None] = field(default_factory=dict)  # see `PhaseSummary`
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseSummary:
-    """One phase in numbers: the fields, in this order, are the columns of the CSV, and `more` those after.
+    """The numbers of a phase. The fields, and those of `more` after them, are the columns of the CSV.
 
-    None stands for a value that does not exist, such as the mean score of no games.
+    None is a value that does not exist, such as the mean score of no games.
     """
 
     epoch: int  # 0 for the random phase
@@ -38,42 +38,42 @@ class PhaseSummary:
     total_time: float  # wall seconds since the run began, without the time between resumed parts
     epoch_time: float  # wall seconds of this phase
     steps_per_second: float
-    # What only some kinds of run have, by name: further columns of the CSV.
+    # Additional columns of some kinds of run, by name.
     more: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How a phase stands while it runs."""
+    """The progress of a running phase."""
 
-    steps: int  # done so far, over all games
-    nr_games: int  # ended so far
+    steps: int  # so far, over all games
+    nr_games: int  # games that ended so far
     average_reward: float | None  # mean score of these games, raw game points
     exploration_rate: float | None
     loss: float | None  # of the last update in this phase
 
 
 CLUSTER_COLUMNS = (
-    "actors_alive",  # actors that have answered and are not known to be gone
-    "experience_in_flight",  # steps that actors were asked for and the memory has not taken in yet
-    "weight_age",  # mean updates since the weights by which the steps of this phase were played
+    "actors_alive",  # actors that have answered and have not failed
+    "experience_in_flight",  # steps that were requested from actors and are not in the replay memory yet
+    "weight_age",  # mean count of updates between the weights that actors used in this phase and the latest
 )
 
 
 class Writer:
-    """What hears of phases. A writer overrides the events that it cares for."""
+    """Receives the events of phases. A subclass overrides those that it uses."""
 
     def open(self) -> None:
-        """Make what is to be written; called once, when the first phase starts."""
+        """Create the files; called once, when the first phase starts."""
 
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
-        """Hear that a phase of `total_steps` steps begins; 0: its length is not known."""
+        """Called when a phase of `total_steps` steps begins; 0: its length is unknown."""
 
     def on_progress(self, progress: Progress) -> None:
-        """Hear, a few times a second, how the phase stands."""
+        """Called a few times a second while a phase runs."""
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
-        """Hear that a phase ended, and how."""
+        """Called when a phase has ended, completed or interrupted."""
 
     def close(self) -> None:
-        """Let go of everything; called once, also when a phase broke off."""
+        """Close the files; called once, also after an error."""

@@ -22,12 +22,11 @@ class TensorboardWriter(Writer):
     """Writes the numbers of each phase as scalars, such as `test/average_reward`, over training steps."""
 
     def __init__(self, folder: Path, resumed: bool = False) -> None:
-        """Write to a new event file in `folder`, which is made when the first phase starts.
+        """Set up a writer; the event file is created when the first phase starts.
 
         Args:
-            folder: Where event files go. If another run's are there, a new run keeps that folder under a
-                numbered name.
-            resumed: The run goes on; what its files tell of the steps that it makes again does not count.
+            folder: The folder of the event files. A new run renames an existing folder to a numbered name.
+            resumed: Whether the run was resumed; TensorBoard then drops the steps that are repeated.
         """
         self._folder, self._resumed = folder, resumed
         self._events: EventFileWriter | None = None
@@ -50,7 +49,7 @@ class TensorboardWriter(Writer):
         """Write the numbers that exist.
 
         Raises:
-            UserError: They did not get into the file.
+            UserError: They could not be written.
         """
         assert self._events is not None
         numbers = {name: getattr(summary, name) for name in SCALARS} | dict(summary.more)
@@ -64,7 +63,7 @@ class TensorboardWriter(Writer):
         event = Event(wall_time=time.time(), step=summary.total_train_steps, summary=scalars)
         try:
             if self._resumed:
-                self._events.add_event(_going_on_from(summary))
+                self._events.add_event(_restart_event(summary))
                 self._resumed = False
             self._events.add_event(event)
             self._events.flush()
@@ -83,8 +82,8 @@ class TensorboardWriter(Writer):
         )
 
 
-def _going_on_from(summary: PhaseSummary) -> Event:
-    """Return what has TensorBoard forget what it read of later steps, before `summary` of a resumed run."""
-    # A test comes after training up to the same step, whose numbers stay.
+def _restart_event(summary: PhaseSummary) -> Event:
+    """Return the event that makes TensorBoard drop earlier events from the steps of `summary` on."""
+    # A test has the same step as the training before it, whose numbers stay.
     first = summary.total_train_steps + (summary.phase == "test")
     return Event(wall_time=time.time(), step=first, session_log=SessionLog(status=SessionLog.START))

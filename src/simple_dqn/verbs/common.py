@@ -12,8 +12,7 @@ from simple_dqn.environment import Environment, game_name
 from simple_dqn.environment.roms import split_snapshot_name
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.snapshot import Modification, Snapshot, check_fits
-from simple_dqn.snapshot.modification import current
+from simple_dqn.snapshot import Modification, Snapshot, check_fits, current_modification
 from simple_dqn.statistics import ConsoleHandler
 from simple_dqn.watch.watched_player import WatchedNetwork, WatchedPlayer
 from simple_dqn.wiring import make_network
@@ -123,7 +122,7 @@ def warn_of_modification(path: Path, recorded: Modification | None) -> None:
         path: The snapshot or checkpoint.
         recorded: The modification that it records; None: it records none.
     """
-    now = current()
+    now = current_modification()
     if recorded == now:
         return
     was = f"was written by a run with {recorded}" if recorded else "records no modification"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simple_dqn.errors import UserError
-from simple_dqn.snapshot.modification import running_with
+from simple_dqn.snapshot import running_with
 
 HELP = ("-h", "-help", "--help")
 USAGE = "give the file of the change, then a verb: examples/combined_replay.py train pong, say"
