@@ -1,25 +1,30 @@
 """The settings of a command, verb by verb, against the values written out here."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from simple_dqn import main
 from simple_dqn.config import Config
+from simple_dqn.flags import SETTINGS
 from simple_dqn.presets import PRESETS
 from simple_dqn.rules import OF_EXPERIENCE, OF_STATE, differing
-from simple_dqn.verbs.settings import FIXED, preset, settings_for
+from simple_dqn.verbs.settings import FIXED, HELP, preset, settings_for
 
 # Flags of a run in which every source below can be told from the others.
 RUN = {
     "workers": 8,
     "processes": 2,
     "concurrent": True,
+    "overlap": True,
     "synchronize": True,
     "random_seed": 7,
     "frame_skip": 3,
 }
+PROJECT = Path(__file__).parents[1]
 QUICK = PRESETS["quick"]
-ALONE = {"concurrent": False, "synchronize": None, "cluster": "none", "actors": 1}
+ALONE = {"concurrent": False, "overlap": False, "synchronize": None, "cluster": "none", "actors": 1}
 ONE = {**ALONE, "workers": 1, "processes": 0, "threads": 1, "play_games": 0, "random_seed": None}
 APE_X = {"exploration_rate_start": 0.4, "exploration_rate_end": 0.4, "exploration_spread": 7.0}
 SHORT = {"replay_size": 10_000, "epochs": 1}
@@ -92,3 +97,34 @@ def test_settings_that_must_match() -> None:
     assert differing(OF_EXPERIENCE, own, {"environment": "/moved.py:CountDown"}) == []
     assert differing(OF_EXPERIENCE, own, {"environment": "games/count.py:Other"}) == ["environment"]
     assert differing(OF_EXPERIENCE, own, {"environment": "catch"}) == ["environment"]
+
+
+@pytest.mark.parametrize("verb", HELP)
+def test_the_help_of_a_verb_fits_on_a_screen(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main.run([verb, "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 110
+    assert lines[0].startswith(f"usage: simple-dqn {verb} ")
+    example, most_used = HELP[verb]
+    assert f"example: simple-dqn {verb} {example}" in lines
+    for name in most_used:
+        assert [line for line in lines if line.startswith(f"  --{name}")], name
+    for word in example.split():
+        assert not word.startswith("snapshots/trained") or (PROJECT / word).exists()
+
+
+def test_the_help_shows_the_values_of_a_plain_run(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb, words in (("train", "(default: 0.0003)"), ("resume", "(default: the snapshot's)")):
+        with pytest.raises(SystemExit):
+            main.run([verb, "--help"])
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if "--learning_rate " in line]
+        assert line.endswith(words)
+
+
+def test_all_of_the_help_has_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main.run(["train", "--help", "all"])
+    text = capsys.readouterr().out
+    assert not [name for name in SETTINGS if f"--{name} " not in text]

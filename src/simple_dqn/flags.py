@@ -4,8 +4,9 @@ import argparse
 import difflib
 import math
 import re
+import textwrap
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
 from typing import Any, NoReturn, get_args, get_type_hints
 
@@ -34,6 +35,8 @@ GROUPS: dict[str, type] = {
     "Cluster": ClusterConfig,
 }
 LATER_GROUPS = ("Common",)
+SETTINGS = {setting.name for room in GROUPS.values() for setting in fields(room)} - {"game"}
+WIDTH, INDENT = 110, 38  # columns of --help, and the column where its texts start
 
 # The names of flags in other projects.
 OTHER_NAMES = {
@@ -76,7 +79,27 @@ NO = ("no", "false", "f", "0")
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line and name the nearest flag."""
+    """An argument parser whose errors are one line and name the nearest flag.
+
+    With the action `ShortHelp`, `--help` prints the verb's own flags and the most used settings.
+    """
+
+    example = ""  # of its arguments
+    most_used: Sequence[str] = ()  # names of settings
+
+    def short_help(self) -> str:
+        """Return the usage, an example, the verb's own flags and the most used settings."""
+        actions = [action for action in self._actions if action.dest != "help"]
+        arguments = [action for action in actions if not action.option_strings]
+        own = [action for action in actions if action.dest not in SETTINGS and action.option_strings]
+        used = [action for name in self.most_used for action in actions if action.dest == name]
+        words = [f"[{_name(action)}]" if action.nargs == "?" else _name(action) for action in arguments]
+        lines = [f"usage: {' '.join((self.prog, *words))} [flags]"]
+        lines += textwrap.wrap(self.description or "", WIDTH)
+        lines += [f"example: {self.prog} {self.example}", ""] if self.example else [""]
+        lines += [_line(action) for action in (*arguments, *own)]
+        lines += ["", "most used:", *map(_line, used)] if used else []
+        return "\n".join([*lines, "", f"{self.prog} --help all lists every flag"])
 
     def error(self, message: str) -> NoReturn:
         """Raise the error as a `UserError`."""
@@ -102,6 +125,46 @@ class Parser(argparse.ArgumentParser):
         known = [flag.lstrip("-") for action in self._actions for flag in action.option_strings]
         near = [OTHER_NAMES[name]] if name in OTHER_NAMES else difflib.get_close_matches(name, known, n=1)
         return f": did you mean --{near[0]}?" if near and near[0] in known else ""
+
+
+class ShortHelp(argparse.Action):
+    """Prints the short help, or with `all` the whole, and ends the command."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> NoReturn:
+        """See `argparse.Action`; `arguments` are the namespace, the value and the flag."""
+        assert isinstance(parser, Parser)
+        print(parser.format_help().rstrip() if arguments[1] == "all" else parser.short_help())
+        parser.exit()
+
+
+def _name(action: argparse.Action) -> str:
+    name = action.metavar or action.dest
+    assert isinstance(name, str)
+    return name.upper()
+
+
+def _line(action: argparse.Action) -> str:
+    """Return one line of help on `action`: its first clause, and the default."""
+    words = (action.help or "").replace("%%", "%")
+    text, _, default = words.partition(" (default: ")
+    value = "" if action.nargs == "?" else f" {_value(action)}"
+    flag = action.option_strings[-1] + value if action.option_strings else _name(action)
+    room = WIDTH - INDENT - (len(default) + 11 if default else 0)
+    clauses = text.split(";")
+    while len(clauses) > 1 and len(";".join(clauses)) > room:
+        clauses.pop()
+    end = f" (default: {default}" if default else ""
+    return f"  {flag.ljust(INDENT - 3)} {textwrap.shorten(';'.join(clauses), room, placeholder=' ...')}{end}"
+
+
+def _value(action: argparse.Action) -> str:
+    """Return how the value of a flag is shown: its type, or its choices where they are short."""
+    choices = "|".join(map(str, action.choices or ()))
+    return (
+        choices
+        if 0 < len(choices) < 20
+        else str(action.metavar or ("NAME" if choices else action.dest.upper()))
+    )
 
 
 def _as_argparse_reads(arguments: Sequence[str]) -> list[str]:
@@ -188,20 +251,45 @@ def _whole(word: str) -> int:
         return int(value)
 
 
-def parser(program: str, description: str) -> Parser:
-    """Return a parser with a flag for every setting, in simple_dqn's groups."""
+def parser(
+    program: str,
+    description: str,
+    example: str = "",
+    most_used: Sequence[str] = (),
+    defaults: Mapping[str, Any] | None = None,
+) -> Parser:
+    """Return a parser with a flag for every setting, in simple_dqn's groups.
+
+    Args:
+        program: The command, as the user called it.
+        description: One sentence on what it does.
+        example: A command line, without `program`.
+        most_used: The settings that `--help` shows, by name.
+        defaults: The values to show as defaults, where they are not those of `config`.
+    """
     result = Parser(
         prog=program,
         description=description,
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=34, width=110),
+        add_help=False,
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=INDENT, width=WIDTH),
+    )
+    result.example, result.most_used = example, most_used
+    result.add_argument(
+        "-h",
+        "--help",
+        action=ShortHelp,
+        nargs="?",
+        metavar="all",
+        help="most used flags; all: every flag",
     )
     headings = {name: result.add_argument_group(name) for name in (*GROUPS, *LATER_GROUPS)}
     for heading, settings in GROUPS.items():
         for setting in fields(settings):
             if not setting.metadata.get("positional"):
-                _add_flag(headings[setting.metadata["group"] or heading], setting, settings)
+                default = (defaults or {}).get(setting.name, setting.default)
+                _add_flag(headings[setting.metadata["group"] or heading], setting, settings, default)
     return result
 
 
@@ -235,12 +323,11 @@ def as_word(value: Any) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _add_flag(group: Any, setting: "Field[Any]", settings: type) -> None:
+def _add_flag(group: Any, setting: "Field[Any]", settings: type, default: Any) -> None:
     hint = get_type_hints(settings)[setting.name]
     kind = _plain_type(hint)
-    default = as_word(setting.default)
     arguments: dict[str, Any] = {
-        "help": f"{setting.metadata['help']} (default: {default})".replace("%", "%%")
+        "help": f"{setting.metadata['help']} (default: {as_word(default)})".replace("%", "%%")
     }
     if kind is bool:
         arguments |= {"type": yes_or_no, "nargs": "?", "const": True, "metavar": "BOOL"}

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from nvis.page import draw
 from nvis.played import play_game
-from simple_dqn import flags
 from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, replacing
 from simple_dqn.verbs.common import give_weights, open_snapshot, run_of
-from simple_dqn.verbs.settings import settings_for, settle
+from simple_dqn.verbs.settings import parser_for, settings_for, settle
 from simple_dqn.wiring import make_environment, make_network, make_player
 
 logger = logging.getLogger(__name__)
@@ -20,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str], program: str) -> None:
     """Play one game, and draw what the network of a snapshot sees in it."""
-    parser = flags.parser(program, "Draw what the network of a snapshot sees, as a page for the browser.")
+    parser = parser_for("nvis", program, "Draw what the network of a snapshot sees, as an HTML page.")
     parser.add_argument("snapshot", type=Path, help="such as snapshots/pong_10.pkl")
     given = canonical_flags(parser.parse(arguments))
     path: Path = given["snapshot"]

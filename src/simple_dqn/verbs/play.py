@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.demonstrations import Recorder
 from simple_dqn.environment import game_name
@@ -16,7 +15,7 @@ from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.types import Step
 from simple_dqn.verbs.common import finish, make_watched_player, open_snapshot
-from simple_dqn.verbs.settings import settings_for, settle
+from simple_dqn.verbs.settings import parser_for, settings_for, settle
 from simple_dqn.watch.controls import HELP, Controls
 from simple_dqn.watch.display import OPENERS, open_display
 from simple_dqn.watch.viewer import FrameClock, Speaker, Viewer
@@ -27,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str], program: str) -> None:
     """Watch a snapshot play, and play beside it; or play alone."""
-    parser = flags.parser(program, f"Watch an agent play, and take over from it. Keys: {HELP}.")
+    parser = parser_for("play", program, f"Watch an agent play, and take over from it. Keys: {HELP}.")
     parser.add_argument(
         "player", metavar="SNAPSHOT|ROM", help="such as snapshots/pong_10.pkl; roms/pong.rom: play it alone"
     )

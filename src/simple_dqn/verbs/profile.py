@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from simple_dqn import flags
 from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.verbs.common import load_weights, run_name
-from simple_dqn.verbs.settings import settings_for, settle
+from simple_dqn.verbs.settings import parser_for, settings_for, settle
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
@@ -22,7 +21,7 @@ LINES = 25  # functions shown
 
 def main(arguments: Sequence[str], program: str, phase: str) -> None:
     """Show where the time goes in one phase."""
-    parser = flags.parser(program, f"Profile the {phase} phase.")
+    parser = parser_for(f"profile_{phase}", program, f"Profile the {phase} phase.")
     parser.add_argument("game", help="path of a ROM, the name of a game that ale-py ships, or FILE.py")
     given = canonical_flags(parser.parse(arguments))
     config = settle(settings_for(f"profile_{phase}", given), given)

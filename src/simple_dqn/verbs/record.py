@@ -14,7 +14,7 @@ from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.common import make_watched_player, open_snapshot, run_of
-from simple_dqn.verbs.settings import settings_for, settle
+from simple_dqn.verbs.settings import parser_for, settings_for, settle
 from simple_dqn.watch.film import FORMATS, filming, replacing_screens
 from simple_dqn.watch.record import FrameWriter, Recording
 from simple_dqn.wiring import make_environment
@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str], program: str) -> None:
     """Film a snapshot while it plays."""
-    parser = flags.parser(
-        program, "Film a snapshot while it plays: a film with sound, and a PNG of each frame."
+    parser = parser_for(
+        "record", program, "Film a snapshot while it plays: a film with sound, and a PNG of each frame."
     )
     parser.add_argument("snapshot", type=Path, help="such as snapshots/pong_10.pkl")
     group = parser.add_argument_group("Film")

@@ -6,7 +6,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import flags
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
@@ -21,7 +20,7 @@ from simple_dqn.snapshot import (
 )
 from simple_dqn.training import Phase
 from simple_dqn.verbs.common import finish, give_weights, open_snapshot, run_of, start_log
-from simple_dqn.verbs.settings import settings_for, settle
+from simple_dqn.verbs.settings import parser_for, settings_for, settle
 from simple_dqn.verbs.training import go_on, running
 from simple_dqn.wiring import make_run
 
@@ -30,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str], program: str) -> None:
     """Go on with a run from one of its snapshots, or from the folder of its checkpoints."""
-    parser = flags.parser(program, "Go on with a training run from one of its snapshots.")
+    parser = parser_for("resume", program, "Go on with a training run from one of its snapshots.")
     parser.add_argument(
         "snapshot", type=Path, help="such as snapshots/pong_10.pkl, or the folder snapshots/pong_checkpoint"
     )

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from simple_dqn import random_streams, rules
+from simple_dqn import flags, random_streams, rules
 from simple_dqn.config import Config
 from simple_dqn.environment import as_played
 from simple_dqn.environment.own_class import check_trusted
@@ -18,8 +18,8 @@ logger = logging.getLogger(__name__)
 DEFAULT_PRESETS = {"train": USUAL, "sweep": USUAL, "play": USUAL}
 # However a snapshot was trained, a verb that only plays learns nothing beside its games.
 PLAYS_ONLY: dict[str, Any] = {
-    "concurrent": False, "synchronize": None, "cluster": "none", "actors": 1, "play_games": 0,
-    "random_seed": None,
+    "concurrent": False, "overlap": False, "synchronize": None, "cluster": "none", "actors": 1,
+    "play_games": 0, "random_seed": None,
 }  # fmt: skip
 ONE_GAME: dict[str, Any] = {
     **PLAYS_ONLY,
@@ -42,6 +42,52 @@ FIXED: dict[str, dict[str, Any]] = {
     "profile_test": {**PROFILED, "random_steps": 0, "train_steps": 0, "test_steps": 1000},
     "profile_random": {**PROFILED, "random_steps": 1000, "train_steps": 0, "test_steps": 0},
 }
+
+
+# Verb -> an example of its arguments, and the settings that its help shows.
+HELP: dict[str, tuple[str, tuple[str, ...]]] = {
+    "train": ("pong --epochs 10", (
+        "epochs", "train_steps", "test_steps", "workers", "network", "learning_rate",
+        "exploration_decay_steps", "replay_size", "datatype", "random_seed",
+    )),
+    "sweep": ("pong breakout --seeds 3", (
+        "epochs", "train_steps", "test_steps", "workers", "network", "learning_rate", "datatype",
+    )),
+    "resume": ("snapshots/pong_checkpoint", (
+        "epochs", "train_steps", "test_steps", "learning_rate", "checkpoint_minutes", "keep", "load_weights",
+        "tensorboard", "backend", "threads",
+    )),
+    "test": ("snapshots/trained/pong_159.pkl --protocol nature", (
+        "test_steps", "play_games", "workers", "exploration_rate_test", "repeat_action_probability",
+        "random_starts", "random_seed", "csv_file", "backend", "threads",
+    )),
+    "play": ("snapshots/trained/breakout_80.pkl", (
+        "exploration_rate_test", "repeat_action_probability", "random_starts", "max_game_frames",
+        "random_seed", "environment",
+    )),
+    "record": ("snapshots/trained/breakout_80.pkl --overlay", (
+        "play_games", "exploration_rate_test", "repeat_action_probability", "random_starts",
+        "max_game_frames", "random_seed", "record_screen_path",
+    )),
+    "nvis": ("snapshots/trained/breakout_80.pkl", (
+        "visualization_filters", "visualization_file", "exploration_rate_test", "random_seed", "backend",
+    )),
+    "profile_train": ("pong", ("train_steps", "workers", "network", "datatype", "threads", "backend")),
+    "profile_test": ("pong", ("test_steps", "workers", "network", "datatype", "threads", "backend")),
+    "profile_random": ("pong", ("random_steps", "workers", "processes")),
+}  # fmt: skip
+OF_SNAPSHOT = ("resume", "test", "record", "nvis")  # verbs whose settings come from a snapshot
+
+
+def parser_for(verb: str, program: str, description: str) -> flags.Parser:
+    """Return a parser of the flags of `verb`, whose help shows the values that the verb uses."""
+    example, most_used = HELP[verb]
+    if verb in OF_SNAPSHOT:
+        recorded = dict.fromkeys(Config().shared_flags(), "the snapshot's")
+        defaults = {**recorded, "random_seed": None, **FIXED[verb]}
+    else:
+        defaults = settings_for(verb, {}).flags()
+    return flags.parser(program, description, example, most_used, defaults)
 
 
 def settings_for(

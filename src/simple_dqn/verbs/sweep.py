@@ -29,7 +29,7 @@ from simple_dqn.sweep.runner import Job, JobRunner
 from simple_dqn.sweep.scheduler import RunState, RunStatus, run_all
 from simple_dqn.sweep.summary import new_statuses
 from simple_dqn.verbs.common import start_log
-from simple_dqn.verbs.settings import settings_for
+from simple_dqn.verbs.settings import parser_for, settings_for
 
 MOST = 10_000  # seeds, processors or GPUs
 
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str], program: str) -> None:
 
 
 def _parser(program: str) -> flags.Parser:
-    parser = flags.parser(program, "Train deep Q-networks on many games, with several seeds each.")
+    parser = parser_for("sweep", program, "Train deep Q-networks on many games, with several seeds each.")
     add = parser.add_argument
     number, share = flags.number(int, minimum=1, maximum=MOST), flags.number(float, minimum=0, maximum=MOST)
     add("games", nargs="+", metavar="GAME", help=f"as for train.sh; or {' or '.join(GAME_SETS)}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from simple_dqn import evaluation, flags
+from simple_dqn import evaluation
 from simple_dqn.config import Config, RunConfig
 from simple_dqn.demonstrations import Recorder
 from simple_dqn.environment import game_name
@@ -12,13 +12,13 @@ from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.verbs.common import finish, load_weights, open_snapshot
-from simple_dqn.verbs.settings import settings_for, settle
+from simple_dqn.verbs.settings import parser_for, settings_for, settle
 from simple_dqn.wiring import make_environment, make_network, make_player, make_statistics
 
 
 def main(arguments: Sequence[str], program: str) -> None:
     """Measure how well a snapshot plays."""
-    parser = flags.parser(program, "Test a snapshot, without training.")
+    parser = parser_for("test", program, "Test a snapshot, without training.")
     parser.add_argument("snapshot", type=Path, help="such as snapshots/pong_10.pkl")
     group = parser.add_argument_group("Test")
     group.add_argument(

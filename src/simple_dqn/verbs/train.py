@@ -17,7 +17,7 @@ from simple_dqn.interrupt import Interrupt
 from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import CheckpointFolder, checkpoint_folder
 from simple_dqn.verbs.common import finish, load_weights, run_name, start_log
-from simple_dqn.verbs.settings import preset, settings_for, settle
+from simple_dqn.verbs.settings import parser_for, preset, settings_for, settle
 from simple_dqn.verbs.test import play
 from simple_dqn.verbs.training import CompleteError, go_on, running
 from simple_dqn.wiring import make_run
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str], program: str) -> None:
     """Learn a game from the start, or go on after a crash."""
-    parser = flags.parser(program, "Train a deep Q-network on a game.")
+    parser = parser_for("train", program, "Train a deep Q-network on a game.")
     parser.add_argument("game", help="path of a ROM, the name of a game that ale-py ships, or FILE.py")
     parser.add_argument("label", nargs="?", help="kept in the names of the snapshots and the CSV")
     parser.add_argument(
