@@ -15,7 +15,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.presets import USUAL
-from simple_dqn.snapshot import CheckpointFolder, checkpoint_folder
+from simple_dqn.snapshot import Checkpoint, CheckpointFolder, checkpoint_folder
 from simple_dqn.verbs.common import finish, load_weights, run_name, start_log
 from simple_dqn.verbs.settings import parser_for, preset, settings_for, settle
 from simple_dqn.verbs.test import play
@@ -51,23 +51,31 @@ def main(arguments: Sequence[str], program: str) -> None:
     config = settings_for("train", given, fixed=files)
     prefix = Path(config.run.save_weights_prefix or files["save_weights_prefix"])
     with running(prefix):
-        saved = None
-        if given.get("resume"):
-            start_log(config.run.log_level)
-            checkpoints = CheckpointFolder(checkpoint_folder(prefix))
-            saved = checkpoints.newest()
-            if saved is None and checkpoints.latest_number():
-                raise UserError(
-                    f"no checkpoint in {checkpoints.folder} can be read: go on from a snapshot with "
-                    f"./resume.sh {prefix}_EPOCH.pkl, or move that folder away to begin anew"
-                )
+        saved = _newest_checkpoint(prefix, config.run.log_level) if given.get("resume") else None
         if saved is None:
             begin(config, given)
             return
         try:
             go_on(saved, prefix, {**preset(given), **given})
-        except CompleteError as error:  # Nothing is amiss where a script says this until all is done.
+        except CompleteError as error:  # no failure: a script may repeat this command until the run is done
             logger.info("Nothing is left to do: %s", error)
+
+
+def _newest_checkpoint(prefix: Path, log_level: str) -> Checkpoint | None:
+    """Return the run's newest checkpoint; None: it has written none.
+
+    Raises:
+        UserError: There are checkpoints, but none can be read.
+    """
+    start_log(log_level)
+    checkpoints = CheckpointFolder(checkpoint_folder(prefix))
+    saved = checkpoints.newest()
+    if saved is None and checkpoints.latest_number():
+        raise UserError(
+            f"no checkpoint in {checkpoints.folder} can be read: go on from a snapshot with "
+            f"./resume.sh {prefix}_EPOCH.pkl, or move that folder away to begin anew"
+        )
+    return saved
 
 
 def begin(config: Config, given: Collection[str]) -> None:
