@@ -25,7 +25,10 @@ NAVIGATION = {
         "docs/results.md", "docs/performance.md", "docs/networks.md", "docs/reliability.md", "docs/safety.md",
         "docs/deviations.md", "docs/protocols.md", "docs/comparison.md",
     ],
-    "Change": ["docs/tour.md", "docs/modify.md", "docs/design.md", "docs/csv.md", "CONTRIBUTING.md"],
+    "Change": [
+        "docs/tour.md", "docs/modify.md", "docs/emulator.md", "docs/design.md", "docs/csv.md",
+        "CONTRIBUTING.md",
+    ],
 }  # fmt: skip
 
 

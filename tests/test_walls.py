@@ -44,7 +44,7 @@ NOT_FOR_THE_CORE = TOOLS | {"cluster", "wiring", "verbs", "main"}
 ONE_ROOM = 0
 OWNERS = {
     "torch": ["src/simple_dqn/deepqnetwork", "benchmarks", "examples", "tests"],
-    "ale_py": ["src/simple_dqn/environment", "benchmarks", "examples/dqn.py", "tests"],
+    "ale_py": ["src/simple_dqn/environment", "benchmarks", "examples/dqn.py", "scripts/emulator.py", "tests"],
     "gymnasium": ["src/simple_dqn/environment", "benchmarks", "tests"],
     "cv2": ["src/simple_dqn/environment", "benchmarks", "examples/dqn.py", "tests"],
     "matplotlib": ["src/simple_dqn/plot", "benchmarks", "tests"],
@@ -57,7 +57,8 @@ OWNERS = {
     "playwright": ["tests"],
     "ray": ["src/simple_dqn/cluster", "src/simple_dqn/sweep/runner.py", "tests"],
     "psutil": ["src/simple_dqn/machine.py", "benchmarks", "tests"],
-    "warp": ["src/atari2600", "tests"],
+    "warp": ["src/atari2600", "src/simple_dqn/environment/warp_emulator.py", "tests"],
+    "atari2600": ["src/atari2600", "src/simple_dqn/environment/warp_emulator.py", "scripts", "tests"],
     "lz4": ["src/simple_dqn/replay_memory", "src/simple_dqn/snapshot", "tests"],
 }
 

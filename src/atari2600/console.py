@@ -1,5 +1,6 @@
 """E consoles with the same cartridge; the kernel plays one of them in each thread."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,10 @@ from numpy.typing import NDArray
 from atari2600 import opcodes, tables
 from atari2600.cartridge import load_rom
 from atari2600.cpu6507 import run
-from atari2600.machine import CPU, RAM_SHARE, RIOT, TIA, Machine
+from atari2600.machine import CPU, MOST_ROWS, RAM_SHARE, RIOT, ROW_WORDS, TIA, Machine
 
+ALL_OBJECTS = 0b111111
 FRAME_INSTRUCTIONS = 25_000  # more than any frame has: what a program gets that does not end its frame
-ROW_WORDS = 20  # words of eight pixels in a row of 160
-MOST_ROWS = 256
 
 
 @wp.func
@@ -36,6 +36,7 @@ def play_frame(m: Machine, instructions: int) -> None:
     g = wp.tid()
     if m.cpu[g, CPU.PLAYS]:
         m.cpu[g, CPU.RUNNING] = 1
+        m.tia[g, TIA.BUFFER] = 1 - m.tia[g, TIA.BUFFER]
         run(m, g, instructions)
         if m.cpu[g, CPU.RUNNING] == 0:
             rebase(m, g)
@@ -47,7 +48,8 @@ class Console:
     Attributes:
         cpu, riot, tia: int32 [E, columns], numbered by `CPU`, `RIOT` and `TIA`.
         ram: uint8 [E, RAM_SHARE], the 128 bytes at $80 first.
-        pictures: uint8 [E, rows, 160], what `palette` makes of the colours of the last frame drawn.
+        pictures: uint8 [E, 2, MOST_ROWS, 160], what `palette` makes of the colours of the last two frames.
+            `TIA.BUFFER` says which is the last; a frame that is short leaves the rest of its own as it was.
     """
 
     def __init__(
@@ -74,8 +76,8 @@ class Console:
         self.riot = self._state("riot", (games, RIOT.COUNT), np.int32)
         self.tia = self._state("tia", (games, TIA.COUNT), np.int32)
         self.ram = self._state("ram", (games * RAM_SHARE,), np.uint8).reshape(games, RAM_SHARE)
-        screen = self._state("screen", (games, MOST_ROWS * ROW_WORDS), np.uint64)
-        self.pictures = screen.view(np.uint8).reshape(games, MOST_ROWS, 8 * ROW_WORDS)
+        screen = self._state("screen", (games, 2 * MOST_ROWS * ROW_WORDS), np.uint64)
+        self.pictures = screen.view(np.uint8).reshape(games, 2, MOST_ROWS, 8 * ROW_WORDS)
         self._state("masks", (games, 18), np.uint64)
         self._switch_on(kind, int(colours[0]))
 
@@ -112,11 +114,21 @@ class Console:
         self.tia[:, TIA.COMBS] = 1
         self.tia[:, TIA.COMB] = -1
         self.tia[:, TIA.DRAWS] = 1
-        self.tia[:, TIA.CHANGED] = 63
+        self.tia[:, TIA.CHANGED] = ALL_OBJECTS
         self.tia[:, TIA.FIRST_LINE], self.tia[:, TIA.ROWS] = 34, 210
         self.tia[:, TIA.SYNC_UNTIL] = tables.NEVER
         self.tia[:, TIA.PADDLE0 : TIA.PADDLE0 + 4] = tables.NEVER
         self.tia[:, TIA.INPT4 : TIA.INPT5 + 1] = 0x80
+
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        """Return copies of all that decides how the games go on."""
+        return {name: getattr(self, name).copy() for name in ("cpu", "riot", "tia", "ram", "pictures")}
+
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what `get_state` returned."""
+        for name, values in state.items():
+            getattr(self, name)[...] = values
+        self.tia[:, TIA.CHANGED] = ALL_OBJECTS  # masks are made anew
 
     def execute(self, instructions: int = FRAME_INSTRUCTIONS) -> None:
         """Play each game whose `CPU.PLAYS` is 1 to the end of its frame, but for `instructions` at most."""

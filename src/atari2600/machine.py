@@ -8,6 +8,8 @@ import enum
 import warp as wp
 
 RAM_BYTES = 128
+MOST_ROWS = 256  # that a picture may have
+ROW_WORDS = 20  # words of eight pixels in a row of 160
 RAM_SHARE = 256  # bytes of `ram` for each game: the console's 128, then the cartridge's own
 
 
@@ -91,7 +93,8 @@ class TIA(enum.IntEnum):
     ROWS = 52  # of the picture
     DRAWS = 53  # 0: only collisions are wanted
     COMBS = 54  # 1: HMOVE leaves a comb of black pixels; ALE leaves it out in some games
-    COUNT = 55
+    BUFFER = 55  # which of the two pictures is drawn: they take turns
+    COUNT = 56
 
 
 @wp.struct
@@ -112,4 +115,4 @@ class Machine:
     riot: wp.array2d(dtype=wp.int32)  # [E, RIOT.COUNT]
     tia: wp.array2d(dtype=wp.int32)  # [E, TIA.COUNT]
     masks: wp.array2d(dtype=wp.uint64)  # [E, 6 * 3]
-    screen: wp.array2d(dtype=wp.uint64)  # [E, rows * 20], 8 pixels in each
+    screen: wp.array2d(dtype=wp.uint64)  # [E, 2 * MOST_ROWS * 20], 8 pixels in each

@@ -14,6 +14,7 @@ VDELP0, VDELP1, VDELBL, RESMP0, RESMP1, HMOVE, HMCLR, CXCLR = range(37, 45)
 
 PLAYFIELD_DELAY, RESET_DELAY = 100, 101
 NEVER = 0x7FFFFFFF
+CHANGES_PLAYFIELD = 0b100000
 
 # register: colour clocks until a write is seen; 0 for the others.
 DELAYS = {

@@ -9,7 +9,7 @@ found, by a few operations on words.
 import warp as wp
 
 from atari2600 import tables
-from atari2600.machine import CPU, TIA, Machine
+from atari2600.machine import CPU, MOST_ROWS, ROW_WORDS, TIA, Machine
 
 P0, P1, M0, M1, BL, PF = range(6)  # objects, in the order of `Machine.masks`
 PLAYERS, MISSILES = 0b000011, 0b001100
@@ -182,18 +182,19 @@ def paint(
         shift = wp.uint64(chunk * 8)
         part = covered >> shift
         if part & wp.uint64(255):
-            at = row * 20 + word * 8 + chunk
+            column = word * 8 + chunk
+            at = (m.tia[g, TIA.BUFFER] * MOST_ROWS + row) * ROW_WORDS + column
             c0, c1, cf = m.tia[g, TIA.COLUP0], m.tia[g, TIA.COLUP1], m.tia[g, TIA.COLUPF]
             field = int(cf)
             if control & 6 == 2:  # score: the playfield has the players' colours
-                field = wp.where(word * 8 + chunk < 10, c0, c1)
+                field = wp.where(column < 10, c0, c1)
             seen = wp.uint64(m.tia[g, TIA.COLUBK]) * ONES
             if control & 4:
                 seen = over(over(seen, players1 >> shift, c1), players0 >> shift, c0)
             seen = over(over(seen, pf >> shift, field), bl >> shift, cf)
             if control & 4 == 0:
                 seen = over(over(seen, players1 >> shift, c1), players0 >> shift, c0)
-            if m.tia[g, TIA.VBLANK] & 2 or (at % 20 == 0 and m.tia[g, TIA.COMB] == row):
+            if m.tia[g, TIA.VBLANK] & 2 or (column == 0 and m.tia[g, TIA.COMB] == row):
                 seen = wp.uint64(m.tia[g, TIA.BLACK]) * ONES
             where = spread(part)
             m.screen[g, at] = (m.screen[g, at] & ~where) | (seen & where)
@@ -349,8 +350,11 @@ def store(m: Machine, g: int, register: int, value: int) -> None:
         column = m.columns[register]
         if column >= 0:
             m.tia[g, column] = value
-            if register == tables.CTRLPF and m.tia[g, TIA.CLOCK] % LINE < BLANK + 80:
-                m.tia[g, TIA.REFLECTED] = value
+            if register == tables.CTRLPF:
+                if m.tia[g, TIA.CLOCK] % LINE < BLANK + 80:
+                    m.tia[g, TIA.REFLECTED] = value
+                else:  # the middle of the line has passed
+                    m.tia[g, TIA.NEXT_LINE] = m.tia[g, TIA.NEXT_LINE] | tables.CHANGES_PLAYFIELD
 
 
 @wp.func

@@ -54,6 +54,10 @@ class EnvironmentConfig:
         "ale", "kind of environment, or a class of your own", choices=("ale", "gym", "catch"),
         file="FILE.py:CLASS",
     )  # fmt: skip
+    emulator: str = option(
+        "ale", "emulator of Atari games: ALE, or one in NVIDIA Warp that is equal to it in the games of "
+        "docs/emulator.md", choices=("ale", "warp"),
+    )  # fmt: skip
     workers: int = option(1, "games played side by side", minimum=1, maximum=4096)
     processes: int = option(
         0, "worker processes that play the games; 0: none, this process plays them", minimum=0, maximum=256

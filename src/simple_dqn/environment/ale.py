@@ -23,6 +23,8 @@ from simple_dqn.types import CheckpointState
 if TYPE_CHECKING:
     from ale_py.env import AtariEnv
 
+    from simple_dqn.environment.warp_emulator import WarpEmulator
+
 
 class AtariGame(FrameGame):
     """One Atari game, in steps of `frame_skip` frames."""
@@ -54,7 +56,8 @@ class AtariGame(FrameGame):
             UserError: There is no display, or a recording cannot be written.
         """
         super().__init__(config, stream, ledger)
-        self._emulator = Emulator(rom, config, int(stream.integers(SEEDS)), watcher, env)
+        seed = int(stream.integers(SEEDS))
+        self._emulator = _emulator(rom, config, seed, watcher, env)
         self._training = training
         self._repeat_probability = config.repeat_action_probability
         self._maximum = config.frame_maximum and not config.color_averaging
@@ -153,6 +156,21 @@ class AtariGame(FrameGame):
     def close(self) -> None:
         """Finish recordings."""
         self._emulator.close()
+
+
+def _emulator(
+    rom: Path,
+    config: EnvironmentConfig,
+    seed: int,
+    watcher: Watcher | None,
+    env: "AtariEnv | None",
+) -> "Emulator | WarpEmulator":
+    """Return what plays `rom`. A game that is watched is ALE's, which has sound and colours."""
+    if config.emulator == "ale" or watcher is not None or env is not None:
+        return Emulator(rom, config, seed, watcher, env)
+    from simple_dqn.environment.warp_emulator import WarpEmulator
+
+    return WarpEmulator(rom, config)
 
 
 def find_game(game: str) -> str:

@@ -1,0 +1,290 @@
+"""Makes the tables of `src/atari2600/starts.json` from ale-py, and compares the two emulators frame by frame.
+
+    python scripts/emulator.py make              how each game that is offered begins, and the grey levels
+    python scripts/emulator.py check [GAME ...]  10,000 frames from each of three seeds, as a table; of games
+                                                 that are not offered, the first 1,000 frames
+
+`check` writes the table of all games into docs/emulator.md if no game is named.
+"""
+
+import hashlib
+import re
+import struct
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from ale_py import ALEInterface, ALEState, LoggerMode
+from ale_py.roms import get_all_rom_ids, get_rom_path
+from numpy.typing import NDArray
+
+from atari2600 import starts
+from atari2600.console import Console
+from atari2600.controllers import Controllers
+from atari2600.games import GAMES
+from atari2600.machine import CPU, RIOT, TIA
+from atari2600.starts import Start, State, Timers
+from atari2600.tables import NEVER
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "emulator.md"
+COLOURS = np.arange(256).astype(np.uint8) & np.uint8(0xFE)
+TRUE = 0xFAB1FAB2  # how ALE writes a boolean into its saved states
+CONTROLLERS = ("joystick", "paddle0", "paddle1")
+KINDS = ("2K", "4K", "F8")
+FRAMES, SEEDS, TRIAL = 10_000, (1, 2, 3), 1000
+
+
+def open_ale(game: str) -> ALEInterface:
+    """Return ALE at the beginning of `game`."""
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    ale = ALEInterface()
+    ale.setInt("random_seed", 1)
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.loadROM(str(get_rom_path(game)))
+    return ale
+
+
+class Saved:
+    """A state that ALE saved: chapters of 32-bit numbers, each after its name."""
+
+    def __init__(self, data: bytes) -> None:
+        """Read `data`, what `ALEState.serialize` returned."""
+        self.data = data
+
+    def offset(self, chapter: str) -> int:
+        """Return where the numbers of a chapter begin."""
+        title = struct.pack("<i", len(chapter)) + chapter.encode()
+        return self.data.index(title) + len(title)
+
+    def numbers(self, chapter: str, count: int) -> list[int]:
+        """Return the first `count` numbers of a chapter."""
+        return list(struct.unpack_from(f"<{count}i", self.data, self.offset(chapter)))
+
+    def cartridge(self) -> tuple[str, int]:
+        """Return the kind of the cartridge, and its bank."""
+        match = re.findall(rb"Cartridge(\w+?)(?=\x00|\x01)", self.data)[-1]
+        return match.decode(), self.numbers("Cartridge" + match.decode(), 1)[0]
+
+
+def _true(number: int) -> int:
+    return int(number & 0xFFFFFFFF == TRUE)
+
+
+def _read_cpu(cpu: NDArray[np.int32], saved: list[int], cycles: int, bank: int) -> None:
+    flags = (_true(saved[6]) << 7, _true(saved[7]) << 6, _true(saved[9]) << 3, _true(saved[10]) << 2)
+    cpu[[CPU.A, CPU.X, CPU.Y, CPU.SP]] = saved[:4]
+    cpu[CPU.PC] = saved[5]
+    cpu[CPU.P] = sum(flags) | (1 - _true(saved[11])) << 1 | _true(saved[12])
+    cpu[CPU.CYCLES] = cycles
+    cpu[CPU.BANK] = 4096 * bank if cpu[CPU.CARTRIDGE] else 0
+
+
+def _read_riot(riot: NDArray[np.int32], saved: list[int], past: int) -> None:
+    riot[[RIOT.VALUE, RIOT.SHIFT]] = saved[129:131]
+    riot[[RIOT.SET_AT, RIOT.READ_AT]] = np.array(saved[131:133]) - past
+    riot[RIOT.CLEARED] = _true(saved[133])
+    riot[RIOT.DDRA] = saved[134]
+
+
+def _read_tia(tia: NDArray[np.int32], saved: list[int], past: int) -> None:
+    tia[TIA.SYNC_UNTIL] = NEVER if saved[7] > 0x70000000 else saved[7] - saved[0]
+    tia[[TIA.VBLANK, TIA.NUSIZ0, TIA.NUSIZ1]] = saved[10:13]
+    tia[TIA.COLUP0 : TIA.COLUBK + 1] = [colour & 0xFE for colour in saved[13:17]]
+    tia[TIA.CTRLPF] = tia[TIA.REFLECTED] = saved[17]
+    tia[[TIA.REFP0, TIA.REFP1]] = [8 * _true(bit) for bit in saved[19:21]]
+    tia[TIA.PF : TIA.OLD1 + 1] = saved[21:26]
+    tia[TIA.ENAM0 : TIA.OLDBL + 1] = [2 * _true(bit) for bit in saved[26:30]]
+    tia[TIA.HMP0 : TIA.HMP0 + 5] = [motion & 15 for motion in saved[30:35]]
+    tia[TIA.VDELP0 : TIA.VDELBL + 1] = [_true(bit) for bit in saved[35:38]]
+    tia[[TIA.RESMP0, TIA.RESMP1]] = [2 * _true(bit) for bit in saved[38:40]]
+    hits = [saved[40] >> bit & 1 for bit in range(15)]  # D7, then D6, of CXM0P to CXPPMM; CXBLPF has D7 alone
+    lines = [*range(1, 12, 2), 13, 15, *range(0, 12, 2), 14]
+    ordered = [*hits[0:12:2], *hits[12:14], *hits[1:12:2], hits[14]]
+    tia[TIA.COLLISIONS] = sum(hit << line for hit, line in zip(ordered, lines, strict=True))
+    tia[TIA.POS0 : TIA.POS0 + 5] = saved[41:46]
+    tia[TIA.DUMPED_AT] = saved[53] - past
+    tia[TIA.FIRST_LINE] = (saved[1] - saved[0]) // 228
+
+
+def state_of(ale: ALEInterface, rom: bytes) -> State:
+    """Return the state that `ale` is in at the beginning of a game; a frame is played in it."""
+    saved = Saved(ale.cloneState().serialize())
+    screen = ale.getScreen().copy()
+    console = Console(rom, 1)
+    system, processor = saved.numbers("System", 1)[0], saved.numbers("M6502Low", 14)
+    riot, tia = saved.numbers("M6532", 137), saved.numbers("TIA", 54)
+    # ALE counts from the beginning of the last frame; here a frame begins with the line in which it does.
+    clocks = system * 3 - tia[0]
+    finished = processor[13] & 1
+    cycles = (clocks % 228 if finished else clocks) // 3
+    _read_cpu(console.cpu[0], processor, cycles, saved.cartridge()[1])
+    _read_riot(console.riot[0], riot, system - cycles)
+    _read_tia(console.tia[0], tia, system - cycles)
+    console.tia[0, TIA.CLOCK] = cycles * 3 if finished else tia[3] - tia[0]
+    console.tia[0, TIA.ROWS] = len(screen)
+    ale.act(0)  # shows, where it draws nothing, the picture before the last
+    return State(
+        cpu=console.cpu[0].tolist(), riot=console.riot[0].tolist(), tia=console.tia[0].tolist(),
+        ram=bytes(riot[1:129]).hex(), pictures=starts.pack(np.stack([screen, ale.getScreen()])),
+    )  # fmt: skip
+
+
+def alike(state: State) -> State:
+    """Return `state` without the times of things that are long past."""
+    riot, tia = list(state.riot), list(state.tia)
+    riot[RIOT.READ_AT] = tia[TIA.DUMPED_AT] = 0
+    return replace(state, riot=riot, tia=tia)
+
+
+def twister() -> list[int]:
+    """Return ALE's Mersenne Twister as it is before the first game, which draws one number."""
+    saved = Saved(open_ale("pong").cloneState().serialize())
+    at = saved.offset("System") + 4
+    (length,) = struct.unpack_from("<i", saved.data, at)
+    *words, position = (int(word) for word in saved.data[at + 4 : at + 4 + length].split())
+    return [*words, position - 1]
+
+
+def start_of(game: str, whole: bool) -> Start:
+    """Return how a game begins, but for its controller and combs.
+
+    The game is begun again until all timers were seen, or if not `whole` once.
+    """
+    ale, rom = open_ale(game), Path(str(get_rom_path(game))).read_bytes()
+    rows, timers = ale.getScreenDims()[0], Timers()
+    states: list[State] = []
+    found: dict[int, int] = {}
+    timer = timers.draw()
+    while len(found) < (starts.TIMERS if whole else 1):
+        state = state_of(ale, rom)
+        found[timer] = next(
+            (i for i, known in enumerate(states) if alike(known) == alike(state)), len(states)
+        )
+        if found[timer] == len(states):
+            states.append(state)
+        ale.reset_game()
+        timer = timers.draw()
+    return Start(
+        md5=hashlib.md5(rom).hexdigest(), controller="joystick",
+        actions=[action.value for action in ale.getMinimalActionSet()], rows=rows, states=states,
+        by_timer="".join(str(found.get(timer, 0)) for timer in range(starts.TIMERS)),
+    )  # fmt: skip
+
+
+def grey_levels() -> list[int]:
+    """Return ALE's grey level of each colour: a program of a few bytes in RAM paints the screen with it."""
+    ale = open_ale("pong")
+    saved = Saved(ale.cloneState().serialize())
+    levels = []
+    for colour in COLOURS.tolist():
+        #       LDA #colour  STA COLUBK  LDA #0  STA VBLANK  STA WSYNC  JMP $88
+        program = bytes([0xA9, colour, 0x85, 9, 0xA9, 0, 0x85, 1, 0x85, 2, 0x4C, 0x88, 0])
+        data = bytearray(saved.data)
+        struct.pack_into(f"<{len(program)}i", data, saved.offset("M6532") + 4, *program)
+        struct.pack_into("<i", data, saved.offset("M6502Low") + 20, 0x80)
+        ale.restoreState(ALEState(bytes(data)))
+        ale.act(0)
+        levels.append(int(ale.getScreenGrayscale()[100, 80]))
+    return levels
+
+
+def differences(game: str, start: Start, frames: int, seed: int) -> str | None:
+    """Play random actions in both emulators; return the first difference, or None."""
+    ale = open_ale(game)
+    console = Console(Path(str(get_rom_path(game))).read_bytes(), 1)
+    controllers = Controllers(console, start.controller)
+    actions = [action.value for action in ale.getMinimalActionSet()]
+    random, everyone = np.random.default_rng(seed), np.ones(1, np.bool_)
+    timers = Timers()
+    start.begin(console, 0, COLOURS, timers.draw())
+    for frame in range(frames):
+        if ale.game_over():
+            ale.reset_game()
+            start.begin(console, 0, COLOURS, timers.draw())
+            controllers = Controllers(console, start.controller)
+        action = int(random.choice(actions))
+        ale.act(action)
+        controllers.hold(np.array([action]), everyone)
+        console.execute()
+        picture = console.pictures[0, console.tia[0, TIA.BUFFER], : start.rows]
+        if (console.ram[0, :128] != ale.getRAM()).any():
+            byte = int(np.argmax(console.ram[0, :128] != ale.getRAM()))
+            return f"frame {frame}, RAM ${0x80 + byte:02X}"
+        if (picture != ale.getScreen()).any():
+            row, column = np.argwhere(picture != ale.getScreen())[0]
+            return f"frame {frame}, line {row}, pixel {column}"
+    return None
+
+
+def known_roms() -> Iterator[tuple[str, str]]:
+    """Yield each game of ale-py's with the kind of its cartridge."""
+    for game in sorted(get_all_rom_ids()):
+        try:
+            saved = Saved(open_ale(game).cloneState().serialize())
+        except RuntimeError:
+            continue  # ALE knows no rules for one player
+        yield game, saved.cartridge()[0]
+
+
+def best_start(game: str, whole: bool = True) -> Start:
+    """Return how a game begins, with the controller and combs with which it goes on as in ALE."""
+    plain = start_of(game, whole)
+    tries = []
+    for controller, right, combs in product(CONTROLLERS, (NEVER, -1), (1, 0)):
+        states = []
+        for state in plain.states:
+            tia = list(state.tia)
+            tia[TIA.COMBS] = combs
+            tia[TIA.PADDLE0 + 2 : TIA.PADDLE0 + 4] = [
+                right,
+                right,
+            ]  # the second player's: none, or all the way
+            states.append(replace(state, tia=tia))
+        tries.append(replace(plain, controller=controller, states=states))
+    for one in tries:
+        if differences(game, one, 120, 0) is None:
+            return one
+    return tries[0]
+
+
+def make() -> None:
+    """Write `starts.json`."""
+    starts.save(grey_levels(), twister(), {})
+    found = {game: best_start(game) for game in GAMES}
+    starts.save(grey_levels(), twister(), found)
+
+
+def check(names: list[str]) -> None:
+    """Print which games are exact, and write the table of all into the page."""
+    rows = []
+    for game, kind in known_roms():
+        if names and game not in names:
+            continue
+        found: str | None = "not emulated"
+        if kind in KINDS:
+            offered = game in GAMES
+            start = starts.find(game) if offered else best_start(game, whole=False)
+            frames, seeds = (FRAMES, SEEDS) if offered else (TRIAL, SEEDS[:1])
+            found = next((text for seed in seeds if (text := differences(game, start, frames, seed))), None)
+            found = found or f"exact: {frames:,} from each of {len(seeds)} seeds"
+        rows.append(f"| {game} | {kind} | {found} | {'yes' if game in GAMES else 'no'} |")
+        print(rows[-1], flush=True)
+    if not names:
+        begin, end = "<!-- roms -->\n", "<!-- end of roms -->"
+        table = "\n".join(
+            ["| ROM | cartridge | random frames | `--emulator warp` |", "|---|---|---|---|", *rows, ""]
+        )
+        text = re.sub(f"{begin}.*{end}", lambda _: f"{begin}{table}{end}", PAGE.read_text(), flags=re.DOTALL)
+        PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["make"]:
+        make()
+    elif sys.argv[1:2] == ["check"]:
+        check(sys.argv[2:])
+    else:
+        sys.exit(__doc__)

@@ -1,0 +1,97 @@
+"""Where each game keeps score and lives in RAM, and how it shows that it is over.
+
+The addresses are those of published RAM maps, the rules were found by playing: a game's rewards, lives and
+end are those of ALE in every frame that `scripts/emulator.py` has compared. Addresses count from $80.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ram: TypeAlias = NDArray[np.int64]  # [E, 128]
+Values: TypeAlias = NDArray[np.int64]  # [E]
+Mask: TypeAlias = NDArray[np.bool_]  # [E]
+
+
+def decimal(*addresses: int) -> Callable[[Ram], Values]:
+    """Return a function that reads a number of two decimal digits a byte, the highest first."""
+
+    def read(ram: Ram) -> Values:
+        number = np.zeros(len(ram), np.int64)
+        for address in addresses:
+            byte = ram[:, address]
+            number = number * 100 + (byte >> 4) * 10 + (byte & 15)
+        return number
+
+    return read
+
+
+def byte(address: int, more: int = 0) -> Callable[[Ram], Values]:
+    """Return a function that reads a byte and adds `more`, all in eight bits."""
+    return lambda ram: (ram[:, address] + more) & 0xFF
+
+
+def holds(**values: int) -> Callable[[Ram], Mask]:
+    """Return a function that tells whether all bytes have the given values: `holds(ram73=0)`."""
+    wanted = {int(name.removeprefix("ram")): value for name, value in values.items()}
+    return lambda ram: np.logical_and.reduce([ram[:, at] == value for at, value in wanted.items()])
+
+
+def _pong_score(ram: Ram) -> Values:
+    return ram[:, 14] - ram[:, 13]
+
+
+def _pong_over(ram: Ram) -> Mask:
+    return (ram[:, 13] == 21) | (ram[:, 14] == 21)
+
+
+def _enduro_score(ram: Ram) -> Values:
+    """Cars passed: 200 are wanted on the first day, 300 on each other; RAM counts those left."""
+    day, left = ram[:, 45], decimal(44, 43)(ram)
+    return np.where(day == 0, 0, np.where(day == 1, 200, 300 * day - 100) - left)
+
+
+def _never(ram: Ram) -> Mask:
+    return np.zeros(len(ram), np.bool_)
+
+
+def _no_lives(ram: Ram) -> Values:
+    return np.zeros(len(ram), np.int64)
+
+
+@dataclass(frozen=True)
+class Game:
+    """One game's rules.
+
+    Attributes:
+        score: Game points; a reward is the difference between two frames.
+        over: Whether the game is over; there are no lives left then.
+        lives: How many are left while it is not.
+        first_lives: How many there are before the first frame.
+        unsure: Where the byte of the lives shows something else for a while, and the lives stay as they were.
+    """
+
+    score: Callable[[Ram], Values]
+    over: Callable[[Ram], Mask]
+    lives: Callable[[Ram], Values] = _no_lives
+    first_lives: int = 0
+    unsure: Callable[[Ram], Mask] = _never
+
+
+GAMES = {
+    "asterix": Game(decimal(94, 95, 96), holds(ram71=1, ram83=1), byte(83), 3),
+    # While the ship explodes the byte of the lives flickers.
+    "beam_rider": Game(decimal(11, 10, 9), holds(ram5=255), byte(5, 1), 3, unsure=holds(ram12=5)),
+    "breakout": Game(decimal(76, 77), holds(ram57=0), byte(57), 5),
+    "enduro": Game(_enduro_score, holds(ram47=255)),
+    "freeway": Game(decimal(103), holds(ram22=1)),
+    "ms_pacman": Game(decimal(122, 121, 120), holds(ram123=0, ram39=83), byte(123, 1), 3),
+    "pong": Game(_pong_score, _pong_over),
+    # In the first frame nothing is there yet.
+    "qbert": Game(decimal(89, 90, 91), holds(ram8=254), byte(8, 2), 4, unsure=holds(ram1=0)),
+    "seaquest": Game(decimal(56, 57, 58), holds(ram35=255), byte(59, 1), 4),
+    "space_invaders": Game(decimal(102, 104), holds(ram73=0), byte(73), 3),
+}

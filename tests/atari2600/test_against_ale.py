@@ -1,0 +1,86 @@
+"""Each game that is offered is equal to ALE: RAM, pixels, rewards, lives and end.
+
+`scripts/emulator.py check` compares many more frames.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("warp", reason="NVIDIA Warp is not installed: pip install 'simple-dqn[emulator]'")
+
+from ale_py import ALEInterface, LoggerMode
+from ale_py.roms import get_rom_path
+
+from atari2600 import starts
+from atari2600.console import Console
+from atari2600.controllers import Controllers
+from atari2600.games import GAMES
+from atari2600.machine import RAM_BYTES, TIA
+
+COLOURS = np.arange(256).astype(np.uint8) & np.uint8(0xFE)
+
+
+def open_ale(game: str) -> ALEInterface:
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    ale = ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.loadROM(str(get_rom_path(game)))
+    return ale
+
+
+@pytest.mark.parametrize("game", sorted(GAMES))
+def test_equal_frame_by_frame(game: str) -> None:
+    ale, start, rules = open_ale(game), starts.find(game), GAMES[game]
+    console = Console(Path(str(get_rom_path(game))).read_bytes(), 2)
+    controllers = Controllers(console, start.controller)
+    timer = starts.Timers().draw()
+    for number in range(2):
+        start.begin(console, number, COLOURS, timer)
+    random, score, both = np.random.default_rng(0), np.zeros(2, np.int64), np.ones(2, np.bool_)
+    assert ale.lives() == rules.first_lives
+    for _ in range(250):
+        action = int(random.choice(start.actions))
+        reward = ale.act(action)
+        controllers.hold(np.full(2, action), both)
+        console.execute()
+        ram = console.ram[:, :RAM_BYTES].astype(np.int64)
+        assert (ram == ale.getRAM()).all()
+        for number in range(2):
+            picture = console.pictures[number, console.tia[number, TIA.BUFFER], : start.rows]
+            assert np.array_equal(picture, ale.getScreen())
+        points = rules.score(ram)
+        assert (points - score == reward).all()
+        score = points
+        assert (rules.over(ram) == ale.game_over()).all()
+        if not rules.unsure(ram).any():
+            assert (rules.lives(ram) == ale.lives()).all()
+
+
+def test_grey_levels_are_those_of_ale() -> None:
+    ale, grey = open_ale("beam_rider"), starts.grey_levels()
+    for _ in range(50):
+        ale.act(1)
+        assert np.array_equal(grey[ale.getScreen()], ale.getScreenGrayscale())
+
+
+def test_a_console_goes_on_from_its_state() -> None:
+    start = starts.find("seaquest")
+    rom = Path(str(get_rom_path("seaquest"))).read_bytes()
+    console, other = Console(rom, 1), Console(rom, 1)
+    start.begin(console, 0, COLOURS, timer=0)
+    for _ in range(30):
+        console.execute()
+    other.set_state(console.get_state())
+    for _ in range(30):
+        console.execute()
+        other.execute()
+        for name, values in console.get_state().items():
+            assert np.array_equal(values, getattr(other, name)), name
+
+
+@pytest.mark.parametrize("size", [0, 1024, 10_495, 16_384])
+def test_a_cartridge_that_is_not_emulated_is_refused(size: int) -> None:
+    with pytest.raises(ValueError, match=f"{size} bytes"):
+        Console(bytes(size), 1)
