@@ -9,7 +9,7 @@ help:
 	@echo "make test      every check: lint, then the tests"
 	@echo "make lint      style, format and types alone"
 	@echo "make docs      the documentation site, into build/site; every link and anchor is checked"
-	@echo "make anchors   renew the line numbers of code in docs/"
+	@echo "make anchors   renew the line numbers of code in docs/, and the list of files to read"
 	@echo "make bench     the tables of speed, one after the other"
 	@echo "make soak      the long trials of what docs/reliability.md promises"
 	@echo "make tables    write the figures of docs/data/*.csv into README.md and docs/*.md"
@@ -32,6 +32,7 @@ docs: dev
 
 anchors:
 	@$(python) scripts/anchors.py
+	@PYTHONPATH=src:. $(python) scripts/reading_list.py
 
 bench:
 	@set -e; for table in environments replay networks training; do ./bench.sh $$table; done

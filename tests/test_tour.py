@@ -1,6 +1,9 @@
 """Pages that name lines of code: each stands where they say, and the tour's shapes are real ones."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +31,7 @@ def test_each_line_stands_where_the_page_says(page: Path) -> None:
 def test_there_are_pages_with_anchors() -> None:
     assert TOUR in anchors.pages()
     assert len(anchors.anchors(TOUR)) > 25
-    assert len(TOUR.read_text().splitlines()) < 200
+    assert len(TOUR.read_text().splitlines()) < 230
 
 
 @pytest.fixture
@@ -129,4 +132,12 @@ def test_the_shapes_are_those_of_a_real_walk() -> None:
     for name, shape, kind in rows:
         assert [int(size) for size in shape.split(",")] == list(real[name].shape), name
         assert str(real[name].dtype).removeprefix("torch.") == kind, name
-    assert f"small change of {real['all weights'].size / 1e6:.1f} million numbers" in text
+    assert f"small change of {real['all weights'].size / 1e6:.1f} million weights" in text
+
+
+def test_the_list_of_files_to_read_is_complete_and_short() -> None:
+    """Run apart: the script watches every call, and PyTorch's threads are this process's."""
+    command = [sys.executable, "scripts/reading_list.py", "--check"]
+    environment = {**os.environ, "PYTHONPATH": "src:."}
+    check = subprocess.run(command, cwd=anchors.PROJECT, env=environment, capture_output=True, text=True)
+    assert check.returncode == 0, check.stdout + check.stderr

@@ -87,10 +87,10 @@ class Update:
         """Return the targets y [B, 1, N], or [B, A, N] where the next action is yet to be chosen.
 
         Args:
-            prestates: s, floats in [0, 1] [B, S, H, W].
+            prestates: s, floats [B, S, H, W] in [0, 1].
             actions: a, int64 [B, 1].
             rewards: r of each step, floats [B, n], raw game points; 0 after the last step.
-            poststates: s', floats in [0, 1] [B, S, H, W].
+            poststates: s', floats [B, S, H, W] in [0, 1].
             terminals: The episode ends at s', bool [B].
             discounts: γ^m after m steps, float32 [B].
             noise: Of the target network, float32 [1, K].
@@ -115,7 +115,7 @@ class Update:
         """Update θ by one optimizer step, and return the loss followed by the errors [1 + B].
 
         Args:
-            prestates: s, floats in [0, 1] [B, S, H, W].
+            prestates: s, floats [B, S, H, W] in [0, 1].
             actions: a, int64 [B, 1].
             targets: y, floats [B, N].
             weights: Importance-sampling weights, floats [B].
