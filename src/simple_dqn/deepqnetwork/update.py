@@ -21,10 +21,10 @@ from simple_dqn.types import Factors, Numbers
 class Transitions:
     """A minibatch on the network's device."""
 
-    prestates: Tensor  # s, floats in [0, 1] [B, S, H, W]
+    prestates: Tensor  # s, floats in 0..1 [B, S, H, W]
     actions: Tensor  # a, int64 [B, 1]
     rewards: Tensor  # r, floats [B]: the sum of all n steps, clipped and discounted
-    poststates: Tensor  # s', floats in [0, 1] [B, S, H, W]
+    poststates: Tensor  # s', floats in 0..1 [B, S, H, W]
     discounts: Tensor  # γ, or γ^m after m steps, floats [B]; 0 after a terminal
 
 
@@ -32,12 +32,12 @@ class Transitions:
 class PreparedBatch:
     """A minibatch with its targets, on the network's device."""
 
-    prestates: Tensor  # floats in [0, 1] [B, S, H, W]
+    prestates: Tensor  # floats in 0..1 [B, S, H, W]
     actions: Tensor  # int64 [B, 1]
     targets: Tensor  # y, floats [B, 1, N]; or [B, A, N], one for each next action
     weights: Tensor  # floats [B], importance-sampling weights
     numbers: Numbers  # int64 [B], the transitions' numbers in the replay memory, on the host
-    poststates: Tensor | None  # floats in [0, 1] [B, S, H, W], where the next action is yet to be chosen
+    poststates: Tensor | None  # floats in 0..1 [B, S, H, W], where the next action is yet to be chosen
 
 
 @dataclass(frozen=True, slots=True)
