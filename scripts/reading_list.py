@@ -19,7 +19,7 @@ from simple_dqn.wiring import make_run
 PROJECT = Path(__file__).resolve().parents[1]
 SOURCE = PROJECT / "src" / "simple_dqn"
 PAGE = PROJECT / "docs" / "tour.md"
-PLACE = re.compile(r"(<!-- reading list -->\n).*?(<!-- end -->)", re.DOTALL)
+PLACE = re.compile(r"(<!-- reading list -->\n).*?(<!-- end of the reading list -->)", re.DOTALL)
 MOST_FILES, MOST_LINES, MOST_MODULES = 27, 4000, 11
 
 READ = {
