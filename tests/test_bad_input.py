@@ -1,9 +1,12 @@
 """Every kind of bad input, through the scripts: one line on stderr, exit code 2, no file left behind."""
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,26 +15,36 @@ from simple_dqn.config import Config
 from simple_dqn.snapshot import Snapshot
 
 PROJECT = Path(__file__).parents[1]
+# Runs a verb, and says on standard output whether PyTorch was imported.
+WATCHED = """
+import sys
+from simple_dqn.main import run
+code = run(sys.argv[1:])
+print("PyTorch was imported" if "torch" in sys.modules else "no PyTorch")
+sys.exit(code)
+"""
 SHORT = [
     "--random_steps", "50", "--train_steps", "20", "--test_steps", "20", "--replay_size", "1000",
     "--preset", "simple_dqn",
 ]  # fmt: skip
 
 
-def verb(name: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def verb(
+    name: str, *arguments: str, folder: Path, program: Sequence[str] = ("-m", "simple_dqn.main")
+) -> subprocess.CompletedProcess[str]:
     """Run `./NAME.sh`, with `folder` as the project's and the current one."""
-    command = [sys.executable, "-P", "-m", "simple_dqn.main", name, *arguments]
+    command = [sys.executable, "-P", *program, name, *arguments]
     environment = os.environ | {
         "SIMPLE_DQN_HOME": str(folder), "SIMPLE_DQN_PROGRAM": f"./{name}.sh",
-        "PYTHONPATH": str(PROJECT / "src"),
+        "PYTHONPATH": f"{PROJECT / 'src'}:{PROJECT}",
     }  # fmt: skip
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
 
 
-def snapshot(game: str = "pong", actions: int = 6) -> Snapshot:
+def snapshot(game: str = "pong", actions: int = 6, flags: dict[str, Any] | None = None) -> Snapshot:
     return Snapshot(
         game=game, epoch=1, actions=actions, total_train_steps=20,
-        flags=Config().shared_flags(), weights={"x": np.zeros(3, np.float32)},
+        flags={**Config().shared_flags(), **(flags or {})}, weights={"x": np.zeros(3, np.float32)},
     )  # fmt: skip
 
 
@@ -101,7 +114,7 @@ ROWS = [
     (["resume", "pong_1.pkl", "--epochs", "1"], ["--epochs"]),
     (["resume", "."], [". is no folder of checkpoints"]),
     (["test", "cut_1.pkl"], ["cut_1.pkl is damaged"]),
-    (["test", "file"], ["file is damaged, cut short, or no snapshot"]),
+    (["test", "file"], ["file is not a snapshot"]),
     (["test", "full_1.pkl"], ["18 actions", "6"]),
     (
         ["test", "pong_1.pkl", "--protocol", "machado", "--minimal_action_set", "false"],
@@ -139,6 +152,91 @@ ROWS = [
     (["plot", "missing.csv"], ["missing.csv"]),
     (["plot", "other.csv", "--fields", "happiness"], ["happiness", "average_reward"]),
 ]
+
+
+# Refused before PyTorch is imported, which takes seconds.
+AT_ONCE = [
+    (["train", "PongNoFrameskip-v4"], ["did you mean pong? (or add --environment gym for"]),
+    (["train", "ALE/Pong-v5"], ["did you mean pong? (or add --environment gym for"]),
+    (["train", "ALE/MsPacman-ram-v5"], ["did you mean ms_pacman?"]),
+    (["train", "CartPole-v1"], ["add --environment gym for Gymnasium's CartPole-v1"]),
+    (["train", "pong_1.pkl"], ["pong_1.pkl is a snapshot, not a game: ./resume.sh pong_1.pkl"]),
+    (["train", "pong", "--lr", "0.1"], ["did you mean --learning_rate?"]),
+    (["play", "snapshots/pong_159"], ["did you mean snapshots/trained/pong_159.pkl?"]),
+    (["play", "pong_159"], ["did you mean snapshots/trained/pong_159.pkl?"]),
+    (["test", "snapshots/pong_159"], ["did you mean snapshots/trained/pong_159.pkl?"]),
+    (["test", "snapshots/pong_159.prm"], ["did you mean snapshots/trained/pong_159.pkl?"]),
+    (["test", "snapshots/pong_7.pkl"], ["does not exist: snapshots/trained holds pong_159.pkl"]),
+    (["play", "snapshot.txt", "--workers", "2"], ["one game at a time is shown"]),
+    (["play", "breakout_77.prm", "--workers", "2"], ["one game at a time is shown"]),
+    (["play", "breakout_77.prm", "--network", "small"], ["was trained with --network neon"]),
+    (["play", "not_a_rom.bin"], ["not a ROM that ALE can play"]),
+    (["test", "file"], ["file is not a snapshot: give one"]),
+    (
+        ["test", "pong_1.pkl", "--screen_width", "64"],
+        ["with --screen_width 84,", "not fit --screen_width 64"],
+    ),
+    (["test", "pong_1.pkl", "--screen_height", "64"], ["trained with --screen_height 84"]),
+    (["test", "pong_1.pkl", "--history_length", "2"], ["trained with --history_length 4"]),
+    (["test", "pong_1.pkl", "--network", "small"], ["trained with --network nature"]),
+    (["test", "pong_1.pkl", "--dueling"], ["trained with --dueling false"]),
+    (["test", "pong_1.pkl", "--noisy"], ["trained with --noisy false"]),
+    (["test", "pong_1.pkl", "--layer_norm"], ["trained with --layer_norm false"]),
+    (["test", "pong_1.pkl", "--batch_norm"], ["trained with --batch_norm false"]),
+    (["test", "pong_1.pkl", "--distributional", "c51"], ["trained with --distributional none"]),
+    (["test", "atoms_1.pkl", "--atoms", "7"], ["trained with --atoms 51"]),
+    (["record", "pong_1.pkl", "--screen_width", "64"], ["trained with --screen_width 84"]),
+    (["nvis", "pong_1.pkl", "--screen_width", "64"], ["trained with --screen_width 84"]),
+    (["train", "pong", "--load_weights", "breakout_1.pkl"], ["trained on breakout, not on pong"]),
+    (
+        ["train", "pong", "--load_weights", "pong_1.pkl"],
+        ["give --screen_width 84 --screen_height 84 --network nature --layer_norm false"],
+    ),
+    (["train", "pong", "--play_games", "1", "--load_weights", "breakout_1.pkl"], ["trained on breakout"]),
+    (["profile_test", "pong", "--load_weights", "breakout_1.pkl"], ["trained on breakout"]),
+]
+
+
+@pytest.mark.parametrize(("command", "words"), AT_ONCE, ids=lambda part: " ".join(part)[:60])
+def test_refused_before_pytorch_is_imported(folder: Path, command: list[str], words: list[str]) -> None:
+    (folder / "snapshots" / "trained").mkdir(parents=True)
+    shutil.copy(folder / "pong_1.pkl", folder / "snapshots" / "trained" / "pong_159.pkl")
+    shutil.copy(folder / "pong_1.pkl", folder / "snapshot.txt")
+    shutil.copy(PROJECT / "tests" / "data" / "breakout_1.pkl", folder / "breakout_77.prm")
+    snapshot(flags={"distributional": "c51"}).save(folder / "atoms_1.pkl")
+    before = sorted(folder.rglob("*"))
+    done = verb(*command, folder=folder, program=("-c", WATCHED))
+    assert done.returncode == 2, done.stderr
+    complaint = [line for line in done.stderr.splitlines() if line.startswith(f"./{command[0]}.sh: ")]
+    assert len(complaint) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in complaint[0]
+    assert done.stdout == "no PyTorch\n"
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["play", "--workers", "2"],
+        ["record", "--play_games", "0"],
+        ["nvis", "--visualization_file", "."],
+        ["test", "--test_steps", "0"],
+    ],
+)
+def test_a_flag_of_training_is_ignored_where_nothing_is_trained(folder: Path, command: list[str]) -> None:
+    name, *others = command
+    flags = ("--replay_size", "10", "--epochs", "1e3", *others)
+    done = verb(name, "pong_1.pkl", *flags, folder=folder)
+    lines = [line for line in done.stderr.splitlines() if "Ignored" in line]
+    assert [line.partition("Ignored")[2] for line in lines] == [
+        ", as only training uses them: --replay_size, --epochs"
+    ]
+    complaint = done.stderr.splitlines()[-1]
+    assert complaint.startswith(f"./{name}.sh: ")
+    assert done.returncode == 2
+    assert "replay" not in complaint  # each command ends by a complaint of another flag
 
 
 @pytest.mark.parametrize(("command", "words"), ROWS, ids=lambda part: " ".join(part)[:60])

@@ -162,6 +162,21 @@ def test_a_run_ends_with_the_speed_ledger(home: Path, capsys: pytest.CaptureFixt
     assert all(section in log for section in ("act", "emulate", "store", "sample", "update"))
 
 
+def test_a_run_ends_with_the_commands_that_can_follow(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home)
+    run("train", "pong", *SMALL, "--epochs", "2")
+    lines = [line.partition(",")[2].partition(" ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert lines[-3:] == [
+        "All done",
+        "Next: ./play.sh snapshots/pong_2.pkl shows it playing, ./test.sh snapshots/pong_2.pkl measures it,",
+        "and ./resume.sh snapshots/pong_2.pkl --epochs 12 trains it further",
+    ]
+    run("resume", "snapshots/pong_2.pkl", "--epochs", "3")
+    assert "./resume.sh snapshots/pong_3.pkl --epochs 13" in capsys.readouterr().err
+
+
 def test_ctrl_c_ends_the_phase_cleanly(home: Path) -> None:
     threading.Timer(4.0, os.kill, (os.getpid(), signal.SIGINT)).start()
     start = time.monotonic()

@@ -9,6 +9,9 @@ from pathlib import Path
 from simple_dqn.errors import UserError
 
 TRAINED = "trained"  # the folder in `snapshots/` with the agents that come with the project
+ZIP = b"PK\3\4"  # the first bytes of a snapshot of this project
+# The first bytes of a pickled dict, which Neon's snapshots are: protocols 2 to 5, 1 and 0.
+PICKLES = (b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5", b"}q", b"(dp")
 
 
 def project() -> Path | None:
@@ -25,6 +28,21 @@ def home() -> Path:
 def is_trained(path: Path) -> bool:
     """Return whether `path` is, or would be, among the agents that come with the project."""
     return path.parent.resolve() == (home() / "snapshots" / TRAINED).resolve()
+
+
+def is_snapshot(path: Path) -> bool:
+    """Return whether `path` is a file whose first bytes are those of a snapshot, whatever its extension."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(ZIP)).startswith((ZIP, *PICKLES))
+    except OSError:
+        return False
+
+
+def from_here(path: Path) -> Path:
+    """Return `path` relative to the current folder if it lies below it, else as it is."""
+    whole, here = path.absolute(), Path.cwd()
+    return whole.relative_to(here) if whole.is_relative_to(here) else path
 
 
 def numbered(path: Path) -> Path:

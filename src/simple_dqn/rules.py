@@ -13,11 +13,15 @@ OF_EXPERIENCE = (
     "environment", "minimal_action_set", "frame_skip", "color_averaging", "frame_maximum",
     "screen_width", "screen_height",
 )  # fmt: skip
+# Settings that decide the layers of a network; `atoms` and `quantiles` do where returns have distributions.
+OF_WEIGHTS = (
+    "history_length", "screen_width", "screen_height", "network", "batch_norm", "layer_norm", "dueling",
+    "noisy", "distributional",
+)  # fmt: skip
 # Settings that decide the shape and the meaning of a checkpoint's state.
 OF_STATE = (
-    "environment", "workers", "minimal_action_set", "screen_width", "screen_height", "replay_size",
-    "history_length", "network", "batch_norm", "layer_norm", "dueling", "noisy", "distributional", "atoms",
-    "quantiles", "optimizer", "decay_rate", "datatype", "priority_exponent", "random_seed",
+    "environment", "workers", "minimal_action_set", "replay_size", *OF_WEIGHTS, "atoms", "quantiles",
+    "optimizer", "decay_rate", "datatype", "priority_exponent", "random_seed",
 )  # fmt: skip
 
 

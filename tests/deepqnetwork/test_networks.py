@@ -142,7 +142,7 @@ def test_without_a_gpu_the_cpu_is_used_and_said_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    device._warn_of_no_gpu.cache_clear()
+    device._warn.cache_clear()
     for _ in range(2):
         network = DeepQNetwork(
             4,
@@ -154,7 +154,13 @@ def test_without_a_gpu_the_cpu_is_used_and_said_once(
         )
     assert network.predict(np.zeros((1, 4, 84, 84), np.uint8)).shape == (1, 4)
     assert len(caplog.records) == 1
-    assert "no GPU" in caplog.text
+    assert "--device_id 3 names no GPU, as no GPU that PyTorch can use was found" in caplog.text
+
+
+def test_the_index_of_a_gpu_does_nothing_on_the_cpu(caplog: pytest.LogCaptureFixture) -> None:
+    device._warn.cache_clear()
+    device.choose_device(BackendConfig(backend="cpu", device_id=3))
+    assert "--device_id 3 does nothing with --backend cpu" in caplog.text
 
 
 def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -274,4 +274,4 @@ def test_the_content_tells_not_the_extension(path: Path) -> None:
     buffer = io.BytesIO()
     np.save(buffer, np.zeros(3))
     other.write_bytes(buffer.getvalue())
-    assert "no snapshot" in refusal(other)
+    assert "is not a snapshot" in refusal(other)

@@ -16,7 +16,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from simple_dqn.config import Config, EnvironmentConfig, MemoryConfig
+from simple_dqn.config import Config
 from simple_dqn.doctor.findings import Check, Finding, error, ok, warning
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
@@ -24,10 +24,11 @@ from simple_dqn.machine import SHARE, available_memory, gigabytes, usable_cores
 from simple_dqn.presets import PRESETS, USUAL
 
 OLDEST_PYTHON = (3, 11)
-# A default run writes 200 snapshots of 7 MB, and a checkpoint of a million screens beside the one before.
-FREE_DISK = 20e9  # bytes
+PLAIN = Config.from_flags({**PRESETS[USUAL], "game": "pong"})  # the settings of `train.sh pong`
+# Such a run writes 50 snapshots of 1 MB, and a checkpoint of 100,000 screens beside the one before.
+FREE_DISK = 3e9  # bytes
 LEAST_DISK = 1e9  # bytes; with less, even a short run may end early
-SMALLEST_MEMORY = 50_000  # experiences: as many as a run begins with
+SMALLEST_MEMORY = 50_000  # experiences; with fewer, a network forgets what it has learned
 FOLDERS = ("snapshots", "results", "videos")
 SHOWN = 5  # words of a list, at most
 
@@ -84,15 +85,15 @@ def memory(_home: Path) -> Finding:
     """Check how large a replay memory fits."""
     from simple_dqn.replay_memory.memory import OTHER_BYTES
 
-    screen = EnvironmentConfig.screen_width * EnvironmentConfig.screen_height
+    screen = PLAIN.environment.screen_width * PLAIN.environment.screen_height
     free = available_memory()
     fits = int(SHARE * free) // (screen + OTHER_BYTES) // 10_000 * 10_000
     text = f"{gigabytes(free)} are free, --replay_size up to {fits:,} fits"
     if fits < SMALLEST_MEMORY:
         return error(text, "close other programs, or give --replay_file PATH")
-    if fits < MemoryConfig.replay_size:
-        default = f"{MemoryConfig.replay_size:,}"
-        return warning(text, f"for the default of {default} give --replay_file PATH, or give --replay_size")
+    if fits < PLAIN.memory.replay_size:
+        usual = f"{PLAIN.memory.replay_size:,}"
+        return warning(text, f"for the usual {usual} give --replay_file PATH, or give --replay_size")
     return ok(text)
 
 
@@ -168,8 +169,7 @@ def disk(home: Path) -> Finding:
     if free < LEAST_DISK:
         return error(text, "make room: snapshots and checkpoints do not fit")
     if free < FREE_DISK:
-        default = gigabytes(FREE_DISK)
-        return warning(text, f"make room, or lower --replay_size: a default run can write {default}")
+        return warning(text, f"make room for {gigabytes(FREE_DISK)}, or lower --replay_size")
     return ok(text)
 
 
@@ -210,9 +210,8 @@ def trial_of(seconds: float) -> Check:
     """Return a check that trains for so many seconds with the settings of `train.sh`."""
 
     def trial(_home: Path) -> Finding:
-        usual = Config.from_flags({**PRESETS[USUAL], "game": "pong"})
-        rate = steps_per_second(usual.with_flags(TRIAL_FLAGS), seconds)
-        minutes = usual.run.train_steps / rate / 60
+        rate = steps_per_second(PLAIN.with_flags(TRIAL_FLAGS), seconds)
+        minutes = PLAIN.run.train_steps / rate / 60
         text = f"{rate:.0f} steps/s of training by {USUAL}: {minutes:.1f} minutes for an epoch"
         if rate < SLOW:
             advice = "see that no other program keeps the cores busy, or take a machine with a GPU"

@@ -12,11 +12,14 @@ import ale_py.roms
 from ale_py import ALEInterface
 
 from simple_dqn.errors import UserError
+from simple_dqn.files import is_snapshot
 
 log = logging.getLogger(__name__)
 
 # ROMs that ale-py ships for several players only: ALEInterface ends the whole process on loading one.
 MULTIPLAYER_ONLY = frozenset(("combat", "joust", "maze_craze", "warlords"))
+# An id of Gymnasium's; of an Atari game's, the name without what tells the variants of one game apart.
+GYMNASIUM_ID = re.compile(r"(?:\w+/)?([\w-]+?)(?:-ram)?(?:NoFrameskip|Deterministic)?-v\d+", re.ASCII)
 
 
 def known_games() -> list[str]:
@@ -106,14 +109,26 @@ def _locate(game: str) -> Path:
             return Path(shipped)
     if not game:
         raise UserError("no game was named: give a ROM file, or the name of a game such as pong")
+    raise UserError(f"there is no file {game} and no game called {name!r}: {_hint(game, name)}")
+
+
+def _hint(game: str, name: str) -> str:
+    """Return the game that was meant by `game`, or by the `name` made from it; or what to give."""
+    if gymnasium_id := GYMNASIUM_ID.fullmatch(game):
+        # Gymnasium calls ms_pacman MsPacman.
+        ids = {known.replace("_", ""): known for known in known_games()}
+        near = difflib.get_close_matches(gymnasium_id[1].lower(), ids, n=1, cutoff=0.9)
+        flag = f"--environment gym for Gymnasium's {game}"
+        return f"did you mean {ids[near[0]]}? (or add {flag})" if near else f"add {flag}"
     near = difflib.get_close_matches(name, known_games(), n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else "give a ROM file, or a game's name such as pong"
-    raise UserError(f"there is no file {game} and no game called {name!r}: {hint}")
+    return f"did you mean {' or '.join(near)}?" if near else "give a ROM file, or a game's name such as pong"
 
 
 def _name_of(path: Path) -> str:
     digest = md5(path)
     name = ALEInterface.isSupportedROM(str(path))
+    if name is None and is_snapshot(path):
+        raise UserError(f"{path} is a snapshot, not a game: ./resume.sh {path} trains it further")
     if name is None:
         raise UserError(
             f"{path} (MD5 {digest}) is not a ROM that ALE can play: "

@@ -1,8 +1,9 @@
 """Snapshots and checkpoints: the files of a run, written completely or not at all, and read as data only.
 
-Public are the `Snapshot` of a network to share, with `average` and `check_fits`; the `Checkpoint` that a run
-resumes from, in a `CheckpointFolder`; the `Keeper`, which writes both; names and lock of a run's files
-(`run_files.py`); the user's `Modification` of the program; and `pack` and `unpack` for steps of experience.
+Public are the `Snapshot` of a network to share, with `average`, `check_fits` and `check_layers`; the
+`Checkpoint` that a run resumes from, in a `CheckpointFolder`; the `Keeper`, which writes both; names and lock
+of a run's files (`run_files.py`); the user's `Modification` of the program; and `pack` and `unpack` for steps
+of experience.
 """
 
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder
@@ -17,7 +18,7 @@ from simple_dqn.snapshot.run_files import (
     prefix_of,
     snapshots_after,
 )
-from simple_dqn.snapshot.snapshot import Snapshot, average, check_fits
+from simple_dqn.snapshot.snapshot import Snapshot, average, check_fits, check_layers
 
 __all__ = [
     "Checkpoint",
@@ -27,6 +28,7 @@ __all__ = [
     "Snapshot",
     "average",
     "check_fits",
+    "check_layers",
     "checkpoint_folder",
     "current_modification",
     "earlier_checkpoint_folders",

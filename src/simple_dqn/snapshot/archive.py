@@ -13,6 +13,7 @@ import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -20,7 +21,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 
 from simple_dqn.errors import UserError
-from simple_dqn.files import TRAINED, replacing
+from simple_dqn.files import TRAINED, from_here, home, replacing
 from simple_dqn.types import CheckpointState
 
 TREE = "tree.json"  # the dict, in which an array is {"$array": name of its member}
@@ -191,17 +192,24 @@ def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:
 
 
 def _files_beside(path: Path) -> str:
-    """Return a hint: the new name of a snapshot that was renamed, or the snapshots in the folder."""
-    run, _, rest = path.name.rpartition("_")
-    aside = path.parent.glob(f"{glob.escape(run)}_before*_{glob.escape(rest)}")
-    moved = [other for other in (path.parent / TRAINED / path.name, *aside) if other.is_file()]
-    if moved:
-        return f": did you mean {max(moved, key=_written)}?"
-    there = sorted(p.name for p in path.parent.glob("*.pkl")) if path.parent.is_dir() else []
-    if not there:
-        return ": train first, with ./train.sh"
-    more = f" and {len(there) - 5} more" if len(there) > 5 else ""
-    return f": {path.parent} holds {', '.join(there[:5])}{more}"
+    """Return a hint: a snapshot of that name elsewhere, else those in the folder."""
+    folders = (path.parent, path.parent / TRAINED, home() / "snapshots", home() / "snapshots" / TRAINED)
+    found = [file for folder in folders for file in _namesakes(folder, path) if file.is_file()]
+    if found:
+        return f": did you mean {from_here(max(found, key=_written))}?"
+    for folder in folders[:2]:
+        if there := sorted(p.name for p in folder.glob("*.pkl")):
+            more = f" and {len(there) - 5} more" if len(there) > 5 else ""
+            return f": {folder} holds {', '.join(there[:5])}{more}"
+    return ": train first, with ./train.sh"
+
+
+def _namesakes(folder: Path, path: Path) -> Iterator[Path]:
+    """Yield what the snapshot `path` may be called in `folder`: with `.pkl`, or renamed by a later run."""
+    for name in dict.fromkeys((path.name, f"{path.name}.pkl", f"{path.stem}.pkl")):
+        yield folder / name
+        run, _, rest = name.rpartition("_")
+        yield from folder.glob(f"{glob.escape(run)}_before*_{glob.escape(rest)}")
 
 
 def _written(path: Path) -> float:

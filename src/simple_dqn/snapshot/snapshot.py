@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from simple_dqn import __version__
+from simple_dqn.config import CLASS_FILE, Config
 from simple_dqn.errors import UserError
+from simple_dqn.files import ZIP, is_snapshot
 from simple_dqn.flags import as_word
+from simple_dqn.rules import OF_WEIGHTS, differing
 from simple_dqn.snapshot import archive, neon, validation
 from simple_dqn.snapshot.modification import Modification, from_record, record_of
 from simple_dqn.types import CheckpointState
 
 FORMAT = "simple-dqn snapshot 1"
-ZIP = b"PK\3\4"  # the first bytes of a snapshot of this project
 SHARED = archive.Limits(members=128 << 20, tree=1 << 20, directory=64 << 10)  # a Nature network takes 7 MB
 
 
@@ -105,6 +107,8 @@ def _read(path: Path, game: str | None) -> CheckpointState:
             magic = file.read(len(ZIP))
     except OSError as error:
         raise archive.unreadable(path, error) from None
+    if not is_snapshot(path):
+        raise UserError(f"{path} is not a snapshot: give one, such as snapshots/pong_10.pkl")
     if magic != ZIP:
         return neon.read(path, game)
     content = archive.read(path, SHARED)
@@ -113,21 +117,38 @@ def _read(path: Path, game: str | None) -> CheckpointState:
     return content
 
 
-def check_fits(path: Path, snapshot: Snapshot, game: str, actions: int) -> None:
-    """Check that a snapshot was trained on this game, with this number of actions.
+def check_fits(path: Path, snapshot: Snapshot, game: str, actions: int | None = None) -> None:
+    """Check that a snapshot was trained on this game, with this number of actions if it is known.
 
     Raises:
         UserError: It was not.
     """
     if snapshot.game != game:
         raise UserError(f"{path} was trained on {snapshot.game}, not on {game}: use a snapshot of {game}")
-    if snapshot.actions != actions:
+    if actions not in (None, snapshot.actions):
         was = snapshot.flags.get("minimal_action_set")  # absent from Neon snapshots
         told = "as it was when the snapshot was trained" if was is None else as_word(was)
         raise UserError(
             f"{path} chooses among {snapshot.actions} actions and {game} is played with {actions} here: "
             f"give --minimal_action_set {told}"
         )
+
+
+def check_layers(path: Path, snapshot: Snapshot, config: Config) -> None:
+    """Check by the settings alone that the weights of a snapshot fit the network that `config` describes.
+
+    Raises:
+        UserError: They do not; the message names the flags.
+    """
+    recorded, now = Config.from_flags(snapshot.flags).flags(), config.flags()
+    own = CLASS_FILE.fullmatch(now["environment"])  # such a class may have a screen of its own size
+    names = [name for name in OF_WEIGHTS if not (own and name.startswith("screen_"))]
+    names += {"c51": ["atoms"], "quantile": ["quantiles"]}.get(recorded["distributional"], [])
+    if wrong := differing(names, recorded, now):
+        was, here = (
+            " ".join(f"--{name} {as_word(flags[name])}" for name in wrong) for flags in (recorded, now)
+        )
+        raise UserError(f"{path} was trained with {was}, and does not fit {here}: give {was}")
 
 
 def average(snapshots: Iterable[tuple[Path, Snapshot]]) -> Snapshot:

@@ -12,7 +12,7 @@ from simple_dqn.environment import Environment, game_name
 from simple_dqn.environment.roms import split_snapshot_name
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.snapshot import Modification, Snapshot, check_fits, current_modification
+from simple_dqn.snapshot import Modification, Snapshot, check_fits, check_layers, current_modification
 from simple_dqn.statistics import ConsoleHandler
 from simple_dqn.watch.watched_player import WatchedNetwork, WatchedPlayer
 from simple_dqn.wiring import make_network
@@ -68,6 +68,21 @@ def open_snapshot(path: Path, game: str | None = None) -> Snapshot:
         return snapshot
     named = split_snapshot_name(f"{snapshot.game}_{snapshot.epoch}.pkl")
     return replace(snapshot, game=named.game)
+
+
+def check_weights(config: Config) -> None:
+    """Check, before PyTorch is imported, that the snapshot `config.run.load_weights` fits the settings.
+
+    Raises:
+        UserError: It cannot be read, or is of another game or network.
+    """
+    if not config.run.load_weights:
+        return
+    path = Path(config.run.load_weights)
+    snapshot = open_snapshot(path)
+    if not config.environment.own:  # such a class may say its name only when it plays
+        check_fits(path, snapshot, game_name(config.environment))
+    check_layers(path, snapshot, config)
 
 
 def load_weights(path: Path, environment: Environment, network: "DeepQNetwork") -> None:

@@ -10,8 +10,8 @@ from nvis.played import play_game
 from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, replacing
-from simple_dqn.verbs.common import give_weights, open_snapshot, run_of
-from simple_dqn.verbs.settings import parser_for, settings_for, settle
+from simple_dqn.verbs.common import check_weights, give_weights, open_snapshot, run_of
+from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
 from simple_dqn.wiring import make_environment, make_network, make_player
 
 logger = logging.getLogger(__name__)
@@ -21,10 +21,12 @@ def main(arguments: Sequence[str], program: str) -> None:
     """Play one game, and draw what the network of a snapshot sees in it."""
     parser = parser_for("nvis", program, "Draw what the network of a snapshot sees, as an HTML page.")
     parser.add_argument("snapshot", type=Path, help="such as snapshots/pong_10.pkl")
-    given = canonical_flags(parser.parse(arguments))
+    given = without_training(canonical_flags(parser.parse(arguments)))
     path: Path = given["snapshot"]
     snapshot = open_snapshot(path)
-    config = settle(settings_for("nvis", given, snapshot.flags, {"game": snapshot.game}), given)
+    fixed = {"game": snapshot.game, "load_weights": str(path)}
+    config = settle(settings_for("nvis", given, snapshot.flags, fixed), given)
+    check_weights(config)
     file = Path(config.run.visualization_file or home() / "results" / f"{run_of(path, snapshot)}.html")
     if file.is_dir():
         raise UserError(f"{file} is a folder: give the name of a file as --visualization_file")

@@ -1,6 +1,7 @@
 """`play`: watch a snapshot play, and play beside it; or play alone."""
 
 import logging
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,11 +12,11 @@ from simple_dqn.demonstrations import Recorder
 from simple_dqn.environment import game_name
 from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
-from simple_dqn.files import home
+from simple_dqn.files import home, is_snapshot
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.types import Step
-from simple_dqn.verbs.common import finish, make_watched_player, open_snapshot
-from simple_dqn.verbs.settings import parser_for, settings_for, settle
+from simple_dqn.verbs.common import check_weights, finish, make_watched_player, open_snapshot
+from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
 from simple_dqn.watch.controls import HELP, Controls
 from simple_dqn.watch.display import OPENERS, open_display
 from simple_dqn.watch.viewer import FrameClock, Speaker, Viewer
@@ -37,19 +38,22 @@ def main(arguments: Sequence[str], program: str) -> None:
     group.add_argument(
         "--record_play", type=Path, metavar="FILE", help="keep your moves here, for train --demonstrations"
     )
-    given = canonical_flags(parser.parse(arguments))
+    given = without_training(canonical_flags(parser.parse(arguments)))
     config = settle(_settings(given["player"], given), given)
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is shown; leave it out")
+    check_weights(config)
     play(config, given.get("display"), given.get("record_play"))
 
 
 def _settings(player: str, given: dict[str, Any]) -> Config:
-    """Return the settings to play with a snapshot, whose name ends in .pkl, or alone with a game."""
-    if not player.endswith(".pkl"):
+    """Return the settings to play with a snapshot, or alone with a game."""
+    path = Path(player)
+    unfinished = re.search(r"_\d+$", player) and not path.is_file()  # such as pong_159 for pong_159.pkl
+    if not (unfinished or path.suffix in (".pkl", ".prm") or is_snapshot(path)):
         # The preset's screen is the one that `train.sh` sees: it can learn from what is recorded.
         return settings_for("play", given, fixed={**canonical_flags({"game": player}), "random_starts": 0})
-    snapshot = open_snapshot(Path(player))
+    snapshot = open_snapshot(path)
     return settings_for("play", given, snapshot.flags, {"game": snapshot.game, "load_weights": player})
 
 

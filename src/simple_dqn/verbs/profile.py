@@ -10,7 +10,7 @@ from pathlib import Path
 from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.verbs.common import load_weights, run_name
+from simple_dqn.verbs.common import check_weights, load_weights, run_name
 from simple_dqn.verbs.settings import parser_for, settings_for, settle
 from simple_dqn.wiring import make_run
 
@@ -25,6 +25,7 @@ def main(arguments: Sequence[str], program: str, phase: str) -> None:
     parser.add_argument("game", help="path of a ROM, the name of a game that ale-py ships, or FILE.py")
     given = canonical_flags(parser.parse(arguments))
     config = settle(settings_for(f"profile_{phase}", given), given)
+    check_weights(config)
     with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
         if config.run.load_weights:
             load_weights(Path(config.run.load_weights), run.agent.player.environment, run.agent.network)

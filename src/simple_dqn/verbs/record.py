@@ -13,8 +13,8 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.verbs.common import make_watched_player, open_snapshot, run_of
-from simple_dqn.verbs.settings import parser_for, settings_for, settle
+from simple_dqn.verbs.common import check_weights, make_watched_player, open_snapshot, run_of
+from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
 from simple_dqn.watch.film import FORMATS, filming, replacing_screens
 from simple_dqn.watch.record import FrameWriter, Recording
 from simple_dqn.wiring import make_environment
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str], program: str) -> None:
         "--overlay", type=flags.yes_or_no, nargs="?", const=True, metavar="BOOL",
         help="draw Q-values and where the network looks into the film (default: false)",
     )  # fmt: skip
-    given = canonical_flags(parser.parse(arguments))
+    given = without_training(canonical_flags(parser.parse(arguments)))
     path: Path = given["snapshot"]
     snapshot = open_snapshot(path)
     fixed = {"game": snapshot.game, "load_weights": str(path)}
@@ -45,6 +45,7 @@ def main(arguments: Sequence[str], program: str) -> None:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is filmed; leave it out")
     if not config.run.play_games:
         raise UserError("--play_games 0 leaves nothing to film: give at least 1")
+    check_weights(config)
     name = _name(path, snapshot)
     videos, kind = home() / "videos", given.get("format", "mov")
     film = videos / f"{name}_{snapshot.epoch}.{kind}"

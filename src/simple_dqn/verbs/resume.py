@@ -19,9 +19,9 @@ from simple_dqn.snapshot import (
     prefix_of,
 )
 from simple_dqn.training import Phase
-from simple_dqn.verbs.common import finish, give_weights, open_snapshot, run_of, start_log
+from simple_dqn.verbs.common import give_weights, open_snapshot, run_of, start_log
 from simple_dqn.verbs.settings import parser_for, settings_for, settle
-from simple_dqn.verbs.training import go_on, running
+from simple_dqn.verbs.training import finish_training, go_on, running
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
@@ -161,4 +161,4 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
         give_weights(path, snapshot, run.agent.player.environment, run.agent.network)
         run.agent.count_from(snapshot.total_train_steps)
         run.begin(shown, snapshot)
-    finish(interrupt)
+    finish_training(config, interrupt)

@@ -2,14 +2,15 @@
 
 import logging
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from simple_dqn import flags, random_streams, rules
-from simple_dqn.config import Config
+from simple_dqn.config import AgentConfig, ClusterConfig, Config, MemoryConfig, NetworkConfig
 from simple_dqn.environment import as_played
 from simple_dqn.environment.own_class import check_trusted
 from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL
+from simple_dqn.rules import OF_WEIGHTS
 from simple_dqn.verbs.common import start_log
 
 logger = logging.getLogger(__name__)
@@ -21,6 +22,12 @@ PLAYS_ONLY: dict[str, Any] = {
     "concurrent": False, "overlap": False, "synchronize": None, "cluster": "none", "actors": 1,
     "play_games": 0, "random_seed": None,
 }  # fmt: skip
+# Settings that only training reads.
+OF_TRAINING = {
+    *(one.name for room in (MemoryConfig, NetworkConfig, AgentConfig, ClusterConfig) for one in fields(room)),
+    "random_steps", "train_steps", "epochs", "demonstrations", "save_weights_prefix", "checkpoint_minutes",
+    "checkpoint_steps", "keep",
+} - {*OF_WEIGHTS, "atoms", "quantiles", "v_min", "v_max", "exploration_rate_test"}  # fmt: skip
 ONE_GAME: dict[str, Any] = {
     **PLAYS_ONLY,
     "workers": 1,
@@ -116,6 +123,15 @@ def settings_for(
     if verb == "train" and config.cluster.on and config.cluster.actors * config.environment.workers > 1:
         config = config.with_flags({**APE_X_EXPLORATION, **given})
     return config
+
+
+def without_training(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the flags `given` to a verb that only plays, without those of training; they are logged."""
+    ignored = [f"--{name}" for name in given if name in OF_TRAINING]
+    if ignored:
+        start_log(given.get("log_level", "INFO"))
+        logger.warning("Ignored, as only training uses them: %s", ", ".join(ignored))
+    return {name: value for name, value in given.items() if name not in OF_TRAINING}
 
 
 def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from simple_dqn.environment import game_name
 from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.verbs.common import finish, load_weights, open_snapshot
-from simple_dqn.verbs.settings import parser_for, settings_for, settle
+from simple_dqn.verbs.common import check_weights, finish, load_weights, open_snapshot
+from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
 from simple_dqn.wiring import make_environment, make_network, make_player, make_statistics
 
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     group.add_argument(
         "--record_play", type=Path, metavar="FILE", help="keep what it plays here, for train --demonstrations"
     )
-    given = canonical_flags(parser.parse(arguments))
+    given = without_training(canonical_flags(parser.parse(arguments)))
     protocol = given.get("protocol", "simple_dqn")
     snapshot = open_snapshot(given["snapshot"])
     fixed = {
@@ -75,6 +75,7 @@ def play(
     """
     if json and json.is_dir():
         raise UserError(f"{json} is a folder: give the name of a file as --json")
+    check_weights(config)
     recorder = Recorder(record, game_name(config.environment), config) if record else None
     environment = make_environment(config, training=False, recorded=record is not None)
     network = make_network(config, environment)

@@ -16,10 +16,10 @@ from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import Checkpoint, CheckpointFolder, checkpoint_folder
-from simple_dqn.verbs.common import finish, load_weights, run_name, start_log
+from simple_dqn.verbs.common import check_weights, load_weights, run_name, start_log
 from simple_dqn.verbs.settings import parser_for, preset, settings_for, settle
 from simple_dqn.verbs.test import play
-from simple_dqn.verbs.training import CompleteError, go_on, running
+from simple_dqn.verbs.training import CompleteError, finish_training, go_on, running
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
@@ -81,9 +81,10 @@ def _newest_checkpoint(prefix: Path, log_level: str) -> Checkpoint | None:
 def begin(config: Config, given: Collection[str]) -> None:
     """Learn a game from the start; `given` are the names of the settings given by hand."""
     config = settle(config, given)
+    check_weights(config)
     shown = Demonstrations(config) if config.run.demonstrations else None
     with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
         if config.run.load_weights:
             load_weights(Path(config.run.load_weights), run.agent.player.environment, run.agent.network)
         run.begin(shown)
-    finish(interrupt)
+    finish_training(config, interrupt)

@@ -9,7 +9,7 @@ from typing import Any
 
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
-from simple_dqn.files import home, is_trained
+from simple_dqn.files import from_here, home, is_trained
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.rules import OF_STATE, differing
 from simple_dqn.snapshot import Checkpoint, checkpoint_folder, first_to_last, locked, snapshots_after
@@ -87,7 +87,19 @@ def go_on(saved: Checkpoint, prefix: Path, given: dict[str, Any]) -> None:
     with Interrupt() as interrupt, closing(make_run(config, interrupt, phase.before)) as run:
         logger.info("Going on from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
         run.resume(saved)
+    finish_training(config, interrupt)
+
+
+def finish_training(config: Config, interrupt: Interrupt) -> None:
+    """Log that a run is over, and the commands that can follow; see `finish`."""
+    prefix = Path(config.run.save_weights_prefix) if config.run.save_weights_prefix else None
+    if prefix and interrupt.requested and checkpoint_folder(prefix).is_dir():
+        logger.info("Next: ./resume.sh %s continues the run", from_here(checkpoint_folder(prefix)))
     finish(interrupt)
+    if snapshots := snapshots_after(prefix, 0) if prefix else []:
+        last, epochs = from_here(snapshots[-1]), config.run.epochs + 10
+        logger.info("Next: ./play.sh %s shows it playing, ./test.sh %s measures it,", last, last)
+        logger.info("and ./resume.sh %s --epochs %d trains it further", last, epochs)
 
 
 def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:

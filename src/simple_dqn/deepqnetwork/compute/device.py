@@ -144,6 +144,8 @@ def choose_device(config: BackendConfig) -> Device:
     device = CPU
     if config.backend == "gpu":
         device = _gpu(config.device_id) or CPU
+    elif config.device_id:
+        _warn(f"--device_id {config.device_id} does nothing with --backend cpu")
     return Device(device, choose_datatype(config.datatype, device))
 
 
@@ -166,7 +168,8 @@ def gpus() -> list[str]:
 
 def _gpu(number: int) -> torch.device | None:
     if not torch.cuda.is_available():
-        _warn_of_no_gpu()
+        asked = f"--device_id {number} names no GPU, as " if number else ""
+        _warn(f"{asked}no GPU that PyTorch can use was found: the network runs on the CPU (--backend cpu)")
         return None
     found = torch.cuda.device_count()
     if number >= found:
@@ -176,6 +179,6 @@ def _gpu(number: int) -> torch.device | None:
     return torch.device("cuda", number)
 
 
-@functools.cache
-def _warn_of_no_gpu() -> None:
-    log.warning("no GPU that PyTorch can use was found: the network runs on the CPU (--backend cpu)")
+@functools.cache  # one process may make several networks
+def _warn(line: str) -> None:
+    log.warning("%s", line)
