@@ -107,7 +107,7 @@ def heading(flags: dict[str, Any], plan: Plan, rows: Sequence[Row], speeds: repo
     """Return what a reader must know to make sense of the figures."""
     lines = [
         f"{machine()}; {flags['threads']} threads for every framework",
-        f"median of {plan.rounds} rounds of {plan.seconds:g} s in turns, ± half the distance of the extremes",
+        f"median of {plan.rounds} rounds of {plan.seconds:g} s in turns, ± half the range",
         "versions: " + "; ".join(f"{row.title} {row.version}" for row in rows if row.version),
     ]
     for device, speed in speeds.items():

@@ -46,8 +46,8 @@ def original_tables(rows: Sequence[Row]) -> list[Table]:
                 cells += [_figure(cell, counts[task], 2), f"{cell.busy:.1f}" if cell.cores else "–"]
             body.append(cells)
         title = (
-            f"The {network} network: {ORIGINAL.inference:,} batches of 16 classified, and "
-            f"{ORIGINAL.training} batches of 128 learnt, float32"
+            f"The {network} network: inference on {ORIGINAL.inference:,} batches of 16, "
+            f"training on {ORIGINAL.training} of 128, float32"
         )
         if tasks:
             tables.append(Table(title, header, body, _notes(rows, tasks)))
@@ -91,7 +91,7 @@ def _label(row: Row, rows: Sequence[Row]) -> str:
 
 
 def _figure(cell: Cell, scale: float, digits: int) -> str:
-    """Return the median, and half the distance of the extremes in per cent of it."""
+    """Return the median, and half the range in percent of it."""
     if not cell.seconds:
         return "wrong" if cell.reason.startswith("wrong") else "–"
     if len(cell.seconds) == 1:
@@ -117,12 +117,13 @@ def peak_share(row: Row, task: Task, cell: Cell, peaks: Peaks) -> float | None:
 
 
 def markdown(heading: Sequence[str], tables: Sequence[Table]) -> str:
-    """Return everything as Markdown."""
+    """Return everything as Markdown, with each note once, below all tables."""
     lines = [*(f"- {line}" for line in heading)]
     for table in tables:
         rows = [table.header, ["---", *["---:"] * (len(table.header) - 1)], *table.rows]
         lines += ["", f"**{table.title}**", "", *("| " + " | ".join(row) + " |" for row in rows)]
-        lines += ["", *(f"- {note}" for note in table.notes)] if table.notes else []
+    notes = dict.fromkeys(note for table in tables for note in table.notes)
+    lines += ["", "Cells without a figure:", "", *(f"- {note}" for note in notes)] if notes else []
     return "\n".join(lines) + "\n"
 
 

@@ -81,7 +81,7 @@ class Subject:
 
     @property
     def is_q_network(self) -> bool:
-        """Tell whether it learns values of actions, and not classes."""
+        """Return whether it learns Q-values and not classes."""
         return self.network == "nature"
 
 

@@ -24,7 +24,7 @@ class OwnNetwork(DeepQNetwork):
 
 
 class SimpleDqn(Framework):
-    """It learns values of actions and nothing else."""
+    """`DeepQNetwork`, which learns Q-values alone."""
 
     def __init__(self, device: str, threads: int) -> None:
         super().__init__(device, threads)
@@ -34,7 +34,7 @@ class SimpleDqn(Framework):
 
     def classifier(self, spec: NetworkSpec, weights: Weights) -> Classifier:
         del spec, weights
-        raise UnsupportedError("learns values of actions, not classes")
+        raise UnsupportedError("learns Q-values, not classes")
 
     def q_network(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: str) -> QNetwork:
         backend = BackendConfig(self.device, 0, datatype, self.threads)
