@@ -25,9 +25,9 @@ ALL_ACTIONS = 18  # what a joystick with one button can do
 
 @dataclass(frozen=True)
 class Protocol:
-    """The rules of a test; docs/deviations.md has them in a table, with the source of each."""
+    """The rules of a test; docs/protocols.md has them in a table, with the source of each."""
 
-    source: str  # who laid them down
+    source: str  # the paper or project
     games: int | None  # games played to the end; None: `test_steps` steps instead
     flags: dict[str, Any] = field(default_factory=dict)  # settings that the test takes from it
     # Settings that its authors trained with. A snapshot is tested with its own, as others would be a new
