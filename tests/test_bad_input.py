@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from simple_dqn.config import Config
+from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.snapshot import Snapshot
 
 PROJECT = Path(__file__).parents[1]
@@ -193,6 +194,7 @@ AT_ONCE = [
         ["give --screen_width 84 --screen_height 84 --network nature --layer_norm false"],
     ),
     (["train", "pong", "--play_games", "1", "--load_weights", "breakout_1.pkl"], ["trained on breakout"]),
+    (["sweep", "pong", "breakout", "--load_weights", "quick_1.pkl"], ["trained on pong, not on breakout"]),
     (["profile_test", "pong", "--load_weights", "breakout_1.pkl"], ["trained on breakout"]),
 ]
 
@@ -202,6 +204,7 @@ def test_refused_before_pytorch_is_imported(folder: Path, command: list[str], wo
     (folder / "snapshots" / "trained").mkdir(parents=True)
     shutil.copy(folder / "pong_1.pkl", folder / "snapshots" / "trained" / "pong_159.pkl")
     shutil.copy(folder / "pong_1.pkl", folder / "snapshot.txt")
+    snapshot(flags=PRESETS[USUAL]).save(folder / "quick_1.pkl")
     shutil.copy(PROJECT / "tests" / "data" / "breakout_1.pkl", folder / "breakout_77.prm")
     snapshot(flags={"distributional": "c51"}).save(folder / "atoms_1.pkl")
     before = sorted(folder.rglob("*"))

@@ -177,11 +177,13 @@ def test_a_run_ends_with_the_commands_that_can_follow(
     assert "./resume.sh snapshots/pong_3.pkl --epochs 13" in capsys.readouterr().err
 
 
-def test_ctrl_c_ends_the_phase_cleanly(home: Path) -> None:
+def test_ctrl_c_ends_the_phase_cleanly(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     threading.Timer(4.0, os.kill, (os.getpid(), signal.SIGINT)).start()
     start = time.monotonic()
     code = main.run(["train", "pong", *SMALL, "--train_steps", "1000000"])
     assert code == 130
+    next_command = f"Next: ./resume.sh {home / 'snapshots' / 'pong_checkpoint'} continues the run"
+    assert next_command in capsys.readouterr().err
     assert time.monotonic() - start < 30
     last = rows(home / "results" / "pong.csv")[-1]
     assert last["phase"] == "train"

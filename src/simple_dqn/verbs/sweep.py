@@ -10,7 +10,7 @@ from simple_dqn import flags, rules
 from simple_dqn.cluster.session import LOCAL, Session
 from simple_dqn.config import Config
 from simple_dqn.environment import as_played
-from simple_dqn.environment.own_class import is_own
+from simple_dqn.environment.own_class import canonical_flags, is_own
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.presets import USUAL
@@ -28,7 +28,7 @@ from simple_dqn.sweep.report import Report
 from simple_dqn.sweep.runner import Job, JobRunner
 from simple_dqn.sweep.scheduler import RunState, RunStatus, run_all
 from simple_dqn.sweep.summary import new_statuses
-from simple_dqn.verbs.common import start_log
+from simple_dqn.verbs.common import check_weights, start_log
 from simple_dqn.verbs.settings import parser_for, settings_for
 
 MOST = 10_000  # seeds, processors or GPUs
@@ -57,6 +57,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     rules.check(config.with_flags({"game": next(iter(games.values()))}))
     for game in games.values():
         as_played(replace(config.environment, game=game), given)  # refuses settings without effect on it
+        check_weights(config.with_flags(canonical_flags({"game": game})))
     if given.get("print_config"):
         print(flags.listing(config))
         return
