@@ -65,8 +65,10 @@ class Saved:
 
     def cartridge(self) -> tuple[str, int]:
         """Return the kind of the cartridge, and its bank."""
-        match = re.findall(rb"Cartridge(\w+?)(?=\x00|\x01)", self.data)[-1]
-        return match.decode(), self.numbers("Cartridge" + match.decode(), 1)[0]
+        at = self.data.rindex(b"Cartridge")
+        (length,) = struct.unpack_from("<i", self.data, at - 4)
+        kind = self.data[at + len("Cartridge") : at + length].decode()
+        return kind, self.numbers("Cartridge" + kind, 1)[0]
 
 
 def _true(number: int) -> int:
@@ -174,21 +176,34 @@ def start_of(game: str, whole: bool) -> Start:
     )  # fmt: skip
 
 
-def grey_levels() -> list[int]:
-    """Return ALE's grey level of each colour: a program of a few bytes in RAM paints the screen with it."""
-    ale = open_ale("pong")
+def run_in_ram(game: str, program: list[int]) -> ALEInterface:
+    """Return ALE after a frame of `program` at $80, in the place of the game's own; it goes on from there."""
+    ale = open_ale(game)
     saved = Saved(ale.cloneState().serialize())
-    levels = []
-    for colour in COLOURS.tolist():
-        #       LDA #colour  STA COLUBK  LDA #0  STA VBLANK  STA WSYNC  JMP $88
-        program = bytes([0xA9, colour, 0x85, 9, 0xA9, 0, 0x85, 1, 0x85, 2, 0x4C, 0x88, 0])
-        data = bytearray(saved.data)
-        struct.pack_into(f"<{len(program)}i", data, saved.offset("M6532") + 4, *program)
-        struct.pack_into("<i", data, saved.offset("M6502Low") + 20, 0x80)
-        ale.restoreState(ALEState(bytes(data)))
-        ale.act(0)
-        levels.append(int(ale.getScreenGrayscale()[100, 80]))
-    return levels
+    data = bytearray(saved.data)
+    struct.pack_into(f"<{len(program)}i", data, saved.offset("M6532") + 4, *program)
+    struct.pack_into("<i", data, saved.offset("M6502Low") + 20, 0x80)
+    ale.restoreState(ALEState(bytes(data)))
+    ale.act(0)
+    return ale
+
+
+def paint(colour: int) -> list[int]:
+    """Return a program that paints the screen, with an HMOVE in each line."""
+    # LDA #colour; STA COLUBK; LDA #0; STA VBLANK; loop: STA WSYNC; STA HMOVE; JMP loop
+    return [0xA9, colour, 0x85, 9, 0xA9, 0, 0x85, 1, 0x85, 2, 0x85, 0x2A, 0x4C, 0x88, 0]
+
+
+def grey_levels() -> list[int]:
+    """Return ALE's grey level of each colour."""
+    return [
+        int(run_in_ram("pong", paint(colour)).getScreenGrayscale()[100, 80]) for colour in COLOURS.tolist()
+    ]
+
+
+def has_combs(game: str) -> int:
+    """Return whether HMOVE blanks the left pixels of a line in this game of ALE's."""
+    return int(run_in_ram(game, paint(14)).getScreen()[100, 0] == 0)
 
 
 def differences(game: str, start: Start, frames: int, seed: int) -> str | None:
@@ -202,6 +217,8 @@ def differences(game: str, start: Start, frames: int, seed: int) -> str | None:
     start.begin(console, 0, COLOURS, timers.draw())
     for frame in range(frames):
         if ale.game_over():
+            if game not in GAMES:
+                return None  # how it begins again is not known
             ale.reset_game()
             start.begin(console, 0, COLOURS, timers.draw())
             controllers = Controllers(console, start.controller)
@@ -219,21 +236,19 @@ def differences(game: str, start: Start, frames: int, seed: int) -> str | None:
     return None
 
 
-def known_roms() -> Iterator[tuple[str, str]]:
-    """Yield each game of ale-py's with the kind of its cartridge."""
-    for game in sorted(get_all_rom_ids()):
-        try:
-            saved = Saved(open_ale(game).cloneState().serialize())
-        except RuntimeError:
-            continue  # ALE knows no rules for one player
-        yield game, saved.cartridge()[0]
+def known_roms(names: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield each game for one player of ale-py's, or of `names`, with the kind of its cartridge."""
+    for game in names or sorted(get_all_rom_ids()):
+        if ALEInterface.isSupportedROM(Path(str(get_rom_path(game)))):
+            yield game, Saved(open_ale(game).cloneState().serialize()).cartridge()[0]
 
 
 def best_start(game: str, whole: bool = True) -> Start:
     """Return how a game begins, with the controller and combs with which it goes on as in ALE."""
     plain = start_of(game, whole)
     tries = []
-    for controller, right, combs in product(CONTROLLERS, (NEVER, -1), (1, 0)):
+    combs = has_combs(game)
+    for controller, right in product(CONTROLLERS, (NEVER, -1)):
         states = []
         for state in plain.states:
             tia = list(state.tia)
@@ -260,16 +275,18 @@ def make() -> None:
 def check(names: list[str]) -> None:
     """Print which games are exact, and write the table of all into the page."""
     rows = []
-    for game, kind in known_roms():
-        if names and game not in names:
-            continue
+    for game, kind in known_roms(names):
         found: str | None = "not emulated"
         if kind in KINDS:
             offered = game in GAMES
             start = starts.find(game) if offered else best_start(game, whole=False)
             frames, seeds = (FRAMES, SEEDS) if offered else (TRIAL, SEEDS[:1])
             found = next((text for seed in seeds if (text := differences(game, start, frames, seed))), None)
-            found = found or f"exact: {frames:,} from each of {len(seeds)} seeds"
+            found = found or (
+                f"exact: {frames:,} from each of {len(seeds)} seeds"
+                if offered
+                else f"exact in the first {TRIAL:,}"
+            )
         rows.append(f"| {game} | {kind} | {found} | {'yes' if game in GAMES else 'no'} |")
         print(rows[-1], flush=True)
     if not names:

@@ -13,13 +13,18 @@ from atari2600.tia import read_tia, write_tia
 
 @wp.func
 def peek(m: Machine, g: int, address: int) -> int:
-    """Return the byte at `address` in the cartridge or in RAM, where programs lie; nothing is set off."""
-    value = int(0)
+    """Return the byte at `address` in the lowest eight bits, and the two after it in the next ones.
+
+    Programs lie in the cartridge or in RAM. Nothing is set off.
+    """
+    code = int(0)
     if address & 0x1000:
-        value = int(m.rom[m.cpu[g, CPU.BANK] + (address & 0xFFF)])
+        code = m.code[m.cpu[g, CPU.BANK] + (address & 0xFFF)]
     else:
-        value = int(m.ram[g * 256 + (address & 127)])
-    return value
+        ram = g * 256
+        code = int(m.ram[ram + (address & 127)]) | int(m.ram[ram + (address + 1 & 127)]) << 8
+        code = code | int(m.ram[ram + (address + 2 & 127)]) << 16
+    return code
 
 
 @wp.func
@@ -29,11 +34,11 @@ def read(m: Machine, g: int, address: int, now: int, noise: int) -> int:
     Lines that no chip drives keep `noise`, the last byte on the bus.
     """
     value = int(0)
-    if address & 0x1000:
-        switch_bank(m, g, address)
-        value = int(m.rom[m.cpu[g, CPU.BANK] + (address & 0xFFF)])
-    elif address & 0x280 == 0x80:
+    if address & 0x1280 == 0x80:
         value = int(m.ram[g * 256 + (address & 127)])
+    elif address & 0x1000:
+        switch_bank(m, g, address)
+        value = m.code[m.cpu[g, CPU.BANK] + (address & 0xFFF)] & 0xFF
     elif address & 0x80:
         value = read_riot(m, g, address, now)
     else:

@@ -30,3 +30,9 @@ def load_rom(rom: bytes) -> tuple[NDArray[np.uint8], int]:
         raise ValueError(f"a cartridge of {len(rom)} bytes is none of 2K, 4K or F8")
     banks = np.frombuffer(rom, np.uint8)
     return np.tile(banks, max(1, BANK_BYTES // len(rom))), kinds[len(rom)]
+
+
+def with_the_next_two(banks: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """Return each byte of some banks together with the two after it: a whole instruction in one read."""
+    rows = banks.reshape(-1, BANK_BYTES).astype(np.int32)
+    return (rows | np.roll(rows, -1, axis=1) << 8 | np.roll(rows, -2, axis=1) << 16).reshape(-1)

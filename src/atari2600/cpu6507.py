@@ -24,30 +24,19 @@ def zero_page(m: Machine, g: int, address: int) -> int:
 
 
 @wp.func
-def locate(m: Machine, g: int, mode: int, low: int, high: int, x: int, y: int) -> int:
-    """Return an instruction's address, with bit 16 set where adding the index crosses a page."""
-    address = low
-    index = int(0)
-    if mode == opcodes.ZP_X:
-        address = (low + x) & 0xFF
-    elif mode == opcodes.ZP_Y:
-        address = (low + y) & 0xFF
-    elif mode >= opcodes.ABS:
-        address = low | high << 8
-        if mode == opcodes.ABS_X:
-            index = x
-        elif mode == opcodes.ABS_Y:
-            index = y
-        elif mode == opcodes.IND_X:
-            address = zero_page(m, g, low + x) | zero_page(m, g, low + x + 1) << 8
-        elif mode == opcodes.IND_Y:
-            address = zero_page(m, g, low) | zero_page(m, g, low + 1) << 8
-            index = y
-        elif mode == opcodes.INDIRECT:
-            # The high byte comes from the same page: JMP ($10FF) reads $10FF and $1000.
-            address = peek(m, g, address) | peek(m, g, (address & 0xFF00) | ((address + 1) & 0xFF)) << 8
-    crossed = ((address & 0xFF) + index) >> 8
-    return ((address + index) & 0xFFFF) | crossed << 16
+def follow(m: Machine, g: int, pointer: int, low: int, high: int, x: int) -> int:
+    """Return the address that a pointer in memory holds."""
+    address = low | high << 8
+    if pointer == opcodes.POINTER_X:
+        address = zero_page(m, g, low + x) | zero_page(m, g, low + x + 1) << 8
+    elif pointer == opcodes.POINTER_Y:
+        address = zero_page(m, g, low) | zero_page(m, g, low + 1) << 8
+    else:
+        # The high byte comes from the same page: JMP ($10FF) reads $10FF and $1000.
+        address = (
+            peek(m, g, address) & 0xFF | (peek(m, g, (address & 0xFF00) | (address + 1 & 0xFF)) & 0xFF) << 8
+        )
+    return address
 
 
 @wp.func
@@ -139,25 +128,17 @@ def combine(binary: int, left: int, right: int, p: int) -> int:
 
 
 @wp.func
-def pick(m: Machine, g: int, source: int, low: int, a: int, x: int, y: int, sp: int, p: int) -> int:
-    """Return the value that an instruction takes from a register, the stack or the byte after the opcode."""
-    value = low
-    if source == opcodes.SOURCE_A:
-        value = a
-    elif source == opcodes.SOURCE_X:
-        value = x
-    elif source == opcodes.SOURCE_Y:
-        value = y
-    elif source == opcodes.SOURCE_SP:
+def pick(m: Machine, g: int, place: int, low: int, a: int, x: int, sp: int, p: int) -> int:
+    """Return the value that a few instructions take from other places than memory, A, X and Y."""
+    value = low & a  # ALR
+    if place == opcodes.EW_SP:
         value = sp
-    elif source == opcodes.SOURCE_P:
+    elif place == opcodes.EW_P:
         value = p | 0x30
-    elif source == opcodes.SOURCE_PULL:
-        value = zero_page(m, g, sp)
-    elif source == opcodes.SOURCE_AX:
+    elif place == opcodes.EW_PULL:
+        value = zero_page(m, g, sp + 1)
+    elif place == opcodes.EW_AX:
         value = a & x
-    elif source == opcodes.SOURCE_AM:
-        value = a & low
     return value
 
 
@@ -177,7 +158,7 @@ def jump(m: Machine, g: int, flow: int, pc: int, address: int, sp: int, p: int) 
         m.ram[stack + (sp & 127)] = wp.uint8((pc + 1) >> 8)
         m.ram[stack + ((sp - 1) & 127)] = wp.uint8(pc + 1)
         m.ram[stack + ((sp - 2) & 127)] = wp.uint8(p | 0x30)
-        target = peek(m, g, 0xFFFE) | peek(m, g, 0xFFFF) << 8
+        target = peek(m, g, 0xFFFE) & 0xFFFF
     return target & 0xFFFF
 
 
@@ -189,23 +170,33 @@ def run(m: Machine, g: int, instructions: int) -> None:
     left = int(instructions)
     while left > 0:
         left -= 1
-        opcode = peek(m, g, pc)
-        low, high = peek(m, g, pc + 1), peek(m, g, pc + 2)
-        first, second, third = m.decode[opcode * 3], m.decode[opcode * 3 + 1], m.decode[opcode * 3 + 2]
-        mode, source = first & 15, second & 15
-        pc += first >> 14 & 3
-        located = locate(m, g, mode, low, high, x, y)
-        address = located & 0xFFFF
-        cycles += (first >> 4 & 15) + (located >> 16 & first >> 8 & 1)
-        if source == opcodes.SOURCE_PULL:
-            sp = (sp + 1) & 0xFF
-        value = pick(m, g, source, low, a, x, y, sp, p)
-        if first & 0x10000:
-            value = read(m, g, address, cycles, wp.where(mode < opcodes.ABS, low, address >> 8))
-        altered = alter(second >> 4 & 7, value, p & 1)
-        value = altered & 0xFF
-        p = (p & 0xFE) | altered >> 8
-        store = first >> 12 & 3
+        bytes3 = peek(m, g, pc)
+        low, high = bytes3 >> 8 & 0xFF, bytes3 >> 16
+        first, second = m.decode[(bytes3 & 0xFF) * 2], m.decode[(bytes3 & 0xFF) * 2 + 1]
+        pc += first >> opcodes.LENGTH & 3
+        # Masks of all bits or none take the place of branches, which a processor would have to guess.
+        address = low | high << 8 & -(first >> opcodes.WIDE & 1)
+        pointer = first >> opcodes.POINTER & 3
+        if pointer != opcodes.NO_POINTER:
+            address = follow(m, g, pointer, low, high, x)
+        noise = wp.where(first & 1 << opcodes.IN_ZERO_PAGE, low, address >> 8)
+        index = (x & -(first >> opcodes.ADD_X & 1)) | (y & -(first >> opcodes.ADD_Y & 1))
+        cycles += (first & 15) + ((address & 0xFF) + index >> 8 & first >> opcodes.PENALTY & 1)
+        address = address + index & wp.where(first & 1 << opcodes.IN_ZERO_PAGE, 0xFF, 0xFFFF)
+        value = (low & -(first >> opcodes.FROM_LOW & 1)) | (a & -(first >> opcodes.FROM_A & 1))
+        value = value | (x & -(first >> opcodes.FROM_X & 1)) | (y & -(first >> opcodes.FROM_Y & 1))
+        if first & 1 << opcodes.READS:
+            value = read(m, g, address, cycles, noise)
+        elif first & 7 << opcodes.FROM_ELSEWHERE:
+            place = first >> opcodes.FROM_ELSEWHERE & 7
+            value = pick(m, g, place, low, a, x, sp, p)
+            if place == opcodes.EW_PULL:
+                sp = (sp + 1) & 0xFF
+        if first & 7 << opcodes.UNARY:
+            value = alter(first >> opcodes.UNARY & 7, value, p & CARRY)
+            p = (p & ~CARRY) | value >> 8
+            value = value & 0xFF
+        store = first >> opcodes.STORES & 3
         if store != opcodes.KEEP:
             if store == opcodes.PUSH:
                 address = 0x100 | sp
@@ -214,24 +205,29 @@ def run(m: Machine, g: int, instructions: int) -> None:
             if m.cpu[g, CPU.RUNNING] == 0:
                 left = 0
         # The second half: a register and the value.
-        compared = second >> 11 & 3
-        register = wp.where(compared == 0, a, wp.where(compared == 1, x, y))
-        combined = combine(second >> 7 & 15, register, value, p)
-        result = combined & 0xFF
-        p = (p & 0xBE) | (combined >> 8 & 1) | (combined >> 8 & OVERFLOW)
-        if second & 0x40000:
-            tested = wp.where(second >> 7 & 15 == opcodes.BIT, a & value, result)
-            p = (p & 0x7D) | (result & 0x80) | wp.where(tested == 0, ZERO, 0)
-        a = wp.where(second & 0x2000, result, a)
-        x = wp.where(second & 0x4000, result, x)
-        y = wp.where(second & 0x8000, result, y)
-        sp = wp.where(second & 0x10000, result, sp)
-        p = wp.where(second & 0x20000, result, p)
-        flow = first >> 9 & 7
+        result, tested = value, value
+        if second & 15:
+            register = wp.where(
+                second & 1 << opcodes.COMPARE_X, x, wp.where(second & 1 << opcodes.COMPARE_Y, y, a)
+            )
+            combined = combine(second & 15, register, value, p)
+            result = combined & 0xFF
+            p = (p & ~(CARRY | OVERFLOW)) | (combined >> 8 & (CARRY | OVERFLOW))
+            tested = wp.where(second & 15 == opcodes.BIT, a & value, result)
+        if second & 1 << opcodes.SETS_NZ:
+            p = (p & ~(NEGATIVE | ZERO)) | (result & NEGATIVE) | wp.where(tested == 0, ZERO, 0)
+        a = wp.where(second & opcodes.TO_A << opcodes.WRITES, result, a)
+        x = wp.where(second & opcodes.TO_X << opcodes.WRITES, result, x)
+        y = wp.where(second & opcodes.TO_Y << opcodes.WRITES, result, y)
+        if second & (opcodes.TO_SP | opcodes.TO_P) << opcodes.WRITES:
+            sp = wp.where(second & opcodes.TO_SP << opcodes.WRITES, result, sp)
+            p = wp.where(second & opcodes.TO_P << opcodes.WRITES, result, p)
+        flow = second >> opcodes.FLOW & 7
+        mask, wanted = second >> opcodes.MASK & 0xFF, second >> opcodes.VALUE & 0xFF
         if flow == opcodes.NEXT:
-            p = (p & ~(third & 0xFF)) | third >> 8
+            p = (p & ~mask) | wanted
         elif flow == opcodes.BRANCH:
-            if p & third & 0xFF == third >> 8:
+            if p & mask == wanted:
                 target = pc + low - (low & 0x80) * 2
                 cycles += 1 + wp.where((target ^ pc) & 0xFF00, 1, 0)
                 pc = target & 0xFFFF
@@ -242,8 +238,8 @@ def run(m: Machine, g: int, instructions: int) -> None:
             elif flow == opcodes.BRK:
                 p = p | INTERRUPT
             sp = (sp + (STACK_MOVES >> flow * 4 & 15) - 8) & 0xFF
-        if first & 0x20000:
-            m.cpu[g, CPU.FAULT] = 256 + opcode
+        if first & 1 << opcodes.FAULTY:
+            m.cpu[g, CPU.FAULT] = 256 + (bytes3 & 0xFF)
     m.cpu[g, CPU.A] = a
     m.cpu[g, CPU.X] = x
     m.cpu[g, CPU.Y] = y

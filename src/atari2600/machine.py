@@ -94,14 +94,15 @@ class TIA(enum.IntEnum):
     DRAWS = 53  # 0: only collisions are wanted
     COMBS = 54  # 1: HMOVE leaves a comb of black pixels; ALE leaves it out in some games
     BUFFER = 55  # which of the two pictures is drawn: they take turns
-    COUNT = 56
+    MOVED_AT = 56  # the colour clock of the last HMOVE
+    COUNT = 57
 
 
 @wp.struct
 class Machine:
     """E consoles that play the same cartridge."""
 
-    decode: wp.array(dtype=wp.int32)  # [256 * 3]
+    decode: wp.array(dtype=wp.int32)  # [256 * 2]
     delays: wp.array(dtype=wp.int32)  # [64], see `tables.py`
     changes: wp.array(dtype=wp.int32)  # [64]
     columns: wp.array(dtype=wp.int32)  # [64]
@@ -109,7 +110,7 @@ class Machine:
     copies: wp.array(dtype=wp.int32)  # [8]
     reversed: wp.array(dtype=wp.int32)  # [1024]
     palette: wp.array(dtype=wp.int32)  # [256], what the picture holds for each colour
-    rom: wp.array(dtype=wp.uint8)  # whole banks of 4,096 bytes
+    code: wp.array(dtype=wp.int32)  # whole banks of 4,096 bytes, each with the two after it
     ram: wp.array(dtype=wp.uint8)  # [E * RAM_SHARE]
     cpu: wp.array2d(dtype=wp.int32)  # [E, CPU.COUNT]
     riot: wp.array2d(dtype=wp.int32)  # [E, RIOT.COUNT]

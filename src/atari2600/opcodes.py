@@ -182,27 +182,55 @@ def opcodes() -> dict[int, tuple[str, int, int, int]]:
     return found
 
 
-def decode_table() -> NDArray[np.int32]:
-    """Return int32 [256 * 3]: three words for each opcode, in the fields that `cpu6507.run` takes apart.
+# The fields of a decoded opcode. First word:
+LENGTH, PENALTY, ADD_X, ADD_Y, WIDE, IN_ZERO_PAGE, POINTER, READS = 4, 6, 7, 8, 9, 10, 11, 13
+FROM_LOW, FROM_A, FROM_X, FROM_Y, FROM_ELSEWHERE, UNARY, STORES, FAULTY = 14, 15, 16, 17, 18, 21, 24, 26
+# second word:
+COMPARE_X, COMPARE_Y, WRITES, SETS_NZ, FLOW, MASK, VALUE = 4, 5, 6, 11, 12, 15, 23
+NO_POINTER, POINTER_X, POINTER_Y, POINTER_JMP = range(4)
+ELSEWHERE = {
+    source: i + 1 for i, source in enumerate((SOURCE_SP, SOURCE_P, SOURCE_PULL, SOURCE_AX, SOURCE_AM))
+}
+EW_SP, EW_P, EW_PULL, EW_AX, EW_AM = range(1, 6)
 
-    First word: mode, cycles << 4, page crossing << 8, flow << 9, store << 12, length << 14, reads << 16,
-    fault << 17. Second word: source, unary << 4, binary << 7, compared register << 11, written registers
-    << 13, flags N and Z << 18. Third word: mask of the processor status, value << 8: the condition of a
-    branch, else the bits that are cleared and set.
+
+def _address_fields(mode: int) -> int:
+    """Return the bits of the first word that say how the address is found."""
+    pointer = {IND_X: POINTER_X, IND_Y: POINTER_Y, INDIRECT: POINTER_JMP}.get(mode, NO_POINTER)
+    return (
+        LENGTHS[mode] << LENGTH
+        | (mode in (ZP_X, ABS_X)) << ADD_X
+        | (mode in (ZP_Y, ABS_Y, IND_Y)) << ADD_Y
+        | (mode in (ABS, ABS_X, ABS_Y, INDIRECT)) << WIDE
+        | (mode in (ZP, ZP_X, ZP_Y)) << IN_ZERO_PAGE
+        | pointer << POINTER
+    )
+
+
+def decode_table() -> NDArray[np.int32]:
+    """Return int32 [256 * 2]: two words for each opcode, in the fields that `cpu6507.run` takes apart.
+
+    The lowest four bits are the cycles and what is done with a register (`binary`). `MASK` and `VALUE` are
+    the condition of a branch, else the bits of the processor status that are cleared and set.
     """
-    table = np.zeros((256, 3), np.int32)
-    table[:, 0] = 2 << 4 | 1 << 14 | 1 << 17
+    table = np.zeros((256, 2), np.int32)
+    table[:, 0] = 2 | 1 << LENGTH | 1 << FAULTY
     for opcode, (mnemonic, mode, cycles, crossing) in opcodes().items():
         operation = OPERATIONS.get(mnemonic, OPERATIONS["NOP"])
         source, unary, store, binary, compared, written, flags = operation
         if mode == IMPLIED and source == SOURCE_MEMORY:  # a shift of the accumulator
             source, store, written = SOURCE_A, KEEP, TO_A
+        reads = source == SOURCE_MEMORY and mode not in (IMPLIED, IMMEDIATE)
+        places = {SOURCE_MEMORY: FROM_LOW, SOURCE_A: FROM_A, SOURCE_X: FROM_X, SOURCE_Y: FROM_Y}
         flow = BRANCH if mnemonic in BRANCHES else FLOWS.get(mnemonic, NEXT)
-        reads = source in (SOURCE_MEMORY, SOURCE_AM) and mode not in (IMPLIED, IMMEDIATE)
         mask, value = (BRANCHES | FLAGS).get(mnemonic, (0, 0))
-        table[opcode] = (
-            mode | cycles << 4 | crossing << 8 | flow << 9 | store << 12 | LENGTHS[mode] << 14 | reads << 16,
-            source | unary << 4 | binary << 7 | compared << 11 | written << 13 | flags << 18,
-            mask | mask * value << 8,
-        )
+        table[opcode, 0] = (
+            cycles | crossing << PENALTY | _address_fields(mode) | reads << READS | unary << UNARY
+            | store << STORES | ELSEWHERE.get(source, 0) << FROM_ELSEWHERE
+            | (1 << places[source] if source in places else 0)
+        )  # fmt: skip
+        table[opcode, 1] = (
+            binary | (compared == _X) << COMPARE_X | (compared == _Y) << COMPARE_Y | written << WRITES
+            | flags << SETS_NZ | flow << FLOW | mask << MASK | (mask * value) << VALUE
+        )  # fmt: skip
     return table.reshape(-1)

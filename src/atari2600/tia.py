@@ -191,7 +191,7 @@ def paint(
             seen = wp.uint64(m.tia[g, TIA.COLUBK]) * ONES
             if control & 4:
                 seen = over(over(seen, players1 >> shift, c1), players0 >> shift, c0)
-            seen = over(over(seen, pf >> shift, field), bl >> shift, cf)
+            seen = over(over(seen, bl >> shift, cf), pf >> shift, field)
             if control & 4 == 0:
                 seen = over(over(seen, players1 >> shift, c1), players0 >> shift, c0)
             if m.tia[g, TIA.VBLANK] & 2 or (column == 0 and m.tia[g, TIA.COMB] == row):
@@ -272,6 +272,29 @@ def take_effect(m: Machine, g: int, register: int, clock: int) -> int:
 
 
 @wp.func
+def moved_meanwhile(item: int, since: int, column: int, position: int) -> int:
+    """Return where a missile or the ball is that was reset `since` clocks after HMOVE.
+
+    The pulses that are still to come move it on. Only those cases differ that were seen in ALE.
+    """
+    moved = position
+    if item == BL:
+        if since == 9 and column == 18:
+            moved = 3
+        elif since == 18 and column == 27:
+            moved = 5
+        elif since == 21 and column == 30:
+            moved = 6
+        elif since == 54 and column == 69:
+            moved = 10
+    elif item == M0 and since == 60 and column == 69:
+        moved = 8
+    elif item == M1 and since == 9 and column == 18:
+        moved = 3
+    return moved
+
+
+@wp.func
 def reset_object(m: Machine, g: int, register: int, clock: int) -> None:
     """Strobe RESP0, RESP1, RESM0, RESM1 or RESBL."""
     item = register - tables.RESP0
@@ -286,6 +309,8 @@ def reset_object(m: Machine, g: int, register: int, clock: int) -> None:
             copies = copies >> 8
         m.tia[g, TIA.SKIP0 + item] = skip
         m.tia[g, TIA.NEXT_LINE] = m.tia[g, TIA.NEXT_LINE] | 1 << item
+    else:
+        position = moved_meanwhile(item, clock - m.tia[g, TIA.MOVED_AT], clock % LINE, position)
     m.tia[g, TIA.POS0 + item] = position
 
 
@@ -297,6 +322,7 @@ def move(m: Machine, g: int, clock: int) -> None:
     all objects right by 8 and leaves a comb of black at the left. One late in the line has its last
     pulses in the next line's blank.
     """
+    m.tia[g, TIA.MOVED_AT] = clock
     column = clock % LINE
     line = clock // LINE
     if column >= 225:  # as good as in the next line

@@ -81,6 +81,17 @@ def test_hmove_moves_by_when_it_comes(draw: Run, cycle: int, motions: dict[int, 
         assert position(console, 0) == 87 + pixels
 
 
+def test_a_ball_that_is_reset_in_the_middle_of_an_hmove_moves_on(draw: Run) -> None:
+    for cycles, pixel in ((0, 3), (3, 5), (4, 6), (10, 2)):
+        console = draw(f"STA WSYNC\nSTA HMOVE\n{wait(cycles)}STA RESBL\n")
+        assert position(console, 4) == pixel
+
+
+def test_the_playfield_lies_over_the_ball_where_it_has_the_players_colours(draw: Run) -> None:
+    source = place("RESBL", 31) + "LDA #$32\nSTA CTRLPF\nLDA #$FF\nSTA ENABL\nSTA WSYNC\nSTA PF1\nSTA WSYNC\n"
+    assert rows(draw(source))[1] == [(16, 32, 34), (96, 32, 68)]
+
+
 def test_hmove_leaves_a_comb(draw: Run) -> None:
     found = rows(draw("LDA #$0E\nSTA WSYNC\nSTA COLUBK\nSTA WSYNC\nSTA HMOVE\nSTA WSYNC\n"))
     assert found[:3] == [[(0, 160, 14)], [(8, 152, 14)], [(0, 160, 14)]]
