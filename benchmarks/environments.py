@@ -24,8 +24,8 @@ from table import machine, print_table
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
+from simple_dqn.player import StateBuffer
 from simple_dqn.random_streams import stream
-from simple_dqn.replay_memory import StateBuffer
 
 ROUNDS = 5
 GAMES = (1, 8, 16)

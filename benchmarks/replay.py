@@ -31,7 +31,8 @@ from table import machine, print_table
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.flags import Parser
-from simple_dqn.replay_memory import ReplayMemory, StateBuffer
+from simple_dqn.player import StateBuffer
+from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.types import Step
 
 SIZES = (10_000, 100_000)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from simple_dqn.ledger import Ledger
-from simple_dqn.replay_memory import StateBuffer
 from simple_dqn.scores import ScoreBoard
 
 if TYPE_CHECKING:
@@ -191,3 +190,40 @@ class Tester:
 def _one_by_one(predict: Callable[[States], QValues]) -> Callable[[States], QValues]:
     """Return `predict` without batching, as for workers that do not wait for each other."""
     return lambda states: np.concatenate([predict(state[np.newaxis]) for state in states])
+
+
+class StateBuffer:
+    """The current states of E games, on which the agent acts.
+
+    They equal the prestates of the next transitions in the replay memory, bit for bit.
+    """
+
+    def __init__(self, games: int, history_length: int, screen_shape: tuple[int, int]) -> None:
+        self._states = np.zeros((games, history_length, *screen_shape), np.uint8)
+        self._readable = self._states.view()
+        self._readable.flags.writeable = False
+
+    @property
+    def states(self) -> States:
+        """The current states, uint8 [E, S, H, W]: a read-only view, valid until the next `update`."""
+        return self._readable
+
+    def update(self, step: Step) -> None:
+        """Append the screens of `step`, and set those from before an episode to zero.
+
+        A game that ended keeps its last state until the next step starts another game.
+        """
+        states = self._states
+        states[:, :-1] = states[:, 1:]
+        states[:, -1] = step.screens
+        begins = step.starts | (step.terminals & ~step.resets)
+        if begins.any():
+            states[begins, :-1] = 0
+
+    def get_state(self) -> CheckpointState:
+        """Return the states for a checkpoint: a view, valid until the next `update`."""
+        return {"states": self._readable}
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Restore what `get_state` of a buffer of the same shape returned."""
+        self._states[...] = state["states"]

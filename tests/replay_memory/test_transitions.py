@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
-from simple_dqn.replay_memory import ReplayMemory, StateBuffer
+from simple_dqn.player import StateBuffer
+from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.replay_memory.prioritized import Prioritized
 from simple_dqn.types import Experience, Flags, Step
 from tests.replay_memory.transitions import Transition, as_transitions

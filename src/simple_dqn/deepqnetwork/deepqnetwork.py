@@ -7,7 +7,7 @@ runs the algorithm on a device.
 import copy
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import cast
 
 import numpy as np
@@ -63,7 +63,7 @@ class DeepQNetwork:
 
         Args:
             actions: A.
-            history_length: Screens in a state, S.
+            history_length: S.
             screen_shape: H and W, in pixels.
             network: The algorithm's settings.
             backend: The device's settings.
@@ -97,9 +97,8 @@ class DeepQNetwork:
         self._set_up_update()
         self.updates, self.threads = 0, backend.threads
         if self._device.is_cpu:
-            states = np.zeros((min(network.batch_size, 32), history_length, *screen_shape), np.uint8)
-            kind = (self.datatype, network, spec, states.shape)
-            self.threads = use_threads(backend.threads, spare_cores, kind, lambda: self._dry_run(states))
+            shape = (min(network.batch_size, 32), history_length, *screen_shape)
+            self._choose_threads(spare_cores, (self.datatype, network, spec), shape)
 
     @torch.inference_mode()
     def predict(self, states: States, *, explore: bool = False, target: bool = False) -> QValues:
@@ -238,6 +237,11 @@ class DeepQNetwork:
     def _draw_noise(self, stream: str, count: int = 1) -> Tensor:
         """Return fresh noise [count, K] on the device."""
         return self._device.tensor(self._noise.draw(stream, count)) if self._noise.size else self._no_noise
+
+    def _choose_threads(self, spare_cores: int, kind: Hashable, shape: tuple[int, ...]) -> None:
+        """Compute with the threads asked for, or with as many as are fastest for states of `shape`."""
+        states = np.zeros(shape, np.uint8)
+        self.threads = use_threads(self.threads, spare_cores, (kind, shape), lambda: self._dry_run(states))
 
     def _dry_run(self, states: States) -> None:
         """Compute the gradients of an update on `states`, and change nothing."""

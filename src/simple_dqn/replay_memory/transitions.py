@@ -31,7 +31,7 @@ the poststate still counts).
 
 The newest n-1 rows are no transitions until row t+n-1 is written.
 
-Kept rows: They form a ring of their own, see `Ring`, in which windows and steps stay. Row 0, where a game
+Kept rows: They form a ring of their own, in which windows and steps stay. Row 0, where a game
 starts, follows the last kept row: it ends the steps that reach it, and hides the screens before it. So every
 kept row but row 0 can be a transition.
 
@@ -41,26 +41,33 @@ Context rows: Their screens belong to the states of other rows, but they are no 
 
 import numpy as np
 
-from simple_dqn.replay_memory.ring import Ring
-from simple_dqn.types import CheckpointState, Flags, Indices, Numbers, States, Step
+from simple_dqn.types import CheckpointState, Flags, Indices, Numbers
 
 
-class TransitionRing(Ring):
-    """A ring with its transitions of n steps between states of S screens.
+class TransitionRing:
+    """A ring buffer of T rows with its transitions of n steps between states of S screens.
 
-    `starts.take(indices)` are the flags of the experiences at these indices, and so on.
+    A row holds one step of each of E games, that is E experiences. An experience has
+
+        an index    row * E + game: its position in arrays [T, E] that are flattened to [T * E]
+        a number    how many experiences were added before it
+
+    An index is used again when its row, the oldest, is overwritten; a number is unique. With one game, as in
+    `examples/dqn.py`, the experience with number t has the index t % T.
 
     Attributes:
-        history_length: S.
-        n_step: n.
-        needed: How many rows a transition needs, S + n.
+        rows: T. games: E. history_length: S. n_step: n. needed: How many rows a transition needs, S + n.
+        written: How many rows were written so far. held: How many of them are not overwritten, at most T.
+        next_row: The row to write next. kept: R, 0 by default: the first R rows are kept, and only the others
+        overwritten. The first row after them is taken to be row 0, so that they are a ring of their own.
         starts: bool [T, E], a game starts at this row: no action led to its screen.
         terminals: bool [T, E], the episode ended at this row.
         excluded: bool [T, E], this row is no transition: a game starts there, or it is context.
     """
 
     def __init__(self, rows: int, games: int, history_length: int, n_step: int = 1) -> None:
-        super().__init__(rows, games)
+        self.rows, self.games = rows, games
+        self.written = self.held = self.kept = self.next_row = 0
         self.history_length, self.n_step = history_length, n_step
         self.needed = history_length + n_step
         self.starts = np.zeros((rows, games), np.bool_)
@@ -158,39 +165,70 @@ class TransitionRing(Ring):
             hidden[count:, -1] = False
         return np.concatenate((windows[:count, :-1], windows[count:, 1:])), hidden
 
+    def advance(self) -> int:
+        """Return the row to write, the oldest one if the ring is full, and advance to the next row."""
+        row = self.next_row
+        self.written += 1
+        self.next_row = row + 1 if row + 1 < self.rows else self.kept
+        self.held = min(self.held + 1, self.rows)
+        return row
 
-class StateBuffer:
-    """The current states of E games, on which the agent acts.
-
-    They equal the prestates of the next transitions in the replay memory, bit for bit.
-    """
-
-    def __init__(self, games: int, history_length: int, screen_shape: tuple[int, int]) -> None:
-        self._states = np.zeros((games, history_length, *screen_shape), np.uint8)
-        self._readable = self._states.view()
-        self._readable.flags.writeable = False
+    def keep(self) -> None:
+        """Keep the rows written so far, which must be fewer than T."""
+        assert self.held == self.written < self.rows
+        self.kept = self.held
 
     @property
-    def states(self) -> States:
-        """The current states, uint8 [E, S, H, W]: a read-only view, valid until the next `update`."""
-        return self._readable
+    def oldest(self) -> int:
+        """How many rows were written before the oldest row that is held and not kept."""
+        return self.written - (self.held - self.kept)
 
-    def update(self, step: Step) -> None:
-        """Append the screens of `step`, and set those from before an episode to zero.
+    def indices(self, numbers: Numbers) -> Indices:
+        """Return the indices of the experiences with these `numbers`, which are held."""
+        return self._wrapped(numbers, numbers)
 
-        A game that ended keeps its last state until the next step starts another game.
+    def numbers(self, indices: Indices) -> Numbers:
+        """Return the numbers of the experiences at these `indices`."""
+        kept, oldest = self.kept * self.games, self.oldest * self.games
+        numbers = oldest + (indices - oldest) % (self.rows * self.games - kept)
+        return np.where(indices < kept, indices, numbers) if kept else numbers
+
+    def around(self, indices: Indices, offsets: Indices) -> Indices:
+        """Return the indices of earlier and later experiences of the same games.
+
+        Args:
+            indices: int64 [B].
+            offsets: int64 [K], E for each row later, -E for each row earlier.
+
+        Returns:
+            int64 [B, K]. The row after the newest is the oldest.
         """
-        states = self._states
-        states[:, :-1] = states[:, 1:]
-        states[:, -1] = step.screens
-        begins = step.starts | (step.terminals & ~step.resets)
-        if begins.any():
-            states[begins, :-1] = 0
+        indices = indices[:, np.newaxis]
+        return self._wrapped(indices + offsets, indices)
+
+    def held_rows(self) -> Indices:
+        """Return the rows that are held, int64 [held], in the order in which they were written."""
+        written = np.concatenate((np.arange(self.kept), np.arange(self.oldest, self.written)))
+        return self.indices(written * self.games) // self.games
 
     def get_state(self) -> CheckpointState:
-        """Return the states for a checkpoint: a view, valid until the next `update`."""
-        return {"states": self._readable}
+        """Return the positions for a checkpoint."""
+        return {"rows": self.rows, "position": self.next_row, "held": self.held, "kept": self.kept}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Restore what `get_state` of a buffer of the same shape returned."""
-        self._states[...] = state["states"]
+        """Restore what `get_state` of a ring with as many rows and games returned."""
+        self.next_row, self.held = state["position"], state["held"]
+        self.kept = state.get("kept", 0)  # absent from older checkpoints, in which no row was kept
+        self.written = self.next_row + (self.rows - self.kept if self.held == self.rows else 0)
+
+    def _wrapped(self, indices: Indices, origins: Indices) -> Indices:
+        """Return `indices`, which may lie beyond an end of the ring, modulo its length.
+
+        Args:
+            indices: int64 [...], indices or numbers.
+            origins: int64, broadcast to `indices`: below R * E for those that belong to the kept rows.
+        """
+        kept, size = self.kept * self.games, self.rows * self.games
+        if not kept:
+            return indices % size
+        return np.where(origins < kept, indices % kept, kept + (indices - kept) % (size - kept))
