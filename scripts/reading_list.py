@@ -8,6 +8,7 @@ A short training of Pong finds the modules that run. Each is in the list, or in 
 import re
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 
@@ -85,8 +86,8 @@ def modules_run(work: Callable[[], object]) -> list[str]:
 def train_briefly() -> Epochs:
     """Train on Pong for a moment, and return the run."""
     flags = {
-        "game": "pong", "backend": "cpu", "threads": 1, "random_seed": 1, "random_steps": 60,
-        "train_steps": 40, "test_steps": 20, "epochs": 1, "replay_size": 1000,
+        "game": "pong", "backend": "cpu", "threads": 1, "random_seed": 1, "random_steps": 24,
+        "train_steps": 8, "test_steps": 4, "epochs": 1, "replay_size": 1000,
     }  # fmt: skip
     run = make_run(Config.from_flags(flags), Interrupt())
     run.begin()
@@ -115,6 +116,7 @@ def table() -> str:
 
 def faults() -> list[str]:
     """Return what is wrong with the list, a line each."""
+    import_module("simple_dqn.deepqnetwork")  # before every call is watched: PyTorch makes a million of them
     runs: list[Epochs] = []
     trained = modules_run(lambda: runs.append(train_briefly()))
     update = [module for module in modules_run(runs[0].agent.learn) if is_algorithm(module)]
