@@ -8,7 +8,6 @@ A short training of Pong finds the modules that run. Each is in the list, or in 
 import re
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from types import FrameType
 
@@ -116,10 +115,9 @@ def table() -> str:
 
 def faults() -> list[str]:
     """Return what is wrong with the list, a line each."""
-    import_module("simple_dqn.deepqnetwork")  # before every call is watched: PyTorch makes a million of them
-    runs: list[Epochs] = []
+    runs = [train_briefly()]  # imports everything, before every call is watched
     trained = modules_run(lambda: runs.append(train_briefly()))
-    update = [module for module in modules_run(runs[0].agent.learn) if is_algorithm(module)]
+    update = [module for module in modules_run(runs[-1].agent.learn) if is_algorithm(module)]
     found = [f"{module} runs in a training and is not in the list" for module in trained
              if is_algorithm(module) and module not in READ]  # fmt: skip
     found += [
