@@ -1,1 +1,1 @@
-"""A page for the browser that shows what a network's filters and choices respond to."""
+"""A web page that shows what activates a network's filters and its choice of actions."""

@@ -1,4 +1,4 @@
-"""The strongest answer of each filter of a convolution, and the pictures of it."""
+"""The strongest activation of each filter of a convolution, with pictures."""
 
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ CHANNELS = ("red", "green", "blue")
 
 @dataclass(frozen=True)
 class Peaks:
-    """Where in a game each of N filters of one layer answers most strongly."""
+    """The state and the place of the strongest activation of each of N filters of a layer."""
 
     filters: NDArray[np.int64]  # [N], counted from 0
     activations: NDArray[np.float32]  # [N], after the rectifier
@@ -29,14 +29,14 @@ class Peaks:
     columns: NDArray[np.int64]  # [N]
 
     def most_active(self, number: int) -> "Peaks":
-        """Return the `number` filters with the strongest answers, strongest first; fewer if fewer answer."""
+        """Return the `number` most active filters, strongest first; fewer if fewer are active."""
         order = np.argsort(-self.activations, kind="stable")[:number]
         chosen = order[self.activations[order] > 0]
         return Peaks(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
 
 def find_peaks(game: PlayedGame, insight: "Insight", layer: "ConvolutionalLayer") -> Peaks:
-    """Return the strongest answer of each filter of `layer` to a whole state of `game`; of equals the first.
+    """Return the strongest activation of each filter of `layer` in `game`; of equals the first.
 
     Only the strongest so far is kept: the answers to all states of a game would take gigabytes.
     """

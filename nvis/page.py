@@ -1,4 +1,4 @@
-"""The page, one HTML file that contains all it needs."""
+"""The page: one self-contained HTML file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ COMPRESSION = 9  # gzip's highest level: the page is written once and kept
 
 
 def draw(game: PlayedGame, network: "DeepQNetwork", filters: int, facts: Mapping[str, Any]) -> str:
-    """Return the HTML of a page on what `network` sees in `game`; it loads nothing from the internet.
+    """Return the HTML of a page about `network` in `game`; it loads nothing from the internet.
 
     Args:
         game: The game that `network` played.

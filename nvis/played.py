@@ -1,4 +1,4 @@
-"""Plays one game to its end and keeps it."""
+"""Plays one complete game and stores it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

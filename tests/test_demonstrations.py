@@ -132,7 +132,7 @@ def test_nothing_played_leaves_no_file(tmp_path: Path) -> None:
         ({"minimal_action_set": False}, "give --minimal_action_set true"),
         ({"workers": 4}, "too few for 4 game(s)"),
         ({"n_step": 16}, "holds 19 steps, too few for 1 game(s)"),
-        ({"replay_size": 37}, "holds 19 steps, which .* half of it at most: give a --replay_size of 38"),
+        ({"replay_size": 37}, "holds 19 steps, which .* half of it: give a --replay_size of 38"),
         ({"replay_size": 35, "workers": 2}, "holds 18 steps, .* --replay_size of 36 or more"),
     ],
 )
@@ -152,7 +152,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 def test_what_was_recorded_before_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "demo.npz").write_text("an hour's play")
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="exists already"):
         Recorder(tmp_path / "demo.npz", "catch", CONFIG)
     assert (tmp_path / "demo.npz").read_text() == "an hour's play"
 
@@ -258,4 +258,4 @@ def test_an_agent_s_moves_are_recorded_from_all_its_games(
     assert set(steps["rewards"].tolist()) <= {-1, 0, 1}
     assert main.run(["train", "catch", "shown", *small, "--demonstrations", "agent.npz"]) == 0
     assert main.run([*test, "--record_play", "agent.npz"]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err

@@ -1,7 +1,6 @@
 """Demonstrations: steps that a person or an agent played, in a file that training can start from.
 
-The file holds the experience itself, step by step, as a replay memory holds it, with the
-settings under which it means the same to an agent.
+The file holds the steps as a replay memory stores them, and the settings that a training must share.
 """
 
 import logging
@@ -28,7 +27,7 @@ FIELDS = ("screens", "actions", "rewards", "terminals", "truncations", "resets",
 
 
 class Recorder:
-    """Keeps the steps of games, of all of them or of those that a person plays."""
+    """Collects the steps of games, either all of them or only those that a person plays."""
 
     def __init__(self, path: Path, game: str, config: Config) -> None:
         """Get ready to write to `path`.
@@ -36,13 +35,13 @@ class Recorder:
         Args:
             path: The file that `save` writes.
             game: The game's name.
-            config: The settings that are written down beside the steps.
+            config: The settings to store with the steps.
 
         Raises:
-            UserError: The file cannot be written, or is there already.
+            UserError: The file cannot be written, or exists already.
         """
         if path.exists():
-            raise UserError(f"{path} is there already: give another name, or remove it")
+            raise UserError(f"{path} exists already: give another name, or remove it")
         self._path, self._game = path, game
         self._settings = {name: config.flags()[name] for name in OF_EXPERIENCE}
         self._steps: list[Step] = []
@@ -63,24 +62,24 @@ class Recorder:
         self._before = None if wanted else step
 
     def save(self) -> None:
-        """Write what was kept; without a step there is no file.
+        """Write the collected steps; without any, write no file.
 
         Raises:
             UserError: The file cannot be written.
         """
         if not self._steps:
-            logger.warning("There were no steps to keep: %s is not written", self._path)
+            logger.warning("No steps were recorded: %s is not written", self._path)
             return
-        # One game after the other: the first step of each says that it starts.
+        # The games are concatenated; the first step of each is marked as a start.
         arrays = {name: np.stack([getattr(step, name) for step in self._steps], 1) for name in FIELDS}
         arrays = {name: array.reshape(-1, *array.shape[2:]) for name, array in arrays.items()}
         content = {"format": FORMAT, "game": self._game, "settings": self._settings, "steps": arrays}
         archive.write(self._path, content)
-        logger.info("%d steps are in %s", len(arrays["actions"]), self._path)
+        logger.info("Wrote %d steps to %s", len(arrays["actions"]), self._path)
 
 
 class Demonstrations:
-    """Steps that were recorded, read from a file."""
+    """Recorded steps, read from a file."""
 
     def __init__(self, config: Config) -> None:
         """Read the file that `config.run.demonstrations` names, for a training with `config`.
@@ -94,7 +93,7 @@ class Demonstrations:
             raise UserError(f"{self._path} does not exist: record it {HOW}")
         content = archive.read(self._path)
         if content.get("format") != FORMAT:
-            raise UserError(f"{self._path} holds no demonstrations: record some {HOW}")
+            raise UserError(f"{self._path} contains no demonstrations: record some {HOW}")
         self._check_fits(content, config)
         self._steps: dict[str, NDArray[Any]] = content["steps"]
         steps, games = len(self._steps["screens"]), config.environment.workers
@@ -107,12 +106,12 @@ class Demonstrations:
         kept = games * self._rows
         if self._rows > rows_for(config.memory, games) // 2:
             raise UserError(
-                f"{self._path} holds {kept} steps, which stay in the replay memory for good and may be half "
-                f"of it at most: give a --replay_size of {2 * kept} or more"
+                f"{self._path} holds {kept} steps, which stay in the replay memory and may fill at most "
+                f"half of it: give a --replay_size of {2 * kept} or more"
             )
 
     def _check_fits(self, content: CheckpointState, config: Config) -> None:
-        """Refuse what was recorded in another game, or under other settings that matter.
+        """Refuse steps of another game, or with other settings.
 
         Raises:
             UserError: The game or the settings differ; the message names each of them.
@@ -126,9 +125,9 @@ class Demonstrations:
             raise UserError(f"{self._path} was recorded with other settings: give {words}")
 
     def fill(self, memory: ReplayMemory, games: int) -> None:
-        """Let `memory` take them in and keep them, cut into as many pieces as it has `games`.
+        """Add the steps to `memory` for good, split into one piece for each of its `games`.
 
-        Each piece begins as an episode does, whose first screen no action led to.
+        Each piece begins like an episode: no action led to its first screen.
         """
         pieces = {
             name: array[: games * self._rows].reshape(games, self._rows, *array.shape[1:])
@@ -138,4 +137,6 @@ class Demonstrations:
             step = Step(**{name: piece[:, row] for name, piece in pieces.items()})
             memory.add(Step.start(step.screens) if row == 0 else step)
         memory.keep()
-        logger.info("Replay memory begins with %d steps of %s, for good", games * self._rows, self._path)
+        logger.info(
+            "The replay memory starts with %d steps of %s, and keeps them", games * self._rows, self._path
+        )

@@ -1,4 +1,4 @@
-"""The one kind of error that a user is meant to read, and how a program ends by it."""
+"""`UserError`, the error whose message is for the user, and the exit codes of programs."""
 
 import io
 import os
@@ -17,17 +17,17 @@ class UserError(Exception):
 
 
 def speak_plainly() -> None:
-    """Let standard output take letters that its encoding lacks, such as ±, as question marks."""
+    """Print characters that standard output cannot encode, such as ±, as question marks."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
 
 def exit_code(program: str, work: Callable[[], object]) -> int:
-    """Do `work`, and return how `program` ends.
+    """Do `work`, and return the exit code of `program`.
 
     Returns:
-        2 for what the user can mend, 130 for Ctrl-C, 143 for a `kill` that was heeded, 141 if who reads its
-        output has left, as `head` does.
+        2 after a `UserError`, 130 after Ctrl-C, 143 after `kill`, 141 if the reader of its output has
+        quit, as `head` does.
     """
     try:
         work()
@@ -45,10 +45,10 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
 
 
 def _finish_speaking() -> None:
-    """Hand over what was printed and is still held back.
+    """Flush standard output.
 
     Raises:
-        UserError: There is no room for it.
+        UserError: It cannot be written, for example to a full disk.
     """
     try:
         if sys.stdout:  # None: it was closed from the start
@@ -57,15 +57,15 @@ def _finish_speaking() -> None:
         raise
     except OSError as error:
         _silence()
-        raise UserError(f"cannot write to standard output: {error.strerror}; send it elsewhere") from None
+        raise UserError(f"cannot write to standard output: {error.strerror}; redirect it elsewhere") from None
 
 
 def _reader_has_left() -> bool:
-    """Return whether nobody reads standard output any more; what is left of it then goes nowhere."""
+    """Return whether the reader of standard output has quit; the rest of the output is then discarded."""
     if not sys.stdout:
         return False
     poll = select.poll()
-    poll.register(sys.stdout.fileno(), 0)  # errors are told unasked
+    poll.register(sys.stdout.fileno(), 0)  # errors are reported without being requested
     if not poll.poll(0):
         return False
     _silence()
@@ -73,5 +73,5 @@ def _reader_has_left() -> bool:
 
 
 def _silence() -> None:
-    """Send nowhere what standard output still holds back, or Python would try again at its end."""
+    """Discard what standard output still buffers, or Python would try to flush it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""How good a trained network is, by protocols that others can compare with."""
+"""Tests of a trained network by published protocols."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from simple_dqn.statistics import PhaseOutcome, Statistics
 from simple_dqn.types import Step
 
 MINUTE = 60 * 60  # frames
-ALL_ACTIONS = 18  # what a joystick with one button can do
+ALL_ACTIONS = 18  # of a joystick with one button
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Protocol:
     source: str  # the paper or project
     games: int | None  # games played to the end; None: `test_steps` steps instead
     flags: dict[str, Any] = field(default_factory=dict)  # settings that the test takes from it
-    # Settings that its authors trained with. A snapshot is tested with its own, as others would be a new
-    # task to it, and the report tells where they differ.
+    # Settings that its authors trained with. A snapshot is tested with its own settings, because others would
+    # be a new task; the report lists the differences.
     trained: dict[str, Any] = field(default_factory=dict)
 
 
@@ -49,7 +49,7 @@ PROTOCOLS = {
         },
         trained={"frame_skip": 4, "color_averaging": False, "frame_maximum": True},
     ),
-    # They report the scores of training itself, so these are its settings, with the ε at which it ends.
+    # They report training scores: these are the settings of training, with its final ε.
     "machado": Protocol(
         "Machado et al. 2018",
         games=30,
@@ -67,9 +67,9 @@ PROTOCOLS = {
 
 
 def protocol_flags(protocol: str, actions: int) -> dict[str, Any]:
-    """Return the settings that a network of `actions` outputs is tested with by `protocol`.
+    """Return the settings that `protocol` prescribes for a network of `actions` outputs.
 
-    Where the protocol asks for all actions, a network that knows fewer plays those that it knows.
+    If the protocol prescribes all actions, a network with fewer outputs keeps its own.
     """
     flags = PROTOCOLS[protocol].flags
     return flags if actions == ALL_ACTIONS else {k: v for k, v in flags.items() if k != "minimal_action_set"}
@@ -90,7 +90,7 @@ def departures(protocol: str, config: Config) -> list[str]:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The outcome of a test, with all that it depends on."""
+    """The outcome of a test, with every setting that it depends on."""
 
     game: str
     protocol: str
@@ -116,7 +116,7 @@ class Evaluation:
     human_source: str = SOURCE  # of the human's score
 
     def __str__(self) -> str:
-        """Return the report that a person reads."""
+        """Return the report for the terminal."""
         if self.mean is None:
             score = f"no game ended in {self.steps} steps: raise --test_steps or give --play_games"
         else:
@@ -156,7 +156,7 @@ class Evaluation:
         ]
 
     def write_json(self, path: Path) -> None:
-        """Write the same as JSON.
+        """Write all fields as JSON.
 
         Raises:
             UserError: The file cannot be written.
@@ -175,7 +175,7 @@ def evaluate(
 ) -> Evaluation:
     """Play by `protocol`, whose settings `config` already holds, and return the outcome.
 
-    `config.run.play_games` asks for that many games, whatever the protocol. `keep` is told of every step.
+    `config.run.play_games` overrides the number of games. `keep` is called with every step.
     """
     rate = config.agent.exploration_rate_test
     games = config.run.play_games or PROTOCOLS[protocol].games
@@ -189,7 +189,7 @@ def evaluate(
         step = player.step(rate)
         if keep:
             keep(step)
-        # A place whose games that count have ended plays on; neither the CSV nor the report has its games.
+        # A worker whose share of the games is done plays on; the CSV and the report leave these games out.
         statistics.on_steps(len(step.rewards), board.add(step), rate)
     statistics.on_phase_end(
         PhaseOutcome(total_train_steps=0, replay_memory_count=0, meanq=None, weight_updates=0)

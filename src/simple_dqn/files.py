@@ -1,4 +1,4 @@
-"""Where files lie, and how they are whole or not there at all."""
+"""Folders of the project, and writing files completely or not at all."""
 
 import itertools
 import os
@@ -53,12 +53,12 @@ def numbered(path: Path) -> Path:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a name beside `path` to write to; rename it over `path` once it is whole and on the disk.
+    """Yield a temporary name beside `path` to write to; rename it to `path` once it is complete and on disk.
 
-    Where `path` is a link, it is what the link leads to that is replaced.
+    If `path` is a link, its target is replaced.
 
     Raises:
-        UserError: The folder cannot be made or the file not be written; `path` is as it was.
+        UserError: The folder or the file cannot be written; `path` is unchanged.
     """
     path = Path(os.path.realpath(path))
     beside = path.parent / f".{path.name}.{os.getpid()}.part"

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first asks for a clean end, the second leaves at once."""
+"""Ctrl-C: the first stops cleanly, the second quits immediately."""
 
 import logging
 import signal
@@ -11,7 +11,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, a term
 
 
 class Interrupt:
-    """While it is entered, a signal to stop only sets `requested`; the next one is obeyed at once."""
+    """A context in which the first signal to stop only sets `requested`; the next one stops immediately."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -19,20 +19,20 @@ class Interrupt:
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> "Interrupt":
-        """Take the signals over."""
+        """Install the handlers."""
         for number in SIGNALS:
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
                 self._handlers[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Give the signals back."""
+        """Restore the previous handlers."""
         self._give_back()
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         self.requested, self.number = True, number
         self._give_back()
-        logger.info("Stopping: this phase is brought to a clean end. Once more to leave at once.")
+        logger.info("Stopping: ending this phase cleanly. Press Ctrl-C again to quit immediately.")
 
     def _give_back(self) -> None:
         for number, handler in self._handlers.items():

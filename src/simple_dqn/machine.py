@@ -1,4 +1,4 @@
-"""What this machine has: cores, memory that this process may still take, and a display."""
+"""The machine's resources: cores, memory available to this process, and a display."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ GROUP_FILES = {
 
 
 def available_memory() -> int:
-    """Return the bytes that are free on the machine, or fewer where a control group allows fewer."""
+    """Return the free bytes of the machine, or of the control group if it allows fewer."""
     return min([psutil.virtual_memory().available, *control_group_allowances()])
 
 
@@ -56,7 +56,7 @@ def _allowance(folder: Path, limit_file: str, usage_file: str, prefix: str) -> l
         return []
     if limit == "max":
         return []
-    # Pages of files are given up when memory runs short.
+    # The kernel frees cached file pages when memory runs short.
     cached = (f"{prefix}inactive_file", f"{prefix}active_file")
     cache = sum(int(value) for name, value in lines if name in cached)
     return [max(0, int(limit) - usage + cache)]
@@ -80,13 +80,13 @@ def core_numbers() -> set[int]:
 
 
 def busy_seconds() -> dict[int, float]:
-    """Return for how many seconds each usable core has worked so far, for all processes."""
+    """Return the busy seconds of each usable core so far, over all processes."""
     times, usable = psutil.cpu_times(percpu=True), core_numbers()
     return {core: sum(t) - t.idle - getattr(t, "iowait", 0) for core, t in enumerate(times) if core in usable}
 
 
 def cpu_seconds() -> float:
-    """Return the seconds of computing so far, of this process and its children."""
+    """Return the CPU seconds so far of this process and its children."""
     seconds = time.process_time()
     for child in psutil.Process().children():
         try:
@@ -98,7 +98,7 @@ def cpu_seconds() -> float:
 
 
 def require_display(advice: str) -> None:
-    """Refuse to open a window where there is no display; SDL would draw nowhere, and say nothing.
+    """Require a display: without one SDL would draw nowhere, silently.
 
     Raises:
         UserError: There is no display. The message ends with `advice`.

@@ -94,18 +94,18 @@ CASES: list[tuple[str, Prepare, Level, str]] = [
     ("memory", free_memory(1e8), Level.ERROR, "close other programs, or give --replay_file"),
     ("GPU", gpus("H200", "H200"), Level.OK, "0: H200, 1: H200"),
     ("GPU", gpus(), Level.WARNING, "on the CPU"),
-    ("display", video("dummy"), Level.OK, "a window can be opened"),
+    ("display", video("dummy"), Level.OK, "windows can be opened"),
     ("display", video("none such"), Level.WARNING, "play.sh plays in the terminal"),
     ("sound", sound(opens=True), Level.OK, "there is a sound device"),
     ("sound", sound(opens=False), Level.WARNING, "play.sh is silent"),
-    ("ROMs", lambda *_: None, Level.OK, "each with the MD5 it should have"),
-    ("ROMs", broken_roms, Level.ERROR, "MD5 they should: pong: install ale-py again"),
+    ("ROMs", lambda *_: None, Level.OK, "each with the correct MD5"),
+    ("ROMs", broken_roms, Level.ERROR, "wrong MD5: pong: install ale-py again"),
     ("ROMs", lambda _, home: (home / "roms" / "a.rom").write_bytes(b"no game"), Level.WARNING, "a.rom (MD5 "),
     ("disk", free_disk(90e9), Level.OK, "90 GB are free"),
     ("disk", free_disk(9e9), Level.OK, "9 GB are free"),
     ("disk", free_disk(2e9), Level.WARNING, "make room for 3 GB, or lower --replay_size"),
     ("disk", free_disk(9e8), Level.ERROR, "make room"),
-    ("folders", file_for_folder, Level.ERROR, "results cannot be written (Not a directory)"),
+    ("folders", file_for_folder, Level.ERROR, "results is not writable (Not a directory)"),
 ]  # fmt: skip
 
 

@@ -17,12 +17,10 @@ def main(arguments: Sequence[str], program: str) -> None:
     Raises:
         SystemExit: With 1, if a check found an error.
     """
-    parser = Parser(
-        prog=program, description="Look at whether all is well on this machine.", allow_abbrev=False
-    )
+    parser = Parser(prog=program, description="Check whether this machine can train.", allow_abbrev=False)
     parser.add_argument("--trial_seconds", type=number(float, minimum=0, maximum=3600),
         default=20.0, metavar="SECONDS",
-        help="how long to train on trial, to see how fast it is; 0: not at all (default: 20)")  # fmt: skip
+        help="length of a trial training that measures the speed; 0: none (default: 20)")  # fmt: skip
     seconds = parser.parse(arguments)["trial_seconds"]
     checks = CHECKS | ({"speed": trial_of(seconds)} if seconds else {})
     levels = set()

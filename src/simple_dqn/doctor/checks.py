@@ -53,7 +53,7 @@ def packages(home: Path) -> Finding:
     """Compare the installed packages with those that the lock file pins."""
     lock_file = home / "requirements.txt"
     if not lock_file.exists():
-        return warning(f"there is no {lock_file} to compare with", "versions were not looked at")
+        return warning(f"there is no {lock_file} to compare with", "versions were not checked")
     pins = [Requirement(line) for line in lock_file.read_text().splitlines() if line and line[0] not in "#-"]
     missing, others = [], []
     for pin in pins:
@@ -67,18 +67,18 @@ def packages(home: Path) -> Finding:
     if missing:
         return error(f"missing: {_some(missing)}", "remove .venv and start any script again")
     if others:
-        advice = "remove .venv and start any script again, for the versions that were"
-        return warning(f"not as tested: {_some(others)}", advice)
-    return ok(f"{len(pins)} packages, each in its pinned version")
+        advice = "to get the tested versions, remove .venv and start any script"
+        return warning(f"other versions than tested: {_some(others)}", advice)
+    return ok(f"{len(pins)} packages, all in their pinned versions")
 
 
 def cores(_home: Path) -> Finding:
     """Check how many cores this process may use."""
     count = usable_cores()
     if count == 1:
-        advice = "emulator and network take turns on it; --concurrent true gains nothing here"
-        return warning("1 core can be used", advice)
-    return ok(f"{count} cores can be used")
+        advice = "emulator and network share it; --concurrent true gains nothing"
+        return warning("1 core is usable", advice)
+    return ok(f"{count} cores are usable")
 
 
 def memory(_home: Path) -> Finding:
@@ -88,7 +88,7 @@ def memory(_home: Path) -> Finding:
     screen = PLAIN.environment.screen_width * PLAIN.environment.screen_height
     free = available_memory()
     fits = int(SHARE * free) // (screen + OTHER_BYTES) // 10_000 * 10_000
-    text = f"{gigabytes(free)} are free, --replay_size up to {fits:,} fits"
+    text = f"{gigabytes(free)} are free: --replay_size up to {fits:,} fits"
     if fits < SMALLEST_MEMORY:
         return error(text, "close other programs, or give --replay_file PATH")
     if fits < PLAIN.memory.replay_size:
@@ -121,7 +121,7 @@ def display(_home: Path) -> Finding:
     except UserError as problem:
         reason = str(problem).partition(":")[0]
         return warning(reason, "play.sh plays in the terminal, plot.sh writes files")
-    return ok("a window can be opened")
+    return ok("windows can be opened")
 
 
 def sound(_home: Path) -> Finding:
@@ -132,11 +132,11 @@ def sound(_home: Path) -> Finding:
     speaker.close()
     if speaker.audible:
         return ok("there is a sound device")
-    return warning("there is no sound device", "play.sh is silent; record.sh has the sound all the same")
+    return warning("there is no sound device", "play.sh is silent; record.sh records sound anyway")
 
 
 def roms(home: Path) -> Finding:
-    """Compare ale-py's ROMs with their MD5 sums, and find out what those in `roms/` are."""
+    """Check the MD5 sums of ale-py's ROMs, and identify those in `roms/`."""
     from simple_dqn.environment.roms import game_name, known_games, md5
 
     broken, strange, own = [], [], []
@@ -152,18 +152,18 @@ def roms(home: Path) -> Finding:
             strange.append(f"{path.name} (MD5 {md5(path)})")
     if broken:
         return error(
-            f"of ale-py's ROMs these have not the MD5 they should: {_some(broken)}",
+            f"these ROMs of ale-py have a wrong MD5: {_some(broken)}",
             "install ale-py again: remove .venv and start any script; unset ALE_ROMS_DIR if it is set",
         )
     if strange:
-        advice = "their MD5 is that of no known ROM; games also go by name, such as pong"
+        advice = "no known ROM has their MD5; name games such as pong instead"
         return warning(f"ALE cannot play these in roms/: {_some(strange)}", advice)
-    text = f"{len(known_games())} games of ale-py, each with the MD5 it should have"
+    text = f"{len(known_games())} games of ale-py, each with the correct MD5"
     return ok(f"{text}; in roms/: {_some(own)}" if own else text)
 
 
 def disk(home: Path) -> Finding:
-    """Check how much room there is for snapshots."""
+    """Check the free disk space."""
     free = shutil.disk_usage(home).free
     text = f"{gigabytes(free)} are free in {home.resolve()}"
     if free < LEAST_DISK:
@@ -174,16 +174,16 @@ def disk(home: Path) -> Finding:
 
 
 def folders(home: Path) -> Finding:
-    """Write to each folder that runs write to, and leave nothing there."""
+    """Check that runs can write to their folders."""
     for folder in [home / name if (home / name).exists() else home for name in FOLDERS]:
         try:
             with tempfile.TemporaryFile(dir=folder) as file:
                 file.write(b"\0")
                 file.flush()
         except OSError as problem:
-            advice = "make it a folder that you can write to, or copy the project to where you can"
-            return error(f"{folder} cannot be written ({problem.strerror})", advice)
-    return ok(f"{', '.join(f'{name}/' for name in FOLDERS)} can be written")
+            advice = "make it a writable folder, or copy the project elsewhere"
+            return error(f"{folder} is not writable ({problem.strerror})", advice)
+    return ok(f"{', '.join(f'{name}/' for name in FOLDERS)} are writable")
 
 
 def _some(words: list[str]) -> str:
@@ -207,14 +207,14 @@ CHECKS: dict[str, Check] = {
 
 
 def trial_of(seconds: float) -> Check:
-    """Return a check that trains for so many seconds with the settings of `train.sh`."""
+    """Return a check that trains for `seconds` with the settings of `train.sh`."""
 
     def trial(_home: Path) -> Finding:
         rate = steps_per_second(PLAIN.with_flags(TRIAL_FLAGS), seconds)
         minutes = PLAIN.run.train_steps / rate / 60
         text = f"{rate:.0f} steps/s of training by {USUAL}: {minutes:.1f} minutes for an epoch"
         if rate < SLOW:
-            advice = "see that no other program keeps the cores busy, or take a machine with a GPU"
+            advice = "close other busy programs, or use a machine with a GPU"
             return warning(text, advice)
         return ok(text)
 
@@ -222,7 +222,7 @@ def trial_of(seconds: float) -> Check:
 
 
 def steps_per_second(config: Config, seconds: float) -> float:
-    """Train by `config` for so many seconds, and return the steps of training in each.
+    """Train with `config` for `seconds`, and return the training steps per second.
 
     Raises:
         UserError: It cannot be trained here.
@@ -246,5 +246,5 @@ def steps_per_second(config: Config, seconds: float) -> float:
         raise KeyboardInterrupt
     book = run.agent.ledger.books["train"]
     if not book.steps:
-        raise UserError(f"{seconds:g} seconds did not suffice to begin a training: raise --trial_seconds")
+        raise UserError(f"{seconds:g} seconds are too short to start training: raise --trial_seconds")
     return book.steps / book.wall

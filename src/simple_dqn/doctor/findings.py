@@ -1,4 +1,4 @@
-"""What a check finds, and how checks are run."""
+"""Runs checks and returns their findings."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +12,7 @@ from simple_dqn.errors import UserError
 
 
 class Level(Enum):
-    """How bad it is."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARNING = "warning"  # something is slower, or missing; the rest works
@@ -21,7 +21,7 @@ class Level(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found, in one line."""
+    """The result of a check, in one line."""
 
     level: Level
     text: str
@@ -39,7 +39,7 @@ Check = Callable[[Path], Finding]
 
 
 def examine(checks: Mapping[str, Check], home: Path) -> Iterator[tuple[str, Finding]]:
-    """Carry out the checks one after the other, and yield the name and the finding of each."""
+    """Run the checks in order, and yield the name and the finding of each."""
     for name, check in checks.items():
         with _no_log():
             finding = _carry_out(check, home)
@@ -51,14 +51,14 @@ def _carry_out(check: Check, home: Path) -> Finding:
         return check(home)
     except UserError as problem:
         return error(str(problem))
-    except Exception as problem:  # Whatever is broken here, the other checks are still made.
+    except Exception as problem:  # Whatever is broken here, the other checks still run.
         reason = " ".join(f"{type(problem).__name__}: {problem}".split())
-        return error(reason, "remove .venv and start again, which installs everything anew")
+        return error(reason, "remove .venv and start again to reinstall everything")
 
 
 @contextmanager
 def _no_log() -> Iterator[None]:
-    """Log nothing: the findings say it."""
+    """Suppress the log: the findings repeat it."""
     logging.disable(logging.CRITICAL)
     try:
         yield
