@@ -5,8 +5,8 @@
 
 import numpy as np
 
+import simple_dqn
 from simple_dqn.main import console
-from simple_dqn.replay_memory.memory import SAMPLERS
 from simple_dqn.replay_memory.uniform import Uniform
 from simple_dqn.types import Factors, Numbers
 
@@ -25,5 +25,5 @@ class Combined(Uniform):
 
 
 if __name__ == "__main__":
-    SAMPLERS[False] = Combined  # in place of `Uniform`, without --prioritized
+    simple_dqn.register_sampler("uniform", Combined)  # in its place; a new name is for --sampler NAME
     console()

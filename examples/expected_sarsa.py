@@ -5,9 +5,10 @@
 
 from torch import Tensor
 
+import simple_dqn
 from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork.layers import Network
-from simple_dqn.deepqnetwork.update import TARGET_RULES, Transitions, bellman, of_actions
+from simple_dqn.deepqnetwork.update import Transitions, bellman, of_actions
 from simple_dqn.main import console
 
 EXPLORATION = 0.1  # ε of the policy whose value is learnt; the --exploration_rate_end of simple_dqn
@@ -23,5 +24,5 @@ def of_policy(target: Network, _config: NetworkConfig, transitions: Transitions,
 
 
 if __name__ == "__main__":
-    TARGET_RULES[False, False] = of_policy  # in place of `max_targets`, without --double and --munchausen
+    simple_dqn.register_target_rule("max", of_policy)  # in its place; a new name is for --target_rule NAME
     console()

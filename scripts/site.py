@@ -26,7 +26,7 @@ NAVIGATION = {
         "docs/deviations.md", "docs/protocols.md", "docs/comparison.md",
     ],
     "Change": [
-        "docs/tour.md", "docs/modify.md", "docs/emulator.md", "docs/design.md", "docs/csv.md",
+        "docs/tour.md", "docs/modify.md", "docs/api.md", "docs/emulator.md", "docs/design.md", "docs/csv.md",
         "CONTRIBUTING.md",
     ],
 }  # fmt: skip

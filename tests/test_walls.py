@@ -34,7 +34,7 @@ FLOORS = [
     {"wiring", "sweep"},
     {"doctor"},
     {"verbs"},
-    {"main"},
+    {"main", "api"},
 ]
 # The core is DQN itself. It runs without the tools and without a cluster: `wiring` and the verbs join them.
 CORE = {"environment", "replay_memory", "deepqnetwork", "player", "agent", "training", "statistics"}

@@ -1,3 +1,48 @@
-"""Simple-DQN: the Deep Q-Network for Atari, simple enough to read and fast enough to use."""
+"""Simple-DQN: the Deep Q-Network for Atari, simple enough to read and fast enough to use.
+
+The names in `__all__` are the Python API (docs/api.md); each is imported when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simple_dqn.api import (
+        GymnasiumEnv,
+        GymnasiumVectorEnv,
+        TrainedAgent,
+        UserError,
+        load,
+        make,
+        register_network,
+        register_sampler,
+        register_target_rule,
+        train,
+    )
 
 __version__ = "1.0.0"
+__all__ = [
+    "GymnasiumEnv",
+    "GymnasiumVectorEnv",
+    "TrainedAgent",
+    "UserError",
+    "__version__",
+    "load",
+    "make",
+    "register_network",
+    "register_sampler",
+    "register_target_rule",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Return the public object `name`, whose module is imported now."""
+    if name not in __all__:
+        raise AttributeError(f"module 'simple_dqn' has no attribute {name!r}")
+    return getattr(import_module("simple_dqn.api"), name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return __all__

@@ -5,6 +5,7 @@ A "step" is one choice of the agent: `frame_skip` frames of the emulator in one 
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ def option(
     above: float | None = None,
     maximum: float | None = None,
     endless: bool = False,
-    choices: tuple[str, ...] | None = None,
+    choices: Sequence[str] | None = None,
     file: str | None = None,
     group: str | None = None,
     local: bool = False,
@@ -41,6 +42,14 @@ def option(
     words = {"choices": choices, "file": file}
     return field(default=default, metadata={"help": help, **limits, **words, "group": group, "local": local})
 
+
+# The networks, samplers and target rules to choose from; `simple_dqn.api.registration` adds to them. `auto`
+# is the one that other settings ask for.
+REGISTERED: dict[str, list[str]] = {
+    "network": ["nature", "neon", "small", "impala"],
+    "sampler": ["auto"],
+    "target_rule": ["auto"],
+}
 
 CLASS_FILE = re.compile(r"(.+\.py)(?::([^\W\d]\w*))?")  # a file with a game of the user's, and its class
 
@@ -118,6 +127,9 @@ class MemoryConfig:
         1, "steps of reward in a target before it bootstraps (n-step return)",
         minimum=1, maximum=100,
     )  # fmt: skip
+    sampler: str = option(
+        "auto", "name of a registered sampler; auto: uniform, or prioritized where that is true"
+    )
     # The numbers are those of Schaul et al. (2016), proportional variant; Rainbow's exponent is 0.5.
     prioritized: bool = option(False, "sample transitions in proportion to their TD error, not uniformly")
     priority_exponent: float = option(
@@ -173,13 +185,16 @@ class NetworkConfig:
     max_reward: float = option(1.0, "upper bound to which rewards are clipped, in game points", endless=True)
     network: str = option(
         "nature", "network architecture; neon: nature without biases, as in simple_dqn",
-        choices=("nature", "neon", "small", "impala"),
+        choices=REGISTERED["network"],
     )  # fmt: skip
     batch_norm: bool = option(False, "normalise each hidden layer over the minibatch")
     layer_norm: bool = option(False, "normalise each hidden layer over its units, separately for each state")
     dueling: bool = option(False, "separate streams for the state value and the action advantages")
     double: bool = option(
         False, "choose the next action by the online network and value it by the target network (double DQN)"
+    )
+    target_rule: str = option(
+        "auto", "name of a registered target rule; auto: by double and munchausen, else the maximum"
     )
     munchausen: bool = option(False, "add the policy's scaled log-probability to the reward (Munchausen-DQN)")
     munchausen_alpha: float = option(0.9, "scale of that added reward", minimum=0, maximum=1)

@@ -323,6 +323,11 @@ def as_word(value: Any) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def words(given: Mapping[str, Any]) -> list[str]:
+    """Return the flags `given` as on the command line."""
+    return [f"--{name}={as_word(value)}" for name, value in given.items()]
+
+
 def _add_flag(group: Any, setting: "Field[Any]", settings: type, default: Any) -> None:
     hint = get_type_hints(settings)[setting.name]
     kind = _plain_type(hint)

@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import threading
 from types import FrameType
 from typing import Any
 
@@ -19,8 +20,8 @@ class Interrupt:
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> "Interrupt":
-        """Install the handlers."""
-        for number in SIGNALS:
+        """Install the handlers, if this is the main thread: Python allows no other to."""
+        for number in SIGNALS if threading.current_thread() is threading.main_thread() else ():
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
                 self._handlers[number] = signal.signal(number, self._handle)
         return self

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.config import CLASS_FILE, Config, EnvironmentConfig, MemoryConfig, NetworkConfig
+from simple_dqn.config import CLASS_FILE, REGISTERED, Config, EnvironmentConfig, MemoryConfig, NetworkConfig
 from simple_dqn.errors import UserError
 
 # Settings that decide what an action, a step and a screen are.
@@ -46,6 +46,7 @@ def check(config: Config) -> None:
     Raises:
         UserError: Two do; the message names both and what to do.
     """
+    _check_registered(config.flags())
     memory, network, agent, workers = config.memory, config.network, config.agent, config.environment.workers
     shortest = memory.history_length + memory.n_step
     if memory.replay_size < shortest * workers:
@@ -89,6 +90,16 @@ def check(config: Config) -> None:
             f"--exploration_rate_end {agent.exploration_rate_end:g} is above --exploration_rate_start "
             f"{agent.exploration_rate_start:g}: exploration can only fall"
         )
+
+
+def _check_registered(settings: Mapping[str, Any]) -> None:
+    """Check that every network, sampler and target rule that is asked for is there."""
+    for name, known in REGISTERED.items():
+        if settings[name] not in known:
+            raise UserError(
+                f"--{name} {settings[name]} is not registered (choose from {', '.join(known)}): give the "
+                f"file that registers it, ./modified.sh FILE.py VERB ..., or call simple_dqn.register_{name}"
+            )
 
 
 def _check_filling(config: Config, shortest: int) -> None:

@@ -4,6 +4,7 @@ They are built here, and so are the `Statistics` that listen to them; an actor o
 but neither memory nor statistics, builds what it plays by itself (`cluster/actor.py`).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
 from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.snapshot import Keeper
-from simple_dqn.statistics import CLUSTER_COLUMNS, Statistics, make_writers
+from simple_dqn.statistics import CLUSTER_COLUMNS, Statistics, Writer, make_writers
 from simple_dqn.training import ConcurrentSchedule, Epochs, OverlappedSchedule, Schedule, SerialSchedule
 
 if TYPE_CHECKING:
@@ -153,22 +154,30 @@ def make_agent(
     return Agent(player, memory, network, config.agent, config.network.batch_size, statistics, ledger)
 
 
-def make_statistics(config: Config, resumed: tuple[int, str] | None = None) -> Statistics:
-    """Return statistics with the writers that `config` asks for; see `make_run`."""
+def make_statistics(
+    config: Config, resumed: tuple[int, str] | None = None, writers: Sequence[Writer] = ()
+) -> Statistics:
+    """Return statistics with the writers that `config` asks for, and `writers`; see `make_run`."""
     csv_file = Path(config.run.csv_file) if config.run.csv_file else None
     events = csv_file.with_suffix("") if csv_file and config.run.tensorboard else None
     more = CLUSTER_COLUMNS if config.cluster.on else ()
     epoch, phase = resumed or (None, "test")
-    return Statistics(make_writers(csv_file, events, epoch, phase, more))
+    return Statistics([*make_writers(csv_file, events, epoch, phase, more), *writers])
 
 
-def make_run(config: Config, interrupt: Interrupt, resumed: tuple[int, str] | None = None) -> Epochs:
+def make_run(
+    config: Config,
+    interrupt: Interrupt,
+    resumed: tuple[int, str] | None = None,
+    writers: Sequence[Writer] = (),
+) -> Epochs:
     """Return a whole run that has not begun yet.
 
     Args:
         config: All settings.
         interrupt: What can end the run early.
         resumed: The epoch and the phase of it after which the CSV is continued; None: it is a new one.
+        writers: Receive the events of phases, beside the console and the CSV.
 
     Raises:
         UserError: A setting cannot be met; nothing was written.
@@ -184,7 +193,7 @@ def make_run(config: Config, interrupt: Interrupt, resumed: tuple[int, str] | No
     prefix = config.run.save_weights_prefix
     name, actions, can_save = environment.name, environment.actions, environment.can_save
     keeper = Keeper(Path(prefix), name, actions, config, can_save=can_save) if prefix else None
-    statistics = make_statistics(config, resumed)
+    statistics = make_statistics(config, resumed, writers)
     agent = make_agent(config, environment, network, statistics, ledger, keeper)
     tester = make_player(config, test_environment, network, ledger)
     schedule = make_schedule(config, environment, statistics)

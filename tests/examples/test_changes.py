@@ -30,7 +30,7 @@ CATCH = [
 
 
 def memory_of(monkeypatch: pytest.MonkeyPatch, games: int) -> ReplayMemory:
-    monkeypatch.setitem(SAMPLERS, False, Combined)
+    monkeypatch.setitem(SAMPLERS, "uniform", Combined)
     config = MemoryConfig(replay_size=20 * games, history_length=2)
     return ReplayMemory(config, games, (8, 8), 0.99, np.random.default_rng(0))
 
@@ -81,7 +81,7 @@ def test_combined_replay_fits_a_minibatch_of_one(monkeypatch: pytest.MonkeyPatch
 
 
 def test_expected_sarsa_values_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TARGET_RULES, (False, False), of_policy)
+    monkeypatch.setitem(TARGET_RULES, "max", of_policy)
     network = DeepQNetwork(
         5, 2, (36, 36), NetworkConfig(), BackendConfig(backend="cpu", threads=1), np.random.default_rng(0)
     )

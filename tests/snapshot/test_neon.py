@@ -89,7 +89,7 @@ def expect_neons_values(snapshot: Snapshot) -> None:
 
 def test_every_network_of_the_table_can_be_chosen() -> None:
     choices = NetworkConfig.__dataclass_fields__["network"].metadata["choices"]
-    assert choices == tuple(NETWORKS)
+    assert tuple(choices) == tuple(NETWORKS)
     assert NetworkConfig().network == "nature"
 
 

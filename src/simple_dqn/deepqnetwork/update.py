@@ -71,7 +71,7 @@ class Update:
         self._online, self._target = online, target
         self._config = config
         self._step = step
-        self._rule = TARGET_RULES[config.double, config.munchausen]
+        self._rule = TARGET_RULES[rule_name(config)]
 
     @torch.no_grad()
     def targets(
@@ -200,12 +200,22 @@ def of_actions(outputs: Tensor, actions: Tensor) -> Tensor:
     return outputs.gather(1, actions.unsqueeze(2).expand(-1, -1, outputs.shape[2])).squeeze(1)
 
 
-# By `double` and `munchausen`; the two exclude each other, since a soft policy chooses no action.
-TARGET_RULES: dict[tuple[bool, bool], TargetRule] = {
-    (False, False): max_targets,
-    (True, False): double_targets,
-    (False, True): munchausen_targets,
+# The target rules, by name.
+TARGET_RULES: dict[str, TargetRule] = {
+    "max": max_targets,
+    "double": double_targets,
+    "munchausen": munchausen_targets,
 }
+
+
+def rule_name(config: NetworkConfig) -> str:
+    """Return the key in `TARGET_RULES` of the rule that `config` asks for.
+
+    `double` and `munchausen` exclude each other, since a soft policy chooses no action.
+    """
+    if config.target_rule != "auto":
+        return config.target_rule
+    return "double" if config.double else "munchausen" if config.munchausen else "max"
 
 
 class Outcomes:

@@ -20,8 +20,15 @@ from simple_dqn.types import CONTEXT, CheckpointState, Experience, Factors, Mini
 # Bytes of an experience without its screen: action int64, reward float32; starts, terminal and excluded bool.
 OTHER_BYTES = 8 + 4 + 1 + 1 + 1
 
-# The samplers, by --prioritized.
-SAMPLERS: dict[bool, type[Uniform] | type[Prioritized]] = {False: Uniform, True: Prioritized}
+# The samplers, by name.
+SAMPLERS: dict[str, type[Uniform] | type[Prioritized]] = {"uniform": Uniform, "prioritized": Prioritized}
+
+
+def sampler_name(config: MemoryConfig) -> str:
+    """Return the key in `SAMPLERS` of the sampler that `config` asks for."""
+    if config.sampler != "auto":
+        return config.sampler
+    return "prioritized" if config.prioritized else "uniform"
 
 
 def rows_for(config: MemoryConfig, games: int) -> int:
@@ -61,7 +68,7 @@ class ReplayMemory:
         Raises:
             UserError: This machine has too little memory, or `config.replay_file` cannot be used.
         """
-        rows, sampler = rows_for(config, games), SAMPLERS[config.prioritized]
+        rows, sampler = rows_for(config, games), SAMPLERS[sampler_name(config)]
         other_bytes = OTHER_BYTES + sampler.experience_bytes
         self._screens = screens or make_screens(config, rows, games, screen_shape, other_bytes)
         self._screen_shape = screen_shape

@@ -88,10 +88,9 @@ class CsvWriter(Writer):
             UserError: The row could not be written; the rows before it are complete.
         """
         assert self._file is not None
-        values = [getattr(summary, name) for name in COLUMNS]
-        values += [summary.more.get(name) for name in self._more]
+        row = summary.row()
         try:
-            _append(self._file, _line(values))
+            _append(self._file, _line([row.get(name) for name in (*COLUMNS, *self._more)]))
         except OSError as error:
             raise _cannot_write(self._path, error) from error
 

@@ -1,7 +1,7 @@
 """The data that `Statistics` passes to its writers, and the interface of a writer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,12 @@ class PhaseSummary:
     steps_per_second: float
     # Additional columns of some kinds of run, by name.
     more: Mapping[str, float | None] = field(default_factory=dict)
+
+    def row(self) -> dict[str, float | str | None]:
+        """Return the row of the CSV, by column."""
+        values = asdict(self)
+        more: dict[str, float | None] = values.pop("more")
+        return {**values, **more}
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ DEFAULT_PRESETS = {"train": USUAL, "sweep": USUAL, "play": USUAL}
 # However a snapshot was trained, a verb that only plays learns nothing beside its games.
 PLAYS_ONLY: dict[str, Any] = {
     "concurrent": False, "overlap": False, "synchronize": None, "cluster": "none", "actors": 1,
-    "play_games": 0, "random_seed": None,
+    "play_games": 0, "random_seed": None, "sampler": "auto", "target_rule": "auto",
 }  # fmt: skip
 # Settings that only training reads.
 OF_TRAINING = {
@@ -151,17 +151,19 @@ def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
     return {**settings, **{name: value for name, value in serial.items() if name in settings}}
 
 
-def settle(config: Config, given: Collection[str] = ()) -> Config:
+def settle(config: Config, given: Collection[str] = (), log: bool = True) -> Config:
     """Start the log, draw a seed unless one was given, check the settings, and return them as they are run.
 
     Args:
         config: All settings.
         given: Names of the settings that were given by hand.
+        log: Whether to start the log.
 
     Raises:
         UserError: Settings contradict each other, or one that was given would do nothing in the game.
     """
-    start_log(config.run.log_level)
+    if log:
+        start_log(config.run.log_level)
     config = replace(config, environment=as_played(config.environment, given))
     if config.run.random_seed is None:
         config = config.with_flags({"random_seed": random_streams.draw_seed()})

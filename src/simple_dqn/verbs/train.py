@@ -1,13 +1,14 @@
 """`train`: learn a game from the start, or go on after a crash."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from simple_dqn import flags
-from simple_dqn.config import Config
+from simple_dqn.config import Config, RunConfig
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.environment import as_played
 from simple_dqn.environment.own_class import canonical_flags
@@ -16,6 +17,7 @@ from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import Checkpoint, CheckpointFolder, checkpoint_folder
+from simple_dqn.statistics import Writer
 from simple_dqn.verbs.common import check_weights, load_weights, run_name, start_log
 from simple_dqn.verbs.settings import parser_for, preset, settings_for, settle
 from simple_dqn.verbs.test import play
@@ -27,6 +29,22 @@ logger = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str], program: str) -> None:
     """Learn a game from the start, or go on after a crash."""
+    given = read(arguments, program)
+    config = settings_for("train", given)
+    if given.get("print_config"):
+        print(flags.listing(replace(config, environment=as_played(config.environment, given))))
+    elif config.run.play_games:
+        play(settle(config, given))
+    else:
+        learn(given)
+
+
+def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
+    """Return the flags of `train` in `arguments`, by name.
+
+    Raises:
+        UserError: They contain what `train` does not know.
+    """
     parser = parser_for("train", program, "Train a deep Q-network on a game.")
     parser.add_argument("game", help="path of a ROM, the name of a game that ale-py ships, or FILE.py")
     parser.add_argument("label", nargs="?", help="kept in the names of the snapshots and the CSV")
@@ -35,15 +53,22 @@ def main(arguments: Sequence[str], program: str) -> None:
         help="go on from the run's last checkpoint if there is one (default: false)",
     )  # fmt: skip
     flags.add_presets(parser, USUAL)
-    given = canonical_flags(parser.parse(arguments))
-    config = settings_for("train", given)
-    if given.get("print_config"):
-        print(flags.listing(replace(config, environment=as_played(config.environment, given))))
-        return
-    if config.run.play_games:
-        play(settle(config, given))
-        return
-    name = run_name(config, given.get("label"))
+    return canonical_flags(parser.parse(arguments))
+
+
+def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = True) -> RunConfig:
+    """Train as the flags say, from the start or on from the last checkpoint, and return where the files are.
+
+    Args:
+        given: The flags, from `read`.
+        writers: Receive the events of phases, beside the console and the CSV.
+        log: Whether to start the log; False: the application has one.
+
+    Raises:
+        UserError: The settings contradict each other, or a file cannot be used.
+        KeyboardInterrupt: A signal ended the run; its files are complete up to there.
+    """
+    name = run_name(settings_for("train", given), given.get("label"))
     files = {
         "csv_file": str(home() / "results" / f"{name}.csv"),
         "save_weights_prefix": str(home() / "snapshots" / name),
@@ -51,23 +76,25 @@ def main(arguments: Sequence[str], program: str) -> None:
     config = settings_for("train", given, fixed=files)
     prefix = Path(config.run.save_weights_prefix or files["save_weights_prefix"])
     with running(prefix):
-        saved = _newest_checkpoint(prefix, config.run.log_level) if given.get("resume") else None
-        if saved is None:
-            begin(config, given)
-            return
+        if log:
+            start_log(config.run.log_level)
+        saved = _newest_checkpoint(prefix) if given.get("resume") else None
         try:
-            go_on(saved, prefix, {**preset(given), **given})
+            if saved is None:
+                begin(settle(config, given, log=False), writers)
+            else:
+                go_on(saved, prefix, {**preset(given), **given}, writers, log)
         except CompleteError as error:  # no failure: a script may repeat this command until the run is done
             logger.info("Nothing is left to do: %s", error)
+    return config.run
 
 
-def _newest_checkpoint(prefix: Path, log_level: str) -> Checkpoint | None:
+def _newest_checkpoint(prefix: Path) -> Checkpoint | None:
     """Return the run's newest checkpoint; None: it has written none.
 
     Raises:
         UserError: There are checkpoints, but none can be read.
     """
-    start_log(log_level)
     checkpoints = CheckpointFolder(checkpoint_folder(prefix))
     saved = checkpoints.newest()
     if saved is None and checkpoints.latest_number():
@@ -78,12 +105,16 @@ def _newest_checkpoint(prefix: Path, log_level: str) -> Checkpoint | None:
     return saved
 
 
-def begin(config: Config, given: Collection[str]) -> None:
-    """Learn a game from the start; `given` are the names of the settings given by hand."""
-    config = settle(config, given)
+def begin(config: Config, writers: Sequence[Writer] = ()) -> None:
+    """Learn a game from the start.
+
+    Args:
+        config: All settings, from `settle`.
+        writers: Receive the events of phases, beside the console and the CSV.
+    """
     check_weights(config)
     shown = Demonstrations(config) if config.run.demonstrations else None
-    with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
+    with Interrupt() as interrupt, closing(make_run(config, interrupt, writers=writers)) as run:
         if config.run.load_weights:
             load_weights(Path(config.run.load_weights), run.agent.player.environment, run.agent.network)
         run.begin(shown)

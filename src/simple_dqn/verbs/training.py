@@ -2,7 +2,7 @@
 
 import errno
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from simple_dqn.files import from_here, home, is_trained
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.rules import OF_STATE, differing
 from simple_dqn.snapshot import Checkpoint, checkpoint_folder, first_to_last, locked, snapshots_after
+from simple_dqn.statistics import Writer
 from simple_dqn.training import Phase
 from simple_dqn.verbs.common import finish, warn_of_modification
 from simple_dqn.verbs.settings import settings_for, settle
@@ -54,13 +55,21 @@ def running(prefix: Path) -> Iterator[None]:
             ) from error
 
 
-def go_on(saved: Checkpoint, prefix: Path, given: dict[str, Any]) -> None:
+def go_on(
+    saved: Checkpoint,
+    prefix: Path,
+    given: dict[str, Any],
+    writers: Sequence[Writer] = (),
+    log: bool = True,
+) -> None:
     """Continue a run from a checkpoint as if it had never stopped.
 
     Args:
         saved: The checkpoint.
         prefix: The path of its snapshots, without epoch and ending.
         given: The flags given by hand.
+        writers: Receive the events of phases, beside the console and the CSV.
+        log: Whether to start the log.
 
     Raises:
         CompleteError: The run has all its epochs.
@@ -74,7 +83,7 @@ def go_on(saved: Checkpoint, prefix: Path, given: dict[str, Any]) -> None:
     files = {"save_weights_prefix": str(prefix)}
     if moved:
         files["csv_file"] = str(home() / "results" / f"{prefix.name}.csv")
-    config = settle(settings_for("resume", given, flags, files), given)
+    config = settle(settings_for("resume", given, flags, files), given, log)
     phase = Phase(**saved.run["phase"])
     if phase.epoch > config.run.epochs:
         raise CompleteError(
@@ -84,7 +93,7 @@ def go_on(saved: Checkpoint, prefix: Path, given: dict[str, Any]) -> None:
     warn_of_modification(saved.path, saved.modification)
     if later := snapshots_after(prefix, phase.trained):
         logger.info("Later snapshots of the run, %s, are written again in their turn", first_to_last(later))
-    with Interrupt() as interrupt, closing(make_run(config, interrupt, phase.before)) as run:
+    with Interrupt() as interrupt, closing(make_run(config, interrupt, phase.before, writers)) as run:
         logger.info("Going on from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
         run.resume(saved)
     finish_training(config, interrupt)

@@ -1,0 +1,24 @@
+"""The Python API: the objects of the command line, without the command line. `simple_dqn` re-exports it.
+
+Flags are keyword arguments with the names and the limits that `--help all` lists, and errors are those of the
+command line, raised as `UserError`.
+"""
+
+from simple_dqn.api.registration import register_network, register_sampler, register_target_rule
+from simple_dqn.api.trained_agent import TrainedAgent, load
+from simple_dqn.api.training import make, train
+from simple_dqn.environment.gymnasium_vector import GymnasiumEnv, GymnasiumVectorEnv
+from simple_dqn.errors import UserError
+
+__all__ = [
+    "GymnasiumEnv",
+    "GymnasiumVectorEnv",
+    "TrainedAgent",
+    "UserError",
+    "load",
+    "make",
+    "register_network",
+    "register_sampler",
+    "register_target_rule",
+    "train",
+]

@@ -1,0 +1,81 @@
+"""Networks, target rules and samplers of one's own, chosen by name."""
+
+from typing import TYPE_CHECKING, TypeVar
+
+from simple_dqn.config import REGISTERED
+from simple_dqn.errors import UserError
+
+if TYPE_CHECKING:
+    from simple_dqn.deepqnetwork.networks import NetworkSpec
+    from simple_dqn.deepqnetwork.update import TargetRule
+    from simple_dqn.replay_memory.prioritized import Prioritized
+    from simple_dqn.replay_memory.uniform import Uniform
+
+Entry = TypeVar("Entry")
+
+
+def register_network(name: str, spec: "NetworkSpec") -> None:
+    """Let `--network NAME` choose hidden layers of your own; snapshots record the name.
+
+    Args:
+        name: A new name, or that of a network to replace.
+        spec: The layers, from `simple_dqn.deepqnetwork.networks`.
+
+    Raises:
+        UserError: The name is not made of letters, digits and _, or is `auto`.
+
+    Example:
+        >>> spec = NetworkSpec((Convolution(16, 8, 4), Dense(128)), True, uniform_by_inputs)
+        >>> simple_dqn.register_network("tiny", spec)
+        >>> simple_dqn.train("pong", network="tiny")
+    """
+    from simple_dqn.deepqnetwork.networks import NETWORKS
+
+    _register("network", name, spec, NETWORKS)
+
+
+def register_target_rule(name: str, rule: "TargetRule") -> None:
+    """Let `--target_rule NAME` choose a target of your own; snapshots record the name.
+
+    Args:
+        name: A new name; or `max`, `double` or `munchausen`, to replace the rule that `auto` takes.
+        rule: Returns the targets of transitions, as `examples/expected_sarsa.py` does.
+
+    Raises:
+        UserError: The name is not made of letters, digits and _, or is `auto`.
+
+    Example:
+        >>> simple_dqn.register_target_rule("sarsa", of_policy)
+        >>> simple_dqn.train("pong", target_rule="sarsa")
+    """
+    from simple_dqn.deepqnetwork.update import TARGET_RULES
+
+    _register("target_rule", name, rule, TARGET_RULES)
+
+
+def register_sampler(name: str, sampler: "type[Uniform] | type[Prioritized]") -> None:
+    """Let `--sampler NAME` choose a way of your own to sample the replay memory; snapshots record the name.
+
+    Args:
+        name: A new name; or `uniform` or `prioritized`, to replace the sampler that `auto` takes.
+        sampler: A class with the methods of `Uniform`, as in `examples/combined_replay.py`.
+
+    Raises:
+        UserError: The name is not made of letters, digits and _, or is `auto`.
+
+    Example:
+        >>> simple_dqn.register_sampler("combined", Combined)
+        >>> simple_dqn.train("pong", sampler="combined")
+    """
+    from simple_dqn.replay_memory.memory import SAMPLERS
+
+    _register("sampler", name, sampler, SAMPLERS)
+
+
+def _register(setting: str, name: str, entry: Entry, table: dict[str, Entry]) -> None:
+    """Put `entry` into `table`, and a new `name` among the values of `setting`."""
+    if name == "auto" or not name.isidentifier():
+        raise UserError(f"{name!r} cannot name a {setting}: use letters, digits and _")
+    if name not in table:
+        REGISTERED[setting].append(name)
+    table[name] = entry

@@ -1,0 +1,228 @@
+"""An agent from a snapshot: its Q-values, its actions, its scores, and a game that it plays."""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simple_dqn import evaluation, random_streams
+from simple_dqn.config import Config
+from simple_dqn.environment import Frame
+from simple_dqn.environment.own_class import canonical_flags
+from simple_dqn.errors import UserError
+from simple_dqn.flags import words
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.snapshot import Snapshot, check_fits
+from simple_dqn.statistics import Statistics
+from simple_dqn.types import Actions, QValues, States
+from simple_dqn.verbs.common import give_weights, open_snapshot
+from simple_dqn.verbs.settings import parser_for, settings_for, settle
+from simple_dqn.watch.watched_player import WatchedNetwork, WatchedPlayer
+from simple_dqn.wiring import make_environment, make_network, make_player
+
+
+class Scores(NamedTuple):
+    """The scores of a test, in raw game points."""
+
+    mean: float
+    deviation: float  # standard deviation of the games
+    games: list[float]  # of each game, in the order of their ends
+
+
+class PlayedStep(NamedTuple):
+    """One action of an agent, and its effect."""
+
+    screen: NDArray[np.uint8]  # after the action: a colour frame [height, width, 3], or a screen [H, W]
+    action: int  # index into `TrainedAgent.action_names`
+    q_values: NDArray[np.float32]  # [A], by which the action was chosen
+    reward: float  # raw game points
+    over: bool  # whether the game ended
+
+
+class TrainedAgent:
+    """An agent from a snapshot; `load` returns it.
+
+    Attributes:
+        game: The name of its game.
+        actions: How many actions it chooses among, A.
+        action_names: Their names.
+        settings: Every setting that it plays with, by flag.
+
+    Example:
+        >>> agent = simple_dqn.load("snapshots/trained/breakout_80.pkl")
+        >>> agent.evaluate(games=10).mean
+    """
+
+    def __init__(self, path: Path, snapshot: Snapshot, given: dict[str, Any]) -> None:
+        """Build the network and give it the snapshot's weights.
+
+        Args:
+            path: The file of `snapshot`, for messages.
+            snapshot: Weights, game and settings.
+            given: Flags that replace the snapshot's.
+
+        Raises:
+            UserError: The game cannot be played, or the weights do not fit it.
+        """
+        self._path, self._snapshot, self._given = path, snapshot, given
+        config = self._config("play", {"random_seed": given.get("random_seed", 0)})
+        with closing(make_environment(config, training=False)) as environment:
+            self._network = make_network(config, environment)
+            give_weights(path, snapshot, environment, self._network)
+            self._player = make_player(config, environment, self._network)
+        self.game, self.settings = environment.name, config.flags()
+        self.actions, self.action_names = environment.actions, environment.action_names
+        self._state_shape = (config.memory.history_length, *environment.screen_shape)
+
+    def q_values(self, states: States) -> QValues:
+        """Return the value of each action, the discounted sum of clipped rewards.
+
+        Args:
+            states: uint8 [B, S, H, W], oldest screen first.
+
+        Returns:
+            float32 [B, A].
+
+        Raises:
+            UserError: The states have another shape or type.
+
+        Example:
+            >>> agent.q_values(np.zeros((1, 4, 84, 84), np.uint8)).shape
+            (1, 4)
+        """
+        return self._network.predict(self._checked(states))
+
+    def act(self, states: States, epsilon: float = 0.0) -> Actions:
+        """Return the action with the highest Q-value, or with probability ε a random one.
+
+        Args:
+            states: uint8 [B, S, H, W], oldest screen first.
+            epsilon: ε, from 0 to 1.
+
+        Returns:
+            int64 [B], indices into `action_names`.
+
+        Raises:
+            UserError: The states have another shape or type, or ε is no probability.
+
+        Example:
+            >>> agent.act(np.zeros((1, 4, 84, 84), np.uint8), epsilon=0.05)
+        """
+        _read("play", {"exploration_rate_test": epsilon})
+        return self._player.act(self._checked(states), epsilon)
+
+    def evaluate(self, games: int = 10, seed: int = 0, epsilon: float = 0.05) -> Scores:
+        """Play whole games, as `./test.sh SNAPSHOT --play_games GAMES` does, and return their scores.
+
+        Args:
+            games: How many, at least 1.
+            seed: Of all randomness.
+            epsilon: ε, from 0 to 1.
+
+        Returns:
+            The mean, the standard deviation and the score of each game, in raw game points.
+
+        Raises:
+            UserError: A number is out of range.
+
+        Example:
+            >>> agent.evaluate(games=10).mean
+        """
+        if games < 1:
+            raise UserError(f"{games} games have no score: give at least 1")
+        asked = {"play_games": games, "random_seed": seed, "exploration_rate_test": epsilon}
+        config = self._config("test", asked)
+        with closing(make_environment(config, training=False)) as environment:
+            player = make_player(config, environment, self._network)
+            outcome = evaluation.evaluate(player, config, "simple_dqn", Statistics([]), Interrupt())
+        assert outcome.mean is not None
+        assert outcome.standard_deviation is not None
+        return Scores(outcome.mean, outcome.standard_deviation, outcome.scores)
+
+    def play(
+        self, game: str | None = None, frames: bool = True, seed: int = 0, epsilon: float = 0.05
+    ) -> Iterator[PlayedStep]:
+        """Play one game, and yield each step.
+
+        Args:
+            game: The name or the ROM of the agent's game; None: as the snapshot says.
+            frames: Yield the last colour frame of each step; False: the screen that the network sees.
+            seed: Of all randomness.
+            epsilon: ε, from 0 to 1.
+
+        Yields:
+            The screen, the action, the Q-values, the reward, and whether the game ended.
+
+        Raises:
+            UserError: The agent was trained on another game, or with other actions.
+
+        Example:
+            >>> for step in agent.play(): print(step.action, step.reward)
+        """
+        asked = {"random_seed": seed, "exploration_rate_test": epsilon}
+        config = self._config("play", asked | ({"game": game} if game else {}))
+        seen: deque[Frame] = deque(maxlen=1)
+        watcher = seen.append if frames else None
+        with closing(make_environment(config, training=False, watcher=watcher)) as environment:
+            check_fits(self._path, self._snapshot, environment.name, environment.actions)
+            network = WatchedNetwork(self._network.predict)
+            rng = random_streams.stream(seed, "test exploration")
+            player = WatchedPlayer(environment, network, config.memory.history_length, rng)
+            over = player.start().resets[0]
+            while not over:
+                step = player.step(epsilon)
+                over = bool(step.resets[0])
+                assert network.qvalues is not None
+                screen = seen[0].picture if frames else step.screens[0]
+                yield PlayedStep(screen, player.action, network.qvalues, float(step.rewards[0]), over)
+
+    def _config(self, verb: str, asked: dict[str, Any]) -> Config:
+        """Return the settings of `verb`, with `asked` in place of the snapshot's."""
+        game = asked.pop("game", self._snapshot.game)
+        given = {**self._given, **_read(verb, asked)}
+        fixed = {"load_weights": str(self._path), "start_epoch": self._snapshot.epoch}
+        if not self._snapshot.flags.get("environment", "ale").count(".py"):
+            fixed["game"] = game
+        return settle(settings_for(verb, given, self._snapshot.flags, fixed), given, log=False)
+
+    def _checked(self, states: States) -> States:
+        if (
+            isinstance(states, np.ndarray)
+            and states.dtype == np.uint8
+            and states.shape[1:] == self._state_shape
+            and len(states)
+        ):
+            return states
+        array = isinstance(states, np.ndarray)
+        found = f"{states.dtype} {list(states.shape)}" if array else type(states).__name__
+        raise UserError(f"the states are {found}: give uint8 [B, {', '.join(map(str, self._state_shape))}]")
+
+
+def load(path: str | Path, game: str | None = None, **flags: Any) -> TrainedAgent:
+    """Return the agent in a snapshot of this project or of Neon; loading runs no code from the file.
+
+    Args:
+        path: The snapshot.
+        game: The game of a snapshot of Neon's whose file is not named after it.
+        flags: Settings that replace the snapshot's, such as `backend="cpu"`.
+
+    Raises:
+        UserError: The file is missing, damaged or no snapshot, or a flag is unknown or out of range.
+
+    Example:
+        >>> agent = simple_dqn.load("snapshots/trained/breakout_80.pkl")
+    """
+    return TrainedAgent(Path(path), open_snapshot(Path(path), game), _read("play", flags))
+
+
+def _read(verb: str, flags: dict[str, Any]) -> dict[str, Any]:
+    """Return `flags` as `verb` reads them.
+
+    Raises:
+        UserError: One is unknown or out of range.
+    """
+    return canonical_flags(parser_for(verb, f"simple-dqn {verb}", "").parse(words(flags)))

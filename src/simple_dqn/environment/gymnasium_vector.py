@@ -1,0 +1,111 @@
+"""Any environment of ours as one of Gymnasium's, for the loops and the libraries that take those."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from simple_dqn.environment.interface import Environment, Screen
+from simple_dqn.types import Actions, Flags, Rewards, Screens, Step
+
+MakeEnvironment: TypeAlias = Callable[[int], Environment]  # from a seed
+Info: TypeAlias = dict[str, Any]
+
+
+class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Flags]):
+    """E games of an `Environment` as a `gymnasium.vector.VectorEnv`.
+
+    Observations are screens uint8 [E, H, W]. A game ends by `terminations` or `truncations`, and the next step
+    starts it anew (`AutoresetMode.NEXT_STEP`). A lost life, an episode's end in training, ends no game:
+    `info["terminals"]` has it.
+
+    Example:
+        >>> envs = simple_dqn.GymnasiumVectorEnv(lambda seed: simple_dqn.make("pong", games=8, seed=seed))
+        >>> screens, _ = envs.reset(seed=0)
+    """
+
+    def __init__(self, make: MakeEnvironment, seed: int = 0) -> None:
+        """Make the games.
+
+        Args:
+            make: Makes them from a seed; `reset(seed=...)` calls it again.
+            seed: The first seed.
+
+        Raises:
+            UserError: They cannot be played.
+        """
+        self._make = make
+        self.environment = make(seed)
+        self.num_envs = self.environment.games
+        self.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
+        self.single_observation_space = Box(0, 255, self.environment.screen_shape, np.uint8)
+        self.single_action_space = Discrete(self.environment.actions)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: Any = None
+    ) -> tuple[Screens, Info]:
+        """Start every game anew; with a `seed` the games are made again, which decides all their randomness."""
+        super().reset(seed=seed, options=options)
+        if isinstance(seed, int):
+            self.environment.close()
+            self.environment = self._make(seed)
+        step = self.environment.reset()
+        return step.screens, _info(step)
+
+    def step(self, actions: Actions) -> tuple[Screens, Rewards, Flags, Flags, Info]:  # type: ignore[override]
+        """Take `actions` int64 [E]; return screens, rewards float32 [E], terminations, truncations and info."""
+        step = self.environment.step(np.asarray(actions, np.int64))
+        return step.screens, step.rewards, step.terminals & step.resets, step.truncations, _info(step)
+
+    def close_extras(self, **_options: Any) -> None:
+        """Close the games."""
+        self.environment.close()
+
+
+class GymnasiumEnv(gymnasium.Env[Screen, int]):
+    """One game of an `Environment` as a `gymnasium.Env`; see `GymnasiumVectorEnv`.
+
+    Example:
+        >>> env = simple_dqn.GymnasiumEnv(lambda seed: simple_dqn.make("pong", seed=seed))
+        >>> env = gymnasium.wrappers.FrameStackObservation(env, 4, padding_type="zero")
+        >>> states, _ = env.reset(seed=0)
+        >>> env.step(agent.act(states[np.newaxis])[0])
+    """
+
+    def __init__(self, make: MakeEnvironment, seed: int = 0) -> None:
+        """Make the game; `make` makes an environment of one game from a seed.
+
+        Raises:
+            UserError: It cannot be played.
+        """
+        self._games = GymnasiumVectorEnv(make, seed)
+        assert self._games.num_envs == 1, "GymnasiumEnv is for one game: take GymnasiumVectorEnv"
+        self.observation_space = self._games.single_observation_space
+        self.action_space = self._games.single_action_space
+        self.metadata = {"render_modes": []}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Screen, Info]:
+        """Start a game; see `GymnasiumVectorEnv.reset`."""
+        super().reset(seed=seed, options=options)
+        screens, info = self._games.reset(seed=seed)
+        return screens[0], {name: values[0] for name, values in info.items()}
+
+    def step(self, action: int) -> tuple[Screen, float, bool, bool, Info]:
+        """Take `action`; return the screen, the reward, whether the game ended or was cut off, and info."""
+        screens, rewards, terminations, truncations, info = self._games.step(np.array([action]))
+        ends = bool(terminations[0]), bool(truncations[0])
+        return screens[0], float(rewards[0]), *ends, {name: values[0] for name, values in info.items()}
+
+    def close(self) -> None:
+        """Close the game."""
+        self._games.close()
+
+
+def _info(step: Step) -> Info:
+    return {"terminals": step.terminals}

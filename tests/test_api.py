@@ -1,0 +1,292 @@
+"""The Python API against the command line that it stands for."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import FrameStackObservation
+
+import simple_dqn
+from simple_dqn import main, random_streams
+from simple_dqn.config import REGISTERED, EnvironmentConfig
+from simple_dqn.deepqnetwork.networks import NETWORKS, Convolution, Dense, NetworkSpec, uniform_by_inputs
+from simple_dqn.deepqnetwork.update import TARGET_RULES, max_targets
+from simple_dqn.environment import make as make_games
+from simple_dqn.flags import words
+from simple_dqn.replay_memory.memory import SAMPLERS
+from simple_dqn.replay_memory.uniform import Uniform
+from simple_dqn.snapshot import Snapshot
+
+PROJECT = Path(__file__).parents[1]
+CATCH: dict[str, Any] = {
+    "preset": "simple_dqn", "environment": "catch", "screen_width": 36, "screen_height": 36,
+    "random_steps": 60, "train_steps": 40, "test_steps": 40, "epochs": 1, "replay_size": 100, "batch_size": 4,
+    "target_steps": 8, "backend": "cpu", "threads": 1, "random_seed": 0,
+}  # fmt: skip
+TINY = NetworkSpec((Convolution(4, 8, 4), Dense(8)), biases=True, initializer=uniform_by_inputs)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def tables() -> Iterator[None]:
+    """Forget what the test registers."""
+    tables: tuple[dict[str, Any], ...] = (NETWORKS, TARGET_RULES, SAMPLERS)
+    entries = [dict(table) for table in tables]
+    names = {setting: list(known) for setting, known in REGISTERED.items()}
+    yield
+    for table, before in zip(tables, entries, strict=True):
+        table.clear()
+        table.update(before)
+    for setting, known in names.items():
+        REGISTERED[setting][:] = known
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A snapshot of a short training from the command line."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SIMPLE_DQN_HOME", str(folder))
+        assert main.run(["train", "catch", *words(CATCH)]) == 0
+    return folder / "snapshots" / "catch_1.pkl"
+
+
+def states(count: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(256, size=(count, 4, 36, 36), dtype=np.uint8)
+
+
+def test_the_import_loads_nothing() -> None:
+    code = (
+        "import sys, simple_dqn; heavy = {'numpy', 'torch', 'cv2'}; assert not heavy & set(sys.modules);"
+        "simple_dqn.make('catch', environment='catch').reset(); assert 'torch' not in sys.modules"
+    )
+    environment = os.environ | {"PYTHONPATH": str(PROJECT / "src")}
+    assert subprocess.run([sys.executable, "-P", "-c", code], env=environment).returncode == 0
+
+
+@pytest.mark.parametrize("name", simple_dqn.__all__)
+def test_every_public_name_is_there_and_documented(name: str) -> None:
+    public = getattr(simple_dqn, name)
+    assert name in dir(simple_dqn)
+    if not callable(public) or name == "UserError":
+        return
+    methods = [value for key, value in vars(public).items() if callable(value) and key[0] != "_"]
+    for thing in (public, *(methods if isinstance(public, type) else ())):
+        text = thing.__doc__ or ""
+        assert "Example:" in text
+        assert "Args:" in text or isinstance(thing, type)
+
+
+def test_other_names_are_refused() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        simple_dqn.nothing  # noqa: B018
+
+
+def test_a_training_is_that_of_the_command_line(snapshot: Path, home: Path) -> None:
+    rows: list[dict[str, Any]] = []
+    run = simple_dqn.train("catch", label="here", on_phase_end=rows.append, **CATCH)
+    assert run.snapshots == [home / "snapshots" / "catch_here_1.pkl"]
+    assert Snapshot.load(run.snapshots[0]).weights_sum == Snapshot.load(snapshot).weights_sum
+    assert run.csv_file == home / "results" / "catch_here.csv"
+    assert list(rows[0]) == run.csv_file.read_text().splitlines()[0].split(",")
+    assert [row["phase"] for row in rows] == ["random", "train", "test"]
+    assert run.mean_reward == rows[-1]["average_reward"]
+
+
+def test_ctrl_c_ends_a_training_cleanly_and_it_can_go_on(snapshot: Path, home: Path) -> None:
+    def stop(row: dict[str, Any]) -> None:
+        if row["phase"] == "random":
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        simple_dqn.train("catch", on_phase_end=stop, **CATCH)
+    assert not list(home.glob("snapshots/*.pkl"))
+    run = simple_dqn.train("catch", resume=True, **CATCH)
+    assert Snapshot.load(run.snapshots[0]).weights_sum == Snapshot.load(snapshot).weights_sum
+
+
+def test_an_agent_scores_as_on_the_command_line(snapshot: Path, home: Path) -> None:
+    flags = {"play_games": 5, "random_seed": 3, "exploration_rate_test": 0.3, "threads": 1}
+    assert main.run(["test", str(snapshot), *words(flags), f"--json={home / 'scores.json'}"]) == 0
+    agent = simple_dqn.load(snapshot)
+    scores = agent.evaluate(games=5, seed=3, epsilon=0.3)
+    wanted = json.loads((home / "scores.json").read_text())
+    assert scores == (wanted["mean"], wanted["standard_deviation"], wanted["scores"])
+    assert scores == agent.evaluate(games=5, seed=3, epsilon=0.3)
+
+
+def test_an_agent_values_states_and_acts(snapshot: Path) -> None:
+    agent = simple_dqn.load(str(snapshot), backend="cpu")
+    assert (agent.game, agent.actions, agent.action_names) == ("catch", 3, ("LEFT", "NOOP", "RIGHT"))
+    assert agent.settings["screen_width"] == 36
+    qvalues, actions = agent.q_values(states(5)), agent.act(states(5))
+    assert (str(qvalues.dtype), qvalues.shape, str(actions.dtype)) == ("float32", (5, 3), "int64")
+    assert (actions == qvalues.argmax(1)).all()
+    random = np.concatenate([agent.act(states(5), epsilon=1.0) for _ in range(20)])
+    assert set(random.tolist()) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("frames", [True, False])
+def test_an_agent_plays_a_game(snapshot: Path, frames: bool) -> None:
+    steps = list(simple_dqn.load(snapshot).play(frames=frames, epsilon=0))
+    assert len(steps) == 7
+    assert [step.over for step in steps] == [False] * 6 + [True]
+    assert steps[-1].reward in (-1, 1)
+    for step in steps:
+        assert step.screen.shape == ((36, 36, 3) if frames else (36, 36))
+        assert step.action == step.q_values.argmax()
+
+
+def test_neons_snapshot_plays() -> None:
+    agent = simple_dqn.load(PROJECT / "tests" / "data" / "breakout_1.pkl")
+    expected = np.load(PROJECT / "tests" / "data" / "breakout_1_expected.npz")
+    np.testing.assert_allclose(agent.q_values(expected["states"]), expected["qvalues"], rtol=0, atol=1e-5)
+    first = next(iter(agent.play("breakout")))
+    assert first.screen.shape == (210, 160, 3)
+    with pytest.raises(simple_dqn.UserError, match="was trained on breakout, not on pong"):
+        next(iter(agent.play("pong")))
+
+
+def test_an_environment() -> None:
+    environment = simple_dqn.make("pong", games=2, screen_width=64)
+    assert environment.reset().screens.shape == (2, 84, 64)
+    assert environment.step(np.array([0, 1])).rewards.shape == (2,)
+    environment.close()
+
+
+def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
+    agent = simple_dqn.load(snapshot)
+    wrong: list[tuple[Callable[[], object], str]] = [
+        (lambda: agent.q_values(states(2)[:, :3]), r"uint8 \[2, 3, 36, 36\]: give uint8 \[B, 4, 36, 36\]"),
+        (lambda: agent.q_values(states(2).astype(np.float32)), r"float32 \[2, 4, 36, 36\]: give uint8"),
+        (lambda: agent.q_values(states(0)), "give uint8"),
+        (lambda: agent.q_values([1]), "the states are list"),  # type: ignore[arg-type]
+        (lambda: agent.act(states(1), epsilon=2), "2 is too large"),
+        (lambda: agent.evaluate(games=0), "give at least 1"),
+        (lambda: simple_dqn.load("no.pkl"), "no.pkl does not exist"),
+        (lambda: simple_dqn.load(PROJECT / "README.md"), "README.md"),
+        (lambda: simple_dqn.load(snapshot, exploration=1), "unknown flag --exploration"),
+        (lambda: simple_dqn.train("pong", preset="slow"), "invalid choice: 'slow'"),
+        (lambda: simple_dqn.train("pong", lr=0.1), "did you mean --learning_rate"),
+        (lambda: simple_dqn.train("pong", double=True, munchausen=True), "give one of them"),
+        (lambda: simple_dqn.train("pong", sampler="mine"), "--sampler mine is not registered"),
+        (lambda: simple_dqn.train("pong", target_rule="mine"), "simple_dqn.register_target_rule"),
+        (lambda: simple_dqn.make("pongg"), "did you mean pong"),
+        (lambda: simple_dqn.make("pong", games=0), "0 is too small"),
+        (lambda: simple_dqn.register_network("auto", TINY), "'auto' cannot name a network"),
+        (lambda: simple_dqn.register_network("a b", TINY), "use letters"),
+    ]
+    for call, told in wrong:
+        with pytest.raises(simple_dqn.UserError, match=told) as refusal:
+            call()
+        assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.usefixtures("tables")
+def test_what_is_registered_is_chosen_by_name_and_recorded(home: Path) -> None:
+    drawn: list[int] = []
+
+    class Counting(Uniform):
+        def draw(self, count: int, steps: int, rng: np.random.Generator) -> Any:
+            drawn.append(count)
+            return super().draw(count, steps, rng)
+
+    used: list[str] = []
+
+    def rule(*arguments: Any) -> Any:
+        used.append("rule")
+        return max_targets(*arguments)
+
+    simple_dqn.register_network("tiny", TINY)
+    simple_dqn.register_sampler("counting", Counting)
+    simple_dqn.register_target_rule("mine", rule)
+    names = {"network": "tiny", "sampler": "counting", "target_rule": "mine"}
+    run = simple_dqn.train("catch", **{**CATCH, **names})
+    saved = Snapshot.load(run.snapshots[0])
+    assert {name: saved.flags[name] for name in names} == names
+    assert len(drawn) == len(used) == 10
+    assert simple_dqn.load(run.snapshots[0]).q_values(states(1)).shape == (1, 3)
+    # Without the sampler and the rule it plays all the same; without the network it cannot.
+    REGISTERED["sampler"].remove("counting")
+    REGISTERED["target_rule"].remove("mine")
+    assert simple_dqn.load(run.snapshots[0]).evaluate(games=1).games
+    REGISTERED["network"].remove("tiny")
+    with pytest.raises(simple_dqn.UserError, match="invalid choice: 'tiny'"):
+        simple_dqn.load(run.snapshots[0])
+
+
+@pytest.mark.usefixtures("tables")
+def test_an_entry_can_be_replaced() -> None:
+    simple_dqn.register_target_rule("max", TARGET_RULES["double"])
+    assert TARGET_RULES["max"] is TARGET_RULES["double"]
+    assert REGISTERED["target_rule"] == ["auto"]
+
+
+def one_of(game: str, place: int, **flags: Any) -> Callable[[int], Any]:
+    """Return a function from a seed to the game in `place` of an environment of several, alone."""
+
+    def make(seed: int) -> Any:
+        config = EnvironmentConfig(game=game, **flags)
+        return make_games(config, [random_streams.stream(seed, "test environment", place)], False)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("game", "flags"),
+    [("catch", {"environment": "catch"}), ("pong", {"max_game_frames": 400}), ("breakout", {})],
+)
+def test_games_are_gymnasiums_too(game: str, flags: dict[str, Any]) -> None:
+    env = simple_dqn.GymnasiumEnv(lambda seed: simple_dqn.make(game, seed=seed, **flags))
+    check_env(env, skip_render_check=True)
+    env.close()
+    ours = simple_dqn.GymnasiumVectorEnv(lambda seed: simple_dqn.make(game, games=3, seed=seed, **flags))
+    singles = [one_of(game, place, **flags) for place in range(3)]
+    theirs = SyncVectorEnv(
+        [lambda make=make: simple_dqn.GymnasiumEnv(make) for make in singles],
+        autoreset_mode=AutoresetMode.NEXT_STEP,
+    )
+    assert ours.observation_space == theirs.observation_space
+    assert ours.action_space == theirs.action_space
+    assert ours.metadata["autoreset_mode"] == theirs.metadata["autoreset_mode"]
+    assert (ours.reset(seed=5)[0] == theirs.reset(seed=[5] * 3)[0]).all()
+    rng, ends = np.random.default_rng(0), 0
+    for _ in range(250):
+        actions = rng.integers(ours.single_action_space.n, size=3)
+        one, other = ours.step(actions), theirs.step(actions)
+        for mine, his in zip(one[:4], other[:4], strict=True):
+            assert (mine == his).all()
+        ends += int((one[2] | one[3]).sum())
+    assert ends
+    ours.close()
+    theirs.close()
+
+
+def test_an_agent_acts_in_a_loop_of_gymnasiums(snapshot: Path) -> None:
+    """It scores what it scores in a test of its own."""
+    agent = simple_dqn.load(snapshot)
+    flags = {"environment": "catch", "screen_width": 36, "screen_height": 36}
+    env: Any = simple_dqn.GymnasiumEnv(lambda seed: simple_dqn.make("catch", seed=seed, **flags))
+    env = FrameStackObservation(env, 4, padding_type="zero")
+    scores: list[float] = []
+    states, _ = env.reset(seed=2)
+    while len(scores) < 5:
+        states, reward, over, _, _ = env.step(agent.act(states[np.newaxis])[0])
+        if over:
+            scores.append(reward)
+            states, _ = env.reset()
+    assert scores == agent.evaluate(games=5, seed=2, epsilon=0).games
