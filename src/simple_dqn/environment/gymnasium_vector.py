@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from simple_dqn.environment.interface import Environment, Screen
+from simple_dqn.errors import UserError
 from simple_dqn.types import Actions, Flags, Rewards, Screens, Step
 
 MakeEnvironment: TypeAlias = Callable[[int], Environment]  # from a seed
@@ -19,8 +20,8 @@ Info: TypeAlias = dict[str, Any]
 class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Flags]):
     """E games of an `Environment` as a `gymnasium.vector.VectorEnv`.
 
-    Observations are screens uint8 [E, H, W]. A game ends by `terminations` or `truncations`, and the next step
-    starts it anew (`AutoresetMode.NEXT_STEP`). A lost life, an episode's end in training, ends no game:
+    Observations are screens uint8 [E, H, W]. A game ends by `terminations` or `truncations`, and the next
+    step starts it anew (`AutoresetMode.NEXT_STEP`). A lost life, an episode's end in training, ends no game:
     `info["terminals"]` has it.
 
     Example:
@@ -47,19 +48,35 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Flags]):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 
-    def reset(
-        self, *, seed: int | list[int | None] | None = None, options: Any = None
-    ) -> tuple[Screens, Info]:
-        """Start every game anew; with a `seed` the games are made again, which decides all their randomness."""
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Screens, Info]:
+        """Start every game anew.
+
+        Args:
+            seed: Decides all randomness from here on, for which the games are made again; None: goes on.
+            options: Ignored.
+
+        Returns:
+            The first screens, uint8 [E, H, W], and info.
+        """
         super().reset(seed=seed, options=options)
-        if isinstance(seed, int):
+        if seed is not None:
             self.environment.close()
             self.environment = self._make(seed)
         step = self.environment.reset()
         return step.screens, _info(step)
 
-    def step(self, actions: Actions) -> tuple[Screens, Rewards, Flags, Flags, Info]:  # type: ignore[override]
-        """Take `actions` int64 [E]; return screens, rewards float32 [E], terminations, truncations and info."""
+    def step(  # type: ignore[override]  # Gymnasium gives rewards and ends one type
+        self, actions: Actions
+    ) -> tuple[Screens, Rewards, Flags, Flags, Info]:
+        """Take an action in every game; a game that has ended starts anew instead.
+
+        Args:
+            actions: int64 [E].
+
+        Returns:
+            Screens uint8 [E, H, W], rewards float32 [E] in raw game points, terminations bool [E],
+            truncations bool [E], and info.
+        """
         step = self.environment.step(np.asarray(actions, np.int64))
         return step.screens, step.rewards, step.terminals & step.resets, step.truncations, _info(step)
 
@@ -82,10 +99,11 @@ class GymnasiumEnv(gymnasium.Env[Screen, int]):
         """Make the game; `make` makes an environment of one game from a seed.
 
         Raises:
-            UserError: It cannot be played.
+            UserError: It cannot be played, or there are several.
         """
         self._games = GymnasiumVectorEnv(make, seed)
-        assert self._games.num_envs == 1, "GymnasiumEnv is for one game: take GymnasiumVectorEnv"
+        if self._games.num_envs != 1:
+            raise UserError("GymnasiumEnv is for one game: take GymnasiumVectorEnv for several")
         self.observation_space = self._games.single_observation_space
         self.action_space = self._games.single_action_space
         self.metadata = {"render_modes": []}
