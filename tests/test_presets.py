@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from simple_dqn import flags, main, rules
 from simple_dqn.config import Config
 from simple_dqn.flags import listing
 from simple_dqn.presets import PRESETS
+from simple_dqn.snapshot import Snapshot
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -29,8 +31,8 @@ def test_simple_dqn_is_what_the_flags_promise() -> None:
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, str]:
     """Return the settings that `train --print_config` shows, by name."""
     assert main.run(["train", "pong", *words, "--print_config", "true"]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("  --")]
-    return {line[0].removeprefix("--"): line[1] for line in lines}
+    settings: dict[str, str] = yaml.load(capsys.readouterr().out, yaml.BaseLoader)["settings"]
+    return {name: value for name, value in settings.items() if name != "game"}
 
 
 def test_flags_win_and_the_outcome_is_shown(
@@ -103,3 +105,64 @@ def shown(value: object) -> str:
         mantissa, exponent = f"{value:e}".split("e")
         return f"{float(mantissa):g}e{int(exponent)}"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+SHORT = [
+    "--environment", "catch", "--screen_width", "36", "--screen_height", "36", "--random_steps", "60",
+    "--train_steps", "40", "--test_steps", "0", "--epochs", "1", "--replay_size", "100", "--batch_size", "4",
+    "--target_steps", "8", "--backend", "cpu", "--threads", "1",
+]  # fmt: skip
+
+
+def test_a_run_writes_its_settings_and_they_repeat_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    assert main.run(["train", "catch", "--preset", "simple_dqn", *SHORT]) == 0
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first.endswith("Preset simple_dqn")
+    file = tmp_path / "results" / "catch.yaml"
+    text = file.read_text()
+    assert "  epochs: 1  # simple_dqn: 200\n" in text
+    assert "  n_step: 1\n" in text
+    assert "preset: simple_dqn\n" in text
+    assert main.run(["train", "catch", "again", "--config", str(file)]) == 0
+    assert main.run(["train", "--config", str(file), "--epochs", "2"]) == 0
+    snapshots = [Snapshot.load(tmp_path / "snapshots" / f"catch{name}.pkl") for name in ("_again_1", "_1")]
+    assert snapshots[0].weights_sum == snapshots[1].weights_sum
+    assert (tmp_path / "snapshots" / "catch_2.pkl").exists()
+    assert (tmp_path / "results" / "catch.1.yaml").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [", "line 1"),
+        ("hello", "line 1: there is no key `settings`"),
+        ("settings:\n  epochs: 1\n  epoks: 1\n", "line 3: epoks: unknown flag"),
+        ("settings:\n  epochs: many\n", "line 2: epochs: argument --epochs: 'many'"),
+        ("settings:\n  epochs: [1]\n", "line 2: epochs has no single value"),
+        ("settings:\n  game: pong\n  environment: /tmp/x.py:X\n", "is not one of this project's files"),
+    ],
+)
+def test_a_foreign_file_is_refused_by_line_and_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
+) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    assert main.run(["train", "pong", "--config", str(tmp_path / "x.yaml")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--config", "no.yaml"], "cannot read no.yaml"),
+        (["--epochs", "1"], "required: game"),
+    ],
+)
+def test_what_lacks_a_file_or_a_game(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert main.run(["train", *arguments]) == 2
+    assert words in capsys.readouterr().err

@@ -71,7 +71,6 @@ OTHER_NAMES = {
     "sticky_actions": "repeat_action_probability",
     "n_steps": "n_step",
     "num_epochs": "epochs",
-    "config": "print_config",
 }
 
 YES = ("yes", "true", "t", "1")

@@ -140,6 +140,10 @@ def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
     A preset's schedule is for one machine, and is left out where actors play on a cluster. So is one that
     overlaps where the flags given by hand leave nothing to overlap, or choose another.
     """
+    if "config" in given:
+        recorded: dict[str, Any] = given["config"]
+        check_trusted(recorded, given)
+        return recorded
     name = given.get("preset", default)
     settings = PRESETS[name] if name else {}
     agent = Config.from_flags({**settings, **given})

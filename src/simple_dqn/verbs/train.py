@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import flags
+from simple_dqn import flags, settings_file
 from simple_dqn.config import Config, RunConfig
 from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.environment import as_played
 from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
-from simple_dqn.files import home
+from simple_dqn.files import home, numbered, replacing
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.presets import USUAL
+from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.snapshot import Checkpoint, CheckpointFolder, checkpoint_folder
 from simple_dqn.statistics import Writer
 from simple_dqn.verbs.common import check_weights, load_weights, run_name, start_log
@@ -32,7 +32,8 @@ def main(arguments: Sequence[str], program: str) -> None:
     given = read(arguments, program)
     config = settings_for("train", given)
     if given.get("print_config"):
-        print(flags.listing(replace(config, environment=as_played(config.environment, given))))
+        played = replace(config, environment=as_played(config.environment, given))
+        print(settings_file.listing(played, *_preset_of(given)))
     elif config.run.play_games:
         play(settle(config, given))
     else:
@@ -46,14 +47,47 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
         UserError: They contain what `train` does not know.
     """
     parser = parser_for("train", program, "Train a deep Q-network on a game.")
-    parser.add_argument("game", help="path of a ROM, the name of a game that ale-py ships, or FILE.py")
+    parser.add_argument(
+        "game", nargs="?", help="path of a ROM, the name of a game that ale-py ships, or FILE.py"
+    )
     parser.add_argument("label", nargs="?", help="kept in the names of the snapshots and the CSV")
     parser.add_argument(
         "--resume", type=flags.yes_or_no, nargs="?", const=True, metavar="BOOL",
         help="go on from the run's last checkpoint if there is one (default: false)",
     )  # fmt: skip
     flags.add_presets(parser, USUAL)
-    return canonical_flags(parser.parse(arguments))
+    settings_file.add_flag(parser)
+    given = parser.parse(arguments)
+    if "config" in given and "preset" in given:
+        raise UserError("--config and --preset both say where the settings begin: give one of them")
+    if "game" not in given and "game" not in given.get("config", {}):
+        raise UserError(f"the following arguments are required: game (see {program} --help)")
+    return canonical_flags({"game": given.get("config", {}).get("game"), **given})
+
+
+def _preset_of(given: dict[str, Any]) -> tuple[str, Config]:
+    """Return the name of the preset with which the settings of a run began, and the settings of it alone."""
+    name = given.get("config", given).get("preset", USUAL)
+    known = name if name in PRESETS else "simple_dqn"
+    return name, Config.from_flags(PRESETS[known])
+
+
+class _SettingsWriter(Writer):
+    """Writes the settings of a run beside its CSV, once the run begins."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self._path, self._text = path, text
+
+    def open(self) -> None:
+        """Write the file; that of an earlier run is renamed.
+
+        Raises:
+            UserError: It cannot be written.
+        """
+        if self._path.exists():
+            self._path.rename(numbered(self._path))
+        with replacing(self._path) as beside:
+            beside.write_text(f"{self._text}\n", encoding="utf-8")
 
 
 def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = True) -> RunConfig:
@@ -81,7 +115,12 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
         saved = _newest_checkpoint(prefix) if given.get("resume") else None
         try:
             if saved is None:
-                begin(settle(config, given, log=False), writers)
+                preset_name, of_preset = _preset_of(given)
+                logger.info("Preset %s", preset_name)
+                config = settle(config, given, log=False)
+                text = settings_file.listing(config, preset_name, of_preset)
+                path = Path(config.run.csv_file).with_suffix(".yaml") if config.run.csv_file else None
+                begin(config, [*([_SettingsWriter(path, text)] if path else []), *writers])
             else:
                 go_on(saved, prefix, {**preset(given), **given}, writers, log)
         except CompleteError as error:  # no failure: a script may repeat this command until the run is done
