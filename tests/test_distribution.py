@@ -60,13 +60,19 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("wheel", tmp_path_factory.mktemp("wheel"))
 
 
-def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_holds_the_three_packages_and_nothing_else(wheel: Path) -> None:
     expected = {
         name.removeprefix("src/")
         for name in sources()
-        if name.startswith(("src/simple_dqn/", "nvis/"))
+        if name.startswith(("src/simple_dqn/", "src/atari2600/", "nvis/"))
     }  # fmt: skip
-    assert {"simple_dqn/py.typed", "nvis/py.typed", "nvis/page.html", "nvis/play.js"} <= expected
+    assert {
+        "atari2600/starts.json",
+        "simple_dqn/py.typed",
+        "nvis/py.typed",
+        "nvis/page.html",
+        "nvis/play.js",
+    } <= expected
     with zipfile.ZipFile(wheel) as file:
         names = {name for name in file.namelist() if ".dist-info/" not in name}
     assert names == expected

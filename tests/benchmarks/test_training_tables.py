@@ -132,7 +132,7 @@ def test_a_training_in_a_process_of_its_own(capfd: pytest.CaptureFixture[str]) -
         (["--flags", "[1]"], "is not a JSON object"),
         (["--flags", '{"workrs": 2}'], "did you mean --workers?"),
         (["--flags", '{"workers": "two"}'], "'two' is not a whole number"),
-        (["--flags", '{"concurrent": true, "workers": 3}'], "give 804, say"),
+        (["--flags", '{"concurrent": true, "workers": 3}'], "give 804"),
         (["peers", "--python", "/no/such/python"], "/no/such/python is not a program"),
         (["peers", "--cleanrl", "/no/such/file"], "/no/such/file is not a file"),
     ],

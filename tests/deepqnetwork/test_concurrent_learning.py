@@ -7,7 +7,7 @@ import pytest
 
 from simple_dqn.config import Config
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.training import concurrent
+from simple_dqn.training import ConcurrentSchedule, concurrent
 from simple_dqn.types import CheckpointState
 from simple_dqn.wiring import make_run
 
@@ -47,5 +47,5 @@ def assert_same(one: Any, other: Any) -> None:
 def test_threads_equal_sequence(way: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     threads = learnt(way)
     assert threads["network"]["updates"] == 48
-    monkeypatch.setattr(concurrent, "train", concurrent.train_in_sequence)
+    monkeypatch.setattr(ConcurrentSchedule, "train", staticmethod(concurrent.train_in_sequence))
     assert_same(threads, learnt(way))
