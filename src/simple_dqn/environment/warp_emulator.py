@@ -25,7 +25,9 @@ try:
     from atari2600.games import GAMES
     from atari2600.machine import RAM_BYTES, TIA
 except ImportError:
-    warp = None
+    INSTALLED = False
+else:
+    INSTALLED = True
 
 CARTRIDGES = {2048: "2K", 4096: "4K", 8192: "8K", 16384: "16K"}
 ONE = np.ones(1, np.bool_)
@@ -37,7 +39,7 @@ def check(rom: Path, config: EnvironmentConfig) -> None:
     Raises:
         UserError: The game is not exact, or a setting needs ALE, or Warp is not installed.
     """
-    if warp is None:
+    if not INSTALLED:
         raise UserError(
             "--emulator warp needs NVIDIA Warp: pip install 'simple-dqn[emulator]', or leave out --emulator"
         )
