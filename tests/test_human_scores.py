@@ -1,9 +1,12 @@
 """The table of human scores: its games exist, and its ends are 0 and 100."""
 
+import csv
+from pathlib import Path
+
 import pytest
 from ale_py.roms import get_all_rom_ids
 
-from simple_dqn.human_scores import SCORES, human_normalised
+from simple_dqn.human_scores import PUBLISHED, SCORES, human_normalised
 
 
 def test_all_57_games_have_a_rom() -> None:
@@ -26,3 +29,15 @@ def test_values_in_between_and_beyond() -> None:
 
 def test_a_game_that_was_not_measured_has_no_score() -> None:
     assert human_normalised("tetris", 100) is None
+
+
+def test_published_scores_are_those_of_the_table_of_results() -> None:
+    table = Path(__file__).parents[1] / "docs" / "data" / "results.csv"
+    rows = csv.DictReader(line for line in table.read_text().splitlines() if line[0] != "#")
+    expected = {
+        (agent, row["game"].lower().replace(" ", "_")): float(row[column].split(" ±")[0].replace(",", ""))
+        for row in rows
+        for agent, column in (("simple_dqn", "simple_dqn"), ("DeepMind", "DeepMind 2015"))
+    }
+    found = {(agent, game): score for (agent, _), games in PUBLISHED.items() for game, score in games.items()}
+    assert found == expected

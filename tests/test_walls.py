@@ -49,7 +49,7 @@ OWNERS = {
     "gymnasium": ["src/simple_dqn/environment", "benchmarks", "tests"],
     "cv2": ["src/simple_dqn/environment", "benchmarks", "examples/dqn.py", "tests"],
     "matplotlib": ["src/simple_dqn/plot", "benchmarks", "tests"],
-    "bokeh": ["src/simple_dqn/plot", "nvis", "tests"],
+    "bokeh": ["nvis", "tests"],
     "pygame": ["src/simple_dqn/watch", "benchmarks", "tests"],
     "blessed": ["src/simple_dqn/watch", "src/simple_dqn/sweep", "tests"],
     "tensorboard": ["src/simple_dqn/statistics", "tests"],

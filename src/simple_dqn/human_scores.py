@@ -69,6 +69,25 @@ SCORES = {
     "zaxxon": (32.5, 9173.3),
 }
 
+# Raw game points of trained agents, by agent and source; docs/results.md has the conditions of each.
+PUBLISHED = {
+    ("simple_dqn", "its best test epoch"): {
+        "pong": 19.8, "breakout": 319.8, "space_invaders": 1125.4, "seaquest": 2173.3,
+    },
+    ("DeepMind", "Mnih et al. 2015"): {
+        "pong": 18.9, "breakout": 401.2, "space_invaders": 1976.0, "seaquest": 5286.0,
+    },
+}  # fmt: skip
+
+
+def references(game: str) -> dict[str, float]:
+    """Return the scores of others in `game`, in raw game points, the highest first, by agent and source."""
+    random, human = SCORES.get(game, (None, None))
+    found = {("a person", SOURCE): human, ("random play", SOURCE): random}
+    found |= {who: games.get(game) for who, games in PUBLISHED.items()}
+    known = sorted(((score, who) for who, score in found.items() if score is not None), reverse=True)
+    return {f"{name} {score:,g} ({source})".replace("-", "−"): score for score, (name, source) in known}
+
 
 def human_normalised(game: str, score: float) -> float | None:
     """Return 100 (score - random) / (human - random), in percent; None for a game not in the table.

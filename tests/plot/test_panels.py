@@ -6,19 +6,20 @@ from pathlib import Path
 import pytest
 
 from simple_dqn.errors import UserError
-from simple_dqn.plot.panels import COLOURS, TITLES, Panel, Plot, make_plot
+from simple_dqn.human_scores import references
+from simple_dqn.plot.panels import AXES, COLOURS, TITLES, Panel, Plot, View, make_plot
 from simple_dqn.statistics import read_run
 
 
 def values(panel: Panel) -> dict[str, tuple[list[float], list[float]]]:
-    return {line.label: (line.epochs.tolist(), line.values.tolist()) for line in panel.lines}
+    return {line.label: (line.x.tolist(), line.values.tolist()) for line in panel.lines}
 
 
 def test_a_panel_has_random_train_and_test(plot_of: Callable[..., Plot]) -> None:
     plot = plot_of(["average_reward", "meancost"])
     assert [panel.title for panel in plot.panels] == ["Average reward", "Average loss"]
     assert values(plot.panels[0]) == {
-        "Random": ([0], [-20.5]),
+        "Random": ([], [-20.5]),
         "Train": ([1, 2, 3], [-20.25, -19.75, -17.5]),
         "Test": ([1, 2, 3], [0, -18.5, -15.25]),
     }
@@ -41,7 +42,7 @@ def test_every_field_has_its_title(csv_file: Path, plot_of: Callable[..., Plot])
 def test_a_column_of_later_versions_goes_by_its_own_name(tmp_path: Path) -> None:
     path = tmp_path / "pong.csv"
     path.write_text("epoch,phase,td_error\n1,train,0.5\n1,test,\n")
-    (panel,) = make_plot([read_run(path, "pong")], ["td_error"], ["pong"]).panels
+    (panel,) = make_plot([read_run(path, "pong")], ["pong"], View(["td_error"])).panels
     assert panel.title == "td_error"
     assert values(panel) == {"Train": ([1], [0.5])}
 
@@ -49,20 +50,20 @@ def test_a_column_of_later_versions_goes_by_its_own_name(tmp_path: Path) -> None
 def test_a_field_without_values_has_no_lines(tmp_path: Path) -> None:
     path = tmp_path / "pong.csv"
     path.write_text("epoch,phase,meanq\n1,train,\n1,test,\n")
-    assert make_plot([read_run(path, "pong")], ["meanq"], ["pong"]).panels[0].lines == ()
+    assert make_plot([read_run(path, "pong")], ["pong"], View(["meanq"])).panels[0].lines == ()
 
 
 def test_of_several_random_phases_the_last_is_the_level(tmp_path: Path) -> None:
     path = tmp_path / "pong.csv"
     path.write_text("epoch,phase,meanq\n0,random,1\n1,train,2\n1,random,3\n")
-    (panel,) = make_plot([read_run(path, "pong")], ["meanq"], ["pong"]).panels
-    assert values(panel)["Random"] == ([1], [3])
+    (panel,) = make_plot([read_run(path, "pong")], ["pong"], View(["meanq"])).panels
+    assert values(panel)["Random"] == ([], [3])
 
 
 def test_runs_differ_in_colour_and_phases_in_style(plot_of: Callable[..., Plot]) -> None:
     plot = plot_of(["average_reward", "nr_games"], "a", "b")
-    assert list(plot.legend) == ["a Random", "a Train", "a Test", "b Random", "b Train", "b Test"]
-    looks = {label: (line.colour, line.style) for label, line in plot.legend.items()}
+    assert plot.legend == ["a Random", "a Train", "a Test", "b Random", "b Train", "b Test"]
+    looks = {line.label: (line.colour, line.style) for line in plot.panels[0].lines}
     assert len(set(looks.values())) == 6
     assert {colour for label, (colour, _) in looks.items() if label.startswith("a")} == {COLOURS[0]}
     assert {style for label, (_, style) in looks.items() if label.endswith("Test")} == {"solid"}
@@ -71,15 +72,15 @@ def test_runs_differ_in_colour_and_phases_in_style(plot_of: Callable[..., Plot])
 def test_the_legend_keeps_its_order_where_the_first_panel_lacks_a_phase(tmp_path: Path) -> None:
     path = tmp_path / "pong.csv"
     path.write_text("epoch,phase,meanq,steps\n0,random,,9\n1,train,2,9\n1,test,2,9\n")
-    plot = make_plot([read_run(path, "pong")], ["meanq", "steps"], ["pong"])
+    plot = make_plot([read_run(path, "pong")], ["pong"], View(["meanq", "steps"]))
     assert list(values(plot.panels[0])) == ["Train", "Test"]
-    assert list(plot.legend) == ["Random", "Train", "Test"]
+    assert plot.legend == ["Random", "Train", "Test"]
 
 
 def test_a_run_keeps_its_name_and_colour_while_others_are_waited_for(csv_file: Path) -> None:
-    plot = make_plot([read_run(csv_file, "b")], ["meanq"], ["a", "b"])
+    plot = make_plot([read_run(csv_file, "b")], ["a", "b"], View(["meanq"]))
     assert {line.colour for line in plot.panels[0].lines} == {COLOURS[1]}
-    assert list(plot.legend) == ["b Random", "b Train", "b Test"]
+    assert plot.legend == ["b Random", "b Train", "b Test"]
 
 
 def test_there_are_colours_for_any_number_of_runs(plot_of: Callable[..., Plot]) -> None:
@@ -91,3 +92,40 @@ def test_there_are_colours_for_any_number_of_runs(plot_of: Callable[..., Plot]) 
 def test_a_field_that_a_run_lacks_is_refused(plot_of: Callable[..., Plot]) -> None:
     with pytest.raises(UserError, match="no field 'score' in pong: choose among epoch, steps, nr_games, "):
         plot_of(["meanq", "score"])
+
+
+def test_steps_and_hours_come_from_the_csv(csv_file: Path) -> None:
+    run = read_run(csv_file, "pong")
+    for name, column, unit in (("steps", "total_train_steps", 1), ("hours", "total_time", 3600)):
+        (panel,) = make_plot([run], ["pong"], View(["meanq"], ["test"], AXES[name])).panels
+        expected = run.columns[column][run.phases == "test"] / unit
+        assert panel.lines[0].x.tolist() == expected.tolist()
+
+
+def test_the_median_of_seeds_is_at_the_median_of_their_times(csv_file: Path) -> None:
+    seeds = [read_run(csv_file, "pong") for _ in range(3)]
+    for seed, run in enumerate(seeds):
+        run.columns["total_time"] *= (1, 5, 2)[seed]
+    (panel,) = make_plot(seeds, ["pong"], View(["meanq"], ["test"], AXES["hours"])).panels
+    times = seeds[2].columns["total_time"][seeds[2].phases == "test"] / 3600
+    assert panel.lines[0].x.tolist() == panel.bands[0].x.tolist() == times.tolist()
+
+
+def test_smoothing_takes_the_mean_of_the_latest_values_of_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "pong.csv"
+    path.write_text("epoch,phase,meanq\n0,random,9\n1,test,1\n2,test,5\n3,test,\n4,test,6\n5,test,10\n")
+    (panel,) = make_plot([read_run(path, "pong")], ["pong"], View(["meanq"], smooth=3)).panels
+    assert values(panel) == {"Random": ([], [9]), "Test": ([1, 2, 4, 5], [1, 3, 4, 7])}
+
+
+def test_references_are_levels_beside_the_rewards_alone(csv_file: Path) -> None:
+    view = View(["average_reward", "meanq"], levels=references("pong"), title="Pong")
+    plot = make_plot([read_run(csv_file, "pong")], ["pong"], view)
+    first, second = (values(panel) for panel in plot.panels)
+    assert list(first)[3:] == [
+        "simple_dqn 19.8 (its best test epoch)", "DeepMind 18.9 (Mnih et al. 2015)",
+        "a person 14.6 (Wang et al. 2016)", "random play −20.7 (Wang et al. 2016)",
+    ]  # fmt: skip
+    assert first["DeepMind 18.9 (Mnih et al. 2015)"] == ([], [18.9])
+    assert list(second) == ["Random", "Train", "Test"]
+    assert plot.legend == list(first)

@@ -44,18 +44,6 @@ def test_simple_dqns_own_examples_work_with_their_one_dash(csv_file: Path, tmp_p
     assert shape(other) == (9 * 20, 16 * 20, 4)
 
 
-@pytest.mark.parametrize("word", ["true", "yes", "T", "1", None])
-def test_a_page_lies_beside_the_picture(csv_file: Path, word: str | None) -> None:
-    main([str(csv_file), *SMALL, "--html", *([word] if word else [])])
-    assert names(csv_file.parent) == ["pong.csv", "pong.png", "pong_plot.html"]
-
-
-@pytest.mark.parametrize("word", ["false", "no", "f", "0"])
-def test_there_is_no_page_unless_asked_for(csv_file: Path, word: str) -> None:
-    main([str(csv_file), *SMALL, "--html", word, "--live", word])
-    assert names(csv_file.parent) == ["pong.csv", "pong.png"]
-
-
 def test_several_files_are_drawn_beside_the_first(csv_file: Path, tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     shutil.copy(csv_file, tmp_path / "b" / "pong.csv")
@@ -89,8 +77,10 @@ def test_a_file_may_have_an_equals_sign_in_its_name(csv_file: Path, tmp_path: Pa
         (["--delimiter", ",,"], "not a single character"),
         (["--feilds", "meanq"], "unknown flag --feilds: did you mean --fields?"),
         (["-feilds", "meanq"], "unknown flag --feilds: did you mean --fields?"),
-        (["--html", "perhaps"], "'perhaps' is not one of yes, true"),
-        (["--live", "perhaps"], "'perhaps' is not one of yes, true"),
+        (["--reference", "perhaps"], "'perhaps' is not one of yes, true"),
+        (["--smooth", "0"], "0 is too small: give at least 1"),
+        (["--x", "days"], "invalid choice: 'days'"),
+        (["--html", "true"], "unknown flag --html"),
         (["--png_file", "/proc/none/pong.png"], "cannot write /proc/none/pong.png"),
         (["--png_file", "/"], "cannot be written as /"),
         (["--phases", "play"], "'play' are not some of random, train, test"),
@@ -120,8 +110,15 @@ def test_no_csv_is_refused() -> None:
         main([])
 
 
-@pytest.mark.parametrize("flags", [[], ["--live", "true"]])
-def test_a_csv_is_never_overwritten_by_its_figure(csv_file: Path, flags: list[str]) -> None:
+def test_references_need_one_known_game(csv_file: Path, tmp_path: Path) -> None:
+    others = [Path(shutil.copy(csv_file, tmp_path / name)) for name in ("breakout.csv", "mine.csv")]
+    for words in ([csv_file, others[0]], others[1:]):
+        with pytest.raises(UserError, match="--reference needs CSVs of one game"):
+            main([*map(str, words), "--reference"])
+    main([str(csv_file), str(others[1]), "--reference", "true", *SMALL])
+
+
+def test_a_csv_is_never_overwritten_by_its_figure(csv_file: Path) -> None:
     with pytest.raises(UserError, match="cannot be written as"):
-        main([str(csv_file), "--png_file", str(csv_file), *flags])
+        main([str(csv_file), "--png_file", str(csv_file)])
     assert csv_file.read_text() == ORIGINAL.read_text()

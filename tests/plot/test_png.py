@@ -12,7 +12,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from simple_dqn.errors import UserError
-from simple_dqn.plot.panels import COLOURS, Plot, make_plot
+from simple_dqn.plot.panels import COLOURS, Plot, View, make_plot
 from simple_dqn.plot.png import draw, save
 from simple_dqn.statistics import read_run
 
@@ -62,7 +62,7 @@ def test_panels_stand_in_the_grid(plot_of: Callable[..., Plot], fields: int, sha
 def test_a_field_without_values_yet_says_so(tmp_path: Path) -> None:
     path = tmp_path / "pong.csv"
     path.write_text("epoch,phase,meanq\n1,train,\n1,test,\n")
-    (axes,) = draw(make_plot([read_run(path, "pong")], ["meanq"], ["pong"]), 8, 5).axes
+    (axes,) = draw(make_plot([read_run(path, "pong")], ["pong"], View(["meanq"])), 8, 5).axes
     assert [text.get_text() for text in axes.texts] == ["no values yet"]
 
 

@@ -88,9 +88,14 @@ def split_snapshot_name(name: str) -> SnapshotName:
             f"{name} is not named like a snapshot: it must be GAME_EPOCH.pkl or GAME_LABEL_EPOCH.pkl"
         )
     text, epoch = parts[1], int(parts[2])
-    games = [game for game in (*known_games(), "catch") if f"{text}_".startswith(f"{game}_")]
-    game = max(games, key=len, default=text)
+    game = game_of(text) or text
     return SnapshotName(game, text[len(game) + 1 :], epoch)
+
+
+def game_of(run: str) -> str | None:
+    """Return the longest known game with which the name of a run begins; None: there is none."""
+    games = [game for game in (*known_games(), "catch") if f"{run}_".startswith(f"{game}_")]
+    return max(games, key=len, default=None)
 
 
 def _locate(game: str) -> Path:

@@ -1,12 +1,13 @@
-"""A plot as data: a panel for each field, with a line for each phase of each run.
+"""A figure as data: a panel for each field, with a line for each phase of each run.
 
 Runs of the same name are seeds of one setting and are drawn together: their median over a band from the
 least to the greatest value, in the epochs in which all have values. The rest of each run is a thin line.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,23 @@ from simple_dqn.errors import UserError
 from simple_dqn.statistics import Run
 from simple_dqn.statistics.csv_reader import Numbers
 
-EPOCH = "Epoch"
+
+class Axis(NamedTuple):
+    """A horizontal axis."""
+
+    label: str
+    column: str  # of the CSV
+    unit: float = 1.0  # how much of the column is 1 on the axis
+
+
+AXES = {
+    "epoch": Axis("Epoch", "epoch"),
+    "steps": Axis("Training steps", "total_train_steps"),
+    "hours": Axis("Hours", "total_time", 3600.0),
+}
+MINUTES = Axis("Minutes", "total_time", 60.0)
 TITLES = {
-    "epoch": EPOCH,
+    "epoch": "Epoch",
     "steps": "Number of steps",
     "nr_games": "Number of games",
     "average_reward": "Average reward",
@@ -41,6 +56,7 @@ COLOURS = (
     "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf",
 )  # fmt: skip
 PHASE_COLOURS = {"random": "#7f7f7f", "train": COLOURS[0], "test": COLOURS[1]}
+REFERENCE_COLOURS = ("#2ca02c", "#7f7f7f", "#9467bd", "#8c564b")
 STYLES = {"random": "dotted", "train": "dashed", "test": "solid"}
 STYLES_ALONE = {"random": "dotted", "train": "solid", "test": "solid"}
 WIDTHS = {"random": 1.8, "train": 1.5, "test": 2.2}  # in points
@@ -51,21 +67,15 @@ LARGE = 10_000  # from here on numbers have commas between their thousands
 
 @dataclass(frozen=True)
 class Line:
-    """One phase of one run, or of several that are seeds of one setting."""
+    """A curve, such as one phase of one run, or a level from edge to edge."""
 
-    run: str
-    phase: str
     label: str  # the same in every panel; single runs of one setting share it
-    epochs: Numbers  # float64 [values]
-    values: Numbers  # float64 [values], finite, at least one
+    x: Numbers  # float64 [values]; empty: a level
+    values: Numbers  # float64 [values], finite; one value if it is a level
     colour: str  # as in HTML
-    style: str  # solid, dashed or dotted
+    style: str  # solid, dashed, dotted or dashdot
     width: float  # in points
-
-    @property
-    def is_level(self) -> bool:
-        """Whether it is the level of random play, a single value, and not a curve."""
-        return self.phase == "random"
+    place: int = 0  # in the legend
 
     @property
     def marked(self) -> bool:
@@ -77,7 +87,7 @@ class Line:
 class Band:
     """The range of values of the seeds of one setting."""
 
-    epochs: Numbers  # float64 [values]
+    x: Numbers  # float64 [values]
     low: Numbers  # float64 [values], finite, at least one
     high: Numbers  # float64 [values]
     colour: str  # as in HTML; drawn pale
@@ -90,6 +100,8 @@ class Panel:
     title: str
     lines: tuple[Line, ...]
     bands: tuple[Band, ...] = ()  # behind the lines
+    axis: Axis = AXES["epoch"]
+    rows: tuple[str, ...] = ()  # names of the heights 0, 1, ... in place of numbers
 
     @property
     def large(self) -> bool:
@@ -103,11 +115,7 @@ class Plot:
 
     names: tuple[str, ...]  # of all runs compared, including those without values yet
     panels: tuple[Panel, ...]
-
-    @property
-    def title(self) -> str:
-        """The names of the runs, in a line."""
-        return ", ".join(self.names)
+    title: str = ""
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -116,109 +124,133 @@ class Plot:
         return math.ceil(len(self.panels) / columns), columns
 
     @property
-    def legend(self) -> dict[str, Line]:
-        """One line of each label, in the order of runs and phases: lines with the same label look alike."""
-        lines = [line for panel in self.panels for line in panel.lines]
-        lines.sort(key=lambda line: (self.names.index(line.run), PHASES.index(line.phase)))
-        return {line.label: line for line in lines}
+    def legend(self) -> list[str]:
+        """The labels of all lines, in the order of runs and phases."""
+        lines = sorted((line for panel in self.panels for line in panel.lines), key=lambda line: line.place)
+        return list(dict.fromkeys(line.label for line in lines))
 
 
-def make_plot(
-    runs: Sequence[Run], fields: Sequence[str], names: Sequence[str], phases: Sequence[str] = PHASES
-) -> Plot:
-    """Return a plot with a panel for each of `fields`.
+@dataclass(frozen=True)
+class View:
+    """How runs are drawn."""
+
+    fields: Sequence[str] = ("average_reward", "meanq", "nr_games", "meancost")
+    phases: Sequence[str] = PHASES
+    axis: Axis = AXES["epoch"]
+    smooth: int = 1  # points in the moving mean
+    levels: Mapping[str, float] | None = None  # label -> reward of others, in raw game points
+    title: str = ""
+
+
+def make_plot(runs: Sequence[Run], names: Sequence[str], view: View) -> Plot:
+    """Return a plot with a panel for each field.
 
     Args:
         runs: The runs that have values.
-        fields: Names of columns.
         names: The names of all runs compared, so that each keeps its colour while others are missing.
-        phases: The phases to draw.
+        view: How they are drawn.
 
     Raises:
         UserError: A run lacks a field.
     """
     for run in runs:
-        for field in fields:
+        for field in (*view.fields, view.axis.column):
             if field not in run.columns:
                 raise UserError(
                     f"there is no field {field!r} in {run.name}: choose among {', '.join(run.columns)}"
                 )
-    return Plot(tuple(names), tuple(_panel(runs, field, names, phases) for field in fields))
+    return Plot(tuple(names), tuple(_panel(runs, field, names, view) for field in view.fields), view.title)
 
 
-def _panel(runs: Sequence[Run], field: str, names: Sequence[str], phases: Sequence[str]) -> Panel:
+def _panel(runs: Sequence[Run], field: str, names: Sequence[str], view: View) -> Panel:
     lines, bands = [], []
     for place, name in enumerate(names):
         seeds = [run for run in runs if run.name == name]
-        for phase in phases:
-            epochs, values = aligned(seeds, phase, field)
-            if not len(epochs):
+        for phase in view.phases:
+            x, values = aligned(seeds, phase, field, view)
+            if not len(values):
                 continue
             label, style, colour = phase.capitalize(), STYLES_ALONE[phase], PHASE_COLOURS[phase]
             if len(names) > 1:
                 label, style, colour = f"{name} {label}", STYLES[phase], COLOURS[place % len(COLOURS)]
-            look = Line(name, phase, label, epochs, values[:, 0], colour, style, WIDTHS[phase])
+            order = place * len(PHASES) + PHASES.index(phase)
+            look = Line(label, x[:, 0], values[:, 0], colour, style, WIDTHS[phase], order)
             if phase == "random":
                 lines.append(_level(look, values))
             elif len(seeds) == 1:
                 lines.append(look)
             else:
-                lines += _median_and_rest(look, values)
-                bands += _band(look, values)
-    return Panel(TITLES.get(field, field), tuple(lines), tuple(bands))
+                lines += _median_and_rest(look, x, values)
+                bands += _band(look, x, values)
+    if field == "average_reward":
+        end, levels = len(names) * len(PHASES), (view.levels or {}).items()
+        for (label, level), colour in zip(levels, REFERENCE_COLOURS, strict=False):
+            lines.append(Line(label, np.empty(0), np.array([level]), colour, "dashdot", 1.2, end))
+    return Panel(TITLES.get(field, field), tuple(lines), tuple(bands), view.axis)
 
 
 def _level(look: Line, values: Numbers) -> Line:
-    """Return the level of random play: the median of the runs' latest values.
-
-    Args:
-        look: The look of the line; its epochs are those of `values`.
-        values: float64 [epochs, runs], NaN where a run has none.
-    """
+    """Return the level of random play: the median of the runs' latest values [epochs, runs]."""
     latest = [run[~np.isnan(run)][-1] for run in values.T if not np.isnan(run).all()]
     label = f"{look.label}, median of {len(latest)}" if len(latest) > 1 else look.label
-    return replace(look, label=label, epochs=look.epochs[-1:], values=np.array([np.median(latest)]))
+    return replace(look, label=label, x=np.empty(0), values=np.array([np.median(latest)]))
 
 
-def _median_and_rest(look: Line, values: Numbers) -> list[Line]:
+def _median_and_rest(look: Line, x: Numbers, values: Numbers) -> list[Line]:
     """Return the median of several runs where all have values, and a thin line for the rest of each run.
 
+    The rest begins at the last epoch in which all have a value, or where there is none, at the beginning.
+
     Args:
-        look: The look of the lines; its epochs are those of `values`.
+        look: The look of the lines.
+        x: float64 [epochs, runs], of the axis.
         values: float64 [epochs, runs], NaN where a run has none.
     """
-    count, shared = values.shape[1], complete(values)
-    lines = []
-    if shared.any():
-        label = f"{look.label}, median and range of {count}"
-        median = np.median(values[shared], axis=1)
-        lines.append(replace(look, label=label, epochs=look.epochs[shared], values=median))
+    shared, lines = np.flatnonzero(complete(values)), []
+    if len(shared):
+        label = f"{look.label}, median and range of {values.shape[1]}"
+        middle, median = np.median(x[shared], axis=1), np.median(values[shared], axis=1)
+        lines.append(replace(look, label=label, x=middle, values=median))
     thin = replace(look, label=f"{look.label}, single runs where one is missing", style="solid", width=THIN)
-    return lines + [
-        replace(thin, epochs=epochs, values=rest) for epochs, rest in remainders(look.epochs, values)
-    ]
+    first = shared[-1] if len(shared) else 0
+    for run_x, run in zip(x[first:].T, values[first:].T, strict=True):
+        present = ~np.isnan(run)
+        if present[1:].any() or (present.any() and not len(shared)):
+            lines.append(replace(thin, x=run_x[present], values=run[present]))
+    return lines
 
 
-def _band(look: Line, values: Numbers) -> list[Band]:
+def _band(look: Line, x: Numbers, values: Numbers) -> list[Band]:
     """Return the band between the least and the greatest value of several runs, where all have values."""
     shared = complete(values)
     if not shared.any():
         return []
     low, high = values[shared].min(axis=1), values[shared].max(axis=1)
-    return [Band(look.epochs[shared], low, high, look.colour)]
+    return [Band(np.median(x[shared], axis=1), low, high, look.colour)]
 
 
-def aligned(runs: Sequence[Run], phase: str, field: str) -> tuple[Numbers, Numbers]:
-    """Return the values of `field` in the rows of `phase`, one column per run.
+def aligned(runs: Sequence[Run], phase: str, field: str, view: View = View()) -> tuple[Numbers, Numbers]:
+    """Return the values of `field` in the rows of `phase`, one row per epoch and one column per run.
 
     Returns:
-        float64 [epochs]: The epochs in which any run has a value.
-        float64 [epochs, runs]: The values, NaN where a run has none.
+        float64 [epochs, runs]: Where each value is on the axis.
+        float64 [epochs, runs]: The values, smoothed along each run; both NaN where a run has none.
     """
-    curves = [dict(zip(*(part.tolist() for part in run.line(phase, field)), strict=True)) for run in runs]
+    curves = [_curve(run, phase, field, view) for run in runs]
     epochs = sorted(set().union(*curves))
-    values = [[curve.get(epoch, np.nan) for curve in curves] for epoch in epochs]
-    return np.array(epochs, np.float64), np.array(values, np.float64).reshape(len(epochs), len(runs))
+    missing = (np.nan, np.nan)
+    cells = [[curve.get(epoch, missing) for curve in curves] for epoch in epochs]
+    both = np.array(cells, np.float64).reshape(len(epochs), len(runs), 2)
+    return both[..., 0], both[..., 1]
+
+
+def _curve(run: Run, phase: str, field: str, view: View) -> dict[float, tuple[float, float]]:
+    """Return, by epoch, the position on the axis and the mean of the latest `view.smooth` values."""
+    epochs, values = run.line(phase, field)
+    x = dict(zip(*(part.tolist() for part in run.line(phase, view.axis.column)), strict=True))
+    means = [values[max(0, end - view.smooth) : end].mean() for end in range(1, len(values) + 1)]
+    pairs = zip(epochs.tolist(), means, strict=True)
+    return {epoch: (x[epoch] / view.axis.unit, mean) for epoch, mean in pairs if epoch in x}
 
 
 def complete(values: Numbers) -> NDArray[np.bool_]:
@@ -227,24 +259,3 @@ def complete(values: Numbers) -> NDArray[np.bool_]:
     Runs that learn fast stop first, so a median of the others would be of a different sample.
     """
     return np.asarray(~np.isnan(values).any(axis=1))
-
-
-def remainders(epochs: Numbers, values: Numbers) -> list[tuple[Numbers, Numbers]]:
-    """Return the rest of each run from the last epoch in which all runs have a value.
-
-    Args:
-        epochs: float64 [epochs].
-        values: float64 [epochs, runs], NaN where a run has none.
-
-    Returns:
-        The epochs and the finite values, float64 [values] each, of each run that has later ones; all of a run
-        where the runs have no epoch in common.
-    """
-    shared = np.flatnonzero(complete(values))
-    last = int(shared[-1]) if len(shared) else 0
-    rest = []
-    for run in values[last:].T:
-        present = ~np.isnan(run)
-        if present[1:].any() or (present.any() and not len(shared)):
-            rest.append((epochs[last:][present], run[present]))
-    return rest

@@ -7,10 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.ticker import EngFormatter, MaxNLocator, StrMethodFormatter
 
 from simple_dqn.files import replacing
-from simple_dqn.plot.panels import EPOCH, Line, Panel, Plot
+from simple_dqn.plot.panels import AXES, Line, Panel, Plot
 
 MAX_LEGEND_COLUMNS = 6
 BAND_ALPHA = 0.2
@@ -19,16 +19,11 @@ MARK = 4  # diameter in points; less on a thin line
 
 def draw(plot: Plot, width: float, height: float) -> Figure:
     """Return a figure of `width` × `height` inches."""
-    figure = Figure(figsize=(width, height))
-    draw_into(figure, plot)
-    return figure
-
-
-def draw_into(figure: Figure, plot: Plot) -> None:
-    """Draw `plot` in `figure`, and remove its previous content."""
-    figure.clear()
-    figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12, wspace=0.02, hspace=0.02))
+    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12, wspace=0.02, hspace=0.02)
+    figure = Figure(figsize=(width, height), layout=layout)
     runs = len(plot.names)
+    if plot.title:
+        figure.suptitle(plot.title, fontsize=16)
     for number, panel in enumerate(plot.panels, 1):
         axes = figure.add_subplot(*plot.grid, number)
         _draw_panel(axes, panel)
@@ -37,20 +32,28 @@ def draw_into(figure: Figure, plot: Plot) -> None:
             axes.legend(list(named.values()), list(named), loc="best", edgecolor="none", framealpha=0.8)
     if runs > 1:
         _draw_shared_legend(figure, plot)
+    return figure
 
 
 def _draw_panel(axes: Axes, panel: Panel) -> None:
     for band in panel.bands:
-        axes.fill_between(band.epochs, band.low, band.high, color=band.colour, alpha=BAND_ALPHA, linewidth=0)
+        axes.fill_between(band.x, band.low, band.high, color=band.colour, alpha=BAND_ALPHA, linewidth=0)
     for line in panel.lines:
         _draw_line(axes, line)
     axes.set_title(panel.title, fontsize=13, pad=8)
-    axes.set_ylabel(panel.title)
-    axes.set_xlabel(EPOCH)
+    axes.set_xlabel(panel.axis.label)
     axes.grid(True, linewidth=0.5, color="#dddddd")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
+    if panel.axis == AXES["epoch"]:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
+    if panel.axis == AXES["steps"]:
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if panel.rows:
+        axes.set_yticks(range(len(panel.rows)), panel.rows)
+        axes.invert_yaxis()
+        return
+    axes.set_ylabel(panel.title)
     if panel.large:
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     if not panel.lines:
@@ -58,11 +61,11 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
 
 
 def _draw_line(axes: Axes, line: Line) -> None:
-    if line.is_level:
+    if not len(line.x):
         drawn = axes.axhline(line.values[0])
     else:
         size = min(MARK, 3 * line.width)
-        (drawn,) = axes.plot(line.epochs, line.values, marker="o" if line.marked else "", markersize=size)
+        (drawn,) = axes.plot(line.x, line.values, marker="o" if line.marked else "", markersize=size)
     drawn.set(label=line.label, color=line.colour, linestyle=line.style, linewidth=line.width)
 
 

@@ -90,7 +90,7 @@ def draw_game(game: str, csv_files: Sequence[Path], picture: Path) -> None:
         except UserError:  # It does not exist yet, or has no row.
             continue
     if runs:
-        request.write(request.plot(runs))
+        request.draw(runs)
 
 
 def choose_show(stream: TextIO) -> Show:
