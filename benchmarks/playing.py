@@ -24,7 +24,7 @@ from simple_dqn.environment import FRAMES_PER_SECOND, Frame, make
 from simple_dqn.watch.controls import Command, Controls
 from simple_dqn.watch.display import open_display
 from simple_dqn.watch.viewer import FrameClock, Speaker, Viewer
-from simple_dqn.watch.watched_player import WatchedNetwork, WatchedPlayer
+from simple_dqn.watch.watched_player import WatchedPlayer
 from simple_dqn.wiring import make_network
 
 # What is shown -> the keys that switch it on.
@@ -71,8 +71,15 @@ def measure(commands: list[Command], seconds: float) -> Stopwatch:
     stream = random_streams.stream(0, "environment")
     environment = make(config.environment, [stream], training=False, watcher=watch)
     network = make_network(config, environment)
-    watched = WatchedNetwork(network.predict, network.look_into().saliency)
-    player = WatchedPlayer(environment, watched, 4, stream, lambda: controls.action(environment.action_names))
+    saliency = network.look_into().saliency
+    player = WatchedPlayer(
+        environment,
+        network.predict,
+        4,
+        stream,
+        saliency,
+        lambda: controls.action(environment.action_names),
+    )
     frames = WARM_UP + round(seconds * FRAMES_PER_SECOND)
     viewer.play(player, 0, lambda: len(stopwatch.frames) >= frames, lambda _step, _human: None)
     display.close()

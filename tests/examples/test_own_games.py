@@ -175,8 +175,8 @@ def test_every_verb_knows_the_game(home: Path, capsys: pytest.CaptureFixture[str
     snapshot = "snapshots/count_down_long_2.pkl"
     run("test", snapshot, "--play_games", "4", "--workers", "1", "--processes", "0")
     assert "count_down: " in capsys.readouterr().out
-    run("record", snapshot, "--format", "gif", "--max_game_frames", "8")
-    assert (home / "videos" / "count_down_long_2.gif").is_file()
+    run("record", snapshot, "--format", "mp4", "--max_game_frames", "8")
+    assert (home / "videos" / "count_down_long_2.mp4").is_file()
     run("train", "games/count.py", *SMALL, "--play_games", "1")
 
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from simple_dqn import main
 from simple_dqn.config import Config
-from simple_dqn.environment import Frame, emulator
+from simple_dqn.environment import emulator
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.watch.record import FrameWriter
+from simple_dqn.watch.film import Film
 from simple_dqn.wiring import make_environment, make_network
 
 LIMIT = 130  # frames of a game
@@ -158,14 +158,6 @@ def test_an_overlay_is_drawn_into_the_film_and_not_into_the_screens(home: Path, 
     assert last[:, width:].std() > 10, "there are no bars"
 
 
-def test_a_gif(home: Path, pong: str, calls: list[int]) -> None:
-    assert record(pong, "--format", "gif") == 0
-    expected = [screen for screen, _ in played_again(calls)][::3]
-    shown = frames(home / "videos" / "pong_3.gif")
-    for frame, screen in zip(shown, expected, strict=True):
-        assert np.array_equal(frame.to_ndarray(format="rgb24")[::2, ::2], screen)
-
-
 def test_a_game_without_sound_makes_a_silent_film(home: Path) -> None:
     snapshot = save(home / "snapshots" / "catch_3.pkl", environment="catch")
     assert record(str(snapshot), "--play_games", "3") == 0
@@ -219,14 +211,14 @@ def kept(home: Path, earlier: list[str]) -> bool:
 def test_ctrl_c_leaves_the_earlier_film(
     home: Path, pong: str, earlier: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = FrameWriter.write
+    add = Film.add
 
-    def interrupted(self: FrameWriter, frame: Frame, view: None) -> None:
-        write(self, frame, view)
-        if self.film.frames == 100:
+    def interrupted(self: Film, picture: Any, sound: Any, scale: int) -> None:
+        add(self, picture, sound, scale)
+        if self.frames == 100:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(FrameWriter, "write", interrupted)
+    monkeypatch.setattr(Film, "add", interrupted)
     assert record(pong) == 130
     assert kept(home, earlier)
 

@@ -21,7 +21,7 @@ from simple_dqn.statistics import Statistics
 from simple_dqn.types import Actions, QValues, States
 from simple_dqn.verbs.common import give_weights, open_snapshot
 from simple_dqn.verbs.settings import parser_for, settings_for, settle
-from simple_dqn.watch.watched_player import WatchedNetwork, WatchedPlayer
+from simple_dqn.watch.watched_player import WatchedPlayer
 from simple_dqn.wiring import make_environment, make_network, make_player
 
 
@@ -169,16 +169,15 @@ class TrainedAgent:
         watcher = seen.append if frames else None
         with closing(make_environment(config, training=False, watcher=watcher)) as environment:
             check_fits(self._path, self._snapshot, environment.name, environment.actions)
-            network = WatchedNetwork(self._network.predict)
             rng = random_streams.stream(seed, "test exploration")
-            player = WatchedPlayer(environment, network, config.memory.history_length, rng)
+            player = WatchedPlayer(environment, self._network.predict, config.memory.history_length, rng)
             over = player.start().resets[0]
             while not over:
                 step = player.step(epsilon)
                 over = bool(step.resets[0])
-                assert network.qvalues is not None
+                assert player.qvalues is not None
                 screen = seen[0].picture if frames else step.screens[0]
-                yield PlayedStep(screen, player.action, network.qvalues, float(step.rewards[0]), over)
+                yield PlayedStep(screen, player.action, player.qvalues, float(step.rewards[0]), over)
 
     def _config(self, verb: str, asked: dict[str, Any]) -> Config:
         """Return the settings of `verb`, with `asked` in place of the snapshot's."""

@@ -14,7 +14,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Modification, Snapshot, check_fits, check_layers, current_modification
 from simple_dqn.statistics import ConsoleHandler
-from simple_dqn.watch.watched_player import WatchedNetwork, WatchedPlayer
+from simple_dqn.watch.watched_player import WatchedPlayer
 from simple_dqn.wiring import make_network
 
 if TYPE_CHECKING:
@@ -121,13 +121,14 @@ def make_watched_player(
     Raises:
         UserError: The snapshot cannot be used, or is not for this game.
     """
-    watched = None
-    if config.run.load_weights:
-        network = make_network(config, environment)
-        load_weights(Path(config.run.load_weights), environment, network)
-        watched = WatchedNetwork(network.predict, network.look_into().saliency if saliency else None)
     rng = random_streams.stream(config.seed, "test exploration")
-    return WatchedPlayer(environment, watched, config.memory.history_length, rng, person)
+    length = config.memory.history_length
+    if not config.run.load_weights:
+        return WatchedPlayer(environment, None, length, rng, person=person)
+    network = make_network(config, environment)
+    load_weights(Path(config.run.load_weights), environment, network)
+    heat = network.look_into().saliency if saliency else None
+    return WatchedPlayer(environment, network.predict, length, rng, heat, person)
 
 
 def warn_of_modification(path: Path, recorded: Modification | None) -> None:

@@ -15,8 +15,7 @@ from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.common import check_weights, make_watched_player, open_snapshot, run_of
 from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
-from simple_dqn.watch.film import FORMATS, filming, replacing_screens
-from simple_dqn.watch.record import FrameWriter, Recording
+from simple_dqn.watch.film import FORMATS, Film, Recording, replacing_screens
 from simple_dqn.wiring import make_environment
 
 logger = logging.getLogger(__name__)
@@ -29,9 +28,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     )
     parser.add_argument("snapshot", type=Path, help="such as snapshots/pong_10.pkl")
     group = parser.add_argument_group("Film")
-    group.add_argument(
-        "--format", choices=tuple(FORMATS), help="kind of film; a gif is silent (default: mov)"
-    )
+    group.add_argument("--format", choices=tuple(FORMATS), help="kind of film (default: mov)")
     group.add_argument(
         "--overlay", type=flags.yes_or_no, nargs="?", const=True, metavar="BOOL",
         help="draw Q-values and where the network looks into the film (default: false)",
@@ -72,11 +69,11 @@ def record(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -
         with (
             replacing(path) as beside,
             replacing_screens(folder) as screens,
-            filming(beside, FORMATS[kind]) as film,
+            closing(Film(beside, kind)) as film,
         ):
-            writer = FrameWriter(film, screens, FORMATS[kind])
-            recording = Recording(player, frames, writer, config.agent.exploration_rate_test, overlay)
+            recording = Recording(player, frames, film, screens, config.agent.exploration_rate_test, overlay)
             recording.play(config.run.play_games, lambda: interrupt.requested)
+            film.finish()
     minutes, seconds = divmod(film.frames // FRAMES_PER_SECOND, 60)
     scores = ", ".join(f"{score:g}" for score in recording.scores)
     print(

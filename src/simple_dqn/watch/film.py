@@ -1,32 +1,80 @@
-"""The files of a film: the film in one of several formats, and a folder with a PNG of every frame."""
+"""Films of a player's games: H.264 with the game's sound, and a folder with a PNG file of every frame."""
 
+import logging
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Literal
 
 import av
 import numpy as np
+from av.audio.stream import AudioStream
+from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc, Interpolation
+from av.video.reformatter import VideoReformatter as Reformatter
+from av.video.stream import VideoStream
 from numpy.typing import NDArray
+from tqdm import tqdm
 
-from simple_dqn.environment import FRAMES_PER_SECOND
+from simple_dqn.environment import FRAMES_PER_SECOND, Frame
 from simple_dqn.environment.interface import Picture
 from simple_dqn.errors import UserError
-from simple_dqn.watch.encoders import Gif, Movie
+from simple_dqn.scores import Scores
+from simple_dqn.types import Step
+from simple_dqn.watch.overlay import Overlay
+from simple_dqn.watch.watched_player import View, WatchedPlayer
+
+logger = logging.getLogger(__name__)
+
+# The sound's codec by the kind of film; both lose nothing. QuickTime, VLC and mpv play uncompressed sound in
+# a .mov; few play it in an .mp4, which is for browsers and phones, and they play FLAC.
+FORMATS: dict[str, Literal["pcm_s16le", "flac"]] = {"mov": "pcm_s16le", "mp4": "flac"}
+HEIGHT = 840  # of a film, about, in pixels
+# Edges stay sharp, and sound still takes most of the file. A key frame each second makes it easy to seek.
+H264 = {"preset": "veryfast", "crf": "12", "g": str(FRAMES_PER_SECOND)}
+# The unit of a file's length. With the default, 1/1000 s, a film would end in the middle of a frame.
+TIMESCALE = {"movie_timescale": str(512 * FRAMES_PER_SECOND)}
+FRAME = Fraction(1, FRAMES_PER_SECOND)  # seconds
 
 SCREEN = re.compile(r"\d{6,}\.png")
 FLAT = {"pred": "none"}  # the flat colours of a game compress better without PNG's prediction
 
+BAR = "{desc}: {n_fmt} frames, {rate_noinv_fmt}{postfix}"  # without a total: games differ in length
+NO_ACTION = -1  # before the first choice of a game
 
-class Film(Protocol):
-    """A film being made; all its frames have one size."""
 
-    frames: int  # so far, 60 a second
+def film_scale(picture: Picture) -> int:
+    """Return the factor by which a film enlarges `picture`.
+
+    It is whole, so that pixels stay square and sharp, and even, since H.264 stores one colour for 2 × 2
+    pixels, which then belong to one pixel of the game.
+    """
+    height: int = picture.shape[0]
+    return max(2, 2 * round(HEIGHT / height / 2))
+
+
+class Film:
+    """A film in H.264, 60 frames a second, with the game's sound unchanged; all its frames have one size.
+
+    ALE gives 512 samples of sound a frame, 30,720 a second. They are written with 16 bits, since fewer
+    players know 8: each is 256 times ALE's, centred on 0 instead of 128.
+
+    Attributes:
+        frames: How many there are so far.
+    """
+
+    def __init__(self, path: Path, kind: str) -> None:
+        """Begin a film at `path`; `kind` is one of `FORMATS`."""
+        self.frames = 0
+        self._sound = FORMATS[kind]
+        self._container = av.open(str(path), "w", format=kind, container_options=TIMESCALE)
+        self._reformatter = Reformatter()
+        self._video: VideoStream
+        self._audio: AudioStream | None = None
 
     def add(self, picture: Picture, sound: NDArray[np.uint8], scale: int) -> None:
         """Add a frame.
@@ -35,82 +83,71 @@ class Film(Protocol):
             picture: uint8 [height, width, 3], red, green and blue.
             sound: Its unsigned 8-bit samples; empty in all frames of a silent film.
             scale: Side of a pixel of `picture`, in pixels of the film, whose sides must be even.
-        """
-
-    def finish(self) -> None:
-        """Write the rest; no frame can follow."""
-
-
-@dataclass(frozen=True)
-class Format:
-    """A kind of film."""
-
-    height: int  # of a film, about, in pixels
-    begin: Callable[[BinaryIO, Path], Film]  # from the file, and a folder for temporary files
-
-    def scale(self, picture: Picture) -> int:
-        """Return the factor by which a film enlarges `picture`.
-
-        It is whole, so that pixels stay square and sharp, and even, since H.264 stores one colour for 2 × 2
-        pixels, which then belong to one pixel of the game.
-        """
-        height: int = picture.shape[0]
-        return max(2, 2 * round(self.height / height / 2))
-
-
-# Both kinds of sound are lossless. QuickTime, VLC and mpv play uncompressed sound in a .mov; few play it in
-# an .mp4, which is for browsers and phones, and they play FLAC. AAC loses some, and has no rate of 30,720.
-FORMATS = {
-    "mov": Format(840, lambda file, _folder: Movie(file, "mov", "pcm_s16le")),
-    "mp4": Format(840, lambda file, _folder: Movie(file, "mp4", "flac")),
-    "gif": Format(420, Gif),
-}
-
-
-@contextmanager
-def filming(path: Path, form: Format) -> Iterator[Film]:
-    """Yield a film that is written to `path`; finish it at the end, unless there was an error.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
-    with path.open("wb") as file:
-        film = form.begin(file, path.parent)
-        yield film
-        film.finish()
-
-
-class ScreenFolder:
-    """Writes pictures unchanged as `000000.png`, `000001.png` and so on."""
-
-    def __init__(self, folder: Path) -> None:
-        """Write into `folder`, which must exist."""
-        self._count = 0
-        self._folder = folder
-        self._codec: av.VideoCodecContext = av.CodecContext.create("png", "w")
-        self._codec.pix_fmt = "rgb24"
-        self._codec.time_base = Fraction(1, FRAMES_PER_SECOND)
-        self._codec.options = FLAT
-        self._codec.thread_count = 1  # several would hold pictures back
-
-    def add(self, picture: Picture) -> None:
-        """Write `picture`, uint8 [height, width, 3]; all have one size.
 
         Raises:
             OSError: It cannot be written.
         """
-        if not self._count:
-            self._codec.height, self._codec.width = picture.shape[:2]
-        (packet,) = self._codec.encode(av.VideoFrame.from_ndarray(picture, format="rgb24"))
-        (self._folder / f"{self._count:06}.png").write_bytes(bytes(packet))
-        self._count += 1
+        height, width = picture.shape[0] * scale, picture.shape[1] * scale
+        if not self.frames:
+            self._add_streams(width, height, len(sound))
+        frame = self._reformatter.reformat(
+            av.VideoFrame.from_ndarray(picture, format="rgb24"), width, height, "yuv420p",
+            dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG,
+            interpolation=Interpolation.POINT,
+        )  # fmt: skip
+        frame.pts, frame.time_base = self.frames, FRAME
+        self._container.mux(self._video.encode(frame))
+        if self._audio:
+            samples = (sound.astype(np.int16) - 128) << 8
+            heard = av.AudioFrame.from_ndarray(samples[np.newaxis], format="s16", layout="mono")
+            heard.sample_rate = len(sound) * FRAMES_PER_SECOND
+            heard.pts, heard.time_base = self.frames * len(sound), Fraction(1, heard.sample_rate)
+            self._container.mux(self._audio.encode(heard))
+        self.frames += 1
+
+    def _add_streams(self, width: int, height: int, samples: int) -> None:
+        """Add a stream of pictures, and one of sound if there are `samples` in each frame."""
+        self._video = self._container.add_stream("libx264", FRAMES_PER_SECOND, H264)
+        self._video.width, self._video.height = width, height
+        self._video.pix_fmt, self._video.time_base = "yuv420p", FRAME
+        # Without these, players guess the colour space by the film's height.
+        colours = self._video.codec_context
+        colours.colorspace, colours.color_range = Colorspace.ITU709, ColorRange.MPEG
+        colours.color_primaries, colours.color_trc = ColorPrimaries.BT709, ColorTrc.BT709
+        if samples:
+            rate = samples * FRAMES_PER_SECOND
+            self._audio = self._container.add_stream(self._sound, rate, format="s16", layout="mono")
+
+    def finish(self) -> None:
+        """Write what the encoders hold back, and the index; no frame can follow.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        self._container.mux(self._video.encode(None))
+        if self._audio:
+            self._container.mux(self._audio.encode(None))
+        self._container.close()
+
+    def close(self) -> None:
+        """Close the file, also of a film that is not finished."""
+        with suppress(OSError):
+            self._container.close()
+
+
+def png(picture: Picture) -> bytes:
+    """Return a PNG file of `picture`, uint8 [height, width, 3], to the pixel."""
+    codec: av.VideoCodecContext = av.CodecContext.create("png", "w")
+    codec.height, codec.width = picture.shape[:2]
+    codec.pix_fmt, codec.time_base, codec.options = "rgb24", FRAME, FLAT
+    codec.thread_count = 1  # several would hold the picture back
+    (packet,) = codec.encode(av.VideoFrame.from_ndarray(picture, format="rgb24"))
+    return bytes(packet)
 
 
 @contextmanager
-def replacing_screens(folder: Path) -> Iterator[ScreenFolder]:
-    """Yield a writer of screens, which replace those in `folder` once all are written.
-
-    They are written to a folder beside it, which then takes its place. All other files in `folder` stay.
+def replacing_screens(folder: Path) -> Iterator[Path]:
+    """Yield a folder beside `folder`, whose files then replace the screens in it; all other files stay.
 
     Raises:
         UserError: They cannot be written; `folder` is unchanged.
@@ -121,29 +158,92 @@ def replacing_screens(folder: Path) -> Iterator[ScreenFolder]:
     beside = place.with_name(f".{place.name}.{os.getpid()}.part")
     try:
         beside.mkdir(parents=True)
-        yield ScreenFolder(beside)
-        _swap(beside, place)
+        yield beside
+        place.mkdir(exist_ok=True)
+        new = {screen.name for screen in beside.iterdir()}
+        for name in new:
+            (beside / name).replace(place / name)
+        for old in place.iterdir():
+            if SCREEN.fullmatch(old.name) and old.name not in new and old.is_file():
+                old.unlink()
     except OSError as error:
         raise UserError(f"cannot write screens into {folder}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _swap(new: Path, folder: Path) -> None:
-    """Put `new` in the place of `folder`, and move into it all but the screens of an earlier film."""
-    if not folder.exists():
-        new.rename(folder)
-        return
-    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-    folder.rename(old)
-    try:
-        new.rename(folder)
-    except OSError:
-        old.rename(folder)
-        raise
-    for entry in old.iterdir():
-        if SCREEN.fullmatch(entry.name) and entry.is_file():
-            entry.unlink()
-        else:
-            entry.rename(folder / entry.name)
-    old.rmdir()  # fails if a file was added meanwhile
+class Recording:
+    """Plays and films games.
+
+    `scores` has the raw points of each game that has ended.
+    """
+
+    def __init__(
+        self,
+        player: WatchedPlayer,
+        frames: list[Frame],
+        film: Film,
+        screens: Path,
+        exploration_rate: float,
+        overlay: bool,
+    ) -> None:
+        """Set up the recording.
+
+        Args:
+            player: Plays by a network.
+            frames: To which the environment appends each frame; emptied after each step.
+            film: Where the frames go.
+            screens: The folder of the frames as they are, `000000.png`, `000001.png` and so on.
+            exploration_rate: ε of the player.
+            overlay: Whether the film shows Q-values and heat map.
+        """
+        self.scores: list[float] = []
+        self._player, self._frames = player, frames
+        self._film, self._screens = film, screens
+        self._exploration_rate = exploration_rate
+        self._with_overlay = overlay
+        self._overlay: Overlay | None = None  # made when the first frame gives the scale
+        self._running = Scores(np.zeros(1))
+
+    def play(self, games: int, stopped: Callable[[], bool]) -> None:
+        """Play and film `games` games; on a terminal a bar shows the progress.
+
+        Raises:
+            OSError: The disk is full.
+            KeyboardInterrupt: `stopped` returned True.
+        """
+        tqdm.monitor_interval = 0  # no monitor thread: the bar is drawn after each step
+        with tqdm(
+            bar_format=BAR, unit="", leave=False, dynamic_ncols=True, file=sys.stderr, disable=None
+        ) as bar:
+            step = self._player.start()
+            bar.update(self._write(step))
+            while len(self.scores) < games:
+                if stopped():
+                    logger.info("Stopped: no film was written")
+                    raise KeyboardInterrupt
+                bar.update(self._write(self._player.step(self._exploration_rate)))
+                bar.set_postfix_str(f"score {self._running.running[0]:g}", refresh=False)
+                bar.set_description_str(f"game {min(len(self.scores) + 1, games)} of {games}", refresh=False)
+
+    def _write(self, step: Step) -> int:
+        """Write the frames of `step`, count its reward, and return how many frames it has."""
+        for frame in self._frames:
+            (self._screens / f"{self._film.frames:06}.png").write_bytes(png(frame.picture))
+            picture, scale = frame.picture, film_scale(frame.picture)
+            if self._with_overlay:
+                self._overlay = self._overlay or Overlay(scale)
+                picture, scale = self._overlay.draw(picture, self._view(step, frame.lives)), 1
+            self._film.add(picture, frame.sound, scale)
+        count = len(self._frames)
+        self._frames.clear()
+        self.scores += self._running.add(step)
+        return count
+
+    def _view(self, step: Step, lives: int) -> View:
+        """Return the view of a frame of `step`; a game that starts has no action and no Q-values yet."""
+        player, rate = self._player, self._exploration_rate
+        if step.starts[0]:
+            names = player.environment.action_names
+            return View(names, NO_ACTION, human=False, score=0.0, lives=lives, exploration_rate=rate)
+        return player.view(float(self._running.running[0]), lives, rate, heat_map=True)

@@ -32,53 +32,6 @@ class View:
     message: str = ""  # such as "volume 60%"
 
 
-class WatchedNetwork:
-    """A network that keeps the last state it was given, with its Q-values and heat map.
-
-    Attributes:
-        states: That state, uint8 [1, S, H, W]; None before the first.
-        qvalues: Its Q-values, float32 [A]; None before the first.
-    """
-
-    def __init__(
-        self,
-        predict: Callable[[States], QValues],
-        saliency: Callable[[States], NDArray[np.float32]] | None = None,
-    ) -> None:
-        """Wrap a network.
-
-        Args:
-            predict: From states uint8 [B, S, H, W] to Q-values float32 [B, A].
-            saliency: From states to the influence of each pixel on the highest Q-value,
-                float32 [B, S, H, W]; None: there are no heat maps.
-        """
-        self.states: States | None = None
-        self.qvalues: NDArray[np.float32] | None = None
-        self._predict = predict
-        self._saliency = saliency
-        self._heat_map: HeatMap | None = None
-
-    def predict(self, states: States) -> QValues:
-        """Return the Q-values, float32 [1, A], of `states` uint8 [1, S, H, W]; keep a copy of both."""
-        self.states = states.copy()
-        self._heat_map = None
-        qvalues = self._predict(states)
-        self.qvalues = qvalues[0]
-        return qvalues
-
-    def heat_map(self) -> HeatMap | None:
-        """Return the influence of each pixel in the last state; None: it is not known.
-
-        Of the S screens, the one in which a pixel's influence is strongest counts. The map is computed
-        when first asked for, since it costs more than acting.
-        """
-        if self._heat_map is None and self._saliency and self.states is not None:
-            strengths = np.abs(self._saliency(self.states)[0]).max(axis=0)
-            highest = float(strengths.max())
-            self._heat_map = strengths / highest if highest > 0 else strengths
-        return self._heat_map
-
-
 class WatchedPlayer(Player):
     """A player of one game that keeps its last choice, and lets a person choose instead.
 
@@ -86,50 +39,69 @@ class WatchedPlayer(Player):
     are experience of the same kind.
 
     Attributes:
-        network: Predicts Q-values, also while a person plays; None: a person plays alone.
+        qvalues: Of the last state, float32 [A], also while a person plays; None: before it, or no agent.
         action: The last action chosen, an index into the environment's.
         exploring: Whether the agent chose it at random and it is not the best.
         human: Whether a person chose it.
     """
 
-    action = 0
-    exploring = False
-    human = False
-
     def __init__(
         self,
         environment: Environment,
-        network: WatchedNetwork | None,
+        predict: Callable[[States], QValues] | None,
         history_length: int,
         rng: np.random.Generator,
+        saliency: Callable[[States], NDArray[np.float32]] | None = None,
         person: Callable[[], int | None] = lambda: None,
     ) -> None:
         """Set up a player whose game has not begun.
 
         Args:
             environment: One game.
-            network: Chooses unless the person does; None: action 0 is taken then.
+            predict: The agent, who chooses unless the person does; None: action 0 is taken then.
             history_length: Screens in a state, S.
             rng: Decides when to explore, and how.
+            saliency: From states to the influence of each pixel on the highest Q-value,
+                float32 [B, S, H, W]; None: there are no heat maps.
             person: Returns the action that the person wants; None: the agent chooses.
         """
         super().__init__(environment, self._last_qvalues, history_length, rng, Ledger())
-        self.network = network
-        self._person = person
+        self.qvalues: NDArray[np.float32] | None = None
+        self.action, self.exploring, self.human = 0, False, False
+        self._predict_now, self._saliency, self._person = predict, saliency, person
+        self._state: States | None = None  # the last one, uint8 [1, S, H, W]
+        self._heat_map: HeatMap | None = None  # of that state, once it was asked for
 
     def act(self, states: States, exploration_rate: float | ExplorationRates) -> Actions:
         """Return the action, int64 [1], that the person or the agent chooses in `states`."""
-        if self.network:
-            self.network.predict(states)
+        if self._predict_now:
+            self.qvalues = self._predict_now(states)[0]
+            self._state, self._heat_map = states.copy(), None
         wanted = self._person()
         self.human = wanted is not None
-        if wanted is not None or self.network is None:
+        if self.human or self.qvalues is None:
             actions = np.array([wanted or 0])
         else:
             actions = super().act(states, exploration_rate)
         self.action = int(actions[0])
-        self.exploring = not self.human and self.action != self._best()
+        self.exploring = not self.human and self.qvalues is not None and self.action != self.qvalues.argmax()
         return actions
+
+    def _last_qvalues(self, _states: States) -> QValues:
+        """Return the Q-values float32 [1, A] that `act` has just predicted."""
+        assert self.qvalues is not None
+        return self.qvalues[np.newaxis]
+
+    def heat_map(self) -> HeatMap | None:
+        """Return the influence of each pixel in the last state; None: it is not known.
+
+        Of the S screens, the one in which a pixel's influence is strongest counts. The map is computed
+        when first asked for, since it costs more than acting.
+        """
+        if self._heat_map is None and self._saliency and self._state is not None:
+            strengths = np.abs(self._saliency(self._state)[0]).max(axis=0)
+            self._heat_map = strengths / (float(strengths.max()) or 1.0)
+        return self._heat_map
 
     def view(self, score: float, lives: int, exploration_rate: float, heat_map: bool) -> View:
         """Return the facts to show about a frame of the step that the last action led to.
@@ -140,7 +112,6 @@ class WatchedPlayer(Player):
             exploration_rate: The agent's ε.
             heat_map: Whether the heat map is shown.
         """
-        network = self.network
         return View(
             action_names=self.environment.action_names,
             action=self.action,
@@ -148,19 +119,7 @@ class WatchedPlayer(Player):
             score=score,
             lives=lives,
             exploring=self.exploring,
-            exploration_rate=exploration_rate if network else None,
-            qvalues=network.qvalues if network else None,
-            heat_map=network.heat_map() if network and heat_map else None,
+            exploration_rate=exploration_rate if self._predict_now else None,
+            qvalues=self.qvalues,
+            heat_map=self.heat_map() if heat_map else None,
         )
-
-    def _last_qvalues(self, _states: States) -> QValues:
-        """Return the Q-values float32 [1, A] that `act` has just predicted."""
-        assert self.network is not None
-        assert self.network.qvalues is not None
-        return self.network.qvalues[np.newaxis]
-
-    def _best(self) -> int:
-        """Return the action with the highest Q-value; without a network, the action taken."""
-        if self.network is None or self.network.qvalues is None:
-            return self.action
-        return int(self.network.qvalues.argmax())
