@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -33,6 +35,8 @@ CATCH: dict[str, Any] = {
     "random_steps": 60, "train_steps": 40, "test_steps": 40, "epochs": 1, "replay_size": 100, "batch_size": 4,
     "target_steps": 8, "backend": "cpu", "threads": 1, "random_seed": 0,
 }  # fmt: skip
+NEON = PROJECT / "tests" / "data" / "breakout_1.pkl"
+CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 TINY = NetworkSpec((Convolution(4, 8, 4), Dense(8)), biases=True, initializer=uniform_by_inputs)
 
 
@@ -70,13 +74,41 @@ def states(count: int) -> np.ndarray:
     return np.random.default_rng(0).integers(256, size=(count, 4, 36, 36), dtype=np.uint8)
 
 
-def test_the_import_loads_nothing() -> None:
-    code = (
-        "import sys, simple_dqn; heavy = {'numpy', 'torch', 'cv2'}; assert not heavy & set(sys.modules);"
-        "simple_dqn.make('catch', environment='catch').reset(); assert 'torch' not in sys.modules"
-    )
+def test_pytorch_is_loaded_with_the_first_network(home: Path) -> None:
+    code = """
+        import sys, simple_dqn
+        assert not {'numpy', 'torch', 'cv2'} & set(sys.modules)
+        simple_dqn.make('catch', environment='catch').reset()
+        for call in (
+            lambda: simple_dqn.load('no.pkl'),
+            lambda: simple_dqn.load(SNAPSHOT, epsilon=1),
+            lambda: simple_dqn.load(SNAPSHOT, minimal_action_set=False),
+            lambda: simple_dqn.train('pong', preset='slow'),
+            lambda: simple_dqn.train('pong', double=True, munchausen=True),
+            lambda: simple_dqn.register_sampler('a b', None),
+        ):
+            try:
+                call()
+            except simple_dqn.UserError:
+                continue
+            raise AssertionError
+        assert 'torch' not in sys.modules
+        simple_dqn.load(SNAPSHOT)
+        assert 'torch' in sys.modules
+    """
+    code = textwrap.dedent(code).replace("SNAPSHOT", repr(str(NEON)))
     environment = os.environ | {"PYTHONPATH": str(PROJECT / "src")}
-    assert subprocess.run([sys.executable, "-P", "-c", code], env=environment).returncode == 0
+    assert subprocess.run([sys.executable, "-P", "-c", code], env=environment, cwd=home).returncode == 0
+
+
+@pytest.mark.parametrize("page", ["docs/api.md", "README.md"])
+def test_the_example_of_a_page_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a shorter game or fewer games than on the page."""
+    example = next(block for block in CODE.findall((PROJECT / page).read_text()) if "evaluate" in block)
+    example = example.replace('"pong", epochs=20', '"catch", **CATCH').replace("games=10", "games=1")
+    example = example.replace('"snapshots/', f'"{PROJECT}/snapshots/')
+    exec(compile(example, page, "exec"), {"CATCH": CATCH})
+    assert "Scores(mean=" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", simple_dqn.__all__)
@@ -153,7 +185,7 @@ def test_an_agent_plays_a_game(snapshot: Path, frames: bool) -> None:
 
 
 def test_neons_snapshot_plays() -> None:
-    agent = simple_dqn.load(PROJECT / "tests" / "data" / "breakout_1.pkl")
+    agent = simple_dqn.load(NEON)
     expected = np.load(PROJECT / "tests" / "data" / "breakout_1_expected.npz")
     np.testing.assert_allclose(agent.q_values(expected["states"]), expected["qvalues"], rtol=0, atol=1e-5)
     first = next(iter(agent.play("breakout")))
@@ -180,6 +212,8 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         (lambda: agent.evaluate(games=0), "give at least 1"),
         (lambda: simple_dqn.load("no.pkl"), "no.pkl does not exist"),
         (lambda: simple_dqn.load(PROJECT / "README.md"), "README.md"),
+        (lambda: simple_dqn.load(PROJECT / "LICENSE"), "LICENSE is not a snapshot"),
+        (lambda: simple_dqn.load(NEON, minimal_action_set=False), "chooses among 4 actions and breakout"),
         (lambda: simple_dqn.load(snapshot, exploration=1), "unknown flag --exploration"),
         (lambda: simple_dqn.train("pong", preset="slow"), "invalid choice: 'slow'"),
         (lambda: simple_dqn.train("pong", lr=0.1), "did you mean --learning_rate"),

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import textwrap
 import tomllib
 import zipfile
 from pathlib import Path
@@ -124,6 +125,42 @@ def test_the_wheel_works_in_an_empty_folder(wheel: Path, tmp_path: Path) -> None
     found = {str(path.relative_to(here)) for path in here.rglob("*") if path.is_file()}
     assert {"results/catch.csv", "results/catch.html", "snapshots/catch_1.pkl"} <= found
     assert {Path(name).parts[0] for name in found} == {"results", "snapshots"}
+
+
+def test_the_library_works_in_an_environment_of_its_own(wheel: Path, tmp_path: Path) -> None:
+    """What pip installed for these tests is lent to it, all but the project."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    packages = tmp_path / "venv" / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    lent = [path for path in sys.path if path.endswith("-packages")]
+    (packages / "lent.pth").write_text("\n".join(lent))
+    pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", str(wheel)], check=True)
+    code = """
+        import numpy as np, simple_dqn
+        run = simple_dqn.train("catch", preset="simple_dqn", environment="catch", screen_width=36,
+            screen_height=36, random_steps=300, train_steps=50, test_steps=20, epochs=1, replay_size=500,
+            threads=1, on_phase_end=print)
+        agent = simple_dqn.load(run.snapshots[-1])
+        assert len(agent.evaluate(games=2).games) == 2
+        states = np.zeros((2, 4, 36, 36), np.uint8)
+        assert agent.q_values(states).shape == (2, 3)
+        assert agent.act(states, epsilon=0.05).shape == (2,)
+        assert [step.over for step in agent.play()][-1]
+        print(simple_dqn.__file__)
+    """
+    here = tmp_path / "here"
+    here.mkdir()
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("SIMPLE_DQN", "PYTHON"))
+    }
+    command = [str(python), "-c", textwrap.dedent(code)]
+    done = subprocess.run(
+        command, cwd=here, env=kept, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(str(packages))
+    assert sorted(path.name for path in here.iterdir()) == ["results", "snapshots"]
 
 
 def test_the_version_is_the_same_everywhere() -> None:

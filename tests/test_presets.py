@@ -1,5 +1,6 @@
 """Settings by name: what a preset is, that flags win over it, and what `train` takes without one."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,27 @@ def test_a_run_writes_its_settings_and_they_repeat_it(
     assert (tmp_path / "results" / "catch.1.yaml").read_text() == text
 
 
+def test_a_resumed_run_renews_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    assert main.run(["train", "catch", "--preset", "nature", *SHORT]) == 0
+    file, snapshot = tmp_path / "results" / "catch.yaml", tmp_path / "snapshots" / "catch_1.pkl"
+    capsys.readouterr()
+    assert main.run(["resume", str(snapshot), "--epochs", "2"]) == 0
+    assert "Preset nature\n" in "".join(capsys.readouterr().err.splitlines(keepends=True)[:3])
+    assert "preset: nature\n" in file.read_text()
+    assert "  epochs: 2  # nature: 200\n" in file.read_text()
+    assert [path.name for path in tmp_path.glob("results/*.yaml")] == ["catch.yaml"]
+    # Without its checkpoints and its file, it goes on from the weights, and the defaults are the measure.
+    shutil.rmtree(tmp_path / "snapshots" / "catch_checkpoint")
+    file.unlink()
+    again = tmp_path / "snapshots" / "catch_2.pkl"
+    assert main.run(["resume", str(again), "--epochs", "3"]) == 0
+    assert "preset: simple_dqn\n" in file.read_text()
+    assert "  color_averaging: false  # simple_dqn: true\n" in file.read_text()
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -142,6 +164,10 @@ def test_a_run_writes_its_settings_and_they_repeat_it(
         ("settings:\n  epochs: 1\n  epoks: 1\n", "line 3: epoks: unknown flag"),
         ("settings:\n  epochs: many\n", "line 2: epochs: argument --epochs: 'many'"),
         ("settings:\n  epochs: [1]\n", "line 2: epochs has no single value"),
+        ("settings:\n  [epochs]: 1\n", "line 2: its key has no single value"),
+        ("preset: [quick]\nsettings:\n  epochs: 1\n", "line 1: preset has no single value"),
+        ("learning_rate: 1\n", "line 1: there is no key `settings`"),
+        ("settings: 3\n", "line 1: there is no key `settings`"),
         ("settings:\n  game: pong\n  environment: /tmp/x.py:X\n", "is not one of this project's files"),
     ],
 )

@@ -16,7 +16,7 @@ from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.flags import words
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.snapshot import Snapshot, check_fits
+from simple_dqn.snapshot import Snapshot, check_fits, check_layers
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Actions, QValues, States
 from simple_dqn.verbs.common import give_weights, open_snapshot
@@ -71,6 +71,9 @@ class TrainedAgent:
         self._path, self._snapshot, self._given = path, snapshot, given
         config = self._config("play", {"random_seed": given.get("random_seed", 0)})
         with closing(make_environment(config, training=False)) as environment:
+            # Before PyTorch is imported, whatever is wrong.
+            check_fits(path, snapshot, environment.name, environment.actions)
+            check_layers(path, snapshot, config)
             self._network = make_network(config, environment)
             give_weights(path, snapshot, environment, self._network)
             self._player = make_player(config, environment, self._network)

@@ -21,7 +21,7 @@ from simple_dqn.snapshot import (
 from simple_dqn.training import Phase
 from simple_dqn.verbs.common import give_weights, open_snapshot, run_of, start_log
 from simple_dqn.verbs.settings import parser_for, settings_for, settle
-from simple_dqn.verbs.training import finish_training, go_on, running
+from simple_dqn.verbs.training import finish_training, go_on, running, settings_writers
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
@@ -149,7 +149,8 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
         )
     shown = Demonstrations(config) if config.run.demonstrations else None
     resumed = (config.run.start_epoch, "test")
-    with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed)) as run:
+    writers = settings_writers(config)
+    with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, writers)) as run:
         logger.warning(
             "%s holds no checkpoint that follows on %s: the replay memory, the optimizer and the random "
             "streams are lost; the memory is refilled by the network's own play",

@@ -13,15 +13,15 @@ from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.environment import as_played
 from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
-from simple_dqn.files import home, numbered, replacing
+from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.presets import PRESETS, USUAL
+from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import Checkpoint, CheckpointFolder, checkpoint_folder
 from simple_dqn.statistics import Writer
 from simple_dqn.verbs.common import check_weights, load_weights, run_name, start_log
 from simple_dqn.verbs.settings import parser_for, preset, settings_for, settle
 from simple_dqn.verbs.test import play
-from simple_dqn.verbs.training import CompleteError, finish_training, go_on, running
+from simple_dqn.verbs.training import CompleteError, finish_training, go_on, running, settings_writers
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     config = settings_for("train", given)
     if given.get("print_config"):
         played = replace(config, environment=as_played(config.environment, given))
-        print(settings_file.listing(played, *_preset_of(given)))
+        print(settings_file.listing(played, _preset_of(given)))
     elif config.run.play_games:
         play(settle(config, given))
     else:
@@ -65,29 +65,10 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     return canonical_flags({"game": given.get("config", {}).get("game"), **given})
 
 
-def _preset_of(given: dict[str, Any]) -> tuple[str, Config]:
-    """Return the name of the preset with which the settings of a run began, and the settings of it alone."""
-    name = given.get("config", given).get("preset", USUAL)
-    known = name if name in PRESETS else "simple_dqn"
-    return name, Config.from_flags(PRESETS[known])
-
-
-class _SettingsWriter(Writer):
-    """Writes the settings of a run beside its CSV, once the run begins."""
-
-    def __init__(self, path: Path, text: str) -> None:
-        self._path, self._text = path, text
-
-    def open(self) -> None:
-        """Write the file; that of an earlier run is renamed.
-
-        Raises:
-            UserError: It cannot be written.
-        """
-        if self._path.exists():
-            self._path.rename(numbered(self._path))
-        with replacing(self._path) as beside:
-            beside.write_text(f"{self._text}\n", encoding="utf-8")
+def _preset_of(given: dict[str, Any]) -> str:
+    """Return the name of the preset with which the settings of a run began."""
+    name: str = given.get("config", given).get("preset", USUAL)
+    return name
 
 
 def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = True) -> RunConfig:
@@ -115,12 +96,10 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
         saved = _newest_checkpoint(prefix) if given.get("resume") else None
         try:
             if saved is None:
-                preset_name, of_preset = _preset_of(given)
+                preset_name = _preset_of(given)
                 logger.info("Preset %s", preset_name)
                 config = settle(config, given, log=False)
-                text = settings_file.listing(config, preset_name, of_preset)
-                path = Path(config.run.csv_file).with_suffix(".yaml") if config.run.csv_file else None
-                begin(config, [*([_SettingsWriter(path, text)] if path else []), *writers])
+                begin(config, [*settings_writers(config, preset_name), *writers])
             else:
                 go_on(saved, prefix, {**preset(given), **given}, writers, log)
         except CompleteError as error:  # no failure: a script may repeat this command until the run is done

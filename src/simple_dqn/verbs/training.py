@@ -7,9 +7,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from simple_dqn import settings_file
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
-from simple_dqn.files import from_here, home, is_trained
+from simple_dqn.files import from_here, home, is_trained, numbered, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.rules import OF_STATE, differing
 from simple_dqn.snapshot import Checkpoint, checkpoint_folder, first_to_last, locked, snapshots_after
@@ -55,6 +56,40 @@ def running(prefix: Path) -> Iterator[None]:
             ) from error
 
 
+class _SettingsWriter(Writer):
+    """Writes the settings of a run beside its CSV, once the run begins."""
+
+    def __init__(self, path: Path, text: str, resumed: bool) -> None:
+        self._path, self._text, self._resumed = path, text, resumed
+
+    def open(self) -> None:
+        """Write the file; that of an earlier run is renamed, that of the resumed run is renewed.
+
+        Raises:
+            UserError: It cannot be written.
+        """
+        with replacing(self._path) as beside:
+            beside.write_text(f"{self._text}\n", encoding="utf-8")
+            if self._path.exists() and not self._resumed:
+                self._path.rename(numbered(self._path))
+
+
+def settings_writers(config: Config, preset: str | None = None) -> list[Writer]:
+    """Return what writes the settings of a run beside its CSV; nothing if it has none.
+
+    Args:
+        config: All settings.
+        preset: The name of the preset they began with; None: the run is resumed, and its file names it.
+    """
+    if not config.run.csv_file:
+        return []
+    path = Path(config.run.csv_file).with_suffix(".yaml")
+    name = preset or settings_file.preset_in(path)
+    if preset is None:
+        logger.info("Preset %s", name)
+    return [_SettingsWriter(path, settings_file.listing(config, name), resumed=preset is None)]
+
+
 def go_on(
     saved: Checkpoint,
     prefix: Path,
@@ -93,6 +128,7 @@ def go_on(
     warn_of_modification(saved.path, saved.modification)
     if later := snapshots_after(prefix, phase.trained):
         logger.info("Later snapshots of the run, %s, are written again in their turn", first_to_last(later))
+    writers = [*settings_writers(config), *writers]
     with Interrupt() as interrupt, closing(make_run(config, interrupt, phase.before, writers)) as run:
         logger.info("Going on from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
         run.resume(saved)
