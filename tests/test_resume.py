@@ -45,7 +45,7 @@ KINDS = {
     "games that end beyond the test's steps": [*CATCH, "--workers", "3"],
     "concurrent": [*CATCH, "--workers", "2", "--concurrent", "true"],
     "overlapped": [*CATCH, "--workers", "4", "--overlap", "true"],
-    "adam": [*CATCH, "--optimizer", "adam", "--datatype", "bfloat16"],
+    "adam": [*CATCH, "--optimizer", "adam", "--datatype", "bfloat16", "--average_updates", "50%"],
     "without a target network": [*CATCH, "--target_steps", "0"],
     "screens in a file": [*CATCH, "--replay_file", "replay"],
     "compressed screens": [*CATCH, "--replay_compression", "lz4"],

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from simple_dqn import main
-from simple_dqn.config import Config
+from simple_dqn import flags, main
+from simple_dqn.config import Config, Share
+from simple_dqn.errors import UserError
 from simple_dqn.flags import SETTINGS
 from simple_dqn.presets import PRESETS
 from simple_dqn.rules import OF_EXPERIENCE, OF_STATE, differing
@@ -128,3 +129,26 @@ def test_all_of_the_help_has_every_setting(capsys: pytest.CaptureFixture[str]) -
         main.run(["train", "--help", "all"])
     text = capsys.readouterr().out
     assert not [name for name in SETTINGS if f"--{name} " not in text]
+
+
+def test_a_share_of_the_run_becomes_a_number_that_a_longer_run_keeps() -> None:
+    length = {"epochs": 10, "train_steps": 1000, "train_frequency": 5, "train_repeat": 2}
+    words = [
+        "--exploration_decay_steps",
+        "10%",
+        "--learning_rate_decay_updates=0.5%",
+        "--average_updates",
+        "2e3",
+    ]
+    config = Config.from_flags({**flags.parser("train", "").parse(words), **length})
+    assert config.agent.exploration_decay_steps == 1000
+    assert config.network.learning_rate_decay_updates == 20
+    assert config.network.average_updates == 2000
+    assert Config.from_flags({**config.flags(), "epochs": 20}).agent.exploration_decay_steps == 1000
+    assert flags.words({"exploration_decay_steps": Share(12.5)}) == ["--exploration_decay_steps=12.5%"]
+
+
+@pytest.mark.parametrize("word", ["101%", "-1%", "%", "x%", "nan%"])
+def test_a_share_is_from_0_to_100(word: str) -> None:
+    with pytest.raises(UserError, match="exploration_decay_steps"):
+        flags.parser("train", "").parse([f"--exploration_decay_steps={word}"])

@@ -23,6 +23,7 @@ def option(
     file: str | None = None,
     group: str | None = None,
     local: bool = False,
+    share_of: str | None = None,
 ) -> Any:
     """Return a dataclass field that is also a flag.
 
@@ -37,10 +38,22 @@ def option(
         file: The form of a file name that is allowed too.
         group: The heading in `--help`, if it differs from that of the dataclass.
         local: It concerns this machine only, and is left out of files that are shared.
+        share_of: "steps" or "updates": it may be given as a share of those of the whole run, such as 10%.
     """
     limits = {"minimum": minimum, "above": above, "maximum": maximum, "endless": endless}
-    words = {"choices": choices, "file": file}
+    words = {"choices": choices, "file": file, "share_of": share_of}
     return field(default=default, metadata={"help": help, **limits, **words, "group": group, "local": local})
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of the training steps or of the updates of a whole run, which `Config` makes a number of."""
+
+    percent: float
+
+    def __str__(self) -> str:
+        """Return it as written on the command line."""
+        return f"{self.percent:g}%"
 
 
 # The networks, samplers and target rules to choose from; `simple_dqn.api.registration` adds to them. `auto`
@@ -142,7 +155,7 @@ class MemoryConfig:
         0.4, "initial importance-sampling exponent β; 0: no correction, 1: full correction",
         minimum=0, maximum=1,
     )  # fmt: skip
-    priority_beta_steps: int = option(50_000_000, "training steps until β is 1", minimum=0)
+    priority_beta_steps: int = option(50_000_000, "training steps until β is 1", minimum=0, share_of="steps")
     replay_file: str | None = option(
         None, "keep the screens in this memory-mapped file, not in RAM", local=True
     )
@@ -165,7 +178,7 @@ class NetworkConfig:
         0.00005, "final learning rate, reached linearly after learning_rate_decay_updates", above=0
     )
     learning_rate_decay_updates: int = option(
-        0, "updates over which the learning rate falls; 0: it is constant", minimum=0
+        0, "updates over which the learning rate falls; 0: it is constant", minimum=0, share_of="updates"
     )
     discount_rate: float = option(0.99, "discount factor γ per step", minimum=0, maximum=1)
     batch_size: int = option(32, "transitions in a minibatch", minimum=1)
@@ -183,6 +196,10 @@ class NetworkConfig:
     clip_error: float = option(1.0, "TD error beyond which the Huber loss is linear; 0: never", minimum=0)
     min_reward: float = option(-1.0, "lower bound to which rewards are clipped, in game points", endless=True)
     max_reward: float = option(1.0, "upper bound to which rewards are clipped, in game points", endless=True)
+    average_updates: int = option(
+        0, "updates over which the weights are averaged: tests play by the mean and snapshots hold it; 0: "
+        "the latest weights", minimum=0, share_of="updates",
+    )  # fmt: skip
     network: str = option(
         "nature", "network architecture; neon: nature without biases, as in simple_dqn",
         choices=REGISTERED["network"],
@@ -241,7 +258,9 @@ class AgentConfig:
         1.0, "initial ε: the probability of a random action", minimum=0, maximum=1
     )
     exploration_rate_end: float = option(0.1, "final ε", minimum=0, maximum=1)
-    exploration_decay_steps: int = option(1_000_000, "training steps over which ε falls linearly", minimum=0)
+    exploration_decay_steps: int = option(
+        1_000_000, "training steps over which ε falls linearly", minimum=0, share_of="steps"
+    )
     exploration_spread: float = option(
         0.0,
         "vary ε between games in training: game i of N explores with ε ** (1 + SPREAD i / (N - 1)); 0: "
@@ -360,13 +379,31 @@ class Config:
         return Config().with_flags(flags)
 
     def with_flags(self, flags: dict[str, Any]) -> "Config":
-        """Return these settings with `flags`, by flag name, in their place."""
+        """Return these settings with `flags`, by flag name, in their place.
+
+        A `Share` becomes a number of steps or updates: of the run as long as it is now, not as it may become.
+        """
+        numbers = {name: value for name, value in flags.items() if not isinstance(value, Share)}
+        shares = {name: value for name, value in flags.items() if isinstance(value, Share)}
+        config, resolved = self._with_numbers(numbers), {}
+        for setting in (setting for room in fields(config) for setting in fields(getattr(config, room.name))):
+            if setting.name in shares:
+                whole = config.training_length(setting.metadata["share_of"])
+                resolved[setting.name] = round(whole * shares[setting.name].percent / 100)
+        return config._with_numbers(resolved)
+
+    def _with_numbers(self, flags: dict[str, Any]) -> "Config":
         rooms = {}
         for room in fields(self):
             settings = getattr(self, room.name)
             given = {f.name: flags[f.name] for f in fields(settings) if f.name in flags}
             rooms[room.name] = replace(settings, **given)
         return Config(**rooms)
+
+    def training_length(self, unit: str) -> int:
+        """Return how many training "steps", or "updates", the whole run has."""
+        steps = self.run.epochs * self.run.train_steps
+        return steps if unit == "steps" else steps // self.agent.train_frequency * self.agent.train_repeat
 
     @property
     def seed(self) -> int:

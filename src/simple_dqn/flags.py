@@ -20,6 +20,7 @@ from simple_dqn.config import (
     MemoryConfig,
     NetworkConfig,
     RunConfig,
+    Share,
 )
 from simple_dqn.errors import UserError
 from simple_dqn.presets import PRESETS
@@ -346,9 +347,17 @@ def _add_flag(group: Any, setting: "Field[Any]", settings: type, default: Any) -
             "type": kind if kind is str else number(kind, **limits),
             "metavar": kind.__name__.upper(),
         }
+    if setting.metadata["share_of"]:
+        arguments |= {"type": _or_share(arguments["type"]), "metavar": "INT|N%"}
     if isinstance(hint, types.UnionType):
         arguments["type"] = _or_none(arguments["type"])
     group.add_argument(f"--{setting.name}", **arguments)
+
+
+def _or_share(convert: Any) -> Any:
+    """Return `convert`, but with a `Share` of the run for a word such as 10%."""
+    percent = number(float, minimum=0, maximum=100)
+    return lambda word: Share(percent(word[:-1])) if word.endswith("%") else convert(word)
 
 
 def _or_none(convert: Any) -> Any:

@@ -129,7 +129,8 @@ def make_player(
 ) -> Player:
     """Return a player of test games, who plays by what the network has learnt."""
     rng = random_streams.stream(config.seed, "test exploration")
-    return Player(environment, network.predict, config.memory.history_length, rng, ledger or Ledger())
+    predict = partial(network.predict, average=True)
+    return Player(environment, predict, config.memory.history_length, rng, ledger or Ledger())
 
 
 def make_agent(

@@ -26,6 +26,7 @@ from simple_dqn.deepqnetwork.networks import NATURE, NetworkSpec
 from simple_dqn.deepqnetwork.noisy import Noise
 from simple_dqn.deepqnetwork.optimizers import learning_rate_share
 from simple_dqn.deepqnetwork.update import Outcomes, PreparedBatch, Update, UpdateOutcome
+from simple_dqn.deepqnetwork.weight_average import WeightAverage
 from simple_dqn.deepqnetwork.weights import check_fit, copy_arrays, floating_tensors, write_tensors
 from simple_dqn.errors import UserError
 from simple_dqn.types import CheckpointState, Minibatch, QValues, States
@@ -91,6 +92,8 @@ class DeepQNetwork:
         self._target = (
             copy.deepcopy(self._online).requires_grad_(False) if use_target_network else self._online
         )
+        span, weights = network.average_updates, self._master.tensors()
+        self._average = WeightAverage(self._online, weights, span) if span else None
         self._noise = Noise(self._online.noise_size, rng)
         self._no_noise = self._device.tensor(np.empty((1, 0), np.float32))
         self._outcomes = Outcomes()
@@ -101,7 +104,9 @@ class DeepQNetwork:
             self._choose_threads(spare_cores, (self.datatype, network, spec), shape)
 
     @torch.inference_mode()
-    def predict(self, states: States, *, explore: bool = False, target: bool = False) -> QValues:
+    def predict(
+        self, states: States, *, explore: bool = False, target: bool = False, average: bool = False
+    ) -> QValues:
         """Return the Q-values, float32 [B, A], of `states`; the array is the caller's.
 
         Another thread may predict by the target network while `update` runs in this one, but not during
@@ -111,8 +116,10 @@ class DeepQNetwork:
             states: uint8 [B, S, H, W], may be strided or read-only.
             explore: Draw fresh noise for each state, where the network has noisy layers.
             target: Predict by the target network, not by the online network.
+            average: Predict by the mean of the online network's weights, if one is kept.
         """
         network = self._target if target else self._online
+        network = self._average.network if average and self._average else network
         assert not target or network is not self._online, "there is no target network"
         noise = self._draw_noise("acting", len(states)) if explore else None
         qvalues: Tensor = network(self._device.floats(states), noise)
@@ -145,6 +152,8 @@ class DeepQNetwork:
         outcome = self._descend(batch.prestates, batch.actions, targets, batch.weights, noise)
         self._outcomes.add(outcome, batch.numbers)
         self.updates += 1
+        if self._average:
+            self._average.after_update(self.updates)
 
     def take_outcomes(self) -> list[UpdateOutcome]:
         """Return the outcome of each update since the last call; waits for the last update."""
@@ -168,9 +177,14 @@ class DeepQNetwork:
         """Return GPU storage for the replay memory's screens; None: there is no GPU, or too little room."""
         return screens_on(self._device.torch_device, rows, games, screen_shape)
 
-    def get_weights(self) -> dict[str, NDArray[np.float32]]:
-        """Return copies of the online network's weights, and running means, by name."""
-        arrays = write_tensors(self._master.tensors())
+    def get_weights(self, average: bool = False) -> dict[str, NDArray[np.float32]]:
+        """Return copies of the online network's weights, and running means, by name.
+
+        Args:
+            average: Return the mean of the weights, if one is kept.
+        """
+        mean = self._average if average else None
+        arrays = write_tensors(mean.weights if mean else self._master.tensors())
         return {name: np.asarray(values, np.float32) for name, values in arrays.items()}
 
     def set_weights(self, weights: Mapping[str, NDArray[np.float32]]) -> None:
@@ -181,6 +195,8 @@ class DeepQNetwork:
         """
         check_fit(weights, self._master.tensors())
         self._master.load(weights)
+        if self._average:
+            self._average.restart()
 
     def get_state(self) -> CheckpointState:
         """Return everything a later run continues from: networks, optimizer, random streams, update count."""
@@ -191,6 +207,7 @@ class DeepQNetwork:
             "target": write_tensors(floating_tensors(self._target)) if has_target else None,
             "training": self._master.get_state(),
             "noise": self._noise.get_state(),
+            "average": self._average.get_state() if self._average else None,
         }
 
     def set_state(self, state: CheckpointState) -> None:
@@ -211,6 +228,10 @@ class DeepQNetwork:
         self.update_target_network()
         if target is not None and self._target is not self._online:
             copy_arrays(target, floating_tensors(self._target))
+        if self._average and state.get("average"):
+            self._average.set_state(state["average"])
+        elif self._average:
+            self._average.restart()
         self._noise.set_state(state["noise"])
         self.updates = state["updates"]
         self._set_up_update()  # since the optimizer has new tensors

@@ -172,7 +172,7 @@ class Epochs:
         if self._is_complete(phase):
             self._end_phase()
         if phase.name == "train" and self._keeper:
-            steps, weights = self.agent.total_train_steps, self.agent.network.get_weights()
+            steps, weights = self.agent.total_train_steps, self.agent.network.get_weights(average=True)
             self._keeper.save_snapshot(phase.epoch, steps, weights)
 
     def _is_complete(self, phase: Phase) -> bool:

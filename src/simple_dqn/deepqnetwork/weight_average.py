@@ -1,0 +1,80 @@
+"""A running mean of the weights, which tests and snapshots use in place of the latest weights."""
+
+import copy
+
+import torch
+from torch import Tensor
+
+from simple_dqn.deepqnetwork.layers import Network
+from simple_dqn.deepqnetwork.weights import check_fit, copy_arrays, floating_tensors, write_tensors
+from simple_dqn.types import CheckpointState
+
+EVERY = 16  # updates from one addition to the next: each takes a tenth of the time of an update
+
+
+class WeightAverage:
+    """The exponential mean of an online network's weights (Polyak and Juditsky 1992; Izmailov et al. 2018).
+
+    θ̄ ← θ̄ + s (θ - θ̄) after every `EVERY` updates, where s is the larger of `EVERY` / N and 1 / k at the
+    k-th addition: the plain mean of all weights at first, then an exponential one over about N updates. The
+    policy of a single θ changes from update to update; that of the mean plays more evenly.
+    """
+
+    def __init__(self, online: Network, weights: dict[str, Tensor], updates: int) -> None:
+        """Set up a mean that is equal to the weights so far.
+
+        Args:
+            online: The network that computes, perhaps in a narrower datatype.
+            weights: The weights that the optimizer updates; the mean follows their memory.
+            updates: N, over how many updates the mean reaches.
+        """
+        self._weights = weights
+        self._least = min(1.0, EVERY / updates)
+        self._network = copy.deepcopy(online).requires_grad_(False)
+        self._mean = {name: values.detach().clone() for name, values in weights.items()}
+        self._count = 0  # additions
+
+    def after_update(self, updates: int) -> None:
+        """Add the weights to the mean, if that is due after so many `updates`."""
+        if updates % EVERY == 0:
+            self._count += 1
+            self._add(max(self._least, 1 / self._count))
+
+    @torch.no_grad()
+    def _add(self, share: float) -> None:
+        torch._foreach_lerp_(list(self._mean.values()), list(self._weights.values()), share)
+        self._publish()
+
+    def _publish(self) -> None:
+        mine = floating_tensors(self._network)
+        torch._foreach_copy_(list(mine.values()), [self._mean[name] for name in mine])
+
+    def restart(self) -> None:
+        """Set the mean to the current weights, as if there were no others before them."""
+        self._count = 0
+        self._add(1.0)
+
+    @property
+    def network(self) -> Network:
+        """A network with the mean's weights, in the online network's datatype."""
+        return self._network
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The mean, by name."""
+        return self._mean
+
+    def get_state(self) -> CheckpointState:
+        """Return the mean and how many additions it has."""
+        return {"count": self._count, "mean": write_tensors(self._mean)}
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Continue from what `get_state` returned.
+
+        Raises:
+            UserError: It is the mean of another network.
+        """
+        check_fit(state["mean"], self._mean)
+        copy_arrays(state["mean"], self._mean)
+        self._count = state["count"]
+        self._publish()
