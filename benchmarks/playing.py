@@ -81,7 +81,7 @@ def measure(commands: list[Command], seconds: float) -> Stopwatch:
         lambda: controls.action(environment.action_names),
     )
     frames = WARM_UP + round(seconds * FRAMES_PER_SECOND)
-    viewer.play(player, 0, lambda: len(stopwatch.frames) >= frames, lambda _step, _human: None)
+    viewer.play(player, 0, lambda: len(stopwatch.frames) >= frames)
     display.close()
     speaker.close()
     return stopwatch

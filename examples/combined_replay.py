@@ -1,6 +1,6 @@
 """Combined experience replay (Zhang & Sutton 2017): every minibatch holds the latest transition of each game.
 
-./modified.sh examples/combined_replay.py train pong combined --preset simple_dqn
+PYTHONPATH=src .venv/bin/python examples/combined_replay.py train pong combined --preset simple_dqn
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Expected SARSA (van Seijen et al. 2009): the next state is worth what the agent does there.
 
-./modified.sh examples/expected_sarsa.py train pong sarsa --preset simple_dqn
+PYTHONPATH=src .venv/bin/python examples/expected_sarsa.py train pong sarsa --preset simple_dqn
 """
 
 from torch import Tensor

@@ -76,14 +76,13 @@ ROWS = [
     (["train", "pong", "--exploration_rate_end", "2"], ["--exploration_rate_end", "at most 1"]),
     (["train", "pong", "--replay_size", "3"], ["--replay_size 3", "at least 5"]),
     (["train", "pong", "--replay_size", "100", "--batch_size", "200"], ["--batch_size 200", "--replay_size"]),
-    (["train", "pong", "--replay_size", "900000000"], ["--replay_size 900000000", "fits", "--replay_file"]),
+    (
+        ["train", "pong", "--replay_size", "900000000"],
+        ["--replay_size 900000000", "fits", "--replay_compression"],
+    ),
     (
         ["train", "pong", "--backend", "cpu", "--replay_device", "gpu"],
         ["--replay_device gpu", "no GPU with room for"],
-    ),
-    (
-        ["train", "pong", "--replay_device", "gpu", "--replay_file", "x"],
-        ["--replay_device gpu and --replay_file", "give one"],
     ),
     (["train", "pong", "--no_such_flag", "1"], ["unknown flag --no_such_flag"]),
     (["train", "pong", "a/label"], ["label 'a/label'"]),
@@ -143,7 +142,7 @@ ROWS = [
     ),
     (["sweep", "pong", "--csv_file", "x.csv"], ["--csv_file is not for a sweep", "--name"]),
     (["sweep", "pong", "--environment", "x.py"], ["--environment x.py is one game", "among the games"]),
-    (["sweep", "pong", "--replay_file", "x"], ["--replay_file is not for a sweep"]),
+    (["sweep", "pong", "--save_weights_prefix", "x"], ["--save_weights_prefix is not for a sweep"]),
     (["sweep", "pong", "--backend", "gpu"], ["--backend gpu", "--gpus_per_run"]),
     (["sweep", "pong", "--batch_size", "0"], ["--batch_size", "at least 1"]),
     (["sweep", "pong", "--n_step", "3", "--max_reward", "-0.5"], ["--n_step 3"]),

@@ -30,7 +30,7 @@ SOAKS = ("fuzz_snapshots", "kill_trainings", "fail_system", "memory_growth")
 # Files that are the reader's own, or another project's.
 THEIRS = {"dqn_atari.py", "roms/mine.bin"}
 # Flags with a file that is written; all other files must be there.
-WRITING = {"--json", "--csv_file", "--png_file", "--record_play", "--visualization_file", "--replay_file"}
+WRITING = {"--json", "--csv_file", "--png_file", "--visualization_file"}
 A_FILE = re.compile(r".+\.(pkl|csv|rom|bin|py|md|json|npz|html|png)|(snapshots|results|roms|videos|docs)/.+")
 
 
@@ -53,6 +53,7 @@ def check(command: Command, made: set[str]) -> None:
     words = [word for word in words if word != "…"]
     if command.change:
         check_files([command.change], {}, made)
+        program = f"{command.verb}.sh"
     if words[:3] == ["-m", "pip", "install"]:
         return
     if words[:2] == ["-m", "pytest"]:
@@ -98,8 +99,7 @@ def read_verb(verb: str, words: list[str], may_be_cut_short: bool) -> dict[str, 
     try:
         return read(verb, words).given
     except UserError as error:
-        named_alone = verb == "modified" and not words  # which has no parser to say what it requires
-        if may_be_cut_short and (named_alone or "the following arguments are required" in str(error)):
+        if may_be_cut_short and "the following arguments are required" in str(error):
             return {}
         raise WrongError(str(error)) from error
     except SystemExit:  # --help
@@ -171,8 +171,7 @@ def is_there(word: str, given: dict[str, Any], made: set[str]) -> bool:
 def known_flags() -> set[str]:
     """Return every flag of every verb, table and script."""
     needed = {"doctor": [], "plot": ["x.csv"], "snapshot": ["show", "x"]}
-    verbs = [verb for verb in VERBS if verb != "modified"]  # which has no flags of its own
-    parsers = [read(verb, needed.get(verb, ["pong"])).parser for verb in verbs]
+    parsers = [read(verb, needed.get(verb, ["pong"])).parser for verb in VERBS]
     for name in [*TABLES, *(f"tests/soak/{name}.py" for name in SOAKS)]:
         outcome = read_benchmark([name, "pong"] if name == "learning" else [name])
         assert outcome is not None

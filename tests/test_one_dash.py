@@ -37,10 +37,7 @@ def long_flags(verb: str) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
-OWN_FLAGS = [verb for verb in VERBS if verb != "modified"]  # whose flags are those of another verb
-
-
-@pytest.mark.parametrize("verb", OWN_FLAGS)
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_flag_of_every_verb_goes_with_one_dash(verb: str) -> None:
     flags = long_flags(verb)
     assert flags
@@ -56,7 +53,7 @@ def test_every_flag_of_every_verb_goes_with_one_dash(verb: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["-h", "-help", "--help"])
-@pytest.mark.parametrize("verb", OWN_FLAGS)
+@pytest.mark.parametrize("verb", VERBS)
 def test_help_is_help(verb: str, word: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         read(verb, [word])

@@ -16,10 +16,7 @@ import pytest
 
 from simple_dqn import main
 from simple_dqn.agent import Agent
-from simple_dqn.config import Config
 from simple_dqn.deepqnetwork import PreparedBatch
-from simple_dqn.demonstrations import Recorder
-from simple_dqn.environment import make
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import CheckpointFolder, Keeper, Snapshot
 from simple_dqn.training import Epochs, Phase, overlapped
@@ -33,10 +30,8 @@ SMALL = [
     "--screen_width", "36", "--screen_height", "36", "--batch_size", "8", "--target_steps", "40",
     "--exploration_decay_steps", "300", "--backend", "cpu", "--random_seed", "0", "--epochs", "2",
 ]  # fmt: skip
-SCREENS = {"screen_width": 36, "screen_height": 36}  # as in `SMALL`
 CATCH = ["catch", "--environment", "catch"]
 PRIORITIZED = ["--prioritized", "true", "--priority_beta_steps", "200"]
-SHOWN = ["--demonstrations", "../shown.npz"]
 TIMES = ("total_time", "epoch_time", "steps_per_second")
 MOMENTS = [("train", 1, 40), ("test", 1, 24), ("train", 2, 80)]
 KINDS = {
@@ -47,15 +42,12 @@ KINDS = {
     "overlapped": [*CATCH, "--workers", "4", "--overlap", "true"],
     "adam": [*CATCH, "--optimizer", "adam", "--datatype", "bfloat16", "--average_updates", "50%"],
     "without a target network": [*CATCH, "--target_steps", "0"],
-    "screens in a file": [*CATCH, "--replay_file", "replay"],
     "compressed screens": [*CATCH, "--replay_compression", "lz4"],
     "many steps": [*CATCH, "--n_step", "3", "--workers", "2"],
     "prioritized": [*CATCH, *PRIORITIZED, "--n_step", "3"],
     "prioritized, concurrent": [*CATCH, *PRIORITIZED, "--workers", "2", "--concurrent", "true"],
-    "demonstrations": [*CATCH, *SHOWN],
-    "demonstrations, many steps, concurrent": [
+    "prioritized, many steps, concurrent": [
         *CATCH,
-        *SHOWN,
         *PRIORITIZED,
         "--n_step",
         "3",
@@ -133,31 +125,17 @@ def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, int, 
     monkeypatch.setattr(CheckpointFolder, "write", copying)
 
 
-def show(path: Path) -> None:
-    """Write what `play --record_play` does of some games of Catch."""
-    config = Config.from_flags({"environment": "catch", "game": "catch", **SCREENS})
-    rng = np.random.default_rng(0)
-    environment = make(config.environment, [rng], training=True)
-    recorder = Recorder(path, "catch", config)
-    recorder.add(environment.reset())
-    for _ in range(60):
-        recorder.add(environment.step(rng.integers(environment.actions, size=1)))
-    recorder.save()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_run_goes_on_exactly(
     tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     moments = KILLED_AT.get(kind, MOMENTS)
     monkeypatch.setattr(overlapped, "REST", 40)  # steps, so that there is a checkpoint at each moment
-    show(tmp_path / "shown.npz")
     assert start("whole", "train", *KINDS[kind], *SMALL, "--checkpoint_minutes", "0") == 0
     with monkeypatch.context() as patch:
         leave_behind(patch, moments)
         assert start("watched", "train", *KINDS[kind], *SMALL) == 0
     assert_same(tmp_path / "watched", tmp_path / "whole")
-    (tmp_path / "shown.npz").unlink()
     for name, epoch, done in moments:
         folder = f"{name}-{epoch}-{done}"
         (checkpoints,) = (tmp_path / folder / "snapshots").glob("*_checkpoint")
@@ -252,7 +230,7 @@ def test_the_snapshot_says_which_checkpoint_is_meant(
 def test_a_resume_from_another_folder_writes_to_the_same_files(
     tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = ["--csv_file", "catch.csv", "--replay_file", "screens"]
+    files = ["--csv_file", "catch.csv"]
     assert start("run", "train", *CATCH, *SMALL, *files, "--epochs", "1") == 0
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

@@ -10,7 +10,7 @@ from simple_dqn.config import Config, Share
 from simple_dqn.errors import UserError
 from simple_dqn.flags import SETTINGS
 from simple_dqn.presets import PRESETS
-from simple_dqn.rules import OF_EXPERIENCE, OF_STATE, differing
+from simple_dqn.rules import OF_STATE, differing
 from simple_dqn.verbs.settings import FIXED, HELP, preset, settings_for
 
 # Flags of a run in which every source below can be told from the others.
@@ -91,13 +91,13 @@ def test_a_preset_that_is_not_given_gives_no_settings() -> None:
 
 def test_settings_that_must_match() -> None:
     flags = Config().flags()
-    assert set(OF_EXPERIENCE) | set(OF_STATE) <= set(flags)
+    assert set(OF_STATE) <= set(flags)
     assert differing(OF_STATE, flags, flags) == []
     assert differing(OF_STATE, {"workers": 2, "keep": 9}, flags) == ["workers"]
     own = {"environment": "games/count.py:CountDown"}
-    assert differing(OF_EXPERIENCE, own, {"environment": "/moved.py:CountDown"}) == []
-    assert differing(OF_EXPERIENCE, own, {"environment": "games/count.py:Other"}) == ["environment"]
-    assert differing(OF_EXPERIENCE, own, {"environment": "catch"}) == ["environment"]
+    assert differing(OF_STATE, own, {"environment": "/moved.py:CountDown"}) == []
+    assert differing(OF_STATE, own, {"environment": "games/count.py:Other"}) == ["environment"]
+    assert differing(OF_STATE, own, {"environment": "catch"}) == ["environment"]
 
 
 @pytest.mark.parametrize("verb", HELP)

@@ -30,7 +30,7 @@ FLOORS = [
     },
     {"environment", "replay_memory", "deepqnetwork", "statistics", "snapshot"},
     {"player"},
-    {"agent", "demonstrations"},
+    {"agent"},
     {"training", "evaluation", "plot", "watch", "cluster"},
     {"wiring", "sweep"},
     {"doctor"},

@@ -156,9 +156,6 @@ class MemoryConfig:
         minimum=0, maximum=1,
     )  # fmt: skip
     priority_beta_steps: int = option(50_000_000, "training steps until β is 1", minimum=0, share_of="steps")
-    replay_file: str | None = option(
-        None, "keep the screens in this memory-mapped file, not in RAM", local=True
-    )
     replay_compression: str = option(
         "none", "compress the screens in RAM: less of it, slightly slower",
         choices=("none", "lz4"), local=True,
@@ -305,9 +302,6 @@ class RunConfig:
     start_epoch: int = option(0, "number of the epoch after which the run starts", minimum=0)
     play_games: int = option(0, "play this many games instead of training and testing", minimum=0)
     load_weights: str | None = option(None, "snapshot with the initial weights", local=True)
-    demonstrations: str | None = option(
-        None, "file from play --record_play; its transitions stay in the replay memory", local=True
-    )
     save_weights_prefix: str | None = option(None, "snapshots are written to PREFIX_EPOCH.pkl", local=True)
     checkpoint_minutes: float = option(
         10, "minutes between checkpoints within an epoch; 0: only at its end", minimum=0, local=True

@@ -1,7 +1,6 @@
 """Tests of a trained network by published protocols."""
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from simple_dqn.interrupt import Interrupt
 from simple_dqn.player import Player
 from simple_dqn.scores import ScoreBoard
 from simple_dqn.statistics import PhaseOutcome, Statistics
-from simple_dqn.types import Step
 
 MINUTE = 60 * 60  # frames
 ALL_ACTIONS = 18  # of a joystick with one button
@@ -171,24 +169,19 @@ def evaluate(
     protocol: str,
     statistics: Statistics,
     interrupt: Interrupt,
-    keep: Callable[[Step], None] | None = None,
 ) -> Evaluation:
     """Play by `protocol`, whose settings `config` already holds, and return the outcome.
 
-    `config.run.play_games` overrides the number of games. `keep` is called with every step.
+    `config.run.play_games` overrides the number of games.
     """
     rate = config.agent.exploration_rate_test
     games = config.run.play_games or PROTOCOLS[protocol].games
     steps = 0 if games else config.run.test_steps
     board = ScoreBoard(player.environment.games, games, steps or None)
     statistics.on_phase_start("play" if config.run.play_games else "test", config.run.start_epoch, steps)
-    step = player.start()
-    if keep:
-        keep(step)
+    player.start()
     while not (board.complete or interrupt.requested):
         step = player.step(rate)
-        if keep:
-            keep(step)
         # A worker whose share of the games is done plays on; the CSV and the report leave these games out.
         statistics.on_steps(len(step.rewards), board.add(step), rate)
     statistics.on_phase_end(

@@ -18,7 +18,6 @@ VERBS: dict[str, tuple[str, dict[str, Any]]] = {
     "record": ("simple_dqn.verbs.record", {}),
     "nvis": ("simple_dqn.verbs.nvis", {}),
     "plot": ("simple_dqn.plot", {}),
-    "modified": ("simple_dqn.verbs.modified", {}),
     "sweep": ("simple_dqn.verbs.sweep", {}),
     "doctor": ("simple_dqn.doctor", {}),
     "snapshot": ("simple_dqn.verbs.snapshot", {}),

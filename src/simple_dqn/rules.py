@@ -5,14 +5,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.config import CLASS_FILE, REGISTERED, Config, EnvironmentConfig, MemoryConfig, NetworkConfig
+from simple_dqn.config import CLASS_FILE, REGISTERED, Config, EnvironmentConfig, NetworkConfig
 from simple_dqn.errors import UserError
 
-# Settings that decide what an action, a step and a screen are.
-OF_EXPERIENCE = (
-    "environment", "minimal_action_set", "frame_skip", "color_averaging", "frame_maximum",
-    "screen_width", "screen_height",
-)  # fmt: skip
 # Settings that decide the layers of a network; `atoms` and `quantiles` do where returns have distributions.
 OF_WEIGHTS = (
     "history_length", "screen_width", "screen_height", "network", "batch_norm", "layer_norm", "dueling",
@@ -54,7 +49,11 @@ def check(config: Config) -> None:
             f"--replay_size {memory.replay_size} cannot hold a transition of {shortest} screens for each "
             f"of {workers} game(s): give at least {shortest * workers}"
         )
-    _check_places(memory)
+    if memory.replay_compression != "none" and memory.replay_device == "gpu":
+        raise UserError(
+            f"--replay_compression {memory.replay_compression} keeps the screens in RAM and --replay_device "
+            "gpu on the GPU: give one of them"
+        )
     if network.batch_size > memory.replay_size:
         raise UserError(
             f"--batch_size {network.batch_size} is larger than --replay_size {memory.replay_size}: "
@@ -97,15 +96,15 @@ def _check_registered(settings: Mapping[str, Any]) -> None:
     for name, known in REGISTERED.items():
         if settings[name] not in known:
             raise UserError(
-                f"--{name} {settings[name]} is not registered (choose from {', '.join(known)}): give the "
-                f"file that registers it, ./modified.sh FILE.py VERB ..., or call simple_dqn.register_{name}"
+                f"--{name} {settings[name]} is not registered (choose from {', '.join(known)}): run a file "
+                f"that calls simple_dqn.register_{name} first, as docs/modify.md shows"
             )
 
 
 def _check_filling(config: Config, shortest: int) -> None:
     """Check that the memory holds a transition, of `shortest` screens, at the first update."""
-    if not config.run.train_steps or config.cluster.on or config.run.demonstrations:
-        return  # A trajectory from a cluster holds one, and so do demonstrations.
+    if not config.run.train_steps or config.cluster.on:
+        return  # A trajectory from a cluster holds one.
     agent, workers = config.agent, config.environment.workers
     # In the concurrent schedule the memory lacks what is played during the first update.
     before = (config.run.random_steps, 0 if agent.concurrent else agent.train_frequency)
@@ -162,23 +161,6 @@ def _check_cluster(config: Config) -> None:
             f"--replay_size {memory.replay_size} has no room for two trajectories of --chunk_steps "
             f"{cluster.chunk_steps} of {environment.workers} game(s): give at least {least}"
         )
-
-
-def _check_places(memory: MemoryConfig) -> None:
-    """Check that the screens are kept in one place."""
-    elsewhere = {"--replay_file": memory.replay_file, "--replay_device gpu": memory.replay_device == "gpu"}
-    if all(elsewhere.values()):
-        raise UserError(
-            "--replay_device gpu and --replay_file both say where to keep the screens: give one of them"
-        )
-    if memory.replay_compression == "none":
-        return
-    for flag, given in elsewhere.items():
-        if given:
-            raise UserError(
-                f"--replay_compression {memory.replay_compression} keeps the screens in RAM and {flag} "
-                "elsewhere: give one of them"
-            )
 
 
 def _check_learning(network: NetworkConfig, has_target_network: bool) -> None:

@@ -19,6 +19,7 @@ from simple_dqn.presets import PRESETS
 PACKAGES = ("torch", "numpy", "ale-py")
 PLAIN = re.compile(r"[\w./+-]+")  # words that YAML takes without quotation marks
 OF_ONE_RUN = ("csv_file", "save_weights_prefix")  # the next run has files of its own
+GONE = ("demonstrations", "replay_file")  # settings of earlier versions, which had no other effect on a run
 
 
 def listing(config: Config, preset: str) -> str:
@@ -74,6 +75,7 @@ def read(file: str) -> dict[str, Any]:
         word = _word(file, key, value)
         if key.value == "game":
             values["game"] = word
+        if key.value in ("game", *GONE):
             continue
         try:
             values |= parser.parse([f"--{key.value}={word}"])

@@ -32,7 +32,6 @@ def make_environment(
     training: bool,
     ledger: Ledger | None = None,
     watcher: Watcher | None = None,
-    recorded: bool = False,
 ) -> Environment:
     """Return `workers` games, each with a random stream of its own.
 
@@ -41,12 +40,11 @@ def make_environment(
         training: Whether they are for training, where a lost life ends an episode; else they are for tests.
         ledger: Where preprocessing is booked.
         watcher: Who is shown each frame of the first game.
-        recorded: Others are to train on what is played: a lost life ends an episode in a test, too.
     """
     name = "environment" if training else "test environment"
     places = range(config.environment.workers)
     streams = [random_streams.stream(config.seed, name, place) for place in places]
-    return make(config.environment, streams, training or recorded, watcher, ledger)
+    return make(config.environment, streams, training, watcher, ledger)
 
 
 def make_training_environment(config: Config, test_environment: Environment, ledger: Ledger) -> Environment:
@@ -86,7 +84,7 @@ def make_memory(
     """
     memory, games, shape = config.memory, environment.games, environment.screen_shape
     screens = None
-    in_memory = memory.replay_device == "memory" or memory.replay_file or memory.replay_compression != "none"
+    in_memory = memory.replay_device == "memory" or memory.replay_compression != "none"
     if not in_memory:
         screens = network.make_screens(rows_for(memory, games), games, shape)
     if memory.replay_device == "gpu" and screens is None:

@@ -232,12 +232,8 @@ def test_memory_that_runs_short_is_said_and_ends_the_run(
     np.testing.assert_array_equal(screens.first(2)[1], noise)
 
 
-@pytest.mark.parametrize(
-    ("flags", "flag"),
-    [({"replay_file": "screens"}, "--replay_file"), ({"replay_device": "gpu"}, "--replay_device gpu")],
-)
-def test_screens_lie_in_one_place(flags: dict[str, Any], flag: str) -> None:
+def test_screens_lie_in_one_place() -> None:
     rules.check(Config.from_flags({"replay_compression": "lz4"}))
     rules.check(Config.from_flags({"replay_compression": "lz4", "replay_device": "memory"}))
-    with pytest.raises(UserError, match=f"--replay_compression lz4 keeps .* and {flag} elsewhere"):
-        rules.check(Config.from_flags({"replay_compression": "lz4", **flags}))
+    with pytest.raises(UserError, match="--replay_compression lz4 keeps the screens in RAM and"):
+        rules.check(Config.from_flags({"replay_compression": "lz4", "replay_device": "gpu"}))

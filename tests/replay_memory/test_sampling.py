@@ -1,6 +1,6 @@
 """How minibatches are drawn, what they are made of, and what stands in their way."""
 
-from pathlib import Path
+import zlib
 from typing import Any
 
 import numpy as np
@@ -132,10 +132,9 @@ def test_state_of_another_memory_is_refused(rows: int, games: int) -> None:
     assert memory.count == 5 * games
 
 
-def test_memory_that_begins_in_mid_game_begins_its_episode_there(tmp_path: Path) -> None:
-    file = tmp_path / "replay"
-    file.write_bytes(b"\xff" * 20)  # what an earlier run left where nothing is written yet
-    config = MemoryConfig(replay_size=20, history_length=HISTORY, replay_file=str(file))
+def test_memory_that_begins_in_mid_game_begins_its_episode_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(np, "empty", lambda shape, dtype: np.full(shape, 255, dtype))  # what was there before
+    config = MemoryConfig(replay_size=20, history_length=HISTORY)
     memory = ReplayMemory(config, 1, (1, 1), DISCOUNT, np.random.default_rng(0))
     for t in range(HISTORY + 1):
         step = Step.start(np.full((1, 1, 1), t + 1, np.uint8))
@@ -145,3 +144,25 @@ def test_memory_that_begins_in_mid_game_begins_its_episode_there(tmp_path: Path)
     minibatch = memory.sample(100)
     prestates = dict(zip(minibatch.actions.tolist(), minibatch.prestates[:, :, 0, 0].tolist(), strict=True))
     assert prestates == {1: [0, 0, 1], 2: [0, 1, 2], 3: [1, 2, 3]}
+
+
+# Sums of what an earlier version drew, which is drawn still.
+DRAWN = {(1, False): 339438390, (3, False): 1356850448, (1, True): 231870299, (3, True): 492945463}
+
+
+@pytest.mark.parametrize(("n_step", "prioritized"), DRAWN)
+def test_the_draws_are_what_they_were(n_step: int, prioritized: bool) -> None:
+    config = MemoryConfig(replay_size=44, history_length=3, n_step=n_step, prioritized=prioritized)
+    memory = ReplayMemory(config, 2, (1, 2), DISCOUNT, np.random.default_rng(1))
+    rng, drawn = np.random.default_rng(1), 0
+    for t in range(500):
+        numbers = t * 2 + np.arange(2) + 1
+        step = Step.start(np.stack([numbers // 256, numbers % 256], axis=-1)[:, None].astype(np.uint8))
+        step.actions[:], step.rewards[:] = numbers, numbers
+        step.terminals[:] = rng.random(2) < 0.1
+        step.starts[:] = (rng.random(2) < 0.1) | (t == 0)
+        memory.add(step)
+        if t > 10:
+            batch = memory.sample(8)
+            drawn = zlib.crc32(batch.numbers.tobytes() + batch.poststates.tobytes(), drawn)
+    assert drawn == DRAWN[n_step, prioritized]

@@ -187,30 +187,6 @@ def test_a_run_that_took_one_up_leaves_it_until_the_next_is_written(keeper: Keep
     assert sorted(path.name for path in folder.glob("run_*")) == ["run_000001.npz", "run_000003.npz"]
 
 
-def test_rows_that_are_kept_are_in_each_and_go_on_being_so(keeper: Keeper, tmp_path: Path) -> None:
-    play(keeper, 0, 5)
-    keeper.keep_demonstrations()
-    play(keeper, 5, 7)
-    keep(keeper, 1, held=7)
-    play(keeper, 7, 30)
-    keep(keeper, 2, held=5 + ROWS)
-    folder = settled(keeper).folder
-    assert rows(CheckpointFolder(folder)) == [0, 1, 2, 3, 4, 24, 25, 26, 27, 28, 29]
-    saved = CheckpointFolder(folder).newest()
-    assert saved is not None
-    again = Keeper(tmp_path / "pong", "pong", 6, Config())
-    again.resume(saved)
-    play(again, 30, 50)
-    for n in (3, 4):
-        keep(again, n, held=5 + ROWS)
-    again.close()
-    assert rows(CheckpointFolder(folder)) == [0, 1, 2, 3, 4, 44, 45, 46, 47, 48, 49]
-    chunks = sorted(path.name for path in folder.glob("experience_*"))
-    assert [name[11:32] for name in chunks] == ["0000000000-0000000004", "0000000004-0000000005"] + [
-        f"{first:010d}-{first + 4:010d}" for first in (42, 46)
-    ]
-
-
 def test_an_end_at_any_write_leaves_what_was_whole(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     play(keeper, 0, 10)
     keep(keeper, 1)

@@ -84,29 +84,6 @@ def test_a_log_that_is_taken_up_goes_on(tmp_path: Path, background: BackgroundTh
     assert_holds(read(tmp_path, secured(second, background, 2), 2), experience[2:])
 
 
-@pytest.mark.parametrize("kept", [1, 7, 10, 13])
-@pytest.mark.parametrize("first", [13, 14, 20, 35, 38])
-def test_rows_that_are_kept_are_never_forgotten(
-    tmp_path: Path, background: BackgroundThread, monkeypatch: pytest.MonkeyPatch, kept: int, first: int
-) -> None:
-    monkeypatch.setattr(experience_log, "EXPERIENCES", 2 * 5)
-    log, again, experience = (
-        ExperienceLog(tmp_path, background),
-        ExperienceLog(tmp_path, background),
-        steps(40),
-    )
-    fill(log, experience[:kept])
-    log.keep()
-    fill(log, experience[kept:38])
-    chunks = secured(log, background, first)
-    assert all(chunk.end <= kept or chunk.end > first for chunk in chunks)
-    assert_holds(read(tmp_path, chunks, first, kept), experience[:kept] + experience[first:38])
-    again.resume(log.rows, chunks, log.kept)
-    fill(again, experience[38:])
-    chunks = secured(again, background, 39)
-    assert_holds(read(tmp_path, chunks, 39, kept), [*experience[:kept], experience[39]])
-
-
 def test_a_chunk_comes_back_as_it_was() -> None:
     experience = steps(7, games=3)
     assert_holds(iter([unpack(pack(experience))]), experience)

@@ -186,7 +186,7 @@ def strange_words(rng: Random, content: bytes) -> bytes:
     def reword(members: dict[str, bytes]) -> None:
         tree = json.loads(members["tree.json"])
         place = tree["flags"] if rng.random() < 0.5 else tree
-        names = [*place, *Snapshot.__annotations__, "csv_file", "replay_file", "frame_skip", "clip_error"]
+        names = [*place, *Snapshot.__annotations__, "csv_file", "frame_skip", "clip_error"]
         place[names[rng.integers(len(names))]] = "VALUE"
         members["tree.json"] = json.dumps(tree).replace('"VALUE"', value).encode()
 

@@ -90,10 +90,10 @@ def memory(_home: Path) -> Finding:
     fits = int(SHARE * free) // (screen + OTHER_BYTES) // 10_000 * 10_000
     text = f"{gigabytes(free)} are free: --replay_size up to {fits:,} fits"
     if fits < SMALLEST_MEMORY:
-        return error(text, "close other programs, or give --replay_file PATH")
+        return error(text, "close other programs, or give --replay_compression lz4")
     if fits < PLAIN.memory.replay_size:
         usual = f"{PLAIN.memory.replay_size:,}"
-        return warning(text, f"for the usual {usual} give --replay_file PATH, or give --replay_size")
+        return warning(text, f"for the usual {usual} give --replay_compression lz4, or give --replay_size")
     return ok(text)
 
 

@@ -183,8 +183,7 @@ class CompressedScreens:
         if available < RESERVED:
             raise UserError(
                 f"the replay memory takes {gigabytes(self.nbytes)} for {self._held} of {total} experiences "
-                f"and this machine has {gigabytes(available)} left: lower --replay_size, or use "
-                "--replay_file PATH, which keeps the screens on disk, in place of --replay_compression"
+                f"and this machine has {gigabytes(available)} left: lower --replay_size"
             )
         missing = (total - self._held) * self._log.nbytes // max(1, self._held)
         if missing > available - RESERVED and not self._warned:

@@ -1,7 +1,7 @@
 """The replay memory: each screen is stored once, and the states of a minibatch are gathered from the screens.
 
 `ReplayMemory` in `examples/dqn.py` is the simplest form. This one holds E games side by side, and has n-step
-transitions, rows that are kept, prioritized sampling, and several ways to store the screens.
+transitions, prioritized sampling, and several ways to store the screens.
 """
 
 from collections.abc import Callable, Iterable
@@ -66,7 +66,7 @@ class ReplayMemory:
             log: Called with each step that is added.
 
         Raises:
-            UserError: This machine has too little memory, or `config.replay_file` cannot be used.
+            UserError: This machine has too little memory.
         """
         rows, sampler = rows_for(config, games), SAMPLERS[sampler_name(config)]
         other_bytes = OTHER_BYTES + sampler.experience_bytes
@@ -112,15 +112,6 @@ class ReplayMemory:
         self._sampler.on_append()
         if self._log:
             self._log(step)
-
-    def keep(self) -> None:
-        """Keep the experiences held now, as demonstrations (Hester et al. 2018, section 4).
-
-        They must leave room for a transition, and the next `step` must start every game.
-        """
-        assert self._ring.held + self._ring.needed <= self._ring.rows
-        self._ring.keep()
-        self._sampler.set_state(self._sampler.get_state())  # all kept transitions can be sampled now
 
     def sample(self, batch_size: int, steps: int = 0) -> Minibatch:
         """Sample a minibatch with replacement, uniformly over all games or by priority.
@@ -243,10 +234,4 @@ class ReplayMemory:
             raise UserError(
                 f"the saved replay memory is for {words(*theirs)}, this one for {words(*ours)}: give the "
                 "--replay_size, --workers, --screen_width and --screen_height it was saved with"
-            )
-        room, needed = self._ring.rows - state["ring"].get("kept", 0), self._ring.needed
-        if room < needed:
-            raise UserError(
-                f"beside its demonstrations the saved replay memory has room for {room} screens of a game "
-                f"and a transition needs {needed}: lower --n_step"
             )

@@ -64,7 +64,7 @@ class Prioritized:
         """Set the priorities of sampled transitions."""
         priorities = errors.astype(np.float64) + LEAST_PRIORITY
         self._greatest = max(self._greatest, float(priorities.max(initial=0)))
-        held = np.flatnonzero(self._ring.are_candidates(numbers))[::-1]  # the latest first
+        held = np.flatnonzero(numbers >= self._ring.candidates()[0])[::-1]  # the latest first
         numbers, firsts = np.unique(numbers[held], return_index=True)
         masses = priorities[held[firsts]] ** self._config.priority_exponent
         self._tree.set(self._ring.indices(numbers), masses)
@@ -77,7 +77,7 @@ class Prioritized:
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` returned.
 
-        Transitions without a mass are new ones: `--n_step` or `--prioritized` has changed, or rows are kept.
+        Transitions without a mass are new ones: `--n_step` or `--prioritized` has changed.
         """
         self._greatest = state.get("greatest", FIRST_PRIORITY)
         ring = self._ring

@@ -1,10 +1,7 @@
-"""Storage for the screens of a replay memory: in memory, plain or compressed, or in a memory-mapped file."""
+"""Storage for the screens of a replay memory, plain or compressed."""
 
-import fcntl
 import logging
-import shutil
-from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,18 +47,11 @@ class ScreenStore(Protocol):
 
 
 class HostScreens:
-    """A `ScreenStore` with an uncompressed array, in memory or in a file."""
+    """A `ScreenStore` with an uncompressed array."""
 
-    def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], file: str | None = None) -> None:
-        """Create storage for `rows` screens of each game, in the memory-mapped `file` if one is given.
-
-        The system allocates pages of memory, or blocks of the file, as screens are written.
-
-        Raises:
-            UserError: The file cannot be used; see `map_file`.
-        """
-        shape = (rows, games, *screen_shape)
-        self._screens = np.empty(shape, np.uint8) if file is None else map_file(Path(file), shape)
+    def __init__(self, rows: int, games: int, screen_shape: tuple[int, int]) -> None:
+        """Create storage for `rows` screens of each game; the system allocates pages as it is written."""
+        self._screens = np.empty((rows, games, *screen_shape), np.uint8)
         self._flat = self._screens.reshape(rows * games, -1)  # [T * E, H * W], the same bytes by index
         self._gathered = np.empty(
             (0, 0, *screen_shape), np.uint8
@@ -101,7 +91,7 @@ class HostScreens:
         return self._screens[:rows]
 
 
-# Storage in memory, by --replay_compression.
+# Storage, by --replay_compression.
 STORES: dict[str, type[HostScreens] | type[CompressedScreens]] = {
     "none": HostScreens,
     "lz4": CompressedScreens,
@@ -121,55 +111,12 @@ def make_screens(
         other_bytes: Bytes of an experience without its screen.
 
     Raises:
-        UserError: This machine has too little memory, or the file cannot be used.
+        UserError: This machine has too little memory.
     """
-    if config.replay_file is not None:
-        return HostScreens(rows, games, screen_shape, config.replay_file)
     store = STORES[config.replay_compression]
     least, most = store.screen_bytes(screen_shape)
     _require_memory(config.replay_size, least + other_bytes, most + other_bytes)
     return store(rows, games, screen_shape)
-
-
-def map_file(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Return a uint8 array of `shape` that is mapped to the file at `path`, which contains nothing else.
-
-    The file has its full size at once, but uses disk space only as the array is written. It is locked while
-    the array exists, and remains when the program ends; the next run overwrites it.
-
-    Raises:
-        UserError: The file cannot be written, is in use by another run or has another size, or the disk has
-            too little space.
-    """
-    size = int(np.prod(shape, dtype=object))
-    try:
-        _require_disk(path, size)
-        with path.open("a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.stat().st_size not in (0, size):
-                raise UserError(
-                    f"--replay_file {path} exists and is not a replay memory of {size} bytes: "
-                    "delete it or name another file"
-                )
-            _grow(file, path, size)
-            # The mapping holds a duplicate of the file's descriptor, and with it the lock.
-            return np.asarray(np.memmap(file, np.uint8, mode="r+", shape=shape))
-    except BlockingIOError:
-        raise UserError(f"--replay_file {path} is in use by another run: name another file") from None
-    except OSError as error:
-        raise UserError(
-            f"--replay_file {path} cannot be written ({error.strerror}): name a file that can"
-        ) from None
-
-
-def _grow(file: BinaryIO, path: Path, size: int) -> None:
-    """Extend `file` at `path` to `size` bytes; if that fails, remove a new file."""
-    try:
-        file.truncate(size)
-    except OSError:
-        if path.stat().st_size == 0:
-            path.unlink()
-        raise
 
 
 def _require_memory(replay_size: int, least_bytes: int, most_bytes: int) -> None:
@@ -188,8 +135,8 @@ def _require_memory(replay_size: int, least_bytes: int, most_bytes: int) -> None
     if needed > spare:
         raise UserError(
             f"--replay_size {replay_size} needs {gigabytes(needed)} of memory and this machine can spare "
-            f"{gigabytes(spare)}: --replay_size {_round_down(spare // least_bytes)} fits, or --replay_file "
-            "PATH keeps the screens on disk"
+            f"{gigabytes(spare)}: --replay_size {_round_down(spare // least_bytes)} fits, and more with "
+            "--replay_compression lz4"
         )
     if at_most > spare:
         logger.warning(
@@ -204,18 +151,3 @@ def _round_down(count: int) -> int:
     """Return `count` rounded down to two significant digits: the free memory changes all the time."""
     unit: int = 10 ** max(0, len(str(count)) - 2)
     return count // unit * unit
-
-
-def _require_disk(path: Path, size: int) -> None:
-    """Check that the disk has space for a file of `size` bytes at `path`.
-
-    Raises:
-        UserError: It has not.
-    """
-    held = path.stat().st_blocks * 512 if path.exists() else 0
-    spare = shutil.disk_usage(path.parent).free + held
-    if size > spare:
-        raise UserError(
-            f"--replay_file {path} needs {gigabytes(size)} and its disk has {gigabytes(spare)} free: "
-            "lower --replay_size or name a file on a larger disk"
-        )

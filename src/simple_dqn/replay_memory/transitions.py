@@ -31,10 +31,6 @@ the poststate still counts).
 
 The newest n-1 rows are no transitions until row t+n-1 is written.
 
-Kept rows: They form a ring of their own, in which windows and steps stay. Row 0, where a game
-starts, follows the last kept row: it ends the steps that reach it, and hides the screens before it. So every
-kept row but row 0 can be a transition.
-
 Context rows: Their screens belong to the states of other rows, but they are no transitions; see `CONTEXT` in
 `types.py`.
 """
@@ -58,8 +54,7 @@ class TransitionRing:
     Attributes:
         rows: T. games: E. history_length: S. n_step: n. needed: How many rows a transition needs, S + n.
         written: How many rows were written so far. held: How many of them are not overwritten, at most T.
-        next_row: The row to write next. kept: R, 0 by default: the first R rows are kept, and only the others
-        overwritten. The first row after them is taken to be row 0, so that they are a ring of their own.
+        next_row: The row to write next.
         starts: bool [T, E], a game starts at this row: no action led to its screen.
         terminals: bool [T, E], the episode ended at this row.
         excluded: bool [T, E], this row is no transition: a game starts there, or it is context.
@@ -67,7 +62,7 @@ class TransitionRing:
 
     def __init__(self, rows: int, games: int, history_length: int, n_step: int = 1) -> None:
         self.rows, self.games = rows, games
-        self.written = self.held = self.kept = self.next_row = 0
+        self.written = self.held = self.next_row = 0
         self.history_length, self.n_step = history_length, n_step
         self.needed = history_length + n_step
         self.starts = np.zeros((rows, games), np.bool_)
@@ -78,7 +73,7 @@ class TransitionRing:
 
     def append(self, starts: Flags, terminals: Flags, context: Flags) -> int:
         """Write the flags of a step, bool [E] each, into the next row, and return the row."""
-        first = self.held == self.kept  # as if a game started there, since nothing is known of the row before
+        first = self.held == 0  # as if a game started there, since nothing is known of the row before
         row = self.advance()
         self.write(row, np.ones_like(starts) if first else starts, terminals, context)
         return row
@@ -92,31 +87,14 @@ class TransitionRing:
     def candidates(self) -> tuple[int, int]:
         """Return the first number, and the last plus one, of rows whose screens and steps are all held.
 
-        Kept rows not included. Each candidate is a transition unless it is `excluded`.
+        Each candidate is a transition unless it is `excluded`.
         """
         first = self.oldest + (self.history_length if self.held == self.rows else 1)
         return first * self.games, max(first, self.written - self.n_step + 1) * self.games
 
-    def _kept_candidates(self) -> tuple[int, int]:
-        """Return the same for the kept rows: all but row 0."""
-        return self.games, max(1, self.kept) * self.games
-
-    def are_candidates(self, numbers: Numbers) -> Flags:
-        """Return bool [B], whether earlier candidates still are candidates, kept ones included."""
-        return (numbers < self.kept * self.games) | (numbers >= self.candidates()[0])
-
-    def draw_candidates(self, count: int, rng: np.random.Generator) -> Numbers:
-        """Return the numbers int64 [count] of candidates, kept ones included, uniform with replacement."""
-        first, end = self.candidates()
-        kept_first, kept_end = self._kept_candidates()
-        numbers = rng.integers(first - (kept_end - kept_first), end, count)
-        if self.kept:
-            numbers[numbers < first] -= first - kept_end
-        return numbers
-
     def transitions(self) -> Numbers:
         """Return the numbers of all transitions, oldest first; slow for a large ring."""
-        candidates = np.concatenate([np.arange(*of) for of in (self._kept_candidates(), self.candidates())])
+        candidates = np.arange(*self.candidates())
         return candidates[~self.excluded.take(self.indices(candidates))]
 
     def windows(self, indices: Indices) -> Indices:
@@ -169,29 +147,23 @@ class TransitionRing:
         """Return the row to write, the oldest one if the ring is full, and advance to the next row."""
         row = self.next_row
         self.written += 1
-        self.next_row = row + 1 if row + 1 < self.rows else self.kept
+        self.next_row = (row + 1) % self.rows
         self.held = min(self.held + 1, self.rows)
         return row
 
-    def keep(self) -> None:
-        """Keep the rows written so far, which must be fewer than T."""
-        assert self.held == self.written < self.rows
-        self.kept = self.held
-
     @property
     def oldest(self) -> int:
-        """How many rows were written before the oldest row that is held and not kept."""
-        return self.written - (self.held - self.kept)
+        """How many rows were written before the oldest row that is held."""
+        return self.written - self.held
 
     def indices(self, numbers: Numbers) -> Indices:
         """Return the indices of the experiences with these `numbers`, which are held."""
-        return self._wrapped(numbers, numbers)
+        return numbers % (self.rows * self.games)
 
     def numbers(self, indices: Indices) -> Numbers:
         """Return the numbers of the experiences at these `indices`."""
-        kept, oldest = self.kept * self.games, self.oldest * self.games
-        numbers = oldest + (indices - oldest) % (self.rows * self.games - kept)
-        return np.where(indices < kept, indices, numbers) if kept else numbers
+        oldest = self.oldest * self.games
+        return oldest + (indices - oldest) % (self.rows * self.games)
 
     def around(self, indices: Indices, offsets: Indices) -> Indices:
         """Return the indices of earlier and later experiences of the same games.
@@ -203,32 +175,17 @@ class TransitionRing:
         Returns:
             int64 [B, K]. The row after the newest is the oldest.
         """
-        indices = indices[:, np.newaxis]
-        return self._wrapped(indices + offsets, indices)
+        return (indices[:, np.newaxis] + offsets) % (self.rows * self.games)
 
     def held_rows(self) -> Indices:
         """Return the rows that are held, int64 [held], in the order in which they were written."""
-        written = np.concatenate((np.arange(self.kept), np.arange(self.oldest, self.written)))
-        return self.indices(written * self.games) // self.games
+        return np.arange(self.oldest, self.written) % self.rows
 
     def get_state(self) -> CheckpointState:
         """Return the positions for a checkpoint."""
-        return {"rows": self.rows, "position": self.next_row, "held": self.held, "kept": self.kept}
+        return {"rows": self.rows, "position": self.next_row, "held": self.held}
 
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` of a ring with as many rows and games returned."""
         self.next_row, self.held = state["position"], state["held"]
-        self.kept = state.get("kept", 0)  # absent from older checkpoints, in which no row was kept
-        self.written = self.next_row + (self.rows - self.kept if self.held == self.rows else 0)
-
-    def _wrapped(self, indices: Indices, origins: Indices) -> Indices:
-        """Return `indices`, which may lie beyond an end of the ring, modulo its length.
-
-        Args:
-            indices: int64 [...], indices or numbers.
-            origins: int64, broadcast to `indices`: below R * E for those that belong to the kept rows.
-        """
-        kept, size = self.kept * self.games, self.rows * self.games
-        if not kept:
-            return indices % size
-        return np.where(origins < kept, indices % kept, kept + (indices - kept) % (size - kept))
+        self.written = self.next_row + (self.rows if self.held == self.rows else 0)

@@ -64,12 +64,12 @@ def draw(ring: TransitionRing, count: int, rng: np.random.Generator) -> Numbers:
     """
     if ring.held < ring.needed:
         raise no_transition(ring)
-    numbers = ring.draw_candidates(count, rng)
+    numbers = rng.integers(*ring.candidates(), count)
     for _ in range(ROUNDS):
         excluded = np.flatnonzero(ring.excluded.take(ring.indices(numbers)))
         if not excluded.size:
             return numbers
-        numbers[excluded] = ring.draw_candidates(excluded.size, rng)
+        numbers[excluded] = rng.integers(*ring.candidates(), excluded.size)
     transitions = ring.transitions()
     if not transitions.size:
         raise no_transition(ring)

@@ -2,14 +2,13 @@
 
 Public are the `Snapshot` of a network to share, with `average`, `check_fits` and `check_layers`; the
 `Checkpoint` that a run resumes from, in a `CheckpointFolder`; the `Keeper`, which writes both; names and lock
-of a run's files (`run_files.py`); the user's `Modification` of the program; and `pack` and `unpack` for steps
+of a run's files (`run_files.py`); and `pack` and `unpack` for steps
 of experience.
 """
 
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder
 from simple_dqn.snapshot.experience_log import pack, unpack
 from simple_dqn.snapshot.keeper import Keeper
-from simple_dqn.snapshot.modification import Modification, current_modification, running_with
 from simple_dqn.snapshot.run_files import (
     checkpoint_folder,
     earlier_checkpoint_folders,
@@ -24,19 +23,16 @@ __all__ = [
     "Checkpoint",
     "CheckpointFolder",
     "Keeper",
-    "Modification",
     "Snapshot",
     "average",
     "check_fits",
     "check_layers",
     "checkpoint_folder",
-    "current_modification",
     "earlier_checkpoint_folders",
     "first_to_last",
     "locked",
     "pack",
     "prefix_of",
-    "running_with",
     "snapshots_after",
     "unpack",
 ]

@@ -13,7 +13,6 @@ import numpy as np
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import archive, experience_log
 from simple_dqn.snapshot.experience_log import CHUNKS, Chunk
-from simple_dqn.snapshot.modification import Modification, from_record
 from simple_dqn.types import CheckpointState, Experience
 
 logger = logging.getLogger(__name__)
@@ -30,10 +29,8 @@ class Checkpoint:
     path: Path
     run: dict[str, Any]  # the state of the run, without the experience
     rows: int  # rows added to the replay memory so far
-    held: int  # rows that the replay memory held: the first `kept`, and the latest
+    held: int  # rows that the replay memory held, the latest
     chunks: list[Chunk]  # of the experience log, which contain at least the held rows
-    kept: int = 0  # rows that the replay memory never overwrites
-    modification: Modification | None = None  # the user's file that changed the program, if there was one
 
     def experience(self) -> Iterator[Experience]:
         """Yield what the replay memory held, oldest first.
@@ -41,8 +38,7 @@ class Checkpoint:
         Raises:
             UserError: A chunk of the log is missing or damaged.
         """
-        first = self.rows - (self.held - self.kept)
-        return experience_log.read(self.path.parent, self.chunks, first, self.kept)
+        return experience_log.read(self.path.parent, self.chunks, self.rows - self.held)
 
 
 class CheckpointFolder:
@@ -108,17 +104,14 @@ class CheckpointFolder:
                 "away, or give this run another label"
             ) from None
 
-    def write(
-        self, run: CheckpointState, rows: int, held: int, chunks: Sequence[Chunk], kept: int = 0
-    ) -> None:
+    def write(self, run: CheckpointState, rows: int, held: int, chunks: Sequence[Chunk]) -> None:
         """Write a checkpoint, then remove the files that are no longer needed.
 
         Args:
             run: The state of the run, without the experience.
             rows: Rows added to the replay memory so far.
-            held: Rows that the replay memory holds: the first `kept`, and the latest.
+            held: Rows that the replay memory holds, the latest.
             chunks: Chunks that contain these rows, already written.
-            kept: Rows that the replay memory never overwrites.
 
         Raises:
             UserError: It cannot be written; the earlier checkpoints are unchanged.
@@ -129,8 +122,7 @@ class CheckpointFolder:
             "end": np.array([chunk.end for chunk in chunks], np.int64),
             "sum": np.array([chunk.sum for chunk in chunks], np.uint32),
         }
-        counts = {"rows": rows, "held": held, "kept": kept}
-        archive.write(path, {"format": FORMAT, **counts, "chunks": named, "run": run})
+        archive.write(path, {"format": FORMAT, "rows": rows, "held": held, "chunks": named, "run": run})
         self._last += 1
         self._kept = [*self._kept, (path, list(chunks))][-self._keep :]
         self._remove_old_files()
@@ -167,12 +159,11 @@ def _read(path: Path) -> Checkpoint:
     content = archive.read(path)
     if content.get("format") != FORMAT:
         raise UserError(f"it is not a {FORMAT!r}")
+    if content.get("kept"):
+        raise UserError("it holds demonstrations, which this version does not have")
     try:
         named = (content["chunks"][name].tolist() for name in ("first", "end", "sum"))
         chunks = [Chunk(*numbers) for numbers in zip(*named, strict=True)]
-        kept = content.get("kept", 0)  # absent from checkpoints of versions without kept rows
-        run = content["run"]
-        modification = from_record(run.get("modification"))  # absent from older checkpoints
-        return Checkpoint(path, run, content["rows"], content["held"], chunks, kept, modification)
+        return Checkpoint(path, content["run"], content["rows"], content["held"], chunks)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise archive.damaged(path, error) from None

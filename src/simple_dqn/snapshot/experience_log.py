@@ -3,7 +3,7 @@
 A checkpoint with the whole replay memory would write gigabytes each time, nearly all of them unchanged. So
 each step that is added to the memory is also added to this log. When a chunk of about a thousand experiences
 is full, a thread writes it while training continues. A checkpoint only lists the chunks that contain what
-the memory holds: its latest rows, and those that it keeps for good.
+the memory holds.
 
 Rows are numbered from the first step that was ever added to the memory.
 """
@@ -100,12 +100,11 @@ class ExperienceLog:
 
     Attributes:
         rows: Rows added so far.
-        kept: How many of the first rows are never dropped. No chunk contains both kept rows and others.
     """
 
     def __init__(self, folder: Path, background: BackgroundThread) -> None:
         """Begin an empty log in `folder`, written by `background`."""
-        self.rows = self.kept = 0
+        self.rows = 0
         self._folder = folder
         self._background = background
         self._steps: list[Step] = []  # the latest ones, which are in no chunk yet
@@ -113,9 +112,9 @@ class ExperienceLog:
         self._chunks: list[Chunk] = []
         self._unwritten: dict[Chunk, bytes] = {}
 
-    def resume(self, rows: int, chunks: Sequence[Chunk], kept: int = 0) -> None:
-        """Continue after `rows` rows, of which the first `kept` and the latest are in `chunks`."""
-        self.rows, self._chunks, self.kept = rows, list(chunks), kept
+    def resume(self, rows: int, chunks: Sequence[Chunk]) -> None:
+        """Continue after `rows` rows, of which the latest are in `chunks`."""
+        self.rows, self._chunks = rows, list(chunks)
 
     def add(self, step: Step) -> None:
         """Add `step`, whose arrays must not change any more."""
@@ -130,20 +129,15 @@ class ExperienceLog:
             self._background.submit(self._store, self.rows - len(self._steps), self._steps)
             self._steps = []
 
-    def keep(self) -> None:
-        """Never drop the rows so far."""
-        self.flush()
-        self.kept = self.rows
-
     def write_from(self, first: int) -> list[Chunk]:
-        """Drop all rows but the kept ones and those from `first` on; write the rest and return its chunks.
+        """Drop the chunks without rows from `first` on; write the rest, and return them.
 
         To be called in the background thread.
 
         Raises:
             UserError: A chunk cannot be written.
         """
-        self._chunks = [chunk for chunk in self._chunks if chunk.end <= self.kept or chunk.end > first]
+        self._chunks = [chunk for chunk in self._chunks if chunk.end > first]
         kept = set(self._chunks)
         self._unwritten = {chunk: content for chunk, content in self._unwritten.items() if chunk in kept}
         self._write()
@@ -166,15 +160,15 @@ class ExperienceLog:
             del self._unwritten[chunk]
 
 
-def read(folder: Path, chunks: Sequence[Chunk], first: int, kept: int = 0) -> Iterator[Experience]:
-    """Yield the first `kept` rows, and those from `first` on, that `chunks` in `folder` contain.
+def read(folder: Path, chunks: Sequence[Chunk], first: int) -> Iterator[Experience]:
+    """Yield the rows from `first` on that `chunks` in `folder` contain.
 
     Raises:
         UserError: A chunk is missing or damaged.
     """
     for chunk in chunks:
         experience = unpack(chunk.read(folder))
-        skipped = 0 if chunk.end <= kept else max(0, first - chunk.first)
+        skipped = max(0, first - chunk.first)
         yield Experience(*(getattr(experience, field.name)[skipped:] for field in fields(Experience)))
 
 

@@ -14,8 +14,7 @@ import numpy as np
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder
-from simple_dqn.snapshot.experience_log import BackgroundThread, Chunk, ExperienceLog
-from simple_dqn.snapshot.modification import current_modification, record_of
+from simple_dqn.snapshot.experience_log import BackgroundThread, ExperienceLog
 from simple_dqn.snapshot.run_files import checkpoint_folder, free_prefix, rename_snapshots
 from simple_dqn.snapshot.snapshot import Snapshot
 from simple_dqn.types import CheckpointState, Step
@@ -23,7 +22,7 @@ from simple_dqn.types import CheckpointState, Step
 logger = logging.getLogger(__name__)
 
 # Settings that are paths of files that a run writes.
-PATHS = ("csv_file", "replay_file", "record_screen_path", "record_sound_filename")
+PATHS = ("csv_file", "record_screen_path", "record_sound_filename")
 
 
 class Keeper:
@@ -83,15 +82,11 @@ class Keeper:
         """Continue the run that wrote `checkpoint`."""
         self._checkpoints.resume(checkpoint)
         self._weights_sum = checkpoint.run.get("weights_sum")
-        self._log.resume(checkpoint.rows, checkpoint.chunks, checkpoint.kept)
+        self._log.resume(checkpoint.rows, checkpoint.chunks)
 
     def log(self, step: Step) -> None:
         """Write a step of the replay memory to the experience log."""
         self._log.add(step)
-
-    def keep_demonstrations(self) -> None:
-        """Keep the steps so far in every checkpoint, as the replay memory keeps them."""
-        self._log.keep()
 
     @property
     def folder(self) -> Path:
@@ -142,8 +137,7 @@ class Keeper:
             self._next = self._clock()
             return
         self._log.flush()
-        origin = {"flags": self._flags(), "modification": record_of(current_modification())}
-        state = copied({**origin, "weights_sum": self._weights_sum, **run})
+        state = copied({"flags": self._flags(), "weights_sum": self._weights_sum, **run})
         self._saving = self._background.submit(self._write_checkpoint, state, self._log.rows, held)
         self._next = self._clock() + self._interval
 
@@ -153,7 +147,7 @@ class Keeper:
         logger.info("Saving weights to %s", path)
         flags = self._config.shared_flags()
         facts = (self._game, epoch, self._actions, total_train_steps)
-        snapshot = Snapshot(*facts, flags, dict(weights), current_modification())
+        snapshot = Snapshot(*facts, flags, dict(weights))
         self._weights_sum = snapshot.weights_sum
         self._unwritten.append((path, snapshot))
         self._write_snapshots()
@@ -188,18 +182,15 @@ class Keeper:
 
     def _write_checkpoint(self, run: CheckpointState, rows: int, held: int) -> None:
         try:
-            chunks = self._write_chunks(rows, held)
-            self._checkpoints.write(run, rows, held, chunks, self._log.kept)
+            chunks = self._log.write_from(rows - held)
+            self._checkpoints.write(run, rows, held, chunks)
         except UserError as error:
             logger.warning("No checkpoint: %s. Training goes on, and the next is tried in its time", error)
 
     def _trim_log(self, rows: int, held: int) -> None:
         """Drop the part of the log that the replay memory has overwritten, while nothing can be written."""
         with suppress(UserError):
-            self._write_chunks(rows, held)
-
-    def _write_chunks(self, rows: int, held: int) -> list[Chunk]:
-        return self._log.write_from(rows - (held - self._log.kept))
+            self._log.write_from(rows - held)
 
     def _flags(self) -> dict[str, Any]:
         """Return all settings, with absolute paths, since a run may be resumed in another folder."""

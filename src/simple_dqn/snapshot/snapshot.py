@@ -15,7 +15,6 @@ from simple_dqn.files import ZIP, is_snapshot
 from simple_dqn.flags import as_word
 from simple_dqn.rules import OF_WEIGHTS, differing
 from simple_dqn.snapshot import archive, neon, validation
-from simple_dqn.snapshot.modification import Modification, from_record, record_of
 from simple_dqn.types import CheckpointState
 
 FORMAT = "simple-dqn snapshot 1"
@@ -32,7 +31,6 @@ class Snapshot:
     total_train_steps: int  # steps of training behind the weights
     flags: dict[str, Any]  # every setting of the run, by its flag's name
     weights: dict[str, np.ndarray]  # float32, by layer
-    modification: Modification | None = None  # the user's file that changed the program, if there was one
 
     @property
     def weights_sum(self) -> int:
@@ -58,7 +56,6 @@ class Snapshot:
                 "actions": self.actions,
                 "total_train_steps": self.total_train_steps,
                 "flags": dict(self.flags),
-                "modification": record_of(self.modification),
                 "weights": dict(self.weights),
             },
         )
@@ -85,7 +82,6 @@ class Snapshot:
                 total_train_steps=validation.count(content["total_train_steps"], "number of steps"),
                 flags=validation.settings(content["flags"]),
                 weights=validation.weights(content["weights"]),
-                modification=from_record(content.get("modification")),  # older files have none
             )
         except KeyError as error:
             raise UserError(f"{path} is no snapshot ({error} is missing): use another one") from None

@@ -7,7 +7,6 @@ from typing import Any
 
 from simple_dqn.agent import Agent, DivergedError
 from simple_dqn.config import Config, RunConfig
-from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.player import Player, Tester
 from simple_dqn.snapshot import Checkpoint, Keeper, Snapshot
@@ -75,19 +74,14 @@ class Epochs:
         self._schedule = schedule or SerialSchedule()
         self._held_out: States | None = None  # uint8 [HELD_OUT_STATES, S, H, W]
 
-    def begin(self, demonstrations: Demonstrations | None = None, resumed: Snapshot | None = None) -> None:
+    def begin(self, resumed: Snapshot | None = None) -> None:
         """Fill the replay memory, then train and test up to the last epoch or an interrupt.
 
         Args:
-            demonstrations: Put into the replay memory first, where they stay.
             resumed: The snapshot to go on from; the memory is filled by the agent's policy, not at random.
         """
         if self._keeper:
             self._keeper.begin(resumed)
-        if demonstrations:
-            demonstrations.fill(self.agent.memory, self.agent.games)
-        if demonstrations and self._keeper:
-            self._keeper.keep_demonstrations()
         self._start_games()
         if resumed:
             steps = self._config.random_steps

@@ -12,7 +12,7 @@ from simple_dqn.environment import Environment, game_name
 from simple_dqn.environment.roms import split_snapshot_name
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.snapshot import Modification, Snapshot, check_fits, check_layers, current_modification
+from simple_dqn.snapshot import Snapshot, check_fits, check_layers
 from simple_dqn.statistics import ConsoleHandler
 from simple_dqn.watch.watched_player import WatchedPlayer
 from simple_dqn.wiring import make_network
@@ -101,7 +101,6 @@ def give_weights(path: Path, snapshot: Snapshot, environment: Environment, netwo
         UserError: They are not for the game and the actions of `environment`.
     """
     logger.info("Loading weights from %s", path)
-    warn_of_modification(path, snapshot.modification)
     check_fits(path, snapshot, environment.name, environment.actions)
     network.set_weights(snapshot.weights)
     network.update_target_network()
@@ -129,21 +128,6 @@ def make_watched_player(
     load_weights(Path(config.run.load_weights), environment, network)
     heat = network.look_into().saliency if saliency else None
     return WatchedPlayer(environment, network.predict, length, rng, heat, person)
-
-
-def warn_of_modification(path: Path, recorded: Modification | None) -> None:
-    """Log a line if this process runs with another modification than the run that wrote `path`.
-
-    Args:
-        path: The snapshot or checkpoint.
-        recorded: The modification that it records; None: it records none.
-    """
-    now = current_modification()
-    if recorded == now:
-        return
-    was = f"was written by a run with {recorded}" if recorded else "records no modification"
-    here = f"with {now}" if now else "without it: for the same algorithm, use ./modified.sh FILE.py VERB ..."
-    logger.warning("%s %s, and this command runs %s", path, was, here)
 
 
 def finish(interrupt: Interrupt) -> None:

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn.config import Config
-from simple_dqn.demonstrations import Recorder
 from simple_dqn.environment import game_name
 from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, is_snapshot
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.types import Step
 from simple_dqn.verbs.common import check_weights, finish, make_watched_player, open_snapshot
 from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
 from simple_dqn.watch.controls import HELP, Controls
@@ -35,15 +33,12 @@ def main(arguments: Sequence[str], program: str) -> None:
     group.add_argument(
         "--display", choices=tuple(OPENERS), help="where to play (default: window, if there can be one)"
     )
-    group.add_argument(
-        "--record_play", type=Path, metavar="FILE", help="keep your moves here, for train --demonstrations"
-    )
     given = without_training(canonical_flags(parser.parse(arguments)))
     config = settle(_settings(given["player"], given), given)
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is shown; leave it out")
     check_weights(config)
-    play(config, given.get("display"), given.get("record_play"))
+    play(config, given.get("display"))
 
 
 def _settings(player: str, given: dict[str, Any]) -> Config:
@@ -51,19 +46,17 @@ def _settings(player: str, given: dict[str, Any]) -> Config:
     path = Path(player)
     unfinished = re.search(r"_\d+$", player) and not path.is_file()  # such as pong_159 for pong_159.pkl
     if not (unfinished or path.suffix in (".pkl", ".prm") or is_snapshot(path)):
-        # The preset's screen is the one that `train.sh` sees: it can learn from what is recorded.
         return settings_for("play", given, fixed={**canonical_flags({"game": player}), "random_starts": 0})
     snapshot = open_snapshot(path)
     return settings_for("play", given, snapshot.flags, {"game": snapshot.game, "load_weights": player})
 
 
-def play(config: Config, display: str | None, record: Path | None) -> None:
+def play(config: Config, display: str | None) -> None:
     """Play `config.run.play_games` games, or until the person has had enough.
 
     Args:
         config: The game, and the snapshot if an agent plays.
         display: `window` or `terminal`; None: a window if one can be opened, else the terminal.
-        record: The file for the person's steps; None: they are not kept.
 
     Raises:
         UserError: There is nowhere to play, or the snapshot does not fit.
@@ -71,29 +64,18 @@ def play(config: Config, display: str | None, record: Path | None) -> None:
     name = game_name(config.environment)
     alone = config.run.load_weights is None
     controls = Controls(alone)
-    recorder = Recorder(record, name, config) if record else None
     with Interrupt() as interrupt, ExitStack() as open_things:
         screen = open_display(display, f"Simple-DQN: {name}")
         speaker = Speaker()
         open_things.callback(speaker.close)
         pictures = home() / "videos" / name
         viewer = Viewer(controls, screen, speaker, config.agent.exploration_rate_test, pictures, FrameClock())
-        environment = make_environment(
-            config, training=False, watcher=viewer.watch, recorded=record is not None
-        )
+        environment = make_environment(config, training=False, watcher=viewer.watch)
         open_things.callback(environment.close)
         player = make_watched_player(
             config, environment, saliency=True, person=lambda: controls.action(environment.action_names)
         )
-        if recorder:
-            open_things.callback(recorder.save)
         open_things.callback(screen.close)
-        viewer.play(
-            player, config.run.play_games, lambda: interrupt.requested, recorder.add if recorder else _forget
-        )
+        viewer.play(player, config.run.play_games, lambda: interrupt.requested)
     logger.info("Games played: %d; scores: %s", len(viewer.scores), viewer.scores or "none")
     finish(interrupt)
-
-
-def _forget(_step: Step, _human: bool) -> None:
-    """Keep no step."""

@@ -6,7 +6,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import TRAINED, home, is_trained
@@ -56,7 +55,6 @@ def resume_folder(folder: Path, given: dict[str, Any]) -> None:
             raise UserError(
                 f"{folder} holds no checkpoint that can be used: give a snapshot, such as {prefix}_10.pkl"
             )
-        check_memory(given)
         go_on(saved, prefix, given)
 
 
@@ -72,7 +70,6 @@ def resume_snapshot(path: Path, given: dict[str, Any]) -> None:
     with running(prefix):
         saved = CheckpointFolder(checkpoint_folder(prefix)).newest(lambda run: follows(snapshot, run))
         if saved:
-            check_memory(given)
             go_on(saved, prefix, given)
         else:
             refill(path, snapshot, prefix, given)
@@ -101,19 +98,6 @@ def check_prefix(prefix: Path, given: dict[str, Any]) -> None:
         raise UserError(
             f"a run goes on as {prefix}_...: leave out --save_weights_prefix, or copy its snapshot and its "
             "folder of checkpoints to another name"
-        )
-
-
-def check_memory(given: dict[str, Any]) -> None:
-    """Refuse to put anything into a replay memory that is restored as it was.
-
-    Raises:
-        UserError: It is so.
-    """
-    if given.get("demonstrations"):
-        raise UserError(
-            "--demonstrations are for a memory that is filled anew, and this one is restored, with those it "
-            "began with: leave out the flag"
         )
 
 
@@ -147,7 +131,6 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
             f"{path} has {snapshot.epoch} epochs of training and --epochs is {config.run.epochs}: "
             "give a larger --epochs"
         )
-    shown = Demonstrations(config) if config.run.demonstrations else None
     resumed = (config.run.start_epoch, "test")
     writers = settings_writers(config)
     with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, writers)) as run:
@@ -161,5 +144,5 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
                 logger.warning("One is in %s: ./resume.sh %s goes on from there", folder, folder)
         give_weights(path, snapshot, run.agent.player.environment, run.agent.network)
         run.agent.count_from(snapshot.total_train_steps)
-        run.begin(shown, snapshot)
+        run.begin(snapshot)
     finish_training(config, interrupt)

@@ -25,7 +25,7 @@ PLAYS_ONLY: dict[str, Any] = {
 # Settings that only training reads.
 OF_TRAINING = {
     *(one.name for room in (MemoryConfig, NetworkConfig, AgentConfig, ClusterConfig) for one in fields(room)),
-    "random_steps", "train_steps", "epochs", "demonstrations", "save_weights_prefix", "checkpoint_minutes",
+    "random_steps", "train_steps", "epochs", "save_weights_prefix", "checkpoint_minutes",
     "checkpoint_steps", "keep",
 } - {*OF_WEIGHTS, "atoms", "quantiles", "v_min", "v_max", "exploration_rate_test"}  # fmt: skip
 ONE_GAME: dict[str, Any] = {

@@ -52,7 +52,6 @@ def describe(snapshot: Snapshot) -> str:
         ("epoch", snapshot.epoch),
         ("actions", snapshot.actions),
         ("total_train_steps", snapshot.total_train_steps),
-        ("modification", _modification(snapshot)),
         *((f"--{name}", value) for name, value in sorted(snapshot.flags.items())),
     ]
     for name, weights in snapshot.weights.items():
@@ -60,9 +59,3 @@ def describe(snapshot: Snapshot) -> str:
         rows.append((name, f"{shape}, mean {weights.mean():.4f}, deviation {weights.std():.4f}"))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
-
-
-def _modification(snapshot: Snapshot) -> str:
-    """Return the file that the run was modified by, with its whole digest."""
-    recorded = snapshot.modification
-    return f"{recorded.file}, SHA-256 {recorded.sha256}" if recorded else "none recorded"

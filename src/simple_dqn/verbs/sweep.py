@@ -39,13 +39,12 @@ OWN = {
     "threads": "each run has its share of processors (--cpus_per_run)",
     "csv_file": "each run has a file of its own (--name)",
     "save_weights_prefix": "each run has files of its own (--name)",
-    "replay_file": "two runs would write to the same file",
     "record_screen_path": "two runs would write to the same folder",
     "record_sound_filename": "two runs would write to the same file",
     "play_games": "a sweep trains",
     **dict.fromkeys(("actors", "chunk_steps", "weights_every"), "each run plays its own games"),
 }
-FILES = ("load_weights", "demonstrations")  # relative to the folder in which the sweep is started
+FILES = ("load_weights",)  # relative to the folder in which the sweep is started
 
 
 def main(arguments: Sequence[str], program: str) -> None:

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from simple_dqn import evaluation
 from simple_dqn.config import Config, RunConfig
-from simple_dqn.demonstrations import Recorder
-from simple_dqn.environment import game_name
 from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
@@ -25,9 +23,6 @@ def main(arguments: Sequence[str], program: str) -> None:
         "--protocol", choices=tuple(evaluation.PROTOCOLS), help="rules of the test (default: simple_dqn)"
     )
     group.add_argument("--json", type=Path, metavar="FILE", help="write the outcome here as well")
-    group.add_argument(
-        "--record_play", type=Path, metavar="FILE", help="keep what it plays here, for train --demonstrations"
-    )
     given = without_training(canonical_flags(parser.parse(arguments)))
     protocol = given.get("protocol", "simple_dqn")
     snapshot = open_snapshot(given["snapshot"])
@@ -45,7 +40,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     _check_atari(protocol, config)
     if not (config.run.play_games or evaluation.PROTOCOLS[protocol].games or config.run.test_steps):
         raise UserError("there is nothing to test: give --test_steps, --play_games or --protocol nature")
-    play(config, protocol, given.get("json"), given.get("record_play"))
+    play(config, protocol, given.get("json"))
 
 
 def _check_atari(protocol: str, config: Config) -> None:
@@ -59,16 +54,13 @@ def _check_atari(protocol: str, config: Config) -> None:
         )
 
 
-def play(
-    config: Config, protocol: str = "simple_dqn", json: Path | None = None, record: Path | None = None
-) -> None:
+def play(config: Config, protocol: str = "simple_dqn", json: Path | None = None) -> None:
     """Play without learning, and print how it went.
 
     Args:
         config: All settings, those of the protocol among them.
         protocol: Its name, for the report.
         json: A file for the outcome; None: there is none.
-        record: A file for the steps, for others to learn from; None: there is none.
 
     Raises:
         UserError: Something cannot be written, or the snapshot does not fit.
@@ -76,18 +68,14 @@ def play(
     if json and json.is_dir():
         raise UserError(f"{json} is a folder: give the name of a file as --json")
     check_weights(config)
-    recorder = Recorder(record, game_name(config.environment), config) if record else None
-    environment = make_environment(config, training=False, recorded=record is not None)
+    environment = make_environment(config, training=False)
     network = make_network(config, environment)
     if config.run.load_weights:
         load_weights(Path(config.run.load_weights), environment, network)
     player = make_player(config, environment, network)
     with closing(make_statistics(config)) as statistics, Interrupt() as interrupt:
-        keep = recorder.add if recorder else None
-        outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt, keep)
+        outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt)
     environment.close()
-    if recorder:
-        recorder.save()
     if json and not interrupt.requested:  # half a test would favour short games
         outcome.write_json(json)
     print(outcome)

@@ -9,7 +9,6 @@ from typing import Any
 
 from simple_dqn import flags, settings_file
 from simple_dqn.config import Config, RunConfig
-from simple_dqn.demonstrations import Demonstrations
 from simple_dqn.environment import as_played
 from simple_dqn.environment.own_class import canonical_flags
 from simple_dqn.errors import UserError
@@ -131,9 +130,8 @@ def begin(config: Config, writers: Sequence[Writer] = ()) -> None:
         writers: Receive the events of phases, beside the console and the CSV.
     """
     check_weights(config)
-    shown = Demonstrations(config) if config.run.demonstrations else None
     with Interrupt() as interrupt, closing(make_run(config, interrupt, writers=writers)) as run:
         if config.run.load_weights:
             load_weights(Path(config.run.load_weights), run.agent.player.environment, run.agent.network)
-        run.begin(shown)
+        run.begin()
     finish_training(config, interrupt)

@@ -16,7 +16,7 @@ from simple_dqn.rules import OF_STATE, differing
 from simple_dqn.snapshot import Checkpoint, checkpoint_folder, first_to_last, locked, snapshots_after
 from simple_dqn.statistics import Writer
 from simple_dqn.training import Phase
-from simple_dqn.verbs.common import finish, warn_of_modification
+from simple_dqn.verbs.common import finish
 from simple_dqn.verbs.settings import settings_for, settle
 from simple_dqn.wiring import make_run
 
@@ -125,7 +125,6 @@ def go_on(
             f"the run has {phase.trained} epochs of training and --epochs is {config.run.epochs}: "
             "give a larger --epochs"
         )
-    warn_of_modification(saved.path, saved.modification)
     if later := snapshots_after(prefix, phase.trained):
         logger.info("Later snapshots of the run, %s, are written again in their turn", first_to_last(later))
     writers = [*settings_writers(config), *writers]

@@ -16,7 +16,6 @@ from simple_dqn.environment import FRAMES_PER_SECOND, Frame
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
 from simple_dqn.scores import Scores
-from simple_dqn.types import Step
 from simple_dqn.watch.controls import Controls
 from simple_dqn.watch.display import Display
 from simple_dqn.watch.overlay import Overlay
@@ -164,27 +163,18 @@ class Viewer:
                 self._take_screenshot(frame, view)
             self._display.show(frame.picture, view, controls.overlay)
 
-    def play(
-        self,
-        player: WatchedPlayer,
-        games: int,
-        stopped: Callable[[], bool],
-        keep: Callable[[Step, bool], None],
-    ) -> None:
+    def play(self, player: WatchedPlayer, games: int, stopped: Callable[[], bool]) -> None:
         """Play and show games.
 
         Args:
             player: Plays them; the watcher of its environment is `watch`.
             games: How many; 0: until the person ends it.
             stopped: Returns whether to stop at once.
-            keep: Is called with every step, and whether the person made it.
         """
         self._player = player
-        keep(player.start(), False)
+        player.start()
         while not (stopped() or self._controls.ended or (games and len(self.scores) == games)):
-            step = player.step(self._exploration_rate)
-            keep(step, player.human)
-            self.scores += self._running.add(step)
+            self.scores += self._running.add(player.step(self._exploration_rate))
 
     def _view(self, frame: Frame) -> View:
         """Return the facts to show beside `frame`, with the state of the controls."""
