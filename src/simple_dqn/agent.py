@@ -86,7 +86,11 @@ class Agent:
     def count_from(self, steps: int) -> None:
         """Set ε, β and the learning rate to their values after `steps` training steps."""
         self.total_train_steps = steps
-        self.network.updates = steps // self.config.train_frequency * self.config.train_repeat
+        self.network.updates = self.updates_in(steps)
+
+    def updates_in(self, steps: int) -> int:
+        """Return how many updates so many training steps have."""
+        return steps // self.config.train_frequency * self.config.train_repeat
 
     def start(self) -> None:
         """Start a new episode in every game."""

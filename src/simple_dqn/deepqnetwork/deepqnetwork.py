@@ -7,7 +7,7 @@ runs the algorithm on a device.
 import copy
 import logging
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from simple_dqn.deepqnetwork.building import build
 from simple_dqn.deepqnetwork.compute.device import choose_device
 from simple_dqn.deepqnetwork.compute.device_screens import DeviceScreens, screens_on
 from simple_dqn.deepqnetwork.compute.mixed_precision import MasterWeights
+from simple_dqn.deepqnetwork.compute.peak import share_of_peak
 from simple_dqn.deepqnetwork.compute.threads import use_one_thread, use_threads
 from simple_dqn.deepqnetwork.guided_backpropagation import Insight
 from simple_dqn.deepqnetwork.networks import NATURE, NetworkSpec
@@ -80,7 +81,8 @@ class DeepQNetwork:
         if network.batch_norm and network.batch_size < 2:
             raise UserError("--batch_norm true cannot normalise over one transition: raise --batch_size")
         self._config = network
-        self._screen_shape = screen_shape
+        # A small minibatch, to measure an update by.
+        self._sample_shape = (min(network.batch_size, 32), history_length, *screen_shape)
         self._device = choose_device(backend)
         self._device.set_up()
         self.datatype, precision = self._device.datatype, self._device.precision
@@ -100,8 +102,8 @@ class DeepQNetwork:
         self._set_up_update()
         self.updates, self.threads = 0, backend.threads
         if self._device.is_cpu:
-            shape = (min(network.batch_size, 32), history_length, *screen_shape)
-            self._choose_threads(spare_cores, (self.datatype, network, spec), shape)
+            kind = (self.datatype, network, spec, self._sample_shape)
+            self.threads = use_threads(self.threads, spare_cores, kind, self._dry_run)
 
     @torch.inference_mode()
     def predict(
@@ -171,7 +173,7 @@ class DeepQNetwork:
 
     def look_into(self) -> Insight:
         """Return a copy of the online network for guided backpropagation."""
-        return Insight(self._online, self._screen_shape, self._device.torch_device)
+        return Insight(self._online, self._sample_shape[2:], self._device.torch_device)
 
     def make_screens(self, rows: int, games: int, screen_shape: tuple[int, int]) -> DeviceScreens | None:
         """Return GPU storage for the replay memory's screens; None: there is no GPU, or too little room."""
@@ -259,13 +261,16 @@ class DeepQNetwork:
         """Return fresh noise [count, K] on the device."""
         return self._device.tensor(self._noise.draw(stream, count)) if self._noise.size else self._no_noise
 
-    def _choose_threads(self, spare_cores: int, kind: Hashable, shape: tuple[int, ...]) -> None:
-        """Compute with the threads asked for, or with as many as are fastest for states of `shape`."""
-        states = np.zeros(shape, np.uint8)
-        self.threads = use_threads(self.threads, spare_cores, (kind, shape), lambda: self._dry_run(states))
+    def share_of_peak(self, updates: int, seconds: float) -> str:
+        """Return a line on how much of the machine's arithmetic so many `updates` used in `seconds`."""
+        minibatches = self._config.batch_size / self._sample_shape[0]
+        return share_of_peak(self._device, self._dry_run, updates * minibatches, seconds)
 
-    def _dry_run(self, states: States) -> None:
-        """Compute the gradients of an update on `states`, and change nothing."""
+    def _dry_run(self) -> None:
+        """Compute the targets and the gradients of an update on empty states, and change nothing."""
+        states = np.zeros(self._sample_shape, np.uint8)
         noise = torch.zeros((1, self._online.noise_size), device=self._device.torch_device)
+        with torch.no_grad():
+            self._target.outputs(self._device.floats(states), noise)
         outputs = self._online.outputs(self._device.floats(states), noise)
         torch.autograd.grad(outputs.sum(), list(self._online.parameters()))

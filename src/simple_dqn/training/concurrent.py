@@ -119,7 +119,7 @@ def learn(agent: Agent, sampler: ThreadPoolExecutor, steps: int, stopped: Stoppe
 
 def updates_due(agent: Agent) -> int:
     """Return how many updates belong to one period."""
-    return agent.config.target_steps // agent.config.train_frequency * agent.config.train_repeat
+    return agent.updates_in(agent.config.target_steps)
 
 
 def store(agent: Agent, steps: list[Step]) -> None:

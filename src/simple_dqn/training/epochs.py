@@ -102,6 +102,9 @@ class Epochs:
         """Log the speed ledger, finish writing checkpoints, and close files and games."""
         for line in self.agent.ledger.lines():
             logger.info(line)
+        train = self.agent.ledger.books["train"]
+        if train.steps:
+            logger.info(self.agent.network.share_of_peak(self.agent.updates_in(train.steps), train.wall))
         self._statistics.close()
         self._schedule.close()
         self.agent.player.environment.close()
