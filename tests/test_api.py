@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from simple_dqn.flags import words
 from simple_dqn.replay_memory.memory import SAMPLERS
 from simple_dqn.replay_memory.uniform import Uniform
 from simple_dqn.snapshot import Snapshot
+from simple_dqn.statistics import Point, Writer, statistics
+from simple_dqn.statistics.trackers import TRACKERS
 
 PROJECT = Path(__file__).parents[1]
 CATCH: dict[str, Any] = {
@@ -49,7 +51,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def tables() -> Iterator[None]:
     """Forget what the test registers."""
-    tables: tuple[dict[str, Any], ...] = (NETWORKS, TARGET_RULES, SAMPLERS)
+    tables: tuple[dict[str, Any], ...] = (NETWORKS, TARGET_RULES, SAMPLERS, TRACKERS)
     entries = [dict(table) for table in tables]
     names = {setting: list(known) for setting, known in REGISTERED.items()}
     yield
@@ -265,6 +267,37 @@ def test_what_is_registered_is_chosen_by_name_and_recorded(home: Path) -> None:
     REGISTERED["network"].remove("tiny")
     with pytest.raises(simple_dqn.UserError, match="invalid choice: 'tiny'"):
         simple_dqn.load(run.snapshots[0])
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_writer_of_ones_own_hears_of_a_run_and_changes_nothing(snapshot: Path, home: Path) -> None:
+    heard: list[Any] = []
+
+    class Mine(Writer):
+        points = True
+
+        def __init__(self, run: Path, settings: Mapping[str, Any], resumed: bool) -> None:
+            heard.append((run, settings["batch_size"], resumed))
+
+        def on_point(self, point: Point) -> None:
+            heard.append(point)
+
+        def on_file(self, path: Path) -> None:
+            heard.append(path)
+
+    simple_dqn.register_track("mine", Mine)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "POINT_STEPS", 20)
+        run = simple_dqn.train("catch", track="mine", **CATCH)
+    assert heard[0] == (home / "results" / "catch", 4, False)
+    assert heard[-1] == run.snapshots[0]
+    assert [point.step for point in heard[1:-1]] == [20, 40]
+    point = heard[1]
+    names = {"reward", "loss", "mean_q", "exploration_rate", "steps_per_second"}
+    assert set(point.scalars) <= {f"progress/{name}" for name in names}
+    assert point.qvalues.shape == (256, 3)
+    assert point.scalars["progress/mean_q"] == pytest.approx(point.qvalues.max(axis=1).mean())
+    assert Snapshot.load(run.snapshots[0]).weights_sum == Snapshot.load(snapshot).weights_sum
 
 
 @pytest.mark.usefixtures("tables")

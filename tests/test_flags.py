@@ -90,6 +90,10 @@ def test_no(word: str) -> None:
 
 def test_a_flag_alone_says_yes() -> None:
     assert parse("--tensorboard", "--frame_skip", "2") == {"tensorboard": True, "frame_skip": 2}
+    for word, value in (("scalars", True), ("1", True), ("histograms", "histograms"), ("no", False)):
+        assert parse("--tensorboard", word) == {"tensorboard": value}
+    with pytest.raises(UserError, match="'images' is not one of"):
+        parse("--tensorboard", "images")
 
 
 def test_only_what_was_given_is_told() -> None:

@@ -52,6 +52,8 @@ OWNERS = {
     "bokeh": ["nvis", "tests"],
     "pygame": ["src/simple_dqn/watch", "benchmarks", "tests"],
     "blessed": ["src/simple_dqn/watch", "src/simple_dqn/sweep", "tests"],
+    "wandb": ["src/simple_dqn/statistics/trackers.py", "tests"],
+    "mlflow": ["src/simple_dqn/statistics/trackers.py", "tests"],
     "tensorboard": ["src/simple_dqn/statistics", "tests"],
     "tqdm": ["src/simple_dqn/statistics", "src/simple_dqn/watch", "nvis", "benchmarks", "tests"],
     "av": ["src/simple_dqn/watch", "tests"],

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         register_network,
         register_sampler,
         register_target_rule,
+        register_track,
         train,
     )
 
@@ -32,6 +33,7 @@ __all__ = [
     "register_network",
     "register_sampler",
     "register_target_rule",
+    "register_track",
     "train",
 ]
 

@@ -56,12 +56,13 @@ class Share:
         return f"{self.percent:g}%"
 
 
-# The networks, samplers and target rules to choose from; `simple_dqn.api.registration` adds to them. `auto`
-# is the one that other settings ask for.
+# The networks, samplers, target rules and trackers to choose from; `simple_dqn.api.registration` adds to
+# them. `auto` is the one that other settings ask for.
 REGISTERED: dict[str, list[str]] = {
     "network": ["nature", "neon", "small", "impala"],
     "sampler": ["auto"],
     "target_rule": ["auto"],
+    "track": ["none", "wandb", "mlflow"],
 }
 
 CLASS_FILE = re.compile(r"(.+\.py)(?::([^\W\d]\w*))?")  # a file with a game of the user's, and its class
@@ -313,7 +314,14 @@ class RunConfig:
     )
     keep: int = option(2, "checkpoints to keep", minimum=1, local=True)
     csv_file: str | None = option(None, "file for the statistics, one row per phase", local=True)
-    tensorboard: bool = option(False, "also write TensorBoard event files, beside the CSV")
+    tensorboard: bool | str = option(
+        False, "also write TensorBoard event files, beside the CSV; true: scalars, also within a phase; "
+        "histograms: those of Q-values too", choices=("scalars", "histograms"),
+    )  # fmt: skip
+    track: str = option(
+        "none", "also write to an experiment tracker, an extra package; see docs/guide.md",
+        choices=REGISTERED["track"], local=True,
+    )  # fmt: skip
     visualization_filters: int = option(4, "filters of each layer on the page of nvis", minimum=1, maximum=64)
     visualization_file: str | None = option(None, "HTML file for that page", local=True)
     random_seed: int | None = option(

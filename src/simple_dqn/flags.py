@@ -335,7 +335,13 @@ def _add_flag(group: Any, setting: "Field[Any]", settings: type, default: Any) -
         "help": f"{setting.metadata['help']} (default: {as_word(default)})".replace("%", "%%")
     }
     if kind is bool:
-        arguments |= {"type": yes_or_no, "nargs": "?", "const": True, "metavar": "BOOL"}
+        words = tuple(setting.metadata["choices"] or ())
+        arguments |= {
+            "type": _yes_no_or(words),
+            "nargs": "?",
+            "const": True,
+            "metavar": "|".join(("BOOL", *words[1:])),
+        }
     elif setting.metadata["choices"] and setting.metadata["file"]:
         words = (*setting.metadata["choices"], setting.metadata["file"])
         arguments |= {"type": _one_of(words), "metavar": f"{{{','.join(words)}}}"}
@@ -363,6 +369,15 @@ def _or_share(convert: Any) -> Any:
 def _or_none(convert: Any) -> Any:
     """Return `convert`, but with None for the word none."""
     return lambda word: None if word == "none" else convert(word)
+
+
+def _yes_no_or(words: tuple[str, ...]) -> Any:
+    """Return `yes_or_no`, for which the first of `words` means yes, and the others themselves."""
+
+    def convert(word: str) -> bool | str:
+        return word if word in words[1:] else yes_or_no("yes" if word in words else word)
+
+    return convert if words else yes_or_no
 
 
 def _one_of(words: tuple[str, ...]) -> Any:

@@ -161,7 +161,14 @@ def make_statistics(
     events = csv_file.with_suffix("") if csv_file and config.run.tensorboard else None
     more = CLUSTER_COLUMNS if config.cluster.on else ()
     epoch, phase = resumed or (None, "test")
-    return Statistics([*make_writers(csv_file, events, epoch, phase, more), *writers])
+    histograms = config.run.tensorboard == "histograms"
+    own = [*make_writers(csv_file, events, epoch, phase, more, histograms), *writers]
+    if csv_file and config.run.track != "none":
+        from simple_dqn.statistics.trackers import TRACKERS  # by which packages are imported
+
+        make_tracker = TRACKERS[config.run.track]
+        own.append(make_tracker(csv_file.with_suffix(""), config.shared_flags(), resumed is not None))
+    return Statistics(own)
 
 
 def make_run(

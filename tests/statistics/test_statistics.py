@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simple_dqn.statistics import PhaseOutcome, PhaseSummary, Progress, Statistics, Writer
+from simple_dqn.statistics import PhaseOutcome, PhaseSummary, Point, Progress, Statistics, Writer
 from simple_dqn.types import Flags, Step
 
 Wanted = tuple[int, bool, bool]  # a reward, whether the game ends, whether a life is lost
@@ -230,6 +230,45 @@ def test_writers_hear_of_everything_in_turn() -> None:
     assert listener.progress[0] == Progress(
         steps=4, nr_games=2, average_reward=1, exploration_rate=0.3, loss=0.25
     )
+
+
+def test_points_have_the_numbers_since_the_last() -> None:
+    class Curves(Writer):
+        points = True
+
+        def __init__(self) -> None:
+            self.heard: list[Point] = []
+
+        def on_point(self, point: Point) -> None:
+            self.heard.append(point)
+
+    clock, curves = Clock(), Curves()
+    statistics = Statistics([Listener(), curves], clock)
+    statistics.on_phase_start("train", 1, 4000)
+    assert not statistics.point_due(0, 999)
+    assert statistics.point_due(998, 1000)
+    assert statistics.point_due(900, 2100)
+    assert not Statistics([Listener()], clock).point_due(998, 1000)
+    for loss, reward in ((0.5, 1), (1.5, 3)):
+        statistics.on_train(loss)
+        statistics.on_step(make_step([reward, 0], resets=[True, False]), 0.3)
+    clock.now += 2
+    statistics.on_point(1000, np.array([[1, 2], [5, 0]], np.float32))
+    statistics.on_step(make_step([0, 0]), 0.2)
+    state = statistics.get_state()
+    statistics.on_point(2000, None)
+    resumed = Statistics([curves], clock)
+    resumed.set_state(state)
+    resumed.on_phase_resume(4000)
+    resumed.on_train(7)
+    clock.now += 1
+    resumed.on_point(3000, None)
+    rate = {"progress/exploration_rate": 0.2}
+    first = {"reward": 2, "loss": 1, "mean_q": 3.5, "exploration_rate": 0.3, "steps_per_second": 2}
+    assert [point.step for point in curves.heard] == [1000, 2000, 3000]
+    assert curves.heard[0].scalars == {f"progress/{name}": value for name, value in first.items()}
+    assert curves.heard[1].scalars == rate  # no time has passed
+    assert curves.heard[2].scalars == {**rate, "progress/loss": 7, "progress/steps_per_second": 0}
 
 
 def test_a_writer_that_fails_is_not_hidden() -> None:

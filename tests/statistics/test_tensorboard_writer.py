@@ -7,11 +7,12 @@ import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from simple_dqn.errors import UserError
-from simple_dqn.statistics import PhaseSummary, make_writers
+from simple_dqn.statistics import PhaseSummary, Point, make_writers
 from simple_dqn.statistics.tensorboard_writer import TensorboardWriter
 
 
@@ -31,6 +32,26 @@ def test_scalars_are_read_back(tmp_path: Path, summary: PhaseSummary) -> None:
     assert event.step == summary.total_train_steps
     assert event.value == pytest.approx(summary.meanq)
     writer.close()
+
+
+@pytest.mark.parametrize("histograms", [True, False])
+def test_points_and_histograms_are_read_back(tmp_path: Path, histograms: bool) -> None:
+    writer = TensorboardWriter(tmp_path, histograms=histograms)
+    writer.open()
+    qvalues = np.random.default_rng(0).normal(size=(256, 4)).astype(np.float32)
+    writer.on_point(Point(1000, {"progress/loss": 0.5}, qvalues))
+    writer.on_point(Point(2000, {}, None))
+    writer.close()
+    reader = EventAccumulator(str(tmp_path))
+    reader.Reload()
+    assert [(event.step, event.value) for event in reader.Scalars("progress/loss")] == [(1000, 0.5)]
+    assert reader.Tags()["histograms"] == (["progress/q_values"] if histograms else [])
+    if histograms:
+        (event,) = reader.Histograms("progress/q_values")
+        value = event.histogram_value
+        assert value.num == sum(value.bucket) == qvalues.size
+        assert (value.min, value.max) == (qvalues.min(), qvalues.max())
+        assert value.sum == pytest.approx(qvalues.sum(), rel=1e-4)
 
 
 def test_what_does_not_exist_is_not_written(tmp_path: Path, summary: PhaseSummary) -> None:

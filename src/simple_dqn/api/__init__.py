@@ -4,7 +4,12 @@ Flags are keyword arguments with the names and the limits that `--help all` list
 command line, raised as `UserError`.
 """
 
-from simple_dqn.api.registration import register_network, register_sampler, register_target_rule
+from simple_dqn.api.registration import (
+    register_network,
+    register_sampler,
+    register_target_rule,
+    register_track,
+)
 from simple_dqn.api.trained_agent import TrainedAgent, load
 from simple_dqn.api.training import make, train
 from simple_dqn.environment.gymnasium_vector import GymnasiumEnv, GymnasiumVectorEnv
@@ -20,5 +25,6 @@ __all__ = [
     "register_network",
     "register_sampler",
     "register_target_rule",
+    "register_track",
     "train",
 ]

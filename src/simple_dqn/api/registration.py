@@ -1,6 +1,8 @@
-"""Networks, target rules and samplers of one's own, chosen by name."""
+"""Networks, target rules, samplers and writers of one's own, chosen by name."""
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simple_dqn.config import REGISTERED
 from simple_dqn.errors import UserError
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
     from simple_dqn.deepqnetwork.update import TargetRule
     from simple_dqn.replay_memory.prioritized import Prioritized
     from simple_dqn.replay_memory.uniform import Uniform
+    from simple_dqn.statistics import Writer
 
 Entry = TypeVar("Entry")
 
@@ -72,9 +75,29 @@ def register_sampler(name: str, sampler: "type[Uniform] | type[Prioritized]") ->
     _register("sampler", name, sampler, SAMPLERS)
 
 
+def register_track(name: str, make: "Callable[[Path, Mapping[str, Any], bool], Writer]") -> None:
+    """Let `--track NAME` choose a writer of your own, which receives the events of a run.
+
+    Args:
+        name: A new name; or `wandb` or `mlflow`, to replace it.
+        make: Returns the writer, a subclass of `simple_dqn.statistics.Writer`, from the path of the run's CSV
+            without its ending, the settings, and whether the run is resumed. The class itself will do.
+
+    Raises:
+        UserError: The name is not made of letters, digits and _, or is `auto` or `none`.
+
+    Example:
+        >>> simple_dqn.register_track("mine", MyWriter)
+        >>> simple_dqn.train("pong", track="mine")
+    """
+    from simple_dqn.statistics.trackers import TRACKERS
+
+    _register("track", name, make, TRACKERS)
+
+
 def _register(setting: str, name: str, entry: Entry, table: dict[str, Entry]) -> None:
     """Put `entry` into `table`, and a new `name` among the values of `setting`."""
-    if name == "auto" or not name.isidentifier():
+    if name in ("auto", "none") or not name.isidentifier():
         raise UserError(f"{name!r} cannot name a {setting}: use letters, digits and _")
     if name not in table:
         REGISTERED[setting].append(name)

@@ -7,13 +7,14 @@ from simple_dqn.statistics.console import Console, ConsoleHandler
 from simple_dqn.statistics.csv_reader import Run, field_name, read_run
 from simple_dqn.statistics.csv_writer import CsvWriter
 from simple_dqn.statistics.statistics import Statistics
-from simple_dqn.statistics.summary import CLUSTER_COLUMNS, PhaseOutcome, PhaseSummary, Progress, Writer
+from simple_dqn.statistics.summary import CLUSTER_COLUMNS, PhaseOutcome, PhaseSummary, Point, Progress, Writer
 
 __all__ = [
     "CLUSTER_COLUMNS",
     "ConsoleHandler",
     "PhaseOutcome",
     "PhaseSummary",
+    "Point",
     "Progress",
     "Run",
     "Statistics",
@@ -30,6 +31,7 @@ def make_writers(
     resume_epoch: int | None = None,
     resume_phase: str = "test",
     more: Sequence[str] = (),
+    histograms: bool = False,
 ) -> Sequence[Writer]:
     """Return the writers of a run: the console, and those of the given files.
 
@@ -39,6 +41,7 @@ def make_writers(
         resume_epoch: In a resumed run, the last epoch whose rows stay in the CSV; None: a new run.
         resume_phase: The last phase of that epoch whose row stays, train or test.
         more: Names of additional columns of the CSV.
+        histograms: Whether TensorBoard gets histograms of Q-values.
 
     Raises:
         UserError: The CSV cannot be written. No file is created before the first phase starts.
@@ -50,5 +53,5 @@ def make_writers(
         # Imported only when used, since it takes long to import.
         from simple_dqn.statistics.tensorboard_writer import TensorboardWriter
 
-        writers.append(TensorboardWriter(tensorboard_folder, resumed=resume_epoch is not None))
+        writers.append(TensorboardWriter(tensorboard_folder, resume_epoch is not None, histograms))
     return writers

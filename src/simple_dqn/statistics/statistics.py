@@ -3,19 +3,21 @@
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from simple_dqn.scores import Scores
-from simple_dqn.statistics.summary import PhaseOutcome, PhaseSummary, Progress, Writer
-from simple_dqn.types import CheckpointState, Step
+from simple_dqn.statistics.summary import PhaseOutcome, PhaseSummary, Point, Progress, Writer
+from simple_dqn.types import CheckpointState, QValues, Step
 
 # The environment of each phase. Random play and training share one, so that a game may begin in one phase
 # and end in the other; each test starts new games.
 ENVIRONMENT = {"random": "training", "train": "training", "test": "testing", "play": "testing"}
 
 PROGRESS_INTERVAL = 0.2  # seconds between two `on_progress` events
+POINT_STEPS = 1000  # between two `on_point` events
 
 
 @dataclass(slots=True)
@@ -68,6 +70,8 @@ class Statistics:
         self._phase_time = 0.0  # seconds of the phase before it was resumed
         self._next_progress = math.inf
         self._tally = _Tally()
+        self._points = any(writer.points for writer in writers)
+        self._last_point = (self._run_start, _Tally())  # the time and the counts then
         self._scores: dict[str, Scores] = {}  # by environment, from its first step on
 
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
@@ -105,8 +109,9 @@ class Statistics:
             self._writers_open = True
         for writer in self._writers:
             writer.on_phase_start(self._phase, self._epoch, total_steps)
-        self._phase_start = start
-        self._next_progress = self._clock() + PROGRESS_INTERVAL
+        self._phase_start, now = start, self._clock()
+        self._next_progress = now + PROGRESS_INTERVAL
+        self._last_point = (now, replace(self._tally))
 
     def on_games_start(self) -> None:
         """Forget the scores of the games in progress: new games were started."""
@@ -144,6 +149,35 @@ class Statistics:
         tally.updates += 1
         tally.loss_sum += loss
         tally.loss = loss
+
+    def point_due(self, before: int, now: int) -> bool:
+        """Return whether a point is due after the phase's steps grew from `before` to `now`."""
+        return self._points and now // POINT_STEPS > before // POINT_STEPS
+
+    def on_point(self, step: int, qvalues: QValues | None) -> None:
+        """Pass the numbers since the last point, or since the phase began, to the writers.
+
+        Args:
+            step: Training steps since the run began.
+            qvalues: float32 [states, A] of held-out states; None: there are none yet.
+        """
+        (time_before, before), now, tally = self._last_point, self._clock(), self._tally
+        self._last_point = (now, replace(tally))
+        numbers = {
+            "reward": _mean(tally.reward_sum - before.reward_sum, tally.nr_games - before.nr_games),
+            "loss": _mean(tally.loss_sum - before.loss_sum, tally.updates - before.updates),
+            "mean_q": None if qvalues is None else float(qvalues.max(axis=1).mean()),
+            "exploration_rate": tally.exploration_rate,
+            "steps_per_second": _mean(tally.steps - before.steps, now - time_before),
+        }
+        there = {f"progress/{name}": float(value) for name, value in numbers.items() if value is not None}
+        for writer in self._writers:
+            writer.on_point(Point(step, there, qvalues))
+
+    def on_file(self, path: Path) -> None:
+        """Tell the writers of a snapshot."""
+        for writer in self._writers:
+            writer.on_file(path)
 
     def on_phase_end(self, outcome: PhaseOutcome) -> None:
         """Pass the summary of the phase, completed or interrupted, to the writers.
@@ -206,3 +240,7 @@ class Statistics:
             steps_per_second=tally.steps / epoch_time if epoch_time > 0 else 0.0,
             more=outcome.more,
         )
+
+
+def _mean(total: float, count: float) -> float | None:
+    return total / count if count else None

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from simple_dqn.types import QValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,22 @@ class PhaseSummary:
         more: dict[str, float | None] = values.pop("more")
         return {**values, **more}
 
+    def scalars(self) -> dict[str, float]:
+        """Return the numbers that exist, by names such as `test/average_reward`, for curves."""
+        numbers = {name: value for name, value in self.row().items() if value is not None and name != "phase"}
+        return {f"{self.phase}/{name}": float(value) for name, value in numbers.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The numbers of the latest steps of a training phase, for curves within it."""
+
+    step: int  # training steps since the run began, over all games
+    # By name: `progress/reward`, `loss`, `mean_q`, `exploration_rate` and `steps_per_second`. What does not
+    # exist, such as the score where no game ended, is left out.
+    scalars: Mapping[str, float]
+    qvalues: QValues | None  # float32 [states, A], of the held-out states of `meanq`
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -67,7 +86,13 @@ CLUSTER_COLUMNS = (
 
 
 class Writer:
-    """Receives the events of phases. A subclass overrides those that it uses."""
+    """Receives the events of phases. A subclass overrides those that it uses.
+
+    Attributes:
+        points: Whether it receives points, for which the network values the held-out states.
+    """
+
+    points = False
 
     def open(self) -> None:
         """Create the files; called once, when the first phase starts."""
@@ -77,6 +102,12 @@ class Writer:
 
     def on_progress(self, progress: Progress) -> None:
         """Called a few times a second while a phase runs."""
+
+    def on_point(self, point: Point) -> None:
+        """Called every 1,000 steps of a training phase, if `points` is true."""
+
+    def on_file(self, path: Path) -> None:
+        """Called when a snapshot was written, and for a film of the run."""
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
         """Called when a phase has ended, completed or interrupted."""

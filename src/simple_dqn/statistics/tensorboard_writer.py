@@ -2,33 +2,38 @@
 
 import logging
 import time
-from dataclasses import fields
+from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from simple_dqn.errors import UserError
 from simple_dqn.files import numbered
-from simple_dqn.statistics.summary import PhaseSummary, Writer
+from simple_dqn.statistics.summary import PhaseSummary, Point, Writer
+from simple_dqn.types import QValues
 
 logger = logging.getLogger(__name__)
 
-SCALARS = [field.name for field in fields(PhaseSummary) if field.name not in ("phase", "more")]
+BUCKETS = 30  # of a histogram, as TensorBoard's own
 
 
 class TensorboardWriter(Writer):
-    """Writes the numbers of each phase as scalars, such as `test/average_reward`, over training steps."""
+    """Writes the numbers of phases and points as scalars over training steps, such as `test/meanq`."""
 
-    def __init__(self, folder: Path, resumed: bool = False) -> None:
+    points = True
+
+    def __init__(self, folder: Path, resumed: bool = False, histograms: bool = False) -> None:
         """Set up a writer; the event file is created when the first phase starts.
 
         Args:
             folder: The folder of the event files. A new run renames an existing folder to a numbered name.
             resumed: Whether the run was resumed; TensorBoard then drops the steps that are repeated.
+            histograms: Whether to write histograms of the Q-values of held-out states.
         """
-        self._folder, self._resumed = folder, resumed
+        self._folder, self._resumed, self._histograms = folder, resumed, histograms
         self._events: EventFileWriter | None = None
 
     def open(self) -> None:
@@ -51,22 +56,35 @@ class TensorboardWriter(Writer):
         Raises:
             UserError: They could not be written.
         """
+        # A test has the same step as the training before it, whose numbers stay in a resumed run.
+        first = summary.total_train_steps + (summary.phase == "test")
+        self._write(summary.total_train_steps, summary.scalars(), None, first)
         assert self._events is not None
-        numbers = {name: getattr(summary, name) for name in SCALARS} | dict(summary.more)
-        scalars = Summary(
-            value=[
-                Summary.Value(tag=f"{summary.phase}/{name}", simple_value=number)
-                for name, number in numbers.items()
-                if number is not None
-            ]
-        )
-        event = Event(wall_time=time.time(), step=summary.total_train_steps, summary=scalars)
+        try:
+            self._events.flush()
+        except OSError as error:
+            raise self._cannot_write(error) from error
+
+    def on_point(self, point: Point) -> None:
+        """Write the numbers, and the histogram of the Q-values if asked for.
+
+        Raises:
+            UserError: They could not be written.
+        """
+        self._write(point.step, point.scalars, point.qvalues if self._histograms else None, point.step)
+
+    def _write(self, step: int, scalars: Mapping[str, float], qvalues: QValues | None, first: int) -> None:
+        """Write the numbers at `step`; in a resumed run, those written before from `first` on are dropped."""
+        assert self._events is not None
+        values = [Summary.Value(tag=name, simple_value=number) for name, number in scalars.items()]
+        if qvalues is not None:
+            values.append(Summary.Value(tag="progress/q_values", histo=_histogram(qvalues)))
         try:
             if self._resumed:
-                self._events.add_event(_restart_event(summary))
+                restart = SessionLog(status=SessionLog.START)
+                self._events.add_event(Event(wall_time=time.time(), step=first, session_log=restart))
                 self._resumed = False
-            self._events.add_event(event)
-            self._events.flush()
+            self._events.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
         except OSError as error:
             raise self._cannot_write(error) from error
 
@@ -82,8 +100,11 @@ class TensorboardWriter(Writer):
         )
 
 
-def _restart_event(summary: PhaseSummary) -> Event:
-    """Return the event that makes TensorBoard drop earlier events from the steps of `summary` on."""
-    # A test has the same step as the training before it, whose numbers stay.
-    first = summary.total_train_steps + (summary.phase == "test")
-    return Event(wall_time=time.time(), step=first, session_log=SessionLog(status=SessionLog.START))
+def _histogram(qvalues: QValues) -> HistogramProto:
+    """Return the histogram of all Q-values."""
+    counts, edges = np.histogram(qvalues, BUCKETS)
+    values = qvalues.astype(np.float64)
+    return HistogramProto(
+        min=values.min(), max=values.max(), num=values.size, sum=values.sum(), sum_squares=(values**2).sum(),
+        bucket_limit=edges[1:].tolist(), bucket=counts.tolist(),
+    )  # fmt: skip

@@ -170,7 +170,7 @@ class Epochs:
             self._end_phase()
         if phase.name == "train" and self._keeper:
             steps, weights = self.agent.total_train_steps, self.agent.network.get_weights(average=True)
-            self._keeper.save_snapshot(phase.epoch, steps, weights)
+            self._statistics.on_file(self._keeper.save_snapshot(phase.epoch, steps, weights))
 
     def _is_complete(self, phase: Phase) -> bool:
         """Return whether `phase` is over: interrupted training or tests are, random play is resumed."""
@@ -199,6 +199,9 @@ class Epochs:
         """Count `steps` steps of the phase, and make a checkpoint if one is due."""
         before = self.phase.done
         self.phase.done += steps
+        if self.phase.name == "train" and self._statistics.point_due(before, self.phase.done):
+            qvalues = None if self._held_out is None else self.agent.network.predict(self._held_out)
+            self._statistics.on_point(self.agent.total_train_steps, qvalues)
         testing = self.phase.name == "test"
         over = self._tester.complete if testing else self.phase.done >= self.phase.length(self._config)
         if self._keeper is None or self._stopped() or over:

@@ -47,6 +47,13 @@ def main(arguments: Sequence[str], program: str) -> None:
     videos, kind = home() / "videos", given.get("format", "mov")
     film = videos / f"{name}_{snapshot.epoch}.{kind}"
     record(config, film, videos / name, kind, given.get("overlay", False))
+    if config.run.track != "none":
+        from simple_dqn.statistics.trackers import TRACKERS
+
+        tracker = TRACKERS[config.run.track](home() / "results" / name, config.shared_flags(), True)
+        with closing(tracker):
+            tracker.open()
+            tracker.on_file(film)
 
 
 def _name(path: Path, snapshot: Snapshot) -> str:
