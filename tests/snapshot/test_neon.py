@@ -205,7 +205,7 @@ def with_nan(model: Model) -> None:
         (with_biases, "'bias' beside its weights"),
         (with_other_filters, r"convolution 1 has weights \(257, 32\)"),
         (with_other_units, r"\(4, 511\)"),
-        (with_integers, "weights <i4"),
+        (with_integers, "weights int32"),
         (without_arrays, "is not of simple_dqn's network"),
         (with_nan, "hidden.conv2.weight' hold NaN"),
     ],

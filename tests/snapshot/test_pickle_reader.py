@@ -15,8 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.snapshot.neon import pickle_reader
-from simple_dqn.snapshot.neon.pickled_array import PickledArray, RefusedError
+from simple_dqn.snapshot.neon_pickle import MALFORMED, RefusedError, unpickle
 
 ARRAYS = hnp.arrays(
     st.sampled_from(["<f4", ">f8", "<f2", "u1", "i8", "?"]),
@@ -39,11 +38,11 @@ TREES = st.recursive(
 
 def same(read: Any, written: Any) -> bool:
     if isinstance(written, np.ndarray):
-        values = read.values()
+        values = read.values
         return values.dtype == written.dtype and np.array_equal(
             values, written, equal_nan=written.dtype.kind == "f"
         )
-    if type(read) is not type(written):
+    if type(read) is not type(written) and type(written) is not dict:
         return False
     if isinstance(written, list | tuple):
         return len(read) == len(written) and all(map(same, read, written))
@@ -54,7 +53,7 @@ def same(read: Any, written: Any) -> bool:
 
 @given(tree=TREES, protocol=st.integers(0, 4))
 def test_what_python_pickled_is_read(tree: Any, protocol: int) -> None:
-    assert same(pickle_reader.load(pickle.dumps(tree, protocol)), tree)
+    assert same(unpickle(pickle.dumps(tree, protocol)), tree)
 
 
 @given(tree=TREES, protocol=st.integers(0, 4))
@@ -62,21 +61,21 @@ def test_what_numpy_1_pickled_is_read(tree: Any, protocol: int) -> None:
     pickled = pickle.dumps([tree, np.arange(3)], protocol)
     older = pickled.replace(b"cnumpy._core.", b"cnumpy.core.")
     assert (older != pickled) == (protocol < 4)
-    assert same(pickle_reader.load(older), [tree, np.arange(3)])
+    assert same(unpickle(older), [tree, np.arange(3)])
 
 
 def test_words_of_python_2_are_bytes() -> None:
     letters = bytes(range(256)).decode("latin1")
     # Python 2.7 wrote repr(bytes) by its protocols 0, and the bytes themselves by 1 and 2.
     escaped = b"S" + repr(bytes(range(256)))[1:].encode() + b"\np1\n."
-    assert pickle_reader.load(escaped) == letters
-    assert pickle_reader.load(b"\x80\x02T\x00\x01\x00\x00" + bytes(range(256)) + b"q\x01.") == letters
+    assert unpickle(escaped) == letters
+    assert unpickle(b"\x80\x02T\x00\x01\x00\x00" + bytes(range(256)) + b"q\x01.") == letters
     array = (
         b"cnumpy.core.multiarray\n_reconstruct\np0\n(cnumpy\nndarray\np1\n(I0\ntp2\nS'b'\np3\ntp4\nRp5\n"
         b"(I1\n(I2\nI1\ntp6\ncnumpy\ndtype\np7\n(S'f4'\np8\nI0\nI1\ntp9\nRp10\n(I3\nS'<'\np11\nNNNI-1\nI-1\nI0\n"
         b"tp12\nbI00\nS'\\x00\\x00\\x80?\\x00\\x00\\x00\\xc0'\np13\ntp14\nb."
     )
-    assert pickle_reader.load(array).values().tolist() == [[1.0], [-2.0]]
+    assert unpickle(array).values.tolist() == [[1.0], [-2.0]]
     assert pickle.loads(array, encoding="latin1").tolist() == [[1.0], [-2.0]]
 
 
@@ -106,7 +105,7 @@ CALLS = [
     (Call(pickle.loads, b"N."), "loads"),
     (np.array([Call(os.system, "touch exploded")], dtype=object), ""),
     (np.float64(3), "scalar"),
-    (frozenset((1, 2)), "frozenset"),
+    (frozenset((1, 2)), "set"),
     (np.zeros(2, "f4,f4"), "numpy.dtype V8"),
     (np.array(["a"]), "numpy.dtype U1"),
     (np.array([np.datetime64("2015-01-01")]), "numpy.dtype M8"),
@@ -131,32 +130,40 @@ def test_all_else_is_refused_by_its_name_and_not_run(
 def test_arrays_of_objects_are_refused_as_such() -> None:
     for protocol in (0, 2, 4):
         with pytest.raises(RefusedError, match=r"numpy\.dtype O8"):
-            pickle_reader.load(pickle.dumps(np.array([None]), protocol))
+            unpickle(pickle.dumps(np.array([None]), protocol))
 
 
 RECONSTRUCT = b"cnumpy.core.multiarray\n_reconstruct\n"
+OBJECTS = "a set or another object"
 INSTRUCTIONS = [
-    (b"(S'touch exploded'\nios\nsystem\n.", "INST os system"),
-    (b"\x82\x01.", "EXT1"),
-    (b"Pwords\n.", "PERSID words"),
-    (b"cnumpy\nndarray\n)\x81.", "NEWOBJ"),
-    (b"(cnumpy\nndarray\no.", "OBJ"),
-    (b"cnumpy\nndarray\n(K\x02tR.", "numpy.ndarray as a function"),
+    (b"(S'touch exploded'\nios\nsystem\n.", OBJECTS),
+    (b"\x82\x01.", OBJECTS),
+    (b"Pwords\n.", OBJECTS),
+    (b"cnumpy\nndarray\n)\x81.", OBJECTS),
+    (b"(cnumpy\nndarray\no.", OBJECTS),
+    (b"\x96\xff\xff\xff\x7f\0\0\0\0.", OBJECTS),
     (b"cnumpy\nndarray\n}b.", "state for something that is no array"),
+    (b"c_codecs\nencode\n}b.", "state for something that is no array"),
     (b"c_codecs\nencode\n(S'x'\nS'rot13'\ntR.", "in another way than by latin1"),
     (RECONSTRUCT + b"(cnumpy\ndtype\nK\x00\x85U\x01btR.", "_reconstruct of something"),
     (RECONSTRUCT + b"(cnumpy\nndarray\nJ\xff\xff\xff\x7f\x85U\x01btR.", "_reconstruct of something"),
     (b"cnumpy\ndtype\n(S'O8'\nI0\nI1\ntR.", "numpy.dtype O8"),
     (b"\x8c\x02os\x8c\x06system\x93.", "os.system"),
-    (b"K\x01K\x02\x93.", "no name"),
+    (b"(S'x'\nI1\nd.", "a dict with items of its own"),
 ]
 
 
 @pytest.mark.parametrize(("content", "name"), INSTRUCTIONS)
 def test_instructions_that_no_array_needs_are_refused(content: bytes, name: str) -> None:
     with pytest.raises(RefusedError) as refusal:
-        pickle_reader.load(content)
+        unpickle(content)
     assert name in str(refusal.value)
+
+
+@pytest.mark.parametrize("content", [b"cnumpy\nndarray\n(K\x02tR.", b"K\x01K\x02\x93.", b"](K\x01tR."])
+def test_what_stands_for_numpy_is_called_as_numpy_pickles_it_or_not_at_all(content: bytes) -> None:
+    with pytest.raises(MALFORMED):
+        unpickle(content)
 
 
 ARRAY = pickle.dumps(np.arange(6, dtype="<f4").reshape(2, 3), 2)
@@ -172,7 +179,6 @@ EMPTY_ARRAY = RECONSTRUCT + b"(cnumpy\nndarray\nK\x00\x85U\x01btR"
         b"(I1\n(I1\nI-2\nt" + PLAIN_TYPE + b"I00\nS'12345678'\ntb",
         b"(I1\n(I-1\nI-2\nt" + PLAIN_TYPE + b"I00\nS'12345678'\ntb",
         b"(I1\n(" + b"I2147483647\n" * 4 + b"t" + PLAIN_TYPE + b"I00\nS'12345678'\ntb",
-        b"(I1\n(" + b"I1\n" * 5 + b"t" + PLAIN_TYPE + b"I00\nS'1234'\ntb",
         b"(I1\n(I0\nL" + b"9" * 4000 + b"L\nt" + PLAIN_TYPE + b"I00\nS''\ntb",
         b"(I1\n(I2\nt" + TYPE + b"I00\nS'12345678'\ntb",
         b"(I1\n(I2\nt" + PLAIN_TYPE + b"I00\n(lK\x01aK\x02atb",
@@ -183,11 +189,10 @@ EMPTY_ARRAY = RECONSTRUCT + b"(cnumpy\nndarray\nK\x00\x85U\x01btR"
     ],
 )
 def test_arrays_that_do_not_fit_their_bytes_are_refused(state: bytes) -> None:
-    with pytest.raises((ValueError, TypeError)):
-        pickle_reader.load(EMPTY_ARRAY + state + b".")
-    good = pickle_reader.load(EMPTY_ARRAY + b"(I1\n(I2\nt" + PLAIN_TYPE + b"I00\nS'12345678'\ntb.")
-    assert isinstance(good, PickledArray)
-    assert good.values().shape == (2,)
+    with pytest.raises(MALFORMED):
+        unpickle(EMPTY_ARRAY + state + b".")
+    good = unpickle(EMPTY_ARRAY + b"(I1\n(I2\nt" + PLAIN_TYPE + b"I00\nS'12345678'\ntb.")
+    assert good.values.shape == (2,)
 
 
 @pytest.mark.parametrize(
@@ -201,9 +206,9 @@ def test_arrays_that_do_not_fit_their_bytes_are_refused(state: bytes) -> None:
     ],
 )
 def test_datatypes_with_a_state_of_their_own_are_refused(state: bytes) -> None:
-    pickle_reader.load(PLAIN_TYPE + b".")
+    unpickle(PLAIN_TYPE + b".")
     with pytest.raises(RefusedError, match="state of its own"):
-        pickle_reader.load(TYPE + state + b".")
+        unpickle(TYPE + state + b".")
 
 
 @pytest.mark.parametrize(
@@ -247,8 +252,8 @@ def test_what_is_no_snapshot_is_refused_in_a_line(tmp_path: Path, content: bytes
 def test_every_cut_of_a_pickle_is_noticed() -> None:
     assert pickletools.optimize(ARRAY).endswith(b".")
     for length in range(len(ARRAY)):
-        with pytest.raises((ValueError, LookupError)):
-            pickle_reader.load(ARRAY[:length])
+        with pytest.raises(MALFORMED):
+            unpickle(ARRAY[:length])
 
 
 def test_a_pickle_that_is_too_large_is_refused(tmp_path: Path) -> None:

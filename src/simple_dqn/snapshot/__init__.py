@@ -1,9 +1,7 @@
 """Snapshots and checkpoints: the files of a run, written completely or not at all, and read as data only.
 
-Public are the `Snapshot` of a network to share, with `average`, `check_fits` and `check_layers`; the
-`Checkpoint` that a run resumes from, in a `CheckpointFolder`; the `Keeper`, which writes both; names and lock
-of a run's files (`run_files.py`); and `pack` and `unpack` for steps
-of experience.
+A `Snapshot` is a network to share; a `Checkpoint`, in a `CheckpointFolder`, is what a run resumes from; the
+`Keeper` writes both.
 """
 
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder
@@ -17,14 +15,13 @@ from simple_dqn.snapshot.run_files import (
     prefix_of,
     snapshots_after,
 )
-from simple_dqn.snapshot.snapshot import Snapshot, average, check_fits, check_layers
+from simple_dqn.snapshot.snapshot import Snapshot, check_fits, check_layers
 
 __all__ = [
     "Checkpoint",
     "CheckpointFolder",
     "Keeper",
     "Snapshot",
-    "average",
     "check_fits",
     "check_layers",
     "checkpoint_folder",

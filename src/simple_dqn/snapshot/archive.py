@@ -13,7 +13,6 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -194,24 +193,13 @@ def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:
 def _files_beside(path: Path) -> str:
     """Return a hint: a snapshot of that name elsewhere, else those in the folder."""
     folders = (path.parent, path.parent / TRAINED, home() / "snapshots", home() / "snapshots" / TRAINED)
-    found = [file for folder in folders for file in _namesakes(folder, path) if file.is_file()]
-    if found:
-        return f": did you mean {from_here(max(found, key=_written))}?"
+    name, stem = glob.escape(path.name), glob.escape(path.stem)
+    run, _, epoch = stem.rpartition("_")  # a later run renames it
+    for pattern in (name, f"{name}.pkl", f"{stem}.pkl", f"{run}_before*_{epoch}.pkl"):
+        if found := [file for folder in folders for file in folder.glob(pattern) if file.is_file()]:
+            return f": did you mean {from_here(max(found, key=lambda file: file.stat().st_mtime))}?"
     for folder in folders[:2]:
         if there := sorted(p.name for p in folder.glob("*.pkl")):
             more = f" and {len(there) - 5} more" if len(there) > 5 else ""
             return f": {folder} holds {', '.join(there[:5])}{more}"
     return ": train first, with ./train.sh"
-
-
-def _namesakes(folder: Path, path: Path) -> Iterator[Path]:
-    """Yield what the snapshot `path` may be called in `folder`: with `.pkl`, or renamed by a later run."""
-    for name in dict.fromkeys((path.name, f"{path.name}.pkl", f"{path.stem}.pkl")):
-        yield folder / name
-        run, _, rest = name.rpartition("_")
-        yield from folder.glob(f"{glob.escape(run)}_before*_{glob.escape(rest)}")
-
-
-def _written(path: Path) -> float:
-    """Return when a file was written, in seconds; renaming does not change it."""
-    return path.stat().st_mtime

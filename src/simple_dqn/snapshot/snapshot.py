@@ -1,24 +1,29 @@
 """Snapshots: files with a network's weights, its game and its settings, small enough to share."""
 
+import re
 import zlib
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from simple_dqn import __version__
+from simple_dqn import __version__, flags
 from simple_dqn.config import CLASS_FILE, Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import ZIP, is_snapshot
-from simple_dqn.flags import as_word
 from simple_dqn.rules import OF_WEIGHTS, differing
-from simple_dqn.snapshot import archive, neon, validation
+from simple_dqn.snapshot import archive, neon
 from simple_dqn.types import CheckpointState
 
 FORMAT = "simple-dqn snapshot 1"
 SHARED = archive.Limits(members=128 << 20, tree=1 << 20, directory=64 << 10)  # a Nature network takes 7 MB
+# A game's name or a Gymnasium id, but not `module:id`, for which Gymnasium would import a module.
+GAME = re.compile(r"\w[\w.-]{0,63}(/\w[\w.-]{0,63})?", re.ASCII)
+LONGEST_WORD = 200
+# Trained weights are below 10. Five layers of weights up to this limit cannot overflow a float32 at 84x84.
+LARGEST_WEIGHT = 1e4
 
 
 @dataclass(frozen=True)
@@ -46,19 +51,7 @@ class Snapshot:
         Raises:
             UserError: The file cannot be written.
         """
-        archive.write(
-            path,
-            {
-                "format": FORMAT,
-                "version": __version__,
-                "game": self.game,
-                "epoch": self.epoch,
-                "actions": self.actions,
-                "total_train_steps": self.total_train_steps,
-                "flags": dict(self.flags),
-                "weights": dict(self.weights),
-            },
-        )
+        archive.write(path, {"format": FORMAT, "version": __version__, **vars(self)})
 
     @staticmethod
     def load(path: Path, game: str | None = None) -> "Snapshot":
@@ -76,12 +69,12 @@ class Snapshot:
         content = _read(path, game)
         try:
             return Snapshot(
-                game=validation.game(content["game"]),
-                epoch=validation.count(content["epoch"], "epoch"),
-                actions=validation.count(content["actions"], "number of actions", least=1),
-                total_train_steps=validation.count(content["total_train_steps"], "number of steps"),
-                flags=validation.settings(content["flags"]),
-                weights=validation.weights(content["weights"]),
+                game=_game(content["game"]),
+                epoch=_count(content["epoch"], "epoch"),
+                actions=_count(content["actions"], "number of actions", least=1),
+                total_train_steps=_count(content["total_train_steps"], "number of steps"),
+                flags=_settings(content["flags"]),
+                weights=_weights(content["weights"]),
             )
         except KeyError as error:
             raise UserError(f"{path} is no snapshot ({error} is missing): use another one") from None
@@ -91,11 +84,7 @@ class Snapshot:
 
 
 def _read(path: Path, game: str | None) -> CheckpointState:
-    """Return the unchecked content of the file.
-
-    Raises:
-        UserError: It cannot be read, or is not a snapshot.
-    """
+    """Return the unchecked content of the file."""
     try:
         if path.exists() and not path.is_file():
             raise UserError(f"{path} is not a file: give a snapshot, such as snapshots/pong_10.pkl")
@@ -113,6 +102,52 @@ def _read(path: Path, game: str | None) -> CheckpointState:
     return content
 
 
+def _game(name: Any) -> str:
+    if not isinstance(name, str) or not GAME.fullmatch(name):
+        raise ValueError("its game is not named like one")
+    return name
+
+
+def _count(number: Any, name: str, least: int = 0) -> int:
+    if type(number) is not int or not least <= number < 2**63:
+        raise ValueError(f"its {name} is not a whole number of at least {least}")
+    return number
+
+
+def _settings(given: Any) -> dict[str, Any]:
+    """Return the settings in `given`, checked like flags on the command line.
+
+    Settings that this version does not have, and paths on a machine, are left out.
+    """
+    known = Config().shared_flags()
+    values = {name: value for name, value in dict(given).items() if name in known}
+    for name, value in values.items():
+        if not isinstance(value, bool | int | float | str | None) or len(str(value)) > LONGEST_WORD:
+            raise ValueError(f"its setting {name} is neither a number nor a word")
+    unset = {name for name, value in values.items() if value is None and known[name] is None}
+    words = [f"--{name}={'none' if name in unset else value}" for name, value in values.items()]
+    try:
+        return flags.parser("settings", "").parse(words)
+    except UserError as error:
+        raise ValueError(str(error).removesuffix(" (see settings --help)")) from None
+
+
+def _weights(arrays: Any) -> dict[str, NDArray[np.float32]]:
+    """Return the weights as float32; the dict `arrays` is emptied, so that no array is in memory twice."""
+    names, result = list(arrays), {}
+    for name in names:
+        array = arrays.pop(name)
+        if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or not array.size:
+            raise ValueError(f"its weights {name!r} are not floats")
+        variance = name.endswith("running_var")  # of batch normalisation, which divides by its square root
+        least, most = (0.0, np.inf) if variance else (-LARGEST_WEIGHT, LARGEST_WEIGHT)
+        # The minimum of an array with a NaN is NaN, and compares as false.
+        if not (least <= array.min() and array.max() <= most and array.max() < np.inf):
+            raise ValueError(f"its weights {name!r} hold NaN, infinity or values too large to be learnt ones")
+        result[name] = array.astype(np.float32, copy=False)
+    return result
+
+
 def check_fits(path: Path, snapshot: Snapshot, game: str, actions: int | None = None) -> None:
     """Check that a snapshot was trained on this game, with this number of actions if it is known.
 
@@ -123,7 +158,7 @@ def check_fits(path: Path, snapshot: Snapshot, game: str, actions: int | None = 
         raise UserError(f"{path} was trained on {snapshot.game}, not on {game}: use a snapshot of {game}")
     if actions not in (None, snapshot.actions):
         was = snapshot.flags.get("minimal_action_set")  # absent from Neon snapshots
-        told = "as it was when the snapshot was trained" if was is None else as_word(was)
+        told = "as it was when the snapshot was trained" if was is None else flags.as_word(was)
         raise UserError(
             f"{path} chooses among {snapshot.actions} actions and {game} is played with {actions} here: "
             f"give --minimal_action_set {told}"
@@ -142,45 +177,7 @@ def check_layers(path: Path, snapshot: Snapshot, config: Config) -> None:
     names += {"c51": ["atoms"], "quantile": ["quantiles"]}.get(recorded["distributional"], [])
     if wrong := differing(names, recorded, now):
         was, here = (
-            " ".join(f"--{name} {as_word(flags[name])}" for name in wrong) for flags in (recorded, now)
+            " ".join(f"--{name} {flags.as_word(settings[name])}" for name in wrong)
+            for settings in (recorded, now)
         )
         raise UserError(f"{path} was trained with {was}, and does not fit {here}: give {was}")
-
-
-def average(snapshots: Iterable[tuple[Path, Snapshot]]) -> Snapshot:
-    """Return the snapshot with the most training steps, with the mean of the weights of all.
-
-    Late in a run the weights move around a point; their mean is closer to it than any of them (Izmailov et
-    al. 2018, "Averaging weights leads to wider optima and better generalization", algorithm 1).
-
-    Args:
-        snapshots: Paths and snapshots of one game and network, at least one. Two are in memory at a time.
-
-    Raises:
-        UserError: One differs from the first in its game or shapes, or has batch normalisation.
-    """
-    rest = iter(snapshots)
-    path, latest = next(rest)
-    # Batch normalisation's running means and variances belong to one network alone.
-    if any(name.endswith("running_var") for name in latest.weights):
-        raise UserError(f"{path} has batch normalisation, which cannot be averaged: use one snapshot alone")
-    sums = {name: weights.astype(np.float64) for name, weights in latest.weights.items()}
-    count = 1
-    for path, snapshot in rest:
-        if snapshot.game != latest.game:
-            raise UserError(
-                f"{path} was trained on {snapshot.game}, not on {latest.game}: average one game's"
-            )
-        if _shapes(snapshot.weights) != _shapes(sums):
-            raise UserError(f"{path} is not of the same layers as the first: average snapshots of one run")
-        for name, weights in snapshot.weights.items():
-            sums[name] += weights
-        count += 1
-        if snapshot.total_train_steps > latest.total_train_steps:
-            latest = snapshot
-    means = {name: (weights / count).astype(np.float32) for name, weights in sums.items()}
-    return replace(latest, weights=means)
-
-
-def _shapes(weights: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    return {name: array.shape for name, array in weights.items()}

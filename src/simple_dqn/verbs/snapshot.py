@@ -1,11 +1,14 @@
 """`snapshot`: look into a snapshot, write one of Neon's in our own format, or make one of several."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from simple_dqn.errors import UserError
 from simple_dqn.flags import Parser
-from simple_dqn.snapshot import Snapshot, average
+from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.common import open_snapshot
 
 
@@ -59,3 +62,42 @@ def describe(snapshot: Snapshot) -> str:
         rows.append((name, f"{shape}, mean {weights.mean():.4f}, deviation {weights.std():.4f}"))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+
+def average(snapshots: Iterable[tuple[Path, Snapshot]]) -> Snapshot:
+    """Return the snapshot with the most training steps, with the mean of the weights of all.
+
+    Late in a run the weights move around a point; their mean is closer to it than any of them (Izmailov et
+    al. 2018, "Averaging weights leads to wider optima and better generalization", algorithm 1).
+
+    Args:
+        snapshots: Paths and snapshots of one game and network, at least one. Two are in memory at a time.
+
+    Raises:
+        UserError: One differs from the first in its game or shapes, or has batch normalisation.
+    """
+    rest = iter(snapshots)
+    path, latest = next(rest)
+    # Batch normalisation's running means and variances belong to one network alone.
+    if any(name.endswith("running_var") for name in latest.weights):
+        raise UserError(f"{path} has batch normalisation, which cannot be averaged: use one snapshot alone")
+    sums = {name: weights.astype(np.float64) for name, weights in latest.weights.items()}
+    count = 1
+    for path, snapshot in rest:
+        if snapshot.game != latest.game:
+            raise UserError(
+                f"{path} was trained on {snapshot.game}, not on {latest.game}: average one game's"
+            )
+        if _shapes(snapshot.weights) != _shapes(sums):
+            raise UserError(f"{path} is not of the same layers as the first: average snapshots of one run")
+        for name, weights in snapshot.weights.items():
+            sums[name] += weights
+        count += 1
+        if snapshot.total_train_steps > latest.total_train_steps:
+            latest = snapshot
+    means = {name: (weights / count).astype(np.float32) for name, weights in sums.items()}
+    return replace(latest, weights=means)
+
+
+def _shapes(weights: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    return {name: array.shape for name, array in weights.items()}

@@ -1,4 +1,4 @@
-"""The network in a Neon snapshot, converted to the layers of this project.
+"""Snapshots of the original simple_dqn, which Neon pickled in Python 2: read as data, and converted.
 
 Neon's network is this project's `--network neon`: the same layers without biases, and states divided by 255.
 """
@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from simple_dqn.config import EnvironmentConfig, RunConfig
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot.archive import damaged, one_line, unreadable
-from simple_dqn.snapshot.neon import pickle_reader
-from simple_dqn.snapshot.neon.pickled_array import PickledArray, RefusedError
+from simple_dqn.snapshot.neon_pickle import MALFORMED, RefusedError, unpickle
 from simple_dqn.types import CheckpointState
 
 MOST_BYTES = 64 << 20  # Neon's own files are 19 MB, and 40 MB as Python 2's text
-MALFORMED = (ValueError, TypeError, LookupError, AttributeError)
 FILE_NAME = re.compile(r"(?P<game>.+)_(?P<epoch>\d{1,6})(\.[^.]*)?")
 # The convolutions of simple_dqn's network, first to last: filters, size and stride in pixels.
 CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
@@ -29,11 +27,9 @@ DENSE_UNITS = 512
 def read(path: Path, game: str | None = None) -> CheckpointState:
     """Return the content of the Neon snapshot at `path`, converted to that of a snapshot of this project.
 
-    The game and the epoch are not in the file but in its name, `<game>_<epoch>.pkl`.
-
     Args:
-        path: The snapshot, with or without the optimizer's state, which is ignored.
-        game: The game, if the file's name does not contain it; the epoch is then 0.
+        path: The snapshot, `<game>_<epoch>.pkl`; neither is in the file itself.
+        game: The game, if the name does not contain it; the epoch is then 0.
 
     Raises:
         UserError: The file is damaged, too large, of another network, contains more than arrays, or is not
@@ -42,7 +38,7 @@ def read(path: Path, game: str | None = None) -> CheckpointState:
     model = _load(path)
     try:
         weights = _weights(model)
-        history_length = len(weights["hidden.conv1.weight"][0])
+        history = len(weights["hidden.conv1.weight"][0])
         height, width = _screen(model, weights["hidden.dense1.weight"].shape[1])
     except MALFORMED as error:
         reason = one_line(error)
@@ -55,7 +51,7 @@ def read(path: Path, game: str | None = None) -> CheckpointState:
         "total_train_steps": epoch * RunConfig().train_steps,  # as simple_dqn counted when it resumed
         "flags": {
             "network": "neon",
-            "history_length": history_length,
+            "history_length": history,
             "screen_height": height,
             "screen_width": width,
         },
@@ -72,7 +68,7 @@ def _load(path: Path) -> Any:
     if len(content) > MOST_BYTES:
         raise damaged(path, ValueError(f"larger than {MOST_BYTES >> 20} MB"))
     try:
-        return pickle_reader.load(content)
+        return unpickle(content)
     except RefusedError as refused:
         raise UserError(
             f"{path} asks for {one_line(refused)}, which no snapshot needs: nothing of it was run, delete it"
@@ -82,11 +78,7 @@ def _load(path: Path) -> Any:
 
 
 def _name(path: Path, game: str | None) -> tuple[str, int]:
-    """Return the game and the epoch.
-
-    Raises:
-        UserError: The game is unknown.
-    """
+    """Return the game and the epoch."""
     name = FILE_NAME.fullmatch(path.name)
     if name is None and game is None:
         raise UserError(
@@ -97,11 +89,7 @@ def _name(path: Path, game: str | None) -> tuple[str, int]:
 
 
 def _weights(model: Any) -> dict[str, NDArray[np.float32]]:
-    """Return the weights with the names and shapes of this project.
-
-    Raises:
-        ValueError, TypeError, LookupError, AttributeError: It is a different network.
-    """
+    """Return the weights with the names and shapes of this project; raise one of `MALFORMED`."""
     arrays = list(_matrices(model))
     if len(arrays) != len(CONVOLUTIONS) + 2:
         raise ValueError(f"{len(arrays)} layers with weights, not {len(CONVOLUTIONS) + 2}")
@@ -124,28 +112,21 @@ def _matrices(model: Any) -> Iterator[NDArray[np.float32]]:
     """
     layers = model["model"]["config"]["layers"] if "model" in model else model["layer_params_states"]
     for layer in layers:
-        weights = layer.get("params")
-        if isinstance(weights, dict):
-            strange = weights.keys() - {"W", "name"}
-            if strange:
+        params = layer.get("params")
+        if params is None:
+            continue
+        if isinstance(params, dict):
+            if strange := params.keys() - {"W", "name"}:
                 raise ValueError(f"a layer has {min(strange)!r} beside its weights")
-            weights = weights["W"]
-        if weights is not None:
-            yield _matrix(weights)
-
-
-def _matrix(array: PickledArray) -> NDArray[np.float32]:
-    if len(array.shape) != 2 or array.dtype[1:2] != "f" or 0 in array.shape:
-        raise ValueError(f"weights {array.dtype} {array.shape}")
-    return array.values().astype(np.float32)
+            params = params["W"]
+        values = params.values
+        if values.ndim != 2 or values.dtype.kind != "f" or not values.size:
+            raise ValueError(f"weights {values.dtype} {values.shape}")
+        yield values.astype(np.float32)
 
 
 def _screen(model: Any, inputs: int) -> tuple[int, int]:
-    """Return the screen's height and width, for which the first dense layer has this number of `inputs`.
-
-    Raises:
-        ValueError: Neither the size in the file nor the default size does.
-    """
+    """Return the screen's height and width, for which the first dense layer has so many `inputs`."""
     usual = EnvironmentConfig()
     sizes = [(usual.screen_height, usual.screen_width)]
     said = model.get("train_input_shape")  # (history length, height, width) in some of Neon's versions

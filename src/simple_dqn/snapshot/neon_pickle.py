@@ -1,0 +1,141 @@
+"""Reads a pickle of dicts, lists, numbers, words and numpy arrays, as Neon wrote them in Python 2.
+
+Python's unpickler calls the functions that a file names. `_Reader` admits the five names of `GLOBALS`, and
+what stands for them here calls nothing and makes no array that is larger than the file.
+"""
+
+import pickle
+import re
+import struct
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError, EOFError, struct.error, pickle.PickleError)
+NUMBER = re.compile(r"b1|[iu][1248]|f[248]")  # numpy's codes for the datatypes that hold no objects
+PLAIN = (None, None, None, -1, -1, 0)  # of a datatype: no fields, no names, no alignment of its own
+
+
+class RefusedError(ValueError):
+    """A file contains something that an array does not need; the message names it."""
+
+
+class _Datatype:
+    """In the place of `numpy.dtype`."""
+
+    def __init__(self, code: str, _align: object, _copy: object) -> None:
+        if not NUMBER.fullmatch(code):
+            raise RefusedError(f"numpy.dtype {code}")
+        self.code = code
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        version, self.order, *layout = state
+        if version != 3 or self.order not in ("<", ">", "|") or tuple(layout) != PLAIN:
+            raise RefusedError("numpy.dtype with a state of its own")
+
+
+class _Array:
+    """In the place of `numpy.ndarray`: first empty, then with its `values`, which share the file's bytes."""
+
+    values: NDArray[Any]
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _version, shape, datatype, by_columns, content = state
+        content = content.encode("latin1") if isinstance(content, str) else content  # Python 2's bytes
+        values = np.frombuffer(content, np.dtype(datatype.order + datatype.code))
+        self.values = values.reshape(shape, order="F" if by_columns else "C")
+        if self.values.shape != shape:
+            raise ValueError("an array without a shape")
+
+
+def _reconstruct(kind: object, shape: object, _code: object) -> _Array:
+    """In the place of the function that makes an empty array."""
+    if kind is not _Array or shape != (0,):
+        raise RefusedError("_reconstruct of something that is no array")
+    return _Array()
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    """In the place of `_codecs.encode`, by which Python 3 writes bytes in the older protocols."""
+    if encoding != "latin1":
+        raise RefusedError("_codecs.encode in another way than by latin1")
+    return text.encode("latin1")
+
+
+# All globals that a file may name.
+GLOBALS: dict[str, Any] = {
+    "numpy.ndarray": _Array,
+    "numpy.dtype": _Datatype,
+    "numpy.core.multiarray._reconstruct": _reconstruct,
+    "numpy._core.multiarray._reconstruct": _reconstruct,
+    "_codecs.encode": _encode,
+}
+
+
+class _Table(dict[Any, Any]):
+    """A dict that refuses keys whose hash could take unlimited time, such as tuples of tuples."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if type(key) not in (str, int):
+            raise TypeError("a key that is no word and no number")
+        super().__setitem__(key, value)
+
+
+# Instructions that no array needs: for sets, whose items are hashed; for byte arrays, whose size is what the
+# file claims; and for objects.
+UNWANTED = b"".join((
+    pickle.EMPTY_SET, pickle.ADDITEMS, pickle.FROZENSET, pickle.BYTEARRAY8, pickle.INST, pickle.OBJ,
+    pickle.NEWOBJ, pickle.NEWOBJ_EX, pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.PERSID, pickle.BINPERSID,
+))  # fmt: skip
+
+
+class _Reader(pickle._Unpickler):  # the one in Python: its memo is a dict, which no large index can fill
+    """An unpickler of dicts, lists, numbers, words and `_Array`s."""
+
+    stack: list[Any]
+    append: Callable[[Any], None]
+    pop_mark: Callable[[], list[Any]]
+
+    def find_class(self, module: Any, name: Any) -> Any:
+        """Return what stands for a global."""
+        if f"{module}.{name}" not in GLOBALS:
+            raise RefusedError(f"{module}.{name}")
+        return GLOBALS[f"{module}.{name}"]
+
+    def refuse(self) -> None:
+        raise RefusedError("a pickle instruction for a set or another object")
+
+    def load_empty_dict(self) -> None:
+        self.append(_Table())
+
+    def load_dict(self) -> None:
+        if self.pop_mark():
+            raise RefusedError("a dict with items of its own")  # as no pickler writes it
+        self.append(_Table())
+
+    def load_build(self) -> None:
+        state = self.stack.pop()
+        if type(self.stack[-1]) not in (_Array, _Datatype):  # The attributes of others could be set.
+            raise RefusedError("state for something that is no array")
+        self.stack[-1].__setstate__(state)
+
+    dispatch: ClassVar[dict[int, Any]] = {
+        **pickle._Unpickler.dispatch,
+        **dict.fromkeys(UNWANTED, refuse),
+        pickle.EMPTY_DICT[0]: load_empty_dict,
+        pickle.DICT[0]: load_dict,
+        pickle.BUILD[0]: load_build,
+    }
+
+
+def unpickle(content: bytes) -> Any:
+    """Return the value of a pickle of dicts, lists, numbers, words and `_Array`s.
+
+    Raises:
+        RefusedError: It contains something else; nothing of it was run.
+        Exception: One of `MALFORMED`: it is damaged, or no pickle.
+    """
+    return _Reader(BytesIO(content), encoding="latin1").load()
