@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
@@ -22,6 +23,7 @@ from simple_dqn.cluster.schedule import ClusterSchedule
 from simple_dqn.cluster.session import Session, machine_facts
 from simple_dqn.cluster.trajectory import Trajectory
 from simple_dqn.config import Config
+from simple_dqn.deepqnetwork.networks import NETWORKS, Convolution, Dense, NetworkSpec
 from simple_dqn.errors import UserError
 from simple_dqn.presets import APE_X_EXPLORATION
 from simple_dqn.training import Epochs
@@ -149,6 +151,22 @@ def test_what_a_machine_lacks_is_a_line(
         monkeypatch.undo()
         environment.rom_md5 = "another"
         assert "another ROM of this game" in complaint(ActorPool(config, environment))
+
+
+def zeros(_rng: Any, shape: tuple[int, ...], _inputs: int) -> Any:
+    return np.zeros(shape)
+
+
+def test_actors_play_by_a_network_that_is_registered_here_alone(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of this file, such as the function of the initial weights, is known to an actor."""
+    spec = NetworkSpec((Convolution(4, 8, 4), Dense(8)), biases=True, initializer=zeros)
+    monkeypatch.setitem(NETWORKS, "tiny", spec)
+    with running(nodes, network="tiny", epochs=1, train_steps=400, test_steps=0) as (run, _):
+        run.begin()
+        assert run.agent.total_train_steps == 400
+        assert run.agent.network.get_weights()["hidden.conv1.weight"].shape == (4, 2, 8, 8)
 
 
 def complaint(pool: ActorPool) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from simple_dqn.player import Player
 from simple_dqn.scores import Scores
 from simple_dqn.snapshot import pack
 from simple_dqn.types import Actions, CheckpointState, ExplorationRates, QValues, States, Step
+
+if TYPE_CHECKING:
+    from simple_dqn.deepqnetwork.networks import NetworkSpec
 
 Weights = Mapping[str, NDArray[np.float32]]
 # Distributions whose priority is a distance of expectations; c51's is a divergence.
@@ -35,6 +38,7 @@ class ActorSettings:
     number: int  # of the worker slot, from 0
     generation: int  # how many actors had this slot before
     resumes: int = 0  # how often the run was resumed
+    spec: "NetworkSpec | None" = None  # the network's layers; None: those of the project's table
 
     @property
     def stream_index(self) -> int:
@@ -67,7 +71,7 @@ class Actor:
             environment.actions, length, environment.screen_shape, config.network,
             replace(config.backend, backend="cpu", datatype=PREDICTS_IN[config.backend.datatype], threads=1),
             random_streams.stream(config.seed, "actor noise", index),
-            use_target_network=False, spec=NETWORKS[config.network.network],
+            use_target_network=False, spec=settings.spec or NETWORKS[config.network.network],
         )  # fmt: skip
         rng = random_streams.stream(config.seed, "actor exploration", index)
         slips = config.agent.slip_probability

@@ -4,7 +4,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
@@ -14,6 +14,7 @@ from simple_dqn.cluster.actor import Actor, ActorSettings, RemoteEnvironment
 from simple_dqn.cluster.session import machine_facts
 from simple_dqn.cluster.trajectory import Trajectory, TrajectoryStream
 from simple_dqn.config import Config
+from simple_dqn.deepqnetwork.networks import NETWORKS, NetworkSpec, uniform_by_inputs
 from simple_dqn.errors import UserError
 from simple_dqn.types import ExplorationRates
 
@@ -79,6 +80,7 @@ class ActorPool:
         self._config, self._environment = config, environment
         self._slots = [WorkerSlot(number) for number in range(config.cluster.actors)]
         self._remote_class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Actor)
+        self._spec = _sendable(NETWORKS[config.network.network])
         self._received_any = False  # whether any actor has sent a trajectory
 
     @property
@@ -155,7 +157,9 @@ class ActorPool:
             slot.received, slot.stream = 0, TrajectoryStream(memory.history_length, memory.n_step)
             slot.actor = self._remote_class.remote()
             slot.pending.append(("describe_machine", slot.actor.describe_machine.remote()))
-            settings = ActorSettings(self._config, slot.number, slot.generation, self._environment.resumes)
+            settings = ActorSettings(
+                self._config, slot.number, slot.generation, self._environment.resumes, self._spec
+            )
             slot.pending.append(("start", slot.actor.start.remote(settings)))
 
     def _check_machine(self, slot: WorkerSlot, theirs: dict[str, str]) -> None:
@@ -210,3 +214,13 @@ def one_line(error: Exception) -> str:
     if isinstance(cause, UserError) or not lines:
         return str(cause) or type(cause).__name__
     return f"{type(cause).__name__}: {lines[0][:200]}"
+
+
+def _sendable(spec: NetworkSpec) -> NetworkSpec:
+    """Return a network that another machine can build, also one that was registered here alone.
+
+    Its initial weights do not matter, as the learner's take their place, and a function of the user's may be
+    unknown there.
+    """
+    ours = spec.initializer.__module__.startswith("simple_dqn.")
+    return spec if ours else replace(spec, initializer=uniform_by_inputs)
