@@ -91,18 +91,6 @@ ROWS = [
         ["raise --random_steps"],
     ),
     (["train", "CartPole-v99", "--environment", "gym"], ["CartPole"]),
-    (
-        ["train", "CartPole-v1", "--environment", "gym", "--random_starts", "5"],
-        ["--random_starts 5", "CartPole-v1", "does not say that its action 0 does nothing", "leave it out"],
-    ),
-    (
-        ["train", "CartPole-v1", "--environment", "gym", "--color_averaging", "true"],
-        ["--color_averaging true would do nothing in CartPole-v1", "leave it out"],
-    ),
-    (
-        ["sweep", "CartPole-v1", "--environment", "gym", "--frame_maximum", "true"],
-        ["--frame_maximum true would do nothing in CartPole-v1"],
-    ),
     (["train", "pong", "--csv_file", "file/x.csv"], ["file/x.csv"]),
     (["train", "pong", "--save_weights_prefix", "file/x"], ["snapshots cannot be written"]),
     (["train", "pong", "--save_weights_prefix", "."], ["--save_weights_prefix . is a folder"]),

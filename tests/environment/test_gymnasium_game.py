@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import cv2
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import Environment, as_played, make
-from simple_dqn.environment.gymnasium_ids import ATARI, _log_once, game_name, open_env
+from simple_dqn.environment.gymnasium import ATARI, _open_env, game_name
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 
@@ -210,62 +209,6 @@ def test_settings_are_those_that_are_played(name: str) -> None:
         assert as_played(same) == same
 
 
-@pytest.mark.parametrize(("name", "setting", "value", "reason"), [
-    ("CartPole-v1", "random_starts", 5, "it does not say that its action 0 does nothing"),
-    ("CartPole-v1", "random_start_frames", 5, "it does not say that its action 0 does nothing"),
-    ("test/Restless-v0", "random_starts", 30, "its action 0 is LEFT, not NOOP"),
-    ("CartPole-v1", "color_averaging", True, "its screens are what it shows"),
-    ("CartPole-v1", "frame_maximum", True, "its screens are what it shows"),
-    ("test/Patient-v0", "minimal_action_set", False, "it has one set of actions"),
-])  # fmt: skip
-def test_what_would_do_nothing_is_refused_if_given_by_hand(
-    name: str, setting: str, value: Any, reason: str
-) -> None:
-    config = replace(EnvironmentConfig(game=name, environment="gym"), **{setting: value})
-    with pytest.raises(UserError, match=f"--{setting} {str(value).lower()} .* {name}, as {reason}"):
-        as_played(config, [setting])
-    as_played(config, ["frame_skip", "game"])  # of a preset, or the default
-    for asks_nothing in ({"random_starts": 0}, {"color_averaging": False}, {"minimal_action_set": True}):
-        as_played(replace(config, **asks_nothing), list(asks_nothing))
-
-
-def test_no_ops_given_by_hand_are_played_where_they_can_be() -> None:
-    for name in ("test/Patient-v0", "ALE/Pong-v5"):
-        config = EnvironmentConfig(game=name, environment="gym", random_starts=7)
-        assert as_played(config, ["random_starts"]) == config
-
-
-@pytest.mark.parametrize(("name", "words"), [
-    ("test/Skipping-v0", ["test/Skipping-v0", "frame_skip 3", "--frame_skip and --max_game_frames count"]),
-    ("test/Stacked-v0", ["test/Stacked-v0", "FrameStackObservation"]),
-    ("test/ShortPong-v0", ["test/ShortPong-v0", "frameskip 4"]),
-    ("ALE/Pong-v5", ["ALE/Pong-v5", "as --environment ale plays it", "--repeat_action_probability replace"]),
-    ("Pong-v4", ["Pong-v4", "as --environment ale plays it"]),
-])  # fmt: skip
-def test_one_line_tells_of_an_environment_that_skips_or_stacks_frames(
-    name: str, words: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    creates = partial(Counter, sees="numbers")
-    gymnasium.register("test/Stacked-v0", creates, additional_wrappers=(STACKED,))
-    gymnasium.register("test/ShortPong-v0", ATARI, kwargs={"game": "pong"}, max_episode_steps=9)
-    _log_once.cache_clear()
-    with caplog.at_level("INFO"):
-        as_played(EnvironmentConfig(game=name, environment="gym"))
-        for environment in (games(name, 2), games(name)):
-            environment.reset()
-            environment.close()
-    (line,) = (record.getMessage() for record in caplog.records if name in record.getMessage())
-    assert all(word in line for word in words)
-
-
-def test_nothing_is_told_of_an_environment_that_does_neither(caplog: pytest.LogCaptureFixture) -> None:
-    _log_once.cache_clear()
-    with caplog.at_level("INFO"):
-        games("test/CounterGrey-v0")
-        games("CartPole-v1")
-    assert not [record for record in caplog.records if "frame" in record.getMessage()]
-
-
 def test_an_atari_environment_with_a_limit_of_its_own_keeps_it() -> None:
     gymnasium.register("test/ShortPong-v0", ATARI, kwargs={"game": "pong"}, max_episode_steps=9)
     environment = games("test/ShortPong-v0")
@@ -298,7 +241,7 @@ def test_state_is_the_random_stream_and_games_start_anew() -> None:
 def test_an_id_is_found_by_the_name_that_its_snapshots_have() -> None:
     name = game_name("ALE/Pong-v5")
     assert name == "ALE_Pong-v5"
-    env = open_env(name)
+    env = _open_env(name)
     assert env.spec is not None
     assert env.spec.id == "ALE/Pong-v5"
     env.close()

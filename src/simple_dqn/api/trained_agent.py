@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from simple_dqn import evaluation, random_streams
 from simple_dqn.config import Config
 from simple_dqn.environment import Frame
-from simple_dqn.environment.own_class import canonical_flags
+from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.flags import words
 from simple_dqn.interrupt import Interrupt
@@ -189,7 +189,7 @@ class TrainedAgent:
         fixed = {"load_weights": str(self._path), "start_epoch": self._snapshot.epoch}
         if not self._snapshot.flags.get("environment", "ale").count(".py"):
             fixed["game"] = game
-        return settle(settings_for(verb, given, self._snapshot.flags, fixed), given, log=False)
+        return settle(settings_for(verb, given, self._snapshot.flags, fixed), log=False)
 
     def _checked(self, states: States) -> States:
         if (

@@ -100,4 +100,4 @@ def make(game: str, games: int = 1, training: bool = False, seed: int = 0, **fla
     """
     asked = {"preset": "simple_dqn", "workers": games, "random_seed": seed, **flags}
     given = read([game, *words(asked)], "simple-dqn train")
-    return make_environment(settle(settings_for("train", given), given, log=False), training)
+    return make_environment(settle(settings_for("train", given), log=False), training)

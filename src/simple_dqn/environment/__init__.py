@@ -1,7 +1,7 @@
 """Environments: E games side by side, one or more, behind one interface, `Environment`."""
 
 import importlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import ModuleType
 
@@ -16,6 +16,7 @@ from simple_dqn.environment.interface import (
     SimpleGame,
     Watcher,
 )
+from simple_dqn.environment.roms import find_rom
 from simple_dqn.environment.vector import open_games
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
@@ -41,14 +42,6 @@ ENVIRONMENTS = {
 OWN = "simple_dqn.environment.own_game"  # the same for a class of the user's own, `FILE.py:CLASS`
 # Settings that only the Arcade Learning Environment knows, whichever way it is reached.
 ONLY_ALE = ("display_screen", "repeat_action_probability", "record_screen_path", "record_sound_filename")
-# Settings that do nothing in some of Gymnasium's environments, each with the value that asks for nothing.
-ASKS_NOTHING = {
-    "color_averaging": False,
-    "frame_maximum": False,
-    "minimal_action_set": True,
-    "random_starts": 0,
-    "random_start_frames": 0,
-}
 
 
 def make(
@@ -71,23 +64,23 @@ def make(
         UserError: There is no such game, or it cannot be played or recorded as asked.
         RuntimeError: A process that was to play games failed.
     """
-    for setting in ONLY_ALE:
-        if getattr(config, setting) and not _is_atari(config):
-            raise UserError(
-                f"--{setting} works with --environment ale only, or an id of ale-py's: leave it out with "
-                f"{config.game or config.environment}"
-            )
+    module = _module(config)
+    atari = config.environment == "ale" or (config.environment == "gym" and module.is_atari(config.game))
+    wanted = [setting for setting in ONLY_ALE if getattr(config, setting)]
+    if wanted and not atari:
+        raise UserError(
+            f"--{wanted[0]} works with --environment ale only, or an id of ale-py's: leave it out with "
+            f"{config.game or config.environment}"
+        )
     if config.processes > len(streams):
         raise UserError(
             f"--processes {config.processes} is more than the {len(streams)} game(s) of --workers: "
             "a process plays at least one"
         )
-    module = _module(config)
-    # The game is found here, where the log is kept, and where a misspelt one starts no process.
-    config = replace(config, game=module.find_game(config.game))
-    whole: Environment | None = None
-    if config.own:
-        whole = module.make_whole(config, streams, training, watcher)
+    if config.environment == "ale":
+        # The ROM is found here, where the log is kept, and where a misspelt one starts no process.
+        config = replace(config, game=str(find_rom(config.game)))
+    whole: Environment | None = module.make_whole(config, streams, training, watcher) if config.own else None
     if whole is not None:
         return whole
     if config.processes and watcher is None:
@@ -97,33 +90,15 @@ def make(
     return open_games(module.open_game, config, streams, training, watcher, ledger)
 
 
-def as_played(config: EnvironmentConfig, given: Collection[str] = ()) -> EnvironmentConfig:
+def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
     """Return `config` as its environment plays it: without no-ops at a start where no action is one.
 
-    Args:
-        config: Which games, and how they are shown.
-        given: Names of settings that were given by hand, and are refused if they would do nothing.
-
     Raises:
-        UserError: There is no such game, or one of `given` would do nothing in it.
+        UserError: There is no such game.
     """
-    if config.environment != "gym":
+    if config.environment != "gym" or _module(config).has_no_op(config.game):
         return config
-    unused: dict[str, str] = _module(config).unused_settings(config.game)
-    for name, why in unused.items():
-        value = getattr(config, name)
-        if name in given and value != ASKS_NOTHING[name]:
-            raise UserError(
-                f"--{name} {str(value).lower()} would do nothing in {config.game}, as {why}: leave it out"
-            )
-    return replace(config, random_starts=0, random_start_frames=0) if "random_starts" in unused else config
-
-
-def _is_atari(config: EnvironmentConfig) -> bool:
-    """Return whether ALE plays the game, by itself or in an environment of Gymnasium's."""
-    if config.environment == "gym":
-        return not _module(config).unused_settings(config.game)
-    return config.environment == "ale"
+    return replace(config, random_starts=0, random_start_frames=0)
 
 
 def game_name(config: EnvironmentConfig) -> str:

@@ -12,17 +12,15 @@ import cv2
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.emulator import Emulator
+from simple_dqn.environment.emulator import STANDARD, Emulator, Variant
 from simple_dqn.environment.frames import NO_OP, SEEDS, FrameGame, scale
 from simple_dqn.environment.interface import Outcome, Screen, Watcher
-from simple_dqn.environment.roms import find_rom, game_name, md5
+from simple_dqn.environment.roms import game_name, md5
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
 from simple_dqn.types import CheckpointState
 
 if TYPE_CHECKING:
-    from ale_py.env import AtariEnv
-
     from simple_dqn.environment.warp_emulator import WarpEmulator
 
 
@@ -39,7 +37,7 @@ class AtariGame(FrameGame):
         training: bool,
         watcher: Watcher | None,
         ledger: Ledger,
-        env: "AtariEnv | None" = None,
+        variant: Variant = STANDARD,
     ) -> None:
         """Load `rom`.
 
@@ -50,14 +48,14 @@ class AtariGame(FrameGame):
             training: Whether a lost life ends an episode.
             watcher: Is shown each frame, those of no-ops at the start too.
             ledger: Where the time of preprocessing is booked.
-            env: Gymnasium's environment of `rom`, on whose ALE it is played; None: on one made for it.
+            variant: Of the game.
 
         Raises:
             UserError: There is no display, or a recording cannot be written.
         """
         super().__init__(config, stream, ledger)
         seed = int(stream.integers(SEEDS))
-        self._emulator = _emulator(rom, config, seed, watcher, env)
+        self._emulator = _emulator(rom, config, seed, watcher, variant)
         self._training = training
         self._repeat_probability = config.repeat_action_probability
         self._maximum = config.frame_maximum and not config.color_averaging
@@ -105,7 +103,7 @@ class AtariGame(FrameGame):
         """
         reward = 0
         for frames_left in reversed(range(frames)):
-            if not self._repeat_probability or self._random.random() >= self._repeat_probability:
+            if not self._repeat_probability or self.random.random() >= self._repeat_probability:
                 self._held = action
             reward += self._emulator.act(self._held)
             if frames_left < self._frames_seen:
@@ -132,7 +130,7 @@ class AtariGame(FrameGame):
         return {
             "emulator": self._emulator.get_state(),
             "held": self._held,
-            "random": dict(self._random.bit_generator.state),
+            **super().get_state(),
         }
 
     def set_state(self, state: CheckpointState) -> None:
@@ -149,7 +147,7 @@ class AtariGame(FrameGame):
             )
         self._emulator.set_state(state["emulator"])
         self._held = state["held"]
-        self._random.bit_generator.state = state["random"]
+        super().set_state(state)
         self._lives = self._emulator.lives()
         self._see_one_frame()
 
@@ -163,23 +161,14 @@ def _emulator(
     config: EnvironmentConfig,
     seed: int,
     watcher: Watcher | None,
-    env: "AtariEnv | None",
+    variant: Variant,
 ) -> "Emulator | WarpEmulator":
     """Return what plays `rom`. A game that is watched is ALE's, which has sound and colours."""
-    if config.emulator == "ale" or watcher is not None or env is not None:
-        return Emulator(rom, config, seed, watcher, env)
+    if config.emulator == "ale" or watcher is not None or variant != STANDARD:
+        return Emulator(rom, config, seed, watcher, variant)
     from simple_dqn.environment.warp_emulator import WarpEmulator
 
     return WarpEmulator(rom, config)
-
-
-def find_game(game: str) -> str:
-    """Return the path of the ROM of `game`; the log says which file it is.
-
-    Raises:
-        UserError: There is neither such a file nor such a game.
-    """
-    return str(find_rom(game))
 
 
 def open_game(

@@ -7,7 +7,6 @@ in seconds whether an agent learns: a perfect player's games all score 1.
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.frames import SILENCE, in_colour
 from simple_dqn.environment.interface import Frame, Game, Outcome, Screen, Watcher
 from simple_dqn.ledger import Ledger
 from simple_dqn.types import CheckpointState
@@ -31,14 +30,14 @@ class CatchGame(Game):
         height, width = screen_shape
         self._rows = _blocks(height, ROWS)
         self._columns = _blocks(width, COLUMNS)
-        self._random = stream
+        self.random = stream
         self._watcher = watcher
         self._ball_row = self._ball_column = self._paddle = 0
 
     def start(self, screen: Screen) -> None:
         """Let go of a ball somewhere at the top, with the paddle in the middle."""
         self._ball_row = 0
-        self._ball_column = int(self._random.integers(COLUMNS))
+        self._ball_column = int(self.random.integers(COLUMNS))
         self._paddle = COLUMNS // 2
         self._draw(screen)
 
@@ -56,35 +55,23 @@ class CatchGame(Game):
         screen[self._rows[-1], self._columns[self._paddle]] = PADDLE
         screen[self._rows[self._ball_row], self._columns[self._ball_column]] = BALL
         if self._watcher:
-            self._watcher(Frame(in_colour(screen), SILENCE, lives=0))
+            self._watcher(Frame.silent(screen))
 
     def get_state(self) -> CheckpointState:
         """Return where everything is, and the random stream."""
-        return {
-            "ball_row": self._ball_row,
-            "ball_column": self._ball_column,
-            "paddle": self._paddle,
-            "random": dict(self._random.bit_generator.state),
-        }
+        places = {"ball_row": self._ball_row, "ball_column": self._ball_column, "paddle": self._paddle}
+        return {**places, **super().get_state()}
 
     def set_state(self, state: CheckpointState) -> None:
         """Go on from what `get_state` returned."""
         self._ball_row, self._ball_column = state["ball_row"], state["ball_column"]
         self._paddle = state["paddle"]
-        self._random.bit_generator.state = state["random"]
-
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
+        super().set_state(state)
 
 
 def game_name(_game: str) -> str:
     """Return what the game is called, whatever the user calls it."""
     return CatchGame.name
-
-
-def find_game(game: str) -> str:
-    """Return `game` as it is: there is no file to look for."""
-    return game
 
 
 def open_game(

@@ -3,7 +3,7 @@
 import os
 import wave
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import ale_py
 import numpy as np
@@ -15,12 +15,19 @@ from simple_dqn.errors import UserError
 from simple_dqn.machine import require_display
 from simple_dqn.types import CheckpointState
 
-if TYPE_CHECKING:
-    from ale_py.env import AtariEnv
-
 RESTART = -1  # in the list of calls: the console's reset, which is no action
 SAMPLES_PER_FRAME = 512  # of sound; with 60 frames a second this makes 30,720 samples a second
 CALLS_REPEATED = 64  # at most, to restore a state; each costs 0.05 to 0.1 ms
+
+
+class Variant(NamedTuple):
+    """The variant of a game that the console's switches choose; None: ALE's own choice."""
+
+    mode: int | None = None
+    difficulty: int | None = None
+
+
+STANDARD = Variant()
 
 
 class Emulator:
@@ -37,7 +44,7 @@ class Emulator:
         config: EnvironmentConfig,
         seed: int,
         watcher: Watcher | None = None,
-        env: "AtariEnv | None" = None,
+        variant: Variant = STANDARD,
     ) -> None:
         """Load `rom`.
 
@@ -46,14 +53,13 @@ class Emulator:
             config: `color_averaging`, and what is displayed and recorded.
             seed: Of ALE's own randomness, 31 bits.
             watcher: Is shown each frame as it was emulated.
-            env: Gymnasium's environment of `rom`; the game is played on its ALE, in its mode and
-                difficulty. None: on an ALE made for it.
+            variant: Of the game.
 
         Raises:
             UserError: There is no display, or a recording cannot be written.
         """
         ALEInterface.setLoggerMode(LoggerMode.Error)
-        self._ale = env.ale if env else ALEInterface()
+        self._ale = ALEInterface()
         self._ale.setInt("random_seed", seed)
         self._ale.setInt("frame_skip", 1)
         self._ale.setFloat("repeat_action_probability", 0.0)
@@ -62,17 +68,20 @@ class Emulator:
         self._watcher = watcher
         self._sound: wave.Wave_write | None = None
         self._show(config)
-        if env:
-            env.load_game()  # anew, as a setting takes effect when a ROM is loaded
-        else:
-            self._ale.loadROM(str(rom))
+        self._ale.loadROM(str(rom))
+        if variant.mode is not None:
+            self._ale.setMode(variant.mode)
+        if variant.difficulty is not None:
+            self._ale.setDifficulty(variant.difficulty)
         self.screen_shape: tuple[int, int] = self._ale.getScreenDims()  # (H, W) in pixels
         self._anchor = self._ale.cloneState(include_rng=True)
         self._calls: list[int] = []  # made since `_anchor`
 
     def _show(self, config: EnvironmentConfig) -> None:
         if config.display_screen:
-            _check_display()
+            if not ale_py.SDL_SUPPORT:
+                raise UserError("this ale-py was built without SDL: leave out --display_screen")
+            require_display("leave out --display_screen")
             self._ale.setBool("display_screen", True)
         if config.record_screen_path is not None:
             self._ale.setString("record_screen_dir", str(_writable_folder(config.record_screen_path)))
@@ -140,13 +149,6 @@ class Emulator:
         if self._sound:
             self._sound.close()
             self._sound = None
-
-
-def _check_display() -> None:
-    """Refuse `--display_screen` where no window can be opened."""
-    if not ale_py.SDL_SUPPORT:
-        raise UserError("this ale-py was built without SDL and opens no window: leave out --display_screen")
-    require_display("leave out --display_screen")
 
 
 def _writable_folder(name: str) -> Path:

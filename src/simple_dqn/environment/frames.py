@@ -6,20 +6,17 @@ training details.
 
 import math
 from abc import abstractmethod
-from typing import Any, TypeAlias
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Game, Picture, Screen
+from simple_dqn.environment.interface import Game, Screen
 from simple_dqn.ledger import Ledger
 
-GreyPicture: TypeAlias = NDArray[np.uint8]  # [height, width]
-
 NO_OP = 0  # the action that does nothing, in games that have one
-SILENCE = np.zeros(0, np.uint8)  # the sound of a frame without any
 SEEDS = 2**31  # ALE and Gymnasium take seeds below this
 
 
@@ -35,7 +32,7 @@ class FrameGame(Game):
             ledger: Where the time of preprocessing is booked.
         """
         cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
-        self._random, self._ledger = stream, ledger
+        self.random, self._ledger = stream, ledger
         self._frame_skip = config.frame_skip
         self._frame_limit = config.max_game_frames or math.inf
         self._most_no_ops = config.random_start_frames or config.random_starts
@@ -47,7 +44,7 @@ class FrameGame(Game):
         All numbers are equally likely.
         """
         self._restart()
-        for _ in range(int(self._random.integers(self._most_no_ops + 1))):
+        for _ in range(int(self.random.integers(self._most_no_ops + 1))):
             self._hold(NO_OP, self._no_op_frames)
             if self._ended():
                 self._restart()
@@ -73,8 +70,3 @@ class FrameGame(Game):
 def scale(frame: NDArray[Any], screen: Screen) -> None:
     """Scale `frame` uint8 [height, width] to `screen` uint8 [H, W], by the mean of the area of each pixel."""
     cv2.resize(frame, screen.shape[::-1], dst=screen, interpolation=cv2.INTER_AREA)
-
-
-def in_colour(frame: Picture | GreyPicture) -> Picture:
-    """Return a copy of `frame`, uint8 [height, width, 3], whatever its colours."""
-    return frame.copy() if frame.ndim == 3 else np.repeat(frame[:, :, np.newaxis], 3, axis=2)

@@ -4,45 +4,41 @@ One of ale-py's is played as `--environment ale` plays it. Of any other, the obs
 where it is an image; otherwise what `render` draws is.
 """
 
+import difflib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import ale_py
 import ale_py.roms
 import cv2
 import gymnasium
 import numpy as np
 from ale_py import ALEInterface, LoggerMode
-from ale_py.env import AtariEnv
 from gymnasium.spaces import Box, Discrete
+from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.ale import AtariGame
-from simple_dqn.environment.frames import SEEDS, SILENCE, FrameGame, GreyPicture, in_colour, scale
-from simple_dqn.environment.gymnasium_ids import (
-    AnyEnv,
-    action_meanings,
-    game_name,
-    is_atari,
-    one_line,
-    open_env,
-    tell_of_frames,
-    why_no_no_ops,
-)
-from simple_dqn.environment.interface import Frame, Game, Outcome, Picture, Screen, Watcher
+from simple_dqn.environment.emulator import Variant
+from simple_dqn.environment.frames import SEEDS, FrameGame, scale
+from simple_dqn.environment.interface import Frame, Game, Outcome, Screen, Watcher
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
-from simple_dqn.types import CheckpointState
 
-__all__ = ["GymnasiumGame", "find_game", "game_name", "open_game", "unused_settings"]
+AnyEnv: TypeAlias = gymnasium.Env[Any, Any]
+
+ATARI = "ale_py.env:AtariEnv"
+
+ALEInterface.setLoggerMode(LoggerMode.Error)
+gymnasium.register_envs(ale_py)  # ids such as ALE/Pong-v5
 
 
 class GymnasiumGame(FrameGame):
     """One of Gymnasium's environments, in steps of `frame_skip` of its own steps ("frames" here).
 
-    Its games start without no-ops where action 0 is not called NOOP.
+    Its games start without no-ops where action 0 is not called NOOP. It has no lives, and its games cannot be
+    saved in the middle.
     """
-
-    can_save = False
 
     def __init__(
         self,
@@ -63,16 +59,16 @@ class GymnasiumGame(FrameGame):
         assert isinstance(space, Discrete)
         self._first_action = int(space.start)
         self.name = game_name(config.game)
-        self.action_names = action_meanings(self._env) or tuple(map(str, range(int(space.n))))
+        self.action_names = _action_meanings(self._env) or tuple(map(str, range(int(space.n))))
         self._watcher = watcher
-        if why_no_no_ops(self._env):
+        if self.action_names[0] != "NOOP":
             self._most_no_ops = 0
         self._frames = 0  # since the game's start
         self._terminal = self._cut_off = False
         self._observation: Any = None
 
     def _restart(self) -> None:
-        self._observation, _ = self._env.reset(seed=int(self._random.integers(SEEDS)))
+        self._observation, _ = self._env.reset(seed=int(self.random.integers(SEEDS)))
         self._frames = 0
         self._terminal = self._cut_off = False
 
@@ -91,7 +87,7 @@ class GymnasiumGame(FrameGame):
             self._frames += 1
             total += float(reward)
             if self._watcher:
-                self._watcher(Frame(in_colour(self._seen()), SILENCE, lives=0))
+                self._watcher(Frame.silent(self._seen()))
             self._cut_off = cut_off or self._frames >= self._frame_limit
             if self._ended():
                 break
@@ -105,25 +101,13 @@ class GymnasiumGame(FrameGame):
         with self._ledger.section("preprocess"):
             scale(cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) if frame.ndim == 3 else frame, screen)
 
-    def _seen(self) -> Picture | GreyPicture:
+    def _seen(self) -> NDArray[np.uint8]:
+        """Return what is seen now, uint8 [height, width], or [height, width, 3] in colour."""
         return np.ascontiguousarray(_picture(self._env) if self._rendered else self._observation)
-
-    def get_state(self) -> CheckpointState:
-        """Return the random stream: Gymnasium has no way to write down a game."""
-        return {"random": dict(self._random.bit_generator.state)}
-
-    def set_state(self, state: CheckpointState) -> None:
-        """Read the random stream back; the game itself must be started anew."""
-        self._random.bit_generator.state = state["random"]
 
     def close(self) -> None:
         """Close the environment."""
         self._env.close()
-
-
-def find_game(game: str) -> str:
-    """Return the id `game` as it is: only `open_game` can tell whether there is such an environment."""
-    return game
 
 
 def open_game(
@@ -133,53 +117,73 @@ def open_game(
     watcher: Watcher | None,
     ledger: Ledger,
 ) -> Game:
-    """Return the Gymnasium environment `config.game`.
-
-    One of ale-py's is an `AtariGame`, played frame by frame on the environment's own emulator. Any other is
-    a `GymnasiumGame`, of which no lives are known.
+    """Return the Gymnasium environment `config.game`: an `AtariGame` if it is ale-py's.
 
     Raises:
         UserError: There is no such environment, or it lacks pixels, discrete actions or a library.
     """
-    ALEInterface.setLoggerMode(LoggerMode.Error)
-    env = open_env(config.game)
-    tell_of_frames(env)
-    if not is_atari(env):
+    env = _open_env(config.game)
+    if not _is_atari(env):
         return GymnasiumGame(env, config, stream, watcher, ledger)
     assert env.spec
-    spec = env.spec
-    atari = open_env(
-        spec.id,
-        frameskip=1,
-        repeat_action_probability=0.0,
-        obs_type="grayscale",
-        full_action_space=not config.minimal_action_set,
-        max_num_frames_per_episode=0,  # `max_game_frames` counts them
-    ).unwrapped
-    assert isinstance(atari, AtariEnv)
-    rom = Path(str(ale_py.roms.get_rom_path(spec.kwargs["game"])))
-    game = AtariGame(rom, config, stream, training, watcher, ledger, atari)
+    settings = env.spec.kwargs
+    rom = Path(str(ale_py.roms.get_rom_path(settings["game"])))
+    variant = Variant(settings.get("mode"), settings.get("difficulty"))
+    game = AtariGame(rom, config, stream, training, watcher, ledger, variant)
     game.name = game_name(config.game)
     return game
 
 
-def unused_settings(game: str) -> dict[str, str]:
-    """Return the settings that would do nothing in the environment `game`, each with the reason.
+def game_name(game: str) -> str:
+    """Return the id `game` as it can stand in the name of a file."""
+    return game.replace("/", "_").replace(":", "_")
+
+
+def is_atari(game: str) -> bool:
+    """Return whether the id `game` is one of ale-py's.
 
     Raises:
         UserError: There is no such environment, or it lacks a library.
     """
-    ALEInterface.setLoggerMode(LoggerMode.Error)
-    env = open_env(game)
-    tell_of_frames(env)
-    if is_atari(env):
-        return {}
-    own_screens = "its screens are what it shows after its last step"
-    unused = {"color_averaging": own_screens, "frame_maximum": own_screens}
-    unused["minimal_action_set"] = "it has one set of actions"
-    why = why_no_no_ops(env)
-    env.close()
-    return unused | (dict.fromkeys(("random_starts", "random_start_frames"), why) if why else {})
+    return _is_atari(_open_env(game))
+
+
+def has_no_op(game: str) -> bool:
+    """Return whether action 0 of the environment `game` is called NOOP.
+
+    Raises:
+        UserError: There is no such environment, or it lacks a library.
+    """
+    return _action_meanings(_open_env(game))[:1] == ("NOOP",)
+
+
+def _open_env(game: str, **arguments: Any) -> AnyEnv:
+    """Return Gymnasium's environment `game`, which may be the `game_name` by which a snapshot knows it."""
+    name = game
+    if game not in gymnasium.registry:
+        name = next((known for known in gymnasium.registry if game_name(known) == game), game)
+    try:
+        return gymnasium.make(name, disable_env_checker=True, **arguments)
+    except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
+        raise UserError(f"{name} needs a library that is not installed: {_one_line(error)}") from None
+    except gymnasium.error.Error:
+        near = difflib.get_close_matches(name, gymnasium.registry, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "give an id such as CartPole-v1"
+        raise UserError(f"Gymnasium has no environment {name!r}: {hint}") from None
+
+
+def _is_atari(env: AnyEnv) -> bool:
+    """Return whether `env` is one of ale-py's, with nothing around it that would change the game."""
+    spec = env.spec
+    if spec is None or spec.entry_point != ATARI or spec.kwargs.get("continuous"):
+        return False
+    return not spec.additional_wrappers and spec.max_episode_steps is None
+
+
+def _action_meanings(env: AnyEnv) -> tuple[str, ...]:
+    """Return the names that `env` has for its actions, as Atari games do; none where it has none."""
+    meanings = getattr(env.unwrapped, "get_action_meanings", None)
+    return tuple(meanings()) if meanings else ()
 
 
 def _with_pixels(env: AnyEnv) -> tuple[AnyEnv, bool]:
@@ -187,32 +191,30 @@ def _with_pixels(env: AnyEnv) -> tuple[AnyEnv, bool]:
     assert env.spec
     name = env.spec.id
     if not isinstance(env.action_space, Discrete):
-        env.close()
         raise UserError(f"{name} has no discrete actions but {env.action_space}: choose another environment")
-    if _is_image(env.observation_space):
+    space = env.observation_space
+    grey_or_colour = isinstance(space, Box) and (len(space.shape) == 2 or space.shape[2:] == (3,))
+    if grey_or_colour and space.dtype == np.uint8:
         return env, False
-    modes = env.metadata.get("render_modes", ())
-    env.close()
-    if "rgb_array" not in modes:
+    if "rgb_array" not in env.metadata.get("render_modes", ()):
         raise UserError(f"{name} has no pixels to look at: choose one that observes or renders an image")
-    env = open_env(name, render_mode="rgb_array")
+    env.close()
+    env = _open_env(name, render_mode="rgb_array")
     env.reset(seed=0)
     _picture(env)  # here and now, lest a library turns out to be missing in the middle of a run
     return env, True
 
 
-def _is_image(space: gymnasium.Space[Any]) -> bool:
-    grey_or_colour = isinstance(space, Box) and (len(space.shape) == 2 or space.shape[2:] == (3,))
-    return grey_or_colour and space.dtype == np.uint8
-
-
-def _picture(env: AnyEnv) -> Picture:
+def _picture(env: AnyEnv) -> NDArray[np.uint8]:
     """Return the picture that `env` renders, uint8 [height, width, 3]."""
     try:
         picture = env.render()
     except gymnasium.error.DependencyNotInstalled as error:
-        raise UserError(
-            f"drawing its screens needs a library that is not installed: {one_line(error)}"
-        ) from None
+        needed = "drawing its screens needs a library that is not installed"
+        raise UserError(f"{needed}: {_one_line(error)}") from None
     assert isinstance(picture, np.ndarray)
     return picture
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -27,6 +27,12 @@ class Frame:
     sound: NDArray[np.uint8]  # unsigned 8-bit samples, one channel; none where the game has no sound
     lives: int  # left; 0 where there are no lives
 
+    @staticmethod
+    def silent(picture: NDArray[np.uint8]) -> "Frame":
+        """Return a frame without sound and lives, with a copy of `picture`, in grey or in colour."""
+        colours = picture.copy() if picture.ndim == 3 else np.repeat(picture[:, :, np.newaxis], 3, axis=2)
+        return Frame(colours, np.zeros(0, np.uint8), lives=0)
+
 
 Watcher: TypeAlias = Callable[[Frame], None]  # is called at each frame, before the next is played
 
@@ -106,13 +112,15 @@ class Outcome(NamedTuple):
 class Game(ABC):
     """One game, which knows nothing of others beside it.
 
-    Attributes: `name`, `rom_md5`, `action_names` and `can_save`, as in `Environment`.
+    Attributes: `name`, `rom_md5`, `action_names` and `can_save`, as in `Environment`, and its source of
+    randomness, `random`.
     """
 
     name: str
     rom_md5: str | None = None
     action_names: tuple[str, ...]
-    can_save: bool
+    can_save: bool = False
+    random: np.random.Generator
 
     @abstractmethod
     def start(self, screen: Screen) -> None:
@@ -122,16 +130,15 @@ class Game(ABC):
     def act(self, action: int, screen: Screen) -> Outcome:
         """Take `action` (0 to A - 1) and draw what is seen then into `screen` uint8 [H, W]."""
 
-    @abstractmethod
     def get_state(self) -> CheckpointState:
-        """Return all that decides how this game goes on (see `Environment.can_save`)."""
+        """Return all that decides how this game goes on; without `can_save` the random stream alone."""
+        return {"random": dict(self.random.bit_generator.state)}
 
-    @abstractmethod
     def set_state(self, state: CheckpointState) -> None:
-        """Go on from what `get_state` returned."""
+        """Go on from what `get_state` returned; without `can_save` a new game must be started."""
+        self.random.bit_generator.state = state["random"]
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most games have nothing to close
         """Finish recordings and close windows."""
 
 

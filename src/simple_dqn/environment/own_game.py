@@ -1,31 +1,32 @@
-"""Games of a user's own: a `SimpleGame`, of which as many are made as are played, or an `Environment`."""
+"""A game of a user's own, `FILE.py:CLASS`: its name in flags, its import, files to trust, and playing it."""
 
+import functools
+import importlib.util
 import math
+import re
+import sys
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.frames import SILENCE, in_colour, scale
-from simple_dqn.environment.interface import (
-    Environment,
-    Frame,
-    Game,
-    Outcome,
-    Screen,
-    SimpleGame,
-    Watcher,
-)
-from simple_dqn.environment.own_class import load, name_of
+from simple_dqn.config import CLASS_FILE, EnvironmentConfig
+from simple_dqn.environment.interface import Environment, Frame, Game, Outcome, Screen, SimpleGame, Watcher
 from simple_dqn.errors import UserError
+from simple_dqn.files import home, project
 from simple_dqn.ledger import Ledger
-from simple_dqn.types import CheckpointState
+
+OwnClass: TypeAlias = type[SimpleGame] | type[Environment]
+
+# Folders of the project whose files may come from strangers.
+FROM_ELSEWHERE = ("roms", "snapshots", "results", "videos")
 
 
 class OwnGame(Game):
     """A `SimpleGame`, played as any other game: one `act` is a step, and is shown for `frame_skip` frames."""
-
-    can_save = False
 
     def __init__(
         self,
@@ -35,10 +36,12 @@ class OwnGame(Game):
         watcher: Watcher | None,
     ) -> None:
         """Play `game`, whose randomness is to come from `stream`."""
+        from simple_dqn.environment.frames import scale  # OpenCV, without which flags can be read
+
         self.name = name_of(type(game))
         self.action_names = game.action_names
-        self._game, self._watcher = game, watcher
-        game.random = stream
+        self.random = game.random = stream
+        self._game, self._watcher, self._scale = game, watcher, scale
         self._canvas = np.zeros(game.screen_shape, np.uint8)
         self._frame_skip = config.frame_skip
         self._frame_limit = config.max_game_frames or math.inf
@@ -67,21 +70,10 @@ class OwnGame(Game):
     def _draw(self, screen: Screen) -> None:
         self._canvas[...] = 0
         self._game.draw(self._canvas)
-        scale(self._canvas, screen)
+        self._scale(self._canvas, screen)
         if self._watcher:
             for _ in range(self._frame_skip):
-                self._watcher(Frame(in_colour(self._canvas), SILENCE, lives=0))
-
-    def get_state(self) -> CheckpointState:
-        """Return the random stream; the rest of the state is known to the game alone."""
-        return {"random": dict(self._game.random.bit_generator.state)}
-
-    def set_state(self, state: CheckpointState) -> None:
-        """Read the random stream back; the game itself must be started anew."""
-        self._game.random.bit_generator.state = state["random"]
-
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
+                self._watcher(Frame.silent(self._canvas))
 
 
 def open_game(
@@ -95,11 +87,6 @@ def open_game(
     own = load(config.environment)
     assert issubclass(own, SimpleGame)
     return OwnGame(own(), config, stream, watcher)
-
-
-def find_game(game: str) -> str:
-    """Return `game` as it is: the file is named by `--environment`."""
-    return game
 
 
 def make_whole(
@@ -126,10 +113,138 @@ def make_whole(
     return own(config, streams, training, watcher)  # type: ignore[call-arg] # what its users are told
 
 
+def is_own(environment: str) -> bool:
+    """Return whether `environment` is `FILE.py` or `FILE.py:CLASS`."""
+    return CLASS_FILE.fullmatch(environment) is not None
+
+
+def split(environment: str) -> tuple[str, str]:
+    """Return the file of `FILE.py` or `FILE.py:CLASS`, and the class, empty if it is not named."""
+    parts = CLASS_FILE.fullmatch(environment)
+    assert parts
+    return parts[1], parts[2] or ""
+
+
 def game_name(environment: str) -> str:
-    """Return what the game of `FILE.py:CLASS` is called.
+    """Return what the game of `FILE.py:CLASS` is called; see `load`."""
+    return name_of(load(environment))
+
+
+def name_of(own: OwnClass) -> str:
+    """Return the name of the game of a class, fit for file names: `FlappyBird` is `flappy_bird`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", own.__name__).lower()
+
+
+def canonical_flags(given: dict[str, Any]) -> dict[str, Any]:
+    """Return `given`, in which a class of the user's own stands as `--environment` in its canonical form.
+
+    That is `FILE.py:CLASS`, with a path from the project, or an absolute one elsewhere.
+
+    Args:
+        given: Flags by name; `FILE.py` or `FILE.py:CLASS` may stand for the game or for `--environment`.
 
     Raises:
-        UserError: There is no such class.
+        UserError: Both are given, or there is no such class.
     """
-    return name_of(load(environment))
+    game, environment = given.get("game", ""), given.get("environment")
+    if is_own(game):
+        if environment is not None:
+            raise UserError(f"{game} and --environment {environment} both say what is played: leave out one")
+        environment = game
+    if environment is None or not is_own(environment):
+        return given
+    file, _ = split(environment)
+    path, folder = Path(file).resolve(), home().resolve()
+    kept = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
+    own = load(kept + environment.removeprefix(file))
+    return {**given, "environment": f"{kept}:{own.__name__}", "game": name_of(own)}
+
+
+def check_trusted(recorded: dict[str, Any], given: dict[str, Any]) -> None:
+    """Refuse to import a file on the word of a snapshot alone, unless it is one of the project's own.
+
+    A snapshot may come from a stranger, who must not choose freely which code is run.
+
+    Args:
+        recorded: The flags in the snapshot.
+        given: The flags given by hand; they may name the file.
+
+    Raises:
+        UserError: The file is not one of the project's, and the user did not name it.
+    """
+    environment = recorded.get("environment", "ale")
+    if not is_own(environment) or "environment" in given:
+        return
+    file, name = split(environment)
+    folder = project()
+    path = ((folder or Path()) / file).resolve()
+    if folder and path.is_relative_to(folder.resolve()) and path.is_file():
+        parts = path.relative_to(folder.resolve()).parts
+        if parts[0] not in FROM_ELSEWHERE and not any(part.startswith(".") for part in parts):
+            return
+    raise UserError(
+        f"it was trained on {Path(file).name}:{name}, which is not one of this project's files: say "
+        f"where it is, --environment FOLDER/{Path(file).name}:{name}"
+    )
+
+
+def load(environment: str) -> OwnClass:
+    """Return the class that `FILE.py:CLASS` names, or the only game class in `FILE.py`.
+
+    Args:
+        environment: Its path is absolute, or relative to the project's folder.
+
+    Raises:
+        UserError: There is no such file or class, it cannot be imported, or it is no game.
+    """
+    file, name = split(environment)
+    module = _import((home() / file).resolve())
+    games: dict[str, OwnClass] = {
+        key: kind
+        for key, kind in vars(module).items()
+        if isinstance(kind, type) and kind.__module__ == module.__name__
+        if issubclass(kind, SimpleGame | Environment)
+    }
+    if not name and len(games) == 1:
+        (name,) = games
+    if name in games:
+        missing = sorted(games[name].__abstractmethods__)
+        if not (missing or hasattr(games[name], "action_names") or issubclass(games[name], Environment)):
+            missing = ["action_names"]
+        if missing:
+            raise UserError(f"{name} in {file} lacks {', '.join(missing)}: see docs/modify.md")
+        return games[name]
+    if name in vars(module):
+        raise UserError(
+            f"{name} in {file} is no game: derive it from SimpleGame or Environment (docs/modify.md)"
+        )
+    has = ", ".join(games) or "no game: derive a class from SimpleGame (docs/modify.md)"
+    if name:
+        raise UserError(f"there is no class {name} in {file}, which has {has}")
+    hint = f": name one, such as {file}:{next(iter(games))}" if games else ""
+    raise UserError(f"{file} has {has}{hint}")
+
+
+@functools.cache  # the games for training and those for tests are of one class
+def _import(path: Path) -> ModuleType:
+    """Return the module in the file at `path`."""
+    if not path.is_file():
+        raise UserError(f"there is no file {path}: give the path of the file that holds the game")
+    name = f"simple_dqn_own_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where a dataclass looks for its module
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # for what it imports from beside it; at the end, to hide nothing
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise UserError(f"{error.filename}, line {error.lineno}: {error.msg}: mend it") from None
+    except Exception as error:
+        calls = traceback.extract_tb(error.__traceback__)
+        lines = [call.lineno for call in calls if call.filename == str(path)]
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(f"{path}, line {lines[-1] if lines else 1}: {reason}: mend it") from None
+    return module

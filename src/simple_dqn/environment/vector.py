@@ -1,6 +1,7 @@
 """E games in one process, stepped one after the other."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -24,16 +25,7 @@ def open_games(
     watcher: Watcher | None = None,
     ledger: Ledger | None = None,
 ) -> "GameVector":
-    """Return a game for each of `streams`, the first of which is displayed, recorded and watched.
-
-    Args:
-        open_game: Makes one of them.
-        config: Which game, and how it is shown.
-        streams: One random stream for each game.
-        training: Whether a lost life ends an episode.
-        watcher: Is shown each frame of the first game.
-        ledger: Where the time of preprocessing is booked.
-    """
+    """Return a game for each of `streams`, the first of which is displayed, recorded and watched."""
     books = ledger or Ledger()
     games = [open_game(config, streams[0], training, watcher, books)]
     games += [open_game(config.unseen(), stream, training, None, books) for stream in streams[1:]]
@@ -70,15 +62,8 @@ class GameVector(Environment):
 
     def recv(self) -> Step:
         """Play the step that was begun, game after game, and return it."""
-        step = Step(
-            screens=np.empty((self.games, *self.screen_shape), np.uint8),
-            actions=self._sent,
-            rewards=np.zeros(self.games, np.float32),
-            terminals=np.zeros(self.games, np.bool_),
-            truncations=np.zeros(self.games, np.bool_),
-            resets=np.zeros(self.games, np.bool_),
-            starts=self._ended,
-        )
+        step = Step.start(np.empty((self.games, *self.screen_shape), np.uint8))
+        step = replace(step, actions=self._sent, starts=self._ended)
         rewards, terminals, truncations, resets = step.rewards, step.terminals, step.truncations, step.resets
         for i, (game, action) in enumerate(zip(self.each_game, self._sent.tolist(), strict=True)):
             if step.starts[i]:

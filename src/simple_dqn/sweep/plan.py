@@ -8,7 +8,7 @@ from typing import Any
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import game_name
-from simple_dqn.environment.own_class import load, name_of, split
+from simple_dqn.environment.own_game import load, name_of, split
 from simple_dqn.environment.roms import known_games
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nvis.page import draw
 from nvis.played import play_game
-from simple_dqn.environment.own_class import canonical_flags
+from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, replacing
 from simple_dqn.verbs.common import check_weights, give_weights, open_snapshot, run_of
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     path: Path = given["snapshot"]
     snapshot = open_snapshot(path)
     fixed = {"game": snapshot.game, "load_weights": str(path)}
-    config = settle(settings_for("nvis", given, snapshot.flags, fixed), given)
+    config = settle(settings_for("nvis", given, snapshot.flags, fixed))
     check_weights(config)
     file = Path(config.run.visualization_file or home() / "results" / f"{run_of(path, snapshot)}.html")
     if file.is_dir():

@@ -9,7 +9,7 @@ from typing import Any
 
 from simple_dqn.config import Config
 from simple_dqn.environment import game_name
-from simple_dqn.environment.own_class import canonical_flags
+from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, is_snapshot
 from simple_dqn.interrupt import Interrupt
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str], program: str) -> None:
         "--display", choices=tuple(OPENERS), help="where to play (default: window, if there can be one)"
     )
     given = without_training(canonical_flags(parser.parse(arguments)))
-    config = settle(_settings(given["player"], given), given)
+    config = settle(_settings(given["player"], given))
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is shown; leave it out")
     check_weights(config)

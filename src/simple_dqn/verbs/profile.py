@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from simple_dqn.environment.own_class import canonical_flags
+from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.verbs.common import check_weights, load_weights, run_name
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str], program: str, phase: str) -> None:
     parser = parser_for(f"profile_{phase}", program, f"Profile the {phase} phase.")
     parser.add_argument("game", help="path of a ROM, the name of a game that ale-py ships, or FILE.py")
     given = canonical_flags(parser.parse(arguments))
-    config = settle(settings_for(f"profile_{phase}", given), given)
+    config = settle(settings_for(f"profile_{phase}", given))
     check_weights(config)
     with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
         if config.run.load_weights:

@@ -8,7 +8,7 @@ from pathlib import Path
 from simple_dqn import flags
 from simple_dqn.config import Config
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame
-from simple_dqn.environment.own_class import canonical_flags
+from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     path: Path = given["snapshot"]
     snapshot = open_snapshot(path)
     fixed = {"game": snapshot.game, "load_weights": str(path)}
-    config = settle(settings_for("record", given, snapshot.flags, fixed), given)
+    config = settle(settings_for("record", given, snapshot.flags, fixed))
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is filmed; leave it out")
     if not config.run.play_games:

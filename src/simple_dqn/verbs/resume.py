@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.environment.own_class import canonical_flags
+from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import TRAINED, home, is_trained
 from simple_dqn.interrupt import Interrupt
@@ -125,7 +125,7 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
         "save_weights_prefix": str(prefix),
         "start_epoch": snapshot.epoch,
     }
-    config = settle(settings_for("resume", given, snapshot.flags, fixed), given)
+    config = settle(settings_for("resume", given, snapshot.flags, fixed))
     if config.run.epochs <= config.run.start_epoch:
         raise UserError(
             f"{path} has {snapshot.epoch} epochs of training and --epochs is {config.run.epochs}: "

@@ -1,14 +1,13 @@
 """The settings of a command: the sources they come from, and the values that each verb fixes."""
 
 import logging
-from collections.abc import Collection
 from dataclasses import fields, replace
 from typing import Any
 
 from simple_dqn import flags, random_streams, rules
 from simple_dqn.config import AgentConfig, ClusterConfig, Config, MemoryConfig, NetworkConfig
 from simple_dqn.environment import as_played
-from simple_dqn.environment.own_class import check_trusted
+from simple_dqn.environment.own_game import check_trusted
 from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL
 from simple_dqn.rules import OF_WEIGHTS
 from simple_dqn.verbs.common import start_log
@@ -155,20 +154,19 @@ def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
     return {**settings, **{name: value for name, value in serial.items() if name in settings}}
 
 
-def settle(config: Config, given: Collection[str] = (), log: bool = True) -> Config:
+def settle(config: Config, log: bool = True) -> Config:
     """Start the log, draw a seed unless one was given, check the settings, and return them as they are run.
 
     Args:
         config: All settings.
-        given: Names of the settings that were given by hand.
         log: Whether to start the log.
 
     Raises:
-        UserError: Settings contradict each other, or one that was given would do nothing in the game.
+        UserError: Settings contradict each other, or there is no such game.
     """
     if log:
         start_log(config.run.log_level)
-    config = replace(config, environment=as_played(config.environment, given))
+    config = replace(config, environment=as_played(config.environment))
     if config.run.random_seed is None:
         config = config.with_flags({"random_seed": random_streams.draw_seed()})
     logger.info("Random seed is %d", config.seed)

@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from simple_dqn import flags, rules
 from simple_dqn.cluster.session import LOCAL, Session
 from simple_dqn.config import Config
-from simple_dqn.environment import as_played
-from simple_dqn.environment.own_class import canonical_flags, is_own
+from simple_dqn.environment.own_game import canonical_flags, is_own
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.presets import USUAL
@@ -55,7 +53,6 @@ def main(arguments: Sequence[str], program: str) -> None:
     games = find_games(given["games"], config.environment)
     rules.check(config.with_flags({"game": next(iter(games.values()))}))
     for game in games.values():
-        as_played(replace(config.environment, game=game), given)  # refuses settings without effect on it
         check_weights(config.with_flags(canonical_flags({"game": game})))
     if given.get("print_config"):
         print(flags.listing(config))

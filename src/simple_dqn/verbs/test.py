@@ -6,7 +6,7 @@ from pathlib import Path
 
 from simple_dqn import evaluation
 from simple_dqn.config import Config, RunConfig
-from simple_dqn.environment.own_class import canonical_flags
+from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.verbs.common import check_weights, finish, load_weights, open_snapshot
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str], program: str) -> None:
         fixed["test_steps"] = RunConfig().test_steps
     if given.get("random_starts"):  # in place of the protocol's no-ops, which are counted in frames
         fixed["random_start_frames"] = 0
-    config = settle(settings_for("test", given, snapshot.flags, fixed), given)
+    config = settle(settings_for("test", given, snapshot.flags, fixed))
     _check_atari(protocol, config)
     if not (config.run.play_games or evaluation.PROTOCOLS[protocol].games or config.run.test_steps):
         raise UserError("there is nothing to test: give --test_steps, --play_games or --protocol nature")

@@ -10,7 +10,7 @@ from typing import Any
 from simple_dqn import flags, settings_file
 from simple_dqn.config import Config, RunConfig
 from simple_dqn.environment import as_played
-from simple_dqn.environment.own_class import canonical_flags
+from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
@@ -31,10 +31,10 @@ def main(arguments: Sequence[str], program: str) -> None:
     given = read(arguments, program)
     config = settings_for("train", given)
     if given.get("print_config"):
-        played = replace(config, environment=as_played(config.environment, given))
+        played = replace(config, environment=as_played(config.environment))
         print(settings_file.listing(played, _preset_of(given)))
     elif config.run.play_games:
-        play(settle(config, given))
+        play(settle(config))
     else:
         learn(given)
 
@@ -97,7 +97,7 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
             if saved is None:
                 preset_name = _preset_of(given)
                 logger.info("Preset %s", preset_name)
-                config = settle(config, given, log=False)
+                config = settle(config, log=False)
                 begin(config, [*settings_writers(config, preset_name), *writers])
             else:
                 go_on(saved, prefix, {**preset(given), **given}, writers, log)

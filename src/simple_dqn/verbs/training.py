@@ -118,7 +118,7 @@ def go_on(
     files = {"save_weights_prefix": str(prefix)}
     if moved:
         files["csv_file"] = str(home() / "results" / f"{prefix.name}.csv")
-    config = settle(settings_for("resume", given, flags, files), given, log)
+    config = settle(settings_for("resume", given, flags, files), log)
     phase = Phase(**saved.run["phase"])
     if phase.epoch > config.run.epochs:
         raise CompleteError(
