@@ -209,7 +209,11 @@ def load(environment: str) -> OwnClass:
         (name,) = games
     if name in games:
         missing = sorted(games[name].__abstractmethods__)
-        if not (missing or hasattr(games[name], "action_names") or issubclass(games[name], Environment)):
+        if (
+            not missing
+            and issubclass(games[name], SimpleGame)
+            and not getattr(games[name], "action_names", ())
+        ):
             missing = ["action_names"]
         if missing:
             raise UserError(f"{name} in {file} lacks {', '.join(missing)}: see docs/modify.md")

@@ -1,9 +1,12 @@
 """A process that plays some of the games: `GameProcess` asks it here, `GameServer` answers there.
 
+Actions and steps pass through `SharedSteps`, memory that all processes see.
+
 Both ends are closed by the system when their process ends, however it ends. So the one that
 waits learns of the other's death at once, and no process outlives the one that started it.
 """
 
+import mmap
 import os
 import select
 import signal
@@ -20,10 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.processes.shared_steps import SharedSteps
 from simple_dqn.environment.vector import OpenGame, open_games
 from simple_dqn.errors import UserError
-from simple_dqn.types import CheckpointState
+from simple_dqn.types import CheckpointState, Step
 
 # Not multiprocessing's own way to start a process, which would import the program's main module there,
 # and PyTorch with it.
@@ -37,6 +39,16 @@ main(int(sys.argv[1]))
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 AWAKE = 300e-6  # seconds that a process waits for the next command before it sleeps
 PATIENCE = 5.0  # seconds for a process to finish its recordings; more than enough
+# The arrays of a `Step` in the order in which they lie in memory, the widest type first.
+TYPES: dict[str, type[np.generic]] = {
+    "actions": np.int64,
+    "rewards": np.float32,
+    "terminals": np.bool_,
+    "truncations": np.bool_,
+    "resets": np.bool_,
+    "starts": np.bool_,
+    "screens": np.uint8,
+}
 
 
 class Task(NamedTuple):
@@ -63,6 +75,34 @@ class About(NamedTuple):
 def title(task: Task) -> str:
     """Return the name of the process in messages; games are counted from 0."""
     return f"the process that plays games {task.games.start} to {task.games.stop - 1}"
+
+
+class SharedSteps:
+    """The step that is on its way from some processes to another; they agree elsewhere on when to look.
+
+    The memory has no name, so nothing is left behind however its processes end.
+    """
+
+    def __init__(self, descriptor: int, games: int, screen_shape: tuple[int, int]) -> None:
+        """See the memory of the open file `descriptor`, which may be closed then, as a step of E `games`."""
+        shapes = {name: (games, *screen_shape) if name == "screens" else (games,) for name in TYPES}
+        sizes = {name: int(np.prod(shapes[name])) * np.dtype(kind).itemsize for name, kind in TYPES.items()}
+        os.ftruncate(descriptor, sum(sizes.values()))
+        memory = mmap.mmap(descriptor, sum(sizes.values()))
+        self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+        offset = 0
+        for name, kind in TYPES.items():
+            self.arrays[name] = np.ndarray(shapes[name], kind, memory, offset)
+            offset += sizes[name]
+
+    def write(self, games: slice, step: Step) -> None:
+        """Write what came of a step in some of the games."""
+        for name, array in self.arrays.items():
+            array[games] = getattr(step, name)
+
+    def read(self) -> Step:
+        """Return a copy of the step of all games."""
+        return Step(**{name: array.copy() for name, array in self.arrays.items()})
 
 
 class GameProcess:
@@ -141,6 +181,8 @@ class GameServer:
         """
         self._games = task.games
         self._environment = open_games(task.open_game, task.config, task.streams, task.training)
+        self.get_state, self.set_state = self._environment.get_state, self._environment.set_state
+        self.close = self._environment.close
         self._shared = SharedSteps(task.memory, task.all_games, self._environment.screen_shape)
         os.close(task.memory)
 
@@ -155,19 +197,7 @@ class GameServer:
 
     def step(self) -> None:
         """Take the actions in shared memory, and leave the step there."""
-        self._shared.write(self._games, self._environment.step(self._shared.actions(self._games)))
-
-    def get_state(self) -> CheckpointState:
-        """Return the state of these games."""
-        return self._environment.get_state()
-
-    def set_state(self, state: CheckpointState) -> None:
-        """Go on from a state of these games."""
-        self._environment.set_state(state)
-
-    def close(self) -> None:
-        """Close the games."""
-        self._environment.close()
+        self._shared.write(self._games, self._environment.step(self._shared.arrays["actions"][self._games]))
 
 
 def main(descriptor: int) -> None:

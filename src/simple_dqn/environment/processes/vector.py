@@ -10,8 +10,7 @@ import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Environment
-from simple_dqn.environment.processes.process import About, GameProcess, Task
-from simple_dqn.environment.processes.shared_steps import SharedSteps, open_memory
+from simple_dqn.environment.processes.process import About, GameProcess, SharedSteps, Task
 from simple_dqn.environment.vector import OpenGame, check_fits
 from simple_dqn.types import Actions, CheckpointState, Step
 
@@ -48,7 +47,7 @@ class ProcessVector(Environment):
         bounds = [i * self.games // config.processes for i in range(config.processes + 1)]
         self._blocks = [slice(start, stop) for start, stop in pairwise(bounds)]
         self._processes: list[GameProcess] = []
-        memory = open_memory()
+        memory = os.memfd_create("simple_dqn games")
         try:
             self._shared = SharedSteps(memory, self.games, self.screen_shape)
             # Also called at the end of the program, if `close` was not.
@@ -86,7 +85,7 @@ class ProcessVector(Environment):
 
     def send(self, actions: Actions) -> None:
         """Begin a step in all processes, and return at once."""
-        self._shared.write_actions(actions)
+        self._shared.arrays["actions"][:] = actions
         self._ask("step")
 
     def recv(self) -> Step:
@@ -145,4 +144,4 @@ def end(processes: Sequence[GameProcess], shared: SharedSteps) -> None:
         process.let_go()
     for process in processes:
         process.wait()
-    shared.close()
+    shared.arrays.clear()
