@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# Prints a table of speed: ./bench.sh environments|replay|networks|training [flags]; alone it says what they are
+# Measures speed and prints a table: ./bench.sh TABLE [flags]; without arguments it lists the tables.
 source "$(dirname -- "$(readlink -f -- "$0")")/scripts/bench.sh" "$@"

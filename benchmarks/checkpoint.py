@@ -1,6 +1,6 @@
-"""What checkpoints cost: training with and without them, in turns, and how long they hold training up.
+"""Cost of checkpoints: steps/s with and without them, and the time during which they block training.
 
-PYTHONPATH=src:benchmarks .venv/bin/python benchmarks/checkpoint.py --game pong --steps 20000 --rounds 3
+./bench.sh checkpoint --game pong --steps 20000 --rounds 3
 """
 
 import statistics
@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import command
-from command import positive
-from table import machine, print_table
+import common
+from common import machine, positive, print_table
 
 from simple_dqn.config import Config
 from simple_dqn.interrupt import Interrupt
@@ -25,14 +24,14 @@ from simple_dqn.training import Epochs
 from simple_dqn.wiring import make_run
 
 
-class Held:
-    """Counts the calls of a method, and the seconds for which they hold up whoever calls."""
+class Timer:
+    """Counts the calls of a method and the seconds spent in it."""
 
     def __init__(self) -> None:
         self.calls, self.seconds = 0, 0.0
 
-    def watch(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        def watched(*arguments: Any, **named: Any) -> Any:
+    def wrap(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*arguments: Any, **named: Any) -> Any:
             start = time.perf_counter()
             try:
                 return method(*arguments, **named)
@@ -40,11 +39,11 @@ class Held:
                 self.seconds += time.perf_counter() - start
                 self.calls += 1
 
-        return watched
+        return timed
 
 
 def train(flags: dict[str, Any]) -> float:
-    """Train for one epoch, and return the steps made in a second."""
+    """Train for one epoch, and return the steps/s."""
     with Interrupt() as interrupt, closing(make_run(Config.from_flags(flags), interrupt)) as run:
         run.begin()
         book = run.agent.ledger.books["train"]
@@ -53,46 +52,47 @@ def train(flags: dict[str, Any]) -> float:
 
 def main(words: Sequence[str]) -> None:
     """Print the table."""
-    parser = command.parser("checkpoint", __doc__)
+    parser = common.parser("checkpoint", __doc__)
     add = parser.add_argument
-    add("--game", type=command.game, default="pong")
-    add("--steps", type=positive(int), default=20_000, help="of training in each round")
-    add("--rounds", type=positive(int), default=3, help="each once with and once without")
-    add("--checkpoint_minutes", type=positive(float), default=1.0)
+    add("--game", type=common.game, default="pong", help="(default: %(default)s)")
+    add("--steps", type=positive(int), default=20_000, help="training steps per round (default: 20000)")
+    add("--rounds", type=positive(int), default=3, help="pairs of runs, with and without (default: 3)")
+    add("--checkpoint_minutes", type=positive(float), default=1.0, help="between checkpoints (default: 1)")
     given = Namespace(**parser.parse(words))
     without = {
         "game": given.game, "random_steps": 5000, "train_steps": given.steps, "test_steps": 0, "epochs": 1,
         "replay_size": 100_000, "random_seed": 0,
     }  # fmt: skip
-    checkpoints, steps = Held(), Held()
-    # The states are collected and copied while training stands still; the last one waits for the disk.
+    checkpoints, steps = Timer(), Timer()
+    # A checkpoint blocks training while it copies the state; only the last one also waits for the disk.
     rates: dict[str, list[float]] = {"without": [], "with": []}
     with (
-        patch.object(Epochs, "_save_checkpoint", checkpoints.watch(Epochs._save_checkpoint)),
-        patch.object(Keeper, "log", steps.watch(Keeper.log)),
+        patch.object(Epochs, "_save_checkpoint", checkpoints.wrap(Epochs._save_checkpoint)),
+        patch.object(Keeper, "log", steps.wrap(Keeper.log)),
         tempfile.TemporaryDirectory() as folder,
     ):
-        kept = {"save_weights_prefix": f"{folder}/x", "checkpoint_minutes": given.checkpoint_minutes}
+        saving = {"save_weights_prefix": f"{folder}/x", "checkpoint_minutes": given.checkpoint_minutes}
         for _ in range(given.rounds):
             rates["without"].append(train(without))
-            rates["with"].append(train(without | kept))
+            rates["with"].append(train(without | saving))
         size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
     print(machine())
     print_table(
-        f"Training in {given.game} with a checkpoint each {given.checkpoint_minutes:g} min, "
+        f"Training in {given.game}, a checkpoint every {given.checkpoint_minutes:g} minutes, "
         f"{given.rounds} rounds of {given.steps} steps",
-        ("", "median steps/s", "least", "most"),
+        ("checkpoints", "median steps/s", "minimum", "maximum"),
         [
-            (name, *(f"{value:.0f}" for value in (statistics.median(those), min(those), max(those))))
-            for name, those in rates.items()
+            (name, *(f"{value:.0f}" for value in (statistics.median(measured), min(measured), max(measured))))
+            for name, measured in rates.items()
         ],
     )
     each = checkpoints.seconds / max(1, checkpoints.calls)
     print(
-        f"\na checkpoint holds training up for {1e3 * each:.1f} ms, {each / 600:.3%} of 10 minutes; "
-        f"a step for {1e6 * steps.seconds / max(1, steps.calls):.1f} µs; {size / 1e6:.1f} MB on the disk"
+        f"\nA checkpoint blocks training for {1e3 * each:.1f} ms ({each / 600:.3%} of 10 minutes), "
+        f"logging a step for {1e6 * steps.seconds / max(1, steps.calls):.1f} µs. "
+        f"The files take {size / 1e6:.1f} MB."
     )
 
 
 if __name__ == "__main__":
-    sys.exit(command.console("checkpoint", main))
+    sys.exit(common.console("checkpoint", main))

@@ -1,10 +1,10 @@
-"""What a cluster costs on one machine: actors through Ray, against the same games in our own processes.
+"""Overhead of Ray on one machine: remote actors, compared with the same games in local processes.
 
     ./bench.sh cluster --actors 2 --workers 4
 
-Both do the same in turns: play by the network and remember, without learning, and train. Needs the extra
-`cluster`. The last columns are the shares of the learner's time in which it stores trajectories (`store`) and
-waits for them (`wait`).
+Both alternate at two tasks: playing and storing without updates, and training. It needs the extra `cluster`.
+The last columns are the shares of the learner's time spent on storing trajectories (`store`) and on waiting
+for them (`wait`).
 """
 
 import os
@@ -18,9 +18,8 @@ from contextlib import ExitStack
 from dataclasses import fields
 from typing import Any
 
-import command
-from command import positive
-from table import machine, print_table
+import common
+from common import machine, positive, print_table
 
 from simple_dqn import rules
 from simple_dqn.agent import Agent
@@ -34,7 +33,7 @@ from simple_dqn.training import Schedule, SerialSchedule
 from simple_dqn.types import Experience
 from simple_dqn.wiring import make_agent, make_environment, make_network
 
-FILL = 4000  # steps that the memory begins with
+FILL = 4000  # steps in the memory before the measurement
 SETTINGS: dict[str, Any] = {
     "replay_size": 50_000, "target_steps": 800, "backend": "cpu", "random_seed": 1, "color_averaging": False,
     "exploration_rate_start": 0.1,
@@ -42,7 +41,7 @@ SETTINGS: dict[str, Any] = {
 
 
 class Contender:
-    """A way to have steps played, ready to be measured in rounds."""
+    """One of the two set-ups, with its rates by task."""
 
     def __init__(self, config: Config, agent: Agent, schedule: Schedule, listener: Statistics) -> None:
         self.agent, self.config, self._schedule = agent, config, schedule
@@ -52,21 +51,24 @@ class Contender:
         self.rates: dict[str, list[float]] = {"play": [], "train": []}
 
     def round(self, task: str, seconds: float) -> None:
-        """Do `task` for so long."""
+        """Measure `task`, "play" or "train", for `seconds`."""
         act = {"play": self._play, "train": self._train}[task]
-        act(time.perf_counter() + seconds / 5)  # what has waited since the last round is not measured
+        act(
+            time.perf_counter() + seconds / 5
+        )  # uses up the trajectories that have waited since the last round
         with self.agent.ledger.phase(task):
             start = time.perf_counter()
             steps = act(start + seconds)
             self.rates[task].append(steps / (time.perf_counter() - start))
 
     def _play(self, until: float) -> int:
-        return self._counted("fill", until)
+        return self._run("fill", until)
 
     def _train(self, until: float) -> int:
-        return self._counted("train", until)
+        return self._run("train", until)
 
-    def _counted(self, what: str, until: float) -> int:
+    def _run(self, phase: str, until: float) -> int:
+        """Run the schedule until the time `until`, and return the number of steps."""
         steps = 0
 
         def at_rest(made: int) -> None:
@@ -76,7 +78,7 @@ class Contender:
         def over() -> bool:
             return time.perf_counter() > until
 
-        if what == "fill":
+        if phase == "fill":
             self._schedule.fill(self.agent, 10**9, None, over, at_rest)
         else:
             self._schedule.train(self.agent, 10**9, over, at_rest)
@@ -97,11 +99,11 @@ def cluster(config: Config, open_things: ExitStack) -> Contender:
     return Contender(config, agent, schedule, listener)
 
 
-def measured_inputs(one: Contender) -> list[tuple[str, str]]:
-    """Return what `cluster_plan` asks for, as measured here."""
-    agent, memory = one.agent, one.config.memory
+def measured_inputs(contender: Contender) -> list[tuple[str, str]]:
+    """Return the inputs of `cluster_plan`, measured on this machine."""
+    agent, memory = contender.agent, contender.config.memory
     held = agent.memory.contents()
-    rows = one.config.cluster.chunk_steps
+    rows = contender.config.cluster.chunk_steps
     steps = rows * agent.games
     trajectory = Experience(*(getattr(held, field.name)[-rows:] for field in fields(Experience)))
     stream = TrajectoryStream(memory.history_length, memory.n_step)
@@ -117,10 +119,10 @@ def measured_inputs(one: Contender) -> list[tuple[str, str]]:
     update = (time.perf_counter() - start) / 50
     weights = pickle.dumps(agent.network.get_weights())
     return [
-        ("bytes of a step, compressed", f"{len(packed) / steps:.0f}"),
-        ("bytes of the weights", f"{len(weights) / 1e6:.2f} MB"),
-        ("steps a second that can be taken in", f"{ingest:,.0f}"),
-        ("an update", f"{1e3 * update:.1f} ms"),
+        ("size of a step, compressed (--step_bytes)", f"{len(packed) / steps:.0f} bytes"),
+        ("size of the weights (--weights_mb)", f"{len(weights) / 1e6:.2f} MB"),
+        ("steps/s that the learner can store (--ingest_rate)", f"{ingest:,.0f}"),
+        ("time per update (--update_ms)", f"{1e3 * update:.1f} ms"),
     ]
 
 
@@ -128,16 +130,16 @@ def main(words: Sequence[str]) -> None:
     """Print the table.
 
     Raises:
-        UserError: The flags contradict each other, or there is no cluster.
+        UserError: The flags contradict each other, or Ray is not installed.
     """
-    parser = command.parser("cluster", __doc__)
+    parser = common.parser("cluster", __doc__)
     add = parser.add_argument
-    add("--game", type=command.game, default="pong")
-    add("--actors", type=positive(int), default=2)
-    add("--workers", type=positive(int), default=4, help="games of an actor")
-    add("--seconds", type=positive(float), default=10, help="of a round")
-    add("--rounds", type=positive(int), default=5)
-    add("--train_frequency", type=positive(int), default=4)
+    add("--game", type=common.game, default="pong", help="(default: %(default)s)")
+    add("--actors", type=positive(int), default=2, help="(default: %(default)s)")
+    add("--workers", type=positive(int), default=4, help="games per actor (default: %(default)s)")
+    add("--seconds", type=positive(float), default=10, help="per round (default: %(default)s)")
+    add("--rounds", type=positive(int), default=5, help="(default: %(default)s)")
+    add("--train_frequency", type=positive(int), default=4, help="steps per update (default: %(default)s)")
     flags = Namespace(**parser.parse(words))
     base = Config.from_flags({**SETTINGS, "game": flags.game, "train_frequency": flags.train_frequency})
     games = flags.actors * flags.workers
@@ -147,7 +149,7 @@ def main(words: Sequence[str]) -> None:
         rules.check(config)
     print(machine(), f"; load {os.getloadavg()[0]:.1f}")
     with ExitStack() as open_things:
-        contenders = {"one process, games in processes": one_machine(alone)}
+        contenders = {"serial schedule, games in processes": one_machine(alone)}
         contenders["actors through Ray"] = cluster(spread, open_things)
         for _ in range(flags.rounds):
             for task in ("play", "train"):
@@ -164,11 +166,11 @@ def main(words: Sequence[str]) -> None:
                         f"{max(rates):,.0f}", f"{shares.get('store', 0):.1%}", f"{shares.get('wait', 0):.1%}",
                     )
                 )  # fmt: skip
-        header = ("", "steps/s", "least", "most", "store", "wait")
-        print_table(f"{flags.game}, {games} games, in turns", header, rows)
+        header = ("", "steps/s", "minimum", "maximum", "store", "wait")
+        print_table(f"{flags.game}, {games} games, alternating", header, rows)
         inputs = measured_inputs(contenders["actors through Ray"])
-        print_table("What cluster_plan asks for", ("", "measured"), inputs)
+        print_table("Inputs of cluster_plan", ("", "measured"), inputs)
 
 
 if __name__ == "__main__":
-    sys.exit(command.console("cluster", main))
+    sys.exit(common.console("cluster", main))

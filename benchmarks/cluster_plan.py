@@ -1,10 +1,11 @@
-"""A simulation of a learner and N actors: trajectories, updates and weights, as a table.
+"""Simulates a learner and N actors, and prints their steps/s, idle time, age of the weights and traffic.
 
     ./bench.sh cluster_plan --step_bytes 87 --actor_rate 1000 --update_ms 8
 
-Each actor plays one trajectory after the other, with at most two in flight. The learner stores each, makes
-the updates that are due for its steps, and sends out new weights every `--weights_every` updates. The flags
-are measured figures; their defaults are those of docs/cluster.md. The time to play a trajectory is random.
+Each actor plays one trajectory after the other, with at most two in flight. The learner stores each of them,
+makes the updates that are due for its steps, and sends new weights every `--weights_every` updates. The flags
+are measured figures; their defaults are those of docs/cluster_simulation.md. The time to play a trajectory is
+random.
 """
 
 import heapq
@@ -14,12 +15,11 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import command
+import common
 import numpy as np
-from command import positive
-from table import print_table
+from common import positive, print_table
 
-IN_FLIGHT = 2  # as in `cluster/actor_pool.py`
+IN_FLIGHT = 2  # trajectories per actor, as in `cluster/actor_pool.py`
 ACTORS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 
 
@@ -29,38 +29,38 @@ class Plan:
 
     trajectory_bytes: float  # of a trajectory, compressed
     weights_bytes: float  # of a version of the weights
-    actor_rate: float  # steps a second of an actor alone
-    ingest_rate: float  # steps a second that the learner can store, if it does nothing else
+    actor_rate: float  # steps/s of an actor that never waits
+    ingest_rate: float  # steps/s that the learner can store if it does nothing else
     update: float  # seconds
-    publish: float  # seconds that the learner spends on sending out weights
+    publish: float  # seconds that the learner needs to send weights
     trajectory_steps: int  # over an actor's games
     train_frequency: int  # steps between updates
     weights_every: int  # updates between versions
     actors_a_node: int
-    link: float  # bytes a second into the learner's machine, and out of it
+    link: float  # bytes/s into the learner's machine, and out of it
 
 
 @dataclass
 class Outcome:
-    """The figures of N actors, as the table shows them."""
+    """The figures of a row of the table."""
 
-    rate: float  # steps a second, learnt from
-    busy: float  # share of time in which the learner updates
-    ingest: float  # share in which it stores trajectories and sends out weights
-    idle: float  # share of the actors' time in which they wait
-    age: float  # mean updates since the weights that a trajectory was played by
-    arriving: float  # bytes a second
-    leaving: float  # bytes a second
+    rate: float  # steps/s that the learner stores
+    busy: float  # share of the learner's time spent on updates
+    ingest: float  # share spent on storing trajectories and sending weights
+    idle: float  # share of the actors' time spent waiting
+    age: float  # mean number of updates between the weights that played a trajectory and its arrival
+    arriving: float  # bytes/s
+    leaving: float  # bytes/s
 
 
 def simulate(plan: Plan, actors: int, trajectories: int, rng: np.random.Generator) -> Outcome:
-    """Return the outcome of `trajectories` that `actors` play; the first fifth is not counted."""
+    """Simulate `trajectories` played by `actors`; the first fifth of them is left out of the figures."""
     play = plan.trajectory_steps / plan.actor_rate
     travel = plan.trajectory_bytes / plan.link
-    # An order is the version that it is to be played by; an actor plays its orders one after the other.
+    # The requests of an actor, which it plays one after the other; each is the version of the weights to use.
     orders = [deque([0] * IN_FLIGHT) for _ in range(actors)]
-    playing: list[tuple[float, int]] = []  # when it is done, and who plays
-    arrived: list[tuple[float, int, int]] = []  # when, by whom, by which version
+    playing: list[tuple[float, int]] = []  # time of completion, actor
+    arrived: list[tuple[float, int, int]] = []  # time of arrival, actor, version of the weights
     idle_since, idle = [0.0] * actors, 0.0
     clock = updates = version = owed = 0.0
     link_free = busy = ingest = ages = published = start = 0.0
@@ -108,21 +108,26 @@ def simulate(plan: Plan, actors: int, trajectories: int, rng: np.random.Generato
 
 def main(words: Sequence[str]) -> None:
     """Print the table."""
-    parser = command.parser("cluster_plan", __doc__)
+    parser = common.parser("cluster_plan", __doc__)
     add, count, number = parser.add_argument, positive(int), positive(float)
-    add("--chunk_steps", type=count, default=50, help="as train.sh has it")
-    add("--workers", type=count, default=8, help="games of an actor")
-    add("--step_bytes", type=number, default=87, help="on the wire, for each step")
-    add("--weights_mb", type=number, default=6.75, help="a version of the weights")
-    add("--actor_rate", type=number, default=1600, help="steps a second of an actor alone")
-    add("--ingest_rate", type=number, default=39_000, help="steps a second that the learner can take in")
-    add("--update_ms", type=number, default=8.5, help="an update")
-    add("--publish_ms", type=number, default=5, help="handing out weights")
+    add("--chunk_steps", type=count, default=50, help="steps per trajectory and game, as in train.sh")
+    add("--workers", type=count, default=8, help="games per actor")
+    add("--step_bytes", type=number, default=87, help="bytes sent per step, compressed")
+    add("--weights_mb", type=number, default=6.75, help="size of the weights")
+    add("--actor_rate", type=number, default=1600, help="steps/s of an actor that never waits")
+    add("--ingest_rate", type=number, default=39_000, help="steps/s that the learner can store")
+    add("--update_ms", type=number, default=8.5, help="milliseconds per update")
+    add("--publish_ms", type=number, default=5, help="milliseconds to send weights")
     add("--train_frequency", type=count, default=4, help="steps between updates")
     add("--weights_every", type=count, default=100, help="updates between versions of the weights")
-    add("--actors_a_node", type=count, default=16, help="actors of a machine")
-    add("--gigabits", type=number, default=1.0, help="a second, into and out of the learner's machine")
-    add("--seed", type=int, default=0)
+    add("--actors_a_node", type=count, default=16, help="actors per machine")
+    add(
+        "--gigabits",
+        type=number,
+        default=1.0,
+        help="bandwidth of the learner's machine per second, in each direction",
+    )
+    add("--seed", type=int, default=0, help="of the simulation")
     flags = Namespace(**parser.parse(words))
     trajectory_steps = flags.chunk_steps * flags.workers
     plan = Plan(
@@ -142,9 +147,9 @@ def main(words: Sequence[str]) -> None:
                 f"{outcome.leaving / 1e6:.1f}",
             )
         )  # fmt: skip
-    header = ("actors", "steps/s", "updating", "ingest", "actors wait", "age", "MB/s in", "MB/s out")
+    header = ("actors", "steps/s", "updating", "receiving", "actors wait", "age", "MB/s in", "MB/s out")
     print_table(f"An update of {flags.update_ms:g} ms every {flags.train_frequency} steps", header, rows)
 
 
 if __name__ == "__main__":
-    sys.exit(command.console("cluster_plan", main))
+    sys.exit(common.console("cluster_plan", main))

@@ -1,8 +1,8 @@
-"""How many steps a second the games do, against Gymnasium's own preprocessing and EnvPool.
+"""Steps/s of the environments, compared with Gymnasium's preprocessing and EnvPool.
 
-Every contender gives states of four screens of 84 x 84 for each step of four frames. They
-take turns, several times round, so that whatever else the machine does falls on all of them.
-Gymnasium's vector and this project without --processes play one game after the other.
+All environments return states of four screens of 84 x 84 for each step of four frames. They are measured
+alternately in several rounds, so that other work on the machine affects all of them equally. Gymnasium's
+vector environment, and this project without --processes, step the games one after the other.
 """
 
 import importlib
@@ -14,13 +14,12 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 
 import ale_py
-import command
+import common
 import gymnasium
 import numpy as np
-from command import positive
+from common import machine, positive, print_table
 from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
-from table import machine, print_table
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
@@ -30,10 +29,10 @@ from simple_dqn.random_streams import stream
 ROUNDS = 5
 GAMES = (1, 8, 16)
 HISTORY = 4
-MANY = 16  # games that are dealt out to processes
+MANY = 16  # games that are also measured in several processes
 PROCESSES = (1, 2, 3)
 THREADS = 2  # of EnvPool
-RANDOM_STARTS = 7  # steps of four frames; the others do nothing for up to 30 frames at a game's start
+RANDOM_STARTS = 7  # steps of four frames; the other projects start a game with up to 30 no-op frames
 
 
 def this_project(
@@ -55,7 +54,7 @@ def this_project(
 
 
 def by_gymnasium(game: str, games: int) -> Callable[[], None]:
-    """Return the same for Gymnasium, which takes the maximum of the last two frames."""
+    """Return such a function for Gymnasium, which takes the maximum of the last two frames."""
     name = "ALE/" + "".join(word.title() for word in game.split("_")) + "-v5"
     gymnasium.register_envs(ale_py)
 
@@ -76,7 +75,7 @@ def by_gymnasium(game: str, games: int) -> Callable[[], None]:
 
 
 def by_envpool(game: str, games: int) -> Callable[[], None]:
-    """Return the same for EnvPool, which is written in C++; its defaults are the maximum of the last two."""
+    """Return such a function for EnvPool, written in C++, which takes the maximum of the last two frames."""
     name = "".join(word.title() for word in game.split("_")) + "-v5"
     envpool = importlib.import_module("envpool")
     environment = envpool.make_gymnasium(
@@ -92,14 +91,14 @@ def by_envpool(game: str, games: int) -> Callable[[], None]:
 
 
 def random_actions(actions: int, games: int) -> Iterator[np.ndarray]:
-    """Yield random actions int64 [games] for ever, drawn beforehand."""
+    """Yield random actions int64 [games] endlessly, sampled in advance."""
     drawn = np.random.default_rng(0).integers(actions, size=(1000, games))
     while True:
         yield from drawn
 
 
 def rate(step: Callable[[], None], seconds: float) -> float:
-    """Return how often a second `step` can be called."""
+    """Return the calls of `step` per second, measured over `seconds`."""
     calls, start = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - start) < seconds:
         step()
@@ -108,7 +107,7 @@ def rate(step: Callable[[], None], seconds: float) -> float:
 
 
 def contenders(game: str, games: int) -> dict[str, Callable[[], None]]:
-    """Return, by their names, functions that take a step in each of `games` games."""
+    """Return a function for each environment, by name, that takes one step in each of `games` games."""
     steps = {
         "this project, maximum of two frames": this_project(game, games),
         "this project, ALE's colour averaging": this_project(game, games, color_averaging=True),
@@ -125,11 +124,11 @@ def contenders(game: str, games: int) -> dict[str, Callable[[], None]]:
 
 def main(words: Sequence[str]) -> None:
     """Print the table."""
-    parser = command.parser("environments", __doc__)
+    parser = common.parser("environments", __doc__)
     add = parser.add_argument
-    add("--game", type=command.game, default="pong", help="one of ale-py's games")
-    add("--seconds", type=positive(float), default=5, help="for each figure, all rounds together")
-    add("--games", type=positive(int), nargs="+", default=GAMES, help="numbers of games side by side")
+    add("--game", type=common.game, default="pong", help="one of ale-py's games (default: %(default)s)")
+    add("--seconds", type=positive(float), default=5, help="per figure, all rounds together (default: 5)")
+    add("--games", type=positive(int), nargs="+", default=GAMES, help="numbers of parallel games")
     flags = Namespace(**parser.parse(words))
     print(machine())
     rows = []
@@ -143,8 +142,8 @@ def main(words: Sequence[str]) -> None:
             figures = (statistics.median(measured), min(measured), max(measured))
             rows.append((name, games, *(f"{figure:,.0f}" for figure in figures)))
     print_table(
-        f"{flags.game}: agent steps a second, all games together ({ROUNDS} rounds)",
-        ("environment", "games", "median", "least", "most"),
+        f"{flags.game}: steps/s of the agent, sum over the games ({ROUNDS} rounds)",
+        ("environment", "games", "median", "minimum", "maximum"),
         rows,
     )
     if not importlib.util.find_spec("envpool"):
@@ -152,4 +151,4 @@ def main(words: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(command.console("environments", main))
+    sys.exit(common.console("environments", main))

@@ -1,4 +1,4 @@
-"""What the benchmark of the replay memory keeps and draws: steps of noise, of real games, a plain sampler."""
+"""Test data of the replay memory's benchmark, steps of noise and of real games, and a plain sampler."""
 
 from contextlib import closing
 
@@ -17,7 +17,7 @@ GAME_LENGTH = 500  # steps; a life is lost half-way
 
 
 def random_steps(games: int) -> list[Step]:
-    """Return the steps of a game each of `games`, with screens that nothing compresses or predicts."""
+    """Return the steps of one episode of `games` parallel games whose screens are incompressible noise."""
     rng = np.random.default_rng(1)
     steps = []
     for t in range(GAME_LENGTH):
@@ -49,7 +49,7 @@ def played_steps(game: str, count: int) -> list[Step]:
 
 
 class LoopSampler:
-    """Draws minibatches of one game from a full memory's screens in a plain Python loop."""
+    """Samples minibatches from a full memory of one game in a plain Python loop, for comparison."""
 
     def __init__(self, memory: ReplayMemory) -> None:
         held = memory.contents()

@@ -1,8 +1,8 @@
-"""Other projects at the same work, one function each: `PYTHON peers.py TASK`, prints the rate as JSON.
+"""Times other projects at the same work, one function each: `PYTHON peers.py TASK` prints steps/s as JSON.
 
-TASK is JSON too: the name of a peer, and its `Work`. PYTHON has the peers; this project need not be there,
-so nothing of it is imported here. The work is simple_dqn's: Nature's network on four screens of 84 x 84, one
-update of 32 samples every 4 steps, played with ε = 0.1, from a replay memory of 20,000.
+TASK is JSON: the name of a peer and its `Work`. PYTHON is a Python with the peers installed. It may lack this
+project, so nothing of the project is imported here. The work is simple_dqn's: Nature's network on four
+screens of 84 x 84, one update of 32 samples every 4 steps, ε = 0.1, and a replay memory of 20,000.
 """
 
 import json
@@ -17,35 +17,35 @@ from pathlib import Path
 from typing import Any
 
 FILL_STEPS = 2_000  # random steps before the first update
-WARM_UP_STEPS = 400  # of training, before the clock starts
+WARM_UP_STEPS = 400  # of training, before the measurement starts
 BATCH_SIZE = 32
-TRAIN_FREQUENCY = 4  # steps an update
+TRAIN_FREQUENCY = 4  # steps between updates
 REPLAY_SIZE = 20_000
 EXPLORATION_RATE = 0.1
 TARGET_STEPS = 10_000
 LEARNING_RATE = 1e-4
 
-MARK = "SPS:"  # begins a line that CleanRL prints ...
-MARK_STEPS = 100  # ... every so many steps of training
-FOR_EVER = 10**7  # steps
+MARK = "SPS:"  # CleanRL prints a line that begins with this ...
+MARK_STEPS = 100  # ... every 100 steps of training
+UNLIMITED = 10**7  # steps; no measurement takes as many
 
 
 class PeerError(Exception):
-    """A peer cannot be measured; the message says why in a line."""
+    """A peer cannot be measured; the message is one line that gives the reason."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a peer is to do."""
+    """What a peer has to do."""
 
-    game: str  # as this project calls it: space_invaders
-    games: int  # side by side
-    seconds: float  # of training, from when it is warm
-    script: str = ""  # of CleanRL
+    game: str  # this project's name for it: space_invaders
+    games: int  # played in parallel
+    seconds: float  # of training, after the warm-up
+    script: str = ""  # path of CleanRL's script
 
     @property
     def title(self) -> str:
-        """Return what Gymnasium and EnvPool call the game: SpaceInvaders."""
+        """Return the name of the game in Gymnasium and EnvPool: SpaceInvaders."""
         return "".join(part.capitalize() for part in self.game.split("_"))
 
 
@@ -54,12 +54,12 @@ class Peer:
     """One peer."""
 
     title: str
-    measure: Callable[[Work], float]  # returns steps a second over all games
-    games: tuple[int, ...]  # how many side by side it is measured with
+    measure: Callable[[Work], float]  # returns steps/s over all games
+    games: tuple[int, ...]  # the numbers of parallel games that are measured
 
 
 def stable_baselines3(work: Work) -> float:
-    """Time Stable-Baselines3's DQN, whose games play one after the other in its own process."""
+    """Measure Stable-Baselines3's DQN, which steps its games one after the other in its own process."""
     import ale_py
     import gymnasium
     from stable_baselines3 import DQN
@@ -84,19 +84,19 @@ def stable_baselines3(work: Work) -> float:
     model.learn(FILL_STEPS + WARM_UP_STEPS)
     start, before = time.perf_counter(), model.num_timesteps
 
-    def go_on(_locals: dict[str, Any], _globals: dict[str, Any]) -> bool:
+    def in_time(_locals: dict[str, Any], _globals: dict[str, Any]) -> bool:
         return time.perf_counter() - start < work.seconds
 
-    model.learn(FOR_EVER, callback=go_on, reset_num_timesteps=False)
+    model.learn(UNLIMITED, callback=in_time, reset_num_timesteps=False)
     steps: int = model.num_timesteps - before
     return steps / (time.perf_counter() - start)
 
 
 def tianshou(work: Work) -> float:
-    """Time Tianshou's DQN on EnvPool, which it prefers for Atari.
+    """Measure Tianshou's DQN on EnvPool, which its Atari examples recommend.
 
-    The loop is what its documentation calls customised training: its own trainer looks at the whole buffer
-    after every few steps, whether there are NaNs, for which it needs seconds.
+    The loop is what its documentation calls customised training. Its own trainer searches the whole buffer
+    for NaNs after every few steps, which takes seconds.
     """
     import envpool
     from tianshou.data import Collector, VectorReplayBuffer
@@ -134,7 +134,7 @@ def _tianshou_dqn(state_shape: tuple[int, ...], actions: Any) -> Any:
     from tianshou.algorithm.optim import AdamOptimizerFactory
     from tianshou.env.atari.atari_network import DQNet
 
-    # Bytes are not divided by 255, as in its own example: its wrapper for that makes float64 of them.
+    # As in its own example, bytes are not divided by 255: its wrapper for that would convert them to float64.
     network = DQNet(*state_shape, actions.n)
     policy = DiscreteQLearningPolicy(model=network, action_space=actions, eps_training=EXPLORATION_RATE)
     return DQN(
@@ -147,20 +147,20 @@ def _tianshou_dqn(state_shape: tuple[int, ...], actions: Any) -> Any:
 
 
 def cleanrl(work: Work) -> float:
-    """Time the user's own copy of CleanRL's dqn_atari.py, which plays one game.
+    """Measure the user's copy of CleanRL's dqn_atari.py, which plays one game.
 
     Raises:
-        PeerError: It ended, instead of training on.
+        PeerError: It ended before the measurement did.
     """
     script = Path(work.script).resolve()
     flags: dict[str, object] = {
-        "env-id": f"{work.title}NoFrameskip-v4", "total-timesteps": FOR_EVER, "learning-starts": FILL_STEPS,
+        "env-id": f"{work.title}NoFrameskip-v4", "total-timesteps": UNLIMITED, "learning-starts": FILL_STEPS,
         "buffer-size": REPLAY_SIZE, "batch-size": BATCH_SIZE, "train-frequency": TRAIN_FREQUENCY,
         "target-network-frequency": TARGET_STEPS, "learning-rate": LEARNING_RATE,
         "start-e": EXPLORATION_RATE, "end-e": EXPLORATION_RATE,
     }  # fmt: skip
     words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
-    # In a checkout its cleanrl_utils lie one folder up. It writes into the current folder.
+    # In a clone of CleanRL, cleanrl_utils is one folder up. The script writes into the current folder.
     paths = [str(script.parents[1]), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
     with (
@@ -183,26 +183,26 @@ def cleanrl(work: Work) -> float:
         if rate is None:
             errors.seek(0)
             lines = [line for line in errors.read().splitlines() if line.strip()]
-            raise PeerError(lines[-1].strip() if lines else f"{script.name} ended without a word")
+            raise PeerError(lines[-1].strip() if lines else f"{script.name} ended without a message")
     return rate
 
 
 def rate_of_marks(
     lines: Iterable[str], seconds: float, clock: Callable[[], float] = time.perf_counter
 ) -> float | None:
-    """Return the steps a second between two marks at least `seconds` apart, once it is warm.
+    """Return the steps/s between two marks at least `seconds` apart, after the warm-up.
 
-    The rate that stands on a mark is of no use: it is the mean since the start, random play included.
+    The rate that CleanRL prints is not used, because it is the mean since the start, random play included.
 
     Args:
-        lines: What CleanRL prints, as it prints it.
-        seconds: For how long to measure.
+        lines: The output of CleanRL, read while it runs.
+        seconds: Duration of the measurement.
         clock: Wall time in seconds.
 
     Returns:
-        None: `lines` ended before.
+        Steps/s, or None if `lines` ended too early.
     """
-    steps, start = 0, 0.0  # steps of training so far; when it was warm
+    steps, start = 0, 0.0  # steps of training so far; time at the end of the warm-up
     for line in lines:
         if not line.startswith(MARK):
             continue
@@ -223,7 +223,7 @@ PEERS = {
 
 
 def main(task: str) -> int:
-    """Do `task`, and return the exit code."""
+    """Run the measurement `task`, JSON, and return the exit code."""
     name, work = json.loads(task)
     try:
         rate = PEERS[name].measure(Work(**work))

@@ -1,10 +1,10 @@
-"""How long a frame takes while a person watches: playing must hold 60 a second with all that is drawn.
+"""Time per frame while a person watches: play.sh must keep 60 frames per second.
 
-    python benchmarks/playing.py [--seconds 20]
+    ./bench.sh playing [--seconds 20]
 
-An agent with the Nature network plays Pong in a window that SDL draws in memory, in real time. A frame's
-work is all but the waiting: emulation, the agent's step every 4 frames, its heat map, drawing, sound.
-Run it under Xvfb with SDL_VIDEODRIVER=x11 to have the pictures sent to an X server as well.
+An agent with Nature's network plays Pong in real time, in a window that SDL draws in memory. The work of a
+frame is its time without waiting: emulation, the agent's step every 4 frames, its heat map, drawing and
+sound. Run it under Xvfb with SDL_VIDEODRIVER=x11 to include sending the pictures to an X server.
 """
 
 import os
@@ -13,10 +13,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import command
+import common
 import numpy as np
-from command import positive
-from table import machine, print_table
+from common import machine, positive, print_table
 
 from simple_dqn import random_streams
 from simple_dqn.config import Config
@@ -27,21 +26,21 @@ from simple_dqn.watch.viewer import FrameClock, Speaker, Viewer
 from simple_dqn.watch.watched_player import WatchedPlayer
 from simple_dqn.wiring import make_network
 
-# What is shown -> the keys that switch it on.
+# Picture -> the keys that switch it on.
 SHOWN = {
     "the game alone": [Command.OVERLAY],
     "with the overlay": [],
     "with overlay and heat map": [Command.SALIENCY],
 }
-WARM_UP = 60  # frames that are not counted
+WARM_UP = 60  # frames that are left out of the figures
 
 
 class Stopwatch:
-    """Measures frames from one wait to the next."""
+    """Measures the time of each frame, with and without waiting."""
 
     def __init__(self) -> None:
         self.frames: list[float] = []  # seconds from frame to frame
-        self.work: list[float] = []  # seconds of each that were not slept
+        self.work: list[float] = []  # seconds of each frame without waiting
         self._slept = 0.0
         self._last = time.perf_counter()
 
@@ -95,18 +94,18 @@ def row(shown: str, stopwatch: Stopwatch) -> list[str]:
 
 def main(words: Sequence[str]) -> None:
     """Print the table."""
-    parser = command.parser("playing", __doc__)
-    parser.add_argument("--seconds", type=positive(float), default=20, help="of play for each row")
+    parser = common.parser("playing", __doc__)
+    parser.add_argument("--seconds", type=positive(float), default=20, help="of play per row (default: 20)")
     seconds: float = parser.parse(words)["seconds"]
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     print(machine())
     print_table(
-        "Playing in real time, milliseconds for a frame (60 a second: 16.7)",
-        ["what is shown", "median", "99 %", "median work", "99 % work", "frames/s"],
+        "Playing in real time, milliseconds per frame (16.7 at 60 frames per second)",
+        ["picture", "median", "99 %", "median work", "99 % work", "frames/s"],
         [row(shown, measure(commands, seconds)) for shown, commands in SHOWN.items()],
     )
 
 
 if __name__ == "__main__":
-    sys.exit(command.console("playing", main))
+    sys.exit(common.console("playing", main))

@@ -1,14 +1,14 @@
-"""How long the replay memory takes to keep a step and to draw a minibatch, and what it weighs.
+"""Speed and memory use of the replay memory.
 
-    ./bench.sh replay             all of these
-    ./bench.sh replay keeping     a step of noise, of one game and of 16
-    ./bench.sh replay drawing     a minibatch, beside the sampler that one writes first: a loop over it
-    ./bench.sh replay choosing    who is drawn, and how much of it: by priority, and of several steps
-    ./bench.sh replay compressed  real screens, plain and by --replay_compression lz4
-    ./bench.sh replay training    steps/s of whole trainings, plain and compressed in turns
+    ./bench.sh replay              all tables
+    ./bench.sh replay add          time to add a step, with 1 game and with 16
+    ./bench.sh replay sample       time to sample a minibatch, compared with a plain Python loop
+    ./bench.sh replay prioritized  cost of prioritized replay and of n-step returns
+    ./bench.sh replay compressed   time and memory for real screens, with and without LZ4 compression
+    ./bench.sh replay training     steps/s of training, with and without compression, alternating
 
-Real screens are those of a random player, --played of them in a row; a larger memory is filled with
-them over and over, in their order.
+Screens are random noise except in the last two tables. Real screens come from a random player: --played
+consecutive ones, repeated in order until the memory is full.
 """
 
 import itertools
@@ -20,13 +20,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import command
+import common
 import numpy as np
 import psutil
-from command import positive
+from common import machine, positive, print_table
 from experience import HISTORY, SCREEN_SHAPE, LoopSampler, played_steps, random_steps
-from fresh import train
-from table import machine, print_table
+from measurement import train
 
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
@@ -40,7 +39,12 @@ BATCHES = (32, 128)
 COMPRESSIONS = ("none", "lz4")
 
 
-WAYS: list[dict[str, Any]] = [{}, {"n_step": 3}, {"prioritized": True}, {"prioritized": True, "n_step": 3}]
+SAMPLERS: list[dict[str, Any]] = [
+    {},
+    {"n_step": 3},
+    {"prioritized": True},
+    {"prioritized": True, "n_step": 3},
+]
 
 
 def new_memory(replay_size: int, games: int, **settings: Any) -> ReplayMemory:
@@ -55,7 +59,7 @@ def fill(memory: ReplayMemory, steps: list[Step], replay_size: int) -> None:
 
 
 def microseconds(action: Callable[[], object], times: int) -> float:
-    """Return the median time of one `action` in µs, over `times`."""
+    """Return the median time in µs of `times` calls of `action`."""
     taken = []
     for _ in range(times):
         begin = time.perf_counter()
@@ -65,32 +69,32 @@ def microseconds(action: Callable[[], object], times: int) -> float:
 
 
 def each(steps: list[Step], action: Callable[[Step], None]) -> Callable[[], None]:
-    """Return a function that does `action` to the next of `steps`, round and round."""
+    """Return a function that calls `action` with the next of `steps`, in an endless cycle."""
     endless = itertools.cycle(steps)
     return lambda: action(next(endless))
 
 
 def resident_bytes() -> int:
-    """Return the bytes of memory that this process really has."""
+    """Return the resident memory of this process in bytes."""
     return int(psutil.Process().memory_info().rss)
 
 
-def keeping(_: Namespace) -> None:
-    """Print how long a step of noise takes to be kept."""
+def add(_: Namespace) -> None:
+    """Print the time to add a step."""
     rows = []
     for games in (1, 16):
         steps = random_steps(games)
         memory = new_memory(SIZES[0], games)
         fill(memory, steps, SIZES[0])
         states = StateBuffer(games, HISTORY, SCREEN_SHAPE)
-        add = microseconds(each(steps, memory.add), 5000)
-        update = microseconds(each(steps, states.update), 5000)
-        rows.append((games, f"{add:.1f}", f"{update:.1f}"))
-    print_table("Keeping a step (median)", ("games", "memory add µs", "state update µs"), rows)
+        stored = microseconds(each(steps, memory.add), 5000)
+        updated = microseconds(each(steps, states.update), 5000)
+        rows.append((games, f"{stored:.1f}", f"{updated:.1f}"))
+    print_table("Time to add a step (median)", ("games", "replay memory µs", "state buffer µs"), rows)
 
 
-def drawing_row(replay_size: int) -> tuple[str, ...]:
-    """Return a row of figures for a memory of `replay_size`, which is really filled."""
+def sample_row(replay_size: int) -> tuple[str, ...]:
+    """Return a row of figures for a full memory of `replay_size`."""
     resident = resident_bytes()
     memory = new_memory(replay_size, games=1)
     fill(memory, random_steps(1), replay_size)
@@ -102,50 +106,50 @@ def drawing_row(replay_size: int) -> tuple[str, ...]:
     return f"{replay_size:,}", *figures, f"{memory.nbytes / replay_size:.0f}", f"{resident / 1e9:.2f}"
 
 
-def drawing(arguments: Namespace) -> None:
-    """Print how long a minibatch takes to be drawn, as the memory grows."""
+def sample(arguments: Namespace) -> None:
+    """Print the time to sample a minibatch from memories of several sizes."""
     rows = []
     for replay_size in sorted({*(size for size in SIZES if size < arguments.largest), arguments.largest}):
         try:
-            rows.append(drawing_row(replay_size))
+            rows.append(sample_row(replay_size))
         except UserError as error:
             print(f"left out: {error}")
     timed = [name for batch in BATCHES for name in (f"sample {batch} µs", f"loop {batch} µs")]
-    header = ("experiences", *timed, "bytes each", "resident GB")
-    print_table("Drawing a minibatch (median)", header, rows)
+    header = ("transitions", *timed, "bytes each", "resident GB")
+    print_table("Time to sample a minibatch (median)", header, rows)
 
 
-def choosing(_: Namespace) -> None:
-    """Print what priorities and several steps cost."""
+def prioritized(_: Namespace) -> None:
+    """Print the cost of prioritized replay and of n-step returns."""
     rows = []
-    for settings in WAYS:
+    for settings in SAMPLERS:
         steps, memory = random_steps(1), new_memory(SIZES[-1], 1, **settings)
         fill(memory, steps, SIZES[-1])
-        add = microseconds(each(steps, memory.add), 5000)
+        stored = microseconds(each(steps, memory.add), 5000)
         samples = [f"{microseconds(partial(memory.sample, batch), 2000):.0f}" for batch in BATCHES]
         batch = memory.sample(BATCHES[0])
         errors = np.random.default_rng(3).random(BATCHES[0], np.float32)
         update = microseconds(partial(memory.update_priorities, batch.numbers, errors), 2000)
         words = " ".join(f"--{name} {str(value).lower()}" for name, value in settings.items())
-        rows.append((words or "neither", f"{add:.1f}", *samples, f"{update:.1f}"))
+        rows.append((words or "defaults", f"{stored:.1f}", *samples, f"{update:.1f}"))
     samples = [f"sample {batch} µs" for batch in BATCHES]
-    header = ("flags", "add µs", *samples, f"update {BATCHES[0]} µs")
-    print_table(f"Of {SIZES[-1]:,} experiences (median)", header, rows)
+    header = ("flags", "add µs", *samples, f"update {BATCHES[0]} priorities µs")
+    print_table(f"A memory of {SIZES[-1]:,} transitions (median times)", header, rows)
 
 
 def compressed_row(steps: list[Step], compression: str, replay_size: int) -> tuple[str, ...]:
-    """Return figures of a memory of `replay_size` that `steps` fill, again and again."""
+    """Return figures for a memory of `replay_size` that is filled with repetitions of `steps`."""
     resident = resident_bytes()
     memory = new_memory(replay_size, 1, replay_compression=compression)
     fill(memory, steps, replay_size)
     resident = resident_bytes() - resident
-    add = microseconds(each(steps, memory.add), 5000)
+    stored = microseconds(each(steps, memory.add), 5000)
     samples = [f"{microseconds(partial(memory.sample, batch), 2000):.0f}" for batch in BATCHES]
-    return f"{add:.1f}", *samples, f"{memory.nbytes / replay_size:.0f}", f"{resident / 1e9:.2f}"
+    return f"{stored:.1f}", *samples, f"{memory.nbytes / replay_size:.0f}", f"{resident / 1e9:.2f}"
 
 
 def compressed(arguments: Namespace) -> None:
-    """Print what the screens of real games weigh and cost, plain and compressed."""
+    """Print the time and the memory that screens of real games take, with and without compression."""
     rows = []
     for game in arguments.games:
         steps = played_steps(game, arguments.played)
@@ -156,12 +160,12 @@ def compressed(arguments: Namespace) -> None:
                 print(f"left out: {error}")
     samples = [f"sample {batch} µs" for batch in BATCHES]
     header = ("game", "compression", "add µs", *samples, "bytes each", "resident GB")
-    title = f"{arguments.largest:,} experiences of {arguments.played:,} real screens (median times)"
+    title = f"{arguments.largest:,} transitions from {arguments.played:,} real screens (median times)"
     print_table(title, header, rows)
 
 
 def training(arguments: Namespace) -> None:
-    """Print steps/s of trainings at the default schedule, plain and compressed in turns."""
+    """Print the steps/s of training at the default schedule, with and without compression."""
     rows = []
     for game in arguments.games:
         work = Namespace(game=game, seconds=arguments.seconds, flags={"datatype": arguments.datatype})
@@ -172,16 +176,14 @@ def training(arguments: Namespace) -> None:
         plain, lz4 = (statistics.median(column) for column in zip(*rates, strict=True))
         ratio = statistics.median(after / before for before, after in rates)
         rows.append((game, f"{plain:.0f}", f"{lz4:.0f}", f"{ratio:.3f}"))
-    title = (
-        f"steps/s, {arguments.datatype}, {arguments.rounds} rounds of {arguments.seconds:g} s each (medians)"
-    )
+    title = f"steps/s, {arguments.datatype}, medians of {arguments.rounds} rounds of {arguments.seconds:g} s"
     print_table(title, ("game", *COMPRESSIONS, "ratio"), rows)
 
 
 TABLES: dict[str, Callable[[Namespace], None]] = {
-    "keeping": keeping,
-    "drawing": drawing,
-    "choosing": choosing,
+    "add": add,
+    "sample": sample,
+    "prioritized": prioritized,
     "compressed": compressed,
     "training": training,
 }
@@ -189,42 +191,40 @@ TABLES: dict[str, Callable[[Namespace], None]] = {
 
 def parser() -> Parser:
     """Return the parser of the command line."""
-    result = command.parser("replay", __doc__)
-    add = result.add_argument
-    add("table", nargs="?", choices=("all", *TABLES), default="all")
-    add(
+    result = common.parser("replay", __doc__)
+    result.add_argument("table", nargs="?", choices=("all", *TABLES), default="all")
+    result.add_argument(
         "--largest",
         type=positive(int),
         default=1_000_000,
-        help="experiences in the largest memory (default: %(default)s)",
+        help="transitions in the largest memory (default: %(default)s)",
     )
     group = result.add_argument_group("compressed, training")
     group.add_argument(
         "--games",
-        type=command.game,
+        type=common.game,
         nargs="+",
         default=["pong", "space_invaders"],
-        help="(default: these two)",
+        help="(default: pong space_invaders)",
     )
-    add = result.add_argument_group("compressed").add_argument
-    add(
+    result.add_argument_group("compressed").add_argument(
         "--played",
         type=positive(int),
         default=50_000,
-        help="real screens of each game (default: %(default)s)",
+        help="real screens per game (default: %(default)s)",
     )
-    add = result.add_argument_group("training").add_argument
-    add("--rounds", type=positive(int), default=3, help="how often each is measured (default: %(default)s)")
-    add("--seconds", type=positive(float), default=10.0, help="of each measurement (default: %(default)g)")
-    add("--datatype", default="float32", help="of the network (default: %(default)s)")
+    flag = result.add_argument_group("training").add_argument
+    flag("--rounds", type=positive(int), default=3, help="measurements of each row (default: %(default)s)")
+    flag("--seconds", type=positive(float), default=10.0, help="per measurement (default: %(default)g)")
+    flag("--datatype", default="float32", help="of the network (default: %(default)s)")
     return result
 
 
 def main(words: Sequence[str]) -> None:
-    """Print the tables that the command line asks for.
+    """Print the tables for the given command line.
 
     Raises:
-        UserError: Something in it cannot be done.
+        UserError: A flag is not valid.
         FailedError: A training failed.
     """
     arguments = Namespace(**parser().parse(words))
@@ -234,4 +234,4 @@ def main(words: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(command.console("replay", main))
+    sys.exit(common.console("replay", main))

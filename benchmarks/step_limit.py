@@ -1,21 +1,20 @@
-"""How far off the mean score of a test of a number of steps is, by the games that it counts; simulated.
+"""Bias of the mean score in a test that is limited by steps, for three rules on unfinished games; simulated.
 
-PYTHONPATH=src:benchmarks .venv/bin/python benchmarks/step_limit.py --trials 4000
+    ./bench.sh step_limit --trials 4000
 
-Games follow each other in each place, with a length and a score that go together. Compared are the rules of
-`ScoreBoard`'s docstring for the games in progress at the limit: to drop them all, to count them all, and to
-drop that of the last place alone, which is `ScoreBoard`'s.
+Each place plays one game after the other; length and score of a game are correlated. The rules differ in the
+games in progress at the limit: drop them all, count them all, or drop only the one in the last place, as
+`ScoreBoard` does (its docstring has the derivation).
 """
 
 import sys
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import command
+import common
 import numpy as np
-from command import positive
+from common import positive, print_table
 from numpy.typing import NDArray
-from table import print_table
 
 Games: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]  # lengths in steps, and scores
 Mask: TypeAlias = NDArray[np.bool_]  # [E, games of a place]
@@ -23,19 +22,19 @@ RULES = ("drop all", "count all", "drop one")
 
 
 def longer_is_better(rng: np.random.Generator, shape: tuple[int, ...]) -> Games:
-    """Return games of 2,000 steps on average; the score is a tenth of the steps, give or take 30 %."""
+    """Return games of 2,000 steps on average whose score is a tenth of the steps, ± 30 %."""
     lengths = np.ceil(rng.gamma(4, 500, shape))
     return lengths, lengths / 10 * rng.lognormal(-(0.3**2) / 2, 0.3, shape)
 
 
 def shorter_is_better(rng: np.random.Generator, shape: tuple[int, ...]) -> Games:
-    """Return games of 1,800 steps on average, like those of an agent of Pong that wins: quickly or not."""
+    """Return games of 1,800 steps on average, like those of a winning Pong agent: good games are short."""
     lengths = np.ceil(rng.gamma(9, 200, shape))
     return lengths, 21 - lengths / 200
 
 
 def some_get_stuck(rng: np.random.Generator, shape: tuple[int, ...]) -> Games:
-    """Return games of 1,000 steps on average, of which a fifth go on to the cap of 27,000 for few points."""
+    """Return games of 1,000 steps on average, and a fifth that run to the cap of 27,000 for few points."""
     stuck = rng.random(shape) < 0.2
     lengths = np.where(stuck, 27_000, np.ceil(rng.gamma(4, 250, shape)))
     return lengths, np.where(stuck, 5, lengths / 100)
@@ -49,7 +48,7 @@ KINDS: tuple[Callable[[np.random.Generator, tuple[int, ...]], Games], ...] = (
 
 
 def counted(lengths: NDArray[np.float64], rounds: float) -> list[Mask]:
-    """Return which games each of `RULES` counts, given `lengths` [E, games of a place] and the limit."""
+    """Return the games that each of `RULES` counts, given `lengths` [E, games of a place] and the limit."""
     ends = lengths.cumsum(axis=1)
     ended, begun = ends <= rounds, ends - lengths < rounds
     one = begun.copy()
@@ -60,7 +59,7 @@ def counted(lengths: NDArray[np.float64], rounds: float) -> list[Mask]:
 def measure(
     kind: Callable[[np.random.Generator, tuple[int, ...]], Games], places: int, steps: int, trials: int
 ) -> list[str]:
-    """Return the row of a table: per cent by which each rule's mean is off, and how much longer a test is."""
+    """Return a row of the table: bias of each rule's mean in percent, and relative length of a test."""
     rng = np.random.default_rng(0)
     expected = kind(rng, (4_000_000,))[1].mean()
     rounds = steps / places
@@ -80,12 +79,12 @@ def measure(
 
 def main(words: Sequence[str]) -> None:
     """Print the table."""
-    parser = command.parser("step_limit", str(__doc__))
-    parser.add_argument("--trials", type=positive(int), default=4000, help="simulated tests for each row")
+    parser = common.parser("step_limit", str(__doc__))
+    parser.add_argument("--trials", type=positive(int), default=4000, help="simulated tests per row")
     trials = int(parser.parse(words)["trials"])
     print_table(
-        f"The mean score of a test of a number of steps, against the mean of all games; {trials} tests a row",
-        ["games", "places", "steps", *(f"{rule}, %" for rule in RULES), "± %", "times as long"],
+        f"Bias of the mean score of a test, {trials} simulated tests per row",
+        ["games", "places", "steps", *(f"{rule}, %" for rule in RULES), "± %", "relative length"],
         [
             measure(kind, places, steps, trials)
             for kind in KINDS
@@ -95,4 +94,4 @@ def main(words: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(command.console("step_limit", main))
+    sys.exit(common.console("step_limit", main))

@@ -1,12 +1,12 @@
-"""Steps per second of whole training loops, each measured in a process of its own.
+"""Speed of training in steps/s, each measured in a process of its own.
 
-    ./bench.sh training loop     where the time of one game at simple_dqn's defaults goes
-    ./bench.sh training grid     workers x concurrent x synchronized, as fast-dqn's speed test
-    ./bench.sh training ladder   the speed-ups of Deep RL Hands-On, chapter 9, one by one
-    ./bench.sh training growth   against workers, batch, replay size, size of the screens
-    ./bench.sh training peers    beside Stable-Baselines3, Tianshou and CleanRL
+    ./bench.sh training loop      shares of time in acting, emulation, sampling, updates ... of one game
+    ./bench.sh training grid      workers x concurrent x synchronized, like fast-dqn's speed test
+    ./bench.sh training hands_on  the speed-ups of Deep RL Hands-On, chapter 9, one by one
+    ./bench.sh training scaling   more workers, larger batches, memories and screens
+    ./bench.sh training peers     comparison with Stable-Baselines3, Tianshou and CleanRL
 
-All train on one game with Nature's network and 32 samples every 4 steps, unless a row says otherwise.
+All tables train on one game with Nature's network and 32 samples every 4 steps, unless a row says otherwise.
 """
 
 import json
@@ -14,25 +14,24 @@ import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 
-import command
-import contest
-import ours
-from command import positive
-from fresh import Flags, train
-from table import machine, print_table
+import common
+import comparison
+import measurement
+from common import machine, positive, print_table
+from measurement import Flags, train
 
 from simple_dqn.flags import Parser
 
 
 def loop(arguments: Namespace) -> None:
-    """Print the speed ledger of one game for each datatype."""
+    """Print how the time of training is spent, for each datatype."""
     for datatype in arguments.datatypes:
         print(f"\n{arguments.game}, {datatype}")
         print("\n".join(train(arguments, {"datatype": datatype})["lines"]))
 
 
 def grid(arguments: Namespace) -> None:
-    """Print steps/s over workers, and the gain over one game in turn."""
+    """Print the steps/s of each schedule for several numbers of workers."""
     datatype = arguments.datatypes[-1]
     rows: list[list[object]] = []
     for workers in (1, 2, 4, 8, 16):
@@ -48,8 +47,8 @@ def grid(arguments: Namespace) -> None:
     print_table(f"steps/s on {arguments.game}, {datatype}, {arguments.seconds:g} s each", header, rows)
 
 
-# Chapter 9's hyper-parameters for Pong, but for an update every 4 steps; a toy learns sooner with others.
-# 12 steps, that is 3 games and 4 steps an update, go into a period of each.
+# Chapter 9's hyperparameters for Pong, except for an update every 4 steps, and others for Catch, a toy game.
+# Every number of steps is a multiple of 12: three games, and four steps between updates.
 RECIPE: Flags = {
     "optimizer": "adam", "learning_rate": 1e-4, "replay_size": 100_000, "random_steps": 10_000,
     "exploration_decay_steps": 100_000, "exploration_rate_end": 0.02, "target_steps": 1_200,
@@ -61,12 +60,12 @@ RECIPES: dict[str, Flags] = {
         "screen_width": 36, "screen_height": 36,
     },
 }  # fmt: skip
-LADDER: list[tuple[str, Flags]] = [
+SPEED_UPS: list[tuple[str, Flags]] = [
     ("one game", {}),
     ("three games", {"workers": 3}),
     ("three games, playing while learning", {"workers": 3, "concurrent": True}),
     (
-        "the same, tweaked preprocessing",
+        "the same, less preprocessing",
         {
             "workers": 3, "concurrent": True, "random_starts": 0, "color_averaging": False,
             "frame_maximum": False, "history_length": 2,
@@ -75,16 +74,16 @@ LADDER: list[tuple[str, Flags]] = [
 ]  # fmt: skip
 
 
-def ladder(arguments: Namespace) -> None:
-    """Print steps/s of each rung, and the time until it has learnt; each has all that stands above it."""
+def hands_on(arguments: Namespace) -> None:
+    """Print the steps/s with each further speed-up and, with --reward, the time until the game is solved."""
     datatype = arguments.datatypes[-1]
     recipe = {**RECIPES.get(arguments.game, RECIPE), "datatype": datatype, **arguments.flags}
-    header = ["step", "steps/s", "ratio"]
+    header = ["setting", "steps/s", "ratio"]
     if arguments.reward is not None:
         header.append(f"until {arguments.reward:g}")
     base = 0.0
     rows: list[list[object]] = []
-    for name, flags in LADDER:
+    for name, flags in SPEED_UPS:
         rate = train(arguments, {**recipe, **flags})["rate"]
         base = base or rate
         row: list[object] = [name, f"{rate:.0f}", f"{rate / base:.2f}"]
@@ -93,11 +92,11 @@ def ladder(arguments: Namespace) -> None:
             seconds = train(arguments, {**recipe, **flags}, "time_to_reward", **limits)["seconds"]
             row.append(f"not in {arguments.limit:g} s" if seconds is None else f"{seconds:.0f} s")
         rows.append(row)
-    print_table(f"The ladder on {arguments.game}, {datatype}", header, rows)
+    print_table(f"Speed-ups of chapter 9 on {arguments.game}, {datatype}", header, rows)
 
 
-def growth(arguments: Namespace) -> None:
-    """Print steps/s and resident memory as the work grows in one direction at a time."""
+def scaling(arguments: Namespace) -> None:
+    """Print the steps/s and the resident memory for several values of one setting at a time."""
     cases: list[tuple[str, object, Flags]] = [
         *(("workers", n, {"workers": n}) for n in (1, 4, 16, 64)),
         *(("batch_size", n, {"batch_size": n}) for n in (16, 32, 64, 128)),
@@ -109,45 +108,49 @@ def growth(arguments: Namespace) -> None:
         outcome = train(arguments, {"datatype": arguments.datatypes[-1], **flags})
         rows.append([name, value, f"{outcome['rate']:.0f}", f"{outcome['bytes'] / 1e9:.2f}"])
     print_table(
-        f"As the work grows, {arguments.game}, {arguments.datatypes[-1]}",
+        f"Scaling on {arguments.game}, {arguments.datatypes[-1]}",
         ["flag", "value", "steps/s", "GB"],
         rows,
     )
 
 
-TABLES = {"loop": loop, "grid": grid, "ladder": ladder, "growth": growth, "peers": contest.peers}
+TABLES = {"loop": loop, "grid": grid, "hands_on": hands_on, "scaling": scaling, "peers": comparison.peers}
 
 
 def parser() -> Parser:
     """Return the parser of the command line."""
-    result = command.parser("training", __doc__)
+    result = common.parser("training", __doc__)
     add = result.add_argument
     add("table", nargs="?", choices=tuple(TABLES), default="loop")
-    add("--game", type=command.game, default="pong", help="one of ale-py's, or catch (default: %(default)s)")
-    add("--seconds", type=positive(float), default=10.0, help="of each measurement (default: %(default)g)")
-    add("--datatypes", nargs="+", default=["float32", "bfloat16"], help="loop: each; other tables: the last")
+    add("--game", type=common.game, default="pong", help="one of ale-py's, or catch (default: %(default)s)")
+    add("--seconds", type=positive(float), default=10.0, help="per measurement (default: %(default)g)")
+    add("--datatypes", nargs="+", default=["float32", "bfloat16"], help="loop uses all, others the last")
     add(
         "--flags",
         type=json_flags,
         default={},
         help='flags of train.sh for all rows, as JSON: {"processes": 2}',
     )
-    group = result.add_argument_group("ladder")
-    add = group.add_argument
-    add("--reward", type=float, help="time each step until the last 100 games of training have this mean")
-    add("--limit", type=positive(float), default=600.0, help="seconds of that at most (default: %(default)g)")
-    group = result.add_argument_group("peers")
-    add = group.add_argument
-    add("--rounds", type=positive(int), default=3, help="how often each is measured (default: %(default)s)")
-    add("--install", action="store_true", help="install the peers first, beside the project's packages")
-    add("--python", help="a Python that has the peers (default: the one that --install makes)")
-    add("--cleanrl", metavar="FILE", help="your copy of CleanRL's cleanrl/dqn_atari.py")
-    add("--cleanrl_python", metavar="PYTHON", help="a Python that can run it (default: that of the peers)")
+    add = result.add_argument_group("hands_on").add_argument
+    add("--reward", type=float, help="also measure the time until the last 100 training games have this mean")
+    add(
+        "--limit", type=positive(float), default=600.0, help="seconds allowed for that (default: %(default)g)"
+    )
+    add = result.add_argument_group("peers").add_argument
+    add("--rounds", type=positive(int), default=3, help="measurements of each row (default: %(default)s)")
+    add(
+        "--install",
+        action="store_true",
+        help="first install the other projects, in an environment of their own",
+    )
+    add("--python", help="a Python with the other projects (default: the environment made by --install)")
+    add("--cleanrl", metavar="FILE", help="a copy of CleanRL's cleanrl/dqn_atari.py")
+    add("--cleanrl_python", metavar="PYTHON", help="a Python that can run it (default: that of --python)")
     return result
 
 
 def json_flags(word: str) -> Flags:
-    """Return the flags of training that `word` names."""
+    """Parse flags of training given as a JSON object."""
     try:
         given = json.loads(word)
     except ValueError:
@@ -158,19 +161,19 @@ def json_flags(word: str) -> Flags:
 
 
 def main(words: Sequence[str]) -> None:
-    """Print the table that the command line asks for.
+    """Print the table for the given command line.
 
     Raises:
-        UserError: Something in it cannot be done.
+        UserError: A flag is not valid.
         FailedError: A training failed.
     """
     arguments = Namespace(**parser().parse(words))
     for datatype in arguments.datatypes:
-        ours.settings({"game": arguments.game, **arguments.flags, "datatype": datatype})
-    contest.check(arguments)
+        measurement.settings({"game": arguments.game, **arguments.flags, "datatype": datatype})
+    comparison.check(arguments)
     print(machine(), flush=True)
     TABLES[arguments.table](arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(command.console("training", main))
+    sys.exit(common.console("training", main))

@@ -1,5 +1,5 @@
-# Prints one table of speed: bench.sh of the main folder sources it, `source .../scripts/bench.sh TABLE FLAGS...`.
-# The current folder stays the user's, as with the verbs (scripts/run.sh).
+# Runs one benchmark. bench.sh in the main folder sources this file: source .../scripts/bench.sh TABLE FLAGS...
+# The user's current folder stays the current folder, as with the verbs (scripts/run.sh).
 # shellcheck shell=bash
 set -euo pipefail
 
@@ -7,20 +7,21 @@ export SIMPLE_DQN_HOME=${BASH_SOURCE[0]%/scripts/bench.sh}
 export SIMPLE_DQN_PROGRAM=$0
 
 case ${1:-} in
-    environments | replay | networks | training | learning | playing | checkpoint | cluster | cluster_plan) ;;
+    environments | replay | networks | training | learning | playing | checkpoint | cluster | cluster_plan | step_limit) ;;
     *)
-        echo "usage: $0 TABLE [flags]; each TABLE knows --help"
-        echo "  environments   steps a second of the games, against Gymnasium and EnvPool"
-        echo "  replay         keeping and drawing experience, and what it weighs"
-        echo "  networks       small networks under today's frameworks, and this project's own"
-        echo "  learning      how soon a game is learnt: minutes until the latest games are good enough"
-        echo "  training       whole training loops: loop, grid, ladder, growth, peers"
-        echo "  playing        a frame of play.sh: what it takes, and what of it is work"
-        echo "  checkpoint     what checkpoints cost a training"
-        echo "  cluster        what actors through Ray cost on one machine (needs the extra: docs/cluster.md)"
-        echo "  cluster_plan   how many actors a learner keeps up with, simulated from measured figures"
+        echo "usage: $0 TABLE [flags]; $0 TABLE --help lists the flags"
+        echo "  training      steps/s of training; compared with Stable-Baselines3, Tianshou and CleanRL"
+        echo "  learning      minutes until the mean score of the latest games reaches a goal"
+        echo "  environments  steps/s of the environments, compared with Gymnasium and EnvPool"
+        echo "  replay        speed and memory use of the replay memory"
+        echo "  networks      speed of small networks in ten frameworks"
+        echo "  playing       time per frame in play.sh"
+        echo "  checkpoint    cost of checkpoints during training"
+        echo "  cluster       overhead of Ray on one machine (needs the extra 'cluster': docs/cluster.md)"
+        echo "  cluster_plan  simulation: how many actors one learner can use"
+        echo "  step_limit    simulation: bias of the mean score in a test limited by steps"
         [[ -z ${1:-} || $1 == -h || $1 == --help ]] && exit 0
-        echo "$0: there is no table $1" >&2
+        echo "$0: unknown table $1" >&2
         exit 2
         ;;
 esac

@@ -24,7 +24,7 @@ from tests.documents import HOME, Command, commands, flags, is_placeholder, page
 
 TABLES = (
     "environments", "replay", "networks", "training", "learning", "playing", "checkpoint",
-    "cluster", "cluster_plan",
+    "cluster", "cluster_plan", "step_limit",
 )  # fmt: skip
 SOAKS = ("fuzz_snapshots", "kill_trainings", "fail_system", "memory_growth")
 # Files that are the reader's own, or another project's.

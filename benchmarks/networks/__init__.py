@@ -1,6 +1,6 @@
-"""Which framework runs the small networks of reinforcement learning fastest: `./bench.sh networks`.
+"""Speed of the small networks of reinforcement learning in several frameworks: `./bench.sh networks`.
 
-It carries on rl-nn-benchmarks (2017). One process times one framework (`worker`), behind one small interface
-(`interface`); all do the same work on the same data (`work`), which is proven before anything is timed
-(`proof`). The runner (`runner`) lets them take turns; `report` and `chart` show what came out.
+It continues rl-nn-benchmarks (2017). Each framework implements a small interface (`interface`) and runs in a
+process of its own (`worker`, `contender`). All do the same work on the same data (`work`); this is checked
+before anything is timed (`proof`). `measuring` times them alternately; `report` and `chart` show the results.
 """

@@ -10,66 +10,66 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import command
-from command import positive
-from table import machine, print_table
+import common
+from common import machine, positive, print_table
 
 from networks import chart, report
-from networks.catalogue import FRAMEWORKS, home
+from networks.catalogue import FRAMEWORKS, home, install
 from networks.contender import Contender, ContenderError
-from networks.installer import install
 from networks.measuring import Plan, Row, measure, say
 from networks.work import QUICK_TASKS, TASKS
 from simple_dqn.errors import UserError
 from simple_dqn.flags import Parser
 from simple_dqn.machine import usable_cores
 
-# rounds, seconds of each figure in a round, seconds of warm-up at most
+# rounds, seconds per figure and round, maximum seconds of warm-up
 QUICK, FULL = (3, 0.2, 1.0), (7, 1.0, 20.0)
 
 
 def parser() -> Parser:
     """Return the parser of the flags."""
-    result = command.parser("networks", "Time small networks under today's frameworks.")
+    result = common.parser("networks", "Measure the speed of small networks in several frameworks.")
     add = result.add_argument
-    add("frameworks", nargs="*", metavar="FRAMEWORK", help=f"some of {', '.join(FRAMEWORKS)} (default: all)")
-    add("--install", action="store_true", help="install those that are not, each beside the project's own")
-    add("--quick", action="store_true", help="fewer tasks and shorter: under 3 minutes once all is compiled")
+    add("frameworks", nargs="*", metavar="FRAMEWORK", help=f"{', '.join(FRAMEWORKS)} (default: all)")
+    add("--install", action="store_true", help="install missing frameworks, each in its own environment")
+    add("--quick", action="store_true", help="fewer and shorter measurements: 3 minutes")
     add("--threads", type=positive(int), default=usable_cores(), help="CPU threads (default: %(default)s)")
     add(
-        "--rounds", type=positive(int), help=f"repeats of each figure (default: {FULL[0]}, quick: {QUICK[0]})"
+        "--rounds",
+        type=positive(int),
+        help=f"measurements per figure (default: {FULL[0]}, quick: {QUICK[0]})",
     )
     add("--csv_file", type=Path, default=home() / "results" / "networks.csv", help="(default: %(default)s)")
-    add("--png_file", type=Path, help="the chart (default: beside the CSV)")
+    add("--png_file", type=Path, help="the chart (default: next to the CSV)")
     add(
         "--docs",
         type=Path,
         metavar="FILE",
-        help="put the tables into this Markdown file, between its markers",
+        help="write the tables into this Markdown file, between its markers",
     )
     return result
 
 
 def choose(words: Sequence[str]) -> list[str]:
-    """Return the frameworks that `words` name, or all.
+    """Return the frameworks named in `words`, or all if it is empty.
 
     Raises:
-        UserError: There is no such framework.
+        UserError: A framework is unknown.
     """
     for word in words:
         if word not in FRAMEWORKS:
-            raise UserError(f"there is no framework {word!r}: choose among {', '.join(FRAMEWORKS)}")
+            raise UserError(f"unknown framework {word!r}: choose from {', '.join(FRAMEWORKS)}")
     return list(dict.fromkeys(words)) or list(FRAMEWORKS)
 
 
 def devices() -> list[str]:
-    """Return "cpu", and "gpu" where there is one that NVIDIA's tools see."""
+    """Return "cpu", and "gpu" if nvidia-smi finds one."""
     tool = shutil.which("nvidia-smi")
     return ["cpu", "gpu"] if tool and subprocess.run([tool, "-L"], capture_output=True).stdout else ["cpu"]
 
 
 def peaks(threads: int) -> report.Peaks:
-    """Return the speed of large matrix products, FLOP/s by device and datatype."""
+    """Return the speed of large matrix products in FLOP/s, by device and datatype."""
     result = {}
     for device in devices():
         command = [sys.executable, "-P", "-m", "networks.peak", device, str(threads)]
@@ -81,7 +81,7 @@ def peaks(threads: int) -> report.Peaks:
 
 
 def run(frameworks: Sequence[str], plan: Plan, threads: int, failures: dict[str, str]) -> list[Row]:
-    """Measure `frameworks` on every device there is; a framework that fails leaves the others running."""
+    """Measure `frameworks` on every device; if one fails, the others continue."""
     rows: dict[str, Row] = {}
     contenders: dict[str, Contender] = {}
     with ExitStack() as stack:
@@ -104,31 +104,31 @@ def run(frameworks: Sequence[str], plan: Plan, threads: int, failures: dict[str,
 
 
 def heading(flags: dict[str, Any], plan: Plan, rows: Sequence[Row], speeds: report.Peaks) -> list[str]:
-    """Return what a reader must know to make sense of the figures."""
+    """Return the lines above the tables: machine, method, versions and peak speeds."""
     lines = [
         f"{machine()}; {flags['threads']} threads for every framework",
-        f"median of {plan.rounds} rounds of {plan.seconds:g} s in turns, ± half the range",
+        f"median of {plan.rounds} alternating rounds of {plan.seconds:g} s, ± half the range",
         "versions: " + "; ".join(f"{row.title} {row.version}" for row in rows if row.version),
     ]
     for device, speed in speeds.items():
         figures = ", ".join(f"{name} {flops / 1e9:,.0f} GFLOP/s" for name, flops in speed.items())
-        lines.append(f"peak on the {device.upper()}, the fastest large matrix product: {figures}")
+        lines.append(f"peak speed of the {device.upper()} in a large matrix product: {figures}")
     if devices() == ["cpu"]:
-        lines.append("no GPU here: the figures of GPUs are left out")
+        lines.append("no GPU: measured on the CPU only")
     return lines
 
 
 def main(words: Sequence[str]) -> None:
-    """Measure what the command line asks for.
+    """Measure and report for the given command line.
 
     Raises:
-        UserError: Something in it cannot be done.
+        UserError: A flag is not valid.
     """
     flags = parser().parse(words)
     frameworks = choose(flags["frameworks"])
     if not 1 <= flags["threads"] <= usable_cores():
         raise UserError(
-            f"--threads {flags['threads']} cannot be: give 1 to {usable_cores()}, the usable cores"
+            f"--threads {flags['threads']} is not possible: this machine has {usable_cores()} usable cores"
         )
     if flags["docs"]:
         report.check_markers(flags["docs"])
@@ -152,4 +152,4 @@ def main(words: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(command.console("networks", main))
+    sys.exit(common.console("networks", main))

@@ -1,7 +1,15 @@
-"""The frameworks by name, and where each is installed."""
+"""The table of frameworks, and their installation.
+
+Each framework that this project does not need itself has a virtual environment of its own, so that version
+requirements cannot conflict. The environment holds a copy of the requirements it was made from. The copy is
+written last: without it the environment is incomplete.
+"""
 
 import os
+import shutil
+import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +18,11 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One framework: how it is called, which class runs it, and whose packages it needs."""
+    """One framework: its title, the class that runs it, and where its packages are."""
 
     title: str
-    place: str  # module and class, "jax:Jax", under `networks.frameworks`
-    own_packages: bool = False  # in an environment of its own, or else those of the project
+    place: str  # module and class in `networks.frameworks`: "jax:Jax"
+    own_packages: bool = False  # True: in an environment of its own; False: packages of the project
 
 
 FRAMEWORKS = {
@@ -27,8 +35,7 @@ FRAMEWORKS = {
     "onnxruntime": Entry("ONNX Runtime", "onnxruntime:OnnxRuntime", own_packages=True),
     "openvino": Entry("OpenVINO", "openvino:OpenVino", own_packages=True),
     "tinygrad": Entry("tinygrad", "tinygrad:Tinygrad", own_packages=True),
-    "numpy": Entry("numpy (yardstick)", "numpy_yardstick:Numpy"),
-    "neon": Entry("Neon", "neon:Neon"),
+    "numpy": Entry("plain numpy", "plain_numpy:Numpy"),
 }
 
 
@@ -48,7 +55,7 @@ def environment(name: str) -> Path:
 
 
 def is_installed(name: str) -> bool:
-    """Tell whether the packages of framework `name` are there, in the versions that its file pins."""
+    """Return whether the packages of framework `name` are installed in the pinned versions."""
     if not FRAMEWORKS[name].own_packages:
         return True
     kept = environment(name) / "requirements.txt"
@@ -60,3 +67,35 @@ def python(name: str) -> str:
     if FRAMEWORKS[name].own_packages:
         return str(environment(name) / "bin" / "python")
     return sys.executable
+
+
+def install(names: Sequence[str]) -> dict[str, str]:
+    """Install the missing frameworks among `names`; return the error message of each that failed."""
+    failures = {}
+    for name in names:
+        if is_installed(name):
+            continue
+        folder = environment(name)
+        print(f"Installing {FRAMEWORKS[name].title} into {folder}", file=sys.stderr)
+        reason = _make(name)
+        if reason:
+            print(f"  failed: {reason}", file=sys.stderr)
+            failures[name] = f"could not be installed: {reason}"
+    return failures
+
+
+def _make(name: str) -> str:
+    """Create the environment of framework `name`; return an error message, empty on success."""
+    folder = environment(name)
+    folder.parent.mkdir(exist_ok=True)
+    (folder.parent / ".gitignore").write_text("*\n")
+    shutil.rmtree(folder, ignore_errors=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--requirement", str(requirements(name))]
+    for command in ([sys.executable, "-m", "venv", str(folder)], pip):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+            errors = [line for line in lines if line.startswith("ERROR")]
+            return (errors or lines or ["pip printed nothing"])[-1]
+    shutil.copy(requirements(name), folder / "requirements.txt")
+    return ""

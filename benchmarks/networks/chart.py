@@ -1,4 +1,4 @@
-"""The chart: what the deep Q-network costs under each framework."""
+"""The chart: the time of a prediction and of an update of the deep Q-network in each framework."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +11,9 @@ from networks.measuring import Cell, Row
 from networks.work import DATATYPES, Subject, Task
 from simple_dqn.files import replacing
 
-PANELS = ((False, 1), (False, 16), (True, 32), (True, 128))  # whether it trains, and the batch
+PANELS = ((False, 1), (False, 16), (True, 32), (True, 128))  # update or prediction, batch size
 COLOURS = {"float32": "C0", "bfloat16": "C1"}
-BAR = 0.38  # of the distance between two frameworks
+BAR = 0.38  # thickness, relative to the distance between two frameworks
 DPI = 80
 
 
@@ -21,7 +21,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     """Write a PNG file with a panel for each task of `PANELS` that was measured.
 
     Raises:
-        UserError: It cannot be written.
+        UserError: The file cannot be written.
     """
     tasks = {task for row in rows for task, cell in row.cells.items() if cell.seconds}
     panels = [
@@ -40,7 +40,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
 
 
 def draw_panel(axes: Axes, rows: Sequence[Row], training: bool, batch: int) -> None:
-    """Draw one bar for each framework and datatype, the first framework on top."""
+    """Draw a bar for each framework and datatype, with the first framework at the top."""
     shown = [row for row in rows if any(cell.seconds for cell in row.cells.values())]
     several = len({row.device for row in shown}) > 1
     for offset, datatype in zip((-BAR / 2, BAR / 2), DATATYPES, strict=True):

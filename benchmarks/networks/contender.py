@@ -1,4 +1,4 @@
-"""One framework on one device, in a process of its own that stands still while others are timed."""
+"""Runs a framework on one device in a process of its own, which is stopped while others are timed."""
 
 import json
 import os
@@ -13,28 +13,28 @@ from typing import Any
 from networks.catalogue import FRAMEWORKS, is_installed, python
 from networks.interface import UnsupportedError
 
-ANSWER_SECONDS = 900  # at most, to any one order: torch.compile and tinygrad take minutes at first
+ANSWER_SECONDS = 900  # time limit of a request: the first calls of torch.compile and tinygrad take minutes
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 class ContenderError(Exception):
-    """The framework cannot go on; the message says why in a line."""
+    """The framework failed or is missing; the message is one line that gives the reason."""
 
 
 class Contender:
-    """A worker process, asked one thing at a time."""
+    """A worker process that answers one request at a time."""
 
     def __init__(self, name: str, device: str, threads: int) -> None:
         """Start the worker.
 
         Raises:
-            ContenderError: The framework is not installed, or cannot run here.
+            ContenderError: The framework is not installed, or cannot run on this machine.
         """
         self.name, self.device = name, device
         if not is_installed(name):
             raise ContenderError(f"not installed: ./bench.sh networks {name} --install")
         environment = os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads))
-        # Its standard error, which must not fill a pipe that nobody empties.
+        # Standard error goes to a file: a pipe that nobody reads would fill up and block the worker.
         descriptor, self._errors = tempfile.mkstemp()
         self._process = subprocess.Popen(
             [python(name), "-P", "-m", "networks.worker", name, device, str(threads)],
@@ -54,15 +54,15 @@ class Contender:
 
     @property
     def title(self) -> str:
-        """Return what a reader calls it."""
+        """Return the name of the framework in tables."""
         return FRAMEWORKS[self.name].title
 
     def ask(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Return the worker's answer to `order`.
+        """Send the request `order` to the worker, and return its answer.
 
         Raises:
-            UnsupportedError: The framework does not do this, but may do other things.
-            ContenderError: The worker has ended.
+            UnsupportedError: The framework cannot do this; other requests may still succeed.
+            ContenderError: The worker has ended, or did not answer in time.
         """
         self._resume()
         assert self._process.stdin is not None
@@ -76,7 +76,7 @@ class Contender:
             self._pause()
 
     def close(self) -> None:
-        """End the worker."""
+        """Stop the worker process."""
         self._running = False
         self._process.kill()
         self._process.wait()
@@ -96,15 +96,15 @@ class Contender:
         return answer
 
     def _last_words(self) -> str:
-        """Return the last line that the worker, which has ended, wrote to standard error."""
+        """Return the last line that the worker wrote to standard error before it ended."""
         self._process.wait()
         self._running = False
-        words = Path(self._errors).read_text(errors="replace")
-        lines = [line for line in words.splitlines() if line.strip()]
+        text = Path(self._errors).read_text(errors="replace")
+        lines = [line for line in text.splitlines() if line.strip()]
         return lines[-1].strip() if lines else f"ended with exit code {self._process.returncode}"
 
     def _pause(self) -> None:
-        """Let the worker stand still: some frameworks' threads wait by spinning."""
+        """Stop the worker: the threads of some frameworks use the CPU even while they wait."""
         if self._running:
             self._process.send_signal(signal.SIGSTOP)
 

@@ -1,6 +1,6 @@
-"""What a framework must offer to be timed. Everything passes as numpy arrays in the memory of the host.
+"""The interface of a framework. All inputs and outputs are numpy arrays in the memory of the host.
 
-Letters in shapes: `B` samples in a batch, `O` outputs of a network, which are classes or actions.
+In shapes, `B` is the batch size and `O` the number of outputs of a network, which are classes or actions.
 """
 
 from abc import ABC, abstractmethod
@@ -16,11 +16,11 @@ Images: TypeAlias = NDArray[np.float32]  # [B, 4, 84, 84]
 
 
 class UnsupportedError(Exception):
-    """The framework cannot do this, here or at all; the message says why in a few words."""
+    """The framework cannot do this on this machine or at all; the message gives the reason in a few words."""
 
 
 class Classifier(Protocol):
-    """A network as rl-nn-benchmarks timed it, with float32 images in."""
+    """A classifier of float32 images, as in rl-nn-benchmarks."""
 
     def scores(self, images: Images) -> Scores:
         """Return the score of each class, float32 [B, O]."""
@@ -29,51 +29,51 @@ class Classifier(Protocol):
         """Return the class with the highest score, [B]."""
 
     def train(self, images: Images, labels: Labels) -> SupportsFloat:
-        """Make one step of gradient descent down the mean cross-entropy, of size `CLASSIFIER_RATE`.
+        """Make one step of gradient descent on the mean cross-entropy, with learning rate `CLASSIFIER_RATE`.
 
         Returns:
-            The loss before the step. Its float() may wait until the step is done.
+            The loss before the step. Its float() may block until the step is done.
         """
 
 
 class QNetwork(Protocol):
-    """A deep Q-network, with bytes in; hidden layers in the datatype asked for, the rest in float32."""
+    """A deep Q-network with uint8 inputs; hidden layers in the requested datatype, the rest in float32."""
 
     def predict(self, states: States) -> QValues:
-        """Return the value of each action, float32 [B, O], of `states` divided by 255."""
+        """Return the Q-values, float32 [B, O], of `states` divided by 255."""
 
     def train(self, minibatch: Minibatch) -> SupportsFloat:
-        """Make one update of Algorithm 1 of Mnih et al. 2015, by Adam with step size `ADAM_RATE`.
+        """Make one update of Algorithm 1 of Mnih et al. 2015, by Adam with learning rate `ADAM_RATE`.
 
-        Rewards are clipped to ±1; the loss is Huber's with δ = 1, its mean over the batch. The target
-        network stays as it is.
+        Rewards are clipped to ±1. The loss is the mean Huber loss over the batch, δ = 1. The target network
+        does not change.
 
         Returns:
-            The loss before the update. Its float() may wait until the update is done.
+            The loss before the update. Its float() may block until the update is done.
         """
 
 
 class Framework(ABC):
-    """One framework in a process of its own, on one device, with a given number of threads."""
+    """A framework on one device, with a given number of threads."""
 
-    version: str  # of the framework, and of what it computes with where that matters
+    version: str  # of the framework, and of its backend where that matters
 
     def __init__(self, device: str, threads: int) -> None:
-        """Set the framework up for `device`, "cpu" or "gpu", and `threads` CPU threads.
+        """Set up the framework for `device`, "cpu" or "gpu", and `threads` CPU threads.
 
         Raises:
-            UnsupportedError: It cannot run here; the message says why.
+            UnsupportedError: The framework cannot run on this machine; the message gives the reason.
         """
         self.device, self.threads = device, threads
 
     @abstractmethod
     def classifier(self, spec: NetworkSpec, weights: Weights) -> Classifier:
-        """Return a classifier that starts from `weights`."""
+        """Return a classifier with the initial weights `weights`."""
 
     @abstractmethod
     def q_network(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: str) -> QNetwork:
-        """Return a Q-network that starts from `weights` and has the target network `target`.
+        """Return a Q-network with the initial weights `weights` and the target network `target`.
 
         Raises:
-            UnsupportedError: It does not compute in `datatype`.
+            UnsupportedError: The framework does not compute in `datatype`.
         """

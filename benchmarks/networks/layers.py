@@ -1,6 +1,6 @@
-"""A network in plain numpy, with its own gradients: the yardstick, and in float64 what the others must equal.
+"""A network in plain numpy with hand-written gradients: in float64 it is the reference for the frameworks.
 
-A convolution is a matrix product over all patches of its input, laid side by side ("im2col").
+A convolution is a matrix product over all patches of its input ("im2col").
 """
 
 from dataclasses import dataclass, field
@@ -27,11 +27,11 @@ Array: TypeAlias = NDArray[np.floating[Any]]
 
 @dataclass
 class Passed:
-    """What a pass forward leaves for the pass back."""
+    """Intermediate results of the forward pass that the backward pass needs."""
 
     patches: list[Array] = field(default_factory=list)  # [B * rows * columns, C * size²] for each convolution
-    inputs: list[tuple[int, ...]] = field(default_factory=list)  # shapes [B, C, H, W] of what came in
-    outputs: list[Array] = field(default_factory=list)  # of the rectifiers, by layer
+    inputs: list[tuple[int, ...]] = field(default_factory=list)  # shapes [B, C, H, W] of the inputs by layer
+    outputs: list[Array] = field(default_factory=list)  # outputs of the rectifiers by layer
 
 
 class NumpyNetwork:
@@ -43,7 +43,7 @@ class NumpyNetwork:
         self.weights: dict[str, Array] = {name: values.astype(dtype) for name, values in weights.items()}
 
     def forward(self, inputs: Array, passed: Passed | None = None) -> Array:
-        """Return the outputs [B, O] of `inputs` [B, 4, 84, 84]; keep in `passed` what `gradients` needs."""
+        """Return the outputs [B, O] of `inputs` [B, 4, 84, 84]; store intermediate results in `passed`."""
         passed = Passed() if passed is None else passed
         features = inputs
         for number, layer in enumerate(self.spec.convolutions, 1):
@@ -61,7 +61,7 @@ class NumpyNetwork:
         return dense @ self.weights["output.weight"].T + self.weights["output.bias"]
 
     def gradients(self, passed: Passed, errors: Array) -> dict[str, Array]:
-        """Return the gradients of a loss by its gradient with respect to the outputs, `errors` [B, O]."""
+        """Return the gradients of a loss by weight, given its gradient for the outputs, `errors` [B, O]."""
         *convolved, flat, dense = passed.outputs
         result = {"output.weight": errors.T @ dense, "output.bias": errors.sum(0)}
         errors = errors @ self.weights["output.weight"] * (dense > 0)
@@ -82,14 +82,14 @@ class NumpyNetwork:
 
 
 def _patches(features: Array, layer: Convolution) -> Array:
-    """Return all patches of `features` [B, C, H, W] that a filter sees, [B * rows * columns, C * size²]."""
+    """Return all patches of `features` [B, C, H, W] under the filter, [B * rows * columns, C * size²]."""
     windows = sliding_window_view(features, (layer.size, layer.size), axis=(2, 3))
     strided = windows[:, :, :: layer.stride, :: layer.stride].transpose(0, 2, 3, 1, 4, 5)
     return strided.reshape(-1, features.shape[1] * layer.size**2)
 
 
 def _overlay(patches: Array, shape: tuple[int, ...], layer: Convolution) -> Array:
-    """Add the errors of all patches up where they overlap: the inverse of `_patches`, [B, C, H, W]."""
+    """Sum the errors of overlapping patches: the transpose of `_patches`, [B, C, H, W]."""
     batch, channels, height, _ = shape
     side = (height - layer.size) // layer.stride + 1
     cells = patches.reshape(batch, side, side, channels, layer.size, layer.size).transpose(0, 3, 1, 2, 4, 5)

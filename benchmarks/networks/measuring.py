@@ -1,4 +1,4 @@
-"""Proves and times contenders, which take turns."""
+"""Checks the results of the frameworks, then times them alternately."""
 
 import sys
 from collections.abc import Sequence
@@ -16,21 +16,21 @@ from networks.worker import order_of
 
 @dataclass
 class Cell:
-    """What came out for one task: figures, or why there are none."""
+    """The figures of one task, or the reason why there are none."""
 
-    seconds: list[float] = field(default_factory=list)  # of one call, by round
-    cores: list[float] = field(default_factory=list)  # busy meanwhile, by round
-    warm_up: float = 0.0  # seconds until it was stable
+    seconds: list[float] = field(default_factory=list)  # per call, by round
+    cores: list[float] = field(default_factory=list)  # number of busy cores, by round
+    warm_up: float = 0.0  # seconds until the speed was stable
     reason: str = ""
 
     @property
     def busy(self) -> float:
-        """Return the median of the cores busy."""
+        """Return the median number of busy cores."""
         return median(self.cores)
 
     @property
     def middle(self) -> float:
-        """Return the median of the seconds of a call."""
+        """Return the median seconds per call."""
         return median(self.seconds)
 
 
@@ -42,29 +42,29 @@ class Row:
     name: str
     device: str
     version: str = ""
-    reason: str = ""  # why it has no figures at all
+    reason: str = ""  # why the whole row has no figures
     cells: dict[Task, Cell] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured."""
+    """What to measure, and for how long."""
 
     tasks: Sequence[Task]
     rounds: int
-    seconds: float  # of each figure in each round
-    warm_up: float  # seconds at most of each task
+    seconds: float  # per figure and round
+    warm_up: float  # maximum seconds per task
 
 
 def say(words: str) -> None:
-    """Tell the user on standard error what is going on."""
+    """Print a progress message to standard error."""
     print(words, file=sys.stderr, flush=True)
 
 
 def measure(contenders: dict[str, Contender], rows: dict[str, Row], plan: Plan) -> None:
     """Fill `rows`, which have the keys of `contenders`.
 
-    Raises nothing: who cannot go on has a row that says why.
+    An error of a framework is not raised: its row gets the reason.
     """
     prove(contenders, rows, plan)
     for key, contender in contenders.items():
@@ -87,12 +87,12 @@ def measure(contenders: dict[str, Contender], rows: dict[str, Row], plan: Plan) 
 
 
 def prove(contenders: dict[str, Contender], rows: dict[str, Row], plan: Plan) -> None:
-    """Give every task of every row a cell, which says why where the framework is not to be timed."""
-    say("Working out what every framework must answer")
+    """Add a cell for every task to every row, with a reason where the framework cannot be timed."""
+    say("Computing the reference results")
     plain = dict.fromkeys(Subject(task.subject.network) for task in plan.tasks)
     expected = {subject.network: reference(subject) for subject in plain}
     for key, contender in contenders.items():
-        say(f"Proving that {contender.title} does the same work")
+        say(f"Checking the results of {contender.title}")
         outcomes = {
             subject: _prove(contender, rows[key], subject, expected[subject.network])
             for subject in dict.fromkeys(task.subject for task in plan.tasks)
@@ -105,7 +105,7 @@ def prove(contenders: dict[str, Contender], rows: dict[str, Row], plan: Plan) ->
 
 
 def _prove(contender: Contender, row: Row, subject: Subject, expected: Answers) -> tuple[str, bool]:
-    """Return why the framework cannot be timed with `subject`, or nothing, and whether it learns."""
+    """Return why the framework cannot be timed with `subject`, or "", and whether it supports training."""
     if row.reason:
         return row.reason, False
     try:
@@ -121,7 +121,7 @@ def _prove(contender: Contender, row: Row, subject: Subject, expected: Answers) 
 
 
 def _ask(contender: Contender, row: Row, task: Task, what: str, seconds: float) -> dict[str, float]:
-    """Return the answer, or nothing where the contender fails: then its row, or the cell, says why."""
+    """Return the answer; if the framework fails, store the reason in its cell or row and return {}."""
     if row.reason:
         return {}
     try:

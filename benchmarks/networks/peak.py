@@ -1,4 +1,4 @@
-"""How fast this machine multiplies large matrices: what the networks' speed is held against.
+"""Speed of large matrix products on this machine, to which the speed of the networks is compared.
 
 python -m networks.peak DEVICE THREADS
 """
@@ -12,11 +12,11 @@ import torch
 from networks.work import DATATYPES
 
 SIDE = 2048
-PRODUCTS = 12  # the fastest counts
+PRODUCTS = 12  # of which the fastest is reported
 
 
 def peak(datatype: torch.dtype, device: torch.device) -> float:
-    """Return the floating-point operations a second of the fastest of some products."""
+    """Return the floating-point operations per second of the fastest product."""
     left, right = (torch.rand(SIDE, SIDE).to(device, datatype) for _ in range(2))
     seconds = []
     for _ in range(PRODUCTS):

@@ -1,7 +1,7 @@
-"""Equal work first: what every framework must answer before it is timed.
+"""Checks that a framework computes the right results before it is timed.
 
-The reference is the same network in numpy in float64. A framework gives its outputs for a batch; then it
-trains on one batch six times, and the loss that it returns at the sixth is the one after five updates.
+The reference is the same network in numpy in float64. Compared are the outputs for one batch, and the loss
+after five updates on another: the framework trains six times, and returns the loss before each update.
 """
 
 from collections.abc import Callable
@@ -26,37 +26,37 @@ from networks.work import (
 UPDATES = 5
 SEED, WEIGHTS_SEED, TARGET_SEED = 5, 1, 2
 Q_BATCH = 32
-PREDICTED = 16  # states, and images, whose outputs are compared
-# How far outputs may be off, in shares of the reference's largest, and losses, in shares of the reference's.
-# bfloat16 has 8 bits of precision, so one rounding alone is 0.004.
+PREDICTED = 16  # states, or images, whose outputs are compared
+# Allowed errors: of outputs, relative to the largest of the reference; of losses, relative to the reference.
+# bfloat16 has 8 bits of precision, so a single rounding is up to 0.004.
 OUTPUT_BOUNDS = {"float32": 1e-5, "bfloat16": 2e-2}
 LOSS_BOUNDS = {"float32": 1e-5, "bfloat16": 1e-2}
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What a framework answered."""
+    """The results of a framework."""
 
     outputs: NDArray[np.float64]  # [B, O]
-    loss: float | None  # after five updates; None where it does not learn
+    loss: float | None  # after five updates; None if it does not support training
 
 
 def q_answers(network: QNetwork) -> Answers:
-    """Let `network` answer; its weights are others after that."""
+    """Return the results of `network`; this changes its weights."""
     minibatch = draw_minibatch(Q_BATCH, SEED)
     outputs = np.array(network.predict(minibatch.prestates[:PREDICTED]), np.float64)
     return Answers(outputs, _loss_after_updates(lambda: network.train(minibatch)))
 
 
 def classifier_answers(classifier: Classifier) -> Answers:
-    """Do the same with a classifier."""
+    """Return the results of `classifier`; this changes its weights."""
     images, labels = draw_images(CLASSIFIER_TRAIN_BATCH, SEED)
     outputs = np.array(classifier.scores(images[:PREDICTED]), np.float64)
     return Answers(outputs, _loss_after_updates(lambda: classifier.train(images, labels)))
 
 
 def _loss_after_updates(train: Callable[[], SupportsFloat]) -> float | None:
-    """Return the loss of a network after `UPDATES` updates, or nothing where it does not learn."""
+    """Return the loss after `UPDATES` updates, or None if the framework does not support training."""
     try:
         for _ in range(UPDATES):
             float(train())
@@ -66,7 +66,7 @@ def _loss_after_updates(train: Callable[[], SupportsFloat]) -> float | None:
 
 
 def reference(subject: Subject) -> Answers:
-    """Return what every framework must answer."""
+    """Return the results that every framework must have."""
     spec = NETWORKS[subject.network]
     weights = draw_weights(spec, WEIGHTS_SEED)
     if subject.is_q_network:
@@ -75,14 +75,14 @@ def reference(subject: Subject) -> Answers:
 
 
 def difference(given: Answers, expected: Answers, datatype: str) -> str:
-    """Return what is wrong with `given`, or nothing where it is within the bounds."""
+    """Return what is wrong with `given`, or "" if it is within the bounds."""
     if given.outputs.shape != expected.outputs.shape:
-        return f"wrong: outputs of the shape {given.outputs.shape}"
+        return f"wrong: outputs have the shape {given.outputs.shape}"
     far = float(np.abs(given.outputs - expected.outputs).max() / np.abs(expected.outputs).max())
     if not far <= OUTPUT_BOUNDS[datatype]:
-        return f"wrong: outputs are {far:.1g} off, and {OUTPUT_BOUNDS[datatype]:g} is allowed"
+        return f"wrong: outputs are off by {far:.1g}, allowed is {OUTPUT_BOUNDS[datatype]:g}"
     if given.loss is not None and expected.loss is not None:
         far = abs(given.loss / expected.loss - 1)
         if not far <= LOSS_BOUNDS[datatype]:
-            return f"wrong: the loss is {far:.1g} off, and {LOSS_BOUNDS[datatype]:g} is allowed"
+            return f"wrong: the loss is off by {far:.1g}, allowed is {LOSS_BOUNDS[datatype]:g}"
     return ""

@@ -1,4 +1,4 @@
-"""What came out, as tables for the terminal and for Markdown, and as a CSV file."""
+"""The results as tables, for the terminal and for Markdown, and as a CSV file."""
 
 import csv
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ Peaks = dict[str, dict[str, float]]  # FLOP/s, by device and datatype
 
 @dataclass(frozen=True)
 class Table:
-    """Cells are text; `notes` say what a cell has no room for."""
+    """A table of text; `notes` are printed below it."""
 
     title: str
     header: list[str]
@@ -30,14 +30,14 @@ class Table:
 
 
 def original_tables(rows: Sequence[Row]) -> list[Table]:
-    """Return rl-nn-benchmarks' tables, one for each network, as far as its tasks were measured."""
+    """Return rl-nn-benchmarks' tables, one for each network, with the tasks that were measured."""
     tables = []
     for network in ("small", "large"):
         tasks = _measured(rows, Subject(network))
         header = ["framework"]
         counts = {task: ORIGINAL.training if task.training else ORIGINAL.inference for task in tasks}
         for task in tasks:
-            header += ["training s" if task.training else "inference s", "cores busy"]
+            header += ["training s" if task.training else "inference s", "busy cores"]
         body = []
         for row in rows:
             cells = [_label(row, rows)]
@@ -73,25 +73,25 @@ def dqn_tables(rows: Sequence[Row], peaks: Peaks) -> list[Table]:
                     share = peak_share(row, task, cell, peaks)
                     cells.append("–" if share is None else f"{share:.0%}")
             body.append(cells)
-        title = f"Nature's deep Q-network, hidden layers in {datatype}: µs a call"
+        title = f"Nature's deep Q-network, hidden layers in {datatype}: µs per call"
         if tasks:
             tables.append(Table(title, header, body, _notes(rows, tasks)))
     return tables
 
 
 def _measured(rows: Sequence[Row], subject: Subject) -> list[Task]:
-    """Return the tasks with `subject`: predictions first, small batches first."""
+    """Return the tasks with `subject`, predictions before updates and small batches before large ones."""
     tasks = {task for row in rows for task in row.cells if task.subject == subject}
     return sorted(tasks, key=lambda task: (task.training, task.batch))
 
 
 def _label(row: Row, rows: Sequence[Row]) -> str:
-    """Return the framework, with its device where there are several."""
+    """Return the title of the framework, with the device if there are several."""
     return row.title if len({other.device for other in rows}) == 1 else f"{row.title}, {row.device}"
 
 
 def _figure(cell: Cell, scale: float, digits: int) -> str:
-    """Return the median, and half the range in percent of it."""
+    """Return the median as text, with half the range in percent of it."""
     if not cell.seconds:
         return "wrong" if cell.reason.startswith("wrong") else "–"
     if len(cell.seconds) == 1:
@@ -101,7 +101,7 @@ def _figure(cell: Cell, scale: float, digits: int) -> str:
 
 
 def _notes(rows: Sequence[Row], tasks: Sequence[Task]) -> list[str]:
-    """Say for each row why cells are empty."""
+    """Return the reasons for the empty cells of each row."""
     notes = []
     for row in rows:
         reasons = [row.reason] if row.reason else [row.cells[task].reason for task in tasks]
@@ -110,14 +110,14 @@ def _notes(rows: Sequence[Row], tasks: Sequence[Task]) -> list[str]:
 
 
 def peak_share(row: Row, task: Task, cell: Cell, peaks: Peaks) -> float | None:
-    """Return which share of the measured peak a cell reaches, in its own precision."""
+    """Return the speed of a cell relative to the measured peak in the same precision."""
     if not cell.seconds or row.device not in peaks:
         return None
     return task.flops / cell.middle / peaks[row.device][task.subject.datatype]
 
 
 def markdown(heading: Sequence[str], tables: Sequence[Table]) -> str:
-    """Return everything as Markdown, with each note once, below all tables."""
+    """Return the heading and the tables as Markdown, with each note once below all tables."""
     lines = [*(f"- {line}" for line in heading)]
     for table in tables:
         rows = [table.header, ["---", *["---:"] * (len(table.header) - 1)], *table.rows]
@@ -128,10 +128,10 @@ def markdown(heading: Sequence[str], tables: Sequence[Table]) -> str:
 
 
 def check_markers(path: Path) -> tuple[str, str]:
-    """Return what stands before and after the figures in the document `path`.
+    """Return the text before and after the figures in the document `path`.
 
     Raises:
-        UserError: It cannot be read, or has no place for them.
+        UserError: It cannot be read, or lacks the markers.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -140,19 +140,19 @@ def check_markers(path: Path) -> tuple[str, str]:
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise UserError(f"{path} has no place for the figures: add the lines {BEGIN} and {END}")
+        raise UserError(f"{path} lacks the markers of the figures: add the lines {BEGIN} and {END}")
     return before + begin, end + after
 
 
 def fill(path: Path, text: str) -> None:
-    """Put `text` between the markers of the document `path`."""
+    """Replace the text between the markers of the document `path`."""
     before, after = check_markers(path)
     with replacing(path) as beside:
         beside.write_text(f"{before}\n\n{text}\n{after}", encoding="utf-8")
 
 
 def write_csv(path: Path, rows: Sequence[Row], peaks: Peaks) -> None:
-    """Write one line for each task of each row; a framework without figures has one line that says why."""
+    """Write a line for each task of each row; a framework without figures has one line with the reason."""
     with replacing(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, FIELDS, restval="")
         writer.writeheader()
@@ -188,7 +188,7 @@ def _csv_cell(row: Row, task: Task, cell: Cell, peaks: Peaks) -> dict[str, objec
 
 
 def higher(peaks: Peaks, others: Peaks) -> Peaks:
-    """Return the higher of each figure: a busy moment of the machine can only lower a peak."""
+    """Return the higher of each figure, because other work on the machine can only lower a peak."""
     return {
         device: {name: max(flops, others[device][name]) for name, flops in speeds.items()}
         for device, speeds in peaks.items()

@@ -1,6 +1,6 @@
-"""What is timed: the networks as data, their weights, their inputs and the table of tasks.
+"""The tasks that are timed: the networks, their weights and their inputs.
 
-All of it is drawn from fixed seeds, so every framework gets the same to the last bit.
+Everything is sampled with fixed seeds, so every framework gets the same data, bit for bit.
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from simple_dqn.types import Minibatch
 
-Weights: TypeAlias = dict[str, NDArray[np.float32]]  # by "conv1.weight", ..., as PyTorch lays them out
+Weights: TypeAlias = dict[str, NDArray[np.float32]]  # "conv1.weight", ..., in PyTorch's order of axes
 Labels: TypeAlias = NDArray[np.int64]  # [B]
 Scores: TypeAlias = NDArray[np.float32]  # [B, O]
 
@@ -35,14 +35,14 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class NetworkSpec:
-    """Convolutions, one dense layer with a rectifier, and a linear output layer; all with biases."""
+    """Convolutions, a dense layer with a rectifier, and a linear output layer, all with biases."""
 
     convolutions: tuple[Convolution, ...]
     units: int
     outputs: int
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the weights by name, in the order of the layers."""
+        """Return the shape of each weight by name, in the order of the layers."""
         result: dict[str, tuple[int, ...]] = {}
         channels, side = STATE_SHAPE[:2]
         for number, layer in enumerate(self.convolutions, 1):
@@ -54,7 +54,7 @@ class NetworkSpec:
         return result
 
     def layer_flops(self) -> list[int]:
-        """Return the floating-point operations of each layer for one state, additions and all."""
+        """Return the floating-point operations of each layer for one state, additions included."""
         side, result = STATE_SHAPE[1], []
         for name, shape in self.shapes().items():
             if name.startswith("conv") and name.endswith("weight"):
@@ -74,28 +74,28 @@ NETWORKS = {"small": SMALL, "large": LARGE, "nature": NATURE}
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A network that tasks are done with."""
+    """A network in a datatype."""
 
     network: str  # a key of NETWORKS; "nature" is the Q-network, the others are classifiers
     datatype: str = "float32"
 
     @property
     def is_q_network(self) -> bool:
-        """Return whether it learns Q-values and not classes."""
+        """Return whether the outputs are Q-values and not classes."""
         return self.network == "nature"
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One cell of a table for each framework."""
+    """A cell of the table that each framework fills."""
 
     subject: Subject
-    training: bool  # or else prediction
+    training: bool  # False: prediction
     batch: int
 
     @property
     def name(self) -> str:
-        """Return what a reader calls it."""
+        """Return the name of the task for messages."""
         what = ("update" if self.subject.is_q_network else "training") if self.training else "predict"
         return f"{self.subject.network} {what} {self.batch} {self.subject.datatype}"
 
@@ -103,8 +103,8 @@ class Task:
     def flops(self) -> int:
         """Return the floating-point operations of one call.
 
-        Training takes one pass forward and one back, in which every layer but the first has two products;
-        the update of a Q-network also takes a pass forward through the target network.
+        Training has a forward and a backward pass. In the backward pass every layer but the first has two
+        products. The update of a Q-network also has a forward pass of the target network.
         """
         layers = NETWORKS[self.subject.network].layer_flops()
         once = sum(layers)
@@ -115,7 +115,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class OriginalCount:
-    """How many batches rl-nn-benchmarks timed."""
+    """The numbers of batches in rl-nn-benchmarks."""
 
     inference: int = 4000  # of 16
     training: int = 500  # of 128
@@ -147,7 +147,7 @@ QUICK_TASKS = [
 
 
 def draw_weights(spec: NetworkSpec, seed: int) -> Weights:
-    """Return weights in ±1/√inputs, as DeepMind drew them."""
+    """Return random weights in ±1/√inputs, like DeepMind's."""
     rng = np.random.default_rng(seed)
     weights, bound = {}, 0.0
     for name, shape in spec.shapes().items():
@@ -158,7 +158,7 @@ def draw_weights(spec: NetworkSpec, seed: int) -> Weights:
 
 
 def draw_target(spec: NetworkSpec, seed: int) -> Weights:
-    """Return weights of a target network that values states near 1, so that a wrong target shows."""
+    """Return weights of a target network with Q-values near 1, which makes wrong targets visible."""
     weights = draw_weights(spec, seed)
     weights["output.bias"] += 1
     return weights
@@ -171,7 +171,7 @@ def draw_images(batch: int, seed: int) -> tuple[NDArray[np.float32], Labels]:
 
 
 def draw_minibatch(batch: int, seed: int) -> Minibatch:
-    """Return B transitions: some end an episode, some pay more than is counted."""
+    """Return B transitions, some of them terminal, some with rewards that must be clipped."""
     rng = np.random.default_rng(seed)
     return Minibatch(
         prestates=rng.integers(0, 256, (batch, *STATE_SHAPE), np.uint8),

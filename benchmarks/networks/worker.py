@@ -1,4 +1,4 @@
-"""Runs one framework in this process, and does what the runner says: a line of JSON in, one out.
+"""Runs one framework in this process; reads requests and writes answers, each a line of JSON.
 
 python -m networks.worker FRAMEWORK DEVICE THREADS
 """
@@ -19,11 +19,11 @@ from networks.interface import Classifier, Framework, QNetwork, UnsupportedError
 from networks.proof import TARGET_SEED, WEIGHTS_SEED, classifier_answers, q_answers
 from networks.work import NETWORKS, Subject, Task, draw_images, draw_minibatch, draw_target, draw_weights
 
-POOL = 4  # batches that take turns, so that none is in the cache as the last call left it
-BLOCK_SECONDS = 0.05  # of calls that are timed together while warming up
-STABLE = 0.05  # blocks of calls may differ by this share once the framework is warm
+POOL = 4  # alternating batches, so that a batch is not in the cache from the previous call
+BLOCK_SECONDS = 0.05  # duration of a block of calls during the warm-up
+STABLE = 0.05  # the warm-up ends when blocks differ by less than this share
 
-Call: TypeAlias = Callable[[], SupportsFloat | None]  # a loss that may be still being computed, or nothing
+Call: TypeAlias = Callable[[], SupportsFloat | None]  # returns a loss, perhaps not yet computed, or nothing
 
 
 class Worker:
@@ -36,7 +36,7 @@ class Worker:
         self._calls: dict[Task, Call] = {}
 
     def prove(self, subject: Subject) -> dict[str, Any]:
-        """Return the answers that tell whether the framework does the same work as the others."""
+        """Return the results that are compared with the reference."""
         if subject.is_q_network:
             given = q_answers(self._q_network(subject))
         else:
@@ -44,10 +44,10 @@ class Worker:
         return {"outputs": given.outputs.tolist(), "loss": given.loss}
 
     def warm_up(self, task: Task, limit: float) -> dict[str, Any]:
-        """Call until three blocks of calls in turn take the same time, or `limit` seconds are over.
+        """Run the task until three successive blocks of calls take the same time, at most `limit` seconds.
 
         Returns:
-            The seconds until then, of which the first call may take most.
+            The seconds that this took; the first call may take most of them.
         """
         call, start = self._call(task), time.perf_counter()
         finish(call())
@@ -60,7 +60,7 @@ class Worker:
         return {"seconds": time.perf_counter() - start}
 
     def measure(self, task: Task, seconds: float) -> dict[str, Any]:
-        """Return the seconds of a call, and how many cores were busy with it."""
+        """Return the seconds per call and the number of busy cores."""
         call = self._call(task)
         finish(call())
         return time_calls(call, seconds)
@@ -88,7 +88,7 @@ class Worker:
 
 
 def q_call(network: QNetwork, task: Task) -> Call:
-    """Return a function that does `task` once, each time with another batch."""
+    """Return a function that runs `task` once, with the next batch on each call."""
     minibatches = itertools.cycle([draw_minibatch(task.batch, seed) for seed in range(POOL)])
     if task.training:
         return lambda: network.train(next(minibatches))
@@ -96,7 +96,7 @@ def q_call(network: QNetwork, task: Task) -> Call:
 
 
 def classifier_call(classifier: Classifier, task: Task) -> Call:
-    """Do the same with a classifier."""
+    """Return such a function for a classifier."""
     batches = itertools.cycle([draw_images(task.batch, seed) for seed in range(POOL)])
     if task.training:
         return lambda: classifier.train(*next(batches))
@@ -104,17 +104,17 @@ def classifier_call(classifier: Classifier, task: Task) -> Call:
 
 
 def nothing(_result: object) -> None:
-    """Return nothing: predictions are on the host already, and there is nothing to wait for."""
+    """Discard a prediction, which is already on the host, so there is nothing to wait for."""
 
 
 def finish(loss: SupportsFloat | None) -> None:
-    """Wait until all that was asked for is done."""
+    """Wait until the computation of `loss` is done."""
     if loss is not None:
         float(loss)
 
 
 def time_calls(call: Call, seconds: float) -> dict[str, float]:
-    """Call for about `seconds`, at least once, and wait until all is done."""
+    """Repeat the call for about `seconds`, at least once; return the seconds per call and the busy cores."""
     calls, busy, start = 0, time.process_time(), time.perf_counter()
     loss: SupportsFloat | None = None
     while calls == 0 or time.perf_counter() - start < seconds:
@@ -126,7 +126,7 @@ def time_calls(call: Call, seconds: float) -> dict[str, float]:
 
 
 def open_framework(name: str, device: str, threads: int) -> Framework:
-    """Limit this process to `threads` cores, where the system can, and import framework `name`."""
+    """Limit this process to `threads` cores, if the system allows it, and import framework `name`."""
     if hasattr(os, "sched_setaffinity"):
         with suppress(OSError):
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
@@ -137,8 +137,8 @@ def open_framework(name: str, device: str, threads: int) -> Framework:
     return framework
 
 
-def obey(worker: Worker, order: dict[str, Any]) -> dict[str, Any]:
-    """Do what `order` says, and return the answer."""
+def answer_to(worker: Worker, order: dict[str, Any]) -> dict[str, Any]:
+    """Execute the request `order`, and return the answer."""
     subject = Subject(order["network"], order["datatype"])
     if order["do"] == "prove":
         return worker.prove(subject)
@@ -148,12 +148,12 @@ def obey(worker: Worker, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def order_of(task: Task) -> dict[str, Any]:
-    """Return `task` as part of an order."""
+    """Return `task` as part of a request."""
     return {**asdict(task.subject), "training": task.training, "batch": task.batch}
 
 
 def main(name: str, device: str, threads: str) -> None:
-    # What a library prints goes to standard error: standard output is for answers alone.
+    # Standard output is for answers only, so anything that a library prints goes to standard error.
     answer = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     try:
@@ -165,12 +165,12 @@ def main(name: str, device: str, threads: str) -> None:
     worker = Worker(framework)
     for line in sys.stdin:
         try:
-            answer.write(json.dumps(obey(worker, json.loads(line))) + "\n")
+            answer.write(json.dumps(answer_to(worker, json.loads(line))) + "\n")
         except UnsupportedError as error:
             answer.write(json.dumps({"unsupported": str(error)}) + "\n")
-        except Exception as error:  # It may be able to do other things.
-            words = str(error).strip().splitlines() or [""]
-            answer.write(json.dumps({"unsupported": f"failed: {type(error).__name__}: {words[0]}"}) + "\n")
+        except Exception as error:  # Other requests may still succeed.
+            lines = str(error).strip().splitlines() or [""]
+            answer.write(json.dumps({"unsupported": f"failed: {type(error).__name__}: {lines[0]}"}) + "\n")
 
 
 if __name__ == "__main__":

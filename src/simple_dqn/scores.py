@@ -46,7 +46,7 @@ class ScoreBoard:
     expected score μ + b, so dropping it lowers the mean by b / n. The two cancel, up to terms of 1 / n².
     Dropping the games in progress in all E places would bias the mean by -(E - 1) b / n. The dropped place
     is always the last one, since choosing it by the games' course would be a selection again.
-    `benchmarks/step_limit.py` measures all three rules.
+    `./bench.sh step_limit` simulates all three rules.
     """
 
     def __init__(self, places: int, games: int | None = None, steps: int | None = None) -> None:

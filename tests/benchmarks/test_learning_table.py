@@ -27,7 +27,7 @@ def test_the_mean_is_that_of_the_latest_epochs_with_games_enough() -> None:
         (50, pytest.approx((30 * 16 + 20 * 19) / 50)),
         (40, 19.5),
     ]
-    assert learning.first(rows, GOAL) == learning.Learnt(4.0, 4000, 2000, 19.5, 40)
+    assert learning.first(rows, GOAL) == learning.Progress(4.0, 4000, 2000, 19.5, 40)
     assert learning.first(rows[:-1], GOAL) is None
 
 

@@ -83,11 +83,11 @@ def test_the_wrong_target_network_is_wrong(expected: Answers) -> None:
 
 def test_other_outputs_are_wrong(expected: Answers) -> None:
     swapped = Answers(expected.outputs[:, ::-1], expected.loss)
-    assert difference(swapped, expected, "bfloat16").startswith("wrong: outputs are")
+    assert difference(swapped, expected, "bfloat16").startswith("wrong: outputs are off")
     nothing = Answers(expected.outputs * np.nan, expected.loss)
-    assert difference(nothing, expected, "bfloat16").startswith("wrong: outputs are")
+    assert difference(nothing, expected, "bfloat16").startswith("wrong: outputs are off")
     fewer = Answers(expected.outputs[:4], expected.loss)
-    assert difference(fewer, expected, "bfloat16").startswith("wrong: outputs of the shape")
+    assert difference(fewer, expected, "bfloat16").startswith("wrong: outputs have the shape")
 
 
 class ForgetfulClassifier(NumpyClassifier):

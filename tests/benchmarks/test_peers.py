@@ -7,13 +7,12 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-import contest
-import peer_packages
+import comparison
 import psutil
 import pytest
 import training
-from contest import Contender
-from fresh import FailedError
+from common import FailedError
+from comparison import Contender
 from peers import (
     EXPLORATION_RATE,
     FILL_STEPS,
@@ -47,7 +46,7 @@ FAILS = "print('SPS: 3')\nraise SystemExit('no ROM, no game\\n')"
 @pytest.fixture(autouse=True)
 def paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", str(HOME / "src"))
-    monkeypatch.setattr(peer_packages, "FOLDER", tmp_path / "peers")
+    monkeypatch.setattr(comparison, "FOLDER", tmp_path / "peers")
 
 
 def test_marks_give_the_rate_after_the_warm_up() -> None:
@@ -86,7 +85,9 @@ def table(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, str]:
     """Return what stands behind each name in the table that `peers` prints."""
     training.main(["peers", "--rounds", "1", "--seconds", "0.05", *words])
     printed = capsys.readouterr().out
-    names = [f"{peer.title}, {contest.count_games(games)}" for peer in PEERS.values() for games in peer.games]
+    names = [
+        f"{peer.title}, {comparison.count_games(games)}" for peer in PEERS.values() for games in peer.games
+    ]
     lines = {name: line for line in printed.splitlines() for name in names if line.startswith(name)}
     assert list(lines) == names
     return {name: line.removeprefix(name).strip() for name, line in lines.items()}
@@ -95,16 +96,16 @@ def table(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, str]:
 def test_peers_that_are_missing_are_rows(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contest, "OURS", {})
+    monkeypatch.setattr(comparison, "OURS", {})
     cells = table(capsys)
     assert cells["Tianshou, 16 games"] == "not installed: ./bench.sh training peers --install"
-    assert cells["CleanRL, 1 game"].startswith("not measured: give your copy")
+    assert cells["CleanRL, 1 game"].startswith("not measured: give a copy")
 
 
 def test_peers_that_fail_leave_the_others_running(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(contest, "OURS", {})
+    monkeypatch.setattr(comparison, "OURS", {})
     script = tmp_path / "dqn_atari.py"
     script.write_text(TRAINS)
     missing = tmp_path / "missing"
@@ -125,7 +126,7 @@ def test_ratios_are_to_the_best_of_each_peer() -> None:
         Contender("gone", float, "cleanrl"), Contender("we", float),
     ]  # fmt: skip
     rates = {"slow": [10.0], "quick": [30.0, 20.0, 10.0], "gone": [], "we": [50.0, 70.0]}
-    assert contest.rows(entries, rates, {"gone": "no such thing"}) == [
+    assert comparison.rows(entries, rates, {"gone": "no such thing"}) == [
         ["slow", "10", "10–10", "–", "0.50", "–"],
         ["quick", "20", "10–30", "–", "1.00", "–"],
         ["gone", "no such thing"],
@@ -148,8 +149,8 @@ def test_contenders_take_turns_and_who_failed_is_left_out(
         return Contender(name, rate)
 
     entries = [contender("a", False), contender("b", True), contender("c", False)]
-    monkeypatch.setattr(contest, "contenders", lambda _: entries)
-    contest.peers(Namespace(install=False, rounds=3, game="pong"))
+    monkeypatch.setattr(comparison, "contenders", lambda _: entries)
+    comparison.peers(Namespace(install=False, rounds=3, game="pong"))
     assert asked == ["a", "b", "c", "a", "c", "a", "c"]
     assert "broken" in capsys.readouterr().out
 
@@ -170,22 +171,22 @@ def install(monkeypatch: pytest.MonkeyPatch, pip_fails: bool) -> list[list[str]]
 
     with monkeypatch.context() as patch:
         patch.setattr(subprocess, "run", run)
-        peer_packages.install()
+        comparison.install()
     return commands
 
 
 def test_an_installation_is_made_once_and_renewed_with_its_pins(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not peer_packages.is_installed()
+    assert not comparison.is_installed()
     _venv, pip = install(monkeypatch, pip_fails=False)
-    assert pip[-len(peer_packages.PINS) :] == list(peer_packages.PINS)
-    assert peer_packages.is_installed()
+    assert pip[-len(comparison.PINS) :] == list(comparison.PINS)
+    assert comparison.is_installed()
     assert install(monkeypatch, pip_fails=False) == []
-    monkeypatch.setattr(peer_packages, "PINS", ("tianshou==3",))
-    assert not peer_packages.is_installed()
+    monkeypatch.setattr(comparison, "PINS", ("tianshou==3",))
+    assert not comparison.is_installed()
     assert len(install(monkeypatch, pip_fails=False)) == 2
 
 
 def test_an_installation_that_fails_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"ERROR: no network$"):
         install(monkeypatch, pip_fails=True)
-    assert not peer_packages.is_installed()
+    assert not comparison.is_installed()

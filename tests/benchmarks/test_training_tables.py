@@ -6,15 +6,14 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-import command
-import contest
+import common
+import comparison
+import measurement
 import numpy as np
-import ours
-import peer_packages
 import pytest
 import training
-from fresh import FailedError, Flags, measure
-from table import machine, print_table
+from common import FailedError, machine, print_table
+from measurement import Flags, measure
 
 from simple_dqn.errors import UserError
 from simple_dqn.types import Step
@@ -26,11 +25,11 @@ TINY: Flags = {"game": "catch", "screen_width": 36, "screen_height": 36, "thread
 @pytest.fixture(autouse=True)
 def paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", str(HOME / "src"))
-    monkeypatch.setattr(peer_packages, "FOLDER", tmp_path / "peers")
+    monkeypatch.setattr(comparison, "FOLDER", tmp_path / "peers")
 
 
 def test_the_rate_is_that_of_the_ledger() -> None:
-    outcome = ours.rate(TINY, seconds=0.5)
+    outcome = measurement.rate(TINY, seconds=0.5)
     found = re.search(r"(\d+) steps in .* s, (\d+) a second", outcome["lines"][0])
     assert found
     # By updates, of which each is worth 4 steps; the ledger counts the steps that were played.
@@ -38,13 +37,13 @@ def test_the_rate_is_that_of_the_ledger() -> None:
 
 
 def test_reward_is_reached_or_not() -> None:
-    assert ours.time_to_reward({**TINY, "random_steps": 300}, reward=-1.0, limit=60)["seconds"] > 0
-    assert ours.time_to_reward({**TINY, "random_steps": 300}, reward=1.1, limit=0.5)["seconds"] is None
+    assert measurement.time_to_reward({**TINY, "random_steps": 300}, reward=-1.0, limit=60)["seconds"] > 0
+    assert measurement.time_to_reward({**TINY, "random_steps": 300}, reward=1.1, limit=0.5)["seconds"] is None
 
 
 def test_last_games_against_a_plain_list() -> None:
     rng, games = np.random.default_rng(0), 3
-    listener, scores, running = ours.LastGames(), [], [0.0] * games
+    listener, scores, running = measurement.LastGames(), [], [0.0] * games
     for t in range(300):
         rewards, resets = rng.integers(-2, 3, games).astype(np.float32), rng.random(games) < 0.3
         listener.on_step(step(rewards, resets, first=t == 0), 0.1)
@@ -53,9 +52,13 @@ def test_last_games_against_a_plain_list() -> None:
             if resets[game]:
                 scores.append(running[game])
                 running[game] = 0.0
-        expected = float(np.mean(scores[-ours.LAST_GAMES :])) if len(scores) >= ours.LAST_GAMES else None
+        expected = (
+            float(np.mean(scores[-measurement.LAST_GAMES :]))
+            if len(scores) >= measurement.LAST_GAMES
+            else None
+        )
         assert listener.mean == pytest.approx(expected)
-    assert len(scores) > 2 * ours.LAST_GAMES
+    assert len(scores) > 2 * measurement.LAST_GAMES
 
 
 def step(rewards: "np.ndarray[Any, np.dtype[np.float32]]", resets: Any, first: bool) -> Step:
@@ -68,19 +71,19 @@ def step(rewards: "np.ndarray[Any, np.dtype[np.float32]]", resets: Any, first: b
 
 
 ROWS = [
-    *({**training.RECIPE, "game": "pong", **flags} for _, flags in training.LADDER),
-    *({**training.RECIPES["catch"], "game": "catch", **flags} for _, flags in training.LADDER),
-    *({"game": "pong", **flags} for flags in contest.OURS.values()),
+    *({**training.RECIPE, "game": "pong", **flags} for _, flags in training.SPEED_UPS),
+    *({**training.RECIPES["catch"], "game": "catch", **flags} for _, flags in training.SPEED_UPS),
+    *({"game": "pong", **flags} for flags in comparison.OURS.values()),
 ]
 
 
 @pytest.mark.parametrize("flags", ROWS)
 def test_flags_of_every_row_go_together(flags: Flags) -> None:
-    config = ours.settings(flags)
+    config = measurement.settings(flags)
     assert {name: config.flags()[name] for name in flags} == flags
 
 
-def test_ladder_measures_each_rung_and_the_time_to_reward(
+def test_hands_on_measures_each_speed_up_and_the_time_to_reward(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcomes = deque([100.0, 61.0, 150.0, None, 200.0, 7.2, 300.0, 5.0])  # rate, seconds, rate, ...
@@ -92,7 +95,7 @@ def test_ladder_measures_each_rung_and_the_time_to_reward(
 
     monkeypatch.setattr(training, "train", train)
     words = ["--game", "catch", "--reward", "0.9", "--limit", "30", "--flags", '{"learning_rate": 0.5}']
-    training.main(["ladder", *words])
+    training.main(["hands_on", *words])
     lines = capsys.readouterr().out.splitlines()[-4:]
     assert [line.split("  ")[-1].strip() for line in lines] == ["61 s", "not in 30 s", "7 s", "5 s"]
     assert [re.findall(r"\d+\.\d\d", line)[0] for line in lines] == ["1.00", "1.50", "2.00", "3.00"]
@@ -104,11 +107,11 @@ def test_ladder_measures_each_rung_and_the_time_to_reward(
     assert not asked[-1][0]["frame_maximum"]
 
 
-def test_ladder_without_a_reward_has_no_time(
+def test_hands_on_without_a_reward_has_no_time(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(training, "train", lambda *_: {"rate": 50.0})
-    training.main(["ladder"])
+    training.main(["hands_on"])
     assert "until" not in capsys.readouterr().out
 
 
@@ -141,7 +144,7 @@ def test_a_bad_command_line_is_one_line(
     words: list[str], complaint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["training", *words])
-    assert command.console("training", training.main) == 2
+    assert common.console("training", training.main) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert len(printed.err.splitlines()) == 1
@@ -167,7 +170,7 @@ def test_measurements_answer_refuse_or_fail() -> None:
 
 
 def test_measurements_that_hang_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fresh.SLACK_SECONDS", 0)
+    monkeypatch.setattr("measurement.SLACK_SECONDS", 0)
     with pytest.raises(FailedError, match=r"^no answer in 1 s$"):
         measure(python("import time; time.sleep(600)"), 0, seconds=1)
 
@@ -179,10 +182,10 @@ def test_a_gpu_is_hidden_where_the_work_is_for_the_cpu(monkeypatch: pytest.Monke
     assert measure(python(seen), 0, 1, gpu=False) == {"seen": ""}
 
 
-def test_a_remark_runs_on_over_the_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table("T", ["who", "n", "m"], [["a", 1, 22], ["longer", "a long remark, with a reason"]])
+def test_a_note_extends_over_the_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table("T", ["name", "n", "m"], [["a", 1, 22], ["longer", "a long note, with a reason"]])
     assert capsys.readouterr().out.splitlines() == [
-        "", "T", "who     n   m", "------  -  --", "a       1  22", "longer  a long remark, with a reason",
+        "", "T", "name    n   m", "------  -  --", "a       1  22", "longer  a long note, with a reason",
     ]  # fmt: skip
 
 

@@ -1,1 +1,1 @@
-"""The frameworks, each a file of its own behind `networks.interface`."""
+"""The frameworks, one file each, with the interface of `networks.interface`."""

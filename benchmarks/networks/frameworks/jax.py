@@ -1,4 +1,4 @@
-"""JAX: prediction and update are one program each, compiled by XLA for each shape."""
+"""JAX: XLA compiles prediction and update into one program each, for each shape."""
 
 import math
 from typing import Any, TypeAlias
@@ -25,14 +25,14 @@ Arrays: TypeAlias = dict[str, Any]  # of JAX, by name
 
 
 class Jax(Framework):
-    """XLA takes as many threads as the process has cores, which the runner limits."""
+    """XLA uses as many threads as the process has cores; the worker limits these."""
 
     def __init__(self, device: str, threads: int) -> None:
         super().__init__(device, threads)
         try:
             jax.config.update("jax_default_device", jax.devices(device)[0])
         except RuntimeError as error:
-            raise UnsupportedError("this build of JAX sees no GPU") from error
+            raise UnsupportedError("this build of JAX finds no GPU") from error
         self.version = jax.__version__
 
     def classifier(self, spec: NetworkSpec, weights: Weights) -> Classifier:
@@ -49,7 +49,7 @@ def on_device(weights: Weights) -> Arrays:
 def forward(spec: NetworkSpec, weights: Arrays, states: Any, datatype: Any) -> Any:
     """Return the outputs [B, O] of `states` [B, 4, 84, 84], hidden layers in `datatype`."""
     hidden = {name: values.astype(datatype) for name, values in weights.items()}
-    # On the CPU XLA has a fast convolution for this order of axes alone.
+    # On the CPU, XLA has a fast convolution for this order of axes only.
     features = states.astype(datatype).transpose(0, 2, 3, 1)
     for number, layer in enumerate(spec.convolutions, 1):
         filters = hidden[f"conv{number}.weight"].transpose(2, 3, 1, 0)
@@ -100,18 +100,18 @@ class JaxQNetwork:
     def __init__(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: Any) -> None:
         self.spec, self.datatype, self.target = spec, datatype, on_device(target)
         zeros = {name: np.zeros_like(values) for name, values in weights.items()}
-        # What an update changes: weights, means and mean squares of their gradients, and the count.
-        self.learnt = [on_device(weights), on_device(zeros), on_device(zeros), jnp.zeros(())]
+        # All that an update changes: weights, means and mean squares of their gradients, number of updates.
+        self.state = [on_device(weights), on_device(zeros), on_device(zeros), jnp.zeros(())]
         self._values = jax.jit(self._forward)
         self._step = jax.jit(self._update, donate_argnums=0)
 
     def predict(self, states: States) -> QValues:
-        return np.asarray(self._values(self.learnt[0], states))
+        return np.asarray(self._values(self.state[0], states))
 
     def train(self, minibatch: Minibatch) -> Any:
         fields = ("prestates", "actions", "rewards", "poststates", "terminals", "discounts")
         batch = {name: getattr(minibatch, name) for name in fields}
-        self.learnt, loss = self._step(self.learnt, self.target, batch)
+        self.state, loss = self._step(self.state, self.target, batch)
         return loss
 
     def _forward(self, weights: Arrays, states: Any) -> Any:
@@ -125,14 +125,14 @@ class JaxQNetwork:
         clipped = differences.clip(-1, 1)
         return (clipped * (differences - clipped / 2)).mean()
 
-    def _update(self, learnt: list[Any], target: Arrays, batch: Arrays) -> tuple[list[Any], Any]:
-        """Take one step of Adam; return what it has learnt and the loss."""
-        (weights, means, squares, updates), (keep, keep_squares) = learnt, ADAM_DECAYS
+    def _update(self, state: list[Any], target: Arrays, batch: Arrays) -> tuple[list[Any], Any]:
+        """Make one step of Adam; return the new state and the loss."""
+        (weights, means, squares, updates), (keep, keep_squares) = state, ADAM_DECAYS
         loss, gradients = jax.value_and_grad(self._loss)(weights, target, batch)
         updates = updates + 1
         means = jax.tree.map(lambda m, g: keep * m + (1 - keep) * g, means, gradients)
         squares = jax.tree.map(lambda s, g: keep_squares * s + (1 - keep_squares) * g * g, squares, gradients)
-        # 1 - ρ^t, without the digits that float32 loses where ρ^t is near 1.
+        # 1 - ρ^t; expm1 avoids float32's cancellation where ρ^t is near 1.
         mean_scale, square_scale = (-jnp.expm1(updates * math.log(decay)) for decay in ADAM_DECAYS)
         weights = jax.tree.map(
             lambda w, m, s: w - ADAM_RATE / mean_scale * m / (jnp.sqrt(s / square_scale) + ADAM_EPSILON),

@@ -1,4 +1,4 @@
-"""ONNX Runtime: inference alone, from a graph that is written by hand."""
+"""ONNX Runtime: inference only, from a hand-written graph."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from networks.interface import Classifier, Framework, Images, QNetwork, Unsuppor
 from networks.work import STATE_SHAPE, Labels, NetworkSpec, Scores, Weights
 from simple_dqn.types import Minibatch, QValues, States
 
-OPSET = 17  # old enough for any ONNX Runtime of these years, and it has all that is needed
+OPSET = 17  # supported by every current ONNX Runtime, and has all operations used here
 IR_VERSION = 8
 PROVIDERS = {"cpu": "CPUExecutionProvider", "gpu": "CUDAExecutionProvider"}
 
@@ -20,14 +20,14 @@ class OnnxRuntime(Framework):
     def __init__(self, device: str, threads: int) -> None:
         super().__init__(device, threads)
         if PROVIDERS[device] not in onnxruntime.get_available_providers():
-            raise UnsupportedError("this build of ONNX Runtime sees no GPU")
+            raise UnsupportedError("this build of ONNX Runtime finds no GPU")
         self.version = onnxruntime.__version__
 
     def classifier(self, spec: NetworkSpec, weights: Weights) -> Classifier:
         return OnnxNetwork(self._session(spec, weights, TensorProto.FLOAT))
 
     def q_network(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: str) -> QNetwork:
-        del target  # It is for updates.
+        del target  # only used by updates
         if datatype != "float32":
             raise UnsupportedError(f"no convolutions in {datatype}")
         return OnnxNetwork(self._session(spec, weights, TensorProto.UINT8))
@@ -82,7 +82,7 @@ def build(spec: NetworkSpec, weights: Weights, kind: int) -> Any:
 
 
 class OnnxNetwork:
-    """A classifier or a Q-network that does not learn."""
+    """A classifier or a Q-network without training."""
 
     def __init__(self, session: Any) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""OpenVINO: inference alone, from a graph that is written by hand; one is compiled for each batch size."""
+"""OpenVINO: inference only, from a hand-written graph that is compiled for each batch size."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ class OpenVino(Framework):
     def __init__(self, device: str, threads: int) -> None:
         super().__init__(device, threads)
         if device != "cpu":
-            raise UnsupportedError("it computes on Intel's GPUs alone")
+            raise UnsupportedError("supports only Intel's GPUs")
         self.version = openvino.__version__.split("-")[0]
         self._core = openvino.Core()
 
@@ -25,13 +25,13 @@ class OpenVino(Framework):
         return OpenVinoNetwork(self, spec, weights, np.float32, "float32")
 
     def q_network(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: str) -> QNetwork:
-        del target  # It is for updates.
+        del target  # only used by updates
         if PRECISIONS[datatype].upper() not in self._precisions():
             raise UnsupportedError(f"no {datatype} on this CPU")
         return OpenVinoNetwork(self, spec, weights, np.uint8, datatype)
 
     def compile(self, model: Any, datatype: str) -> Any:
-        """Return `model`, ready to be asked."""
+        """Compile `model`, and return a request for inference."""
         settings = {
             "INFERENCE_PRECISION_HINT": PRECISIONS[datatype],
             "INFERENCE_NUM_THREADS": self.threads,
@@ -70,7 +70,7 @@ def _product(features: Any, weight: Any) -> Any:
 
 
 class OpenVinoNetwork:
-    """A classifier or a Q-network that does not learn."""
+    """A classifier or a Q-network without training."""
 
     def __init__(
         self, framework: OpenVino, spec: NetworkSpec, weights: Weights, dtype: Any, datatype: str

@@ -1,4 +1,4 @@
-"""PyTorch as one writes it first: a functional network, autocast for bfloat16, the fused optimizer."""
+"""PyTorch in eager mode: a functional network, autocast for bfloat16, and the fused optimizer."""
 
 import platform
 from collections.abc import Callable
@@ -22,24 +22,24 @@ from networks.work import (
 )
 from simple_dqn.types import Minibatch, QValues, States
 
-# Makes a faster function of one from tensors to a tensor.
+# Compiles a function of tensors that returns a tensor.
 Compiler: TypeAlias = Callable[[Callable[..., Tensor]], Callable[..., Tensor]]
 
 
 def eager(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return `function`, whose operations are carried out as Python comes to them."""
+    """Return `function` unchanged: eager mode executes each operation as Python reaches it."""
     return function
 
 
 class PyTorchEager(Framework):
-    """Nothing is compiled."""
+    """PyTorch without compilation."""
 
     compiler: Compiler = staticmethod(eager)
 
     def __init__(self, device: str, threads: int) -> None:
         super().__init__(device, threads)
         if device == "gpu" and not torch.cuda.is_available():
-            raise UnsupportedError("this build of PyTorch sees no GPU")
+            raise UnsupportedError("this build of PyTorch finds no GPU")
         torch.set_num_threads(threads)
         self.version = f"{torch.__version__}, Python {platform.python_version()}"
         self.torch_device = torch.device("cuda" if device == "gpu" else "cpu")
@@ -94,7 +94,7 @@ class TorchClassifier:
         return self.step(self._tensor(images), self._tensor(labels))
 
     def step(self, images: Tensor, labels: Tensor) -> Tensor:
-        """Make the step of `train` from what is on the device, and return its loss."""
+        """Make the step of `train` with tensors on the device, and return the loss."""
         loss = self._compiled_loss(images, labels)
         self.optimizer.zero_grad()
         torch.autograd.backward(loss)
@@ -141,7 +141,7 @@ class TorchQNetwork:
         return self.step(*self.tensors(minibatch))
 
     def step(self, *tensors: Tensor) -> Tensor:
-        """Make the update of `train` from what `tensors` returned, and return its loss."""
+        """Make the update of `train` with the result of `tensors`, and return the loss."""
         loss = self._compiled_loss(*tensors)
         self.optimizer.zero_grad()
         torch.autograd.backward(loss)

@@ -1,4 +1,4 @@
-"""PyTorch with torch.compile: prediction and loss become kernels of their own, made by a C++ compiler."""
+"""PyTorch with torch.compile, which makes kernels for prediction and loss with a C++ compiler."""
 
 import functools
 import os
@@ -9,11 +9,11 @@ import torch
 from networks.frameworks.pytorch import PyTorchEager
 from networks.interface import UnsupportedError
 
-MOST_PROGRAMS = 64  # of one function: one for each shape of its inputs, of each network
+MAX_PROGRAMS = 64  # compiled versions of a function, one for each network and shape of its inputs
 
 
 class PyTorchCompiled(PyTorchEager):
-    """The optimizer is the fused one as it is: that is one kernel already."""
+    """The optimizer is not compiled, because the fused one is a single kernel already."""
 
     compiler = staticmethod(functools.partial(torch.compile, dynamic=False))
 
@@ -21,5 +21,5 @@ class PyTorchCompiled(PyTorchEager):
         super().__init__(device, threads)
         compiler = os.environ.get("CXX", "g++")
         if shutil.which(compiler) is None:
-            raise UnsupportedError(f"torch.compile needs a C++ compiler, and there is no {compiler}")
-        torch._dynamo.config.recompile_limit = MOST_PROGRAMS
+            raise UnsupportedError(f"torch.compile needs a C++ compiler, and {compiler} was not found")
+        torch._dynamo.config.recompile_limit = MAX_PROGRAMS

@@ -1,4 +1,4 @@
-"""PyTorch with CUDA graphs: the GPU is told once what to do, and then only to do it again."""
+"""PyTorch with CUDA graphs: the operations are recorded once, then replayed on the GPU."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from simple_dqn.types import QValues, States
 
 
 class PyTorchCudaGraphs(PyTorchEager):
-    """Eager PyTorch, recorded."""
+    """Eager PyTorch, recorded as a CUDA graph."""
 
     def __init__(self, device: str, threads: int) -> None:
         if device != "gpu":

@@ -1,4 +1,4 @@
-"""This project's own engine: `DeepQNetwork`, with Adam, as training uses it."""
+"""This project's `DeepQNetwork` with Adam, as in training."""
 
 import numpy as np
 import torch
@@ -24,12 +24,12 @@ class OwnNetwork(DeepQNetwork):
 
 
 class SimpleDqn(Framework):
-    """`DeepQNetwork`, which learns Q-values alone."""
+    """`DeepQNetwork`, which has no classifier."""
 
     def __init__(self, device: str, threads: int) -> None:
         super().__init__(device, threads)
         if device == "gpu" and not torch.cuda.is_available():
-            raise UnsupportedError("this build of PyTorch sees no GPU")
+            raise UnsupportedError("this build of PyTorch finds no GPU")
         self.version = f"{__version__} on torch {torch.__version__}"
 
     def classifier(self, spec: NetworkSpec, weights: Weights) -> Classifier:
@@ -54,7 +54,7 @@ class SimpleDqn(Framework):
 
 
 def _named(weights: Weights) -> Weights:
-    """Return `weights` by the names that `DeepQNetwork` gives them."""
+    """Return `weights` under the names that `DeepQNetwork` uses."""
     places = {"conv": "hidden.conv", "dense": "hidden.dense1", "output": "output"}
     result = {}
     for name, values in weights.items():

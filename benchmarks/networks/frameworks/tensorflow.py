@@ -1,10 +1,10 @@
-"""TensorFlow: prediction and update are one graph each, traced for each shape, with oneDNN underneath."""
+"""TensorFlow with oneDNN: prediction and update are traced into one graph each, for each shape."""
 
 import math
 import os
 from typing import Any, TypeAlias
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # Only errors: it greets with a page of advice.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only, without the messages at start-up
 import tensorflow as tf
 
 from networks.interface import Classifier, Framework, Images, QNetwork, UnsupportedError
@@ -30,7 +30,7 @@ class TensorFlow(Framework):
         tf.config.threading.set_inter_op_parallelism_threads(1)
         gpus = tf.config.list_physical_devices("GPU")
         if device == "gpu" and not gpus:
-            raise UnsupportedError("this build of TensorFlow sees no GPU")
+            raise UnsupportedError("this build of TensorFlow finds no GPU")
         if device == "cpu":
             tf.config.set_visible_devices([], "GPU")
         self.version = tf.__version__
@@ -49,7 +49,7 @@ def variables(weights: Weights) -> Variables:
 def forward(spec: NetworkSpec, weights: Variables, states: Any, datatype: Any) -> Any:
     """Return the outputs [B, O] of `states` [B, 4, 84, 84], hidden layers in `datatype`."""
     hidden = {name: tf.cast(values, datatype) for name, values in weights.items()}
-    # On the CPU TensorFlow has convolutions for this order of axes alone.
+    # On the CPU, TensorFlow has convolutions for this order of axes only.
     features = tf.transpose(tf.cast(states, datatype), (0, 2, 3, 1))
     for number, layer in enumerate(spec.convolutions, 1):
         filters = tf.transpose(hidden[f"conv{number}.weight"], (2, 3, 1, 0))
@@ -131,9 +131,9 @@ class TensorFlowQNetwork:
         return loss
 
     def _adam(self, gradients: Variables) -> None:
-        """Take one step of Adam, by the kernel that Keras had for it; ε is scaled to stand where it does."""
+        """Make one step of Adam with TensorFlow's kernel; ε is scaled to match the paper's definition."""
         updates = self._updates.assign_add(1)
-        # 1 - ρ^t, without the digits that float32 loses where ρ^t is near 1.
+        # 1 - ρ^t; expm1 avoids float32's cancellation where ρ^t is near 1.
         mean_scale, square_scale = (-tf.math.expm1(updates * math.log(decay)) for decay in ADAM_DECAYS)
         root = tf.sqrt(square_scale)
         for name, gradient in gradients.items():

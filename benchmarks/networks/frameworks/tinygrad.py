@@ -1,4 +1,4 @@
-"""tinygrad: prediction and update are recorded by its JIT for each shape; kernels come from a C compiler."""
+"""tinygrad: its JIT records prediction and update for each shape; a C compiler makes the kernels."""
 
 import importlib.util
 import os
@@ -48,16 +48,16 @@ class Tinygrad(Framework):
 
 
 def find_clang() -> None:
-    """Let tinygrad use the clang of the package ziglang where there is no other.
+    """Let tinygrad use the clang in the package ziglang if the system has none.
 
     Raises:
-        UnsupportedError: There is neither.
+        UnsupportedError: Neither is installed.
     """
     if shutil.which(os.environ.get("CC", "clang")):
         return
     package = importlib.util.find_spec("ziglang")
     if package is None or package.origin is None:
-        raise UnsupportedError("tinygrad needs clang on the CPU, and there is none: apt install clang")
+        raise UnsupportedError("tinygrad needs clang on the CPU: apt install clang")
     os.environ["ZIG"] = str(Path(package.origin).with_name("zig"))
     os.environ["CC"] = str(Path(__file__).with_name("clang"))
 
@@ -78,7 +78,7 @@ def forward(spec: NetworkSpec, weights: Tensors, states: Any, datatype: Any) -> 
 
 
 class Loss:
-    """A loss that is perhaps still being computed."""
+    """A loss that may not be computed yet."""
 
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor
@@ -150,7 +150,7 @@ class TinygradQNetwork:
 
 
 def descend(loss: Any, optimizer: Any) -> Any:
-    """Take a step of `optimizer` down the gradient of `loss`, and return the loss."""
+    """Make a step of `optimizer` on the gradient of `loss`, and return the loss."""
     optimizer.zero_grad()
     loss.backward()
     Tensor.realize(loss, *optimizer.schedule_step())
@@ -158,7 +158,7 @@ def descend(loss: Any, optimizer: Any) -> Any:
 
 
 def jit_by_shape(function: Any) -> Any:
-    """Return `function` of arrays, recorded for each shape of its first: TinyJit knows one shape."""
+    """Return `function`, recorded for each shape of its first argument: TinyJit supports one shape only."""
     recorded: dict[tuple[int, ...], Any] = {}
 
     def call(*arrays: Any) -> Any:

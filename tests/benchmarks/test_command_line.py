@@ -22,8 +22,8 @@ PROJECT = Path(__file__).parents[2]
         ("playing --seconds nan", "'nan' is not a number"),
         ("cluster_plan --gigabits 0", "0 is too small: give more than 0"),
         ("learning pong --seeds 0", "0 is too small: give more than 0"),
-        ("learning none.csv", "none.csv has no row of a training"),
-        ("learning README.md.csv", "README.md.csv has no row of a training"),
+        ("learning none.csv", "none.csv has no rows of a training"),
+        ("learning README.md.csv", "README.md.csv has no rows of a training"),
     ],
 )
 def test_it_is_one_line(tmp_path: Path, words: str, complaint: str) -> None:

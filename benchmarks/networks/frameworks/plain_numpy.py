@@ -1,4 +1,4 @@
-"""Plain numpy: what one gets without a framework. The matrix products are its BLAS library's."""
+"""Plain numpy, a baseline without a framework. Its BLAS library computes the matrix products."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ from networks.work import NetworkSpec, Weights
 
 
 class Numpy(Framework):
-    """Threads are those of the BLAS library, which reads its number from the environment."""
+    """The BLAS library reads the number of threads from the environment."""
 
     def __init__(self, device: str, threads: int) -> None:
         super().__init__(device, threads)
         if device != "cpu":
-            raise UnsupportedError("it computes on the CPU alone")
+            raise UnsupportedError("runs on the CPU only")
         self.version = np.__version__
 
     def classifier(self, spec: NetworkSpec, weights: Weights) -> Classifier:

@@ -1,0 +1,198 @@
+"""Compares the training speed of this project with other projects at the same work: `training peers`."""
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import sysconfig
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import measurement
+from common import FailedError, print_table
+from measurement import Flags, measure, train
+from peers import PEERS, Work
+
+from simple_dqn.errors import UserError
+
+MEASURE_PEER = Path(__file__).with_name("peers.py")
+# The peers have a virtual environment of their own. CleanRL is a script given by the user; it needs tyro.
+PINS = ("stable-baselines3==2.9.2", "tianshou==2.0.1", "envpool==1.2.5", "tyro==1.0.17")
+FOLDER = Path(os.environ.get("SIMPLE_DQN_HOME", Path(__file__).parents[1])) / ".venv-bench-peers"
+
+FAST: Flags = {"datatype": "bfloat16", "color_averaging": False}
+OURS: dict[str, Flags] = {
+    "float32, 1 game": {},
+    "bfloat16, 1 game": FAST,
+    "bfloat16, 16 games": {**FAST, "workers": 16},
+    "bfloat16, 16 games, concurrent": {**FAST, "workers": 16, "concurrent": True},
+    "bfloat16, 16 games, 128 every 16": {**FAST, "workers": 16, "batch_size": 128, "train_frequency": 16},
+}
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One row of the table."""
+
+    name: str
+    rate: Callable[[], float]  # measures steps/s once; raises FailedError if it cannot
+    peer: str = ""  # a key of `PEERS`; empty for this project
+
+
+def check(arguments: Namespace) -> None:
+    """Check that the programs and files given on the command line exist.
+
+    Raises:
+        UserError: One does not.
+    """
+    for flag in ("python", "cleanrl_python"):
+        given = getattr(arguments, flag)
+        if given and not shutil.which(given):
+            raise UserError(f"--{flag} {given} is not a program: give the path of a Python")
+    if arguments.cleanrl and not Path(arguments.cleanrl).is_file():
+        raise UserError(f"--cleanrl {arguments.cleanrl} is not a file: give a copy of CleanRL's dqn_atari.py")
+
+
+def peers(arguments: Namespace) -> None:
+    """Print the steps/s of each project, and the ratio to the best row of each peer."""
+    if arguments.install:
+        install()
+    entries = contenders(arguments)
+    rates: dict[str, list[float]] = {entry.name: [] for entry in entries}
+    reasons: dict[str, str] = {}
+    for number in range(arguments.rounds):
+        for entry in entries:
+            if entry.name not in reasons:
+                print(f"Round {number + 1} of {arguments.rounds}: {entry.name}", file=sys.stderr, flush=True)
+                try:
+                    rates[entry.name].append(entry.rate())
+                except FailedError as error:
+                    reasons[entry.name] = str(error)
+    title = (
+        f"{arguments.game}, 8 samples per step, {arguments.rounds} alternating round(s); "
+        "the last columns are ratios to the best row of that project"
+    )
+    header = ["project", "steps/s", "range", *(peer.title for peer in PEERS.values())]
+    print_table(title, header, rows(entries, rates, reasons))
+
+
+def contenders(arguments: Namespace) -> list[Contender]:
+    """Return the peers, then this project from its default settings to the fastest."""
+    entries = [
+        Contender(f"{peer.title}, {count_games(games)}", partial(rate_of_peer, arguments, name, games), name)
+        for name, peer in PEERS.items()
+        for games in peer.games
+    ]
+    for name, flags in OURS.items():
+        entries.append(Contender(name, partial(rate_of_ours, arguments, flags)))
+    return entries
+
+
+def count_games(games: int) -> str:
+    """Return the number of games in words: "1 game", "8 games"."""
+    return "1 game" if games == 1 else f"{games} games"
+
+
+def rate_of_peer(arguments: Namespace, name: str, games: int) -> float:
+    """Return the steps/s of the peer `name`.
+
+    Raises:
+        FailedError: It is not installed, or it failed.
+    """
+    program, script = arguments.python, ""
+    if name == "cleanrl":
+        if not arguments.cleanrl:
+            raise FailedError("not measured: give a copy of its script with --cleanrl dqn_atari.py")
+        program, script = arguments.cleanrl_python or program, str(Path(arguments.cleanrl).resolve())
+    if not program:
+        if not is_installed():
+            raise FailedError("not installed: ./bench.sh training peers --install")
+        program = str(python())
+    work = Work(arguments.game, games, arguments.seconds, script)
+    gpu = {**measurement.DEFAULTS, **arguments.flags}["backend"] == "gpu"
+    try:
+        outcome = measure([program, str(MEASURE_PEER)], [name, asdict(work)], arguments.seconds, gpu)
+    except UserError as error:  # A peer that exits with that code has failed: only our programs refuse.
+        raise FailedError(str(error)) from None
+    rate: float = outcome["rate"]
+    return rate
+
+
+def rate_of_ours(arguments: Namespace, flags: Flags) -> float:
+    """Return the steps/s of this project with `flags`.
+
+    Raises:
+        UserError: The flags are not valid.
+        FailedError: The training failed.
+    """
+    rate: float = train(arguments, flags)["rate"]
+    return rate
+
+
+def rows(
+    entries: list[Contender], rates: dict[str, list[float]], reasons: dict[str, str]
+) -> list[list[object]]:
+    """Return the rows of the table; a row that failed has the reason in place of figures."""
+    medians = {name: statistics.median(measured) for name, measured in rates.items() if measured}
+    best = {
+        peer: max((medians.get(entry.name, 0.0) for entry in entries if entry.peer == peer), default=0.0)
+        for peer in PEERS
+    }
+    table: list[list[object]] = []
+    for entry in entries:
+        if entry.name in reasons:
+            table.append([entry.name, reasons[entry.name]])
+            continue
+        median, measured = medians[entry.name], rates[entry.name]
+        ratios = [f"{median / best[peer]:.2f}" if best[peer] else "–" for peer in PEERS]
+        table.append([entry.name, f"{median:.0f}", f"{min(measured):.0f}–{max(measured):.0f}", *ratios])
+    return table
+
+
+def python() -> Path:
+    """Return the path of the Python in the peers' virtual environment."""
+    return FOLDER / "bin" / "python"
+
+
+def is_installed() -> bool:
+    """Return whether the peers are installed in the versions of `PINS`, for this Python."""
+    made_from = FOLDER / "made_from.txt"
+    return made_from.exists() and made_from.read_text() == _recipe()
+
+
+def install() -> None:
+    """Create the virtual environment of the peers, unless it exists.
+
+    It includes this project's packages, so that every project runs on the same PyTorch, NumPy and ALE. pip
+    adds only what the peers need in another version.
+
+    Raises:
+        UserError: pip failed.
+    """
+    if is_installed():
+        return
+    print(f"Installing {', '.join(PINS)} into {FOLDER}", file=sys.stderr)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    _run([sys.executable, "-m", "venv", str(FOLDER)])
+    packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(FOLDER)}))
+    (packages / "project.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    _run([str(python()), "-m", "pip", "install", *PINS])
+    (FOLDER / "made_from.txt").write_text(_recipe())  # written last: without it the environment is incomplete
+
+
+def _recipe() -> str:
+    return "\n".join([*PINS, sys.version, sysconfig.get_path("purelib"), ""])
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("ERROR")]
+        raise UserError(
+            f"the peers could not be installed: {(errors or lines or ['pip printed nothing'])[-1]}"
+        )

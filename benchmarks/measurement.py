@@ -1,0 +1,206 @@
+"""Trains this project for a while, in a process of its own, and returns the measurement.
+
+Each measurement starts a new process, `python measurement.py TASK`, because threads and memory left over from
+an earlier training would change the speed. TASK is JSON: a key of `MEASURES` and its arguments. The process
+prints the outcome as JSON in its last line.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from argparse import Namespace
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Any, TypeAlias
+
+import numpy as np
+from common import FailedError
+from peers import FILL_STEPS, WARM_UP_STEPS
+
+from simple_dqn import rules
+from simple_dqn.agent import Agent
+from simple_dqn.config import Config
+from simple_dqn.environment import game_name
+from simple_dqn.errors import UserError
+from simple_dqn.flags import parser
+from simple_dqn.ledger import Ledger
+from simple_dqn.statistics import Statistics
+from simple_dqn.types import Step
+from simple_dqn.wiring import make_agent, make_environment, make_network, make_schedule
+
+Flags: TypeAlias = dict[str, Any]
+Outcome: TypeAlias = dict[str, Any]
+
+DEFAULTS: Flags = {
+    "replay_size": 20_000, "target_steps": 800, "random_steps": 0, "train_steps": 0, "backend": "cpu",
+    "random_seed": 1,
+}  # fmt: skip
+LAST_GAMES = 100
+REFUSED = 2  # exit code of a process that got bad input
+SLACK_SECONDS = 900  # allowed besides the measurement for importing, compiling and filling the memory
+
+
+def measure(command: Sequence[str], task: Any, seconds: float, gpu: bool = True) -> Outcome:
+    """Run `command` with `task` as its last argument, and return the JSON in the last line of its output.
+
+    Args:
+        command: A program that measures, without its last argument.
+        task: What to measure; passed on as JSON.
+        seconds: Duration of the measurement; the process is stopped after `SLACK_SECONDS` more.
+        gpu: Whether the process may use a GPU.
+
+    Raises:
+        UserError: The program refused the task; the message gives the reason.
+        FailedError: It failed, or did not end in time.
+    """
+    environment = os.environ if gpu else os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    try:
+        done = subprocess.run(
+            [*command, json.dumps(task)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=seconds + SLACK_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise FailedError(f"no answer in {error.timeout:.0f} s") from None
+    except OSError as error:
+        raise FailedError(f"{command[0]} cannot be started: {error.strerror}") from None
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        last = lines[-1].strip() if lines else f"ended with exit code {done.returncode}"
+        raise UserError(last) if done.returncode == REFUSED else FailedError(last, done.stderr)
+    outcome: Outcome = json.loads(done.stdout.splitlines()[-1])
+    return outcome
+
+
+def train(arguments: Namespace, flags: Flags, name: str = "rate", **limits: float) -> Outcome:
+    """Measure a training of this project in a new process.
+
+    Args:
+        arguments: The command line: the game, flags of training for all rows, the seconds of a measurement.
+        flags: The flags of this row; they replace those of the command line.
+        name: A key of `MEASURES`.
+        limits: Arguments of that measurement besides the flags; by default the seconds.
+
+    Raises:
+        UserError: The flags are not valid.
+        FailedError: The training failed.
+    """
+    flags = {"game": arguments.game, **arguments.flags, **flags}
+    limits = limits or {"seconds": arguments.seconds}
+    return measure([sys.executable, __file__], [name, {"flags": flags, **limits}], max(limits.values()))
+
+
+def settings(flags: Flags) -> Config:
+    """Return the settings from `flags`, which include the game, and the benchmarks' defaults.
+
+    Raises:
+        UserError: A flag, a value or the game does not exist, or the flags contradict each other.
+    """
+    words = [f"--{name}={value}" for name, value in flags.items() if name != "game"]
+    given = parser("./train.sh", "").parse(words)
+    game = {"game": flags["game"]} | ({"environment": "catch"} if flags["game"] == "catch" else {})
+    config = Config.from_flags({**DEFAULTS, **given, **game})
+    rules.check(config)
+    game_name(config.environment)
+    return config
+
+
+class LastGames(Statistics):
+    """Statistics that also compute the mean score of the last `LAST_GAMES` games."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.mean: float | None = None  # None until `LAST_GAMES` games have ended
+        self._games: deque[float] = deque(maxlen=LAST_GAMES)
+        self._running = np.zeros(0)  # float64 [E], the scores so far of the games in progress
+
+    def on_step(self, step: Step, exploration_rate: float) -> None:
+        """Add the rewards of one step of E games, and record the scores of the games that end."""
+        super().on_step(step, exploration_rate)
+        if len(self._running) == 0:
+            self._running = np.zeros(len(step.rewards))
+        self._running += step.rewards
+        for score in self._running[step.resets].tolist():
+            self._games.append(score)
+            if len(self._games) == LAST_GAMES:
+                self.mean = sum(self._games) / LAST_GAMES
+        self._running[step.resets] = 0
+
+
+def new_agent(config: Config, statistics: Statistics) -> Agent:
+    """Return a new agent that reports to `statistics`."""
+    ledger = Ledger()
+    environment = make_environment(config, training=True, ledger=ledger)
+    return make_agent(config, environment, make_network(config, environment), statistics, ledger)
+
+
+def rate(flags: Flags, seconds: float) -> Outcome:
+    """Train for about `seconds`; return the steps/s, the lines of the ledger and the memory used in bytes."""
+    config = settings(flags)
+    statistics = Statistics([])
+    agent = new_agent(config, statistics)
+    schedule = make_schedule(config, agent.player.environment, statistics)
+    with closing(agent.player.environment):
+        agent.start()
+        schedule.fill(agent, FILL_STEPS, 1.0, stopped=lambda: False)
+        agent.total_train_steps = config.agent.exploration_decay_steps  # the ε of most of a training
+        schedule.train(agent, max(WARM_UP_STEPS, config.agent.target_steps), stopped=lambda: False)
+        start, updates = time.perf_counter(), agent.network.updates
+        with agent.ledger.phase("train"):
+            schedule.train(agent, 10**9, stopped=lambda: time.perf_counter() - start > seconds)
+    # Steps are counted by updates, because the concurrent actor plays ahead within a target period.
+    steps = (agent.network.updates - updates) * config.agent.train_frequency
+    return {
+        "rate": steps / agent.ledger.books["train"].wall,
+        "lines": agent.ledger.lines(),
+        "bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+def time_to_reward(flags: Flags, reward: float, limit: float) -> Outcome:
+    """Train until the mean score of the last games reaches `reward`, for at most `limit` seconds.
+
+    Returns:
+        The wall time in seconds, random play included, or None if `reward` was not reached.
+    """
+    config = settings(flags)
+    statistics = LastGames()
+    agent = new_agent(config, statistics)
+    schedule = make_schedule(config, agent.player.environment, statistics)
+    start = time.perf_counter()
+
+    def reached() -> bool:
+        return statistics.mean is not None and statistics.mean >= reward
+
+    def over() -> bool:
+        return reached() or time.perf_counter() - start > limit
+
+    with closing(agent.player.environment):
+        agent.start()
+        schedule.fill(agent, config.run.random_steps, 1.0, over)
+        schedule.train(agent, 10**9, over)
+    return {"seconds": time.perf_counter() - start if reached() else None}
+
+
+MEASURES: dict[str, Callable[..., Outcome]] = {"rate": rate, "time_to_reward": time_to_reward}
+
+
+def main(task: str) -> int:
+    """Run the measurement `task`, JSON, and return the exit code."""
+    name, arguments = json.loads(task)
+    try:
+        print(json.dumps(MEASURES[name](**arguments)))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return REFUSED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
