@@ -21,7 +21,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.snapshot import CheckpointFolder, Keeper, Snapshot
 from simple_dqn.training import Epochs, Phase, overlapped
 from simple_dqn.types import CheckpointState
-from simple_dqn.verbs.training import check_flags
+from simple_dqn.verbs.resume import check_flags
 
 PROJECT = Path(__file__).parents[1]
 SMALL = [

@@ -19,7 +19,7 @@ from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Snapshot, check_fits, check_layers
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Actions, QValues, States
-from simple_dqn.verbs.common import give_weights, open_snapshot
+from simple_dqn.verbs.common import load_weights, open_snapshot
 from simple_dqn.verbs.settings import parser_for, settings_for, settle
 from simple_dqn.watch.watched_player import WatchedPlayer
 from simple_dqn.wiring import make_environment, make_network, make_player
@@ -75,7 +75,7 @@ class TrainedAgent:
             check_fits(path, snapshot, environment.name, environment.actions)
             check_layers(path, snapshot, config)
             self._network = make_network(config, environment)
-            give_weights(path, snapshot, environment, self._network)
+            load_weights(path, environment, self._network, snapshot)
             self._player = make_player(config, environment, self._network)
         self.game, self.settings = environment.name, config.flags()
         self.actions, self.action_names = environment.actions, environment.action_names

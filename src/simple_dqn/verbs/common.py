@@ -48,18 +48,11 @@ def run_of(path: Path, snapshot: Snapshot) -> str:
 
 
 def open_snapshot(path: Path, game: str | None = None) -> Snapshot:
-    """Return the snapshot at `path`, with a game that can be played.
+    """Return the snapshot at `path`, with a game that can be played; see `Snapshot.load`.
 
     A network that was trained in bfloat16 runs in `auto`: another processor may have to imitate bfloat16,
-    which takes many times as long as float32.
-
-    Args:
-        path: The snapshot.
-        game: The game of a snapshot of Neon's, which does not name it; None: the longest known game with
-            which the file's name begins.
-
-    Raises:
-        UserError: As `Snapshot.load`.
+    which takes many times as long as float32. The game of a snapshot of Neon's is `game`, or the longest
+    known one with which the file's name begins.
     """
     snapshot = Snapshot.load(path, game)
     if snapshot.flags.get("datatype") == "bfloat16":
@@ -85,21 +78,15 @@ def check_weights(config: Config) -> None:
     check_layers(path, snapshot, config)
 
 
-def load_weights(path: Path, environment: Environment, network: "DeepQNetwork") -> None:
-    """Give `network` the weights in the snapshot at `path`.
+def load_weights(
+    path: Path, environment: Environment, network: "DeepQNetwork", snapshot: Snapshot | None = None
+) -> None:
+    """Give `network` the weights in the snapshot at `path`, or in `snapshot`, if it was opened before.
 
     Raises:
         UserError: There are none, or they are not for the game and the actions of `environment`.
     """
-    give_weights(path, open_snapshot(path), environment, network)
-
-
-def give_weights(path: Path, snapshot: Snapshot, environment: Environment, network: "DeepQNetwork") -> None:
-    """Give `network` the weights in `snapshot`, which was opened from `path`.
-
-    Raises:
-        UserError: They are not for the game and the actions of `environment`.
-    """
+    snapshot = snapshot or open_snapshot(path)
     logger.info("Loading weights from %s", path)
     check_fits(path, snapshot, environment.name, environment.actions)
     network.set_weights(snapshot.weights)

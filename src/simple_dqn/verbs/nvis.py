@@ -10,7 +10,7 @@ from nvis.played import play_game
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, replacing
-from simple_dqn.verbs.common import check_weights, give_weights, open_snapshot, run_of
+from simple_dqn.verbs.common import check_weights, load_weights, open_snapshot, run_of
 from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
 from simple_dqn.wiring import make_environment, make_network, make_player
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     rate = config.agent.exploration_rate_test
     with closing(make_environment(config, training=False)) as environment:
         network = make_network(config, environment)
-        give_weights(path, snapshot, environment, network)
+        load_weights(path, environment, network, snapshot)
         game = play_game(make_player(config, environment, network), config.memory.history_length, rate)
         name = environment.name
     logger.info("Played a game of %s: %d steps, score %g", name, len(game), game.rewards.sum())

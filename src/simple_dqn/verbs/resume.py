@@ -1,29 +1,46 @@
-"""`resume`: go on with a run from one of its snapshots, or from the folder of its checkpoints."""
+"""`resume`: go on with a run from its checkpoint, or from a snapshot alone; `train` uses the steps, too."""
 
+import errno
 import logging
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from simple_dqn import settings_file
+from simple_dqn.config import Config
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
-from simple_dqn.files import TRAINED, home, is_trained
+from simple_dqn.files import TRAINED, from_here, home, is_trained, numbered, replacing
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.rules import OF_STATE, differing
 from simple_dqn.snapshot import (
+    Checkpoint,
     CheckpointFolder,
     Snapshot,
     checkpoint_folder,
     earlier_checkpoint_folders,
+    first_to_last,
+    locked,
     prefix_of,
+    snapshots_after,
 )
+from simple_dqn.statistics import Writer
 from simple_dqn.training import Phase
-from simple_dqn.verbs.common import give_weights, open_snapshot, run_of, start_log
+from simple_dqn.verbs.common import finish, load_weights, open_snapshot, run_of, start_log
 from simple_dqn.verbs.settings import parser_for, settings_for, settle
-from simple_dqn.verbs.training import finish_training, go_on, running, settings_writers
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
+
+# Errors of a system that has run out of a resource, or has lost a disk.
+EXHAUSTED = (
+    errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENOMEM,
+)  # fmt: skip
+
+
+class CompleteError(UserError):
+    """The run has all its epochs already."""
 
 
 def main(arguments: Sequence[str], program: str) -> None:
@@ -35,44 +52,24 @@ def main(arguments: Sequence[str], program: str) -> None:
     given = canonical_flags(parser.parse(arguments))
     start_log(given.get("log_level", "INFO"))
     path: Path = given["snapshot"]
-    if path.is_dir():
-        resume_folder(path, given)
-    else:
-        resume_snapshot(path, given)
-
-
-def resume_folder(folder: Path, given: dict[str, Any]) -> None:
-    """Go on from the latest checkpoint in `folder`.
-
-    Raises:
-        UserError: It is no such folder, or there is none that can be used.
-    """
-    prefix = prefix_of(folder)
-    check_prefix(prefix, given)
+    snapshot = None if path.is_dir() else open_snapshot(path)
+    prefix = prefix_for(path, snapshot) if snapshot else prefix_of(path)
+    if Path(given.get("save_weights_prefix", prefix)).resolve() != prefix.resolve():
+        raise UserError(
+            f"a run goes on as {prefix}_...: leave out --save_weights_prefix, or copy its snapshot and its "
+            "folder of checkpoints to another name"
+        )
     with running(prefix):
-        saved = CheckpointFolder(folder).newest()
-        if saved is None:
-            raise UserError(
-                f"{folder} holds no checkpoint that can be used: give a snapshot, such as {prefix}_10.pkl"
-            )
-        go_on(saved, prefix, given)
-
-
-def resume_snapshot(path: Path, given: dict[str, Any]) -> None:
-    """Go on from the snapshot at `path`: exactly, if there is a checkpoint of its run.
-
-    Raises:
-        UserError: It cannot be used.
-    """
-    snapshot = open_snapshot(path)
-    prefix = prefix_for(path, snapshot)
-    check_prefix(prefix, given)
-    with running(prefix):
-        saved = CheckpointFolder(checkpoint_folder(prefix)).newest(lambda run: follows(snapshot, run))
+        folder = CheckpointFolder(checkpoint_folder(prefix) if snapshot else path)
+        saved = folder.newest(lambda run: snapshot is None or follows(snapshot, run))
         if saved:
             go_on(saved, prefix, given)
-        else:
+        elif snapshot:
             refill(path, snapshot, prefix, given)
+        else:
+            raise UserError(
+                f"{path} holds no checkpoint that can be used: give a snapshot, such as {prefix}_10.pkl"
+            )
 
 
 def prefix_for(path: Path, snapshot: Snapshot) -> Path:
@@ -88,19 +85,6 @@ def prefix_for(path: Path, snapshot: Snapshot) -> Path:
     return prefix
 
 
-def check_prefix(prefix: Path, given: dict[str, Any]) -> None:
-    """Refuse to go on under another name.
-
-    Raises:
-        UserError: It is so.
-    """
-    if Path(given.get("save_weights_prefix", prefix)).resolve() != prefix.resolve():
-        raise UserError(
-            f"a run goes on as {prefix}_...: leave out --save_weights_prefix, or copy its snapshot and its "
-            "folder of checkpoints to another name"
-        )
-
-
 def follows(snapshot: Snapshot, run: dict[str, Any]) -> bool:
     """Return whether `snapshot` is the last that was written before the checkpoint of `run`."""
     phase, steps = Phase(**run["phase"]), run["agent"]["total_train_steps"]
@@ -112,12 +96,92 @@ def follows(snapshot: Snapshot, run: dict[str, Any]) -> bool:
     return run.get("weights_sum") in (None, snapshot.weights_sum)
 
 
-def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) -> None:
-    """Go on from a snapshot's weights alone.
+@contextmanager
+def running(prefix: Path) -> Iterator[None]:
+    """Claim all file names that begin with `prefix`; report an exhausted system in one line.
 
     Raises:
-        UserError: They are not for the game, or there is nothing left to do.
+        UserError: Another run has claimed them, they cannot be written, or the system ran out of a resource.
     """
+    if is_trained(prefix):
+        raise UserError(
+            f"no run writes into {prefix.parent}, where the agents that come with the project are: give "
+            f"another --save_weights_prefix than {prefix}"
+        )
+    with locked(prefix):
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in EXHAUSTED:
+                raise
+            raise UserError(
+                f"training cannot go on: {error.strerror}; once that is mended, go on with ./resume.sh "
+                f"{checkpoint_folder(prefix)}"
+            ) from error
+
+
+class _SettingsWriter(Writer):
+    """Writes the settings of a run beside its CSV, once the run begins."""
+
+    def __init__(self, path: Path, text: str, resumed: bool) -> None:
+        self._path, self._text, self._resumed = path, text, resumed
+
+    def open(self) -> None:
+        """Write the file; that of an earlier run is renamed, that of the resumed run is renewed."""
+        with replacing(self._path) as beside:
+            beside.write_text(f"{self._text}\n", encoding="utf-8")
+            if self._path.exists() and not self._resumed:
+                self._path.rename(numbered(self._path))
+
+
+def settings_writers(config: Config, preset: str | None = None) -> list[Writer]:
+    """Return what writes the settings of a run beside its CSV; nothing if it has none.
+
+    Args:
+        config: All settings.
+        preset: The name of the preset they began with; None: the run is resumed, and its file names it.
+    """
+    if not config.run.csv_file:
+        return []
+    path = Path(config.run.csv_file).with_suffix(".yaml")
+    name = preset or settings_file.preset_in(path)
+    if preset is None:
+        logger.info("Preset %s", name)
+    return [_SettingsWriter(path, settings_file.listing(config, name), resumed=preset is None)]
+
+
+def go_on(
+    saved: Checkpoint, prefix: Path, given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = True
+) -> None:
+    """Continue the run of a checkpoint as if it had never stopped; see `train.learn` for the arguments.
+
+    Raises:
+        CompleteError: The run has all its epochs.
+        UserError: The flags contradict those of the run.
+    """
+    flags = saved.run["flags"]
+    if given.get("datatype") == "auto":  # what that means here was settled when the run began
+        given = {name: value for name, value in given.items() if name != "datatype"}
+    check_flags(flags, given)
+    moved = Path(flags["save_weights_prefix"]).resolve() != prefix.resolve()
+    files = {"save_weights_prefix": str(prefix)}
+    if moved:
+        files["csv_file"] = str(home() / "results" / f"{prefix.name}.csv")
+    config = settle(settings_for("resume", given, flags, files), log)
+    phase = Phase(**saved.run["phase"])
+    if phase.epoch > config.run.epochs:
+        raise _complete("the run", phase.trained, config)
+    if later := snapshots_after(prefix, phase.trained):
+        logger.info("Later snapshots of the run, %s, are written again in their turn", first_to_last(later))
+    writers = [*settings_writers(config), *writers]
+    with Interrupt() as interrupt, closing(make_run(config, interrupt, phase.before, writers)) as run:
+        logger.info("Going on from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
+        run.resume(saved)
+    finish_training(config, interrupt)
+
+
+def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) -> None:
+    """Go on from a snapshot's weights alone; the replay memory is filled by the network's own play."""
     fixed = {
         "game": snapshot.game,
         "csv_file": str(home() / "results" / f"{prefix.name}.csv"),
@@ -127,10 +191,7 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
     }
     config = settle(settings_for("resume", given, snapshot.flags, fixed))
     if config.run.epochs <= config.run.start_epoch:
-        raise UserError(
-            f"{path} has {snapshot.epoch} epochs of training and --epochs is {config.run.epochs}: "
-            "give a larger --epochs"
-        )
+        raise _complete(str(path), snapshot.epoch, config)
     resumed = (config.run.start_epoch, "test")
     writers = settings_writers(config)
     with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, writers)) as run:
@@ -142,7 +203,49 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
         for folder in earlier_checkpoint_folders(prefix):
             if CheckpointFolder(folder).newest(lambda saved: follows(snapshot, saved)):
                 logger.warning("One is in %s: ./resume.sh %s goes on from there", folder, folder)
-        give_weights(path, snapshot, run.agent.player.environment, run.agent.network)
+        load_weights(path, run.agent.player.environment, run.agent.network, snapshot)
         run.agent.count_from(snapshot.total_train_steps)
         run.begin(snapshot)
     finish_training(config, interrupt)
+
+
+def _complete(what: str, trained: int, config: Config) -> CompleteError:
+    epochs = config.run.epochs
+    return CompleteError(
+        f"{what} has {trained} epochs of training and --epochs is {epochs}: give a larger --epochs"
+    )
+
+
+def finish_training(config: Config, interrupt: Interrupt) -> None:
+    """Log that a run is over, and the commands that can follow; see `finish`."""
+    prefix = Path(config.run.save_weights_prefix) if config.run.save_weights_prefix else None
+    if prefix and interrupt.requested and checkpoint_folder(prefix).is_dir():
+        logger.info("Next: ./resume.sh %s continues the run", from_here(checkpoint_folder(prefix)))
+    finish(interrupt)
+    if snapshots := snapshots_after(prefix, 0) if prefix else []:
+        last, epochs = from_here(snapshots[-1]), config.run.epochs + 10
+        logger.info("Next: ./play.sh %s shows it playing, ./test.sh %s measures it,", last, last)
+        logger.info("and ./resume.sh %s --epochs %d trains it further", last, epochs)
+
+
+def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
+    """Log which of the `saved` flags of a run are changed by those `given` by hand.
+
+    Raises:
+        UserError: A flag was changed that must stay as it was when the run began.
+    """
+    settings = Config.from_flags({**saved, **given})
+    on_cluster = Config.from_flags(saved).cluster.on
+    if settings.cluster.on != on_cluster:
+        raise UserError(
+            f"the run was begun {'with' if on_cluster else 'without'} --cluster and cannot go on "
+            f"{'without' if on_cluster else 'with'} it: begin a new run with --load_weights"
+        )
+    now = settings.flags()
+    for name in differing([name for name in settings.shared_flags() if name in given], saved, now):
+        if name in OF_STATE:
+            raise UserError(
+                f"the run was begun with --{name} {saved[name]} and cannot go on with {now[name]}: leave out "
+                f"--{name}, or begin a new run under another label"
+            )
+        logger.info("From here on --%s is %s in place of %s", name, now[name], saved[name])

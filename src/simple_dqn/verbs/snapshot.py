@@ -71,7 +71,7 @@ def average(snapshots: Iterable[tuple[Path, Snapshot]]) -> Snapshot:
     al. 2018, "Averaging weights leads to wider optima and better generalization", algorithm 1).
 
     Args:
-        snapshots: Paths and snapshots of one game and network, at least one. Two are in memory at a time.
+        snapshots: Paths and snapshots of one game and network, at least one; two are in memory at a time.
 
     Raises:
         UserError: One differs from the first in its game or shapes, or has batch normalisation.

@@ -18,9 +18,9 @@ from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import Checkpoint, CheckpointFolder, checkpoint_folder
 from simple_dqn.statistics import Writer
 from simple_dqn.verbs.common import check_weights, load_weights, run_name, start_log
+from simple_dqn.verbs.resume import CompleteError, finish_training, go_on, running, settings_writers
 from simple_dqn.verbs.settings import parser_for, preset, settings_for, settle
 from simple_dqn.verbs.test import play
-from simple_dqn.verbs.training import CompleteError, finish_training, go_on, running, settings_writers
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
