@@ -183,6 +183,10 @@ AT_ONCE = [
     (["train", "pong", "--play_games", "1", "--load_weights", "breakout_1.pkl"], ["trained on breakout"]),
     (["sweep", "pong", "breakout", "--load_weights", "quick_1.pkl"], ["trained on pong, not on breakout"]),
     (["profile_test", "pong", "--load_weights", "breakout_1.pkl"], ["trained on breakout"]),
+    *(
+        ([name, "pong_1.pkl", "--load_weights", "full_1.pkl"], ["--load_weights full_1.pkl", "pong_1.pkl"])
+        for name in ("resume", "test", "play", "record", "nvis")
+    ),
 ]
 
 

@@ -11,7 +11,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.flags import SETTINGS
 from simple_dqn.presets import PRESETS
 from simple_dqn.rules import OF_STATE, differing
-from simple_dqn.verbs.settings import FIXED, HELP, preset, settings_for
+from simple_dqn.verbs.settings import FIXED, HELP, check_source, preset, settings_for
 
 # Flags of a run in which every source below can be told from the others.
 RUN = {
@@ -152,3 +152,9 @@ def test_a_share_of_the_run_becomes_a_number_that_a_longer_run_keeps() -> None:
 def test_a_share_is_from_0_to_100(word: str) -> None:
     with pytest.raises(UserError, match="exploration_decay_steps"):
         flags.parser("train", "").parse([f"--exploration_decay_steps={word}"])
+
+
+def test_load_weights_may_name_the_snapshot_itself() -> None:
+    check_source({"snapshot": Path("snapshots/pong_1.pkl"), "load_weights": "./snapshots/pong_1.pkl"})
+    with pytest.raises(UserError, match=r"the weights come from snapshots/pong_1.pkl"):
+        check_source({"snapshot": Path("snapshots/pong_1.pkl"), "load_weights": "snapshots/pong_2.pkl"})

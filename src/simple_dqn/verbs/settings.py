@@ -2,12 +2,14 @@
 
 import logging
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 from simple_dqn import flags, random_streams, rules
 from simple_dqn.config import AgentConfig, ClusterConfig, Config, MemoryConfig, NetworkConfig
 from simple_dqn.environment import as_played
 from simple_dqn.environment.own_game import check_trusted
+from simple_dqn.errors import UserError
 from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL
 from simple_dqn.rules import OF_WEIGHTS
 from simple_dqn.verbs.common import start_log
@@ -60,8 +62,8 @@ HELP: dict[str, tuple[str, tuple[str, ...]]] = {
         "epochs", "train_steps", "test_steps", "workers", "network", "learning_rate", "datatype",
     )),
     "resume": ("snapshots/pong_checkpoint", (
-        "epochs", "train_steps", "test_steps", "learning_rate", "checkpoint_minutes", "keep", "load_weights",
-        "tensorboard", "backend", "threads",
+        "epochs", "train_steps", "test_steps", "learning_rate", "checkpoint_minutes", "keep", "tensorboard",
+        "backend", "threads",
     )),
     "test": ("snapshots/trained/pong_159.pkl --protocol nature", (
         "test_steps", "play_games", "workers", "exploration_rate_test", "repeat_action_probability",
@@ -112,16 +114,31 @@ def settings_for(
         fixed: Further settings that the verb fixes, such as the path of the weights.
 
     Raises:
-        UserError: The snapshot names a file with a game that may not be imported on its word.
+        UserError: The snapshot names a file with a game that may not be imported on its word, or
+            `--load_weights` names other weights than the snapshot's.
     """
     if snapshot is None:
         snapshot = preset(given, DEFAULT_PRESETS.get(verb))
     else:
         check_trusted(snapshot, given)
+        check_source(given)
     config = Config.from_flags({**snapshot, **FIXED[verb], **(fixed or {}), **given})
     if verb == "train" and config.cluster.on and config.cluster.actors * config.environment.workers > 1:
         config = config.with_flags({**APE_X_EXPLORATION, **given})
     return config
+
+
+def check_source(given: dict[str, Any]) -> None:
+    """Check that `--load_weights` does not contradict the snapshot that the command starts from.
+
+    Raises:
+        UserError: It names another file.
+    """
+    source, weights = given.get("snapshot", given.get("player")), given.get("load_weights")
+    if weights and (source is None or Path(weights).resolve() != Path(source).resolve()):
+        raise UserError(
+            f"--load_weights {weights}: the weights come from {source or 'the snapshot'}; leave it out"
+        )
 
 
 def without_training(given: dict[str, Any]) -> dict[str, Any]:
