@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# Trains agents on many games, with several seeds each: ./sweep.sh GAMES... --seeds N --cluster local [flags]
+# Trains games with several seeds, and compares settings: ./sweep.sh GAMES... --seeds N [--compare "a=" "b=FLAGS"]
 source "$(dirname -- "$(readlink -f -- "$0")")/scripts/run.sh" sweep "$@"

@@ -8,7 +8,6 @@ import yaml
 
 from simple_dqn import flags, main, rules
 from simple_dqn.config import Config
-from simple_dqn.flags import listing
 from simple_dqn.presets import PRESETS
 from simple_dqn.snapshot import Snapshot
 
@@ -48,14 +47,6 @@ def test_flags_win_and_the_outcome_is_shown(
 
 def test_without_a_name_it_is_the_quick_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys) == printed(capsys, "--preset", "quick") != printed(capsys, "--preset", "nature")
-
-
-def test_what_is_listed_can_be_given_again() -> None:
-    config = Config.from_flags({**PRESETS["quick"], "csv_file": "x.csv"})
-    lines = [line.split()[:2] for line in listing(config).splitlines() if line.startswith("  --")]
-    words = [word for name, value in lines if value != "none" for word in (name, value)]
-    given = flags.parser("train.sh", "Train.").parse(words)
-    assert Config.from_flags(given) == config
 
 
 def test_an_unknown_preset_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:

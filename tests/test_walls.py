@@ -51,7 +51,7 @@ OWNERS = {
     "matplotlib": ["src/simple_dqn/plot", "benchmarks", "tests"],
     "bokeh": ["nvis", "tests"],
     "pygame": ["src/simple_dqn/watch", "benchmarks", "tests"],
-    "blessed": ["src/simple_dqn/watch", "src/simple_dqn/sweep", "tests"],
+    "blessed": ["src/simple_dqn/watch", "tests"],
     "wandb": ["src/simple_dqn/statistics/trackers.py", "tests"],
     "mlflow": ["src/simple_dqn/statistics/trackers.py", "tests"],
     "tensorboard": ["src/simple_dqn/statistics", "tests"],

@@ -15,7 +15,6 @@ from simple_dqn.config import (
     AgentConfig,
     BackendConfig,
     ClusterConfig,
-    Config,
     EnvironmentConfig,
     MemoryConfig,
     NetworkConfig,
@@ -304,18 +303,6 @@ def add_presets(parser: Parser, usual: str) -> None:
         "--print_config", type=yes_or_no, nargs="?", const=True, metavar="BOOL",
         help="print every setting and exit (default: false)",
     )  # fmt: skip
-
-
-def listing(config: Config) -> str:
-    """Return every setting as a flag, one per line under its heading, with the default where it differs."""
-    lines = []
-    settings, defaults = config.flags(), Config().flags()
-    for heading, room in GROUPS.items():
-        lines.append(f"{heading}:")
-        for name in (setting.name for setting in fields(room) if not setting.metadata.get("positional")):
-            note = "" if settings[name] == defaults[name] else f"   (default: {as_word(defaults[name])})"
-            lines.append(f"  --{name} {as_word(settings[name])}{note}")
-    return "\n".join(lines)
 
 
 def as_word(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""A sweep of three games with two seeds each, through Ray, that loses a training and then its driver."""
+"""A sweep of two games by two settings that loses a training and then its driver, here and through Ray."""
 
 import csv
 import json
@@ -16,10 +16,8 @@ import pytest
 
 from simple_dqn.sweep.runner import SOURCE
 
-pytest.importorskip("ray", reason="the extra `cluster` is not installed")
-
-GAMES = ["pong", "breakout", "freeway"]
-RUNS = [f"{game}_seed{seed}" for game in sorted(GAMES) for seed in (1, 2)]
+GAMES = ["pong", "breakout"]
+RUNS = [f"{game}_{setting}_seed1" for game in sorted(GAMES) for setting in ("double", "plain")]
 SMALL = [
     "--preset", "simple_dqn", "--network", "small",
     "--random_steps", "160", "--train_steps", "320", "--test_steps", "60", "--replay_size", "240",
@@ -90,11 +88,15 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.parametrize("cluster", ["none", "local"])
 def test_a_sweep_that_loses_a_training_and_then_its_driver(
-    tmp_path: Path, sweep: Callable[..., psutil.Popen]
+    tmp_path: Path, sweep: Callable[..., psutil.Popen], cluster: str
 ) -> None:
-    command = [*GAMES, "--seeds", "2", "--name", "three", *SMALL]
-    results, snapshots = (tmp_path / folder / "sweep" / "three" for folder in ("results", "snapshots"))
+    if cluster == "local":
+        pytest.importorskip("ray", reason="the extra `cluster` is not installed")
+    settings = ["--compare", "plain=", "double=--double true"]
+    command = [*GAMES, *settings, "--cluster", cluster, "--name", "two", *SMALL]
+    results, snapshots = (tmp_path / folder / "sweep" / "two" for folder in ("results", "snapshots"))
 
     def learns(name: str) -> bool:
         return any((snapshots / f"{name}_checkpoint").glob("run_*.npz"))
@@ -104,10 +106,10 @@ def test_a_sweep_that_loses_a_training_and_then_its_driver(
     training.kill()
     later, training = wait_until(driver, lambda name: name != killed and learns(name))
     left = driver.children(recursive=True)
-    driver.kill()
-    driver.communicate()
     # Two small processes of Ray's own look for their parent from time to time, and end by themselves.
     ours = [process for process in left if _is_ours(process)]
+    driver.kill()
+    driver.communicate()
     assert training in ours
     _, alive = psutil.wait_procs(ours, timeout=60)
     assert not alive
@@ -120,10 +122,9 @@ def test_a_sweep_that_loses_a_training_and_then_its_driver(
     assert driver.returncode == 0, err
     _, alive = psutil.wait_procs(left, timeout=30)
     assert not alive
-    assert [(row["game"], row["seed"]) for row in rows(results / "summary.csv")] == [
-        (game, seed) for game in sorted(GAMES) for seed in "12"
-    ]
-    for row in rows(results / "summary.csv"):
+    summary = rows(results / "summary.csv")
+    assert [f"{row['game']}_{row['setting']}_seed{row['seed']}" for row in summary] == RUNS
+    for row in summary:
         assert (row["state"], row["epoch"], row["steps"], row["reason"]) == ("done", "2", "640", "")
     for name in RUNS:
         assert [(row["epoch"], row["phase"]) for row in rows(results / f"{name}.csv")] == PHASES
@@ -131,14 +132,18 @@ def test_a_sweep_that_loses_a_training_and_then_its_driver(
     for name in (killed, later):  # Nothing may have been left to do for one that was killed at its very end.
         log = (results / f"{name}.log").read_text()
         assert "Going on from" in log or "Nothing is left to do" in log
-    for game in GAMES:
-        assert (results / f"{game}.png").exists()
-    assert json.loads((results / "sweep.json").read_text())["seeds"] == 2
+    for name in (*GAMES, "comparison"):
+        assert (results / f"{name}.png").exists()
+    assert json.loads((results / "sweep.json").read_text())["settings"] == {
+        "plain": {},
+        "double": {"double": True},
+    }
+    assert "double > plain: probability of improvement" in out
     assert str(results / "summary.csv") in out
 
 
 def _is_ours(process: psutil.Process) -> bool:
     try:
-        return "simple_dqn.main" in process.cmdline() or process.name().startswith("ray::run_job")
+        return "simple_dqn.main" in process.cmdline() or process.name().startswith("ray::carry_out")
     except psutil.NoSuchProcess:
         return False

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from simple_dqn.errors import UserError
 from simple_dqn.plot.panels import COLOURS, Plot, View, make_plot
-from simple_dqn.plot.png import draw, save
+from simple_dqn.plot.png import draw, write
 from simple_dqn.statistics import read_run
 
 
@@ -30,7 +30,7 @@ def words(legend: Any) -> list[str]:
 
 def test_the_picture_has_its_size_and_colours(plot_of: Callable[..., Plot], tmp_path: Path) -> None:
     path = tmp_path / "figures" / "pong.png"
-    save(draw(plot_of(["average_reward"]), 8, 6), path, 50)
+    write(plot_of(["average_reward"]), path, 8, 6, 50)
     picture = matplotlib.image.imread(path)  # float32 [height, width, RGBA]
     assert picture.shape == (300, 400, 4)
     for colour in ("white", *COLOURS[:2]):
@@ -93,8 +93,8 @@ def test_the_legend_has_as_many_columns_as_fit(
 def test_an_older_picture_survives_a_failure(
     plot_of: Callable[..., Plot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    figure, path = draw(plot_of(["meanq"]), 4, 3), tmp_path / "pictures" / "pong.png"
-    save(figure, path, 50)
+    plot, path = plot_of(["meanq"]), tmp_path / "pictures" / "pong.png"
+    write(plot, path, 4, 3, 50)
     before = path.read_bytes()
 
     def fail(figure: Figure, path: Path, **how: Any) -> None:
@@ -103,6 +103,6 @@ def test_an_older_picture_survives_a_failure(
 
     monkeypatch.setattr(Figure, "savefig", fail)
     with pytest.raises(UserError, match="No space left"):
-        save(figure, path, 50)
+        write(plot, path, 4, 3, 50)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]

@@ -38,11 +38,12 @@ def test_the_median_and_the_range_end_where_the_first_run_does(runs: list[Run]) 
     (panel,) = plot_of(runs).panels
     by_epoch = {1: [5, 1, 3], 2: [7, 8, 4]}
     level, line, *single = panel.lines
-    (band,) = panel.bands
-    assert line.x.tolist() == band.x.tolist() == list(by_epoch)
+    assert line.low is not None
+    assert line.high is not None
+    assert line.x.tolist() == list(by_epoch)
     assert line.values.tolist() == [statistics.median(values) for values in by_epoch.values()]
-    assert band.low.tolist() == [min(values) for values in by_epoch.values()]
-    assert band.high.tolist() == [max(values) for values in by_epoch.values()]
+    assert line.low.tolist() == [min(values) for values in by_epoch.values()]
+    assert line.high.tolist() == [max(values) for values in by_epoch.values()]
     assert line.label == "Test, median and range of 3"
     assert (level.x.tolist(), level.values.tolist()) == ([], [1])
     # The two that go on do so as themselves, from where the median ends.
@@ -59,7 +60,8 @@ def test_an_epoch_that_one_run_lacks_is_left_out_of_the_median(tmp_path: Path) -
     (panel,) = plot_of(runs).panels
     _, line = panel.lines
     assert (line.x.tolist(), line.values.tolist()) == ([1, 3], [3, 6])
-    assert panel.bands[0].x.tolist() == [1, 3]
+    assert line.low is not None
+    assert line.low.tolist() == [1, 3]
 
 
 def test_runs_that_have_no_epoch_in_common_are_single(tmp_path: Path) -> None:
@@ -69,7 +71,7 @@ def test_runs_that_have_no_epoch_in_common_are_single(tmp_path: Path) -> None:
         ([2, 3], [7, 9]),
         ([1], [1]),
     ]
-    assert not panel.bands
+    assert all(line.low is None for line in panel.lines)
 
 
 def test_the_level_of_random_play_is_the_median_of_the_latest_values(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_the_level_of_random_play_is_the_median_of_the_latest_values(tmp_path: P
 
 def test_one_seed_has_no_range(runs: list[Run]) -> None:
     (panel,) = plot_of(runs[:1]).panels
-    assert not panel.bands
+    assert all(line.low is None for line in panel.lines)
     assert [line.label for line in panel.lines] == ["Random", "Test"]
     assert panel.lines[1].values.tolist() == [5, 7, 9, 11]
 
@@ -90,7 +92,6 @@ def test_one_seed_has_no_range(runs: list[Run]) -> None:
 def test_nothing_yet(tmp_path: Path) -> None:
     (panel,) = plot_of([]).panels
     assert not panel.lines
-    assert not panel.bands
 
 
 def test_two_settings_have_a_colour_and_a_band_each(runs: list[Run]) -> None:
@@ -101,9 +102,10 @@ def test_two_settings_have_a_colour_and_a_band_each(runs: list[Run]) -> None:
         "pong Test, median and range of 3",
         "other Test, median and range of 2",
     ]
-    assert [first.colour, second.colour] == [band.colour for band in panel.bands]
+    assert [line for line in panel.lines if line.low is not None] == [first, second]
     assert {line.colour for line in single} == {first.colour} != {second.colour} == {last.colour}
-    assert panel.bands[1].high.tolist() == [5, 8]
+    assert second.high is not None
+    assert second.high.tolist() == [5, 8]
     assert last.label == "other Test, single runs where one is missing"
 
 

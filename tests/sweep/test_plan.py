@@ -55,6 +55,15 @@ def test_runs_go_through_the_games_seed_by_seed(plan: Plan) -> None:
     assert [run.name for run in plan.runs] == ["pong_seed1", "breakout_seed1", "pong_seed2", "breakout_seed2"]
 
 
+def test_settings_are_trained_side_by_side_with_their_own_flags(plan: Plan, files: SweepFiles) -> None:
+    compared = replace(plan, settings={"plain": {}, "other": {"epochs": 3, "double": True}}, seeds=1)
+    names = ["pong_plain_seed1", "pong_other_seed1", "breakout_plain_seed1", "breakout_other_seed1"]
+    assert [run.name for run in compared.runs] == names
+    told = [files.arguments(compared, run)[2:] for run in compared.runs]
+    assert ["--epochs=3" in words for words in told] == [False, True, False, True]
+    assert ["--double=true" in words for words in told] == [False, True, False, True]
+
+
 def test_train_is_told_all_that_was_given_and_what_is_the_run_s_own(plan: Plan, files: SweepFiles) -> None:
     given = {"epochs": 2, "double": True, "min_reward": -2.5, "preset": "nature"}
     command = files.arguments(replace(plan, flags=given, cpus_per_run=3), plan.runs[2])
@@ -76,7 +85,7 @@ def test_train_is_told_all_that_was_given_and_what_is_the_run_s_own(plan: Plan, 
 
 def test_runs_share_no_file(plan: Plan, files: SweepFiles) -> None:
     paths = [path(run) for run in plan.runs for path in (files.csv, files.log, files.prefix)]
-    paths += [files.plan, files.summary, files.scores]
+    paths += [files.plan, files.results / "summary.csv", files.results / "comparison.csv"]
     assert len(set(paths)) == len(paths)
 
 
@@ -94,7 +103,11 @@ def test_the_same_plan_is_the_same_sweep_in_whatever_order(plan: Plan, files: Sw
         ({"games": {"pong": "pong"}}, "games pong breakout and is now given games pong"),
         ({"flags": {"epochs": 3}}, "--epochs 2 and is now given --epochs 3"),
         ({"flags": {}}, "--epochs 2 and is now given no --epochs"),
-        ({"flags": {"epochs": 2, "double": True}}, "no --double and is now given --double True"),
+        ({"flags": {"epochs": 2, "double": True}}, "no --double and is now given --double true"),
+        (
+            {"settings": {"a": {}, "b": {"double": True}}},
+            "no --compare and is now given --compare a= b=--double=true",
+        ),
         ({"cpus_per_run": 2}, "--cpus_per_run 1 and is now given --cpus_per_run 2"),
     ],
 )

@@ -1,140 +1,171 @@
-"""The summary, the comparison with people, the table, and the curves of all seeds."""
+"""What is compared, how it is scored, and what is shown and drawn."""
 
 import csv
 import io
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import matplotlib.image
 import pytest
 
 from simple_dqn.human_scores import SCORES
-from simple_dqn.sweep.plan import Plan, SweepFiles
-from simple_dqn.sweep.report import Lines, Report, Table, table
+from simple_dqn.plot.panels import Line
+from simple_dqn.sweep.comparison import PROBABILITY, Comparison, compare, last_tenth
+from simple_dqn.sweep.plan import SweepFiles
+from simple_dqn.sweep.report import RUN_COLUMNS, Report, table
 from simple_dqn.sweep.scheduler import RunState, RunStatus
-from simple_dqn.sweep.summary import new_statuses, write_summary
+
+Make = Callable[..., RunStatus]
 
 
-def read(path: Path) -> list[dict[str, str]]:
+def points(game: str, percent: float) -> float:
+    """Return the raw points that are `percent` of a human's score."""
+    random, human = SCORES[game]
+    return random + (human - random) * percent / 100
+
+
+def mean(comparison: Comparison, setting: str = "") -> float:
+    return comparison.estimates()[setting]["mean"].value
+
+
+def test_runs_are_compared_at_the_latest_epoch_that_all_have_reached(make_run: Make) -> None:
+    found = compare([
+        make_run("pong", 1, test=[10, 20, 900]),
+        make_run("pong", 2, state=RunState.RUNNING, train=[1, 1, 1], test=[30, 40]),
+        make_run("pong", 3, state=RunState.WAITING),
+        make_run("pong", 4, state=RunState.FAILED, test=[900]),
+    ])  # fmt: skip
+    assert (found.phase, found.epoch, found.unit, len(found.members)) == ("test", 2, "game points", 2)
+    assert mean(found) == pytest.approx((20 + 40) / 2)
+    assert found.left_out == "1 failed, 1 waiting"
+    assert str(found).endswith("Left out: 1 failed, 1 waiting.")
+
+
+def test_several_games_are_compared_in_percent_of_a_human_s_score(make_run: Make) -> None:
+    found = compare([
+        make_run("pong", test=[points("pong", 50)]),
+        make_run("breakout", test=[points("breakout", 150)]),
+        make_run("catch", test=[1]),
+    ])  # fmt: skip
+    assert mean(found) == pytest.approx(100)
+    assert found.games == ["breakout", "pong"]
+    assert found.left_out == "1 without a human score"
+    assert "in % of human (Wang et al. 2016)" in str(found)
+
+
+def test_tests_and_training_are_never_compared_with_each_other(make_run: Make) -> None:
+    untested = [make_run("pong", 2, train=[900]), make_run("pong", 3, train=[900], test=[None])]
+    found = compare([make_run("pong", train=[5], test=[50]), *untested])
+    assert (found.phase, mean(found)) == ("test", 50)
+    assert found.left_out == "2 without a finished test game"
+    assert (compare(untested).phase, mean(compare(untested))) == ("train", 900)
+
+
+def test_a_game_that_one_setting_lacks_is_left_out(make_run: Make) -> None:
+    found = compare([
+        make_run("pong", setting="a", test=[1]), make_run("pong", setting="b", test=[2]),
+        make_run("breakout", setting="b", test=[3]),
+    ])  # fmt: skip
+    assert (found.games, found.left_out) == (["pong"], "1 of a game that not every setting has")
+
+
+def test_the_score_is_the_mean_of_the_last_tenth_of_the_epochs(make_run: Make) -> None:
+    curve = [*range(100, 118), 80, 40]  # of 20 epochs the last two
+    found = compare([make_run("pong", test=curve)])
+    assert mean(found) == 60
+    assert "the mean of test epochs 19 to 20" in str(found)
+    assert mean(compare([make_run("pong", test=[*curve[:-1], None])])) == 80
+
+
+@pytest.mark.parametrize(
+    ("epoch", "first"), [(0, None), (1, 1), (9, 9), (10, 10), (11, 10), (20, 19), (50, 46), (200, 181)]
+)
+def test_the_last_tenth_is_rounded_up(epoch: int, first: int | None) -> None:
+    epochs = last_tenth(epoch)
+    assert list(epochs) == ([] if first is None else list(range(first, epoch + 1)))
+
+
+def test_nothing_to_compare(make_run: Make) -> None:
+    assert str(compare([make_run("pong", state=RunState.WAITING)])) == (
+        "No run can be compared. Left out: 1 waiting."
+    )
+
+
+@pytest.fixture
+def two(make_run: Make) -> list[RunStatus]:
+    """Two settings of Pong with three seeds each, of which the second is always better."""
+    return [
+        make_run("pong", seed, setting, test=[base + seed, 2 * base + seed])
+        for setting, base in (("plain", 0), ("double", 10))
+        for seed in (1, 2, 3)
+    ]
+
+
+def test_settings_are_compared_in_pairs(two: list[RunStatus]) -> None:
+    found = compare(two).estimates()
+    assert list(found) == ["plain", "double", "double > plain"]
+    assert (found["plain"]["mean"].value, found["double"]["mean"].value) == (2, 22)
+    assert str(found["double > plain"][PROBABILITY]) == "1.00 (1.00 to 1.00)"
+
+
+def levels(lines: tuple[Line, ...]) -> dict[str, tuple[list[float], list[float]]]:
+    return {line.label: (line.x.tolist(), line.values.tolist()) for line in lines}
+
+
+def test_the_figure_has_curves_by_steps_and_minutes_the_measures_and_the_probabilities(
+    two: list[RunStatus],
+) -> None:
+    plot = compare(two).plot()
+    steps, minutes, measures, pairs = plot.panels
+    assert plot.title == "Pong"
+    assert levels(steps.lines) == {"plain": ([40, 80], [2, 2]), "double": ([40, 80], [12, 22])}
+    assert levels(minutes.lines) == {"plain": ([4, 8], [2, 2]), "double": ([4, 8], [12, 22])}
+    band = steps.lines[1]
+    assert band.low is not None
+    assert band.high is not None
+    assert (band.low.tolist(), band.high.tolist()) == ([11, 21], [13, 23])
+    assert measures.rows == ("interquartile mean", "median", "mean")
+    assert len(measures.lines) == 6
+    assert pairs.rows == ("double > plain",)
+    assert pairs.lines[0].x.tolist() == [1, 1, 1]
+
+
+def rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
-@pytest.fixture
-def rows(plan: Plan, files: SweepFiles, write_rows: Callable[..., None]) -> list[RunStatus]:
-    """Return pong done with seed 1, running with seed 2; breakout done with seed 1, failed with seed 2."""
-    random, human = SCORES["pong"]
-    half = (random + human) / 2
-    runs = plan.runs
-    write_rows(files.csv(runs[0]), (1, "train", 40, 0), (1, "test", 40, human), (2, "test", 80, half))
-    write_rows(files.csv(runs[1]), (1, "train", 40, SCORES["breakout"][1]))
-    write_rows(files.csv(runs[2]), (1, "test", 40, half))
-    states = (RunState.DONE, RunState.DONE, RunState.RUNNING, RunState.FAILED)
-    rows = [RunStatus(run, files, state) for run, state in zip(runs, states, strict=True)]
-    rows[3].reason = "killed by SIGKILL"
-    for row in rows:
-        row.update_results()
-    return rows
-
-
-def test_the_summary_has_a_row_for_each_run(rows: list[RunStatus], files: SweepFiles) -> None:
-    write_summary(rows, files.summary)
-    written = read(files.summary)
-    assert [(row["game"], row["seed"], row["state"]) for row in written] == [
-        ("breakout", "1", "done"),
-        ("breakout", "2", "failed"),
-        ("pong", "1", "done"),
-        ("pong", "2", "running"),
-    ]
-    pong, breakout, failed = written[2], written[0], written[1]
-    assert (pong["phase"], pong["steps"], pong["hours"]) == ("test", "80", "0.5")
-    assert float(pong["best_epoch_human_normalised"]) == pytest.approx(100)
-    assert float(pong["score_human_normalised"]) == pytest.approx(50)
-    assert breakout["phase"] == "train"
-    assert float(breakout["score_human_normalised"]) == pytest.approx(100)
-    assert (failed["reason"], failed["best_epoch"]) == ("killed by SIGKILL", "")
-
-
-def test_what_the_summary_says_is_done_stays_done_where_its_csv_is(
-    rows: list[RunStatus], plan: Plan, files: SweepFiles
+def test_the_files_are_renewed_when_a_run_ends(
+    two: list[RunStatus], files: SweepFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert {row.state for row in new_statuses(plan, files)} == {RunState.WAITING}
-    write_summary(rows, files.summary)
-    assert [row.state.value for row in new_statuses(plan, files)] == ["done", "done", "waiting", "waiting"]
-    files.csv(rows[0].run).unlink()
-    assert [row.state.value for row in new_statuses(plan, files)] == ["waiting", "done", "waiting", "waiting"]
-    files.summary.write_text("something,else\n1,2\n")
-    assert {row.state for row in new_statuses(plan, files)} == {RunState.WAITING}
-
-
-def test_the_files_are_there_at_the_end(
-    rows: list[RunStatus], files: SweepFiles, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = Report(files, Lines(io.StringIO()).show)
-    report.update(rows, rows)
-    assert [path.name for path in files.results.glob("*y.csv")] == ["summary.csv"]
-    assert not files.scores.exists()  # it is the start of a sweep
-    report.update(rows, rows[:1])
-    assert (files.results / "pong.png").exists()
-    assert not (files.results / "breakout.png").exists()
-    report.finish(rows)
-    assert matplotlib.image.imread(files.results / "breakout.png").shape == (720, 1280, 4)
-    written = read(files.scores)
-    assert [row["score"] for row in written] == ["mean_of_last_epochs"] * 3 + ["best_epoch"] * 3
-    assert {row["left_out"] for row in written} == {"1 failed, 1 running, 1 without a finished test game"}
-    out = capsys.readouterr().out
-    assert "1 run of 1 game (the finished ones)" in out
-    assert "Left out: 1 failed, 1 running, 1 without a finished test game.\n" in out
-
-
-def test_lines_tell_what_has_changed(rows: list[RunStatus]) -> None:
     stream = io.StringIO()
-    lines = Lines(stream)
-    lines.show(rows, rows)
-    lines.show(rows, [])
-    lines.show(rows, rows[2:])
-    assert stream.getvalue().splitlines() == [
-        "pong seed 1: done, epoch 2, 80 steps, 50 steps/s, average reward -3.0",
-        "breakout seed 1: done, epoch 1, 40 steps, 50 steps/s, average reward 30.5",
-        "pong seed 2: running, epoch 1, 40 steps, 50 steps/s, average reward -3.0",
-        "breakout seed 2: failed (killed by SIGKILL)",
-        "4 runs: 0 waiting, 1 running, 2 done, 1 failed",
-        "pong seed 2: running, epoch 1, 40 steps, 50 steps/s, average reward -3.0",
-        "breakout seed 2: failed (killed by SIGKILL)",
+    report = Report(files, stream)
+    report.update(two, two)
+    assert not (files.results / "comparison.csv").exists()
+    report.update(two, two[:1])
+    summary, comparison = rows(files.results / "summary.csv"), rows(files.results / "comparison.csv")
+    assert tuple(summary[0]) == RUN_COLUMNS
+    assert [(row["setting"], row["seed"], row["score"]) for row in summary[:4:3]] == [
+        ("double", "1", "21.0"), ("plain", "1", "1.0"),
+    ]  # fmt: skip
+    assert [row["value"] for row in comparison if row["measure"] == "mean"] == ["2.0", "22.0"]
+    for name in ("pong.png", "comparison.png"):
+        assert matplotlib.image.imread(files.results / name).shape == (720, 1280, 4)
+    assert stream.getvalue().splitlines()[-3:] == [
+        "game  setting  seed  state  epoch  steps  score  steps/s  reason",
+        "pong  plain    1     done   2      80     1.0    50",
+        "6 runs: 0 waiting, 0 running, 6 done, 0 failed",
     ]
+    report.finish(two)
+    assert "double > plain: probability of improvement 1.00" in capsys.readouterr().out
 
 
-def test_the_table_has_a_line_for_each_run(rows: list[RunStatus]) -> None:
-    assert table(rows, 10) == [
-        "game      seed  state    epoch  steps  reward  steps/s",
-        "pong         1  done         2     80    -3.0       50",
-        "breakout     1  done         1     40    30.5       50",
-        "pong         2  running      1     40    -3.0       50",
-        "breakout     2  failed                                  killed by SIGKILL",
-        "4 runs: 0 waiting, 1 running, 2 done, 1 failed",
+def test_the_table_has_a_line_for_each_run(make_run: Make) -> None:
+    failed = make_run("breakout", 2, state=RunState.FAILED)
+    failed.reason = "killed by SIGKILL"
+    running = make_run("pong", state=RunState.RUNNING, train=[-20, -3])
+    assert table([running, failed]) == [
+        "game      seed  state    epoch  steps  score  steps/s  reason",
+        "pong      1     running  2      80     -3.0   50",
+        "breakout  2     failed                                 killed by SIGKILL",
     ]
-
-
-def test_a_low_table_shows_what_one_looks_for_first(rows: list[RunStatus]) -> None:
-    lines = table(rows, 4)
-    assert len(lines) == 4
-    assert [line.split()[:3] for line in lines[1:3]] == [
-        ["pong", "2", "running"],
-        ["breakout", "2", "failed"],
-    ]
-    assert lines[3].endswith("1 failed; 2 not shown")
-
-
-def test_the_table_is_drawn_over_itself(rows: list[RunStatus]) -> None:
-    stream = io.StringIO()
-    terminal = SimpleNamespace(width=30, height=24, move_up="<up {}>".format, clear_eos="<clear>")
-    drawn = Table(stream, terminal)  # type: ignore[arg-type]
-    drawn.show(rows, rows)
-    first = stream.getvalue()
-    assert first.startswith("\r<clear>game ")
-    assert max(map(len, first.removeprefix("\r<clear>").splitlines())) == 29
-    drawn.show(rows, [])
-    assert stream.getvalue() == first
-    drawn.show(rows, rows[:1])
-    assert stream.getvalue().removeprefix(first).startswith("<up 6>\r<clear>game ")

@@ -1,46 +1,48 @@
-"""The scheduler, with a runner that runs nothing and a clock that the test moves."""
+"""The scheduler, with a pool that runs nothing and a clock that moves with each look."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 
 import pytest
 
 from simple_dqn.snapshot import checkpoint_folder
 from simple_dqn.sweep.plan import Plan, SweepFiles, SweepRun
-from simple_dqn.sweep.runner import JobEvent
-from simple_dqn.sweep.scheduler import MAX_FAILURES, RunState, RunStatus, run_all
+from simple_dqn.sweep.runner import ENDED_WELL
+from simple_dqn.sweep.scheduler import MAX_FAILURES, RunStatus, run_all
+
+Report = Callable[[Sequence[RunStatus], Sequence[RunStatus]], None]
 
 
-class FakeRunner:
-    """Runs one job at a time: each starts at one call of `wait`, and ends as `outcome` says at the next."""
+class FakePool:
+    """Runs each job at once, by writing to its log, and ends it as `outcome` says."""
 
-    def __init__(self, outcome: Callable[[SweepRun, int], str]) -> None:
+    def __init__(self, files: SweepFiles, outcome: Callable[[SweepRun, int], str]) -> None:
         self.now = 0.0
         self.begun: list[str] = []  # names, each time that a run was begun
         self.times: list[float] = []
-        self._outcome = outcome
-        self._queue: list[SweepRun] = []
-        self._running: SweepRun | None = None
+        self._files, self._outcome = files, outcome
 
-    def start(self, run: SweepRun) -> None:
-        self._queue.append(run)
+    def submit(self, run: SweepRun) -> "Future[str]":
+        self.begun.append(run.name)
+        self.times.append(self.now)
+        future: Future[str] = Future()
+        self._files.results.mkdir(parents=True, exist_ok=True)
+        with self._files.log(run).open("ab") as log:
+            reason = self._outcome(run, self.begun.count(run.name))
+            log.write(b"failed\n" if reason else ENDED_WELL)
+        future.set_result(reason)
+        return future
 
-    def wait(self, seconds: float) -> list[JobEvent]:
-        self.now += seconds
-        if self._running is None:
-            if not self._queue:
-                return []
-            self._running = self._queue.pop(0)
-            self.begun.append(self._running.name)
-            self.times.append(self.now)
-            return [JobEvent(self._running.name, False, "here")]
-        run, self._running = self._running, None
-        return [JobEvent(run.name, True, self._outcome(run, self.begun.count(run.name)))]
+    def clock(self) -> float:
+        self.now += 0.5
+        return self.now
 
-    def sweep(self, plan: Plan, files: SweepFiles) -> list[RunStatus]:
-        """Carry out a whole sweep, and return its rows."""
-        rows = [RunStatus(run, files) for run in plan.runs]
-        run_all(rows, self.start, self.wait, lambda _rows, _changed: None, lambda: self.now)
-        return rows
+    def sweep(self, runs: Sequence[RunStatus], report: Report = lambda _runs, _changed: None) -> None:
+        run_all(runs, self.submit, report, self.clock, poll_seconds=0.001)
+
+
+def statuses(plan: Plan, files: SweepFiles) -> list[RunStatus]:
+    return [RunStatus(run, files) for run in plan.runs]
 
 
 def states(rows: Sequence[RunStatus]) -> dict[str, str]:
@@ -48,23 +50,25 @@ def states(rows: Sequence[RunStatus]) -> dict[str, str]:
 
 
 def test_each_run_is_carried_out_once(plan: Plan, files: SweepFiles) -> None:
-    runner = FakeRunner(lambda _run, _times: "")
-    rows = runner.sweep(plan, files)
-    assert runner.begun == [run.name for run in plan.runs]
+    pool = FakePool(files, lambda _run, _times: "")
+    rows = statuses(plan, files)
+    pool.sweep(rows)
+    assert pool.begun == [run.name for run in plan.runs]
     assert set(states(rows).values()) == {"done"}
 
 
 def test_a_run_that_fails_is_started_again_later_and_then_given_up_while_the_others_go_on(
     plan: Plan, files: SweepFiles
 ) -> None:
-    runner = FakeRunner(lambda run, _times: "no ROM" if run.name == "pong_seed2" else "")
-    rows = runner.sweep(plan, files)
+    pool = FakePool(files, lambda run, _times: "no ROM" if run.name == "pong_seed2" else "")
+    rows = statuses(plan, files)
+    pool.sweep(rows)
     assert states(rows) == {
         "pong_seed1": "done", "breakout_seed1": "done", "pong_seed2": "failed", "breakout_seed2": "done",
     }  # fmt: skip
-    assert runner.begun.count("pong_seed2") == MAX_FAILURES
+    assert pool.begun.count("pong_seed2") == MAX_FAILURES
     assert [row.reason for row in rows] == ["", "", "no ROM", ""]
-    times = [time for name, time in zip(runner.begun, runner.times, strict=True) if name == "pong_seed2"]
+    times = [time for name, time in zip(pool.begun, pool.times, strict=True) if name == "pong_seed2"]
     assert times[2] - times[1] > times[1] - times[0] > 1
 
 
@@ -79,16 +83,30 @@ def test_a_run_with_new_checkpoints_between_its_failures_is_not_given_up(
         (folder / f"run_{times:06d}.npz").touch()
         return "" if times > failures else "killed"
 
-    runner = FakeRunner(outcome)
-    assert set(states(runner.sweep(plan, files)).values()) == {"done"}
-    assert len(runner.begun) == 4 * (failures + 1)
+    pool = FakePool(files, outcome)
+    rows = statuses(plan, files)
+    pool.sweep(rows)
+    assert set(states(rows).values()) == {"done"}
+    assert len(pool.begun) == 4 * (failures + 1)
 
 
-def test_a_finished_run_is_not_started(plan: Plan, files: SweepFiles) -> None:
-    runner = FakeRunner(lambda _run, _times: "")
-    rows = [RunStatus(run, files, RunState.DONE) for run in plan.runs]
-    run_all(rows, runner.start, runner.wait, lambda _rows, _changed: None, lambda: runner.now)
-    assert not runner.begun
+def test_a_run_that_ended_well_is_not_started_again(plan: Plan, files: SweepFiles) -> None:
+    pool = FakePool(files, lambda run, _times: "no ROM" if run.name == "pong_seed2" else "")
+    pool.sweep(statuses(plan, files))
+    again = FakePool(files, lambda _run, _times: "")
+    again.sweep(statuses(plan, files))
+    assert again.begun == ["pong_seed2"]
+
+
+def test_an_error_of_the_pool_is_a_failure(plan: Plan, files: SweepFiles) -> None:
+    def lost(_run: SweepRun) -> "Future[str]":
+        future: Future[str] = Future()
+        future.set_exception(RuntimeError("the machine is lost\nand more"))
+        return future
+
+    rows, pool = statuses(plan, files), FakePool(files, lambda _run, _times: "")
+    run_all(rows, lost, lambda _runs, _changed: None, pool.clock, poll_seconds=0.001)
+    assert {row.reason for row in rows} == {"RuntimeError: the machine is lost"}
 
 
 def test_changed_runs_are_reported(plan: Plan, files: SweepFiles, write_rows: Callable[..., None]) -> None:
@@ -96,21 +114,23 @@ def test_changed_runs_are_reported(plan: Plan, files: SweepFiles, write_rows: Ca
         write_rows(files.csv(run), (1, "train", 40, 3.5))
         return ""
 
-    runner = FakeRunner(outcome)
-    told: list[tuple[str, str, float | None]] = []
+    told: list[tuple[str, str, bool]] = []
 
     def changed(_rows: Sequence[RunStatus], rows: Sequence[RunStatus]) -> None:
-        told.extend(
-            (row.run.name, row.state.value, row.results.last if row.results else None) for row in rows
-        )
+        told.extend((row.run.name, row.state.value, row.data is not None) for row in rows)
 
-    rows = [RunStatus(run, files) for run in plan.runs[:2]]
-    run_all(rows, runner.start, runner.wait, changed, lambda: runner.now)
-    assert told == [
-        ("pong_seed1", "waiting", None), ("breakout_seed1", "waiting", None),
-        ("pong_seed1", "running", None), ("pong_seed1", "done", 3.5),
-        ("breakout_seed1", "running", None), ("breakout_seed1", "done", 3.5),
-    ]  # fmt: skip
+    FakePool(files, outcome).sweep(statuses(plan, files)[:1], changed)
+    assert told == [("pong_seed1", "waiting", False), ("pong_seed1", "done", True)]
+
+
+def test_a_run_has_started_when_its_log_grows(plan: Plan, files: SweepFiles) -> None:
+    status = RunStatus(plan.runs[0], files)
+    files.results.mkdir(parents=True)
+    files.log(status.run).write_text("of an earlier attempt\n")
+    status.start()
+    assert (status.update(), status.state.value) == (False, "waiting")
+    files.log(status.run).write_text("of an earlier attempt\nOn this machine\n")
+    assert (status.update(), status.state.value) == (True, "running")
 
 
 def test_a_csv_is_read_when_it_has_changed(
@@ -118,18 +138,12 @@ def test_a_csv_is_read_when_it_has_changed(
 ) -> None:
     path = files.csv(plan.runs[0])
     status = RunStatus(plan.runs[0], files)
-    assert not status.update_results()
+    assert not status.update()
     write_rows(path, (0, "random", 0, -21))
-    assert not status.update_results()  # nothing has been learnt yet
+    assert not status.update()  # nothing has been learnt yet
     write_rows(path, (0, "random", 0, -21), (1, "train", 40, ""))
-    assert status.update_results()
-    assert status.results is not None
-    assert (status.results.phase, status.results.last) == ("", None)
-    write_rows(path, (0, "random", 0, -21), (1, "train", 40, -20), (1, "test", 40, ""))
-    assert status.update_results()
-    assert (status.results.epoch, status.results.steps, status.results.phase) == (1, 40, "train")
-    write_rows(path, (1, "train", 40, -20), (1, "test", 40, 5), (2, "train", 80, 9), (2, "test", 80, 4))
-    assert status.update_results()
-    assert (status.results.phase, status.results.last, status.results.hours) == ("test", 4, 0.5)
-    monkeypatch.setattr("simple_dqn.sweep.scheduler.read_results", lambda _path: pytest.fail("read again"))
-    assert not status.update_results()
+    assert status.update()
+    assert status.data is not None
+    assert status.data.columns["total_train_steps"].tolist() == [0, 40]
+    monkeypatch.setattr("simple_dqn.sweep.scheduler.read_run", lambda *_: pytest.fail("read again"))
+    assert not status.update()

@@ -105,7 +105,7 @@ def require_ray() -> None:
         missing = True
     if missing:
         raise UserError(
-            "--cluster and sweep.sh need Ray, which is not installed: "
+            "--cluster needs Ray, which is not installed: "
             ".venv/bin/python -m pip install 'ray>=2.60,<3', the extra `cluster` of pyproject.toml"
         )
 

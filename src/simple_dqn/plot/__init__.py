@@ -4,60 +4,18 @@
 """
 
 import argparse
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from simple_dqn.environment.roms import game_of
 from simple_dqn.errors import UserError
 from simple_dqn.flags import Parser, number, yes_or_no
 from simple_dqn.human_scores import references
-from simple_dqn.plot.panels import AXES, PHASES, Axis, Line, Panel, Plot, View, make_plot
-from simple_dqn.statistics import Run, field_name, read_run
+from simple_dqn.plot.panels import AXES, PHASES, View, make_plot
+from simple_dqn.statistics import field_name, read_run
 
-__all__ = ["Axis", "Line", "Panel", "Plot", "Request", "View", "main"]
 MAX_PIXELS = 100_000_000
-
-
-@dataclass(frozen=True)
-class Request:
-    """A command line of `plot.sh`."""
-
-    names: dict[Path, str]  # CSV -> name of the run; seeds of one setting have the same name
-    png_file: Path
-    view: View = field(default_factory=View)
-    width: float = 16  # of the picture, in inches
-    height: float = 9
-    dpi: int = 80
-    skip_rows: int | None = None
-    delimiter: str = ","
-
-    def read(self, path: Path) -> Run:
-        """Return the run whose CSV is `path`.
-
-        Raises:
-            UserError: It cannot be read, or holds nothing to draw yet.
-        """
-        return read_run(path, self.names[path], self.skip_rows, self.delimiter)
-
-    def draw(self, runs: Sequence[Run]) -> None:
-        """Write the picture of `runs`, all or some of those in `names`.
-
-        Raises:
-            UserError: A run lacks a field, or the picture cannot be written.
-        """
-        self.write(make_plot(runs, list(dict.fromkeys(self.names.values())), self.view))
-
-    def write(self, plot: Plot) -> None:
-        """Write the picture of `plot`.
-
-        Raises:
-            UserError: It cannot be written.
-        """
-        from simple_dqn.plot import png  # Importing matplotlib takes a second, which a sweep need not wait.
-
-        png.save(png.draw(plot, self.width, self.height), self.png_file, self.dpi)
 
 
 def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
@@ -68,9 +26,30 @@ def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
     """
     # In simple_dqn's own examples the CSV has a flag: `-csv_file FILE`.
     flags = _parser(program).parse([word for word in arguments if word not in ("-csv_file", "--csv_file")])
-    request = _request(flags)
-    request.draw([request.read(path) for path in request.names])
-    print(f"The figure is in {request.png_file}")
+    names = _names(flags["runs"])
+    path: Path = flags["png_file"] or _beside(flags["runs"][0], names)
+    size = flags["figure_width"], flags["figure_height"], flags["dpi"]
+    if path.is_dir() or path in names:
+        raise UserError(f"the figure cannot be written as {path}: give another --png_file")
+    if math.prod(size) * size[2] > MAX_PIXELS:
+        width, height, dpi = size
+        raise UserError(f"a figure of {width:g} × {height:g} inches at {dpi} dpi is too large: lower --dpi")
+    games = list(dict.fromkeys(filter(None, (game_of(csv.stem) for csv in names))))
+    levels = references(games[0]) if flags["reference"] and len(games) == 1 else {}
+    if flags["reference"] and not levels:
+        raise UserError("--reference needs CSVs of one game with known scores, named after it: leave it out")
+    view = View(flags["fields"], flags["phases"], AXES[flags["x"]], flags["smooth"], levels, title(games))
+    runs = [read_run(csv, name, flags["skiprows"], flags["delimiter"]) for csv, name in names.items()]
+    plot = make_plot(runs, list(dict.fromkeys(names.values())), view)
+    from simple_dqn.plot.png import write  # Importing matplotlib takes a second.
+
+    write(plot, path, *size)
+    print(f"The figure is in {path}")
+
+
+def title(games: Sequence[str]) -> str:
+    """Return the title of a figure of `games`, such as `Space Invaders`."""
+    return ", ".join(game.replace("_", " ").title() for game in games)
 
 
 def _words(word: str) -> list[str]:
@@ -99,22 +78,28 @@ def _parser(program: str) -> Parser:
         help="statistics of one run; NAME=CSV,CSV: seeds of one setting, "
         "their median and range where all have values")  # fmt: skip
     add("--png_file", type=Path, help="write the figure here (default: beside the first CSV)")
-    add("--dpi", type=number(int, minimum=10, maximum=1200), default=Request.dpi,
+    add("--dpi", type=number(int, minimum=10, maximum=1200), default=80,
         help="pixels per inch (default: %(default)s)")  # fmt: skip
     add("--fields", type=_words, default=View.fields, metavar="FIELD,FIELD,...",
         help=f"the columns to draw, one panel each (default: {','.join(View.fields)})")  # fmt: skip
     add("--phases", type=_phases, default=PHASES, metavar="PHASE,PHASE,...",
         help=f"some of {', '.join(PHASES)} (default: all)")  # fmt: skip
-    add("-x", "--x", choices=tuple(AXES), default="epoch", help="the horizontal axis (default: %(default)s)")
+    add(
+        "-x",
+        "--x",
+        choices=("epoch", "steps", "hours"),
+        default="epoch",
+        help="the horizontal axis (default: %(default)s)",
+    )
     add("--smooth", type=number(int, minimum=1, maximum=1e6), default=1, metavar="N",
         help="draw the mean of the latest N points of each run (default: %(default)s)")  # fmt: skip
     add("--reference", type=yes_or_no, nargs="?", const=True, default=False, metavar="BOOL",
         help="draw the scores of a person, of random play and those references (default: false)")  # fmt: skip
-    add("--figure_width", type=size, default=Request.width, help="in inches (default: %(default)s)")
-    add("--figure_height", type=size, default=Request.height, help="in inches (default: %(default)s)")
+    add("--figure_width", type=size, default=16, help="in inches (default: %(default)s)")
+    add("--figure_height", type=size, default=9, help="in inches (default: %(default)s)")
     add("--skiprows", type=number(int, minimum=0, maximum=1e9),
         help="rows before the data; 0 if no row names the columns (default: 1, which must)")  # fmt: skip
-    add("--delimiter", type=_separator, default=Request.delimiter,
+    add("--delimiter", type=_separator, default=",",
         help="what separates the columns (default: a comma)")  # fmt: skip
     return parser
 
@@ -151,30 +136,6 @@ def _seeds(word: str) -> dict[Path, str]:
     if not (name and all(files.split(","))):
         raise UserError(f"{word!r} names no seeds of a setting: give NAME=CSV,CSV with at least one CSV")
     return dict.fromkeys(map(Path, files.split(",")), name)
-
-
-def _request(flags: dict[str, Any]) -> Request:
-    names, dpi = _names(flags["runs"]), flags["dpi"]
-    width, height = flags["figure_width"], flags["figure_height"]
-    png_file: Path = flags["png_file"] or _beside(flags["runs"][0], names)
-    if png_file.is_dir() or png_file in names:
-        raise UserError(f"the figure cannot be written as {png_file}: give another --png_file")
-    if width * height * dpi**2 > MAX_PIXELS:
-        raise UserError(f"a figure of {width:g} × {height:g} inches at {dpi} dpi is too large: lower --dpi")
-    games = list(dict.fromkeys(filter(None, (game_of(path.stem) for path in names))))
-    view = View(flags["fields"], flags["phases"], AXES[flags["x"]], flags["smooth"], title=title(games))
-    if flags["reference"]:
-        if len(games) != 1 or not (levels := references(games[0])):
-            raise UserError(
-                "--reference needs CSVs of one game that has scores, named after it: leave it out"
-            )
-        view = View(**{**vars(view), "levels": levels})
-    return Request(names, png_file, view, width, height, dpi, flags["skiprows"], flags["delimiter"])
-
-
-def title(games: Sequence[str]) -> str:
-    """Return the title of a figure of `games`, such as `Space Invaders`."""
-    return ", ".join(game.replace("_", " ").title() for game in games)
 
 
 def _beside(word: str, names: dict[Path, str]) -> Path:

@@ -23,14 +23,15 @@ class Axis(NamedTuple):
     label: str
     column: str  # of the CSV
     unit: float = 1.0  # how much of the column is 1 on the axis
+    limits: tuple[float, float] | None = None  # None: those of the values
 
 
 AXES = {
     "epoch": Axis("Epoch", "epoch"),
     "steps": Axis("Training steps", "total_train_steps"),
+    "minutes": Axis("Minutes", "total_time", 60.0),
     "hours": Axis("Hours", "total_time", 3600.0),
 }
-MINUTES = Axis("Minutes", "total_time", 60.0)
 TITLES = {
     "epoch": "Epoch",
     "steps": "Number of steps",
@@ -61,8 +62,6 @@ STYLES = {"random": "dotted", "train": "dashed", "test": "solid"}
 STYLES_ALONE = {"random": "dotted", "train": "solid", "test": "solid"}
 WIDTHS = {"random": 1.8, "train": 1.5, "test": 2.2}  # in points
 THIN = 0.6  # in points: the line of a single run beside those of medians
-FEW_POINTS = 25  # at most these are marked: they are hard to find on a bare line, and one alone is invisible
-LARGE = 10_000  # from here on numbers have commas between their thousands
 
 
 @dataclass(frozen=True)
@@ -76,21 +75,8 @@ class Line:
     style: str  # solid, dashed, dotted or dashdot
     width: float  # in points
     place: int = 0  # in the legend
-
-    @property
-    def marked(self) -> bool:
-        """Whether each value of the curve has a mark."""
-        return len(self.values) <= FEW_POINTS
-
-
-@dataclass(frozen=True)
-class Band:
-    """The range of values of the seeds of one setting."""
-
-    x: Numbers  # float64 [values]
-    low: Numbers  # float64 [values], finite, at least one
-    high: Numbers  # float64 [values]
-    colour: str  # as in HTML; drawn pale
+    low: Numbers | None = None  # float64 [values], with `high` the band around a curve; None: there is none
+    high: Numbers | None = None
 
 
 @dataclass(frozen=True)
@@ -99,14 +85,8 @@ class Panel:
 
     title: str
     lines: tuple[Line, ...]
-    bands: tuple[Band, ...] = ()  # behind the lines
     axis: Axis = AXES["epoch"]
     rows: tuple[str, ...] = ()  # names of the heights 0, 1, ... in place of numbers
-
-    @property
-    def large(self) -> bool:
-        """Whether it shows numbers that need commas."""
-        return any(abs(value) >= LARGE for line in self.lines for value in line.values)
 
 
 @dataclass(frozen=True)
@@ -142,6 +122,11 @@ class View:
     title: str = ""
 
 
+def colour_of(place: int) -> str:
+    """Return the colour of the run or setting in this `place`."""
+    return COLOURS[place % len(COLOURS)]
+
+
 def make_plot(runs: Sequence[Run], names: Sequence[str], view: View) -> Plot:
     """Return a plot with a panel for each field.
 
@@ -163,7 +148,7 @@ def make_plot(runs: Sequence[Run], names: Sequence[str], view: View) -> Plot:
 
 
 def _panel(runs: Sequence[Run], field: str, names: Sequence[str], view: View) -> Panel:
-    lines, bands = [], []
+    lines = []
     for place, name in enumerate(names):
         seeds = [run for run in runs if run.name == name]
         for phase in view.phases:
@@ -172,7 +157,7 @@ def _panel(runs: Sequence[Run], field: str, names: Sequence[str], view: View) ->
                 continue
             label, style, colour = phase.capitalize(), STYLES_ALONE[phase], PHASE_COLOURS[phase]
             if len(names) > 1:
-                label, style, colour = f"{name} {label}", STYLES[phase], COLOURS[place % len(COLOURS)]
+                label, style, colour = f"{name} {label}", STYLES[phase], colour_of(place)
             order = place * len(PHASES) + PHASES.index(phase)
             look = Line(label, x[:, 0], values[:, 0], colour, style, WIDTHS[phase], order)
             if phase == "random":
@@ -181,12 +166,11 @@ def _panel(runs: Sequence[Run], field: str, names: Sequence[str], view: View) ->
                 lines.append(look)
             else:
                 lines += _median_and_rest(look, x, values)
-                bands += _band(look, x, values)
     if field == "average_reward":
         end, levels = len(names) * len(PHASES), (view.levels or {}).items()
         for (label, level), colour in zip(levels, REFERENCE_COLOURS, strict=False):
             lines.append(Line(label, np.empty(0), np.array([level]), colour, "dashdot", 1.2, end))
-    return Panel(TITLES.get(field, field), tuple(lines), tuple(bands), view.axis)
+    return Panel(TITLES.get(field, field), tuple(lines), view.axis)
 
 
 def _level(look: Line, values: Numbers) -> Line:
@@ -197,7 +181,7 @@ def _level(look: Line, values: Numbers) -> Line:
 
 
 def _median_and_rest(look: Line, x: Numbers, values: Numbers) -> list[Line]:
-    """Return the median of several runs where all have values, and a thin line for the rest of each run.
+    """Return the median and range of several runs where all have values, and a thin line for each rest.
 
     The rest begins at the last epoch in which all have a value, or where there is none, at the beginning.
 
@@ -209,8 +193,9 @@ def _median_and_rest(look: Line, x: Numbers, values: Numbers) -> list[Line]:
     shared, lines = np.flatnonzero(complete(values)), []
     if len(shared):
         label = f"{look.label}, median and range of {values.shape[1]}"
-        middle, median = np.median(x[shared], axis=1), np.median(values[shared], axis=1)
-        lines.append(replace(look, label=label, x=middle, values=median))
+        both, middle = values[shared], np.median(x[shared], axis=1)
+        low, median, high = both.min(axis=1), np.median(both, axis=1), both.max(axis=1)
+        lines.append(replace(look, label=label, x=middle, values=median, low=low, high=high))
     thin = replace(look, label=f"{look.label}, single runs where one is missing", style="solid", width=THIN)
     first = shared[-1] if len(shared) else 0
     for run_x, run in zip(x[first:].T, values[first:].T, strict=True):
@@ -218,15 +203,6 @@ def _median_and_rest(look: Line, x: Numbers, values: Numbers) -> list[Line]:
         if present[1:].any() or (present.any() and not len(shared)):
             lines.append(replace(thin, x=run_x[present], values=run[present]))
     return lines
-
-
-def _band(look: Line, x: Numbers, values: Numbers) -> list[Band]:
-    """Return the band between the least and the greatest value of several runs, where all have values."""
-    shared = complete(values)
-    if not shared.any():
-        return []
-    low, high = values[shared].min(axis=1), values[shared].max(axis=1)
-    return [Band(np.median(x[shared], axis=1), low, high, look.colour)]
 
 
 def aligned(runs: Sequence[Run], phase: str, field: str, view: View = View()) -> tuple[Numbers, Numbers]:

@@ -13,7 +13,8 @@ from simple_dqn.files import replacing
 from simple_dqn.plot.panels import AXES, Line, Panel, Plot
 
 MAX_LEGEND_COLUMNS = 6
-BAND_ALPHA = 0.2
+FEW_POINTS = 25  # at most these are marked: they are hard to find on a bare line, and one alone is invisible
+LARGE = 10_000  # from here on numbers have commas between their thousands
 MARK = 4  # diameter in points; less on a thin line
 
 
@@ -36,8 +37,6 @@ def draw(plot: Plot, width: float, height: float) -> Figure:
 
 
 def _draw_panel(axes: Axes, panel: Panel) -> None:
-    for band in panel.bands:
-        axes.fill_between(band.x, band.low, band.high, color=band.colour, alpha=BAND_ALPHA, linewidth=0)
     for line in panel.lines:
         _draw_line(axes, line)
     axes.set_title(panel.title, fontsize=13, pad=8)
@@ -49,12 +48,14 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
     if panel.axis == AXES["steps"]:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if panel.axis.limits:
+        axes.set_xlim(panel.axis.limits)
     if panel.rows:
         axes.set_yticks(range(len(panel.rows)), panel.rows)
         axes.invert_yaxis()
         return
     axes.set_ylabel(panel.title)
-    if panel.large:
+    if any(abs(value) >= LARGE for line in panel.lines for value in line.values):
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     if not panel.lines:
         axes.text(0.5, 0.5, "no values yet", transform=axes.transAxes, ha="center", color="#7f7f7f")
@@ -64,8 +65,10 @@ def _draw_line(axes: Axes, line: Line) -> None:
     if not len(line.x):
         drawn = axes.axhline(line.values[0])
     else:
-        size = min(MARK, 3 * line.width)
-        (drawn,) = axes.plot(line.x, line.values, marker="o" if line.marked else "", markersize=size)
+        if line.low is not None and line.high is not None:
+            axes.fill_between(line.x, line.low, line.high, color=line.colour, alpha=0.2, linewidth=0)
+        size, marker = min(MARK, 3 * line.width), "o" if len(line.values) <= FEW_POINTS else ""
+        (drawn,) = axes.plot(line.x, line.values, marker=marker, markersize=size)
     drawn.set(label=line.label, color=line.colour, linestyle=line.style, linewidth=line.width)
 
 
@@ -85,11 +88,11 @@ def _by_label(panels: Sequence[Axes]) -> dict[str, Line2D]:
     return {str(line.get_label()): line for axes in panels for line in axes.lines}
 
 
-def save(figure: Figure, path: Path, dpi: int) -> None:
-    """Write the figure as a PNG file, completely or not at all.
+def write(plot: Plot, path: Path, width: float = 16, height: float = 9, dpi: int = 80) -> None:
+    """Write a picture of `width` × `height` inches as a PNG file, completely or not at all.
 
     Raises:
         UserError: It cannot be written.
     """
     with replacing(path) as beside:
-        figure.savefig(beside, format="png", dpi=dpi)
+        draw(plot, width, height).savefig(beside, format="png", dpi=dpi)

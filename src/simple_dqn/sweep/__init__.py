@@ -1,8 +1,8 @@
-"""Trains many games with several seeds each.
+"""Trains games with several settings and seeds, and compares the settings.
 
-`plan.py` has the runs and their files. `runner.py` carries out each run in a process of its own, where Ray
-has room; `scheduler.py` starts those that fail again. `results.py` reads the CSVs and combines the scores,
-which `summary.py` writes to CSVs and `report.py` shows and draws.
+`plan.py` has the runs and their files, `runner.py` carries out each in a process of its own, on this machine
+or on a Ray cluster, `scheduler.py` follows them and starts those that fail again, and `report.py` shows,
+compares and draws them by the measures in `measures.py`.
 
 This file imports nothing: `python -m simple_dqn.sweep.runner` starts each run, and should not wait.
 """

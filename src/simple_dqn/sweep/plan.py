@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from simple_dqn.environment.own_game import load, name_of, split
 from simple_dqn.environment.roms import known_games
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
+from simple_dqn.flags import as_word, words
 from simple_dqn.human_scores import SCORES
 
 # Names of sets of games: those with a human score, and those that ale-py ships for one player.
@@ -20,16 +21,17 @@ GAME_SETS = {"atari57": lambda: sorted(SCORES), "all": known_games}
 
 @dataclass(frozen=True)
 class SweepRun:
-    """One game with one seed."""
+    """One game by one setting with one seed."""
 
     game: str  # its name
     argument: str  # of `train`: that name, the path of a ROM, or a class of the user's own
+    setting: str  # its name; empty: the sweep compares none
     seed: int
 
     @property
     def name(self) -> str:
-        """The name of its files, such as `pong_seed1`."""
-        return f"{self.game}_seed{self.seed}"
+        """The name of its files, such as `pong_seed1` or `pong_double_seed1`."""
+        return "_".join(filter(None, (self.game, self.setting, f"seed{self.seed}")))
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,27 @@ class Plan:
     cpus_per_run: int
     gpus_per_run: float
     flags: dict[str, Any]  # of `train`, for every run
+    settings: dict[str, dict[str, Any]] = field(default_factory=lambda: {"": {}})  # name -> more flags
 
     @property
     def runs(self) -> list[SweepRun]:
-        """All runs, the first seed of every game before the second of any."""
-        seeds = range(1, self.seeds + 1)
-        return [SweepRun(game, argument, seed) for seed in seeds for game, argument in self.games.items()]
+        """All runs, the first seed of every game and setting before the second of any."""
+        return [
+            SweepRun(game, argument, setting, seed)
+            for seed in range(1, self.seeds + 1)
+            for game, argument in self.games.items()
+            for setting in self.settings
+        ]
+
+    def words(self) -> dict[str, str]:
+        """Return the command line in parts, by what the user gave."""
+        flags = {f"--{name}": as_word(value) for name, value in self.flags.items()}
+        compared = [f"{name}={' '.join(words(given))}" for name, given in self.settings.items() if name]
+        return {
+            "games": " ".join(self.games), "--seeds": str(self.seeds),
+            "--cpus_per_run": str(self.cpus_per_run), "--gpus_per_run": f"{self.gpus_per_run:g}",
+            **({"--compare": " ".join(compared)} if compared else {}), **flags,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,21 +92,6 @@ class SweepFiles:
         """The plan, as JSON."""
         return self.results / "sweep.json"
 
-    @property
-    def summary(self) -> Path:
-        """The CSV of `summary.write_summary`."""
-        return self.results / "summary.csv"
-
-    @property
-    def scores(self) -> Path:
-        """The CSV of `summary.write_comparison`."""
-        return self.results / "human_normalised.csv"
-
-    @property
-    def lock(self) -> Path:
-        """The path that `snapshot.locked` locks while the sweep runs."""
-        return self.snapshots / "sweep"
-
     def csv(self, run: SweepRun) -> Path:
         """Return the path of the CSV of `run`."""
         return self.results / f"{run.name}.csv"
@@ -111,25 +113,21 @@ class SweepFiles:
             "csv_file": self.csv(run),
             "save_weights_prefix": self.prefix(run),
         }
-        return (
-            "train",
-            run.argument,
-            *(f"--{name}={value}" for name, value in {**plan.flags, **own}.items()),
-        )
+        return ("train", run.argument, *words({**plan.flags, **plan.settings[run.setting], **own}))
 
 
-def find_games(words: Sequence[str], config: EnvironmentConfig) -> dict[str, str]:
-    """Return the games that `words` name, each once: its name, and the argument of `train`.
+def find_games(named: Sequence[str], config: EnvironmentConfig) -> dict[str, str]:
+    """Return the games that `named` names, each once: its name, and the argument of `train`.
 
     Args:
-        words: Names, paths of ROMs, classes of the user's own, `atari57` or `all`.
+        named: Names, paths of ROMs, classes of the user's own, `atari57` or `all`.
         config: The kind of environment.
 
     Raises:
         UserError: There is no such game; the nearest are named.
     """
     games: dict[str, str] = {}
-    for word in words:
+    for word in named:
         for one in GAME_SETS[word]() if word in GAME_SETS and config.environment == "ale" else [word]:
             name, argument = _find(one, config)
             games.setdefault(name, argument)
@@ -156,38 +154,20 @@ def save_plan(plan: Plan, path: Path) -> str:
     Raises:
         UserError: It holds another plan, or cannot be read or written.
     """
-    check_same_plan(plan, path)
     if not path.exists():
         with replacing(path) as beside:
             beside.write_text(json.dumps(vars(plan), indent=2) + "\n")
-    return path.read_text()
-
-
-def check_same_plan(plan: Plan, path: Path) -> None:
-    """Check that `plan` is the one in `path`, if there is one.
-
-    Raises:
-        UserError: It is another plan, or cannot be read.
-    """
-    if not path.exists():
-        return
     try:
-        was = Plan(**json.loads(path.read_text()))
-        before = {**vars(was), **{f"--{name}": value for name, value in was.flags.items()}}
+        text = path.read_text()
+        before = Plan(**json.loads(text)).words()
     except (OSError, ValueError, TypeError, AttributeError):
         raise UserError(f"{path} cannot be read as a sweep's: remove it, or give another --name") from None
-    now = {**vars(plan), **{f"--{name}": value for name, value in plan.flags.items()}}
-    for name in sorted({*before, *now} - {"flags"}):
+    now = plan.words()
+    for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
+            was, given = (f"{name} {one[name]}" if name in one else f"no {name}" for one in (before, now))
             raise UserError(
-                f"the sweep {path.parent.name} was begun with {_words(name, before)} and is now given "
-                f"{_words(name, now)}: give the same again to go on with it, or another --name"
+                f"the sweep {path.parent.name} was begun with {was} and is now given {given}: give the same "
+                "again to go on with it, or another --name"
             )
-
-
-def _words(name: str, values: dict[str, Any]) -> str:
-    flag = name if name.startswith("--") or name == "games" else f"--{name}"
-    value = values.get(name)
-    if value is None:
-        return f"no {flag}"
-    return f"{flag} {' '.join(value) if isinstance(value, dict) else value}"
+    return text

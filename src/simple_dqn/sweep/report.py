@@ -1,178 +1,125 @@
-"""The report of a sweep, kept up to date: a table on the screen, two CSVs, and a picture of each game."""
+"""The report of a sweep, kept up to date: the runs on the screen, two CSVs, and figures."""
 
-import sys
+import csv
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
-from blessed import Terminal
+import numpy as np
 
-from simple_dqn.errors import UserError
-from simple_dqn.plot import Request
-from simple_dqn.statistics import Run
+from simple_dqn.files import replacing
+from simple_dqn.human_scores import human_normalised
+from simple_dqn.plot import title
+from simple_dqn.plot.panels import View, make_plot
+from simple_dqn.sweep.comparison import COLUMNS, compare, reached, score, scored_phase
 from simple_dqn.sweep.plan import SweepFiles
 from simple_dqn.sweep.scheduler import RunState, RunStatus
-from simple_dqn.sweep.summary import compare, write_comparison, write_summary
 
-HEADER = ("game", "seed", "state", "epoch", "steps", "reward", "steps/s", "")
-LEFT_ALIGNED = (0, 2, 7)  # columns
-# Rows that come first where the terminal has too few lines for all.
-PRIORITY = (RunState.RUNNING, RunState.FAILED, RunState.WAITING, RunState.DONE)
-
-Show = Callable[[Sequence[RunStatus], Sequence[RunStatus]], None]  # all runs, and those that have changed
+SHOWN = ("game", "setting", "seed", "state", "epoch", "steps", "score", "steps/s", "reason")
+RUN_COLUMNS = (
+    "game", "setting", "seed", "state", "epoch", "steps", "hours", "phase", "score", "score_human_normalised",
+    "steps/s", "reason",
+)  # fmt: skip
 
 
 class Report:
-    """Keeps the files of a sweep, and the table on the screen, up to date."""
+    """Keeps the files of a sweep, and the runs on the screen, up to date."""
 
-    def __init__(self, files: SweepFiles, show: Show | None = None, common_epoch: bool = False) -> None:
-        """Set up a report of which nothing is written yet.
-
-        Args:
-            files: The paths of its files.
-            show: Shows the runs; None: a table or lines on standard error.
-            common_epoch: Compare all runs at the latest epoch that all have reached, not the finished ones.
-        """
-        self._files, self._show, self._common_epoch = files, show or choose_show(sys.stderr), common_epoch
+    def __init__(self, files: SweepFiles, stream: TextIO) -> None:
+        """Set up a report with the paths `files`, which shows the runs on `stream`."""
+        self._files, self._stream = files, stream
 
     def update(self, runs: Sequence[RunStatus], changed: Sequence[RunStatus]) -> None:
-        """Show all `runs`, and write the summary if some have `changed`.
-
-        The comparison and the pictures take seconds, and are renewed when a run has ended.
+        """Show all `runs`, and renew the files if some have `changed`; the figures, if one has ended.
 
         Raises:
             UserError: A file cannot be written.
         """
-        self._show(runs, changed)
-        if changed:
-            write_summary(runs, self._files.summary)
+        if not changed:
+            return
+        numbers = Counter(one.state for one in runs)
+        counts = ", ".join(f"{numbers[state]} {state}" for state in RunState)
+        header, *rows = table(runs)
+        lines = [line for one, line in zip(runs, rows, strict=True) if one in changed]
+        self._stream.write("\n".join([header, *lines, f"{len(runs)} runs: {counts}", ""]))
+        self._stream.flush()
+        self._write_summary(runs)
         ended = {one.run.game for one in changed if one.state is RunState.DONE}
         if ended and len(changed) < len(runs):  # At the start of a sweep all have changed.
-            self._compare(runs)
-            for game in sorted(ended):
-                self._draw(game, runs)
+            self._compare(runs, ended)
 
     def finish(self, runs: Sequence[RunStatus]) -> None:
-        """Bring all files up to date, and print the comparison with human scores.
+        """Bring all files up to date, and print the comparison.
 
         Raises:
             UserError: A file cannot be written.
         """
-        write_summary(runs, self._files.summary)
-        for game in sorted({one.run.game for one in runs}):
-            self._draw(game, runs)
-        print(self._compare(runs))
-        print(f"Summary: {self._files.summary}")
+        self._write_summary(runs)
+        print(self._compare(runs, {one.run.game for one in runs}))
+        print(f"Summary: {self._files.results / 'summary.csv'}")
 
-    def _draw(self, game: str, runs: Sequence[RunStatus]) -> None:
-        csv_files = [self._files.csv(one.run) for one in runs if one.run.game == game]
-        draw_game(game, csv_files, self._files.results / f"{game}.png")
+    def _write_summary(self, runs: Sequence[RunStatus]) -> None:
+        ordered = sorted(runs, key=lambda one: (one.run.game, one.run.setting, one.run.seed))
+        write_csv(self._files.results / "summary.csv", RUN_COLUMNS, (row_of(one).values() for one in ordered))
 
-    def _compare(self, runs: Sequence[RunStatus]) -> str:
-        comparison = compare(runs, self._common_epoch)
-        if comparison.runs:
-            write_comparison(comparison, self._files.scores)
-        return str(comparison)
+    def _compare(self, runs: Sequence[RunStatus], games: Iterable[str]) -> str:
+        """Draw each of `games`, and what can be compared; return the comparison in words."""
+        from simple_dqn.plot.png import write  # Importing matplotlib takes a second.
+
+        folder, comparison = self._files.results, compare(runs)
+        for game in sorted(games):
+            data = [one.data for one in runs if one.run.game == game and one.data]
+            if data:
+                names = list(dict.fromkeys(run.name for run in data))
+                write(make_plot(data, names, View(title=title([game]))), folder / f"{game}.png")
+        if not comparison.members:
+            return str(comparison)
+        write_csv(folder / "comparison.csv", COLUMNS, comparison.rows())
+        write(comparison.plot(), folder / "comparison.png")
+        return f"{comparison}\nFigure: {folder / 'comparison.png'}"
 
 
-def draw_game(game: str, csv_files: Sequence[Path], picture: Path) -> None:
-    """Draw the curves of one game over its seeds; nothing, if no CSV has a row yet.
+def table(runs: Sequence[RunStatus]) -> list[str]:
+    """Return the runs as the lines of a table, the first of which has the names of the columns."""
+    rows = [row_of(one) for one in runs]
+    names = [name for name in SHOWN if name != "setting" or any(row["setting"] for row in rows)]
+    lines = [names, *([_word(row[name]) for name in names] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    cells = [zip(line, widths, strict=True) for line in lines]
+    return ["  ".join(word.ljust(width) for word, width in line).rstrip() for line in cells]
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, (int, float)):
+        return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+    return value or ""
+
+
+def row_of(status: RunStatus) -> dict[str, Any]:
+    """Return what is known of a run, by column; numbers are None where there is none yet.
+
+    `score` is the mean average reward of the last tenth of the run's epochs so far, in raw game points.
+    """
+    run, data = status.run, status.data
+    row: dict[str, Any] = dict.fromkeys(RUN_COLUMNS)
+    row |= {"game": run.game, "setting": run.setting, "seed": run.seed, "state": status.state.value}
+    row["reason"] = status.reason
+    if data:
+        last = {name: float(np.nan_to_num(column[-1])) for name, column in data.columns.items()}
+        row["phase"] = phase = scored_phase([data])
+        row["score"] = points = score(data, phase, reached(data, phase))
+        row["score_human_normalised"] = None if points is None else human_normalised(run.game, points)
+        row |= {"epoch": int(last["epoch"]), "steps": int(last["total_train_steps"])}
+        row |= {"hours": round(last["total_time"] / 3600, 4), "steps/s": round(last["steps_per_second"])}
+    return row
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write a CSV, whole or not at all.
 
     Raises:
-        UserError: The picture cannot be written.
+        UserError: It cannot be written.
     """
-    request = Request(dict.fromkeys(csv_files, game), picture)
-    runs = list[Run]()
-    for path in csv_files:
-        try:
-            runs.append(request.read(path))
-        except UserError:  # It does not exist yet, or has no row.
-            continue
-    if runs:
-        request.draw(runs)
-
-
-def choose_show(stream: TextIO) -> Show:
-    """Return a table on `stream` if that is a terminal, else plain lines."""
-    return Table(stream).show if stream.isatty() else Lines(stream).show
-
-
-class Lines:
-    """A line for each change."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._begun = False
-
-    def show(self, runs: Sequence[RunStatus], changed: Sequence[RunStatus]) -> None:
-        """Write a line for each changed run; the first time, only for those that have started."""
-        for one in changed:
-            if self._begun or one.results or one.state is not RunState.WAITING:
-                self._stream.write(f"{_sentence(one)}\n")
-        if not self._begun:
-            self._stream.write(f"{_counts(runs)}\n")
-        self._begun = True
-        self._stream.flush()
-
-
-class Table:
-    """A table that stays in its place on a terminal, with as many rows as fit."""
-
-    def __init__(self, stream: TextIO, terminal: Terminal | None = None) -> None:
-        """Draw on `stream`, a terminal; `terminal` controls it, None: a new one."""
-        self._stream = stream
-        self._terminal = terminal or Terminal(stream=stream)
-        self._drawn = 0  # lines
-
-    def show(self, runs: Sequence[RunStatus], changed: Sequence[RunStatus]) -> None:
-        """Draw all runs again, if one has changed."""
-        if not changed and self._drawn:
-            return
-        terminal = self._terminal
-        lines = [line[: terminal.width - 1] for line in table(runs, terminal.height - 1)]
-        up = terminal.move_up(self._drawn) if self._drawn else ""
-        self._stream.write(f"{up}\r{terminal.clear_eos}" + "".join(f"{line}\n" for line in lines))
-        self._stream.flush()
-        self._drawn = len(lines)
-
-
-def table(runs: Sequence[RunStatus], height: int) -> list[str]:
-    """Return the table as lines, at most `height` of them (and at least three)."""
-    room = max(height - 2, 1)
-    shown = list(runs)
-    if len(runs) > room:
-        shown = sorted(runs, key=lambda one: PRIORITY.index(one.state))[:room]
-    cells = [HEADER, *map(_cells, shown)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join(
-            word.ljust(width) if column in LEFT_ALIGNED else word.rjust(width)
-            for column, (word, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in cells
-    ]
-    hidden = len(runs) - len(shown)
-    return [*lines, _counts(runs) + (f"; {hidden} not shown" if hidden else "")]
-
-
-def _cells(status: RunStatus) -> tuple[str, ...]:
-    results, begin = status.results, (status.run.game, str(status.run.seed), status.state.value)
-    if results is None:
-        return (*begin, "", "", "", "", status.reason)
-    reward = "" if results.last is None else f"{results.last:,.1f}"
-    return (*begin, str(results.epoch), f"{results.steps:,}", reward, f"{results.rate:,.0f}", status.reason)
-
-
-def _sentence(status: RunStatus) -> str:
-    words, results = f"{status.run.game} seed {status.run.seed}: {status.state}", status.results
-    if results:
-        words += f", epoch {results.epoch}, {results.steps} steps, {results.rate:.0f} steps/s"
-        if results.last is not None:
-            words += f", average reward {results.last:.1f}"
-    return f"{words} ({status.reason})" if status.reason else words
-
-
-def _counts(runs: Sequence[RunStatus]) -> str:
-    numbers = Counter(one.state for one in runs)
-    return f"{len(runs)} runs: " + ", ".join(f"{numbers[state]} {state}" for state in RunState)
+    with replacing(path) as beside, beside.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([columns, *rows])

@@ -1,23 +1,27 @@
-"""Carries out each run of a sweep in a process of its own, on the machine of the cluster that Ray chooses.
+"""Carries out each run of a sweep in a process of its own: on this machine, or where a Ray cluster has room.
 
-`python -m simple_dqn.sweep.runner PARENT COMMAND ...` runs a command that does not outlive its parent.
+`python -m simple_dqn.sweep.runner PARENT CORES COMMAND ...` runs a command that does not outlive its parent.
 """
 
 import ctypes
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from queue import SimpleQueue
+from typing import Any
 
 from simple_dqn.errors import UserError
+from simple_dqn.machine import core_numbers
 
 SOURCE = Path(__file__).resolve().parents[2]  # the folder of the package `simple_dqn`
+ENDED_WELL = b"The run is done.\n"  # the end of its log
 PR_SET_PDEATHSIG = 1  # <sys/prctl.h>; the setting outlives execv
 
 
@@ -25,7 +29,6 @@ PR_SET_PDEATHSIG = 1  # <sys/prctl.h>; the setting outlives execv
 class Job:
     """One call of the program; all paths are absolute."""
 
-    name: str
     arguments: tuple[str, ...]  # of the program: the verb, then the verb's own
     log: str  # file for what the program prints
     shared_file: str  # a file of the sweep, which every machine of the cluster must see
@@ -33,19 +36,58 @@ class Job:
     source: str = str(SOURCE)
 
 
-class JobEvent(NamedTuple):
-    """The start or the end of a job."""
+class LocalPool:
+    """As many jobs at a time as this machine has room for, each on cores of its own."""
 
-    name: str
-    ended: bool  # else it has started
-    words: str  # at the start the machine's name, at the end why the job failed; empty: it did not
+    def __init__(self, cpus: int, gpus: float) -> None:
+        """Divide the machine into places of `cpus` cores and the share `gpus` of a GPU.
+
+        Raises:
+            UserError: It has too few.
+        """
+        cores = sorted(core_numbers())
+        places = [cores[first : first + cpus] for first in range(0, len(cores) - cpus + 1, cpus)]
+        if not places:
+            raise UserError(f"--cpus_per_run {cpus} is more than this machine has: give at most {len(cores)}")
+        devices = graphics_devices() * int(1 / gpus + 1e-9) if gpus else [""] * len(places)
+        if not devices:
+            raise UserError("--gpus_per_run needs a GPU, and nvidia-smi lists none here: leave it out")
+        self._free: SimpleQueue[tuple[list[int], str]] = SimpleQueue()
+        for place in zip(places, devices, strict=False):
+            self._free.put(place)
+        self._threads = ThreadPoolExecutor(self._free.qsize())
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._closed = False
+
+    def submit(self, job: Job) -> "Future[str]":
+        """Put `job` into the queue; the result is that of `carry_out`."""
+        return self._threads.submit(self._carry_out, job)
+
+    def close(self) -> None:
+        """Kill all jobs: each goes on from its latest checkpoint when the sweep is started again."""
+        self._closed = True
+        for process in list(self._processes):
+            process.kill()
+        self._threads.shutdown(cancel_futures=True)
+
+    def _carry_out(self, job: Job) -> str:
+        cores, device = place = self._free.get()
+        try:
+            return carry_out(job, cores, device, self._on_start)
+        finally:
+            self._free.put(place)
+
+    def _on_start(self, process: "subprocess.Popen[bytes]") -> None:
+        self._processes.add(process)
+        if self._closed:
+            process.kill()
 
 
-class JobRunner:
+class ClusterPool:
     """Ray's queue of jobs: each waits until its share of processors and GPUs is free on some machine."""
 
     def __init__(self, cpus: int, gpus: float) -> None:
-        """Check that a machine of the cluster has `cpus` processors and `gpus` GPUs, the share of one job.
+        """Check that a machine of the cluster that this process has joined has the share of one job.
 
         Raises:
             UserError: No machine has that many.
@@ -55,9 +97,7 @@ class JobRunner:
 
         # The workers of a cluster that was started elsewhere may not find this project on their import path.
         cloudpickle.register_pickle_by_value(sys.modules[__name__])
-        self._ray = ray
-        self._share = {"num_cpus": cpus, "num_gpus": gpus}
-        self._jobs: dict[Any, str] = {}  # the generator of a job's events -> the job's name
+        self._carry_out: Any = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(carry_out)
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         for flag, kind, wanted in (("cpus_per_run", "CPU", cpus), ("gpus_per_run", "GPU", gpus)):
             most = max((machine.get(kind, 0) for machine in machines), default=0)
@@ -66,83 +106,76 @@ class JobRunner:
                     f"--{flag} {wanted:g} is more than any machine of the cluster has: give at most {most:g}"
                 )
 
-    def start(self, job: Job) -> None:
-        """Put `job` into the queue."""
-        task = self._ray.remote(run_job).options(**self._share, max_retries=0, num_returns="streaming")
-        self._jobs[task.remote(job)] = job.name
+    def submit(self, job: Job) -> "Future[str]":
+        """Put `job` into the queue; the result is that of `carry_out`."""
+        future: Future[str] = self._carry_out.remote(job).future()
+        return future
 
-    def wait(self, seconds: float) -> list[JobEvent]:
-        """Return the next events, at least one unless none happens within `seconds`."""
-        if not self._jobs:
-            time.sleep(seconds)
-            return []
-        ready, _ = self._ray.wait(list(self._jobs), num_returns=len(self._jobs), timeout=0)
-        if not ready:
-            ready, _ = self._ray.wait(list(self._jobs), num_returns=1, timeout=seconds)
-        return [self._next_event(generator) for generator in ready]
-
-    def _next_event(self, generator: Any) -> JobEvent:
-        name = self._jobs[generator]
-        try:
-            ended, words = self._ray.get(next(generator))
-        except StopIteration:
-            ended, words = True, "its task ended without a word"
-        except Exception as error:  # Ray has many kinds: the machine is lost, the task was killed, …
-            ended, words = True, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
-        if ended:
-            del self._jobs[generator]
-        return JobEvent(name, ended, words)
+    def close(self) -> None:
+        """Do nothing: the jobs end with the session."""
 
 
-def run_job(job: Job) -> Iterator[tuple[bool, str]]:
-    """Carry out `job` on the machine that Ray chose; yield (ended, words) of its two events."""
-    yield False, socket.gethostname()
-    yield True, carry_out(job)
+def graphics_devices() -> list[str]:
+    """Return the numbers of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        return [name for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if name]
+    if not shutil.which("nvidia-smi"):
+        return []
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
+    return [str(number) for number, line in enumerate(listed.splitlines()) if line.startswith("GPU ")]
 
 
-def carry_out(job: Job) -> str:
-    """Carry out `job` in a process that ends with this one, and wait for it.
+def carry_out(
+    job: Job,
+    cores: "list[int] | tuple[()]" = (),
+    device: str = "",
+    on_start: "Callable[[subprocess.Popen[bytes]], None]" = lambda _process: None,
+) -> str:
+    """Carry out `job` in a process that ends with this thread, and wait for it.
+
+    Args:
+        job: The command.
+        cores: Those that it may use; none: all.
+        device: The GPU that it may use; empty: as this process.
+        on_start: Is called with the process.
 
     Returns:
         Why it failed, in a line; empty: it did not.
     """
-    if not _sees_shared_file(job):
+    try:
+        sees = Path(job.shared_file).read_text() == job.shared_text
+    except OSError:
+        sees = False
+    if not sees:
         return (
             f"{socket.gethostname()} does not see {job.shared_file} as the machine of the sweep does: put "
             "the project into a folder that all machines share, at the same path"
         )
+    command = [
+        sys.executable, "-P", "-m", "simple_dqn.sweep.runner", str(os.getpid()), ",".join(map(str, cores)),
+        sys.executable, "-P", "-m", "simple_dqn.main", *job.arguments,
+    ]  # fmt: skip
+    environment = os.environ | {"PYTHONPATH": job.source, "SIMPLE_DQN_PROGRAM": job.arguments[0]}
+    environment |= {"CUDA_VISIBLE_DEVICES": device} if device else {}
     with Path(job.log).open("ab") as log:
+        log.write(f"On {socket.gethostname()}: {' '.join(job.arguments)}\n".encode())
+        log.flush()
         begin = log.tell()
+        # A session of its own: Ctrl-C is for the process that started the sweep.
         process = subprocess.Popen(
-            [
-                sys.executable, "-P", "-m", "simple_dqn.sweep.runner", str(os.getpid()),
-                sys.executable, "-P", "-m", "simple_dqn.main", *job.arguments,
-            ],
-            env=os.environ | {"PYTHONPATH": job.source, "SIMPLE_DQN_PROGRAM": job.arguments[0]},
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=True,  # Ctrl-C is for the process that started the sweep.
-        )  # fmt: skip
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
         try:
+            on_start(process)
             code = process.wait()
         finally:
             process.kill()
-    return _failure(code, Path(job.log), begin)
-
-
-def _sees_shared_file(job: Job) -> bool:
-    try:
-        return Path(job.shared_file).read_text() == job.shared_text
-    except OSError:
-        return False
-
-
-def _failure(code: int, log: Path, begin: int) -> str:
-    """Return in a line why a process ended with exit `code`; it wrote to `log` from byte `begin` on."""
-    if code == 0:
-        return ""
+        if not code:
+            log.write(ENDED_WELL)
+            return ""
     if code < 0:
         return f"killed by {signal.Signals(-code).name}"
-    words = log.read_bytes()[begin:].decode(errors="replace").split("\n")
+    words = Path(job.log).read_bytes()[begin:].decode(errors="replace").split("\n")
     last = next((line.strip() for line in reversed(words) if line.strip()), "it said nothing")
     return f"ended with {code}: {last}"
 
@@ -150,11 +183,13 @@ def _failure(code: int, log: Path, begin: int) -> str:
 def main() -> None:
     """Become the command in the arguments; the kernel kills it when its parent ends, even by `kill -9`.
 
-    Only Linux offers that; on other systems the command may outlive its parent.
+    Only Linux offers that, and cores of its own; on other systems the command may outlive its parent.
     """
-    parent, command = int(sys.argv[1]), sys.argv[2:]
+    parent, cores, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if cores:
+            os.sched_setaffinity(0, map(int, cores.split(",")))
     if os.getppid() == parent:  # else the parent ended before the call above
         os.execv(command[0], command)
 

@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from enum import StrEnum
+from pathlib import Path
 
+from simple_dqn.errors import UserError
 from simple_dqn.snapshot import CheckpointFolder, checkpoint_folder
+from simple_dqn.statistics import Run, read_run
 from simple_dqn.sweep.plan import SweepFiles, SweepRun
-from simple_dqn.sweep.results import RunResults, read_results
-from simple_dqn.sweep.runner import JobEvent
+from simple_dqn.sweep.runner import ENDED_WELL
 
 MAX_FAILURES = 3  # in a row, without a new checkpoint between them
 RETRY_SECONDS = 3.0  # before a new attempt, longer each time: the one before may still be ending
@@ -27,91 +30,103 @@ class RunStatus:
     """One run of a sweep: its state, and its results so far.
 
     Attributes:
-        run: The game and the seed.
+        run: The game, the setting and the seed.
         state: Whether it waits, runs, is done or has failed for good.
         reason: The reason of its last failure; empty: there was none.
-        results: Those in its CSV; None: there are none yet.
-        failures: How many there were since its latest checkpoint.
+        data: The content of its CSV; None: it has no row of training or a test yet.
         due: When it is to start, in seconds of the scheduler's clock; None: it is started.
     """
 
-    def __init__(self, run: SweepRun, files: SweepFiles, state: RunState = RunState.WAITING) -> None:
-        self.run, self.state, self.reason = run, state, ""
-        self.results: RunResults | None = None
-        self.failures = 0
+    def __init__(self, run: SweepRun, files: SweepFiles) -> None:
+        self.run, self.state, self.reason = run, RunState.WAITING, ""
+        self.data: Run | None = None
         self.due: float | None = 0.0
-        self._csv = files.csv(run)
-        self._csv_version = (0, 0)  # its time of change, in nanoseconds, and its size when it was read
+        self._csv, self._log = files.csv(run), files.log(run)
+        if files.log(run).exists() and files.log(run).read_bytes().endswith(ENDED_WELL):
+            self.state = RunState.DONE
+        self._csv_version = (0, 0)  # when it was read
+        self._log_size = 0  # before the run was started
+        self._failures = 0  # since its latest checkpoint
         self._checkpoints = CheckpointFolder(checkpoint_folder(files.prefix(run)))
         self._checkpoint = self._checkpoints.latest_number()  # at the last failure; the numbers only grow
+        self.update()
 
     @property
     def open(self) -> bool:
         """Whether it has not ended yet."""
         return self.state in (RunState.WAITING, RunState.RUNNING)
 
-    def update_results(self) -> bool:
-        """Read the CSV if it has changed, and return whether the results have."""
-        try:
-            stat = self._csv.stat()
-        except OSError:
-            return False
-        version = (stat.st_mtime_ns, stat.st_size)
+    def start(self) -> None:
+        """Take note that the run is in the queue."""
+        self.due, self._log_size = None, size_of(self._log)[0]
+
+    def end(self, reason: str, now: float) -> None:
+        """Take note that the run has ended, with the `reason` of its failure, at `now` on the clock.
+
+        After a failure it is due again, or has failed for good after too many without a new checkpoint.
+        """
+        self.reason, self.state = reason, RunState.DONE
+        if reason:
+            before, self._checkpoint = self._checkpoint, self._checkpoints.latest_number()
+            self._failures = 1 if self._checkpoint > before else self._failures + 1
+            self.state = RunState.WAITING if self._failures < MAX_FAILURES else RunState.FAILED
+            self.due = now + RETRY_SECONDS * self._failures
+        self.update()
+
+    def update(self) -> bool:
+        """Look at the log and the CSV, and return whether they tell anything new."""
+        waits = self.state is RunState.WAITING and self.due is None
+        began = waits and size_of(self._log)[0] > self._log_size
+        self.state = RunState.RUNNING if began else self.state
+        version = size_of(self._csv)
         if version == self._csv_version:
-            return False
+            return began
         self._csv_version = version
-        before, self.results = self.results, read_results(self._csv)
-        return self.results != before
+        try:
+            self.data = read_run(self._csv, self.run.setting)
+        except UserError:  # It has no row of training yet, or is being written anew.
+            return began
+        return True
 
-    def on_event(self, event: JobEvent, now: float) -> None:
-        """Take note that the run has started, ended or failed, at `now` on the scheduler's clock."""
-        if not event.ended:
-            self.state = RunState.RUNNING
-        elif event.words:
-            self._fail(event.words, now)
-        else:
-            self.state, self.reason = RunState.DONE, ""
-        self.update_results()
 
-    def _fail(self, reason: str, now: float) -> None:
-        """Schedule an attempt from the latest checkpoint, or give up after too many without a new one."""
-        before, self._checkpoint = self._checkpoint, self._checkpoints.latest_number()
-        self.reason = reason
-        self.failures = 1 if self._checkpoint > before else self.failures + 1
-        if self.failures < MAX_FAILURES:
-            self.state, self.due = RunState.WAITING, now + RETRY_SECONDS * self.failures
-        else:
-            self.state = RunState.FAILED
+def size_of(path: Path) -> tuple[int, int]:
+    """Return the size of a file and its time of change in nanoseconds; (0, 0): it does not exist."""
+    try:
+        status = path.stat()
+    except OSError:
+        return 0, 0
+    return status.st_size, status.st_mtime_ns
 
 
 def run_all(
     runs: Sequence[RunStatus],
-    start: Callable[[SweepRun], None],
-    wait: Callable[[float], Sequence[JobEvent]],
+    submit: Callable[[SweepRun], "Future[str]"],
     report: Callable[[Sequence[RunStatus], Sequence[RunStatus]], None],
     clock: Callable[[], float] = time.monotonic,
+    poll_seconds: float = POLL_SECONDS,
 ) -> None:
     """Carry out every run that is not done, and return when all have ended, well or not.
 
     Args:
         runs: All runs of the sweep.
-        start: Puts a run into the queue of those that wait for a free processor.
-        wait: Returns the events of the next so many seconds.
+        submit: Puts a run into the queue, and returns the reason of its failure in the future.
         report: Is called with all runs and those that have changed, at least once a second or so.
         clock: Returns seconds.
+        poll_seconds: How often the files of runs are looked at.
     """
-    by_name = {one.run.name: one for one in runs}
-    for one in runs:
-        one.update_results()
+    queue: dict[Future[str], RunStatus] = {}
     report(runs, runs)
     while any(one.open for one in runs):
         for one in runs:
             if one.state is RunState.WAITING and one.due is not None and one.due <= clock():
-                one.due = None
-                start(one.run)
-        changed = []
-        for event in wait(POLL_SECONDS):
-            by_name[event.name].on_event(event, clock())
-            changed.append(by_name[event.name])
-        changed += [one for one in runs if one.open and one.update_results()]
+                one.start()
+                queue[submit(one.run)] = one
+        if not queue:
+            time.sleep(poll_seconds)
+        ended, _ = wait(queue, poll_seconds, FIRST_COMPLETED)
+        changed = [queue.pop(future) for future in ended]
+        for one, future in zip(changed, ended, strict=True):
+            error = future.exception()  # Ray has many kinds: the machine is lost, the task was killed, …
+            one.end(f"{type(error).__name__}: {error}".splitlines()[0] if error else future.result(), clock())
+        changed += [one for one in runs if one.open and one.update()]
         report(runs, list(dict.fromkeys(changed)))

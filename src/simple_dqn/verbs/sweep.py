@@ -1,35 +1,37 @@
-"""`sweep`: train on many games with several seeds each, on one machine or a cluster."""
+"""`sweep`: train games with several settings and seeds, and compare them, on one machine or a cluster."""
 
+import argparse
+import re
+import shlex
+import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import flags, rules
-from simple_dqn.cluster.session import LOCAL, Session
+from simple_dqn import flags, rules, settings_file
+from simple_dqn.cluster.session import Session
 from simple_dqn.config import Config
 from simple_dqn.environment.own_game import canonical_flags, is_own
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
-from simple_dqn.presets import USUAL
+from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.snapshot import locked
 from simple_dqn.sweep.plan import (
     GAME_SETS,
     Plan,
     SweepFiles,
     SweepRun,
-    check_same_plan,
     find_games,
     save_plan,
 )
 from simple_dqn.sweep.report import Report
-from simple_dqn.sweep.runner import Job, JobRunner
+from simple_dqn.sweep.runner import ClusterPool, Job, LocalPool
 from simple_dqn.sweep.scheduler import RunState, RunStatus, run_all
-from simple_dqn.sweep.summary import new_statuses
 from simple_dqn.verbs.common import check_weights, start_log
 from simple_dqn.verbs.settings import parser_for, settings_for
 
-MOST = 10_000  # seeds, processors or GPUs
+MOST = 10_000  # seeds or processors
 
 # Settings that the runs of a sweep cannot share, and the reason.
 OWN = {
@@ -46,56 +48,76 @@ FILES = ("load_weights",)  # relative to the folder in which the sweep is starte
 
 
 def main(arguments: Sequence[str], program: str) -> None:
-    """Train on many games, with several seeds each."""
+    """Train games with several settings and seeds, and compare them."""
     given = _parser(program).parse(arguments)
-    cluster = given.pop("cluster", LOCAL)  # that of the runs; there are no actors
-    config = _settings(given)
-    games = find_games(given["games"], config.environment)
-    rules.check(config.with_flags({"game": next(iter(games.values()))}))
-    for game in games.values():
-        check_weights(config.with_flags(canonical_flags({"game": game})))
-    if given.get("print_config"):
-        print(flags.listing(config))
-        return
-    start_log(config.run.log_level)
-    settings = Config().flags().keys() | {"preset"}
+    cluster = given.pop("cluster", "none")  # that of the runs; there are no actors
+    compared = {name: _plain(one) for name, one in given.get("compare", [("", {})])}
+    if len(compared) < len(given.get("compare", [()])):
+        raise UserError("two settings of --compare have one name: give each its own")
+    common = _plain(given) if given["gpus_per_run"] else {"backend": "cpu", **_plain(given)}
     plan = Plan(
-        games=games,
+        games=find_games(given["games"], Config.from_flags(common).environment),
         seeds=given["seeds"],
         cpus_per_run=given["cpus_per_run"],
         gpus_per_run=given["gpus_per_run"],
-        flags={name: value for name, value in given.items() if name in settings},
+        flags=common,
+        settings=compared,
     )
+    configs = [_checked(plan, one) for one in compared.values()]
+    if given.get("print_config"):
+        listings = (settings_file.listing(*one) for one in configs)
+        print("\n---\n".join(listings))
+        return
+    start_log(configs[0][0].run.log_level)
     files = SweepFiles.of(home(), given.get("name") or "_".join(Path(word).stem for word in given["games"]))
-    check_same_plan(plan, files.plan)  # before joining the cluster, which takes seconds
-    with closing(Session(cluster)):
-        runner = JobRunner(plan.cpus_per_run, plan.gpus_per_run)
-        with locked(files.lock):
-            _carry_out(plan, files, runner, given.get("common_epoch", False))
+    make_pool = LocalPool if cluster == "none" else ClusterPool
+    with (
+        nullcontext() if cluster == "none" else closing(Session(cluster)),
+        closing(make_pool(plan.cpus_per_run, plan.gpus_per_run)) as pool,
+        locked(files.snapshots / "sweep"),
+    ):
+        _carry_out(plan, files, pool)
 
 
 def _parser(program: str) -> flags.Parser:
-    parser = parser_for("sweep", program, "Train deep Q-networks on many games, with several seeds each.")
+    description = "Train games with several settings and seeds, and compare them."
+    parser = parser_for("sweep", program, description)
     add = parser.add_argument
-    number, share = flags.number(int, minimum=1, maximum=MOST), flags.number(float, minimum=0, maximum=MOST)
+    number = flags.number(int, minimum=1, maximum=MOST)
     add("games", nargs="+", metavar="GAME", help=f"as for train.sh; or {' or '.join(GAME_SETS)}")
     add("--seeds", type=number, default=1, metavar="N", help="learn each with the seeds 1 to N (default: 1)")
+    add("--compare", type=_setting, nargs="+", metavar="NAME=FLAGS",
+        help="settings to compare, such as \"plain=\" \"double=--double true\"")  # fmt: skip
     add("--cpus_per_run", type=number, default=1, metavar="N", help="processors of each run (default: 1)")
-    add("--gpus_per_run", type=share, default=0.0, metavar="SHARE",
-        help="GPUs of each run, such as 0.25; 0: runs use the processor alone (default: 0)")  # fmt: skip
+    add("--gpus_per_run", type=flags.number(float, minimum=0, maximum=1), default=0.0, metavar="SHARE",
+        help="share of a GPU of each run, such as 0.25; 0: the processor alone (default: 0)")  # fmt: skip
     add("--name", help="of the sweep, and of the folders of its files (default: the games)")
-    add("--common_epoch", type=flags.yes_or_no, nargs="?", const=True, metavar="BOOL",
-        help="compare all runs at the latest epoch that all have reached, not only the finished ones "
-             "(default: false)")  # fmt: skip
     flags.add_presets(parser, USUAL)
+    settings_file.add_flag(parser)
     return parser
 
 
-def _settings(given: dict[str, Any]) -> Config:
-    """Return the settings of every run; make `given` complete, with absolute paths.
+def _setting(word: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the flags of a setting, `NAME=FLAGS`."""
+    name, equals, line = word.partition("=")
+    if not (equals and re.fullmatch(r"\w[\w.-]*", name)):
+        raise argparse.ArgumentTypeError(
+            f"{word!r} is no setting: give NAME=FLAGS, such as 'double=--double true'"
+        )
+    parser = flags.parser("sweep", "")
+    flags.add_presets(parser, USUAL)
+    settings_file.add_flag(parser)
+    try:
+        return name, parser.parse(shlex.split(line))
+    except (UserError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{name}: {error}") from None
+
+
+def _plain(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings among `given`, those of a file too, with absolute paths.
 
     Raises:
-        UserError: A given setting cannot be the same for all runs.
+        UserError: A setting cannot be the same for all runs.
     """
     for name, why in OWN.items():
         if name in given:
@@ -104,44 +126,52 @@ def _settings(given: dict[str, Any]) -> Config:
         raise UserError(
             f"--environment {given['environment']} is one game: name the file among the games of the sweep"
         )
-    if not given["gpus_per_run"]:
-        if given.get("backend") == "gpu":
-            raise UserError(
-                "--backend gpu needs a share of a GPU for each run: give --gpus_per_run, such as 0.25"
-            )
-        given["backend"] = "cpu"
-    for name in FILES:
-        if name in given:
-            given[name] = str(Path(given[name]).absolute())
-    return settings_for("sweep", given)
+    own = {*OWN, "game", "backend"}
+    recorded = {name: value for name, value in given.get("config", {}).items() if name not in own}
+    names = (Config().flags().keys() | {"preset"}) - {"game", "cluster"}
+    result = {name: value for name, value in {**recorded, **given}.items() if name in names}
+    if result.get("preset", USUAL) not in PRESETS:
+        del result["preset"]
+    return result | {name: str(Path(result[name]).absolute()) for name in FILES if result.get(name)}
 
 
-def _carry_out(plan: Plan, files: SweepFiles, runner: JobRunner, common_epoch: bool) -> None:
+def _checked(plan: Plan, setting: dict[str, Any]) -> tuple[Config, str]:
+    """Return the settings of every run of a setting, and the name of its preset.
+
+    Raises:
+        UserError: They contradict each other, or are not for one of the games.
+    """
+    given = {**plan.flags, **setting}
+    if not plan.gpus_per_run and given.get("backend") == "gpu":
+        raise UserError(
+            "--backend gpu needs a share of a GPU for each run: give --gpus_per_run, such as 0.25"
+        )
+    first, *_ = plan.games.values()
+    config = settings_for("sweep", {**given, "game": first})
+    rules.check(config)
+    for game in plan.games.values():
+        check_weights(config.with_flags(canonical_flags({"game": game})))
+    return config, given.get("preset", USUAL)
+
+
+def _carry_out(plan: Plan, files: SweepFiles, pool: LocalPool | ClusterPool) -> None:
     """Carry out the rest of a sweep, and print its results.
 
     Raises:
         UserError: Runs failed.
     """
-    plan_text = save_plan(plan, files.plan)
+    text = save_plan(plan, files.plan)
+    runs, report = [RunStatus(run, files) for run in plan.runs], Report(files, sys.stderr)
 
-    def start(run: SweepRun) -> None:
-        log, arguments = str(files.log(run)), files.arguments(plan, run)
-        runner.start(Job(run.name, arguments, log, shared_file=str(files.plan), shared_text=plan_text))
+    def job(run: SweepRun) -> Job:
+        return Job(files.arguments(plan, run), str(files.log(run)), str(files.plan), text)
 
-    runs = new_statuses(plan, files)
-    report = Report(files, common_epoch=common_epoch)
     try:
-        run_all(runs, start, runner.wait, report.update)
+        run_all(runs, lambda run: pool.submit(job(run)), report.update)
     finally:
         report.finish(runs)
-    _refuse_failures(runs)
-
-
-def _refuse_failures(runs: Sequence[RunStatus]) -> None:
-    failed = [one for one in runs if one.state is RunState.FAILED]
-    if failed:
-        first = failed[0]
+    if failed := [one for one in runs if one.state is RunState.FAILED]:
         raise UserError(
-            f"{len(failed)} of {len(runs)} runs failed, such as {first.run.game} seed {first.run.seed} "
-            f"({first.reason}): mend that, and give the same command again"
+            f"{len(failed)} of {len(runs)} runs failed, such as {failed[0].run.name} ({failed[0].reason}): "
+            "mend that, and give the same command again"
         )
