@@ -1,15 +1,18 @@
-"""The checks: what the machine has, what the project needs beside it, and how fast a training runs.
+"""`doctor`: checks whether this machine can train: what is installed, what fits, and how fast it is.
 
 Other parts of the project are imported by the checks that need them: so a broken library is the finding of
 one check, and the others still run.
 """
 
-import platform
+import logging
 import shutil
 import sys
-import tempfile
 import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -17,20 +20,18 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from simple_dqn.config import Config
-from simple_dqn.doctor.findings import Check, Finding, error, ok, warning
 from simple_dqn.errors import UserError
+from simple_dqn.files import home
+from simple_dqn.flags import Parser, number
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.machine import SHARE, available_memory, gigabytes, usable_cores
+from simple_dqn.machine import SHARE, available_memory, gigabytes
 from simple_dqn.presets import PRESETS, USUAL
 
-OLDEST_PYTHON = (3, 11)
 PLAIN = Config.from_flags({**PRESETS[USUAL], "game": "pong"})  # the settings of `train.sh pong`
 # Such a run writes 50 snapshots of 1 MB, and a checkpoint of 100,000 screens beside the one before.
 FREE_DISK = 3e9  # bytes
 LEAST_DISK = 1e9  # bytes; with less, even a short run may end early
 SMALLEST_MEMORY = 50_000  # experiences; with fewer, a network forgets what it has learned
-FOLDERS = ("snapshots", "results", "videos")
-SHOWN = 5  # words of a list, at most
 
 # The exploration rate of the trial is the last one, which most of a run is played with.
 TRIAL_FLAGS = {
@@ -40,13 +41,67 @@ TRIAL_FLAGS = {
 SLOW = 100  # steps a second: Pong then takes an hour and a half to learn, and not a quarter of one
 
 
-def python(_home: Path) -> Finding:
-    """Check the version of Python."""
-    version = platform.python_version()
-    if sys.version_info < OLDEST_PYTHON:
-        oldest = ".".join(map(str, OLDEST_PYTHON))
-        return error(f"{version} is too old", f"install Python {oldest} or newer, remove .venv")
-    return ok(f"{version} on {platform.system()} {platform.machine()}")
+class Level(Enum):
+    """The severity of a finding."""
+
+    OK = "ok"
+    WARNING = "warning"  # something is slower, or missing; the rest works
+    ERROR = "error"  # training does not work
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of a check, in one line."""
+
+    level: Level
+    text: str
+    advice: str = ""  # what to do
+
+    def line(self, name: str) -> str:
+        """Return the line to print about the check called `name`."""
+        return f"{self.level.value:<8} {name:<9} {self.text}" + (f": {self.advice}" if self.advice else "")
+
+
+ok, warning, error = (partial(Finding, level) for level in Level)
+
+# Checks one thing; is given the folder that holds `snapshots/`, `results/` and `videos/`.
+Check = Callable[[Path], Finding]
+
+
+def main(arguments: Sequence[str], program: str) -> None:
+    """Print a line for each check: ok, or what is missing and what to do.
+
+    Raises:
+        SystemExit: With 1, if a check found an error.
+    """
+    parser = Parser(prog=program, description="Check whether this machine can train.", allow_abbrev=False)
+    parser.add_argument("--trial_seconds", type=number(float, minimum=0, maximum=3600),
+        default=20.0, metavar="SECONDS",
+        help="length of a trial training that measures the speed; 0: none (default: 20)")  # fmt: skip
+    seconds = parser.parse(arguments)["trial_seconds"]
+    checks = CHECKS | ({"speed": trial_of(seconds)} if seconds else {})
+    levels = set()
+    for name, finding in examine(checks, home()):
+        print(finding.line(name), flush=True)
+        levels.add(finding.level)
+    if Level.ERROR in levels:
+        sys.exit(1)
+
+
+def examine(checks: Mapping[str, Check], home: Path) -> Iterator[tuple[str, Finding]]:
+    """Run the checks in order, without the log, and yield the name and the finding of each."""
+    for name, check in checks.items():
+        logging.disable(logging.CRITICAL)
+        try:
+            finding = check(home)
+        except UserError as problem:
+            finding = error(str(problem))
+        except Exception as problem:  # Whatever is broken here, the other checks still run.
+            reason = " ".join(f"{type(problem).__name__}: {problem}".split())
+            finding = error(reason, "remove .venv and start again to reinstall everything")
+        finally:
+            logging.disable(logging.NOTSET)
+        yield name, finding
 
 
 def packages(home: Path) -> Finding:
@@ -67,18 +122,8 @@ def packages(home: Path) -> Finding:
     if missing:
         return error(f"missing: {_some(missing)}", "remove .venv and start any script again")
     if others:
-        advice = "to get the tested versions, remove .venv and start any script"
-        return warning(f"other versions than tested: {_some(others)}", advice)
+        return warning(f"other versions than tested: {_some(others)}", "remove .venv and start any script")
     return ok(f"{len(pins)} packages, all in their pinned versions")
-
-
-def cores(_home: Path) -> Finding:
-    """Check how many cores this process may use."""
-    count = usable_cores()
-    if count == 1:
-        advice = "emulator and network share it; --concurrent true gains nothing"
-        return warning("1 core is usable", advice)
-    return ok(f"{count} cores are usable")
 
 
 def memory(_home: Path) -> Finding:
@@ -92,8 +137,7 @@ def memory(_home: Path) -> Finding:
     if fits < SMALLEST_MEMORY:
         return error(text, "close other programs, or give --replay_compression lz4")
     if fits < PLAIN.memory.replay_size:
-        usual = f"{PLAIN.memory.replay_size:,}"
-        return warning(text, f"for the usual {usual} give --replay_compression lz4, or give --replay_size")
+        return warning(text, f"for {PLAIN.memory.replay_size:,} give --replay_compression lz4")
     return ok(text)
 
 
@@ -101,13 +145,11 @@ def gpu(_home: Path) -> Finding:
     """Check which GPUs the network can run on."""
     from simple_dqn.deepqnetwork.compute.device import gpus
 
-    found = gpus()
-    if found:
+    if found := gpus():
         return ok(", ".join(f"{number}: {name}" for number, name in enumerate(found)))
     if shutil.which("nvidia-smi"):
         return warning(
-            "there is an NVIDIA driver, but no GPU that PyTorch can use",
-            "install PyTorch's GPU build (README.md says how); until then the network runs on the CPU",
+            "PyTorch cannot use the NVIDIA GPU", "install its GPU build; until then the CPU serves"
         )
     return warning("none that PyTorch can use", "the network runs on the CPU, several times slower")
 
@@ -119,8 +161,7 @@ def display(_home: Path) -> Finding:
     try:
         open_display("window", "doctor").close()
     except UserError as problem:
-        reason = str(problem).partition(":")[0]
-        return warning(reason, "play.sh plays in the terminal, plot.sh writes files")
+        return warning(str(problem).partition(":")[0], "play.sh plays in the terminal, plot.sh writes files")
     return ok("windows can be opened")
 
 
@@ -135,31 +176,22 @@ def sound(_home: Path) -> Finding:
     return warning("there is no sound device", "play.sh is silent; record.sh records sound anyway")
 
 
-def roms(home: Path) -> Finding:
-    """Check the MD5 sums of ale-py's ROMs, and identify those in `roms/`."""
-    from simple_dqn.environment.roms import game_name, known_games, md5
+def roms(_home: Path) -> Finding:
+    """Check the MD5 sums of ale-py's ROMs."""
+    from simple_dqn.environment.roms import game_name, known_games
 
-    broken, strange, own = [], [], []
+    broken = []
     for game in known_games():
         try:
             game_name(game)
         except UserError:
             broken.append(game)
-    for path in sorted((home / "roms").glob("*.[rb][oi][mn]")):
-        try:
-            own.append(f"{path.name} is {game_name(str(path))}")
-        except UserError:
-            strange.append(f"{path.name} (MD5 {md5(path)})")
     if broken:
         return error(
             f"these ROMs of ale-py have a wrong MD5: {_some(broken)}",
             "install ale-py again: remove .venv and start any script; unset ALE_ROMS_DIR if it is set",
         )
-    if strange:
-        advice = "no known ROM has their MD5; name games such as pong instead"
-        return warning(f"ALE cannot play these in roms/: {_some(strange)}", advice)
-    text = f"{len(known_games())} games of ale-py, each with the correct MD5"
-    return ok(f"{text}; in roms/: {_some(own)}" if own else text)
+    return ok(f"{len(known_games())} games of ale-py, each with the correct MD5")
 
 
 def disk(home: Path) -> Finding:
@@ -173,36 +205,18 @@ def disk(home: Path) -> Finding:
     return ok(text)
 
 
-def folders(home: Path) -> Finding:
-    """Check that runs can write to their folders."""
-    for folder in [home / name if (home / name).exists() else home for name in FOLDERS]:
-        try:
-            with tempfile.TemporaryFile(dir=folder) as file:
-                file.write(b"\0")
-                file.flush()
-        except OSError as problem:
-            advice = "make it a writable folder, or copy the project elsewhere"
-            return error(f"{folder} is not writable ({problem.strerror})", advice)
-    return ok(f"{', '.join(f'{name}/' for name in FOLDERS)} are writable")
-
-
 def _some(words: list[str]) -> str:
-    """Return the first few of the words, and how many more there are."""
-    more = len(words) - SHOWN
-    return ", ".join(words[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(words[:5]) + (f" and {len(words) - 5} more" if len(words) > 5 else "")
 
 
 CHECKS: dict[str, Check] = {
-    "Python": python,
     "packages": packages,
-    "cores": cores,
     "memory": memory,
     "GPU": gpu,
     "display": display,
     "sound": sound,
     "ROMs": roms,
     "disk": disk,
-    "folders": folders,
 }
 
 
@@ -213,29 +227,18 @@ def trial_of(seconds: float) -> Check:
         rate = steps_per_second(PLAIN.with_flags(TRIAL_FLAGS), seconds)
         minutes = PLAIN.run.train_steps / rate / 60
         text = f"{rate:.0f} steps/s of training by {USUAL}: {minutes:.1f} minutes for an epoch"
-        if rate < SLOW:
-            advice = "close other busy programs, or use a machine with a GPU"
-            return warning(text, advice)
-        return ok(text)
+        slow = "close other busy programs, or use a machine with a GPU"
+        return warning(text, slow) if rate < SLOW else ok(text)
 
     return trial
 
 
 def steps_per_second(config: Config, seconds: float) -> float:
-    """Train with `config` for `seconds`, and return the training steps per second.
-
-    Raises:
-        UserError: It cannot be trained here.
-        KeyboardInterrupt: A signal asked to stop.
-    """
+    """Train with `config` for `seconds`, and return the training steps per second."""
     from simple_dqn.wiring import make_run
 
     with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
-
-        def stop() -> None:
-            interrupt.requested = True
-
-        timer = threading.Timer(seconds, stop)
+        timer = threading.Timer(seconds, setattr, (interrupt, "requested", True))
         timer.start()
         try:
             run.begin()
