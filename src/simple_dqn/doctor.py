@@ -69,11 +69,7 @@ Check = Callable[[Path], Finding]
 
 
 def main(arguments: Sequence[str], program: str) -> None:
-    """Print a line for each check: ok, or what is missing and what to do.
-
-    Raises:
-        SystemExit: With 1, if a check found an error.
-    """
+    """Print a line for each check: ok, or what is missing and what to do; exit with 1 after an error."""
     parser = Parser(prog=program, description="Check whether this machine can train.", allow_abbrev=False)
     parser.add_argument("--trial_seconds", type=number(float, minimum=0, maximum=3600),
         default=20.0, metavar="SECONDS",
