@@ -1,61 +1,96 @@
 """The 6507's bus: which chip answers at an address. Of 16 address lines the chip has 13.
 
 A12 set: the cartridge. Else A7 clear: the TIA. Else A9 clear: the RIOT's RAM, set: its timer and ports.
+This is C++ for `cpu6507.execute`.
 """
 
-import warp as wp
+import enum
 
-from atari2600.cartridge import switch_bank
-from atari2600.machine import CPU, Machine
-from atari2600.riot import read_riot, write_riot
-from atari2600.tia import read_tia, write_tia
+from atari2600 import tables
+from atari2600.machine import BUS, CPU, LOG_LENGTH, RIOT, TIA
+from atari2600.riot import READ_RIOT
 
-
-@wp.func
-def peek(m: Machine, g: int, address: int) -> int:
-    """Return the byte at `address` in the lowest eight bits, and the two after it in the next ones.
-
-    Programs lie in the cartridge or in RAM. Nothing is set off.
-    """
-    code = int(0)
-    if address & 0x1000:
-        code = m.code[m.cpu[g, CPU.BANK] + (address & 0xFFF)]
-    else:
-        ram = g * 256
-        code = int(m.ram[ram + (address & 127)]) | int(m.ram[ram + (address + 1 & 127)]) << 8
-        code = code | int(m.ram[ram + (address + 2 & 127)]) << 16
-    return code
+LAST_CYCLE = (290 * 228 + 227) // 3  # a later write to the TIA ends the frame even without VSYNC
+DONE, LOG_FULL, COLLISIONS = range(3)  # why `execute` stopped: the frame is over, or the TIA has to work first
 
 
-@wp.func
-def read(m: Machine, g: int, address: int, now: int, noise: int) -> int:
-    """Return what the bus holds when the 6507 reads `address`, in an instruction that ends in cycle `now`.
-
-    Lines that no chip drives keep `noise`, the last byte on the bus.
-    """
-    value = int(0)
-    if address & 0x1280 == 0x80:
-        value = int(m.ram[g * 256 + (address & 127)])
-    elif address & 0x1000:
-        switch_bank(m, g, address)
-        value = m.code[m.cpu[g, CPU.BANK] + (address & 0xFFF)] & 0xFF
-    elif address & 0x80:
-        value = read_riot(m, g, address, now)
-    else:
-        value = read_tia(m, g, address, now, noise)
-    return value
+def names(columns: type[enum.IntEnum]) -> str:
+    """Return the names of columns as constants, such as `CPU_PC`."""
+    return "".join(f"constexpr int {columns.__name__}_{column.name} = {column.value};\n" for column in columns)
 
 
-@wp.func
-def write(m: Machine, g: int, address: int, value: int, now: int) -> int:
-    """Write `value` to `address` in an instruction that ends in cycle `now`; return the cycles of a halt."""
-    halt = int(0)
-    if address & 0x1280 == 0x80:
-        m.ram[g * 256 + (address & 127)] = wp.uint8(value)
-    elif address & 0x1280 == 0x280:
-        write_riot(m, g, address, value, now)
-    elif address & 0x1080 == 0:
-        halt = write_tia(m, g, address, value, now)
-    else:
-        switch_bank(m, g, address)
-    return halt
+WORDS = (
+    "".join(names(columns) for columns in (CPU, RIOT, TIA, BUS))
+    + r"""
+int *cpu = m.cpu.data + g * CPU_COUNT, *riot = m.riot.data + g * RIOT_COUNT, *tia = m.tia.data + g * TIA_COUNT;
+int *bus = m.bus.data + g * BUS_COUNT;
+const int* code = m.code.data;
+unsigned char* ram = m.ram.data + g * 256;
+unsigned* log = m.log.data + g * LOG_LENGTH;
+int logged = bus[BUS_LOGGED], status = 0, spare = 0;
+const int hot = cpu[CPU_CARTRIDGE] ? 0xFF8 : 0x1000;  // from here on the cartridge's bytes switch its bank
+"""
+    + READ_RIOT
+    + r"""
+// A read of the TIA; -1 where collisions are wanted that it has not looked for yet. `noise` stays on the other lines.
+auto read_chip = [=](int address, int now, int noise) -> int {
+    if (address & 0x80) return read_riot(address, now);
+    int place = address & 15, value = 0;
+    if (place < 8) {
+        if (bus[BUS_SEEN] != now) { bus[BUS_SEEN] = now; return -1; }
+        value = tia[TIA_COLLISIONS] >> place * 2 << 6 & 0xC0;
+    } else if (place < 12) {  // a paddle charges a capacitor, unless the program grounds it
+        if (!bus[BUS_GROUNDED] && now - tia[TIA_DUMPED_AT] > tia[TIA_PADDLE0 + place - 8]) value = 128;
+    } else if (place < 14) value = tia[TIA_INPT4 + place - 12];
+    return value | (noise & 63);
+};
+// A write to VSYNC or VBLANK: the end of the frame, and the paddles.
+auto write_sync = [=](int place, int value, int now) -> void {
+    if (place == 0) {
+        if (value & 2) tia[TIA_SYNC_UNTIL] = now * 3 + 228;
+        else if (tia[TIA_SYNC_UNTIL] <= now * 3) { tia[TIA_SYNC_UNTIL] = NEVER; cpu[CPU_RUNNING] = 0; }
+    } else {
+        if (bus[BUS_GROUNDED] & ~value) tia[TIA_DUMPED_AT] = now;
+        bus[BUS_GROUNDED] = value & 128;
+    }
+};
+#define FETCH(A) ((A) & 0x1000 ? code[bank + ((A) & 0xFFF)] : \
+    ram[(A) & 127] | ram[((A) + 1) & 127] << 8 | ram[((A) + 2) & 127] << 16)
+#define SWITCH_BANK if ((ea & 0xFFE) == 0xFF8 && hot < 0x1000) bank = (ea & 1) * 4096;
+#define READ_CHIP { value = read_chip(ea, now, noise); if (value < 0) { status = COLLISIONS; goto out; } }
+#define READ_ZP if (ea & 128) value = ram[ea & 127]; else READ_CHIP
+#define READ if (ea & 0x1000) { \
+        if ((ea & 0xFFF) >= hot) SWITCH_BANK \
+        value = code[bank + (ea & 0xFFF)] & 255; \
+    } else if ((ea & 0x280) == 0x80) value = ram[ea & 127]; else READ_CHIP
+#define STOP(WHY) { status = WHY; spare += left - 1; left = 1; }
+#define WRITE_TIA(V) { \
+    int place = ea & 63; \
+    bus[BUS_WRITTEN] = now; \
+    if (now > LAST_CYCLE) cpu[CPU_RUNNING] = 0; \
+    if (place == WSYNC) now += (76 - now % 76) % 76; \
+    else { \
+        if (place < WSYNC) write_sync(place, (V), now); \
+        if (TIA_HEARS >> place & 1) log[logged++] = now << 14 | place << 8 | (V); \
+        if (logged == LOG_LENGTH) STOP(LOG_FULL) \
+    } \
+    if (!cpu[CPU_RUNNING]) STOP(DONE) }
+#define WRITE_ZP(V) if (ea & 128) ram[ea & 127] = (unsigned char)(V); else WRITE_TIA(V)
+#define WRITE(V) if (ea & 0x1000) { SWITCH_BANK } \
+    else if ((ea & 0x280) == 0x80) ram[ea & 127] = (unsigned char)(V); \
+    else if (ea & 0x80) write_riot(ea, (V), now); \
+    else WRITE_TIA(V)
+"""
+)
+# Registers whose writes the TIA does something with: VBLANK, NUSIZ0 to RESBL, GRP0 to CXCLR.
+WORDS = f"constexpr unsigned long long TIA_HEARS = {1 << 1 | (1 << 21) - (1 << 4) | (1 << 45) - (1 << 27)};\n" + WORDS
+for _name, _value in {
+    "LOG_LENGTH": LOG_LENGTH,
+    "LAST_CYCLE": LAST_CYCLE,
+    "NEVER": tables.NEVER,
+    "WSYNC": tables.WSYNC,
+    "DONE": DONE,
+    "LOG_FULL": LOG_FULL,
+    "COLLISIONS": COLLISIONS,
+}.items():
+    WORDS = f"constexpr int {_name} = {_value};\n" + WORDS

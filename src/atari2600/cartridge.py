@@ -1,22 +1,10 @@
 """Cartridges: 2K and 4K of plain ROM, and F8, two banks of 4K (Stella Programmer's Guide; published maps)."""
 
 import numpy as np
-import warp as wp
 from numpy.typing import NDArray
-
-from atari2600.machine import CPU, Machine
 
 BANK_BYTES = 4096
 PLAIN, F8 = range(2)
-
-
-@wp.func
-def switch_bank(m: Machine, g: int, address: int) -> None:
-    """Let a read or write of $1FF8 or $1FF9 choose the bank, where the cartridge has two."""
-    if m.cpu[g, CPU.CARTRIDGE] == F8:
-        spot = address & 0x1FFF
-        if spot == 0x1FF8 or spot == 0x1FF9:
-            m.cpu[g, CPU.BANK] = (spot & 1) * BANK_BYTES
 
 
 def load_rom(rom: bytes) -> tuple[NDArray[np.uint8], int]:

@@ -7,13 +7,14 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from atari2600 import opcodes, tables
+from atari2600 import tables
+from atari2600.bus import COLLISIONS, DONE, LOG_FULL
 from atari2600.cartridge import load_rom, with_the_next_two
-from atari2600.cpu6507 import run
-from atari2600.machine import CPU, MOST_ROWS, RAM_SHARE, RIOT, ROW_WORDS, TIA, Machine
+from atari2600.cpu6507 import execute
+from atari2600.machine import BUS, CPU, LOG_LENGTH, MOST_ROWS, RAM_SHARE, RIOT, ROW_WORDS, TIA, Line, Machine, Tia
+from atari2600.tia import drain, open_line, see
 
 LONG_AGO = -60_000  # colour clocks, a frame
-ALL_OBJECTS = 0b111111
 FRAME_INSTRUCTIONS = 25_000  # more than any frame has: what a program gets that does not end its frame
 
 
@@ -30,6 +31,29 @@ def rebase(m: Machine, g: int) -> None:
         m.tia[g, TIA.SYNC_UNTIL] = m.tia[g, TIA.SYNC_UNTIL] - past * 3
     m.tia[g, TIA.CLOCK] = m.cpu[g, CPU.CYCLES] * 3
     m.tia[g, TIA.COMB] = wp.where(m.tia[g, TIA.COMB] >= m.tia[g, TIA.ROWS], 0, -1)
+
+
+@wp.func
+def run(m: wp.ref[Machine], g: int, instructions: int) -> None:
+    """Play to the end of the frame."""
+    t, line = m.tias[g], Line()
+    open_line(t, line)
+    m.bus[g, BUS.GROUNDED] = t.vblank & 128
+    m.bus[g, BUS.SEEN] = -1
+    m.bus[g, BUS.WRITTEN] = 0
+    left = int(instructions)
+    status = int(LOG_FULL)
+    while left > 0 and status != DONE:
+        status = execute(m, g, left)
+        left = m.bus[g, BUS.LEFT]
+        drain(m, g, t, line)
+        if status == COLLISIONS:
+            see(m, g, t, line, m.bus[g, BUS.SEEN] * 3)
+            m.tia[g, TIA.COLLISIONS] = t.collisions
+    see(m, g, t, line, m.bus[g, BUS.WRITTEN] * 3)
+    t.sync_until = m.tia[g, TIA.SYNC_UNTIL]  # these two are the 6507's
+    t.dumped_at = m.tia[g, TIA.DUMPED_AT]
+    m.tias[g] = t
 
 
 @wp.kernel(enable_backward=False)
@@ -77,10 +101,12 @@ class Console:
         self.cpu = self._state("cpu", (games, CPU.COUNT), np.int32)
         self.riot = self._state("riot", (games, RIOT.COUNT), np.int32)
         self.tia = self._state("tia", (games, TIA.COUNT), np.int32)
+        self._machine.tias = wp.array(ptr=self._machine.tia.ptr, dtype=Tia, shape=(games,), device=device)
         self.ram = self._state("ram", (games * RAM_SHARE,), np.uint8).reshape(games, RAM_SHARE)
-        screen = self._state("screen", (games, 2 * MOST_ROWS * ROW_WORDS), np.uint64)
+        screen = self._state("screen", (games * 2 * MOST_ROWS * ROW_WORDS,), np.uint64)
         self.pictures = screen.view(np.uint8).reshape(games, 2, MOST_ROWS, 8 * ROW_WORDS)
-        self._state("masks", (games, 18), np.uint64)
+        self._state("bus", (games, BUS.COUNT), np.int32)
+        self._state("log", (games, LOG_LENGTH), np.uint32)
         self._switch_on(kind, int(colours[0]))
         # A recorded launch takes 5 microseconds in place of 25.
         self._command = wp.launch(
@@ -90,10 +116,6 @@ class Console:
     def _install(self, banks: NDArray[np.uint8], colours: NDArray[Any]) -> None:
         """Put the tables and the cartridge where the kernel finds them."""
         for name, values in {
-            "decode": opcodes.decode_table(),
-            "delays": tables.by_register(tables.DELAYS, 0),
-            "changes": tables.by_register(tables.CHANGES, 0),
-            "columns": tables.by_register(tables.COLUMNS, -1),
             "patterns": tables.patterns(),
             "copies": tables.copies(),
             "reversed": tables.reversed_bits(),
@@ -120,7 +142,6 @@ class Console:
         self.tia[:, TIA.COMBS] = 1
         self.tia[:, TIA.COMB] = -1
         self.tia[:, TIA.DRAWS] = 1
-        self.tia[:, TIA.CHANGED] = ALL_OBJECTS
         self.tia[:, TIA.FIRST_LINE], self.tia[:, TIA.ROWS] = 34, 210
         self.tia[:, TIA.SYNC_UNTIL] = tables.NEVER
         self.tia[:, TIA.MOVED_AT] = LONG_AGO
@@ -135,7 +156,6 @@ class Console:
         """Go on from what `get_state` returned."""
         for name, values in state.items():
             getattr(self, name)[...] = values
-        self.tia[:, TIA.CHANGED] = ALL_OBJECTS  # masks are made anew
 
     def execute(self, instructions: int = FRAME_INSTRUCTIONS) -> None:
         """Play each game whose `CPU.PLAYS` is 1 to the end of its frame, but for `instructions` at most."""

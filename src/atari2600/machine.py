@@ -10,6 +10,7 @@ import warp as wp
 RAM_BYTES = 128
 MOST_ROWS = 256  # that a picture may have
 ROW_WORDS = 20  # words of eight pixels in a row of 160
+LOG_LENGTH = 512  # writes to the TIA that are drawn at once
 RAM_SHARE = 256  # bytes of `ram` for each game: the console's 128, then the cartridge's own
 
 
@@ -72,21 +73,32 @@ class TIA(enum.IntEnum):
     ENAM1 = 20
     ENABL = 21
     OLDBL = 22
-    HMP0 = 23  # 0 to 15; then HMP1, HMM0, HMM1, HMBL
+    HMP0 = 23  # 0 to 15
+    HMP1 = 24
+    HMM0 = 25
+    HMM1 = 26
+    HMBL = 27
     VDELP0 = 28
     VDELP1 = 29
     VDELBL = 30
     RESMP0 = 31
     RESMP1 = 32
-    POS0 = 33  # pixels, 0 to 159, of the left edge; then P1, M0, M1, BL
+    POS0 = 33  # pixels, 0 to 159, of the left edge
+    POS1 = 34
+    POSM0 = 35
+    POSM1 = 36
+    POSBL = 37
     SKIP0 = 38  # 1: the first copy of P0 is not drawn on this line
     SKIP1 = 39
-    CHANGED = 40  # objects whose masks are out of date
+    UNUSED = 40
     NEXT_LINE = 41  # objects whose masks change when the line ends
     COLLISIONS = 42  # two bits for each of CXM0P to CXPPMM
     COMB = 43  # the row whose left 8 pixels HMOVE has blanked
     DUMPED_AT = 44  # the cycle at which the paddles' capacitors began to charge
-    PADDLE0 = 45  # how many cycles they need; four of them
+    PADDLE0 = 45  # how many cycles they need
+    PADDLE1 = 46
+    PADDLE2 = 47
+    PADDLE3 = 48
     INPT4 = 49  # 128 where the joystick's button is not pressed
     INPT5 = 50
     FIRST_LINE = 51  # of the picture
@@ -98,15 +110,79 @@ class TIA(enum.IntEnum):
     COUNT = 57
 
 
+class BUS(enum.IntEnum):
+    """What the 6507 and the TIA tell each other within a frame."""
+
+    LOGGED = 0  # writes to the TIA that it has not seen yet
+    LEFT = 1  # instructions that may still be executed
+    SEEN = 2  # the cycle up to which the 6507 needs, or has, the collisions
+    GROUNDED = 3  # 128 while the program grounds the paddles' capacitors
+    WRITTEN = 4  # the cycle of the last write to the TIA
+    COUNT = 5
+
+
+# The columns of `TIA` as a struct of their names in small letters: the kernel works on a copy of its own.
+Tia = wp.struct(
+    type("Tia", (), {"__annotations__": {c.name.lower(): wp.int32 for c in TIA if c != TIA.COUNT}})
+)
+
+
+@wp.struct
+class Mask:
+    """The pixels of an object on a line, the leftmost in the lowest bit: 64, 64 and 32 of them."""
+
+    a: wp.uint64
+    b: wp.uint64
+    c: wp.uint64
+
+
+@wp.struct
+class Objects:
+    """A mask for each object."""
+
+    p0: Mask
+    p1: Mask
+    m0: Mask
+    m1: Mask
+    bl: Mask
+    pf: Mask
+
+
+@wp.struct
+class Line:
+    """The line that the TIA is in.
+
+    Attributes:
+        whole: The objects as their registers say now.
+        seen: What is on this line: an object that changes has its old pixels up to there.
+        dirty: Objects, bits in the order of the masks, whose masks are out of date since before this line's pixels.
+        touched: Objects that have changed within the line.
+        start: The colour clock at which the line begins.
+        row: Of the picture; `visible` says whether there is such a row.
+        done: Up to which pixel the line is drawn and its collisions are found.
+        same: 1: nothing has changed since the last row was drawn, all at once.
+        combed: 1: that row had a comb.
+        draws: 0: only collisions are wanted.
+    """
+
+    whole: Objects
+    seen: Objects
+    dirty: wp.int32
+    touched: wp.int32
+    start: wp.int32
+    row: wp.int32
+    visible: wp.int32
+    done: wp.int32
+    same: wp.int32
+    combed: wp.int32
+    draws: wp.int32
+
+
 @wp.struct
 class Machine:
     """E consoles that play the same cartridge."""
 
-    decode: wp.array(dtype=wp.int32)  # [256 * 2]
-    delays: wp.array(dtype=wp.int32)  # [64], see `tables.py`
-    changes: wp.array(dtype=wp.int32)  # [64]
-    columns: wp.array(dtype=wp.int32)  # [64]
-    patterns: wp.array(dtype=wp.uint32)  # [4096]
+    patterns: wp.array(dtype=wp.uint32)  # [4096], see `tables.py`
     copies: wp.array(dtype=wp.int32)  # [8]
     reversed: wp.array(dtype=wp.int32)  # [1024]
     palette: wp.array(dtype=wp.int32)  # [256], what the picture holds for each colour
@@ -114,6 +190,8 @@ class Machine:
     ram: wp.array(dtype=wp.uint8)  # [E * RAM_SHARE]
     cpu: wp.array2d(dtype=wp.int32)  # [E, CPU.COUNT]
     riot: wp.array2d(dtype=wp.int32)  # [E, RIOT.COUNT]
+    bus: wp.array2d(dtype=wp.int32)  # [E, BUS.COUNT]
+    log: wp.array2d(dtype=wp.uint32)  # [E, LOG_LENGTH]: cycle << 14 | register << 8 | value
     tia: wp.array2d(dtype=wp.int32)  # [E, TIA.COUNT]
-    masks: wp.array2d(dtype=wp.uint64)  # [E, 6 * 3]
-    screen: wp.array2d(dtype=wp.uint64)  # [E, 2 * MOST_ROWS * 20], 8 pixels in each
+    tias: wp.array(dtype=Tia)  # [E], the same memory
+    screen: wp.array(dtype=wp.uint64)  # [E * 2 * MOST_ROWS * ROW_WORDS], 8 pixels in each

@@ -1,14 +1,9 @@
 """The 6507's instructions as tables: how each of the 256 opcodes finds its operand and what it does to it.
 
-One pass through the same small steps executes every instruction: find the address, take a value from
-`source`, change it (`unary`), store it, combine it with a register (`binary`), write registers,
-jump (`flow`).
-An instruction is one choice for each step. The undocumented opcodes that games use fall out of the
-same steps: DCP is DEC with CMP as its second half.
+`switch` makes C++ of them, one case for each opcode, in the words that `cpu6507.py` defines: the registers
+`a x y sp pc`, the flags `n z c v di` (N is bit 7 of `n`, Z is set if `z` is 0, `di` holds D and I), the operand's
+bytes `lo` and `hi`, the address `ea` and the cycle `now` in which the instruction ends.
 """
-
-import numpy as np
-from numpy.typing import NDArray
 
 # How the address is found. The names are the data sheet's.
 MODES = (
@@ -17,76 +12,78 @@ MODES = (
 )  # fmt: skip
 IMPLIED, IMMEDIATE, ZP, ZP_X, ZP_Y, ABS, ABS_X, ABS_Y, IND_X, IND_Y, RELATIVE, INDIRECT = range(12)
 LENGTHS = (1, 2, 2, 2, 2, 3, 3, 3, 2, 2, 2, 3)  # bytes of an instruction, by mode
+ZERO_PAGE = (ZP, ZP_X, ZP_Y)
 
-SOURCE_NONE, SOURCE_MEMORY, SOURCE_A, SOURCE_X, SOURCE_Y, SOURCE_SP, SOURCE_P = range(7)
-SOURCE_PULL, SOURCE_AX, SOURCE_AM = range(7, 10)
-PASS, INC, DEC, ASL, LSR, ROL, ROR = range(7)
-NONE, ORA, AND, EOR, ADC, SBC, CMP, BIT, ANC = range(9)
-TO_A, TO_X, TO_Y, TO_SP, TO_P = 1, 2, 4, 8, 16  # may be added
-KEEP, STORE, PUSH = range(3)
-NEXT, BRANCH, JMP, JSR, RTS, RTI, BRK = range(7)
-
-# mnemonic: source, unary, store, binary, register of the comparison, written registers, flags N and Z.
-_A, _X, _Y = 0, 1, 2
-_M = SOURCE_MEMORY
-OPERATIONS: dict[str, tuple[int, int, int, int, int, int, bool]] = {
-    "LDA": (_M, PASS, KEEP, NONE, _A, TO_A, True),
-    "LDX": (_M, PASS, KEEP, NONE, _A, TO_X, True),
-    "LDY": (_M, PASS, KEEP, NONE, _A, TO_Y, True),
-    "LAX": (_M, PASS, KEEP, NONE, _A, TO_A + TO_X, True),
-    "STA": (SOURCE_A, PASS, STORE, NONE, _A, 0, False),
-    "STX": (SOURCE_X, PASS, STORE, NONE, _A, 0, False),
-    "STY": (SOURCE_Y, PASS, STORE, NONE, _A, 0, False),
-    "SAX": (SOURCE_AX, PASS, STORE, NONE, _A, 0, False),
-    "TAX": (SOURCE_A, PASS, KEEP, NONE, _A, TO_X, True),
-    "TAY": (SOURCE_A, PASS, KEEP, NONE, _A, TO_Y, True),
-    "TXA": (SOURCE_X, PASS, KEEP, NONE, _A, TO_A, True),
-    "TYA": (SOURCE_Y, PASS, KEEP, NONE, _A, TO_A, True),
-    "TSX": (SOURCE_SP, PASS, KEEP, NONE, _A, TO_X, True),
-    "TXS": (SOURCE_X, PASS, KEEP, NONE, _A, TO_SP, False),
-    "PHA": (SOURCE_A, PASS, PUSH, NONE, _A, 0, False),
-    "PHP": (SOURCE_P, PASS, PUSH, NONE, _A, 0, False),
-    "PLA": (SOURCE_PULL, PASS, KEEP, NONE, _A, TO_A, True),
-    "PLP": (SOURCE_PULL, PASS, KEEP, NONE, _A, TO_P, False),
-    "ORA": (_M, PASS, KEEP, ORA, _A, TO_A, True),
-    "AND": (_M, PASS, KEEP, AND, _A, TO_A, True),
-    "EOR": (_M, PASS, KEEP, EOR, _A, TO_A, True),
-    "ADC": (_M, PASS, KEEP, ADC, _A, TO_A, True),
-    "SBC": (_M, PASS, KEEP, SBC, _A, TO_A, True),
-    "CMP": (_M, PASS, KEEP, CMP, _A, 0, True),
-    "CPX": (_M, PASS, KEEP, CMP, _X, 0, True),
-    "CPY": (_M, PASS, KEEP, CMP, _Y, 0, True),
-    "BIT": (_M, PASS, KEEP, BIT, _A, 0, True),
-    "INC": (_M, INC, STORE, NONE, _A, 0, True),
-    "DEC": (_M, DEC, STORE, NONE, _A, 0, True),
-    "INX": (SOURCE_X, INC, KEEP, NONE, _A, TO_X, True),
-    "INY": (SOURCE_Y, INC, KEEP, NONE, _A, TO_Y, True),
-    "DEX": (SOURCE_X, DEC, KEEP, NONE, _A, TO_X, True),
-    "DEY": (SOURCE_Y, DEC, KEEP, NONE, _A, TO_Y, True),
-    "ASL": (_M, ASL, STORE, NONE, _A, 0, True),
-    "LSR": (_M, LSR, STORE, NONE, _A, 0, True),
-    "ROL": (_M, ROL, STORE, NONE, _A, 0, True),
-    "ROR": (_M, ROR, STORE, NONE, _A, 0, True),
-    "SLO": (_M, ASL, STORE, ORA, _A, TO_A, True),
-    "RLA": (_M, ROL, STORE, AND, _A, TO_A, True),
-    "SRE": (_M, LSR, STORE, EOR, _A, TO_A, True),
-    "RRA": (_M, ROR, STORE, ADC, _A, TO_A, True),
-    "DCP": (_M, DEC, STORE, CMP, _A, 0, True),
-    "ISB": (_M, INC, STORE, SBC, _A, TO_A, True),
-    "ANC": (_M, PASS, KEEP, ANC, _A, TO_A, True),
-    "ALR": (SOURCE_AM, LSR, KEEP, NONE, _A, TO_A, True),
-    "NOP": (SOURCE_NONE, PASS, KEEP, NONE, _A, 0, False),
-    "NOPR": (_M, PASS, KEEP, NONE, _A, 0, False),  # an undocumented NOP that reads its operand
+# Pointers lie in RAM, and nowhere else in zero page. `noise` stays on lines of the bus that no chip drives.
+ADDRESSES = {
+    ZP: "ea = noise = lo;",
+    ZP_X: "ea = (lo + x) & 255; noise = lo;",
+    ZP_Y: "ea = (lo + y) & 255; noise = lo;",
+    ABS: "ea = lo | hi << 8; noise = hi;",
+    ABS_X: "ea = ((lo | hi << 8) + x) & 0xFFFF; noise = hi; crossed = (lo + x) >> 8;",
+    ABS_Y: "ea = ((lo | hi << 8) + y) & 0xFFFF; noise = hi; crossed = (lo + y) >> 8;",
+    IND_X: "ea = ram[(lo + x) & 127] | ram[(lo + x + 1) & 127] << 8; noise = ea >> 8;",
+    IND_Y: "noise = ram[(lo + 1) & 127]; ea = ram[lo & 127] + y; crossed = ea >> 8; "
+    "ea = (ea + (noise << 8)) & 0xFFFF;",
 }
-# Mnemonics that are a NOP with an effect of their own: one bit of the processor status, or a jump.
-FLAGS = {
-    "CLC": (0x01, 0), "SEC": (0x01, 1), "CLI": (0x04, 0), "SEI": (0x04, 1),
-    "CLV": (0x40, 0), "CLD": (0x08, 0), "SED": (0x08, 1),
+# What is done with a value that was read.
+READERS = {
+    "LDA": "a = n = z = value;",
+    "LDX": "x = n = z = value;",
+    "LDY": "y = n = z = value;",
+    "LAX": "a = x = n = z = value;",
+    "ORA": "a = n = z = a | value;",
+    "AND": "a = n = z = a & value;",
+    "EOR": "a = n = z = a ^ value;",
+    "ADC": "ADD(value)",
+    "SBC": "SUBTRACT(value)",
+    "CMP": "COMPARE(a, value)",
+    "CPX": "COMPARE(x, value)",
+    "CPY": "COMPARE(y, value)",
+    "BIT": "n = value; z = a & value; v = value >> 6 & 1;",
+    "ANC": "a = n = z = a & value; c = a >> 7;",
+    "ALR": "value &= a; c = value & 1; a = n = z = value >> 1;",
+    "NOPR": "",  # an undocumented NOP that reads its operand
+}
+WRITERS = {"STA": "a", "STX": "x", "STY": "y", "SAX": "a & x"}
+# How a byte of memory, or A, is altered.
+_INC, _DEC = "value = (value + 1) & 255;", "value = (value - 1) & 255;"
+_ASL, _LSR = "c = value >> 7; value = value << 1 & 255;", "c = value & 1; value >>= 1;"
+_ROL = "value = value << 1 | c; c = value >> 8; value &= 255;"
+_ROR = "value |= c << 8; c = value & 1; value >>= 1;"
+ALTERERS = {"INC": _INC, "DEC": _DEC, "ASL": _ASL, "LSR": _LSR, "ROL": _ROL, "ROR": _ROR}
+# Undocumented: one of those, and then what a reader does.
+BOTH = {
+    "SLO": ("ASL", "ORA"), "RLA": ("ROL", "AND"), "SRE": ("LSR", "EOR"), "RRA": ("ROR", "ADC"),
+    "DCP": ("DEC", "CMP"), "ISB": ("INC", "SBC"),
 }  # fmt: skip
-FLOWS = {"JMP": JMP, "JSR": JSR, "RTS": RTS, "RTI": RTI, "BRK": BRK}
+# Instructions without an operand in memory; those that jump set `pc` themselves.
+OTHERS = {
+    "TAX": "x = n = z = a;", "TAY": "y = n = z = a;", "TXA": "a = n = z = x;", "TYA": "a = n = z = y;",
+    "TSX": "x = n = z = sp;", "TXS": "sp = x;",
+    "INX": "x = n = z = (x + 1) & 255;", "INY": "y = n = z = (y + 1) & 255;",
+    "DEX": "x = n = z = (x - 1) & 255;", "DEY": "y = n = z = (y - 1) & 255;",
+    "PHA": "PUSH(a)", "PHP": "PUSH(STATUS | 0x30)",
+    "PLA": "sp = (sp + 1) & 255; a = n = z = ram[sp & 127];",
+    "PLP": "sp = (sp + 1) & 255; SET_STATUS(ram[sp & 127])",
+    "CLC": "c = 0;", "SEC": "c = 1;", "CLV": "v = 0;", "CLI": "di &= ~4;", "SEI": "di |= 4;",
+    "CLD": "di &= ~8;", "SED": "di |= 8;", "NOP": "",
+    "JMP": "pc = lo | hi << 8;",
+    "JSR": "STACK(0, (pc + 2) >> 8) STACK(1, pc + 2) sp = (sp - 2) & 255; pc = lo | hi << 8;",
+    "RTS": "pc = (ram[(sp + 1) & 127] + (ram[(sp + 2) & 127] << 8) + 1) & 0xFFFF; sp = (sp + 2) & 255;",
+    "RTI": "SET_STATUS(ram[(sp + 1) & 127]) pc = ram[(sp + 2) & 127] + (ram[(sp + 3) & 127] << 8); "
+    "sp = (sp + 3) & 255;",
+    "BRK": "STACK(0, (pc + 2) >> 8) STACK(1, pc + 2) STACK(2, STATUS | 0x30) di |= 4; sp = (sp - 3) & 255; "
+    "pc = FETCH(0xFFFE) & 0xFFFF;",
+}  # fmt: skip
+JUMPS = ("JMP", "JSR", "RTS", "RTI", "BRK")
+# The high byte of an indirect jump comes from the same page: JMP ($10FF) reads $10FF and $1000.
+INDIRECT_JUMP = (
+    "ea = lo | hi << 8; pc = (FETCH(ea) & 255) | (FETCH((ea & 0xFF00) | ((ea + 1) & 255)) & 255) << 8;"
+)
 BRANCHES = {
-    "BPL": (0x80, 0), "BMI": (0x80, 1), "BVC": (0x40, 0), "BVS": (0x40, 1),
-    "BCC": (0x01, 0), "BCS": (0x01, 1), "BNE": (0x02, 0), "BEQ": (0x02, 1),
+    "BPL": "!(n & 128)", "BMI": "n & 128", "BVC": "!v", "BVS": "v", "BCC": "!c", "BCS": "c", "BNE": "z",
+    "BEQ": "!z",
 }  # fmt: skip
 
 # mnemonic: its opcodes, "mode opcode cycles", with + where a page crossed costs one cycle more; long
@@ -182,55 +179,36 @@ def opcodes() -> dict[int, tuple[str, int, int, int]]:
     return found
 
 
-# The fields of a decoded opcode. First word:
-LENGTH, PENALTY, ADD_X, ADD_Y, WIDE, IN_ZERO_PAGE, POINTER, READS = 4, 6, 7, 8, 9, 10, 11, 13
-FROM_LOW, FROM_A, FROM_X, FROM_Y, FROM_ELSEWHERE, UNARY, STORES, FAULTY = 14, 15, 16, 17, 18, 21, 24, 26
-# second word:
-COMPARE_X, COMPARE_Y, WRITES, SETS_NZ, FLOW, MASK, VALUE = 4, 5, 6, 11, 12, 15, 23
-NO_POINTER, POINTER_X, POINTER_Y, POINTER_JMP = range(4)
-ELSEWHERE = {
-    source: i + 1 for i, source in enumerate((SOURCE_SP, SOURCE_P, SOURCE_PULL, SOURCE_AX, SOURCE_AM))
-}
-EW_SP, EW_P, EW_PULL, EW_AX, EW_AM = range(1, 6)
+def body(mnemonic: str, mode: int) -> str:
+    """Return what an instruction does after its address was found, as C++."""
+    narrow = "_ZP" if mode in ZERO_PAGE else ""
+    if mnemonic in BRANCHES:
+        return f"BRANCH({BRANCHES[mnemonic]})"
+    if mode == INDIRECT:
+        return INDIRECT_JUMP
+    if mnemonic in ALTERERS and mode == IMPLIED:
+        return f"value = a; {ALTERERS[mnemonic]} a = n = z = value;"
+    if mnemonic in ALTERERS:
+        return f"READ{narrow}; {ALTERERS[mnemonic]} n = z = value; WRITE{narrow}(value)"
+    if mnemonic in BOTH:
+        first, second = BOTH[mnemonic]
+        return f"READ{narrow}; {ALTERERS[first]} WRITE{narrow}(value) {READERS[second]}"
+    if mnemonic in WRITERS:
+        return f"WRITE{narrow}({WRITERS[mnemonic]})"
+    if mnemonic in READERS:
+        return f"{'value = lo;' if mode == IMMEDIATE else f'READ{narrow};'} {READERS[mnemonic]}"
+    return OTHERS[mnemonic]
 
 
-def _address_fields(mode: int) -> int:
-    """Return the bits of the first word that say how the address is found."""
-    pointer = {IND_X: POINTER_X, IND_Y: POINTER_Y, INDIRECT: POINTER_JMP}.get(mode, NO_POINTER)
-    return (
-        LENGTHS[mode] << LENGTH
-        | (mode in (ZP_X, ABS_X)) << ADD_X
-        | (mode in (ZP_Y, ABS_Y, IND_Y)) << ADD_Y
-        | (mode in (ABS, ABS_X, ABS_Y, INDIRECT)) << WIDE
-        | (mode in (ZP, ZP_X, ZP_Y)) << IN_ZERO_PAGE
-        | pointer << POINTER
-    )
-
-
-def decode_table() -> NDArray[np.int32]:
-    """Return int32 [256 * 2]: two words for each opcode, in the fields that `cpu6507.run` takes apart.
-
-    The lowest four bits are the cycles and what is done with a register (`binary`). `MASK` and `VALUE` are
-    the condition of a branch, else the bits of the processor status that are cleared and set.
-    """
-    table = np.zeros((256, 2), np.int32)
-    table[:, 0] = 2 | 1 << LENGTH | 1 << FAULTY
-    for opcode, (mnemonic, mode, cycles, crossing) in opcodes().items():
-        operation = OPERATIONS.get(mnemonic, OPERATIONS["NOP"])
-        source, unary, store, binary, compared, written, flags = operation
-        if mode == IMPLIED and source == SOURCE_MEMORY:  # a shift of the accumulator
-            source, store, written = SOURCE_A, KEEP, TO_A
-        reads = source == SOURCE_MEMORY and mode not in (IMPLIED, IMMEDIATE)
-        places = {SOURCE_MEMORY: FROM_LOW, SOURCE_A: FROM_A, SOURCE_X: FROM_X, SOURCE_Y: FROM_Y}
-        flow = BRANCH if mnemonic in BRANCHES else FLOWS.get(mnemonic, NEXT)
-        mask, value = (BRANCHES | FLAGS).get(mnemonic, (0, 0))
-        table[opcode, 0] = (
-            cycles | crossing << PENALTY | _address_fields(mode) | reads << READS | unary << UNARY
-            | store << STORES | ELSEWHERE.get(source, 0) << FROM_ELSEWHERE
-            | (1 << places[source] if source in places else 0)
-        )  # fmt: skip
-        table[opcode, 1] = (
-            binary | (compared == _X) << COMPARE_X | (compared == _Y) << COMPARE_Y | written << WRITES
-            | flags << SETS_NZ | flow << FLOW | mask << MASK | (mask * value) << VALUE
-        )  # fmt: skip
-    return table.reshape(-1)
+def switch() -> str:
+    """Return the cases of a C++ switch over all opcodes."""
+    cases = []
+    for opcode, (mnemonic, mode, cycles, crossing) in sorted(opcodes().items()):
+        jumps = mnemonic in JUMPS
+        address = "" if jumps else ADDRESSES.get(mode, "")
+        penalty = "now += crossed;" if crossing else ""
+        length = "" if jumps else f"pc += {LENGTHS[mode]};"
+        cases.append(
+            f"case {opcode}: now = t + {cycles}; {address} {penalty} {body(mnemonic, mode)} {length} t = now; break;"
+        )
+    return "\n".join(cases)
