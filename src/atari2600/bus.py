@@ -11,19 +11,23 @@ from atari2600.machine import BUS, CPU, LOG_LENGTH, RIOT, TIA
 from atari2600.riot import READ_RIOT
 
 LAST_CYCLE = (290 * 228 + 227) // 3  # a later write to the TIA ends the frame even without VSYNC
-DONE, LOG_FULL, COLLISIONS = range(3)  # why `execute` stopped: the frame is over, or the TIA has to work first
+DONE, LOG_FULL, COLLISIONS = range(
+    3
+)  # why `execute` stopped: the frame is over, or the TIA has to work first
 
 
 def names(columns: type[enum.IntEnum]) -> str:
     """Return the names of columns as constants, such as `CPU_PC`."""
-    return "".join(f"constexpr int {columns.__name__}_{column.name} = {column.value};\n" for column in columns)
+    return "".join(
+        f"constexpr int {columns.__name__}_{column.name} = {column.value};\n" for column in columns
+    )
 
 
 WORDS = (
     "".join(names(columns) for columns in (CPU, RIOT, TIA, BUS))
     + r"""
-int *cpu = m.cpu.data + g * CPU_COUNT, *riot = m.riot.data + g * RIOT_COUNT, *tia = m.tia.data + g * TIA_COUNT;
-int *bus = m.bus.data + g * BUS_COUNT;
+int *cpu = m.cpu.data + g * CPU_COUNT, *riot = m.riot.data + g * RIOT_COUNT;
+int *tia = m.tia.data + g * TIA_COUNT, *bus = m.bus.data + g * BUS_COUNT;
 const int* code = m.code.data;
 unsigned char* ram = m.ram.data + g * 256;
 unsigned* log = m.log.data + g * LOG_LENGTH;
@@ -32,7 +36,7 @@ const int hot = cpu[CPU_CARTRIDGE] ? 0xFF8 : 0x1000;  // from here on the cartri
 """
     + READ_RIOT
     + r"""
-// A read of the TIA; -1 where collisions are wanted that it has not looked for yet. `noise` stays on the other lines.
+// A read of the TIA; -1 where collisions are wanted that it has not looked for yet. Other lines keep `noise`.
 auto read_chip = [=](int address, int now, int noise) -> int {
     if (address & 0x80) return read_riot(address, now);
     int place = address & 15, value = 0;
@@ -83,7 +87,10 @@ auto write_sync = [=](int place, int value, int now) -> void {
 """
 )
 # Registers whose writes the TIA does something with: VBLANK, NUSIZ0 to RESBL, GRP0 to CXCLR.
-WORDS = f"constexpr unsigned long long TIA_HEARS = {1 << 1 | (1 << 21) - (1 << 4) | (1 << 45) - (1 << 27)};\n" + WORDS
+WORDS = (
+    f"constexpr unsigned long long TIA_HEARS = {1 << 1 | (1 << 21) - (1 << 4) | (1 << 45) - (1 << 27)};\n"
+    + WORDS
+)
 for _name, _value in {
     "LOG_LENGTH": LOG_LENGTH,
     "LAST_CYCLE": LAST_CYCLE,

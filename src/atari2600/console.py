@@ -8,64 +8,27 @@ import warp as wp
 from numpy.typing import NDArray
 
 from atari2600 import tables
-from atari2600.bus import COLLISIONS, DONE, LOG_FULL
 from atari2600.cartridge import load_rom, with_the_next_two
-from atari2600.cpu6507 import execute
-from atari2600.machine import BUS, CPU, LOG_LENGTH, MOST_ROWS, RAM_SHARE, RIOT, ROW_WORDS, TIA, Line, Machine, Tia
-from atari2600.tia import drain, open_line, see
+from atari2600.frame import play_frames
+from atari2600.machine import (
+    BUS,
+    CPU,
+    INPUT,
+    LOG_LENGTH,
+    MOST_ROWS,
+    RAM_BYTES,
+    RAM_SHARE,
+    RIOT,
+    ROW_WORDS,
+    TIA,
+    Machine,
+    Tia,
+)
 
 LONG_AGO = -60_000  # colour clocks, a frame
+NEVER_OVER = np.full((4, 2), -1, np.int32)
+NEVER_OVER[:, 0] = 0
 FRAME_INSTRUCTIONS = 25_000  # more than any frame has: what a program gets that does not end its frame
-
-
-@wp.func
-def rebase(m: Machine, g: int) -> None:
-    """Let the clocks count from the line in which the frame has ended."""
-    past = m.cpu[g, CPU.CYCLES] // 76 * 76
-    m.cpu[g, CPU.CYCLES] = m.cpu[g, CPU.CYCLES] - past
-    m.riot[g, RIOT.SET_AT] = m.riot[g, RIOT.SET_AT] - past
-    m.riot[g, RIOT.READ_AT] = m.riot[g, RIOT.READ_AT] - past
-    m.tia[g, TIA.DUMPED_AT] = m.tia[g, TIA.DUMPED_AT] - past
-    m.tia[g, TIA.MOVED_AT] = m.tia[g, TIA.MOVED_AT] - past * 3
-    if m.tia[g, TIA.SYNC_UNTIL] != tables.NEVER:
-        m.tia[g, TIA.SYNC_UNTIL] = m.tia[g, TIA.SYNC_UNTIL] - past * 3
-    m.tia[g, TIA.CLOCK] = m.cpu[g, CPU.CYCLES] * 3
-    m.tia[g, TIA.COMB] = wp.where(m.tia[g, TIA.COMB] >= m.tia[g, TIA.ROWS], 0, -1)
-
-
-@wp.func
-def run(m: wp.ref[Machine], g: int, instructions: int) -> None:
-    """Play to the end of the frame."""
-    t, line = m.tias[g], Line()
-    open_line(t, line)
-    m.bus[g, BUS.GROUNDED] = t.vblank & 128
-    m.bus[g, BUS.SEEN] = -1
-    m.bus[g, BUS.WRITTEN] = 0
-    left = int(instructions)
-    status = int(LOG_FULL)
-    while left > 0 and status != DONE:
-        status = execute(m, g, left)
-        left = m.bus[g, BUS.LEFT]
-        drain(m, g, t, line)
-        if status == COLLISIONS:
-            see(m, g, t, line, m.bus[g, BUS.SEEN] * 3)
-            m.tia[g, TIA.COLLISIONS] = t.collisions
-    see(m, g, t, line, m.bus[g, BUS.WRITTEN] * 3)
-    t.sync_until = m.tia[g, TIA.SYNC_UNTIL]  # these two are the 6507's
-    t.dumped_at = m.tia[g, TIA.DUMPED_AT]
-    m.tias[g] = t
-
-
-@wp.kernel(enable_backward=False)
-def play_frame(m: Machine, instructions: int) -> None:
-    """Play each game to the end of its frame, but for `instructions` instructions at most."""
-    g = wp.tid()
-    if m.cpu[g, CPU.PLAYS]:
-        m.cpu[g, CPU.RUNNING] = 1
-        m.tia[g, TIA.BUFFER] = 1 - m.tia[g, TIA.BUFFER]
-        run(m, g, instructions)
-        if m.cpu[g, CPU.RUNNING] == 0:
-            rebase(m, g)
 
 
 class Console:
@@ -79,7 +42,13 @@ class Console:
     """
 
     def __init__(
-        self, rom: bytes, games: int, palette: NDArray[np.uint8] | None = None, device: str = "cpu"
+        self,
+        rom: bytes,
+        games: int,
+        palette: NDArray[np.uint8] | None = None,
+        device: str = "cpu",
+        frames: int = 1,
+        over: NDArray[np.int32] = NEVER_OVER,
     ) -> None:
         """Switch on `games` consoles.
 
@@ -87,7 +56,9 @@ class Console:
             rom: A cartridge of 2, 4 or 8 KiB.
             games: How many.
             palette: uint8 [256]: a pixel for each of the TIA's colours; None: the colours themselves.
-            device: Warp's name of it. Arrays of a GPU are copied to and from it at each frame.
+            device: Warp's name of it. Arrays of a GPU are copied to and from it at each call.
+            frames: How many `play` plays at most.
+            over: int32 [4, 2], when a game is over, see `games.Condition.table`.
 
         Raises:
             ValueError: There is no such cartridge.
@@ -97,7 +68,7 @@ class Console:
         self.games = games
         self._machine, self._device = Machine(), device
         self._mirrors: list[tuple[NDArray[Any], Any]] = []  # on a GPU: what is copied, here and there
-        self._install(banks, colours)
+        self._install(banks, colours, over)
         self.cpu = self._state("cpu", (games, CPU.COUNT), np.int32)
         self.riot = self._state("riot", (games, RIOT.COUNT), np.int32)
         self.tia = self._state("tia", (games, TIA.COUNT), np.int32)
@@ -105,15 +76,17 @@ class Console:
         self.ram = self._state("ram", (games * RAM_SHARE,), np.uint8).reshape(games, RAM_SHARE)
         screen = self._state("screen", (games * 2 * MOST_ROWS * ROW_WORDS,), np.uint64)
         self.pictures = screen.view(np.uint8).reshape(games, 2, MOST_ROWS, 8 * ROW_WORDS)
-        self._state("bus", (games, BUS.COUNT), np.int32)
+        self._bus = self._state("bus", (games, BUS.COUNT), np.int32)
+        self.inputs = self._state("inputs", (games, frames, INPUT.COUNT), np.int32)
+        self.played = self._state("played", (games, frames, RAM_BYTES), np.uint8)
         self._state("log", (games, LOG_LENGTH), np.uint32)
         self._switch_on(kind, int(colours[0]))
         # A recorded launch takes 5 microseconds in place of 25.
         self._command = wp.launch(
-            play_frame, games, [self._machine, FRAME_INSTRUCTIONS], device=device, record_cmd=True
+            play_frames, games, [self._machine, FRAME_INSTRUCTIONS, 0, 1], device=device, record_cmd=True
         )
 
-    def _install(self, banks: NDArray[np.uint8], colours: NDArray[Any]) -> None:
+    def _install(self, banks: NDArray[np.uint8], colours: NDArray[Any], over: NDArray[np.int32]) -> None:
         """Put the tables and the cartridge where the kernel finds them."""
         for name, values in {
             "patterns": tables.patterns(),
@@ -121,6 +94,7 @@ class Console:
             "reversed": tables.reversed_bits(),
             "palette": colours.astype(np.int32),
             "code": with_the_next_two(banks),
+            "over": over,
         }.items():
             setattr(self._machine, name, wp.array(values, device=self._device))
 
@@ -159,9 +133,37 @@ class Console:
 
     def execute(self, instructions: int = FRAME_INSTRUCTIONS) -> None:
         """Play each game whose `CPU.PLAYS` is 1 to the end of its frame, but for `instructions` at most."""
+        self._bus[:, BUS.FRAMES] = 1
+        self._launch(instructions, plugged=0, drawn=1)
+
+    def play(self, frames: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Play `frames` [E] frames of each game whose `CPU.PLAYS` is 1, or up to its end.
+
+        The controllers are held as `inputs` int32 [E, frames, INPUT.COUNT] says. `played` uint8
+        [E, frames, RAM_BYTES] has RAM after each frame. Only the last two frames are drawn.
+
+        Returns:
+            How many frames were played, int32 [E]; undefined for games that stand still.
+        """
+        plays = self.cpu[:, CPU.PLAYS].copy()
+        whole = self.cpu, self.riot, self.tia, self.ram
+        before = [array.copy() for array in whole]
+        self._bus[:, BUS.FRAMES] = frames
+        self._launch(FRAME_INSTRUCTIONS, plugged=1, drawn=2)
+        again = (self._bus[:, BUS.UNDRAWN] & plays).astype(np.bool_) & (frames > 2)
+        if again.any():  # what a short frame leaves out was drawn two frames ago
+            for array, old in zip(whole, before, strict=True):
+                array[again] = old[again]
+            self.cpu[:, CPU.PLAYS] = again
+            self._launch(FRAME_INSTRUCTIONS, plugged=1, drawn=len(self.inputs[0]))
+            self.cpu[:, CPU.PLAYS] = plays
+        return self._bus[:, BUS.FRAMES].copy()
+
+    def _launch(self, instructions: int, plugged: int, drawn: int) -> None:
         for here, there in self._mirrors:
             there.assign(here)
-        self._command.set_param_at_index(1, instructions)
+        for place, value in enumerate((instructions, plugged, drawn), 1):
+            self._command.set_param_at_index(place, value)
         self._command.launch()
         for here, there in self._mirrors:
             here[...] = there.numpy()

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atari2600.console import Console
-from atari2600.machine import RIOT, TIA
+from atari2600.machine import INPUT, RIOT, TIA
+from atari2600.tables import NEVER
 
 # ALE's 18 actions, each with the letters of Fire, Up, Right, Left and Down.
 ACTIONS = (
@@ -33,6 +34,8 @@ MIDDLE, STEP, LEAST, MOST = 408_823, 23_000, 27_450, 790_196
 CYCLES = 1.6e-8 * 1.19e6  # that the capacitor takes, for each ohm
 
 _HAS = {letter: np.array([letter in action for action in ACTIONS]) for letter in "FURLD"}
+_TURNS = STEP * (_HAS["L"].astype(np.int64) - _HAS["R"])
+_BUTTON = np.where(_HAS["F"], 0, 0x80)
 _PORT = np.array([0xFF - sum(LINES[letter] for letter in action if letter in LINES) for action in ACTIONS])
 
 
@@ -44,27 +47,36 @@ class Controllers:
         self._console = console
         self._paddle = None if kind == "joystick" else int(kind[-1])
         self.turned = np.full(console.games, MIDDLE)  # [E], ohms of the first player's paddle
+        console.inputs[..., INPUT.INPT4] = 0x80
+        at = int(MIDDLE * CYCLES) if self._paddle is not None else NEVER
+        console.inputs[..., INPUT.PADDLE0 : INPUT.PADDLE1 + 1] = at
 
-    def release(self) -> None:
-        """Put the paddles back to their middle."""
-        self.turned[:] = MIDDLE
+    def release(self, games: NDArray[np.bool_]) -> None:
+        """Put the paddles of some `games` [E] back to their middle."""
+        self.turned[games] = MIDDLE
 
     def hold(self, actions: NDArray[np.int64], games: NDArray[np.bool_]) -> None:
         """Hold `actions` [E], ALE's codes, for the next frame of those `games` [E] that are played."""
-        riot, tia = self._console.riot, self._console.tia
-        if self._paddle is None:
-            riot[games, RIOT.SWCHA] = _PORT[actions[games]]
-            tia[games, TIA.INPT4] = np.where(_HAS["F"][actions[games]], 0, 0x80)
-            return
-        step = STEP * (_HAS["L"][actions].astype(np.int64) - _HAS["R"][actions])
-        self.turned = np.where(games, np.clip(self.turned + step, LEAST, MOST), self.turned)
-        fire = 0x80 >> self._paddle
-        riot[games, RIOT.SWCHA] = np.where(_HAS["F"][actions[games]], 0xFF - fire, 0xFF)
-        self.charge(games)
+        self.plan(actions[:, np.newaxis], games)
+        console, inputs = self._console, self._console.inputs[games, 0]
+        console.riot[games, RIOT.SWCHA] = inputs[:, INPUT.SWCHA]
+        console.tia[games, TIA.INPT4] = inputs[:, INPUT.INPT4]
+        console.tia[games, TIA.PADDLE0 : TIA.PADDLE1 + 1] = inputs[:, INPUT.PADDLE0 : INPUT.PADDLE1 + 1]
 
-    def charge(self, games: NDArray[np.bool_]) -> None:
-        """Tell the consoles for how long the paddles' capacitors charge."""
-        assert self._paddle is not None
-        tia = self._console.tia
-        tia[games, TIA.PADDLE0 + self._paddle] = (self.turned[games] * CYCLES).astype(np.int32)
-        tia[games, TIA.PADDLE0 + 1 - self._paddle] = int(MIDDLE * CYCLES)
+    def plan(self, actions: NDArray[np.int64], games: NDArray[np.bool_]) -> None:
+        """Write down in `Console.inputs` what is held in each of the next frames, by `actions` [E, frames].
+
+        Paddles are turned in those `games` [E] that are played.
+        """
+        inputs = self._console.inputs
+        frames = actions.shape[1]
+        if self._paddle is None:
+            inputs[:, :frames, INPUT.SWCHA] = _PORT[actions]
+            inputs[:, :frames, INPUT.INPT4] = _BUTTON[actions]
+            return
+        inputs[:, :frames, INPUT.SWCHA] = np.where(_HAS["F"][actions], 0xFF - (0x80 >> self._paddle), 0xFF)
+        step = _TURNS[actions]
+        for frame in range(frames):
+            turned = np.clip(self.turned + step[:, frame], LEAST, MOST)
+            self.turned = np.where(games, turned, self.turned)
+            inputs[:, frame, INPUT.PADDLE0 + self._paddle] = self.turned * CYCLES

@@ -1,14 +1,13 @@
 """The 6507: a 6502 with 13 address lines and no interrupts (data sheet: MOS Technology, 1975).
 
 `execute` is C++ that is made of the tables of `opcodes.py`: a switch with a case for each opcode, which keeps
-registers and flags in the processor's own. It knows the cartridge and RAM; writes to the TIA are noted with their
-cycle, and drawn later.
+registers and flags in the processor's own. Writes to the TIA are noted with their cycle, and drawn later.
 """
 
 import warp as wp
 
 from atari2600 import opcodes
-from atari2600.bus import BUS, WORDS
+from atari2600.bus import WORDS
 from atari2600.machine import Machine
 
 _CODE = (
@@ -69,6 +68,6 @@ return status;
 
 
 @wp.func_native(_CODE)
-def execute(m: Machine, g: int, instructions: int) -> int:
-    """Execute `instructions` instructions at most; return a `BUS` state: why it stopped."""
+def execute(m: Machine, g: int, instructions: int) -> int:  # type: ignore[empty-body]
+    """Execute `instructions` instructions at most; return `DONE`, `LOG_FULL` or `COLLISIONS`."""
     ...

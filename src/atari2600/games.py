@@ -11,18 +11,18 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Ram: TypeAlias = NDArray[np.int64]  # [E, 128]
-Values: TypeAlias = NDArray[np.int64]  # [E]
-Mask: TypeAlias = NDArray[np.bool_]  # [E]
+Ram: TypeAlias = NDArray[np.int64]  # [..., 128]
+Values: TypeAlias = NDArray[np.int64]  # [...]
+Mask: TypeAlias = NDArray[np.bool_]  # [...]
 
 
 def decimal(*addresses: int) -> Callable[[Ram], Values]:
     """Return a function that reads a number of two decimal digits a byte, the highest first."""
 
     def read(ram: Ram) -> Values:
-        number = np.zeros(len(ram), np.int64)
+        number = np.zeros(ram.shape[:-1], np.int64)
         for address in addresses:
-            byte = ram[:, address]
+            byte = ram[..., address]
             number = number * 100 + (byte >> 4) * 10 + (byte & 15)
         return number
 
@@ -31,35 +31,56 @@ def decimal(*addresses: int) -> Callable[[Ram], Values]:
 
 def byte(address: int, more: int = 0) -> Callable[[Ram], Values]:
     """Return a function that reads a byte and adds `more`, all in eight bits."""
-    return lambda ram: (ram[:, address] + more) & 0xFF
+    return lambda ram: (ram[..., address] + more) & 0xFF
 
 
-def holds(**values: int) -> Callable[[Ram], Mask]:
-    """Return a function that tells whether all bytes have the given values: `holds(ram73=0)`."""
-    wanted = {int(name.removeprefix("ram")): value for name, value in values.items()}
-    return lambda ram: np.logical_and.reduce([ram[:, at] == value for at, value in wanted.items()])
+@dataclass(frozen=True)
+class Condition:
+    """Bytes of RAM that hold certain values.
+
+    Attributes:
+        pairs: Up to two alternatives of up to two (address, value).
+    """
+
+    pairs: tuple[tuple[tuple[int, int], ...], ...]
+
+    def __call__(self, ram: Ram) -> Mask:
+        """Return whether it is so."""
+        return np.logical_or.reduce(
+            [np.logical_and.reduce([ram[..., at] == value for at, value in pair]) for pair in self.pairs]
+        )
+
+    def __or__(self, other: "Condition") -> "Condition":
+        """Return the condition that either holds."""
+        return Condition(self.pairs + other.pairs)
+
+    def table(self) -> NDArray[np.int32]:
+        """Return it as int32 [4, 2], two (address, value) for each alternative; -1 is no byte's value."""
+        rows = [row for pair in self.pairs for row in (pair[0], pair[-1])]
+        return np.array(rows + [(0, -1)] * (4 - len(rows)), np.int32)
+
+
+def holds(**values: int) -> Condition:
+    """Return the condition that all bytes have the given values: `holds(ram73=0)`."""
+    return Condition((tuple((int(name.removeprefix("ram")), value) for name, value in values.items()),))
 
 
 def _pong_score(ram: Ram) -> Values:
-    return ram[:, 14] - ram[:, 13]
-
-
-def _pong_over(ram: Ram) -> Mask:
-    return (ram[:, 13] == 21) | (ram[:, 14] == 21)
+    return ram[..., 14] - ram[..., 13]
 
 
 def _enduro_score(ram: Ram) -> Values:
     """Cars passed: 200 are wanted on the first day, 300 on each other; RAM counts those left."""
-    day, left = ram[:, 45], decimal(44, 43)(ram)
+    day, left = ram[..., 45], decimal(44, 43)(ram)
     return np.where(day == 0, 0, np.where(day == 1, 200, 300 * day - 100) - left)
 
 
 def _never(ram: Ram) -> Mask:
-    return np.zeros(len(ram), np.bool_)
+    return np.zeros(ram.shape[:-1], np.bool_)
 
 
 def _no_lives(ram: Ram) -> Values:
-    return np.zeros(len(ram), np.int64)
+    return np.zeros(ram.shape[:-1], np.int64)
 
 
 @dataclass(frozen=True)
@@ -75,7 +96,7 @@ class Game:
     """
 
     score: Callable[[Ram], Values]
-    over: Callable[[Ram], Mask]
+    over: Condition
     lives: Callable[[Ram], Values] = _no_lives
     first_lives: int = 0
     unsure: Callable[[Ram], Mask] = _never
@@ -89,7 +110,7 @@ GAMES = {
     "enduro": Game(_enduro_score, holds(ram47=255)),
     "freeway": Game(decimal(103), holds(ram22=1)),
     "ms_pacman": Game(decimal(122, 121, 120), holds(ram123=0, ram39=83), byte(123, 1), 3),
-    "pong": Game(_pong_score, _pong_over),
+    "pong": Game(_pong_score, holds(ram13=21) | holds(ram14=21)),
     # In the first frame nothing is there yet.
     "qbert": Game(decimal(89, 90, 91), holds(ram8=254), byte(8, 2), 4, unsure=holds(ram1=0)),
     "seaquest": Game(decimal(56, 57, 58), holds(ram35=255), byte(59, 1), 4),

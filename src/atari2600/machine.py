@@ -118,7 +118,19 @@ class BUS(enum.IntEnum):
     SEEN = 2  # the cycle up to which the 6507 needs, or has, the collisions
     GROUNDED = 3  # 128 while the program grounds the paddles' capacitors
     WRITTEN = 4  # the cycle of the last write to the TIA
-    COUNT = 5
+    FRAMES = 5  # how many frames are to be played; then how many were
+    UNDRAWN = 6  # 1: some of the two pictures lack rows that a frame left out had drawn
+    COUNT = 7
+
+
+class INPUT(enum.IntEnum):
+    """What is pushed and turned in a frame: the columns of the chips that it goes to."""
+
+    SWCHA = 0
+    INPT4 = 1
+    PADDLE0 = 2
+    PADDLE1 = 3
+    COUNT = 4
 
 
 # The columns of `TIA` as a struct of their names in small letters: the kernel works on a copy of its own.
@@ -155,7 +167,7 @@ class Line:
     Attributes:
         whole: The objects as their registers say now.
         seen: What is on this line: an object that changes has its old pixels up to there.
-        dirty: Objects, bits in the order of the masks, whose masks are out of date since before this line's pixels.
+        dirty: Objects, as bits, whose masks are out of date since before this line's pixels.
         touched: Objects that have changed within the line.
         start: The colour clock at which the line begins.
         row: Of the picture; `visible` says whether there is such a row.
@@ -194,4 +206,7 @@ class Machine:
     log: wp.array2d(dtype=wp.uint32)  # [E, LOG_LENGTH]: cycle << 14 | register << 8 | value
     tia: wp.array2d(dtype=wp.int32)  # [E, TIA.COUNT]
     tias: wp.array(dtype=Tia)  # [E], the same memory
+    inputs: wp.array3d(dtype=wp.int32)  # [E, frames, INPUT.COUNT]
+    over: wp.array2d(dtype=wp.int32)  # [4, 2], see `games.Condition`
+    played: wp.array3d(dtype=wp.uint8)  # [E, frames, RAM_BYTES], RAM after each frame
     screen: wp.array(dtype=wp.uint64)  # [E * 2 * MOST_ROWS * ROW_WORDS], 8 pixels in each

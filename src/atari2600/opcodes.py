@@ -1,8 +1,8 @@
 """The 6507's instructions as tables: how each of the 256 opcodes finds its operand and what it does to it.
 
-`switch` makes C++ of them, one case for each opcode, in the words that `cpu6507.py` defines: the registers
-`a x y sp pc`, the flags `n z c v di` (N is bit 7 of `n`, Z is set if `z` is 0, `di` holds D and I), the operand's
-bytes `lo` and `hi`, the address `ea` and the cycle `now` in which the instruction ends.
+`switch` makes C++ of them, one case for each opcode, in the words that `bus.py` and `cpu6507.py` define: the
+registers `a x y sp pc`, the flags `n z c v di` (N is bit 7 of `n`, Z is set if `z` is 0, `di` holds D and I),
+the operand's bytes `lo` and `hi`, the address `ea` and the cycle `now` in which the instruction ends.
 """
 
 # How the address is found. The names are the data sheet's.
@@ -208,7 +208,6 @@ def switch() -> str:
         address = "" if jumps else ADDRESSES.get(mode, "")
         penalty = "now += crossed;" if crossing else ""
         length = "" if jumps else f"pc += {LENGTHS[mode]};"
-        cases.append(
-            f"case {opcode}: now = t + {cycles}; {address} {penalty} {body(mnemonic, mode)} {length} t = now; break;"
-        )
+        does = f"{address} {penalty} {body(mnemonic, mode)} {length}"
+        cases.append(f"case {opcode}: now = t + {cycles}; {does} t = now; break;")
     return "\n".join(cases)

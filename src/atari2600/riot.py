@@ -8,8 +8,8 @@ READ_RIOT = r"""
 auto timer = [=](int now) -> int {
     return riot[RIOT_VALUE] - ((now - riot[RIOT_SET_AT] - 1) >> riot[RIOT_SHIFT]) - 1;
 };
-// INTIM at cycle `now`. Once it has passed zero the timer counts cycles, and sets the interrupt flag. A read clears
-// the flag and puts the timer back to its own interval, but not in the very cycle in which the flag is set.
+// INTIM at cycle `now`. Once it has passed zero the timer counts cycles, and sets the interrupt flag. A read
+// clears the flag and puts the timer back to its own interval, but not in the very cycle in which it is set.
 auto read_timer = [=](int now) -> int {
     int count = timer(now);
     if (count < 0) {

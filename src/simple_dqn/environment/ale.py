@@ -6,7 +6,6 @@ or without `frame_maximum` takes the last frame as it is.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -19,9 +18,6 @@ from simple_dqn.environment.roms import game_name, md5
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
 from simple_dqn.types import CheckpointState
-
-if TYPE_CHECKING:
-    from simple_dqn.environment.warp_emulator import WarpEmulator
 
 
 class AtariGame(FrameGame):
@@ -55,7 +51,7 @@ class AtariGame(FrameGame):
         """
         super().__init__(config, stream, ledger)
         seed = int(stream.integers(SEEDS))
-        self._emulator = _emulator(rom, config, seed, watcher, variant)
+        self._emulator = Emulator(rom, config, seed, watcher, variant)
         self._training = training
         self._repeat_probability = config.repeat_action_probability
         self._maximum = config.frame_maximum and not config.color_averaging
@@ -154,21 +150,6 @@ class AtariGame(FrameGame):
     def close(self) -> None:
         """Finish recordings."""
         self._emulator.close()
-
-
-def _emulator(
-    rom: Path,
-    config: EnvironmentConfig,
-    seed: int,
-    watcher: Watcher | None,
-    variant: Variant,
-) -> "Emulator | WarpEmulator":
-    """Return what plays `rom`. A game that is watched is ALE's, which has sound and colours."""
-    if config.emulator == "ale" or watcher is not None or variant != STANDARD:
-        return Emulator(rom, config, seed, watcher, variant)
-    from simple_dqn.environment.warp_emulator import WarpEmulator
-
-    return WarpEmulator(rom, config)
 
 
 def open_game(

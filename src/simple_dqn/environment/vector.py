@@ -24,9 +24,13 @@ def open_games(
     training: bool,
     watcher: Watcher | None = None,
     ledger: Ledger | None = None,
-) -> "GameVector":
+) -> Environment:
     """Return a game for each of `streams`, the first of which is displayed, recorded and watched."""
     books = ledger or Ledger()
+    if config.emulator == "warp" and config.environment == "ale" and not config.own and watcher is None:
+        from simple_dqn.environment.warp_emulator import WarpVector
+
+        return WarpVector(config, streams, training, books)
     games = [open_game(config, streams[0], training, watcher, books)]
     games += [open_game(config.unseen(), stream, training, None, books) for stream in streams[1:]]
     return GameVector(games, (config.screen_height, config.screen_width))

@@ -1,112 +1,14 @@
-"""The masks of a line's six objects, and how they become collisions and pixels.
-
-A line has 160 pixels: three words of 64 bits for each object, so that collisions are `and`s of words.
-"""
+"""From masks to collisions and pixels, a word of a line at a time: collisions are `and`s of words."""
 
 import warp as wp
 
-from atari2600.machine import ROW_WORDS, Line, Machine, Mask, Objects, Tia
+from atari2600.machine import ROW_WORDS, Line, Machine, Objects, Tia
+from atari2600.masks import ALL, LOW_HALF, ZERO, up_to
 
 ONES = wp.constant(wp.uint64(0x0101010101010101))
 DIAGONAL = wp.constant(wp.uint64(0x8040201008040201))
 SEVENS = wp.constant(wp.uint64(0x7F7F7F7F7F7F7F7F))
-ALL = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
-LOW_HALF = wp.constant(wp.uint64(0x00000000FFFFFFFF))
 BYTE = wp.constant(wp.uint64(255))
-ZERO = wp.constant(wp.uint64(0))
-
-
-@wp.func
-def clear(mask: wp.ref[Mask]) -> None:
-    """Remove all pixels."""
-    mask.a = ZERO
-    mask.b = ZERO
-    mask.c = ZERO
-
-
-@wp.func
-def put(mask: wp.ref[Mask], pattern: wp.uint64, position: int) -> None:
-    """Add `pattern`, at most 32 pixels whose lowest bit is the left one, at a pixel below 320."""
-    at = wp.where(position >= 160, position - 160, position)
-    shift = at & 63
-    low = pattern << wp.uint64(shift)
-    high = ZERO
-    if shift > 32:
-        high = pattern >> wp.uint64(64 - shift)
-    if at < 64:
-        mask.a = mask.a | low
-        mask.b = mask.b | high
-    elif at < 128:
-        mask.b = mask.b | low
-        mask.c = mask.c | high
-    else:
-        mask.c = mask.c | low
-
-
-@wp.func
-def put_copies(mask: wp.ref[Mask], pattern: wp.uint64, position: int, copies: int) -> None:
-    """Make the mask of all copies of `pattern`; `copies` are their distances, see `tables.copies`."""
-    clear(mask)
-    if pattern != ZERO:
-        offsets = int(copies)
-        while offsets != 0:
-            put(mask, pattern, position + (offsets & 127))
-            offsets = offsets >> 8
-        # What lies beyond the right edge comes in at the left.
-        mask.a = mask.a | mask.c >> wp.uint64(32)
-        mask.c = mask.c & LOW_HALF
-
-
-@wp.func
-def bar(size: int, enabled: int) -> wp.uint64:
-    """Return the pixels of a missile or the ball of `size` 0 to 3."""
-    return wp.where(enabled & 2, (wp.uint64(1) << wp.uint64(1 << size)) - wp.uint64(1), ZERO)
-
-
-@wp.func
-def stretch(bits: wp.uint64) -> wp.uint64:
-    """Return 64 bits, four for each of the 16 in `bits`."""
-    x = bits
-    x = (x | x << wp.uint64(24)) & wp.uint64(0x000000FF000000FF)
-    x = (x | x << wp.uint64(12)) & wp.uint64(0x000F000F000F000F)
-    x = (x | x << wp.uint64(6)) & wp.uint64(0x0303030303030303)
-    x = (x | x << wp.uint64(3)) & wp.uint64(0x1111111111111111)
-    return x * wp.uint64(15)
-
-
-@wp.func
-def put_playfield(m: wp.ref[Machine], mask: wp.ref[Mask], field: int, reflected: int) -> None:
-    """Make the mask of the playfield: 20 bits of 4 pixels, then the same again or reflected."""
-    left = wp.uint64(field)
-    right = left
-    if reflected & 1:
-        right = wp.uint64(m.reversed[field & 0x3FF]) << wp.uint64(10)
-        right = right | wp.uint64(m.reversed[field >> 10])
-    bits = left | right << wp.uint64(20)
-    mask.a = stretch(bits & wp.uint64(0xFFFF))
-    mask.b = stretch(bits >> wp.uint64(16) & wp.uint64(0xFFFF))
-    mask.c = stretch(bits >> wp.uint64(32))
-
-
-@wp.func
-def up_to(pixel: int, word: int) -> wp.uint64:
-    """Return the bits of word number `word` that lie left of `pixel`."""
-    count = pixel - word * 64
-    bits = ZERO
-    if count >= 64:
-        bits = ALL
-    elif count > 0:
-        bits = (wp.uint64(1) << wp.uint64(count)) - wp.uint64(1)
-    return bits
-
-
-@wp.func
-def merge(seen: wp.ref[Mask], whole: wp.ref[Mask], pixel: int) -> None:
-    """Let `seen` have the pixels of `whole` from `pixel` on."""
-    a, b, c = up_to(pixel, 0), up_to(pixel, 1), up_to(pixel, 2)
-    seen.a = (seen.a & a) | (whole.a & ~a)
-    seen.b = (seen.b & b) | (whole.b & ~b)
-    seen.c = (seen.c & c) | (whole.c & ~c)
 
 
 @wp.func
@@ -162,7 +64,7 @@ def paint(
     bl: wp.uint64,
     pf: wp.uint64,
 ) -> None:
-    """Write the `covered` pixels of a word, of which the masks do not overlap, from `Machine.screen[at]` on."""
+    """Write the `covered` pixels of a word from `Machine.screen[at]` on; the masks do not overlap."""
     below = wp.uint64(t.colubk) * ONES
     c0, c1 = wp.uint64(t.colup0) * ONES ^ below, wp.uint64(t.colup1) * ONES ^ below
     cb, cf = wp.uint64(t.colupf) * ONES ^ below, wp.uint64(field) * ONES ^ below
@@ -195,6 +97,15 @@ def blacken(m: wp.ref[Machine], t: wp.ref[Tia], at: int, chunks: int, covered: w
 
 
 @wp.func
+def blacken_comb(m: wp.ref[Machine], t: wp.ref[Tia], at: int, end: int) -> None:
+    """Make the first eight pixels of a row black, up to the pixel `end`."""
+    keep = ZERO
+    if end < 8:
+        keep = ALL << wp.uint64(end * 8)
+    m.screen[at] = (m.screen[at] & keep) | (wp.uint64(t.black) * ONES & ~keep)
+
+
+@wp.func
 def draw_word(
     m: wp.ref[Machine],
     t: wp.ref[Tia],
@@ -222,7 +133,16 @@ def draw_word(
             second = second & ~first
             if t.ctrlpf & 4:  # the playfield has priority
                 paint(
-                    m, t, at + word * 8, chunks, t.colupf, covered, first & ~fields, second & ~fields, ZERO, fields
+                    m,
+                    t,
+                    at + word * 8,
+                    chunks,
+                    t.colupf,
+                    covered,
+                    first & ~fields,
+                    second & ~fields,
+                    ZERO,
+                    fields,
                 )
             elif t.ctrlpf & 2:  # score: the playfield has the players' colours
                 edge = wp.where(word == 1, LOW_HALF >> wp.uint64(16), wp.where(word == 0, ALL, ZERO))
@@ -236,7 +156,9 @@ def draw_word(
 
 
 @wp.func
-def draw_objects(m: wp.ref[Machine], t: wp.ref[Tia], line: wp.ref[Line], o: wp.ref[Objects], end: int, at: int) -> None:
+def draw_objects(
+    m: wp.ref[Machine], t: wp.ref[Tia], line: wp.ref[Line], o: wp.ref[Objects], end: int, at: int
+) -> None:
     """Draw a row, whose words begin at `Machine.screen[at]`, up to the pixel `end`, and latch collisions."""
     begin = line.done
     if begin < 64:

@@ -1,0 +1,162 @@
+"""From pictures to screens: the maximum of the last two frames, scaled by the mean of each pixel's area.
+
+The sums are made in the order of OpenCV's `INTER_AREA`, in float32 without fused operations, so that screens
+are equal. A row equal to the one above it, as most are, is not summed again.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import warp as wp
+from numpy.typing import NDArray
+
+from atari2600.console import Console
+from atari2600.machine import MOST_ROWS, TIA
+
+wp.set_module_options({"fuse_fp": False})
+WIDTH = 160
+TAPS = 16  # pixels of a row that one pixel of a screen covers, at most
+NEARLY = 1e-3  # of a pixel: less counts as none
+
+
+@wp.struct
+class Scale:
+    """How screens are made.
+
+    Attributes:
+        height, width: Of a screen.
+        first: For each column of a screen the first of the picture.
+        taps: How many pixels of a row one pixel of a screen covers, at most.
+        across: float32 [taps, width], the weights of the first and the next.
+        steps: int32 [S, 2], each row of a screen with each row of the picture that it covers, in this order.
+        down: float32 [S], its weight.
+        buffers: uint8 [E * 2 * MOST_ROWS * 160], the pictures.
+        tia: int32 [E, TIA.COUNT].
+        single: int32 [E], 1: the last frame alone.
+        work: float32 [E, 2 * width].
+        screens: uint8 [E * height * width].
+    """
+
+    height: wp.int32
+    width: wp.int32
+    taps: wp.int32
+    first: wp.array(dtype=wp.int32)
+    across: wp.array(dtype=wp.float32)
+    steps: wp.array(dtype=wp.int32)
+    down: wp.array(dtype=wp.float32)
+    buffers: wp.array(dtype=wp.uint8)
+    tia: wp.array2d(dtype=wp.int32)
+    single: wp.array(dtype=wp.int32)
+    work: wp.array2d(dtype=wp.float32)
+    screens: wp.array(dtype=wp.uint8)
+
+
+@wp.func_native(
+    f"""
+const int width = s.width, steps = s.down.shape[0], buffer = s.tia.data[g * {TIA.COUNT} + {TIA.BUFFER}];
+const unsigned char* newer = s.buffers.data + (g * 2 + buffer) * {MOST_ROWS * WIDTH};
+const unsigned char* older = s.buffers.data + (g * 2 + 1 - buffer) * {MOST_ROWS * WIDTH};
+if (s.single.data[g]) older = newer;
+unsigned char* screen = s.screens.data + g * s.height * width;
+float *row = s.work.data + g * 2 * width, *sum = row + width;
+unsigned char line[{WIDTH + TAPS}];
+for (int x = 0; x < {WIDTH + TAPS}; ++x) line[x] = 0;
+int last = -1, drawn = 0;
+for (int i = 0; i < steps; ++i) {{
+    const int to = s.steps.data[i * 2], from = s.steps.data[i * 2 + 1];
+    const float down = s.down.data[i];
+    if (from != last) {{
+        const unsigned char *a = newer + from * {WIDTH}, *b = older + from * {WIDTH};
+        int differs = last < 0;
+        for (int x = 0; x < {WIDTH}; ++x) {{
+            const unsigned char most = a[x] > b[x] ? a[x] : b[x];
+            differs |= most ^ line[x];
+            line[x] = most;
+        }}
+        if (differs) for (int x = 0; x < width; ++x) {{
+            const unsigned char* pixel = line + s.first.data[x];
+            float mean = pixel[0] * s.across.data[x];
+            for (int tap = 1; tap < s.taps; ++tap) mean += pixel[tap] * s.across.data[tap * width + x];
+            row[x] = mean;
+        }}
+        last = from;
+    }}
+    const bool begins = i == 0 || to != drawn;
+    drawn = to;
+    for (int x = 0; x < width; ++x) sum[x] = begins ? down * row[x] : sum[x] + down * row[x];
+    // To the nearest whole number, the even one of two as near: 2**23 leaves no room behind the point.
+    if (i + 1 == steps || s.steps.data[i * 2 + 2] != to)
+        for (int x = 0; x < width; ++x)
+            screen[to * width + x] = (unsigned char)(int)(sum[x] + 8388608.0f - 8388608.0f);
+}}
+"""
+)
+def shrink(s: Scale, g: int) -> None:
+    """Make the screen of game `g`."""
+    ...
+
+
+@wp.kernel(enable_backward=False)
+def make_screens(s: Scale) -> None:
+    """Make the screen of each game."""
+    shrink(s, wp.tid())
+
+
+def weights(size: int, smaller: int) -> list[tuple[int, int, np.float32]]:
+    """Return (pixel of a screen, pixel of a picture that it covers, weight) along one side, as in OpenCV."""
+    scale, found = size / smaller, []
+    for to in range(smaller):
+        begin, end = to * scale, to * scale + scale
+        cell = min(scale, size - begin)
+        last = min(math.floor(end), size - 1)
+        first = min(math.ceil(begin), last)
+        if first - begin > NEARLY:
+            found.append((to, first - 1, np.float32((first - begin) / cell)))
+        found += [(to, pixel, np.float32(1 / cell)) for pixel in range(first, last)]
+        if end - last > NEARLY:
+            found.append((to, last, np.float32(min(end - last, 1.0, cell) / cell)))
+    return found
+
+
+class Screens:
+    """Makes the screens of a console's games."""
+
+    def __init__(self, console: Console, rows: int, height: int, width: int) -> None:
+        """Set up for pictures of `rows` rows and screens of `height` times `width` pixels.
+
+        Raises:
+            ValueError: Another way of scaling is needed for screens of this size.
+        """
+        across, down = weights(WIDTH, width), weights(rows, height)
+        whole = WIDTH % width == 0 and rows % height == 0  # OpenCV sums these in another order
+        first = [min(pixel for to, pixel, _ in across if to == column) for column in range(width)]
+        taps = 1 + max(pixel - first[to] for to, pixel, _ in across)
+        if whole or height >= rows or width >= WIDTH or taps > TAPS:
+            raise ValueError(f"screens of {height} x {width} pixels")
+        table = np.zeros((taps, width), np.float32)
+        for to, pixel, weight in across:
+            table[pixel - first[to], to] = weight
+        self._console, games = console, console.games
+        scale = Scale()
+        scale.height, scale.width = height, width
+        scale.taps = taps
+        scale.first = wp.array(np.array(first, np.int32), device="cpu")
+        scale.across = wp.array(table.reshape(-1), device="cpu")
+        scale.steps = wp.array(np.array([row[:2] for row in down], np.int32).reshape(-1), device="cpu")
+        scale.down = wp.array(np.array([row[2] for row in down], np.float32), device="cpu")
+        scale.buffers = wp.array(console.pictures.reshape(-1), dtype=wp.uint8, device="cpu", copy=False)
+        scale.tia = wp.array(console.tia, dtype=wp.int32, device="cpu", copy=False)
+        scale.single = wp.zeros(games, dtype=wp.int32, device="cpu")
+        scale.work = wp.zeros((games, 2 * width), dtype=wp.float32, device="cpu")
+        scale.screens = wp.zeros(games * height * width, dtype=wp.uint8, device="cpu")
+        self._scale = scale
+        self._single = scale.single.numpy()
+        self._screens: NDArray[Any] = scale.screens.numpy().reshape(games, height, width)
+        self._command = wp.launch(make_screens, games, [scale], device="cpu", record_cmd=True)
+
+    def make(self, single: NDArray[np.bool_]) -> NDArray[np.uint8]:
+        """Return screens, uint8 [E, H, W]; of games that are `single` [E], of the last frame alone."""
+        self._single[:] = single
+        self._command.launch()
+        return self._screens.copy()
