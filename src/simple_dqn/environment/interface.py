@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from simple_dqn.errors import UserError
 from simple_dqn.types import Actions, CheckpointState, Step
 
 Screen: TypeAlias = NDArray[np.uint8]  # [H, W], grey levels
@@ -98,6 +99,21 @@ class Environment(ABC):
     @abstractmethod
     def close(self) -> None:
         """Finish recordings and close windows; the environment cannot be used any more."""
+
+
+def check_fits(state: CheckpointState, environment: Environment) -> None:
+    """Refuse what is not a state of these games.
+
+    Raises:
+        UserError: The state is of another game, or of another number of games.
+    """
+    games = len(state["games"])
+    if state["name"] != environment.name:
+        raise UserError(
+            f"the snapshot is of {state['name']}, not of {environment.name}: name the game it is of"
+        )
+    if games != environment.games:
+        raise UserError(f"the snapshot holds {games} game(s): resume with --workers {games}")
 
 
 class Outcome(NamedTuple):

@@ -7,8 +7,7 @@ from typing import TypeAlias
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Environment, Game, Watcher
-from simple_dqn.errors import UserError
+from simple_dqn.environment.interface import Environment, Game, Watcher, check_fits
 from simple_dqn.ledger import Ledger
 from simple_dqn.types import Actions, CheckpointState, Step
 
@@ -99,18 +98,3 @@ class GameVector(Environment):
         """Close every game."""
         for game in self.each_game:
             game.close()
-
-
-def check_fits(state: CheckpointState, environment: Environment) -> None:
-    """Refuse what is not a state of these games.
-
-    Raises:
-        UserError: The state is of another game, or of another number of games.
-    """
-    games = len(state["games"])
-    if state["name"] != environment.name:
-        raise UserError(
-            f"the snapshot is of {state['name']}, not of {environment.name}: name the game it is of"
-        )
-    if games != environment.games:
-        raise UserError(f"the snapshot holds {games} game(s): resume with --workers {games}")

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.frames import NO_OP, SEEDS, scale
-from simple_dqn.environment.interface import Environment
+from simple_dqn.environment.interface import Environment, check_fits
 from simple_dqn.environment.roms import game_name, md5
-from simple_dqn.environment.vector import check_fits
 from simple_dqn.errors import UserError
 from simple_dqn.ledger import Ledger
 from simple_dqn.types import Actions, CheckpointState, Screens, Step

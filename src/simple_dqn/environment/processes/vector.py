@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Environment
+from simple_dqn.environment.interface import Environment, check_fits
 from simple_dqn.environment.processes.process import About, GameProcess, SharedSteps, Task
-from simple_dqn.environment.vector import OpenGame, check_fits
+from simple_dqn.environment.vector import OpenGame
 from simple_dqn.types import Actions, CheckpointState, Step
 
 
