@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, EOFError, struct.error, pickle.PickleError)
+MOST_INSTRUCTIONS = 20_000  # Neon's own files have about 1,000
 NUMBER = re.compile(r"b1|[iu][1248]|f[248]")  # numpy's codes for the datatypes that hold no objects
 PLAIN = (None, None, None, -1, -1, 0)  # of a datatype: no fields, no names, no alignment of its own
 
@@ -92,6 +93,18 @@ UNWANTED = b"".join((
 ))  # fmt: skip
 
 
+class _Limited(dict[int, Any]):
+    """The methods that carry out instructions, of which a file may have `MOST_INSTRUCTIONS`."""
+
+    count = 0
+
+    def __getitem__(self, code: int) -> Any:
+        self.count += 1
+        if self.count > MOST_INSTRUCTIONS:
+            raise ValueError(f"more than {MOST_INSTRUCTIONS} instructions")
+        return super().__getitem__(code)
+
+
 class _Reader(pickle._Unpickler):  # the one in Python: its memo is a dict, which no large index can fill
     """An unpickler of dicts, lists, numbers, words and `_Array`s."""
 
@@ -138,4 +151,6 @@ def unpickle(content: bytes) -> Any:
         RefusedError: It contains something else; nothing of it was run.
         Exception: One of `MALFORMED`: it is damaged, or no pickle.
     """
-    return _Reader(BytesIO(content), encoding="latin1").load()
+    reader = _Reader(BytesIO(content), encoding="latin1")
+    reader.dispatch = _Limited(_Reader.dispatch)  # type: ignore[misc]
+    return reader.load()
