@@ -54,6 +54,7 @@ OWNERS = {
     "blessed": ["src/simple_dqn/watch", "tests"],
     "wandb": ["src/simple_dqn/statistics/trackers.py", "tests"],
     "mlflow": ["src/simple_dqn/statistics/trackers.py", "tests"],
+    "onnxruntime": ["src/simple_dqn/deepqnetwork/onnx_file.py", "benchmarks", "tests"],
     "tensorboard": ["src/simple_dqn/statistics", "tests"],
     "tqdm": ["src/simple_dqn/statistics", "src/simple_dqn/watch", "nvis", "benchmarks", "tests"],
     "av": ["src/simple_dqn/watch", "tests"],

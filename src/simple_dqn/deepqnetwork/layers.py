@@ -65,7 +65,7 @@ class Dueling(nn.Module):
     def forward(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the outputs [B, A · N] for the shared layers' `features`."""
         value: Tensor = self.value(features, noise).unsqueeze(1)
-        advantages: Tensor = self.advantages(features, noise).view(len(features), -1, self._size)
+        advantages: Tensor = self.advantages(features, noise).view(features.shape[0], -1, self._size)
         return (value + advantages - advantages.mean(1, keepdim=True)).flatten(1)
 
     @property
@@ -110,7 +110,8 @@ class Network(nn.Module):
             noise: [B, K]; [1, K]: the same for every state; None: no noise.
         """
         features = self.hidden(states, noise)
-        return apply(self.output, features, noise).view(len(features), -1, self.value_head.size)
+        # `len` would make the size of the batch a constant of an exported network.
+        return apply(self.output, features, noise).view(features.shape[0], -1, self.value_head.size)
 
     def narrow_hidden_layers(self, dtype: torch.dtype) -> None:
         """Convert the hidden layers to `dtype`, except batch normalisation, whose running means stay wide."""

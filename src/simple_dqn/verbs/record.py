@@ -46,7 +46,8 @@ def main(arguments: Sequence[str], program: str) -> None:
     name = _name(path, snapshot)
     videos, kind = home() / "videos", given.get("format", "mov")
     film = videos / f"{name}_{snapshot.epoch}.{kind}"
-    record(config, film, videos / name, kind, given.get("overlay", False))
+    played = record(config, film, videos / name, kind, given.get("overlay", False))
+    print(f"{film}: {played}; its screens are in {videos / name}")
     if config.run.track != "none":
         from simple_dqn.statistics.trackers import TRACKERS
 
@@ -62,8 +63,11 @@ def _name(path: Path, snapshot: Snapshot) -> str:
     return prefix if prefix.startswith(f"{snapshot.game}_") else snapshot.game
 
 
-def record(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -> None:
+def record(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -> str:
     """Play `config.run.play_games` games, film them to `path`, and write each frame into `folder`.
+
+    Returns:
+        The length of the film and the scores, in words.
 
     Raises:
         UserError: They cannot be written, or the snapshot does not fit; both are as they were.
@@ -83,6 +87,4 @@ def record(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -
             film.finish()
     minutes, seconds = divmod(film.frames // FRAMES_PER_SECOND, 60)
     scores = ", ".join(f"{score:g}" for score in recording.scores)
-    print(
-        f"{path}: {film.frames} frames, {minutes}:{seconds:02}, score {scores}; its screens are in {folder}"
-    )
+    return f"{film.frames} frames, {minutes}:{seconds:02}, score {scores}"

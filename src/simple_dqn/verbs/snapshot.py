@@ -1,4 +1,4 @@
-"""`snapshot`: look into a snapshot, write one of Neon's in our own format, or make one of several."""
+"""`snapshot`: look into a snapshot, convert one of Neon's, make one of several, or share one."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -7,16 +7,25 @@ from pathlib import Path
 import numpy as np
 
 from simple_dqn.errors import UserError
-from simple_dqn.flags import Parser
+from simple_dqn.flags import Parser, number
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.verbs.common import open_snapshot
+from simple_dqn.verbs.common import open_snapshot, start_log
 
 
 def main(arguments: Sequence[str], program: str) -> None:
-    """Show, convert or average snapshots."""
+    """Show, convert, average, export or describe snapshots."""
     given = _parser(program).parse(arguments)
     if given["deed"] == "show":
         print(describe(open_snapshot(given["source"], given["game"])))
+        return
+    if given["deed"] in ("export", "card"):
+        start_log("WARNING")
+        from simple_dqn.verbs import sharing  # which needs much that the others do not
+
+        if given["deed"] == "export":
+            sharing.export(given["source"], given["target"])
+        else:
+            sharing.card(given["source"], given["target"], given["games"])
         return
     if given["target"].exists():
         raise UserError(f"{given['target']} exists: remove it or give another name")
@@ -30,9 +39,10 @@ def main(arguments: Sequence[str], program: str) -> None:
 
 def _parser(program: str) -> Parser:
     parser = Parser(
-        prog=program, description="Look into a snapshot, convert one of Neon's, or average several."
+        prog=program,
+        description="Look into a snapshot, convert one of Neon's, average several, or share one.",
     )
-    deeds = parser.add_subparsers(dest="deed", required=True, metavar="show|convert|average")
+    deeds = parser.add_subparsers(dest="deed", required=True, metavar="show|convert|average|export|card")
     show = deeds.add_parser("show", help="print what is in a snapshot")
     show.add_argument("source", type=Path, metavar="FILE", help="such as snapshots/pong_10.pkl")
     convert = deeds.add_parser("convert", help="write a snapshot, Neon's or ours, in our format")
@@ -43,6 +53,16 @@ def _parser(program: str) -> Parser:
         "sources", type=Path, nargs="+", metavar="IN", help="such as snapshots/pong_{46,48,50}.pkl"
     )
     mean.add_argument("target", type=Path, metavar="OUT", help="such as snapshots/pong_mean_50.pkl")
+    onnx = deeds.add_parser("export", help="write the network for programs without PyTorch")
+    onnx.add_argument("source", type=Path, metavar="IN", help="such as snapshots/pong_10.pkl")
+    onnx.add_argument("--onnx", action="store_true", required=True, help="as an ONNX file, the only format")
+    card = deeds.add_parser("card", help="write a folder with a model card, a film and the settings")
+    card.add_argument("source", type=Path, metavar="IN", help="such as snapshots/pong_10.pkl")
+    card.add_argument(
+        "--games", type=number(int, minimum=1), default=10, help="games of the score (default: 10)"
+    )
+    for deed, target in ((onnx, "IN.onnx"), (card, "snapshots/IN_card")):
+        deed.add_argument("target", type=Path, nargs="?", metavar="OUT", help=f"(default: {target})")
     for deed in (show, convert):
         deed.add_argument("--game", help="the game of one of Neon's whose file is not named after it")
     return parser

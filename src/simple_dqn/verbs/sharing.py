@@ -1,0 +1,160 @@
+"""`snapshot export` and `snapshot card`: a snapshot for other programs, and for other people."""
+
+import io
+import shutil
+import tempfile
+from contextlib import closing, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simple_dqn import __version__, evaluation, flags, plot, settings_file
+from simple_dqn.config import Config
+from simple_dqn.errors import UserError
+from simple_dqn.files import home, is_trained, replacing
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.presets import PRESETS
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.statistics import Statistics
+from simple_dqn.verbs.common import load_weights, open_snapshot, run_of
+from simple_dqn.verbs.record import record
+from simple_dqn.verbs.settings import settings_for, settle
+from simple_dqn.wiring import make_environment, make_network, make_player
+
+SEED = 0
+CHECKED_STATES = 64
+# Hugging Face reads the lines between the dashes.
+CARD = """---
+library_name: simple-dqn
+license: mit
+tags: [{tags}]
+model-index:
+- name: {name}
+  results:
+  - task: {{type: reinforcement-learning, name: reinforcement-learning}}
+    dataset: {{name: {title}, type: {title}}}
+    metrics:
+    - {{type: mean_reward, name: mean_reward, value: {score}, verified: false}}
+---
+
+# DQN plays {title}
+
+A deep Q-network of Simple-DQN {version}, after {epoch} epochs ({steps:,} training steps). `replay.mp4` shows
+a game of it.
+
+```
+{report}
+```
+
+Load it with `simple_dqn.load("{file}")`, or play: `./play.sh {file}`. Loading a snapshot runs no code.
+The settings are in `config.yaml`; those that differ from the defaults:
+
+{settings}
+{curve}"""
+
+
+def _config(verb: str, path: Path, snapshot: Snapshot, more: dict[str, Any]) -> Config:
+    """Return the settings of `verb` for the snapshot at `path`."""
+    fixed = {"load_weights": str(path), "start_epoch": snapshot.epoch, "random_seed": SEED, **more}
+    if not snapshot.flags.get("environment", "ale").count(".py"):
+        fixed["game"] = snapshot.game
+    return settle(settings_for(verb, {}, snapshot.flags, fixed), log=False)
+
+
+def export(path: Path, target: Path | None) -> None:
+    """Write the network of the snapshot at `path` as an ONNX file, and print how it differs.
+
+    Raises:
+        UserError: A package is missing, or a file cannot be used.
+    """
+    snapshot = open_snapshot(path)
+    target = target or (home() / "snapshots" / path.name if is_trained(path) else path).with_suffix(".onnx")
+    if target.exists():
+        raise UserError(f"{target} exists: remove it or give another name")
+    config = _config("play", path, snapshot, {"backend": "cpu", "datatype": "float32"})
+    with closing(make_environment(config, training=False)) as environment:
+        network = make_network(config, environment)
+        load_weights(path, environment, network, snapshot)
+        facts = {"game": snapshot.game, "actions": " ".join(environment.action_names)}
+    shape = (CHECKED_STATES, config.memory.history_length, *environment.screen_shape)
+    states = np.random.default_rng(SEED).integers(256, size=shape, dtype=np.uint8)
+    from simple_dqn.deepqnetwork.onnx_file import write_onnx  # imports PyTorch
+
+    with replacing(target) as beside:
+        found = write_onnx(network, beside, states, facts)
+    wanted = network.predict(states)
+    off = np.abs(found - wanted).max() / np.abs(wanted).max()
+    sizes = ", ".join(map(str, shape[1:]))
+    print(f"{target}: q_values float32 [B, {environment.actions}] of states uint8 [B, {sizes}]")
+    print(f"ONNX Runtime is off by at most {off:.1e} of the largest |Q|")
+
+
+def card(path: Path, target: Path | None, games: int) -> None:
+    """Write a folder for a model hub: snapshot, README.md, film, curve and settings; it is uploaded by hand.
+
+    Raises:
+        UserError: It exists, or a file cannot be used.
+    """
+    snapshot = open_snapshot(path)
+    target = target or home() / "snapshots" / f"{path.stem}_card"
+    if target.exists():
+        raise UserError(f"{target} exists: remove it or give another name")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as made:
+        folder = Path(made, "card")
+        folder.mkdir()
+        _fill(folder, path, snapshot, games)
+        folder.rename(target)
+    print(f"{target} holds {', '.join(sorted(file.name for file in target.iterdir()))}")
+    print(f"Nothing was uploaded. To do so: hf upload YOUR_NAME/{target.name} {target}")
+
+
+def _fill(folder: Path, path: Path, snapshot: Snapshot, games: int) -> None:
+    name = run_of(path, snapshot)
+    title = name_of_game(snapshot)
+    file = f"{path.stem}.pkl"
+    snapshot.save(folder / file)
+    settings = Config.from_flags({**snapshot.flags, "game": snapshot.game})
+    (folder / "config.yaml").write_text(settings_file.listing(settings, "simple_dqn") + "\n", "utf-8")
+    outcome = _test(path, snapshot, games)
+    record(_config("record", path, snapshot, {}), folder / "replay.mp4", folder / "screens", "mp4", False)
+    shutil.rmtree(folder / "screens")
+    csv = (home() / "results" / ("trained" if is_trained(path) else "") / name).with_suffix(".csv")
+    if csv.is_file():
+        with redirect_stdout(io.StringIO()):
+            plot.main([str(csv), "--png_file", str(folder / "curve.png"), "--dpi", "60"])
+    defaults = Config.from_flags(PRESETS["simple_dqn"]).shared_flags()
+    changed = {key: value for key, value in settings.shared_flags().items() if value != defaults[key]}
+    text = CARD.format(
+        tags=", ".join(["deep-reinforcement-learning", "reinforcement-learning", "dqn", snapshot.game]),
+        name=path.stem, title=title, score=f"{outcome.mean:.2f} +/- {outcome.standard_deviation:.2f}",
+        version=__version__, epoch=snapshot.epoch, steps=snapshot.total_train_steps, report=outcome,
+        settings="\n".join(f"- `--{key} {flags.as_word(value)}`" for key, value in sorted(changed.items())),
+        curve="\n![The curves of the training](curve.png)\n" if csv.is_file() else "", file=file,
+    )  # fmt: skip
+    (folder / "README.md").write_text(text, "utf-8")
+
+
+def name_of_game(snapshot: Snapshot) -> str:
+    """Return the id of the game as Gymnasium writes it, such as `ALE/SpaceInvaders-v5`."""
+    words = snapshot.game.split("_")
+    atari = snapshot.flags.get("environment", "ale") == "ale"
+    return f"ALE/{''.join(map(str.capitalize, words))}-v5" if atari else snapshot.game
+
+
+def _test(path: Path, snapshot: Snapshot, games: int) -> evaluation.Evaluation:
+    """Return the outcome of a test by the rules of Mnih et al. 2015, if the game is an Atari game."""
+    protocol = "nature" if snapshot.flags.get("environment", "ale") == "ale" else "simple_dqn"
+    rules = evaluation.protocol_flags(protocol, snapshot.actions)
+    workers = min(games, snapshot.flags.get("workers", 1))
+    config = _config("test", path, snapshot, {**rules, "play_games": games, "workers": workers})
+    with closing(make_environment(config, training=False)) as environment:
+        network = make_network(config, environment)
+        load_weights(path, environment, network, snapshot)
+        player = make_player(config, environment, network)
+        with Interrupt() as interrupt:
+            outcome = evaluation.evaluate(player, config, protocol, Statistics([]), interrupt)
+    if interrupt.requested:
+        raise KeyboardInterrupt(interrupt.number)
+    return outcome

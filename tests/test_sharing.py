@@ -1,0 +1,112 @@
+"""`snapshot export` and `snapshot card`: a snapshot for other programs, and for other people."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+import simple_dqn
+from simple_dqn import main, settings_file
+from simple_dqn.deepqnetwork.onnx_file import PINS
+
+PROJECT = Path(__file__).parents[1]
+CATCH: dict[str, Any] = {
+    "preset": "simple_dqn", "environment": "catch", "screen_width": 36, "screen_height": 36,
+    "random_steps": 60, "train_steps": 40, "test_steps": 40, "epochs": 1, "replay_size": 100, "batch_size": 4,
+    "target_steps": 8, "backend": "cpu", "threads": 1, "random_seed": 0,
+}  # fmt: skip
+NETWORKS: dict[str, dict[str, Any]] = {
+    "nature": {},
+    "neon": {"network": "neon", "batch_norm": True},
+    "impala": {"network": "impala", "layer_norm": True, "dueling": True},
+    "rainbow": {"noisy": True, "dueling": True, "distributional": "c51"},
+    "quantiles": {"distributional": "quantile", "datatype": "bfloat16"},
+}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_onnx_runtime_computes_the_same_q_values(
+    name: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    run = simple_dqn.train("catch", **{**CATCH, **NETWORKS[name]})
+    assert main.run(["snapshot", "export", str(run.snapshots[0]), "--onnx"]) == 0
+    assert "uint8 [B, 4, 36, 36]" in capsys.readouterr().out
+    session = onnxruntime.InferenceSession(home / "snapshots" / "catch_1.onnx")
+    assert session.get_modelmeta().custom_metadata_map["actions"] == "LEFT NOOP RIGHT"
+    agent = simple_dqn.load(run.snapshots[0], backend="cpu", datatype="float32")
+    for count in (1, 7):
+        states = np.random.default_rng(count).integers(256, size=(count, 4, 36, 36), dtype=np.uint8)
+        (found,) = session.run(["q_values"], {"states": states})
+        wanted = agent.q_values(states)
+        assert found.dtype == np.float32
+        assert np.abs(found - wanted).max() <= 1e-4 * np.abs(wanted).max()
+    assert main.run(["snapshot", "export", str(run.snapshots[0]), "--onnx"]) == 2
+    assert "catch_1.onnx exists" in capsys.readouterr().err
+
+
+def test_neons_snapshot_as_onnx(home: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    data = PROJECT / "tests" / "data"
+    assert main.run(["snapshot", "export", str(data / "breakout_1.pkl"), "neon.onnx", "--onnx"]) == 0
+    expected = np.load(data / "breakout_1_expected.npz")
+    session = onnxruntime.InferenceSession("neon.onnx")
+    (found,) = session.run(None, {"states": expected["states"]})
+    np.testing.assert_allclose(found, expected["qvalues"], rtol=0, atol=1e-5)
+
+
+def test_the_command_that_installs_onnx(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if "onnx" in name else find(name))
+    source = str(PROJECT / "tests" / "data" / "breakout_1.pkl")
+    assert main.run(["snapshot", "export", source, "neon.onnx", "--onnx"]) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("simple-dqn")]
+    assert f".venv/bin/python -m pip install {' '.join(PINS)}" in line
+    assert not list(home.iterdir())
+    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert extras["onnx"] == list(PINS)
+
+
+def test_a_card_is_a_folder_for_a_model_hub(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    simple_dqn.train("catch", **CATCH)
+    assert main.run(["snapshot", "card", "snapshots/catch_1.pkl", "--games", "3"]) == 0
+    folder = home / "snapshots" / "catch_1_card"
+    told = capsys.readouterr().out
+    assert told.endswith(f"hf upload YOUR_NAME/catch_1_card {folder}\n")
+    assert {file.name for file in folder.iterdir()} == {
+        "README.md", "catch_1.pkl", "config.yaml", "curve.png", "replay.mp4",
+    }  # fmt: skip
+    assert [path.name for path in home.glob("snapshots/.*")] == []
+    _, front, text = (folder / "README.md").read_text().split("---\n", 2)
+    (model,) = yaml.safe_load(front)["model-index"]
+    (result,) = model["results"]
+    assert result["task"]["type"] == "reinforcement-learning"
+    assert result["dataset"]["name"] == "catch"
+    score = re.search(r"catch: (\S+) ± (\S+) over 3 games", text)
+    assert score
+    assert result["metrics"][0]["value"] == f"{score[1]} +/- {score[2]}"
+    assert "- `--batch_size 4`\n" in text
+    agent = simple_dqn.load(folder / "catch_1.pkl")
+    assert agent.q_values(np.zeros((1, 4, 36, 36), np.uint8)).shape == (1, 3)
+    recorded = settings_file.read(str(folder / "config.yaml"))
+    assert recorded["game"] == "catch"
+    assert recorded["batch_size"] == 4
+    assert str(home) not in (folder / "config.yaml").read_text()
+    assert main.run(["snapshot", "card", "snapshots/catch_1.pkl"]) == 2
+    assert "catch_1_card exists: remove it" in capsys.readouterr().err
