@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from simple_dqn.command_line import Parser, number
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError, exit_code
-from simple_dqn.flags import Parser, number
 from simple_dqn.machine import usable_cores
 
 PACKAGES = ("torch", "numpy", "ale-py")  # their versions are printed with the results

@@ -27,9 +27,9 @@ from common import machine, positive, print_table
 from experience import HISTORY, SCREEN_SHAPE, LoopSampler, played_steps, random_steps
 from measurement import train
 
+from simple_dqn.command_line import Parser
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
-from simple_dqn.flags import Parser
 from simple_dqn.player import StateBuffer
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.types import Step

@@ -20,7 +20,7 @@ import measurement
 from common import machine, positive, print_table
 from measurement import Flags, train
 
-from simple_dqn.flags import Parser
+from simple_dqn.command_line import Parser
 
 
 def loop(arguments: Namespace) -> None:

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
-from simple_dqn.flags import Parser
+from simple_dqn.command_line import Parser
 from simple_dqn.main import VERBS
 
 

@@ -17,6 +17,7 @@ FLOORS = [
         "config",
         "presets",
         "errors",
+        "command_line",
         "flags",
         "interrupt",
         "ledger",

@@ -18,8 +18,8 @@ from networks.catalogue import FRAMEWORKS, home, install
 from networks.contender import Contender, ContenderError
 from networks.measuring import Plan, Row, measure, say
 from networks.work import QUICK_TASKS, TASKS
+from simple_dqn.command_line import Parser
 from simple_dqn.errors import UserError
-from simple_dqn.flags import Parser
 from simple_dqn.machine import usable_cores
 
 # rounds, seconds per figure and round, maximum seconds of warm-up

@@ -19,10 +19,10 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from simple_dqn.command_line import Parser, number
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
-from simple_dqn.flags import Parser, number
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.machine import SHARE, available_memory, gigabytes
 from simple_dqn.presets import PRESETS, USUAL

@@ -7,6 +7,7 @@ import ale_py.roms
 import pytest
 
 from simple_dqn import flags
+from simple_dqn.command_line import yes_or_no
 from simple_dqn.config import Config, EnvironmentConfig
 from simple_dqn.environment.roms import known_games
 from simple_dqn.errors import UserError
@@ -70,7 +71,7 @@ def test_train_is_told_all_that_was_given_and_what_is_the_run_s_own(plan: Plan, 
     assert command[:2] == ("train", "pong")
     parser = flags.parser("train.sh", "Train.")
     flags.add_presets(parser, "quick")
-    parser.add_argument("--resume", type=flags.yes_or_no)
+    parser.add_argument("--resume", type=yes_or_no)
     told = parser.parse(command[2:])
     assert told == {
         **given,

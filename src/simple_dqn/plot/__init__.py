@@ -8,9 +8,9 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from simple_dqn.command_line import Parser, number, yes_or_no
 from simple_dqn.environment.roms import game_of
 from simple_dqn.errors import UserError
-from simple_dqn.flags import Parser, number, yes_or_no
 from simple_dqn.human_scores import references
 from simple_dqn.plot.panels import AXES, PHASES, View, make_plot
 from simple_dqn.statistics import field_name, read_run

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from simple_dqn import flags
+from simple_dqn.command_line import yes_or_no
 from simple_dqn.config import Config
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame
 from simple_dqn.environment.own_game import canonical_flags
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     group = parser.add_argument_group("Film")
     group.add_argument("--format", choices=tuple(FORMATS), help="kind of film (default: mov)")
     group.add_argument(
-        "--overlay", type=flags.yes_or_no, nargs="?", const=True, metavar="BOOL",
+        "--overlay", type=yes_or_no, nargs="?", const=True, metavar="BOOL",
         help="draw Q-values and where the network looks into the film (default: false)",
     )  # fmt: skip
     given = without_training(canonical_flags(parser.parse(arguments)))

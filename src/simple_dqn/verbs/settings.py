@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn import flags, random_streams, rules
+from simple_dqn.command_line import Parser
 from simple_dqn.config import AgentConfig, ClusterConfig, Config, MemoryConfig, NetworkConfig
 from simple_dqn.environment import as_played
 from simple_dqn.environment.own_game import check_trusted
@@ -87,7 +88,7 @@ HELP: dict[str, tuple[str, tuple[str, ...]]] = {
 OF_SNAPSHOT = ("resume", "test", "record", "nvis")  # verbs whose settings come from a snapshot
 
 
-def parser_for(verb: str, program: str, description: str) -> flags.Parser:
+def parser_for(verb: str, program: str, description: str) -> Parser:
     """Return a parser of the flags of `verb`, whose help shows the values that the verb uses."""
     example, most_used = HELP[verb]
     if verb in OF_SNAPSHOT:

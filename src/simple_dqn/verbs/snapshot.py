@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from simple_dqn.command_line import Parser, number
 from simple_dqn.errors import UserError
-from simple_dqn.flags import Parser, number
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.common import open_snapshot, start_log
 

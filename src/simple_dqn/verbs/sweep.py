@@ -9,7 +9,7 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import flags, rules, settings_file
+from simple_dqn import command_line, flags, rules, settings_file
 from simple_dqn.cluster.session import Session
 from simple_dqn.config import Config
 from simple_dqn.environment.own_game import canonical_flags, is_own
@@ -79,17 +79,17 @@ def main(arguments: Sequence[str], program: str) -> None:
         _carry_out(plan, files, pool)
 
 
-def _parser(program: str) -> flags.Parser:
+def _parser(program: str) -> command_line.Parser:
     description = "Train games with several settings and seeds, and compare them."
     parser = parser_for("sweep", program, description)
     add = parser.add_argument
-    number = flags.number(int, minimum=1, maximum=MOST)
+    number = command_line.number(int, minimum=1, maximum=MOST)
     add("games", nargs="+", metavar="GAME", help=f"as for train.sh; or {' or '.join(GAME_SETS)}")
     add("--seeds", type=number, default=1, metavar="N", help="learn each with the seeds 1 to N (default: 1)")
     add("--compare", type=_setting, nargs="+", metavar="NAME=FLAGS",
         help="settings to compare, such as \"plain=\" \"double=--double true\"")  # fmt: skip
     add("--cpus_per_run", type=number, default=1, metavar="N", help="processors of each run (default: 1)")
-    add("--gpus_per_run", type=flags.number(float, minimum=0, maximum=1), default=0.0, metavar="SHARE",
+    add("--gpus_per_run", type=command_line.number(float, minimum=0, maximum=1), default=0.0, metavar="SHARE",
         help="share of a GPU of each run, such as 0.25; 0: the processor alone (default: 0)")  # fmt: skip
     add("--name", help="of the sweep, and of the folders of its files (default: the games)")
     flags.add_presets(parser, USUAL)

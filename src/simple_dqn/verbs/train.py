@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn import flags, settings_file
+from simple_dqn.command_line import yes_or_no
 from simple_dqn.config import Config, RunConfig
 from simple_dqn.environment import as_played
 from simple_dqn.environment.own_game import canonical_flags
@@ -51,7 +52,7 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     )
     parser.add_argument("label", nargs="?", help="kept in the names of the snapshots and the CSV")
     parser.add_argument(
-        "--resume", type=flags.yes_or_no, nargs="?", const=True, metavar="BOOL",
+        "--resume", type=yes_or_no, nargs="?", const=True, metavar="BOOL",
         help="go on from the run's last checkpoint if there is one (default: false)",
     )  # fmt: skip
     flags.add_presets(parser, USUAL)
