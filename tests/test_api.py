@@ -171,6 +171,9 @@ def test_an_agent_values_states_and_acts(snapshot: Path) -> None:
     qvalues, actions = agent.q_values(states(5)), agent.act(states(5))
     assert (str(qvalues.dtype), qvalues.shape, str(actions.dtype)) == ("float32", (5, 3), "int64")
     assert (actions == qvalues.argmax(1)).all()
+    saliency = agent.saliency(states(5))
+    assert (str(saliency.dtype), saliency.shape) == ("float32", (5, 4, 36, 36))
+    assert np.abs(saliency).max() > 0
     random = np.concatenate([agent.act(states(5), epsilon=1.0) for _ in range(20)])
     assert set(random.tolist()) == {0, 1, 2}
 
@@ -210,6 +213,7 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         (lambda: agent.q_values(states(2).astype(np.float32)), r"float32 \[2, 4, 36, 36\]: give uint8"),
         (lambda: agent.q_values(states(0)), "give uint8"),
         (lambda: agent.q_values([1]), "the states are list"),  # type: ignore[arg-type]
+        (lambda: agent.saliency(states(2)[:, :, :20]), "give uint8"),
         (lambda: agent.act(states(1), epsilon=2), "2 is too large"),
         (lambda: agent.evaluate(games=0), "give at least 1"),
         (lambda: simple_dqn.load("no.pkl"), "no.pkl does not exist"),

@@ -118,6 +118,24 @@ class TrainedAgent:
         _read("play", {"exploration_rate_test": epsilon})
         return self._player.act(self._checked(states), epsilon)
 
+    def saliency(self, states: States) -> NDArray[np.float32]:
+        """Return what raised the highest Q-value of each state, by guided backpropagation.
+
+        Args:
+            states: uint8 [B, S, H, W], oldest screen first.
+
+        Returns:
+            float32 [B, S, H, W]: the change of the Q-value for a pixel that goes from black to white.
+
+        Raises:
+            UserError: The states have another shape or type.
+
+        Example:
+            >>> agent.saliency(np.zeros((1, 4, 84, 84), np.uint8)).shape
+            (1, 4, 84, 84)
+        """
+        return self._network.look_into().saliency(self._checked(states))
+
     def evaluate(self, games: int = 10, seed: int = 0, epsilon: float = 0.05) -> Scores:
         """Play whole games, as `./test.sh SNAPSHOT --play_games GAMES` does, and return their scores.
 
