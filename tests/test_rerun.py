@@ -8,7 +8,7 @@ import pytest
 
 from simple_dqn import main
 from simple_dqn.snapshot import CheckpointFolder, Snapshot
-from simple_dqn.snapshot.run_files import free_prefix, rename_snapshots, snapshots_after
+from simple_dqn.snapshot.run_files import set_aside, snapshots_after
 
 CATCH = [
     "catch", "--environment", "catch", "--preset", "simple_dqn", "--screen_width", "36",
@@ -186,9 +186,7 @@ def test_only_snapshots_of_the_very_name_are_renamed(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     prefix = tmp_path / "pong"
     assert [path.name for path in snapshots_after(prefix, 2)] == ["pong_3.pkl", "pong_10.pkl"]
-    kept = free_prefix(prefix)
-    assert kept.name == "pong_before_4"  # after `pong_before`, which has an epoch 2, and `pong_before_3`
-    rename_snapshots(prefix, 2, kept)
+    set_aside(prefix, 2)  # as `pong_before_4`, after `pong_before`, which has an epoch 2, and `pong_before_3`
     assert {path.name for path in tmp_path.iterdir()} == {
         *others,
         "pong_before_4_3.pkl",

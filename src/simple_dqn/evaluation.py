@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from simple_dqn.config import Config
-from simple_dqn.environment import Environment
 from simple_dqn.files import replacing
 from simple_dqn.flags import as_word
 from simple_dqn.human_scores import SOURCE, human_normalised
@@ -18,6 +17,11 @@ from simple_dqn.scores import ScoreBoard
 from simple_dqn.statistics import PhaseOutcome, Statistics
 
 MINUTE = 60 * 60  # frames
+# Settings that the report holds.
+OF_GAME = (
+    "random_starts", "random_start_frames", "max_game_frames", "repeat_action_probability", "frame_skip",
+    "color_averaging", "frame_maximum", "minimal_action_set",
+)  # fmt: skip
 ALL_ACTIONS = 18  # of a joystick with one button
 
 
@@ -187,12 +191,8 @@ def evaluate(
     statistics.on_phase_end(
         PhaseOutcome(total_train_steps=0, replay_memory_count=0, meanq=None, weight_updates=0)
     )
-    return _report(player.environment, config, protocol, board)
-
-
-def _report(environment: Environment, config: Config, protocol: str, board: ScoreBoard) -> Evaluation:
     mean = float(np.mean(board.scores)) if board.scores else None
-    games = config.environment
+    environment, settings = player.environment, config.flags()
     return Evaluation(
         game=environment.name,
         protocol=protocol,
@@ -203,16 +203,9 @@ def _report(environment: Environment, config: Config, protocol: str, board: Scor
         human_normalised=None if mean is None else human_normalised(environment.name, mean),
         steps=board.steps,
         workers=environment.games,
-        exploration_rate=config.agent.exploration_rate_test,
-        random_starts=games.random_starts,
-        random_start_frames=games.random_start_frames,
-        max_game_frames=games.max_game_frames,
-        repeat_action_probability=games.repeat_action_probability,
-        frame_skip=games.frame_skip,
-        color_averaging=games.color_averaging,
-        frame_maximum=games.frame_maximum,
-        minimal_action_set=games.minimal_action_set,
+        exploration_rate=rate,
         action_names=environment.action_names,
         rom_md5=environment.rom_md5,
         random_seed=config.seed,
+        **{name: settings[name] for name in OF_GAME},
     )

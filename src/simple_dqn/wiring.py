@@ -20,7 +20,7 @@ from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
 from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.snapshot import Keeper
-from simple_dqn.statistics import CLUSTER_COLUMNS, Statistics, Writer, make_writers
+from simple_dqn.statistics import CLUSTER_COLUMNS, Console, CsvWriter, Statistics, Writer
 from simple_dqn.training import ConcurrentSchedule, Epochs, OverlappedSchedule, Schedule, SerialSchedule
 
 if TYPE_CHECKING:
@@ -157,18 +157,22 @@ def make_statistics(
     config: Config, resumed: tuple[int, str] | None = None, writers: Sequence[Writer] = ()
 ) -> Statistics:
     """Return statistics with the writers that `config` asks for, and `writers`; see `make_run`."""
-    csv_file = Path(config.run.csv_file) if config.run.csv_file else None
-    events = csv_file.with_suffix("") if csv_file and config.run.tensorboard else None
-    more = CLUSTER_COLUMNS if config.cluster.on else ()
-    epoch, phase = resumed or (None, "test")
-    histograms = config.run.tensorboard == "histograms"
-    own = [*make_writers(csv_file, events, epoch, phase, more, histograms), *writers]
-    if csv_file and config.run.track != "none":
-        from simple_dqn.statistics.trackers import TRACKERS  # by which packages are imported
+    own: list[Writer] = [Console()]
+    run = config.run
+    if run.csv_file:
+        path, again = Path(run.csv_file), resumed is not None
+        epoch, phase = resumed or (None, "test")
+        own.append(CsvWriter(path, epoch, phase, CLUSTER_COLUMNS if config.cluster.on else ()))
+        # The packages of the others take long to import.
+        if run.tensorboard:
+            from simple_dqn.statistics.tensorboard_writer import TensorboardWriter
 
-        make_tracker = TRACKERS[config.run.track]
-        own.append(make_tracker(csv_file.with_suffix(""), config.shared_flags(), resumed is not None))
-    return Statistics(own)
+            own.append(TensorboardWriter(path.with_suffix(""), again, run.tensorboard == "histograms"))
+        if run.track != "none":
+            from simple_dqn.statistics.trackers import TRACKERS
+
+            own.append(TRACKERS[run.track](path.with_suffix(""), config.shared_flags(), again))
+    return Statistics([*own, *writers])
 
 
 def make_run(

@@ -12,7 +12,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from simple_dqn.errors import UserError
-from simple_dqn.statistics import PhaseSummary, Point, make_writers
+from simple_dqn.statistics import PhaseSummary, Point
 from simple_dqn.statistics.tensorboard_writer import TensorboardWriter
 
 
@@ -102,11 +102,11 @@ def test_a_folder_that_cannot_be_made_is_a_user_error(tmp_path: Path) -> None:
 
 
 def test_tensorboard_is_imported_when_asked_for_and_never_torch(tmp_path: Path) -> None:
-    assert len(make_writers(tmp_path / "pong.csv", tmp_path / "pong")) == 3
     program = (
-        "import sys; from pathlib import Path; from simple_dqn.statistics import PhaseSummary, make_writers;"
-        "make_writers(Path(sys.argv[1]) / 'a.csv'); assert 'tensorboard' not in sys.modules;"
-        "make_writers(None, Path(sys.argv[1])); assert 'tensorboard' in sys.modules;"
+        "import sys; from simple_dqn.config import Config; from simple_dqn.wiring import make_statistics;"
+        "config = Config.from_flags({'csv_file': f'{sys.argv[1]}/a.csv'});"
+        "make_statistics(config); assert 'tensorboard' not in sys.modules;"
+        "make_statistics(config.with_flags({'tensorboard': True})); assert 'tensorboard' in sys.modules;"
         "assert 'torch' not in sys.modules"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

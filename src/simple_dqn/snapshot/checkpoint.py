@@ -13,11 +13,11 @@ import numpy as np
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import archive, experience_log
 from simple_dqn.snapshot.experience_log import CHUNKS, Chunk
+from simple_dqn.snapshot.run_files import CHECKPOINT_FILES
 from simple_dqn.types import CheckpointState, Experience
 
 logger = logging.getLogger(__name__)
 
-FILES = "run_*.npz"
 FILE_NAME = re.compile(r"run_(\d+)\.npz")
 FORMAT = "simple-dqn checkpoint 2"
 
@@ -84,26 +84,6 @@ class CheckpointFolder:
         self._kept = [(checkpoint.path, checkpoint.chunks)]
         self._last = self.latest_number()
 
-    def move_to(self, folder: Path) -> None:
-        """Move all checkpoints to the new `folder`, if there are any.
-
-        Raises:
-            UserError: The files cannot be moved.
-        """
-        files = self._files()
-        if not any(path.match(FILES) for path in files):
-            return
-        logger.info("%s holds the checkpoints of another run: they are kept as %s", self.folder, folder)
-        try:
-            folder.mkdir()
-            for path in files:
-                path.rename(folder / path.name)
-        except OSError as error:
-            raise UserError(
-                f"cannot move the checkpoints in {self.folder} to {folder}: {error.strerror}: move them "
-                "away, or give this run another label"
-            ) from None
-
     def write(self, run: CheckpointState, rows: int, held: int, chunks: Sequence[Chunk]) -> None:
         """Write a checkpoint, then remove the files that are no longer needed.
 
@@ -137,7 +117,7 @@ class CheckpointFolder:
 
     def _paths(self) -> list[Path]:
         """Return the checkpoints, oldest first."""
-        paths = (path for path in self.folder.glob(FILES) if FILE_NAME.fullmatch(path.name))
+        paths = (path for path in self.folder.glob(CHECKPOINT_FILES) if FILE_NAME.fullmatch(path.name))
         return sorted(paths, key=_number)
 
     def _files(self) -> list[Path]:

@@ -15,7 +15,7 @@ from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder
 from simple_dqn.snapshot.experience_log import BackgroundThread, ExperienceLog
-from simple_dqn.snapshot.run_files import checkpoint_folder, free_prefix, rename_snapshots
+from simple_dqn.snapshot.run_files import checkpoint_folder, set_aside
 from simple_dqn.snapshot.snapshot import Snapshot
 from simple_dqn.types import CheckpointState, Step
 
@@ -73,9 +73,7 @@ class Keeper:
         Raises:
             UserError: A file cannot be renamed.
         """
-        earlier = free_prefix(self.prefix)
-        self._checkpoints.move_to(checkpoint_folder(earlier))
-        rename_snapshots(self.prefix, self._config.run.start_epoch, earlier)
+        set_aside(self.prefix, self._config.run.start_epoch)
         self._weights_sum = resumed.weights_sum if resumed else None
 
     def resume(self, checkpoint: Checkpoint) -> None:

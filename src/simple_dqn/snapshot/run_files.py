@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 CHECKPOINTS = "_checkpoint"  # the end of the checkpoint folder's name
 LOCK = "lock"  # a file in that folder
+CHECKPOINT_FILES = "run_*.npz"  # others in it, beside the chunks of the experience log
 PART = re.compile(r"\..+\.(?P<pid>\d+)\.part")  # an unfinished file, as `files.replacing` names it
 
 
@@ -85,37 +86,33 @@ def earlier_checkpoint_folders(prefix: Path) -> list[Path]:
     return [folder for folder in folders if folder.is_dir()]
 
 
-def free_prefix(prefix: Path) -> Path:
-    """Return the prefix to which the files of an earlier run are renamed, which no file has yet."""
-    last = max(_earlier_prefixes(prefix), default=0)
-    return prefix.with_name(f"{prefix.name}_before_{last + 1}" if last else f"{prefix.name}_before")
-
-
-def rename_snapshots(prefix: Path, epoch: int, earlier: Path) -> None:
-    """Rename the snapshots of later epochs than `epoch`, so that a new run does not overwrite them.
-
-    Args:
-        prefix: The prefix of the new run, and of the snapshots.
-        epoch: The epoch after which the new run begins.
-        earlier: The new prefix of the snapshots.
+def set_aside(prefix: Path, epoch: int) -> None:
+    """Rename an earlier run's checkpoints, and its snapshots of later epochs than `epoch`.
 
     Raises:
-        UserError: A snapshot cannot be renamed.
+        UserError: A file cannot be renamed.
     """
-    paths = snapshots_after(prefix, epoch)
-    if not paths:
-        return
-    renamed = [path.with_name(earlier.name + path.name.removeprefix(prefix.name)) for path in paths]
-    logger.info(
-        "Snapshots of an earlier run, %s, are kept as %s", first_to_last(paths), first_to_last(renamed)
-    )
-    try:
-        for path, other in zip(paths, renamed, strict=True):
+    last = max(_earlier_prefixes(prefix), default=0)
+    earlier = prefix.with_name(f"{prefix.name}_before_{last + 1}" if last else f"{prefix.name}_before")
+    folder, aside = checkpoint_folder(prefix), checkpoint_folder(earlier)
+    moves = []
+    if any(folder.glob(CHECKPOINT_FILES)):
+        logger.info("%s holds the checkpoints of another run: they are kept as %s", folder, aside)
+        moves = [(path, aside / path.name) for path in folder.iterdir() if path.name != LOCK]
+    if snapshots := snapshots_after(prefix, epoch):
+        renamed = [path.with_name(earlier.name + path.name.removeprefix(prefix.name)) for path in snapshots]
+        names = first_to_last(snapshots), first_to_last(renamed)
+        logger.info("Snapshots of an earlier run, %s, are kept as %s", *names)
+        moves += zip(snapshots, renamed, strict=True)
+    for path, other in moves:
+        try:
+            other.parent.mkdir(exist_ok=True)
             path.rename(other)
-    except OSError as error:
-        raise UserError(
-            f"cannot rename {path} to {other}: {error.strerror}: move it away, or give this run another label"
-        ) from None
+        except OSError as error:
+            raise UserError(
+                f"cannot rename {path} to {other}: {error.strerror}: move it away, or give this run another "
+                "label"
+            ) from None
 
 
 def first_to_last(paths: list[Path]) -> str:
