@@ -1,4 +1,4 @@
-# The checks, the figures and the lock files; `make` alone lists them.
+# Tests, documentation, benchmarks and lock files; `make` without a target lists them.
 SHELL := bash
 MAKEFLAGS += --no-print-directory
 python := .venv/bin/python
@@ -6,18 +6,18 @@ python := .venv/bin/python
 .PHONY: help test lint docs anchors bench soak tables coverage wheel lock dev
 
 help:
-	@echo "make test      every check: lint, then the tests"
-	@echo "make lint      style, format and types alone"
-	@echo "make docs      the documentation site, into build/site; every link and anchor is checked"
-	@echo "make anchors   renew the line numbers of code in docs/, and the list of files to read"
-	@echo "make bench     the tables of speed, one after the other"
-	@echo "make soak      the long trials of what docs/reliability.md promises"
-	@echo "make tables    write the figures of docs/data/*.csv into README.md and docs/*.md"
-	@echo "make coverage  which lines of src/ and nvis/ the tests run, in half an hour or so; not part of make test"
-	@echo "make wheel     the wheel and the source distribution, into dist/"
-	@echo "make lock      renew requirements.txt and requirements-dev.txt from pyproject.toml"
+	@echo "make test      all checks: lint, documentation, tests"
+	@echo "make lint      style, format and types only"
+	@echo "make docs      build the documentation in build/site, and check all links"
+	@echo "make anchors   update the line numbers of code in docs/, and the list of files to read"
+	@echo "make bench     run the main benchmarks"
+	@echo "make soak      run the long tests of docs/reliability.md"
+	@echo "make tables    write the figures in docs/data/*.csv into README.md and docs/*.md"
+	@echo "make coverage  report the lines of src/ and nvis/ that the tests run; takes half an hour"
+	@echo "make wheel     build the wheel and the source distribution in dist/"
+	@echo "make lock      update requirements.txt and requirements-dev.txt from pyproject.toml"
 
-# Ray's workers step back for every other process: their tests have the machine to themselves.
+# Ray's workers have a low priority, so their tests run before the others and not beside them.
 test: lint docs
 	$(python) -m pytest tests/cluster
 	$(python) -m pytest --numprocesses logical --dist worksteal --ignore tests/cluster
@@ -49,8 +49,8 @@ soak: dev
 tables: dev
 	$(python) scripts/tables.py
 
-# Coverage has an environment of its own, which sees the packages of .venv: who does not ask for it needs none.
-# Two trials of failing disks complain of coverage itself, which writes there too.
+# Coverage has an environment of its own that includes the packages of .venv, so only this target installs it.
+# Two tests of failing disks report errors of coverage itself, which also writes to these disks.
 site := import sysconfig; print(sysconfig.get_path("purelib"))
 coverage: dev
 	@[[ -e .venv-coverage/bin/coverage ]] || { $(python) -m venv --without-pip .venv-coverage && \
@@ -60,7 +60,7 @@ coverage: dev
 	.venv-coverage/bin/python -m pytest --cov --cov-append --cov-report=term-missing:skip-covered \
 		-o timeout=3600 --numprocesses logical --dist worksteal --ignore tests/cluster
 
-# What an earlier build left in build/ would get into the wheel. No network is needed.
+# Files left in build/ by an earlier build would get into the wheel. This needs no network.
 wheel: dev
 	rm -rf build
 	$(python) -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
@@ -70,6 +70,6 @@ wheel: dev
 lock:
 	scripts/lock.sh
 
-# What the checks need: the packages of the scripts, and the checkers.
+# Installs the packages of the project and those of the checks.
 dev:
 	@scripts/setup.sh requirements.txt requirements-dev.txt

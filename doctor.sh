@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# Looks at whether all is well on this machine, and how fast it will be: ./doctor.sh [flags]
+# Checks this machine and estimates the speed of training: ./doctor.sh [flags]
 source "$(dirname -- "$(readlink -f -- "$0")")/scripts/run.sh" doctor "$@"

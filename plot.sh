@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# Draws the statistics of one or several runs: ./plot.sh CSV... [flags]
+# Draws the learning curves of one or several runs: ./plot.sh CSV... [flags]
 source "$(dirname -- "$(readlink -f -- "$0")")/scripts/run.sh" plot "$@"

@@ -4,8 +4,8 @@
     python examples/dqn.py breakout --replay_size 200000 --train_steps 100000
 
 "Human-level control through deep reinforcement learning", Nature 518: Algorithm 1 and Methods. It imports
-nothing from this project. A test runs the page and `src/simple_dqn/` side by side and requires equal actions,
-rewards, TD errors and weights, bit for bit.
+nothing from this project. A test runs this page and `src/simple_dqn/` and requires equal actions, rewards, TD
+errors and weights, bit for bit.
 
 Shapes: B transitions in a minibatch, A actions, 4 screens in a state, 84 x 84 pixels in a screen.
 """
@@ -28,8 +28,8 @@ from torch.nn import functional
 
 Pixels = NDArray[np.uint8]
 HISTORY = 4  # screens in a state: one frame does not show which way the ball moves
-FRAME_SKIP = 4  # frames for which the game holds an action
-NO_OPS = 30  # each game begins with 0 to 30 steps without an action, so that no two games are alike
+FRAME_SKIP = 4  # frames for which an action is repeated
+NO_OPS = 30  # a game starts with 0 to 30 no-op steps, so that games differ
 MINUTE = 60 * 60  # frames
 NO_STATE = np.zeros((HISTORY, 84, 84), np.uint8)
 
@@ -38,7 +38,7 @@ NO_STATE = np.zeros((HISTORY, 84, 84), np.uint8)
 class Settings:
     """Extended data table 1 of the paper. A step is one decision of the agent: 4 frames of the game."""
 
-    replay_size: int = 1_000_000  # steps remembered; each has one screen of 7 kB: 7 GB in all
+    replay_size: int = 1_000_000  # steps in memory; each has one screen of 7 kB, 7 GB in total
     random_steps: int = 50_000  # steps of random play before the first update
     train_frequency: int = 4  # steps between updates
     batch_size: int = 32  # transitions in an update, B
@@ -46,8 +46,8 @@ class Settings:
     discount_rate: float = 0.99  # γ
     learning_rate: float = 0.00025
     decay_rate: float = 0.95  # of the running mean of squared gradients in RMSProp
-    exploration_rate_end: float = 0.1  # ε falls linearly from 1 to this ...
-    exploration_decay_steps: int = 1_000_000  # ... over the first steps of training
+    exploration_rate_end: float = 0.1  # ε decreases linearly from 1 to this ...
+    exploration_decay_steps: int = 1_000_000  # ... over these first steps of training
     exploration_rate_test: float = 0.05
     train_steps: int = 250_000  # steps of training before each test
     test_games: int = 30
@@ -56,13 +56,13 @@ class Settings:
 
 
 def random_stream(seed: int, name: str) -> np.random.Generator:
-    """Return the random numbers for one purpose: independent streams, all decided by one seed."""
+    """Return a generator for one purpose: the streams of different names are independent."""
     key = (zlib.crc32(name.encode()), 0)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
 
 
 class Game:
-    """One Atari game in steps of 4 frames, with the preprocessing of the paper."""
+    """An Atari game in steps of 4 frames, with the preprocessing of the paper."""
 
     def __init__(self, name: str, rng: np.random.Generator, training: bool) -> None:
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -72,7 +72,7 @@ class Game:
         self.ale.loadROM(str(ale_py.roms.get_rom_path(name)))
         self.actions = self.ale.getMinimalActionSet()
         self.rng, self.training = rng, training
-        self.frame_limit = (30 if training else 5) * MINUTE  # then a game is cut off
+        self.frame_limit = (30 if training else 5) * MINUTE  # a longer game is truncated
         self.frames: deque[Pixels] = deque(maxlen=2)  # the last two frames in grey, uint8 [210, 160]
 
     def start(self) -> Pixels:
@@ -89,11 +89,11 @@ class Game:
         """Hold an action for 4 frames; return the screen, the reward and whether the episode ended."""
         reward = self._hold(self.actions[action])
         lives_before, self.lives = self.lives, self.ale.lives()
-        lost_life = self.training and self.lives < lives_before  # ends an episode, though the game goes on
+        lost_life = self.training and self.lives < lives_before  # ends an episode, but not the game
         return self._screen(), reward, self.ale.game_over() or lost_life
 
     def over(self) -> bool:
-        """Return whether the game has ended or was cut off."""
+        """Return whether the game has ended or was truncated."""
         return bool(self.ale.game_over() or self.ale.getEpisodeFrameNumber() >= self.frame_limit)
 
     def _reset(self) -> None:
@@ -111,7 +111,7 @@ class Game:
         return reward
 
     def _screen(self) -> Pixels:
-        # Atari games draw some sprites in every other frame only: the maximum of two frames shows them all.
+        # Atari games draw some sprites in every second frame only; the maximum of two frames has them all.
         return np.asarray(cv2.resize(np.maximum(*self.frames), (84, 84), interpolation=cv2.INTER_AREA))
 
 
@@ -122,11 +122,11 @@ def next_state(state: Pixels, screen: Pixels, new_episode: bool) -> Pixels:
 
 
 class ReplayMemory:
-    """D of Algorithm 1: the latest N steps in a ring that stores each screen once.
+    """D of Algorithm 1: the latest N steps, in a ring buffer that stores each screen once.
 
     Row t holds action t, its reward, and the screen seen *after* it. So transition t leads from the screens
-    t-4 ... t-1 to the screens t-3 ... t. Where `starts` is true, the row holds the first screen of a game, to
-    which no action led, and is no transition.
+    t-4 ... t-1 to the screens t-3 ... t. If `starts` is true, the row has the first screen of a game,
+    which follows no action and is not a transition.
     """
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
@@ -138,14 +138,14 @@ class ReplayMemory:
         self.size, self.written, self.rng = size, 0, rng
 
     def add(self, screen: Pixels, action: int, reward: float, terminal: bool, start: bool = False) -> None:
-        """Store one step in place of the oldest."""
+        """Store a step in place of the oldest."""
         row = self.written % self.size
         self.screens[row], self.actions[row], self.rewards[row] = screen, action, reward
         self.terminals[row], self.starts[row] = terminal, start
         self.written += 1
 
     def sample(self, count: int) -> tuple[NDArray[Any], ...]:
-        """Draw B transitions uniformly: their states, actions, rewards, next states and terminals."""
+        """Sample B transitions uniformly; return states, actions, rewards, next states and terminals."""
         rows = self._draw(count)
         windows = (rows[:, np.newaxis] + np.arange(-HISTORY, 1)) % self.size  # [B, 5], rows t-4 ... t
         screens = self.screens[windows]  # [B, 5, 84, 84]: both states of each transition
@@ -166,7 +166,7 @@ class ReplayMemory:
 
 
 def q_network(actions: int, rng: np.random.Generator) -> nn.Sequential:
-    """Return Q(s, ·; θ): states, floats in [0, 1] [B, 4, 84, 84], to the value of each action [B, A]."""
+    """Return Q(s, ·; θ), from states, floats in [0, 1] [B, 4, 84, 84], to the Q-values [B, A]."""
     network = nn.Sequential(
         nn.Conv2d(HISTORY, 32, 8, 4), nn.ReLU(),  # [B, 32, 20, 20]
         nn.Conv2d(32, 64, 4, 2), nn.ReLU(),  # [B, 64, 9, 9]
@@ -206,7 +206,7 @@ class RMSProp:
 
 
 class DQN:
-    """The agent: a network θ that acts and learns, and an older copy θ⁻ of it that sets the targets."""
+    """The agent: a network θ that acts and learns, and an older copy θ⁻ that provides the targets."""
 
     def __init__(self, game: str, settings: Settings, optimizer: Callable[..., Any] = RMSProp) -> None:
         self.settings, seed = settings, settings.random_seed
@@ -219,7 +219,7 @@ class DQN:
         self.rng = random_stream(seed, "exploration")
 
     def train(self) -> Iterator[tuple[int, float, NDArray[np.float32] | None]]:
-        """Algorithm 1, without end: yield each step's action, its reward, and the TD errors of its update."""
+        """Run Algorithm 1 endlessly; yield the action, the reward and the TD errors (if any) of each step."""
         settings, end, over = self.settings, self.settings.exploration_rate_end, False
         steps = -settings.random_steps  # of training; negative while random play fills the memory
         state = self._start_game()
@@ -265,7 +265,7 @@ class DQN:
         return np.asarray((y - q.detach()).abs())
 
     def test(self) -> list[float]:
-        """Return the scores of whole games, each of 5 minutes at most, played with ε = 0.05."""
+        """Return the scores of whole games of at most 5 minutes, played with ε = 0.05."""
         rng, scores = random_stream(self.settings.random_seed, "test exploration"), []
         for _ in range(self.settings.test_games):
             state, score = next_state(NO_STATE, self.test_game.start(), new_episode=True), 0.0
@@ -278,7 +278,7 @@ class DQN:
 
 
 def main() -> None:
-    """Train and test in turn; print the score of each test."""
+    """Alternate training and tests, and print the score of each test."""
     parser = argparse.ArgumentParser(description="Deep Q-learning of one Atari game.")
     parser.add_argument("game", help="such as pong or space_invaders")
     for field in fields(Settings):

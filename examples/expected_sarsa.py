@@ -1,4 +1,4 @@
-"""Expected SARSA (van Seijen et al. 2009): the next state is worth what the agent does there.
+"""Expected SARSA (van Seijen et al. 2009): targets use the value of the ε-greedy policy, not the maximum.
 
 PYTHONPATH=src .venv/bin/python examples/expected_sarsa.py train pong sarsa --preset simple_dqn
 """
@@ -11,7 +11,7 @@ from simple_dqn.deepqnetwork.layers import Network
 from simple_dqn.deepqnetwork.update import Transitions, bellman, of_actions
 from simple_dqn.main import console
 
-EXPLORATION = 0.1  # ε of the policy whose value is learnt; the --exploration_rate_end of simple_dqn
+EXPLORATION = 0.1  # ε of the policy whose value is learned: --exploration_rate_end of simple_dqn
 
 
 def of_policy(target: Network, _config: NetworkConfig, transitions: Transitions, noise: Tensor) -> Tensor:
@@ -24,5 +24,5 @@ def of_policy(target: Network, _config: NetworkConfig, transitions: Transitions,
 
 
 if __name__ == "__main__":
-    simple_dqn.register_target_rule("max", of_policy)  # in its place; a new name is for --target_rule NAME
+    simple_dqn.register_target_rule("max", of_policy)  # replaces it; a new name is for --target_rule NAME
     console()

@@ -1,4 +1,4 @@
-"""Renews the line numbers in docs, where `[file.py:12](../src/.../file.py#L12)` comes before a quotation."""
+"""Updates the line numbers in docs, in links `[file.py:12](../src/.../file.py#L12)` before a quoted line."""
 
 import re
 import sys
@@ -14,17 +14,17 @@ ANY_LINK = re.compile(r"#L\d+\)")
 
 @dataclass(frozen=True)
 class Anchor:
-    """A place in the code that a page names."""
+    """A link to a line of code, with the quoted text."""
 
     page: Path
     file: Path
-    name: str  # as the page shows it
-    shown: int  # the line that the page shows
-    line: int  # the line that the link leads to
-    text: str  # what stands in that line
+    name: str  # of the file, in the text of the link
+    shown: int  # line number in the text of the link
+    line: int  # line number in the address of the link
+    text: str  # the quotation
 
     def lines(self) -> list[int]:
-        """Return all the lines that hold the text, counted from 1."""
+        """Return the numbers of all lines that contain the quotation, from 1."""
         if not self.file.is_file():
             return []
         return [
@@ -34,20 +34,20 @@ class Anchor:
         ]
 
     def fault(self) -> str | None:
-        """Return what is wrong with it in a line, or None."""
+        """Return a message if the anchor is wrong, or None."""
         where = f"{self.page.name}: [{self.name}:{self.shown}] `{self.text}`"
         found = self.lines()
         if len(found) != 1:
-            return f"{where} stands in {len(found)} lines of {self.file}: quote one that is there once"
+            return f"{where} is in {len(found)} lines of {self.file}: quote text that is in exactly one"
         if self.name.replace("\\", "") != self.file.name:
             return f"{where} leads to {self.file.name}"
         if not self.shown == self.line == found[0]:
-            return f"{where} stands in line {found[0]}: make anchors"
+            return f"{where} is in line {found[0]}: run make anchors"
         return None
 
 
 def anchor(page: Path, match: re.Match[str]) -> Anchor:
-    """Return the anchor of `page` that `match` has found."""
+    """Return the anchor in `page` at `match`."""
     return Anchor(
         page, (page.parent / match["path"]).resolve(), match["name"],
         int(match["shown"]), int(match["line"]), match["text"],
@@ -55,20 +55,22 @@ def anchor(page: Path, match: re.Match[str]) -> Anchor:
 
 
 def anchors(page: Path) -> list[Anchor]:
-    """Return all anchors of a page; a link to a line that quotes nothing is an error.
+    """Return all anchors of a page.
 
     Raises:
-        ValueError: There is one.
+        ValueError: A link to a line is not followed by a quotation.
     """
     text = page.read_text(encoding="utf-8")
     found = [anchor(page, match) for match in ANCHOR.finditer(text)]
     if len(found) != len(ANY_LINK.findall(text)):
-        raise ValueError(f"{page.name}: a link to a line lacks, after it, what stands there in backticks")
+        raise ValueError(
+            f"{page.name}: a link to a line must be followed by the text of that line in backticks"
+        )
     return found
 
 
 def renewed(page: Path) -> str:
-    """Return the text of a page with the lines at which its quotations stand now; what is not there stays."""
+    """Return the text of a page with current line numbers; anchors without a match stay as they are."""
 
     def renew(match: re.Match[str]) -> str:
         found = anchor(page, match).lines()
@@ -79,7 +81,7 @@ def renewed(page: Path) -> str:
 
 
 def pages() -> list[Path]:
-    """Return the pages that name lines of code."""
+    """Return the pages with links to lines of code."""
     return [
         page for page in sorted((PROJECT / "docs").glob("*.md")) if ANY_LINK.search(page.read_text("utf-8"))
     ]
@@ -89,5 +91,5 @@ if __name__ == "__main__":
     for page in pages():
         page.write_text(renewed(page), encoding="utf-8")
     faults = [fault for page in pages() for one in anchors(page) if (fault := one.fault())]
-    print("\n".join(faults) or "All anchors stand.")
+    print("\n".join(faults) or "All anchors are correct.")
     sys.exit(1 if faults else 0)

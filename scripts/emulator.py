@@ -1,10 +1,10 @@
-"""Makes the tables of `src/atari2600/starts.json` from ale-py, and compares the two emulators frame by frame.
+"""Generates `src/atari2600/starts.json` from ale-py, and compares the two emulators frame by frame.
 
-    python scripts/emulator.py make              how each game that is offered begins, and the grey levels
-    python scripts/emulator.py check [GAME ...]  10,000 frames from each of three seeds, as a table; of games
-                                                 that are not offered, the first 1,000 frames
+    python scripts/emulator.py make              the initial state of each supported game, and the grey levels
+    python scripts/emulator.py check [GAME ...]  10,000 frames from each of three seeds, as a table; 1,000
+                                                 frames of games that are not supported
 
-`check` writes the table of all games into docs/emulator.md if no game is named.
+Without a game, `check` writes the table of all games into docs/emulator.md.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ FRAMES, SEEDS, TRIAL = 10_000, (1, 2, 3), 1000
 
 
 def open_ale(game: str) -> ALEInterface:
-    """Return ALE at the beginning of `game`."""
+    """Return ALE at the start of `game`."""
     ALEInterface.setLoggerMode(LoggerMode.Error)
     ale = ALEInterface()
     ale.setInt("random_seed", 1)
@@ -48,14 +48,14 @@ def open_ale(game: str) -> ALEInterface:
 
 
 class Saved:
-    """A state that ALE saved: chapters of 32-bit numbers, each after its name."""
+    """A state saved by ALE: chapters of 32-bit numbers, each preceded by its name."""
 
     def __init__(self, data: bytes) -> None:
-        """Read `data`, what `ALEState.serialize` returned."""
+        """Read `data`, the result of `ALEState.serialize`."""
         self.data = data
 
     def offset(self, chapter: str) -> int:
-        """Return where the numbers of a chapter begin."""
+        """Return the position of the numbers of a chapter."""
         title = struct.pack("<i", len(chapter)) + chapter.encode()
         return self.data.index(title) + len(title)
 
@@ -64,7 +64,7 @@ class Saved:
         return list(struct.unpack_from(f"<{count}i", self.data, self.offset(chapter)))
 
     def cartridge(self) -> tuple[str, int]:
-        """Return the kind of the cartridge, and its bank."""
+        """Return the kind of the cartridge and its bank."""
         at = self.data.rindex(b"Cartridge")
         (length,) = struct.unpack_from("<i", self.data, at - 4)
         kind = self.data[at + len("Cartridge") : at + length].decode()
@@ -112,7 +112,7 @@ def _read_tia(tia: NDArray[np.int32], saved: list[int], past: int) -> None:
 
 
 def state_of(ale: ALEInterface, rom: bytes) -> State:
-    """Return the state that `ale` is in at the beginning of a game; a frame is played in it."""
+    """Return the state of `ale` at the start of a game; this plays one frame."""
     saved = Saved(ale.cloneState().serialize())
     screen = ale.getScreen().copy()
     console = Console(rom, 1)
@@ -135,14 +135,14 @@ def state_of(ale: ALEInterface, rom: bytes) -> State:
 
 
 def alike(state: State) -> State:
-    """Return `state` without the times of things that are long past."""
+    """Return `state` without times of old events, which no longer matter."""
     riot, tia = list(state.riot), list(state.tia)
     riot[RIOT.READ_AT] = tia[TIA.DUMPED_AT] = 0
     return replace(state, riot=riot, tia=tia)
 
 
 def twister() -> list[int]:
-    """Return ALE's Mersenne Twister as it is before the first game, which draws one number."""
+    """Return the state of ALE's Mersenne Twister before the first game, which draws one number."""
     saved = Saved(open_ale("pong").cloneState().serialize())
     at = saved.offset("System") + 4
     (length,) = struct.unpack_from("<i", saved.data, at)
@@ -151,9 +151,9 @@ def twister() -> list[int]:
 
 
 def start_of(game: str, whole: bool) -> Start:
-    """Return how a game begins, but for its controller and combs.
+    """Return the start of a game without its controller and combs.
 
-    The game is begun again until all timers were seen, or if not `whole` once.
+    The game is started again until every timer value has occurred, or only once if not `whole`.
     """
     ale, rom = open_ale(game), Path(str(get_rom_path(game))).read_bytes()
     rows, timers = ale.getScreenDims()[0], Timers()
@@ -177,7 +177,7 @@ def start_of(game: str, whole: bool) -> Start:
 
 
 def run_in_ram(game: str, program: list[int]) -> ALEInterface:
-    """Return ALE after a frame of `program` at $80, in the place of the game's own; it goes on from there."""
+    """Return ALE after a frame of `program` at $80 in place of the game's program."""
     ale = open_ale(game)
     saved = Saved(ale.cloneState().serialize())
     data = bytearray(saved.data)
@@ -189,7 +189,7 @@ def run_in_ram(game: str, program: list[int]) -> ALEInterface:
 
 
 def paint(colour: int) -> list[int]:
-    """Return a program that paints the screen, with an HMOVE in each line."""
+    """Return a program that fills the screen with a colour, with an HMOVE in each line."""
     # LDA #colour; STA COLUBK; LDA #0; STA VBLANK; loop: STA WSYNC; STA HMOVE; JMP loop
     return [0xA9, colour, 0x85, 9, 0xA9, 0, 0x85, 1, 0x85, 2, 0x85, 0x2A, 0x4C, 0x88, 0]
 
@@ -237,14 +237,14 @@ def differences(game: str, start: Start, frames: int, seed: int) -> str | None:
 
 
 def known_roms(names: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield each game for one player of ale-py's, or of `names`, with the kind of its cartridge."""
+    """Yield each game of ale-py, or of `names`, that ALE supports, with the kind of its cartridge."""
     for game in names or sorted(get_all_rom_ids()):
         if ALEInterface.isSupportedROM(Path(str(get_rom_path(game)))):
             yield game, Saved(open_ale(game).cloneState().serialize()).cartridge()[0]
 
 
 def best_start(game: str, whole: bool = True) -> Start:
-    """Return how a game begins, with the controller and combs with which it goes on as in ALE."""
+    """Return the start of a game, with the first controller that matches ALE for 120 frames."""
     plain = start_of(game, whole)
     tries = []
     combs = has_combs(game)
@@ -273,7 +273,7 @@ def make() -> None:
 
 
 def check(names: list[str]) -> None:
-    """Print which games are exact, and write the table of all into the page."""
+    """Print how well each game matches; without `names`, write the table into the page."""
     rows = []
     for game, kind in known_roms(names):
         found: str | None = "not emulated"

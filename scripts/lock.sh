@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Renews requirements.txt and requirements-dev.txt from the ranges in pyproject.toml: `make lock`.
-# The packages are resolved and installed in a temporary environment, and what is there then is written down.
+# Updates requirements.txt and requirements-dev.txt from the version ranges in pyproject.toml: `make lock`.
+# It installs the packages in a temporary environment, and writes down the installed versions.
 set -euo pipefail
 
 home=$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")")
-python=${PYTHON:-python3.11} # the oldest Python supported: what it can install, newer ones can
+python=${PYTHON:-python3.11} # the oldest supported Python: newer ones can install the same versions
 work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
 
-# Prints the requirements that pyproject.toml names under [project], one a line.
+# Prints the requirements in the section [project] of pyproject.toml, one per line.
 ranges() {
     "$python" -c '
 import sys, tomllib
@@ -18,8 +18,8 @@ print(*wanted, sep="\n")
 ' "$home/pyproject.toml" "$1"
 }
 
-# Prints what is installed, with exact versions. Left out: pip itself, and what belongs to one build of
-# PyTorch alone (the GPU libraries, and the local name of the build), so that the lock fits every build.
+# Prints the installed packages with exact versions, except pip and what belongs to one build of PyTorch only
+# (GPU libraries and the suffix of the build), so that the lock files fit every build.
 installed() {
     "$work/venv/bin/python" -m pip freeze --all |
         grep -v -E '^(pip|triton|nvidia-.*|cuda-.*)==' |
@@ -38,16 +38,16 @@ installed | grep -v -x -F -f "$work/run.txt" >"$work/dev.txt"
 
 {
     cat <<'HEADER'
-# Every package that the scripts install, those needed by others too, each in one version.
-# Made by `make lock` from the ranges in pyproject.toml; renew it with the same command.
-# torch stands without the name of a build, and the libraries that its CUDA build needs are not listed (that
-# build asks for them itself): pip's own configuration decides which build it is. README.md says how.
+# All packages that the scripts install, dependencies included, with exact versions.
+# `make lock` made this file from the ranges in pyproject.toml; update it with the same command.
+# torch is listed without a build, and without the libraries that its CUDA build requires itself: pip's
+# configuration selects the build (docs/getting_started.md).
 HEADER
     cat "$work/run.txt"
 } >"$work/requirements.txt"
 {
     cat <<'HEADER'
-# What the checks of `make test` need on top of requirements.txt. Made by `make lock`, like that file.
+# Additional packages for the checks of `make test`. Made by `make lock`, like requirements.txt.
 --requirement requirements.txt
 HEADER
     cat "$work/dev.txt"

@@ -1,8 +1,8 @@
-"""The files to read for "train DQN on one Atari game", in docs/tour.md: renews or checks the table.
+"""Updates or checks the table in docs/tour.md of the files to read about training DQN on one Atari game.
 
     python scripts/reading_list.py [--check]
 
-A short training of Pong finds the modules that run. Each is in the list, or in `NOT_THE_ALGORITHM`.
+A short training of Pong finds the modules that run. Each must be in the list or in `NOT_THE_ALGORITHM`.
 """
 
 import re
@@ -47,7 +47,7 @@ READ = {
     "deepqnetwork/optimizers.py": "RMSProp and the others",
     "statistics/statistics.py": "what is counted for the CSV",
 }
-# Modules that run in a training but are about something else.
+# Modules that run in a training but do not belong to the algorithm.
 NOT_THE_ALGORITHM = {
     "config.py": "the table of settings",
     "random_streams.py": "named streams of randomness",
@@ -94,17 +94,17 @@ def train_briefly() -> Epochs:
 
 
 def is_algorithm(module: str) -> bool:
-    """Return whether `module` belongs to the algorithm: it is to be read, or unknown."""
+    """Return whether `module` belongs to the algorithm: it is in the list, or unknown."""
     return module in READ or not module.startswith(tuple(NOT_THE_ALGORITHM))
 
 
 def lines_of(module: str) -> int:
-    """Return how many lines a module has."""
+    """Return the number of lines of a module."""
     return len((SOURCE / module).read_text(encoding="utf-8").splitlines())
 
 
 def table() -> str:
-    """Return the list as a table, with the sums."""
+    """Return the list as a table, with the totals."""
     rows = ["| file | lines | |", "|---|---|---|"]
     rows += [
         f"| [{name}](../src/simple_dqn/{name}) | {lines_of(name)} | {what} |" for name, what in READ.items()
@@ -114,30 +114,30 @@ def table() -> str:
 
 
 def faults() -> list[str]:
-    """Return what is wrong with the list, a line each."""
-    runs = [train_briefly()]  # imports everything, before every call is watched
+    """Return the errors of the list, one line each."""
+    runs = [train_briefly()]  # imports all modules before calls are recorded
     trained = modules_run(lambda: runs.append(train_briefly()))
     update = [module for module in modules_run(runs[-1].agent.learn) if is_algorithm(module)]
-    found = [f"{module} runs in a training and is not in the list" for module in trained
+    found = [f"{module} runs in a training but is not in the list" for module in trained
              if is_algorithm(module) and module not in READ]  # fmt: skip
     found += [
-        f"{module} is in the list and does not run" for module in READ if module not in {*trained, "types.py"}
+        f"{module} is in the list but does not run" for module in READ if module not in {*trained, "types.py"}
     ]
     if len(update) > MOST_MODULES:
-        found.append(f"an update passes through {len(update)} modules: {', '.join(update)}")
+        found.append(f"an update uses {len(update)} modules: {', '.join(update)}")
     if len(READ) > MOST_FILES or sum(map(lines_of, READ)) > MOST_LINES:
         found.append(f"the list has {len(READ)} files and {sum(map(lines_of, READ))} lines")
     return found
 
 
 def main() -> int:
-    """Renew the table, or check it with `--check`; return the exit code."""
+    """Update the table, or check it with `--check`; return the exit code."""
     page = PAGE.read_text(encoding="utf-8")
     renewed = PLACE.sub(lambda place: place[1] + table() + place[2], page)
     problems = faults()
     if "--check" in sys.argv[1:]:
         if re.sub(r"[\d,]+", "", renewed) != re.sub(r"[\d,]+", "", page):  # line counts may differ
-            problems.append("docs/tour.md has another list: run scripts/reading_list.py")
+            problems.append("the list in docs/tour.md is out of date: run make anchors")
     else:
         PAGE.write_text(renewed, encoding="utf-8")
     print("\n".join(problems) or f"{len(READ)} files, {sum(map(lines_of, READ)):,} lines")

@@ -1,7 +1,7 @@
-# Runs one verb of Simple-DQN. Every script of the main folder is a line over this file, which it sources:
-# `source .../scripts/run.sh VERB ARGUMENTS...`, so $0 is still the name that the user called.
-# The current folder stays the user's: paths among the arguments start there, while what a verb writes
-# by default goes to the folders of the project (SIMPLE_DQN_HOME).
+# Runs one verb of Simple-DQN. Every script in the main folder sources this file with its verb,
+# `source .../scripts/run.sh VERB ARGUMENTS...`, so that $0 remains the name that the user typed.
+# The user's current folder stays the current folder: paths in the arguments are relative to it. By default
+# a verb writes to the folders of the project (SIMPLE_DQN_HOME).
 # shellcheck shell=bash
 set -euo pipefail
 
@@ -10,7 +10,7 @@ export SIMPLE_DQN_PROGRAM=$0
 
 "$SIMPLE_DQN_HOME/scripts/setup.sh" requirements.txt
 
-# -P keeps the current folder off the import path: a file there may have the name of a module.
-# exec gives the process to Python: signals reach it, and its exit code is the script's.
+# -P removes the current folder from the import path, since a file there may have the name of a module.
+# exec replaces the shell by Python, so that signals reach Python and its exit code is that of the script.
 export PYTHONPATH=$SIMPLE_DQN_HOME/src:$SIMPLE_DQN_HOME${PYTHONPATH:+:$PYTHONPATH}
 exec "$SIMPLE_DQN_HOME/.venv/bin/python" -P -m simple_dqn.main "$@"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Sees to it that .venv holds the packages of the lock files named: setup.sh requirements.txt [...]
+# Installs the packages of the given lock files into .venv, unless they are installed: setup.sh requirements.txt [...]
 #
-# .venv keeps a copy of each lock file that it was made from, so that the usual case, nothing to do, costs
-# one comparison. While packages are being installed .venv/unfinished lies beside the copies; a start that
-# finds it knows that the one before was interrupted, and makes .venv anew.
+# .venv has a copy of each lock file it was made from, so that the usual case, nothing to do, takes one
+# comparison. While packages are being installed, the file .venv/unfinished exists. If a later start finds it,
+# the installation was interrupted, and .venv is made again.
 set -euo pipefail
 
 home=$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")")
@@ -11,8 +11,8 @@ venv=$home/.venv
 unfinished=$venv/unfinished
 program=${SIMPLE_DQN_PROGRAM:-$0}
 
-# Prints where a Python lies that can make .venv; ends with 3 where only its venv module is missing.
-# The real path names the version, so that .venv breaks, and is made anew, when that version goes away.
+# Prints the path of a Python that can make .venv; exits with 3 if only its venv module is missing.
+# The real path contains the version: if that version is uninstalled, .venv stops working and is made again.
 probe='
 import os, sys
 if sys.version_info < (3, 11):
@@ -24,7 +24,7 @@ except ImportError:
 print(os.path.realpath(sys.executable))
 '
 
-# Locks descriptor 9 of this shell, which keeps the lock when this Python has ended: until the shell ends too.
+# Locks file descriptor 9 of this shell. The shell keeps the lock after this Python has ended.
 lock='
 import fcntl, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -34,7 +34,7 @@ except BlockingIOError:
     print("Another start is setting up .venv: waiting for it to end.", file=sys.stderr)
     fcntl.flock(9, fcntl.LOCK_EX)
 except OSError:
-    pass  # a network folder without locks: go on, for starts at the same time are rare
+    pass  # a network folder without locks: continue, since simultaneous starts are rare
 '
 
 say() {
@@ -46,7 +46,7 @@ fail() {
     exit 2
 }
 
-# Tells whether .venv holds all packages of the lock files given.
+# Returns whether .venv has all packages of the given lock files.
 ready() {
     [[ -x $venv/bin/python && ! -e $unfinished ]] || return 1
     local file
@@ -72,40 +72,40 @@ find_python() {
     if [[ -n $without_venv ]]; then
         fail "$without_venv lacks its venv module: install it (Debian, Ubuntu: apt install python3-venv)"
     elif [[ -n ${PYTHON:-} ]]; then
-        fail "PYTHON=$PYTHON is not a Python 3.11 or newer: name one that is, or unset PYTHON"
+        fail "PYTHON=$PYTHON is not a Python 3.11 or newer: give the path of one, or unset PYTHON"
     fi
-    fail "no Python 3.11 or newer was found: install one, or name it: PYTHON=/path/to/python3.11 $program"
+    fail "no Python 3.11 or newer was found: install one, or give its path: PYTHON=/path/to/python3.11 $program"
 }
 
-# Makes .venv where there is none that can be built upon.
+# Makes .venv, unless there is one that works.
 make_venv() {
     if [[ -e $unfinished ]]; then
-        say "The last set-up was interrupted: making .venv anew with $python."
+        say "The last set-up was interrupted: making .venv again with $python."
     elif [[ ! -e $venv ]]; then
         say "First start: making .venv with $python."
     elif "$venv/bin/python" -I -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
         : >"$unfinished"
         return
     else
-        say "The Python of .venv does not work any more: making .venv anew with $python."
+        say "The Python of .venv no longer works: making .venv again with $python."
     fi
-    say "It takes 1 to 10 minutes and 0.4 GB of downloads; gigabytes with PyTorch's GPU build (README.md)."
+    say "This takes 1 to 10 minutes and downloads 0.4 GB, or several GB with PyTorch's GPU build (docs/getting_started.md)."
     rm -rf -- "$venv"
     mkdir -- "$venv"
     : >"$unfinished"
-    "$python" -m venv "$venv" >&2 || fail "$python could not make $venv: its own words are above"
+    "$python" -m venv "$venv" >&2 || fail "$python could not make $venv: see its messages above"
 }
 
-# Installs the packages of the lock files given, from copies: what .venv says it holds is what was installed.
+# Installs the packages of the given lock files, from copies, so that the copies match what was installed.
 install_packages() {
     local file requirements=()
     for file; do
         cp -- "$home/$file" "$venv/$file"
         requirements+=(--requirement "$venv/$file")
     done
-    say "Installing the packages of $* into .venv; pip says how far it is."
+    say "Installing the packages of $* into .venv with pip."
     "$venv/bin/python" -m pip install "${requirements[@]}" >&2 ||
-        fail "pip could not install the packages: mend what it says above (network? disk?) and start again"
+        fail "pip could not install the packages: fix the error above (network? disk?) and start again"
     rm -- "$unfinished"
     say "Set-up done."
 }
@@ -114,8 +114,8 @@ if ready "$@"; then
     exit
 fi
 find_python
-[[ -w $home ]] || fail "$home, where .venv is made, cannot be written: copy the project to a folder that can"
-trap 'say "Set-up interrupted: the next start begins it anew."; exit 130' INT
+[[ -w $home ]] || fail "cannot write to $home, where .venv belongs: copy the project to a folder where you can write"
+trap 'say "Set-up interrupted: the next start begins again."; exit 130' INT
 exec 9>>"$home/requirements.txt"
 "$python" -I -c "$lock"
 if ! ready "$@"; then

@@ -1,9 +1,8 @@
 """Builds the documentation site, with the API reference, into build/site: `make docs`.
 
-The pages in docs/ link to README files, to lines of source files and to pictures outside of docs/. So all of
-these are staged under build/docs at their own relative paths; a source file becomes a page that shows it.
-Zensical builds the site strictly: a dead link or anchor is an error. This is the only place where links are
-checked.
+The pages in docs/ link to README files, lines of source files and pictures outside of docs/. Therefore all of
+these are copied to build/docs with the same relative paths; a source file becomes a page with its text.
+Zensical's strict mode reports a dead link or anchor as an error. Links are checked nowhere else.
 """
 
 import re
@@ -33,7 +32,7 @@ NAVIGATION = {
 
 
 def rooms() -> list[str]:
-    """Return the modules and packages right under `simple_dqn`, whose reference the site has."""
+    """Return the modules and packages directly in `simple_dqn`, which have a page in the API reference."""
     source = PROJECT / "src" / "simple_dqn"
     names = [path.stem for path in source.glob("*.py") if path.stem != "__init__"]
     names += [path.parent.name for path in source.glob("*/__init__.py")]
@@ -41,14 +40,14 @@ def rooms() -> list[str]:
 
 
 def pages() -> list[Path]:
-    """Return the Markdown pages of the project, relative to it."""
+    """Return the paths of the project's Markdown pages, relative to its folder."""
     docs = sorted(path.relative_to(PROJECT) for path in (PROJECT / "docs").rglob("*.md"))
     folders = [Path(folder, "README.md") for folder in ("roms", "snapshots", "results", "videos")]
     return [Path("README.md"), Path("CONTRIBUTING.md"), Path("CHANGELOG.md"), *folders, *docs]
 
 
 def stage_page(page: Path) -> None:
-    """Copy a page, and with it the pictures and the source files to which it links."""
+    """Copy a page, and the pictures and source files that it links to."""
 
     def staged(link: re.Match[str]) -> str:
         target = (PROJECT / page.parent / link["path"]).resolve()
@@ -56,7 +55,7 @@ def stage_page(page: Path) -> None:
         if target.suffix == ".md" or target.is_dir():
             return link[0]
         if not target.is_file():
-            sys.exit(f"{page}: there is no {link['path']}")
+            sys.exit(f"{page}: a link leads to a missing file, {link['path']}")
         inside = target.relative_to(PROJECT)
         if target.suffix in (".png", ".html"):
             copy(inside)

@@ -1,15 +1,15 @@
 """Writes the tables of figures in README.md and docs/*.md from docs/data/*.csv: `make tables`.
 
-Such a table stands between two lines, and what stands between them is written by this script alone:
+A table is between two marker lines; only this script writes the text between them:
 
     <!-- table: speed -->                               all of docs/data/speed.csv
-    <!-- table: speed | who, steps/s -->                these columns of it, in this order
-    <!-- table: speed | who, "a, b" | game=pong -->     of the rows with this in a column
+    <!-- table: speed | name, steps/s -->               these columns, in this order
+    <!-- table: speed | name, "a, b" | game=pong -->    only rows with this value in a column
     <!-- end -->
 
-Lines of a CSV that begin with # are about it: `# command:` says what made the figures, and `# machine:` on
-what; where rows differ in that, these are columns. Whole numbers from 1000 on are shown with commas, and -
-before a number as a minus.
+Comments in a CSV begin with #: `# command:` is the command that made the figures, `# machine:` the machine.
+If these differ between rows, they are columns. Whole numbers from 1000 on are written with commas, and -
+before a number as a minus sign.
 """
 
 import csv
@@ -28,12 +28,12 @@ ORIGIN = ("command", "machine")
 
 
 class TableError(Exception):
-    """A marker, or what it names, is wrong; the message says where and why in a line."""
+    """A marker or its data is wrong; the message is one line that says where and why."""
 
 
 @dataclass(frozen=True)
 class Data:
-    """A CSV: its columns, its rows as text, and what is said about it."""
+    """A CSV: its columns, its rows as text, and its comments."""
 
     columns: list[str]
     rows: list[dict[str, str]]
@@ -44,8 +44,8 @@ def read(path: Path) -> Data:
     """Return the CSV at `path`.
 
     Raises:
-        TableError: It cannot be read, two columns have one name, a row is longer or shorter than the header,
-            or it does not say by which command and on which machine its figures were made.
+        TableError: The file cannot be read, two columns have the same name, a row has another length than the
+            header, or the command or machine is missing.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -54,7 +54,7 @@ def read(path: Path) -> Data:
     notes = [line[1:].partition(":") for line in lines if line.startswith("#")]
     header, *rows = csv.reader(line for line in lines if line and not line.startswith("#"))
     if len(set(header)) < len(header):
-        raise TableError(f"{path}: two columns have one name: {header}")
+        raise TableError(f"{path}: two columns have the same name: {header}")
     for row in rows:
         if len(row) != len(header):
             raise TableError(f"{path}: a row has {len(row)} cells and the header {len(header)}: {row}")
@@ -66,14 +66,14 @@ def read(path: Path) -> Data:
 
 
 def table(request: str, folder: Path) -> str:
-    """Return, in Markdown, the table that a marker asks for.
+    """Return the table of a marker in Markdown.
 
     Args:
-        request: What the marker says: a name, and perhaps columns and which rows.
-        folder: Where the CSV files lie.
+        request: The text of the marker: a name, optionally columns and a condition on rows.
+        folder: The folder of the CSV files.
 
     Raises:
-        TableError: There is no such file, column or row.
+        TableError: A file, column or row does not exist.
     """
     name, columns, rows = [part.strip() for part in [*request.split("|"), "", ""][:3]]
     data = read(folder / f"{name}.csv")
@@ -81,7 +81,7 @@ def table(request: str, folder: Path) -> str:
     column, _, value = rows.partition("=")
     for wanted in [*shown, *([column] if rows else [])]:
         if wanted not in data.columns:
-            raise TableError(f"{name}.csv has no column {wanted!r}: choose among {', '.join(data.columns)}")
+            raise TableError(f"{name}.csv has no column {wanted!r}: choose from {', '.join(data.columns)}")
     chosen = [row for row in data.rows if not rows or row[column] == value]
     if not chosen:
         raise TableError(f"{name}.csv has no row with {rows}" if rows else f"{name}.csv has no rows")
@@ -92,20 +92,20 @@ def table(request: str, folder: Path) -> str:
 
 
 def shape(cell: str) -> str:
-    """Return a cell as it is shown."""
+    """Return the text of a cell in the page."""
     if re.fullmatch(r"-?\d+", cell):
         cell = f"{int(cell):,}"
     return re.sub(r"^-(?=[\d.])", "−", cell)
 
 
 def renewed(text: str, folder: Path) -> str:
-    """Return a document with each of its tables as it should be.
+    """Return a document with all its tables up to date.
 
     Raises:
-        TableError: A marker is without its other half, or asks for what there is not.
+        TableError: A marker lacks its counterpart, or its data does not exist.
     """
     if len(MARKER.findall(text)) != 2 * len(BLOCK.findall(text)):
-        raise TableError("a table lacks its first line or its last, <!-- end -->")
+        raise TableError("a table lacks its first or its last marker, <!-- end -->")
     return BLOCK.sub(
         lambda block: f"<!-- table: {block['request']} -->\n{table(block['request'], folder)}\n<!-- end -->",
         text,
@@ -113,16 +113,16 @@ def renewed(text: str, folder: Path) -> str:
 
 
 def documents(home: Path) -> Iterator[Path]:
-    """Yield every document that may have tables."""
+    """Yield all documents that may have tables."""
     yield home / "README.md"
     yield from sorted((home / "docs").rglob("*.md"))
 
 
 def stale(home: Path) -> dict[Path, str]:
-    """Return the documents whose tables are not as they should be, and how they should read.
+    """Return the documents with outdated tables, and their correct texts.
 
     Raises:
-        TableError: Where, and what is wrong.
+        TableError: A table is wrong; the message names the document.
     """
     found = {}
     for path in documents(home):
@@ -137,7 +137,7 @@ def stale(home: Path) -> dict[Path, str]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Write what is stale, or with `--check` only name it; return the exit code."""
+    """Update outdated tables, or only list them with `--check`; return the exit code."""
     try:
         found = stale(HOME)
     except TableError as error:
@@ -147,7 +147,9 @@ def main(words: Sequence[str]) -> int:
     for path, text in found.items():
         if not check:
             path.write_text(text, encoding="utf-8")
-        print(f"{path.relative_to(HOME)}: tables {'are stale: make tables' if check else 'written'}")
+        print(
+            f"{path.relative_to(HOME)}: tables {'are out of date: run make tables' if check else 'updated'}"
+        )
     return 1 if found and check else 0
 
 

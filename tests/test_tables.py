@@ -56,7 +56,7 @@ def test_only_what_stands_between_the_markers_changes(data: Path) -> None:
     assert renewed(new, data) == new
 
 
-def test_a_stale_document_is_found_and_mended(
+def test_a_stale_document_is_found_and_updated(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = data.parents[1]
@@ -64,7 +64,7 @@ def test_a_stale_document_is_found_and_mended(
     (home / "README.md").write_text("<!-- table: speed | who -->\n<!-- end -->\n")
     (home / "docs" / "other.md").write_text("no table\n")
     assert main(["--check"]) == 1
-    assert capsys.readouterr().out == "README.md: tables are stale: make tables\n"
+    assert capsys.readouterr().out == "README.md: tables are out of date: run make tables\n"
     assert main([]) == 0
     assert main(["--check"]) == 0
     (data / "speed.csv").write_text(SPEED.replace("here", "nowhere"))
@@ -77,12 +77,12 @@ def test_a_stale_document_is_found_and_mended(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("<!-- table: speed | whom -->\n<!-- end -->\n", "no column 'whom': choose among who, steps/s"),
+        ("<!-- table: speed | whom -->\n<!-- end -->\n", "no column 'whom': choose from who, steps/s"),
         ("<!-- table: speed | who | game=golf -->\n<!-- end -->\n", "no row with game=golf"),
         ("<!-- table: speed | who | gam=golf -->\n<!-- end -->\n", "no column 'gam'"),
-        ("<!-- table: speed -->\nnever ends\n", "lacks its first line or its last"),
-        ("begins never\n<!-- end -->\n", "lacks its first line or its last"),
-        ("<!-- table: speed -->\n<!-- table: speed -->\n<!-- end -->\n", "lacks its first line or its last"),
+        ("<!-- table: speed -->\nnever ends\n", "lacks its first or its last"),
+        ("begins never\n<!-- end -->\n", "lacks its first or its last"),
+        ("<!-- table: speed -->\n<!-- table: speed -->\n<!-- end -->\n", "lacks its first or its last"),
     ],
 )
 def test_a_wrong_marker_is_told(data: Path, text: str, words: str) -> None:
@@ -95,7 +95,7 @@ def test_a_wrong_marker_is_told(data: Path, text: str, words: str) -> None:
     [
         (SPEED.replace("# machine", "# mach"), "does not say its machine"),
         (SPEED + "one\n", "a row has 1 cells and the header 4"),
-        (ABOUT + "a,a\n1,2\n", "two columns have one name"),
+        (ABOUT + "a,a\n1,2\n", "two columns have the same name"),
     ],
 )
 def test_a_wrong_csv_is_told(data: Path, text: str, words: str) -> None:
