@@ -2,9 +2,11 @@
 
 The pages in docs/ link to README files, lines of source files and pictures outside of docs/. Therefore all of
 these are copied to build/docs with the same relative paths; a source file becomes a page with its text.
-Zensical's strict mode reports a dead link or anchor as an error. Links are checked nowhere else.
+A dead link or anchor is an error in Zensical's strict mode, and so is a docstring that the reference cannot
+read. Links are checked nowhere else.
 """
 
+import importlib
 import re
 import shutil
 import subprocess
@@ -36,7 +38,16 @@ def rooms() -> list[str]:
     source = PROJECT / "src" / "simple_dqn"
     names = [path.stem for path in source.glob("*.py") if path.stem != "__init__"]
     names += [path.parent.name for path in source.glob("*/__init__.py")]
-    return sorted(names)
+    return sorted(set(names) - {"api"})
+
+
+def public_names() -> list[str]:
+    """Return what the page of the public names shows: the modules of `api`, and what it takes from others."""
+    sys.path.insert(0, str(PROJECT / "src"))
+    api = importlib.import_module("simple_dqn.api")
+    things = [getattr(api, name) for name in api.__all__]
+    names = [(thing.__module__, thing.__qualname__) for thing in things]
+    return list(dict.fromkeys(room if ".api." in room else f"{room}.{name}" for room, name in names))
 
 
 def pages() -> list[Path]:
@@ -76,7 +87,12 @@ def stage_source(source: Path) -> None:
 
 
 def stage_reference() -> None:
-    """Write a page of the API reference for each room."""
+    """Write the pages of the API reference: one of the public names, and one for each room."""
+    public = "".join(f"::: {name}\n    options: {{heading_level: 2}}\n\n" for name in public_names())
+    told = (
+        "Whatever `import simple_dqn` gives is public and stays; the other pages are for those who change it."
+    )
+    write(Path("reference", "simple_dqn.md"), f"# simple_dqn\n\n{told}\n\n{public}")
     for room in rooms():
         write(Path("reference", f"{room}.md"), f"# simple_dqn.{room}\n\n::: simple_dqn.{room}\n")
 
@@ -101,7 +117,9 @@ def configuration() -> str:
         f"  - {title}:\n" + "".join(f"    - {page}\n" for page in listed)
         for title, listed in NAVIGATION.items()
     )
-    reference = "".join(f"    - reference/{room}.md\n" for room in rooms())
+    reference = "    - reference/simple_dqn.md\n" + "".join(
+        f"    - reference/{room}.md\n" for room in rooms()
+    )
     return f"""site_name: Simple-DQN
 docs_dir: docs
 site_dir: site
@@ -136,9 +154,13 @@ def main() -> int:
         "--config-file",
         settings.name,
     ]
-    if subprocess.run(build, cwd=STAGE.parent, check=False).returncode:
+    done = subprocess.run(
+        build, cwd=STAGE.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    print(done.stdout, end="")
+    if done.returncode or "griffe:" in done.stdout:  # which complains of docstrings
         return 1
-    print(f"the site is in {STAGE.parent / 'site' / 'index.html'}")
+    print(f"the site: {Path(sys.executable)} -m http.server --directory {STAGE.parent / 'site'}")
     return 0
 
 

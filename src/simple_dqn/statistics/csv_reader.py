@@ -47,8 +47,7 @@ def read_run(path: Path, name: str, skip_rows: int | None = None, delimiter: str
         delimiter: The separator of the columns.
 
     Raises:
-        UserError: The file cannot be read, is not a CSV of this kind, or has no row of training or a test
-        yet.
+        UserError: The file cannot be read, is not a CSV of this kind, or has no row of a phase yet.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
