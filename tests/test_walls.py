@@ -36,11 +36,12 @@ FLOORS = [
     {"wiring", "sweep"},
     {"doctor"},
     {"verbs"},
-    {"main", "api"},
+    {"api"},
+    {"main", "tune"},
 ]
 # The core is DQN itself. It runs without the tools and without a cluster: `wiring` and the verbs join them.
 CORE = {"environment", "replay_memory", "deepqnetwork", "player", "agent", "training", "statistics"}
-TOOLS = {"watch", "plot", "nvis", "doctor", "sweep"}
+TOOLS = {"watch", "plot", "nvis", "doctor", "sweep", "tune"}
 NOT_FOR_THE_CORE = TOOLS | {"cluster", "wiring", "verbs", "main"}
 # The ground floor is one room: config and flags build on errors and types.
 ONE_ROOM = 0
@@ -61,6 +62,7 @@ OWNERS = {
     "av": ["src/simple_dqn/watch", "tests"],
     "playwright": ["tests"],
     "ray": ["src/simple_dqn/cluster", "src/simple_dqn/sweep/runner.py", "tests"],
+    "optuna": ["src/simple_dqn/tune.py", "tests"],
     "psutil": ["src/simple_dqn/machine.py", "benchmarks", "tests"],
     "yaml": ["src/simple_dqn/settings_file.py", "tests"],
     "warp": ["src/atari2600", "src/simple_dqn/environment/warp_emulator.py", "tests"],

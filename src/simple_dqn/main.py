@@ -19,6 +19,7 @@ VERBS: dict[str, tuple[str, dict[str, Any]]] = {
     "nvis": ("simple_dqn.verbs.nvis", {}),
     "plot": ("simple_dqn.plot", {}),
     "sweep": ("simple_dqn.verbs.sweep", {}),
+    "tune": ("simple_dqn.tune", {}),
     "doctor": ("simple_dqn.doctor", {}),
     "snapshot": ("simple_dqn.verbs.snapshot", {}),
     "profile_train": ("simple_dqn.verbs.profile", {"phase": "train"}),

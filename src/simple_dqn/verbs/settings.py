@@ -18,7 +18,7 @@ from simple_dqn.verbs.common import start_log
 logger = logging.getLogger(__name__)
 
 # The preset of a verb when `--preset` is not given; the other verbs begin with the defaults.
-DEFAULT_PRESETS = {"train": USUAL, "sweep": USUAL, "play": USUAL}
+DEFAULT_PRESETS = {"train": USUAL, "sweep": USUAL, "tune": USUAL, "play": USUAL}
 # However a snapshot was trained, a verb that only plays learns nothing beside its games.
 PLAYS_ONLY: dict[str, Any] = {
     "concurrent": False, "overlap": False, "synchronize": None, "cluster": "none", "actors": 1,
@@ -42,6 +42,7 @@ PROFILED: dict[str, Any] = {"replay_size": 10_000, "epochs": 1}
 FIXED: dict[str, dict[str, Any]] = {
     "train": {},
     "sweep": {},
+    "tune": {"epochs": 10},
     "resume": {},
     "test": PLAYS_ONLY,
     "play": ONE_GAME,
@@ -62,6 +63,7 @@ HELP: dict[str, tuple[str, tuple[str, ...]]] = {
     "sweep": ("pong breakout --seeds 3", (
         "epochs", "train_steps", "test_steps", "workers", "network", "learning_rate", "datatype",
     )),
+    "tune": ("pong --trials 20", ("epochs", "train_steps", "test_steps", "workers", "datatype", "threads")),
     "resume": ("snapshots/pong_checkpoint", (
         "epochs", "train_steps", "test_steps", "learning_rate", "checkpoint_minutes", "keep", "tensorboard",
         "backend", "threads",

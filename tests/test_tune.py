@@ -1,0 +1,127 @@
+"""The search: trials that train, the pruner, a study that goes on, and what is refused."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simple_dqn import tune
+from simple_dqn.errors import UserError
+from simple_dqn.settings_file import read
+
+CATCH = [
+    "catch", "--environment", "catch", "--preset", "simple_dqn", "--screen_width", "36",
+    "--screen_height", "36", "--history_length", "2", "--replay_size", "1000", "--random_steps", "100",
+    "--train_steps", "100",
+    "--test_steps", "50", "--batch_size", "4", "--threads", "1", "--epochs", "2", "--train_frequency", "4",
+]  # fmt: skip
+
+
+optuna = pytest.importorskip("optuna", reason="the extra `tune` is not installed")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of results, which is a temporary one."""
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    return tmp_path / "results" / "tune"
+
+
+def search(*words: str) -> None:
+    tune.main([*CATCH, *words], "./tune.sh")
+
+
+def test_a_study_goes_on_until_it_has_its_trials(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    search("--trials", "2")
+    first = sorted(path.name for path in (folder / "catch").iterdir())
+    assert first == [
+        "trial_0.csv",
+        "trial_0.yaml",
+        "trial_1.csv",
+        "trial_1.yaml",
+    ]  # neither weights nor checkpoints
+    before = (folder / "catch" / "trial_1.csv").read_bytes()
+    search("--trials", "3")
+    search("--trials", "3")
+    assert sorted(path.name for path in (folder / "catch").iterdir())[4:] == ["trial_2.csv", "trial_2.yaml"]
+    assert (folder / "catch" / "trial_1.csv").read_bytes() == before
+    best = capsys.readouterr().out.splitlines()[-1].split("--config ")[1]
+    settings = read(best)
+    assert (settings["train_frequency"], settings["random_seed"]) == (4, 1)  # the flag by hand wins
+    assert settings["network"] in ("small", "nature")
+    study = optuna.load_study(study_name="catch", storage=f"sqlite:///{folder}/catch.db")
+    assert study.best_params.keys() == {"learning_rate", "network", "target_steps", "exploration_decay_steps"}
+
+
+def test_another_study_has_another_name(folder: Path) -> None:
+    search("--trials", "1")
+    with pytest.raises(UserError, match="give the same, or another --name"):
+        search("--trials", "1", "--double")
+    search("--trials", "1", "--double", "--name", "double")
+    assert (folder / "double.db").exists()
+
+
+@pytest.fixture
+def trainings(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """Return the epochs of each training; these only report rewards, the n-th training reward -n."""
+    seen: list[list[int]] = []
+
+    def train(game: str, on_phase_end: Callable[[dict[str, Any]], None], **settings: Any) -> None:
+        seen.append([])
+        reward = -len(seen)
+        for epoch in range(1, settings["epochs"] + 1):
+            seen[-1].append(epoch)
+            for phase in ("train", "test"):
+                score = 99 if phase == "train" else reward
+                on_phase_end({"phase": phase, "epoch": epoch, "average_reward": score})
+
+    monkeypatch.setattr(tune, "train", train)
+    return seen
+
+
+def test_a_trial_below_the_median_is_pruned(
+    trainings: list[list[int]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    search("--trials", "6", "--epochs", "5")
+    # The first four are the median; no trial is pruned in its first two epochs.
+    assert trainings == [[1, 2, 3, 4, 5]] * 4 + [[1, 2, 3]] * 2
+    assert "Best of 6 trials: 0, reward -1, " in capsys.readouterr().out
+
+
+def test_a_search_without_a_score_says_what_to_do(trainings: list[list[int]]) -> None:
+    with pytest.raises(UserError, match="no game ended in any test phase: raise --test_steps"):
+        search("--trials", "1", "--epochs", "0", "--exploration_decay_steps", "9")
+
+
+def test_a_trial_that_is_interrupted_does_not_count(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], trainings: list[list[int]]
+) -> None:
+    with monkeypatch.context() as context:
+        context.setattr(tune, "train", lambda *_args, **_settings: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            search("--trials", "2")
+    search("--trials", "2")
+    assert len(trainings) == 2
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_without_optuna_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(UserError, match=r"\.venv/bin/python -m pip install optuna==5\.0\.0"):
+        search()
+    assert f'tune = ["{tune.PIN}"]' in (Path(__file__).parents[1] / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--trials", "0"], "0 is too small"),
+        (["--csv_file", "x.csv"], "--csv_file is not for a search"),
+        (["--n_step", "3", "--max_reward", "-0.5"], "--n_step 3"),
+    ],
+)
+def test_what_cannot_be_searched(flags: list[str], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        search(*flags)
