@@ -35,11 +35,7 @@ def make_environment(
 ) -> Environment:
     """Return `workers` games, each with a random stream of its own.
 
-    Args:
-        config: All settings.
-        training: Whether they are for training, where a lost life ends an episode; else they are for tests.
-        ledger: Where preprocessing is booked.
-        watcher: Who is shown each frame of the first game.
+    In `training` a lost life ends an episode. The `watcher` is shown each frame of the first game.
     """
     name = "environment" if training else "test environment"
     places = range(config.environment.workers)
@@ -187,7 +183,7 @@ def make_run(
         config: All settings.
         interrupt: What can end the run early.
         resumed: The epoch and the phase of it after which the CSV is continued; None: it is a new one.
-        writers: Receive the events of phases, beside the console and the CSV.
+        writers: Receive the events of phases, beside those that `config` asks for.
 
     Raises:
         UserError: A setting cannot be met; nothing was written.

@@ -111,11 +111,7 @@ def one_line(error: Exception) -> str:
 
 
 def _check_directory(file: BinaryIO, limits: Limits) -> None:
-    """Check the length of a zip's list of members, before zipfile creates objects from it.
-
-    Raises:
-        ValueError: It is too long, or the zip does not end like those of `write`.
-    """
+    """Check the length of a zip's list of members, before zipfile creates objects from it."""
     length = file.seek(0, os.SEEK_END)
     locator = 20  # bytes before the end of a zip that is too large for the 32-bit format
     tail = END_OF_DIRECTORY.size + locator
@@ -129,11 +125,7 @@ def _check_directory(file: BinaryIO, limits: Limits) -> None:
 
 
 def _check_members(archive: zipfile.ZipFile, limits: Limits | None) -> set[str]:
-    """Return the names of the members that are arrays.
-
-    Raises:
-        ValueError: Two have the same name, one is compressed, or they are too large.
-    """
+    """Return the names of the members that are arrays, none of which is compressed or too large."""
     members = archive.infolist()
     arrays = {member.filename for member in members} - {TREE}
     if len(arrays) != len(members) - 1:
@@ -176,11 +168,7 @@ def _restore(value: Any, archive: zipfile.ZipFile, unread: set[str]) -> Any:
 
 
 def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:
-    """Check that an array's header matches the length of its member, before memory is allocated for it.
-
-    Raises:
-        ValueError: It does not, or the values are not numbers.
-    """
+    """Check that an array's header matches the length of its member, before memory is allocated for it."""
     magic, length = struct.unpack("<8sH", file.read(10))
     header = HEADER.fullmatch(file.read(min(length, LONGEST_HEADER)).decode("latin1"))
     if magic != b"\x93NUMPY\1\0" or header is None:

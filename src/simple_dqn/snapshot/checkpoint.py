@@ -49,12 +49,7 @@ class CheckpointFolder:
     """
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
-        """Set up the folder, which need not exist.
-
-        Args:
-            folder: The path of the folder.
-            keep: How many checkpoints to keep.
-        """
+        """Set up the folder, which need not exist, for the latest `keep` checkpoints."""
         self.folder = folder
         self._keep = keep
         self._kept: list[tuple[Path, list[Chunk]]] = []  # oldest first
@@ -87,11 +82,7 @@ class CheckpointFolder:
     def write(self, run: CheckpointState, rows: int, held: int, chunks: Sequence[Chunk]) -> None:
         """Write a checkpoint, then remove the files that are no longer needed.
 
-        Args:
-            run: The state of the run, without the experience.
-            rows: Rows added to the replay memory so far.
-            held: Rows that the replay memory holds, the latest.
-            chunks: Chunks that contain these rows, already written.
+        The replay memory holds the latest `held` of its `rows` so far, which the `chunks` contain.
 
         Raises:
             UserError: It cannot be written; the earlier checkpoints are unchanged.

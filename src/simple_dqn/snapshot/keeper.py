@@ -43,13 +43,7 @@ class Keeper:
     ) -> None:
         """Set up a keeper, which writes nothing yet; the files of `prefix` should be `locked`.
 
-        Args:
-            prefix: The path with which the names of all files begin.
-            game: The game's name.
-            actions: How many actions the game has.
-            config: All settings.
-            clock: Time in seconds from any origin.
-            can_save: Whether a checkpoint saves the games of the run; if not, it restarts them.
+        If the games of the run cannot be saved, a checkpoint restarts them. `clock` is in seconds.
         """
         self.prefix = prefix
         self._game, self._actions, self._config = game, actions, config
@@ -65,10 +59,7 @@ class Keeper:
         self._weights_sum: int | None = None  # of the latest snapshot; None: there is none yet
 
     def begin(self, resumed: Snapshot | None = None) -> None:
-        """Begin a new run: rename the checkpoints, and the snapshots of later epochs, of an earlier run.
-
-        Args:
-            resumed: The snapshot that the run continues.
+        """Begin a new run, from the snapshot `resumed` if there is one; set an earlier run's files aside.
 
         Raises:
             UserError: A file cannot be renamed.
@@ -94,10 +85,8 @@ class Keeper:
     def is_due(self, before: int, now: int, games: int = 1) -> bool:
         """Return whether to make a checkpoint in the middle of a phase.
 
-        Args:
-            before: Steps of the phase when this was last called.
-            now: Steps of the phase so far.
-            games: How many games a test plays side by side; 1 outside of tests.
+        The phase has had `now` steps, and `before` when this was last called. A test plays `games` side by
+        side.
         """
         if self._can_save:
             return self._interval_is_over
@@ -116,12 +105,9 @@ class Keeper:
         return self._saving is not None and not self._saving.done()
 
     def save_checkpoint(self, run: CheckpointState, held: int, wait: bool = False) -> None:
-        """Make a checkpoint, or postpone it while the one before is being written.
+        """Make a checkpoint of `run`, which is copied, and of the `held` latest rows of the replay memory.
 
-        Args:
-            run: The state of the run, without the experience; it is copied.
-            held: Rows that the replay memory holds.
-            wait: Wait for the one before rather than postpone.
+        While the one before is being written, `wait` for it, or postpone this one.
         """
         self._write_snapshots()
         if self._unwritten:  # A run resumed from this checkpoint would never write them.

@@ -128,12 +128,7 @@ def _earlier_prefixes(prefix: Path) -> dict[int, Path]:
 
 
 def _lock(path: Path, prefix: Path) -> TextIO:
-    """Return the file `path`, which is locked until it is closed.
-
-    Raises:
-        UserError: Another process has locked it.
-        OSError: It cannot be created.
-    """
+    """Return the file `path`, which is locked until it is closed."""
     while True:
         file = path.open("a+")
         try:

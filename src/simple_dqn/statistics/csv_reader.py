@@ -40,14 +40,10 @@ def field_name(word: str) -> str:
 def read_run(path: Path, name: str, skip_rows: int | None = None, delimiter: str = ",") -> Run:
     """Return the content of a run's CSV; the run may be in progress.
 
-    Args:
-        path: The CSV.
-        name: The name to give to the run.
-        skip_rows: Rows before the data, one of which may have the column names. None: one, which has them.
-        delimiter: The separator of the columns.
+    Of the `skip_rows` rows before the data one may have the column names; None: there is one, which has them.
 
     Raises:
-        UserError: The file cannot be read, is not a CSV of this kind, or has no row of a phase yet.
+        UserError: The file cannot be read, is not such a CSV, or has no row of training or a test yet.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")

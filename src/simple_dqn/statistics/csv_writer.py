@@ -101,11 +101,7 @@ class CsvWriter(Writer):
 
 
 def _check_writable(path: Path) -> None:
-    """Check that `path` is, or can become, a writable file.
-
-    Raises:
-        OSError: It is not.
-    """
+    """Raise an `OSError` unless `path` is, or can become, a writable file."""
     if path.exists() and not path.is_file():
         raise IsADirectoryError(0, "it is not a file")
     folder = next(parent for parent in path.absolute().parents if parent.exists())

@@ -98,11 +98,8 @@ def make_watched_player(
 ) -> WatchedPlayer:
     """Return a player at `environment` by the network of the snapshot `config.run.load_weights`.
 
-    Args:
-        config: All settings; without a snapshot a person plays alone.
-        environment: One game.
-        saliency: Whether heat maps are wanted.
-        person: Returns the action that a person chooses; None: the agent chooses.
+    Without a snapshot a person plays alone. `person` returns the action that a person chooses; None: the
+    agent chooses.
 
     Raises:
         UserError: The snapshot cannot be used, or is not for this game.

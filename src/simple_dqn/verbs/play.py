@@ -54,9 +54,7 @@ def _settings(player: str, given: dict[str, Any]) -> Config:
 def play(config: Config, display: str | None) -> None:
     """Play `config.run.play_games` games, or until the person has had enough.
 
-    Args:
-        config: The game, and the snapshot if an agent plays.
-        display: `window` or `terminal`; None: a window if one can be opened, else the terminal.
+    The `display` is `window` or `terminal`; None: a window if one can be opened, else the terminal.
 
     Raises:
         UserError: There is nowhere to play, or the snapshot does not fit.

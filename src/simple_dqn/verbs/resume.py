@@ -163,9 +163,8 @@ def go_on(
     if given.get("datatype") == "auto":  # what that means here was settled when the run began
         given = {name: value for name, value in given.items() if name != "datatype"}
     check_flags(flags, given)
-    moved = Path(flags["save_weights_prefix"]).resolve() != prefix.resolve()
     files = {"save_weights_prefix": str(prefix)}
-    if moved:
+    if Path(flags["save_weights_prefix"]).resolve() != prefix.resolve():
         files["csv_file"] = str(home() / "results" / f"{prefix.name}.csv")
     config = settle(settings_for("resume", given, flags, files), log)
     phase = Phase(**saved.run["phase"])

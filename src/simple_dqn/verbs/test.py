@@ -55,12 +55,7 @@ def _check_atari(protocol: str, config: Config) -> None:
 
 
 def play(config: Config, protocol: str = "simple_dqn", json: Path | None = None) -> None:
-    """Play without learning, and print how it went.
-
-    Args:
-        config: All settings, those of the protocol among them.
-        protocol: Its name, for the report.
-        json: A file for the outcome; None: there is none.
+    """Play without learning, by the settings of `protocol` in `config`; print and write the outcome.
 
     Raises:
         UserError: Something cannot be written, or the snapshot does not fit.

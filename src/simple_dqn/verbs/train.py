@@ -108,11 +108,7 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
 
 
 def _newest_checkpoint(prefix: Path) -> Checkpoint | None:
-    """Return the run's newest checkpoint; None: it has written none.
-
-    Raises:
-        UserError: There are checkpoints, but none can be read.
-    """
+    """Return the run's newest checkpoint; None: it has written none."""
     checkpoints = CheckpointFolder(checkpoint_folder(prefix))
     saved = checkpoints.newest()
     if saved is None and checkpoints.latest_number():
@@ -124,12 +120,7 @@ def _newest_checkpoint(prefix: Path) -> Checkpoint | None:
 
 
 def begin(config: Config, writers: Sequence[Writer] = ()) -> None:
-    """Learn a game from the start.
-
-    Args:
-        config: All settings, from `settle`.
-        writers: Receive the events of phases, beside the console and the CSV.
-    """
+    """Learn a game from the start, with the settings that `settle` returned; see `learn` for `writers`."""
     check_weights(config)
     with Interrupt() as interrupt, closing(make_run(config, interrupt, writers=writers)) as run:
         if config.run.load_weights:
