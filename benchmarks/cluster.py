@@ -29,7 +29,7 @@ from simple_dqn.config import Config
 from simple_dqn.ledger import Ledger
 from simple_dqn.snapshot import pack, unpack
 from simple_dqn.statistics import Statistics
-from simple_dqn.training import Schedule, SerialSchedule
+from simple_dqn.training import SerialSchedule
 from simple_dqn.types import Experience
 from simple_dqn.wiring import make_agent, make_environment, make_network
 
@@ -43,7 +43,7 @@ SETTINGS: dict[str, Any] = {
 class Contender:
     """One of the two set-ups, with its rates by task."""
 
-    def __init__(self, config: Config, agent: Agent, schedule: Schedule, listener: Statistics) -> None:
+    def __init__(self, config: Config, agent: Agent, schedule: SerialSchedule, listener: Statistics) -> None:
         self.agent, self.config, self._schedule = agent, config, schedule
         listener.on_phase_start("train", 1, 0)
         schedule.start(agent)

@@ -20,7 +20,7 @@ from common import machine, positive, print_table
 from simple_dqn import random_streams
 from simple_dqn.config import Config
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame, make
-from simple_dqn.watch.controls import Command, Controls
+from simple_dqn.watch.controls import Controls
 from simple_dqn.watch.display import open_display
 from simple_dqn.watch.viewer import FrameClock, Speaker, Viewer
 from simple_dqn.watch.watched_player import WatchedPlayer
@@ -28,9 +28,9 @@ from simple_dqn.wiring import make_network
 
 # Picture -> the keys that switch it on.
 SHOWN = {
-    "the game alone": [Command.OVERLAY],
+    "the game alone": ["o"],
     "with the overlay": [],
-    "with overlay and heat map": [Command.SALIENCY],
+    "with overlay and heat map": ["v"],
 }
 WARM_UP = 60  # frames that are left out of the figures
 
@@ -56,7 +56,7 @@ class Stopwatch:
         self._last, self._slept = now, 0.0
 
 
-def measure(commands: list[Command], seconds: float) -> Stopwatch:
+def measure(commands: list[str], seconds: float) -> Stopwatch:
     config = Config.from_flags({"game": "pong", "random_seed": 0, "backend": "cpu", "threads": 1})
     stopwatch, controls = Stopwatch(), Controls()
     controls.apply(commands, set())

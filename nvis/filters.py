@@ -62,13 +62,9 @@ def find_peaks(game: PlayedGame, insight: "Insight", layer: "ConvolutionalLayer"
 def draw_filters(
     layer: "ConvolutionalLayer", peaks: Peaks, states: States, gradients: NDArray[np.float32]
 ) -> list[Model]:
-    """Return a pair of panes for each of the N filters of `peaks`.
+    """Return a pair of panes for each of the N filters of `peaks`, which are of `layer`.
 
-    Args:
-        layer: Their layer.
-        peaks: Where they answer most strongly.
-        states: uint8 [N, S, H, W], in which they do.
-        gradients: float32 [N, S, H, W], their guided gradients there.
+    They show `states` uint8 [N, S, H, W] and their guided `gradients` float32 [N, S, H, W].
     """
     return [
         _draw_filter(layer, peaks, number, states[number], gradients[number]) for number in range(len(states))

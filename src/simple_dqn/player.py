@@ -137,12 +137,9 @@ class Tester:
     """Plays one test after another, ε-greedily, in games of its own."""
 
     def __init__(self, player: Player, exploration_rate: float, steps: int) -> None:
-        """Set up a tester that has not begun a test.
+        """Set up a tester with ε = `exploration_rate`, for tests of `steps` steps over all games.
 
-        Args:
-            player: Plays the games.
-            exploration_rate: ε of the tests.
-            steps: Steps of a test, over all games; games that begin later do not count, see `ScoreBoard`.
+        Games that begin later do not count, see `ScoreBoard`.
         """
         self.exploration_rate = exploration_rate
         self._player, self._steps = player, steps

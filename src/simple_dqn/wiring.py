@@ -21,7 +21,7 @@ from simple_dqn.player import Player
 from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.snapshot import Keeper
 from simple_dqn.statistics import CLUSTER_COLUMNS, Console, CsvWriter, Statistics, Writer
-from simple_dqn.training import ConcurrentSchedule, Epochs, OverlappedSchedule, Schedule, SerialSchedule
+from simple_dqn.training import ConcurrentSchedule, Epochs, OverlappedSchedule, SerialSchedule
 
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import DeepQNetwork
@@ -53,7 +53,7 @@ def make_training_environment(config: Config, test_environment: Environment, led
     return RemoteEnvironment(test_environment)
 
 
-def make_schedule(config: Config, environment: Environment, statistics: Statistics) -> Schedule:
+def make_schedule(config: Config, environment: Environment, statistics: Statistics) -> SerialSchedule:
     """Return the serial, the overlapped or the concurrent schedule, or that of a cluster.
 
     Raises:

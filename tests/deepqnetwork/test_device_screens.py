@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from simple_dqn.config import MemoryConfig
-from simple_dqn.deepqnetwork.compute.device import CPU
-from simple_dqn.deepqnetwork.compute.device_screens import DeviceScreens, screens_on
+from simple_dqn.deepqnetwork.compute.device import CPU, DeviceScreens, screens_on
 from simple_dqn.random_streams import stream
 from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.types import Step

@@ -14,6 +14,7 @@ from simple_dqn.cluster.trajectory import Trajectory
 from simple_dqn.config import Config
 from simple_dqn.snapshot import unpack
 from simple_dqn.statistics import Statistics
+from simple_dqn.training import SerialSchedule
 from simple_dqn.types import ExplorationRates
 
 RANDOM = 1.0  # the ε at which no prediction is needed
@@ -52,8 +53,8 @@ class InFlightLimit:
             self.trajectories = max(1, self.trajectories - step)
 
 
-class ClusterSchedule:
-    """A `Schedule` in which actors play, and the agent stores and learns."""
+class ClusterSchedule(SerialSchedule):
+    """A schedule in which actors play, and the agent stores and learns."""
 
     def __init__(self, config: Config, pool: ActorPool, session: Session, statistics: Statistics) -> None:
         self._config, self._pool, self._session, self._statistics = config, pool, session, statistics

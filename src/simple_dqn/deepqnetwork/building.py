@@ -26,21 +26,23 @@ def build(
     rng: np.random.Generator,
     dtype: torch.dtype = torch.float32,
 ) -> Network:
-    """Return the network of `spec` on the CPU; its weights come from `rng` alone.
+    """Return the network of `spec` on the CPU, of the datatype `dtype`; its weights come from `rng` alone.
 
-    Args:
-        spec: The hidden layers.
-        actions: A.
-        history_length: Screens in a state, S.
-        screen_shape: Height and width of a screen, in pixels.
-        config: Normalisation, value head, noise and streams.
-        rng: The source of the initial weights.
-        dtype: Datatype of all weights.
+    It sees states of S = `history_length` screens (H, W) in pixels, and has A = `actions` outputs; `config`
+    says how it is normalised, and which head, noise and streams it has.
 
     Raises:
-        UserError: The screens are too small for the convolutions.
+        UserError: The screens are too small, or batch normalisation meets a batch of one.
     """
-    _require_room(spec, screen_shape)
+    smallest = spec.smallest_screen()
+    if min(screen_shape) < smallest:
+        height, width = screen_shape
+        raise UserError(
+            f"screens of {width}x{height} pixels are too small for this network: give --screen_width and "
+            f"--screen_height of at least {smallest}"
+        )
+    if config.batch_norm and config.batch_size < 2:
+        raise UserError("--batch_norm true cannot normalise over one transition: raise --batch_size")
     builder, value_head = _Builder(spec, config), VALUE_HEADS[config.distributional](config)
     hidden = builder.seeing(history_length)
     features = _features(spec, history_length, screen_shape)
@@ -56,16 +58,6 @@ def build(
     network = Network(Layers(hidden), output, value_head).to(dtype)
     _initialize(network, spec.initializer, rng)
     return network
-
-
-def _require_room(spec: NetworkSpec, screen_shape: tuple[int, int]) -> None:
-    smallest = spec.smallest_screen()
-    if min(screen_shape) < smallest:
-        height, width = screen_shape
-        raise UserError(
-            f"screens of {width}x{height} pixels are too small for this network: give --screen_width and "
-            f"--screen_height of at least {smallest}"
-        )
 
 
 def _features(spec: NetworkSpec, history_length: int, screen_shape: Sequence[int]) -> int:

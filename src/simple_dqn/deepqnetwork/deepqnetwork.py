@@ -17,8 +17,7 @@ from torch import Tensor
 
 from simple_dqn.config import BackendConfig, NetworkConfig
 from simple_dqn.deepqnetwork.building import build
-from simple_dqn.deepqnetwork.compute.device import choose_device
-from simple_dqn.deepqnetwork.compute.device_screens import DeviceScreens, screens_on
+from simple_dqn.deepqnetwork.compute.device import DeviceScreens, choose_device, screens_on
 from simple_dqn.deepqnetwork.compute.mixed_precision import MasterWeights
 from simple_dqn.deepqnetwork.compute.peak import share_of_peak
 from simple_dqn.deepqnetwork.compute.threads import use_one_thread, use_threads
@@ -29,7 +28,6 @@ from simple_dqn.deepqnetwork.optimizers import learning_rate_share
 from simple_dqn.deepqnetwork.update import Outcomes, PreparedBatch, Update, UpdateOutcome
 from simple_dqn.deepqnetwork.weight_average import WeightAverage
 from simple_dqn.deepqnetwork.weights import check_fit, copy_arrays, floating_tensors, write_tensors
-from simple_dqn.errors import UserError
 from simple_dqn.types import CheckpointState, Minibatch, QValues, States
 
 logger = logging.getLogger(__name__)
@@ -61,39 +59,26 @@ class DeepQNetwork:
         spec: NetworkSpec = NATURE,
         spare_cores: int = 0,
     ) -> None:
-        """Build a network with weights drawn from `rng`.
+        """Build a network for so many `actions`, A, and states of `history_length` screens, S.
 
-        Args:
-            actions: A.
-            history_length: S.
-            screen_shape: H and W, in pixels.
-            network: The algorithm's settings.
-            backend: The device's settings.
-            rng: The only source of the initial weights and of noise.
-            use_target_network: False: the online network values the next states too.
-            spec: The hidden layers.
-            spare_cores: CPU cores to leave to other threads, where the number of threads is measured.
+        Its initial weights and its noise come from `rng` alone. Without `use_target_network` the online
+        network values the next states too. `spec` has the hidden layers. The CPU leaves `spare_cores` to
+        other threads, where the number of threads is measured.
 
         Raises:
-            UserError: The screens are too small for the network, there is no such GPU, or batch normalisation
-                meets a batch of one.
+            UserError: There is no such GPU, or the network cannot be built; see `build`.
         """
-        if network.batch_norm and network.batch_size < 2:
-            raise UserError("--batch_norm true cannot normalise over one transition: raise --batch_size")
         self._config = network
         # A small minibatch, to measure an update by.
         self._sample_shape = (min(network.batch_size, 32), history_length, *screen_shape)
         self._device = choose_device(backend)
-        self._device.set_up()
         self.datatype, precision = self._device.datatype, self._device.precision
-        self._online = build(
-            spec, actions, history_length, screen_shape, network, rng, precision.master
-        ).eval()
-        self._device.move(self._online)
+        self._online = build(spec, actions, history_length, screen_shape, network, rng, precision.master)
+        self._device.move(self._online.eval())
         self._master = MasterWeights(self._online, precision, network)
-        self._target = (
-            copy.deepcopy(self._online).requires_grad_(False) if use_target_network else self._online
-        )
+        self._target = self._online
+        if use_target_network:
+            self._target = copy.deepcopy(self._online).requires_grad_(False)
         span, weights = network.average_updates, self._master.tensors()
         self._average = WeightAverage(self._online, weights, span) if span else None
         self._noise = Noise(self._online.noise_size, rng)

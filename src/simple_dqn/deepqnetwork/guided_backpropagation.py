@@ -73,11 +73,7 @@ class Insight:
 
     @torch.no_grad()
     def activations(self, states: States, layer: str) -> NDArray[np.float32]:
-        """Return what the units of the convolution named `layer` answer, after the rectifier.
-
-        Args:
-            states: uint8 [B, S, H, W].
-            layer: The name of one of `layers`.
+        """Return what the units of the layer named `layer` answer to `states`, after the rectifier.
 
         Returns:
             float32 [B, K, rows, columns], the caller's.
@@ -92,14 +88,9 @@ class Insight:
         rows: NDArray[np.int64],
         columns: NDArray[np.int64],
     ) -> NDArray[np.float32]:
-        """Return the guided gradient of one unit for each state; 0 where the unit does not answer.
+        """Return the guided gradient of one unit for each of `states`; 0 where the unit does not answer.
 
-        Args:
-            states: uint8 [B, S, H, W].
-            layer: The name of one of `layers`.
-            filters: int64 [B], the filter of the unit that is looked at in each state.
-            rows: int64 [B], where that unit is.
-            columns: int64 [B], where that unit is.
+        The unit of each state is at (filter, row, column) of the layer named `layer`, int64 [B] each.
 
         Returns:
             float32 [B, S, H, W], the caller's.
@@ -113,11 +104,7 @@ class Insight:
         return self._guided_gradients(units, states)
 
     def saliency(self, states: States, actions: Actions | None = None) -> NDArray[np.float32]:
-        """Return the guided gradient of one Q-value for each state.
-
-        Args:
-            states: uint8 [B, S, H, W].
-            actions: int64 [B], whose Q-value is looked at; None: the highest.
+        """Return the guided gradient of a Q-value of each state: of `actions` int64 [B], or the highest.
 
         Returns:
             float32 [B, S, H, W], the caller's.

@@ -60,13 +60,9 @@ class Update:
     def __init__(
         self, online: Network, target: Network, config: NetworkConfig, step: Callable[[Tensor], None]
     ) -> None:
-        """Set up updates of `online`.
+        """Set up updates of `online`, θ, towards `target`, θ⁻, which may be the same network.
 
-        Args:
-            online: θ.
-            target: θ⁻; the same as `online` where there is no target network.
-            config: The algorithm's settings.
-            step: Makes one optimizer step down the gradient of a loss.
+        A call of `step` makes one optimizer step down the gradient of a loss.
         """
         self._online, self._target = online, target
         self._config = config

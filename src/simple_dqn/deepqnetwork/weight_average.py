@@ -21,12 +21,9 @@ class WeightAverage:
     """
 
     def __init__(self, online: Network, weights: dict[str, Tensor], updates: int) -> None:
-        """Set up a mean that is equal to the weights so far.
+        """Set up a mean that is equal to `weights`, whose memory it follows, and reaches over N = `updates`.
 
-        Args:
-            online: The network that computes, perhaps in a narrower datatype.
-            weights: The weights that the optimizer updates; the mean follows their memory.
-            updates: N, over how many updates the mean reaches.
+        The `online` network may compute in a narrower datatype than the weights that the optimizer updates.
         """
         self._weights = weights
         self._least = min(1.0, EVERY / updates)

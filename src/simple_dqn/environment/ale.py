@@ -35,16 +35,9 @@ class AtariGame(FrameGame):
         ledger: Ledger,
         variant: Variant = STANDARD,
     ) -> None:
-        """Load `rom`.
+        """Load `rom`; `stream` decides ALE's seed, no-ops, and which frames repeat an action.
 
-        Args:
-            rom: A ROM file that ALE can play.
-            config: How the game is played, seen, displayed and recorded.
-            stream: Decides ALE's seed, the no-ops at the start, and which frames repeat an action.
-            training: Whether a lost life ends an episode.
-            watcher: Is shown each frame, those of no-ops at the start too.
-            ledger: Where the time of preprocessing is booked.
-            variant: Of the game.
+        The `watcher` is shown each frame, those of no-ops too. In `training` a lost life ends an episode.
 
         Raises:
             UserError: There is no display, or a recording cannot be written.

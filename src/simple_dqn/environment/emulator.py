@@ -46,14 +46,7 @@ class Emulator:
         watcher: Watcher | None = None,
         variant: Variant = STANDARD,
     ) -> None:
-        """Load `rom`.
-
-        Args:
-            rom: A ROM file that ALE can play.
-            config: `color_averaging`, and what is displayed and recorded.
-            seed: Of ALE's own randomness, 31 bits.
-            watcher: Is shown each frame as it was emulated.
-            variant: Of the game.
+        """Load `rom`; `seed`, 31 bits, is that of ALE's own randomness, and `watcher` sees each frame.
 
         Raises:
             UserError: There is no display, or a recording cannot be written.

@@ -24,13 +24,7 @@ class FrameGame(Game):
     """A game in steps of `frame_skip` frames, which starts with a random number of no-ops."""
 
     def __init__(self, config: EnvironmentConfig, stream: np.random.Generator, ledger: Ledger) -> None:
-        """Set up a game.
-
-        Args:
-            config: How the game is played and seen.
-            stream: Decides the number of no-ops, and the seeds of the game's own randomness.
-            ledger: Where the time of preprocessing is booked.
-        """
+        """Set up a game; `stream` decides its no-ops, and the seeds of its own randomness."""
         cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
         self.random, self._ledger = stream, ledger
         self._frame_skip = config.frame_skip

@@ -30,11 +30,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Flags]):
     """
 
     def __init__(self, make: MakeEnvironment, seed: int = 0) -> None:
-        """Make the games.
-
-        Args:
-            make: Makes them from a seed; `reset(seed=...)` calls it again.
-            seed: The first seed.
+        """Make the games from `seed`; `reset(seed=...)` calls `make` again.
 
         Raises:
             UserError: They cannot be played.
@@ -49,14 +45,9 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Flags]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Screens, Info]:
-        """Start every game anew.
+        """Start every game anew, and return the first screens, uint8 [E, H, W], and info.
 
-        Args:
-            seed: Decides all randomness from here on, for which the games are made again; None: goes on.
-            options: Ignored.
-
-        Returns:
-            The first screens, uint8 [E, H, W], and info.
+        A `seed` decides all randomness from here on, for which the games are made again; None: goes on.
         """
         super().reset(seed=seed, options=options)
         if seed is not None:
@@ -68,10 +59,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Flags]):
     def step(  # type: ignore[override]  # Gymnasium gives rewards and ends one type
         self, actions: Actions
     ) -> tuple[Screens, Rewards, Flags, Flags, Info]:
-        """Take an action in every game; a game that has ended starts anew instead.
-
-        Args:
-            actions: int64 [E].
+        """Take an action in every game, `actions` int64 [E]; a game that has ended starts anew instead.
 
         Returns:
             Screens uint8 [E, H, W], rewards float32 [E] in raw game points, terminations bool [E],

@@ -159,13 +159,7 @@ class CompressedScreens:
         return screens
 
     def _decompress(self, indices: Indices, out: NDArray[np.uint8], slots: NDArray[np.int64]) -> None:
-        """Decompress the screens at `indices` int64 [N] into a contiguous array.
-
-        Args:
-            indices: int64 [N].
-            out: uint8 [..., H, W].
-            slots: int64 [N], the position of each screen among those of `out`.
-        """
+        """Decompress the screens at `indices` int64 [N] into `slots` [N] of the contiguous array `out`."""
         pixels, size, read = out.reshape(-1).data, self._size, self._log.read
         starts = (slots * size).tolist()
         addresses, lengths = self._addresses[indices].tolist(), self._lengths[indices].tolist()

@@ -101,14 +101,7 @@ STORES: dict[str, type[HostScreens] | type[CompressedScreens]] = {
 def make_screens(
     config: MemoryConfig, rows: int, games: int, screen_shape: tuple[int, int], other_bytes: int
 ) -> HostScreens | CompressedScreens:
-    """Return storage for the screens of a replay memory.
-
-    Args:
-        config: The kind of storage.
-        rows: T, screens of each game.
-        games: E.
-        screen_shape: Height and width of a screen, in pixels.
-        other_bytes: Bytes of an experience without its screen.
+    """Return storage for T = `rows` screens of each game; an experience takes `other_bytes` besides.
 
     Raises:
         UserError: This machine has too little memory.
@@ -122,13 +115,7 @@ def make_screens(
 def _require_memory(replay_size: int, least_bytes: int, most_bytes: int) -> None:
     """Check that a memory of `replay_size` experiences fits, and warn if it may not.
 
-    Args:
-        replay_size: Experiences.
-        least_bytes: The least bytes of each.
-        most_bytes: The most bytes of each.
-
-    Raises:
-        UserError: It does not fit; the message suggests a --replay_size that does.
+    Each takes `least_bytes` to `most_bytes`. The error suggests a --replay_size that fits.
     """
     needed, at_most = replay_size * least_bytes, replay_size * most_bytes
     spare = int(SHARE * available_memory())

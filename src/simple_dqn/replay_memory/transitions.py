@@ -166,14 +166,9 @@ class TransitionRing:
         return oldest + (indices - oldest) % (self.rows * self.games)
 
     def around(self, indices: Indices, offsets: Indices) -> Indices:
-        """Return the indices of earlier and later experiences of the same games.
+        """Return the indices, int64 [B, K], of earlier and later experiences of the same games.
 
-        Args:
-            indices: int64 [B].
-            offsets: int64 [K], E for each row later, -E for each row earlier.
-
-        Returns:
-            int64 [B, K]. The row after the newest is the oldest.
+        An offset is E for each row later, -E for each row earlier. The row after the newest is the oldest.
         """
         return (indices[:, np.newaxis] + offsets) % (self.rows * self.games)
 

@@ -41,11 +41,9 @@ class Uniform:
         return draw(self._ring, count, rng), np.ones(count, np.float32)
 
     def update(self, numbers: Numbers, errors: Factors) -> None:
-        """Receive the TD errors of sampled transitions.
+        """Receive the TD errors of sampled transitions, float32 [N], ≥ 0, by their numbers int64 [N].
 
-        Args:
-            numbers: int64 [N]; of two equal numbers the later counts, and those no longer held are ignored.
-            errors: float32 [N], absolute values.
+        Of two equal numbers the later counts, and those no longer held are ignored.
         """
 
     def get_state(self) -> CheckpointState:

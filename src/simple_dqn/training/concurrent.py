@@ -32,13 +32,9 @@ class ConcurrentSchedule(SerialSchedule):
     """Acts, samples and learns in three threads; fills the memory as `SerialSchedule` does."""
 
     def train(self, agent: Agent, steps: int, stopped: Stopped, at_rest: AtRest = lambda _: None) -> None:
-        """Train for `steps` steps over all games.
+        """Train for `steps` steps, a multiple of `target_steps`; `at_rest` is called after each period.
 
-        Args:
-            agent: The agent, whose player uses the target network.
-            steps: Steps over all games, a multiple of `target_steps`.
-            stopped: Checked before each step and each update; the steps made until then are stored.
-            at_rest: Called after each period.
+        `stopped` is checked before each step and each update; the steps made until then are stored.
         """
         with (
             ThreadPoolExecutor(1, "actor", agent.network.use_one_thread) as actor,
@@ -94,13 +90,9 @@ def act(agent: Agent, stopped: Stopped) -> list[Step]:
 
 
 def learn(agent: Agent, sampler: ThreadPoolExecutor, steps: int, stopped: Stopped) -> None:
-    """Make the updates of one period.
+    """Make the updates of one period, which begins after `steps` training steps.
 
-    Args:
-        agent: The agent.
-        sampler: The thread that prepares the minibatches.
-        steps: Training steps before the period; `agent.total_train_steps` grows meanwhile.
-        stopped: Checked before each update.
+    The thread `sampler` prepares the minibatches. `stopped` is checked before each update.
     """
     updates = updates_due(agent)
     prepared = deque(sampler.submit(agent.prepare, steps) for _ in range(min(MINIBATCHES_AHEAD, updates)))

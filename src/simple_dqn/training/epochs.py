@@ -11,7 +11,7 @@ from simple_dqn.interrupt import Interrupt
 from simple_dqn.player import Player, Tester
 from simple_dqn.snapshot import Checkpoint, Keeper, Snapshot
 from simple_dqn.statistics import PhaseOutcome, Statistics
-from simple_dqn.training.serial import Schedule, SerialSchedule
+from simple_dqn.training.serial import SerialSchedule
 from simple_dqn.types import CheckpointState, Experience, States
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Epochs:
         keeper: Keeper | None,
         config: Config,
         interrupt: Interrupt,
-        schedule: Schedule | None = None,
+        schedule: SerialSchedule | None = None,
     ) -> None:
         """Set up a run that has not begun; the default `schedule` is the serial one."""
         self.agent = agent

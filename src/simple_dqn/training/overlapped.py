@@ -35,13 +35,9 @@ class OverlappedSchedule(SerialSchedule):
     """Plays and learns at the same time, in two threads; fills the memory as `SerialSchedule` does."""
 
     def train(self, agent: Agent, steps: int, stopped: Stopped, at_rest: AtRest = lambda _: None) -> None:
-        """Train for `steps` steps over all games; on one core, without a second thread.
+        """Train for `steps` steps, in whole rounds; on one core, without a second thread.
 
-        Args:
-            agent: The agent.
-            steps: Steps over all games, rounded up to a multiple of the number of games.
-            stopped: Checked before each round.
-            at_rest: Called every `REST` steps.
+        `stopped` is checked before each round; `at_rest` is called every `REST` steps.
         """
         with ThreadPoolExecutor(1, "player", agent.network.use_one_thread) as player:
             submit: Submit = player.submit if usable_cores() > 1 else in_turn

@@ -1,7 +1,7 @@
 """The serial schedule: act, store and learn in turn, as in Mnih et al. (2015), Algorithm 1."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from simple_dqn.agent import Agent
 
@@ -12,7 +12,7 @@ AtRest: TypeAlias = Callable[[int], None]
 
 
 class SerialSchedule:
-    """Acts, stores and learns in turn, in one thread."""
+    """Acts, stores and learns in turn, in one thread; the other schedules replace its methods."""
 
     def start(self, agent: Agent) -> None:
         """Start a new episode in every game."""
@@ -26,14 +26,10 @@ class SerialSchedule:
         stopped: Stopped,
         at_rest: AtRest = lambda _: None,
     ) -> None:
-        """Fill the replay memory without learning.
+        """Fill the replay memory with `steps` steps over all games, in whole steps of all, without learning.
 
-        Args:
-            agent: The agent.
-            steps: Steps over all games, rounded up to a multiple of the number of games.
-            exploration_rate: ε; None: the agent's own.
-            stopped: Checked before each step of all games.
-            at_rest: Called after each step of all games.
+        `exploration_rate` is ε; None: the agent's own. `stopped` is checked before each step of all games,
+        and `at_rest` is called after it.
         """
         for _ in range(0, steps, agent.games):
             if stopped():
@@ -58,29 +54,3 @@ class SerialSchedule:
 
     def close(self) -> None:
         """Release what the schedule holds, which is nothing."""
-
-
-class Schedule(Protocol):
-    """How a run acts and learns; `SerialSchedule`, `ConcurrentSchedule` or `ClusterSchedule`."""
-
-    def start(self, agent: Agent) -> None:
-        """Start a new episode in every game."""
-
-    def fill(
-        self,
-        agent: Agent,
-        steps: int,
-        exploration_rate: float | None,
-        stopped: Stopped,
-        at_rest: AtRest = ...,
-    ) -> None:
-        """Fill the replay memory without learning; see `SerialSchedule.fill`."""
-
-    def train(self, agent: Agent, steps: int, stopped: Stopped, at_rest: AtRest = ...) -> None:
-        """Train for `steps` steps over all games; see `SerialSchedule.train`."""
-
-    def report(self) -> dict[str, float | None]:
-        """Return the values of additional CSV columns for the phase that ends."""
-
-    def close(self) -> None:
-        """Release what the schedule holds, such as processes elsewhere."""

@@ -1,36 +1,10 @@
 """The keys, the same in the window and in the terminal, and the state that they change."""
 
 from collections.abc import Iterable, Sequence, Set
-from enum import Enum, auto
 from typing import NamedTuple
 
-
-class Command(Enum):
-    """A command that a key gives, besides the buttons of the game."""
-
-    TAKE_OVER = auto()  # switch between person and agent
-    SLOWER = auto()
-    FASTER = auto()
-    QUIETER = auto()
-    LOUDER = auto()
-    OVERLAY = auto()
-    SALIENCY = auto()
-    SCREENSHOT = auto()
-    QUIT = auto()
-
-
 # Keys are named as in pygame.
-COMMANDS = {
-    "m": Command.TAKE_OVER,
-    "a": Command.SLOWER,
-    "s": Command.FASTER,
-    "[": Command.QUIETER,
-    "]": Command.LOUDER,
-    "o": Command.OVERLAY,
-    "v": Command.SALIENCY,
-    "f12": Command.SCREENSHOT,
-    "q": Command.QUIT,
-}
+COMMANDS = ("m", "a", "s", "[", "]", "o", "v", "f12", "q")  # the keys besides the buttons of the game
 NO_BUTTON = "NOOP"  # releases all buttons
 BUTTONS = {
     "up": "UP",
@@ -57,7 +31,7 @@ MESSAGE_FRAMES = 90  # pictures for which a message is shown
 class Keys(NamedTuple):
     """The keys pressed since the last call."""
 
-    commands: list[Command]  # in order
+    commands: list[str]  # of `COMMANDS`, in order
     held: set[str]  # values of `BUTTONS`, held now or pressed since
 
 
@@ -118,33 +92,34 @@ class Controls:
         """The speed as it is shown, such as 2×."""
         return "max" if self.speed is None else f"{self.speed:g}×"
 
-    def apply(self, commands: Iterable[Command], held: Set[str]) -> None:
+    def apply(self, commands: Iterable[str], held: Set[str]) -> None:
         """Carry out `commands`, and note the buttons `held` during a frame."""
-        for command in commands:
-            self._apply(command)
+        for key in commands:
+            self._apply(key)
         self._buttons |= held
 
-    def _apply(self, command: Command) -> None:
-        match command:
-            case Command.TAKE_OVER:
-                self._take_over()
-            case Command.SLOWER:
-                self._change_speed(-1)
-            case Command.FASTER:
-                self._change_speed(1)
-            case Command.QUIETER:
-                self._change_volume(-VOLUME_STEP)
-            case Command.LOUDER:
-                self._change_volume(VOLUME_STEP)
-            case Command.OVERLAY:
-                self.overlay = not self.overlay
-            case Command.SALIENCY if self._alone:
-                self.say("no agent here: nothing to look into")
-            case Command.SALIENCY:
+    def _apply(self, key: str) -> None:
+        match key:
+            case "m" | "v" if self._alone:
+                self.say("no agent here: play.sh SNAPSHOT brings one")
+            case "m":
+                self.human = not self.human
+                self.say("you play" if self.human else "the agent plays")
+            case "v":
                 self.saliency = not self.saliency
-            case Command.SCREENSHOT:
+            case "o":
+                self.overlay = not self.overlay
+            case "a" | "s":
+                speed = self._speed + (1 if key == "s" else -1)
+                self._speed = min(max(speed, 0), len(SPEEDS) - 1)
+                self.say(f"speed {self.speed_name}")
+            case "[" | "]":
+                volume = self.volume + (VOLUME_STEP if key == "]" else -VOLUME_STEP)
+                self.volume = round(min(max(volume, 0.0), 1.0), 1)
+                self.say(f"volume {self.volume:.0%}")
+            case "f12":
                 self.screenshot = True
-            case Command.QUIT:
+            case "q":
                 self.ended = True
 
     def action(self, action_names: Sequence[str]) -> int | None:
@@ -165,18 +140,3 @@ class Controls:
             self._message_frames -= 1
             return self._message
         return ""
-
-    def _take_over(self) -> None:
-        if self._alone:
-            self.say("no agent here: play.sh SNAPSHOT brings one")
-            return
-        self.human = not self.human
-        self.say("you play" if self.human else "the agent plays")
-
-    def _change_speed(self, by: int) -> None:
-        self._speed = min(max(self._speed + by, 0), len(SPEEDS) - 1)
-        self.say(f"speed {self.speed_name}")
-
-    def _change_volume(self, by: float) -> None:
-        self.volume = round(min(max(self.volume + by, 0.0), 1.0), 1)
-        self.say(f"volume {self.volume:.0%}")

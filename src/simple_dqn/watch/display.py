@@ -3,14 +3,14 @@
 import logging
 import sys
 from collections.abc import Callable
-from typing import Protocol
+from typing import TypeAlias
 
 import pygame
 
 from simple_dqn.environment.interface import Picture
 from simple_dqn.errors import UserError
 from simple_dqn.machine import require_display
-from simple_dqn.watch.controls import BUTTONS, COMMANDS, Command, Keys
+from simple_dqn.watch.controls import BUTTONS, COMMANDS, Keys
 from simple_dqn.watch.overlay import BACKGROUND, Overlay
 from simple_dqn.watch.terminal import GameTerminal
 from simple_dqn.watch.watched_player import View
@@ -19,19 +19,6 @@ logger = logging.getLogger(__name__)
 
 SHARE_OF_DESKTOP = 0.8  # of its height or width that a new window takes at most
 LARGEST_SCALE = 8
-
-
-class Display(Protocol):
-    """A window or a terminal that shows a game and reads the keys."""
-
-    def keys(self) -> Keys:
-        """Return the keys pressed since the last call; none before the first picture."""
-
-    def show(self, picture: Picture, view: View, panel: bool) -> None:
-        """Show `picture`, uint8 [height, width, 3], and `view`; `panel`: with the panel beside it."""
-
-    def close(self) -> None:
-        """Leave the screen as it was before."""
 
 
 class GameWindow:
@@ -57,12 +44,12 @@ class GameWindow:
         commands, tapped = [], set()
         for event in pygame.event.get():
             if event.type == pygame.QUIT:
-                commands.append(Command.QUIT)
+                commands.append("q")
             elif event.type == pygame.KEYDOWN:
                 # The key's label first, then what it types: on some keyboards brackets need AltGr.
                 for name in (pygame.key.name(event.key), event.unicode):
                     if name in COMMANDS:
-                        commands.append(COMMANDS[name])
+                        commands.append(name)
                         break
                     if name in BUTTONS:
                         tapped.add(BUTTONS[name])
@@ -97,6 +84,9 @@ class GameWindow:
             width, height = self._overlay.size(picture)
             if width <= room[0] and height <= room[1]:
                 return
+
+
+Display: TypeAlias = GameWindow | GameTerminal
 
 
 def open_display(kind: str | None, title: str) -> Display:

@@ -189,13 +189,8 @@ class Recording:
     ) -> None:
         """Set up the recording.
 
-        Args:
-            player: Plays by a network.
-            frames: To which the environment appends each frame; emptied after each step.
-            film: Where the frames go.
-            screens: The folder of the frames as they are, `000000.png`, `000001.png` and so on.
-            exploration_rate: ε of the player.
-            overlay: Whether the film shows Q-values and heat map.
+        `frames` is the list to which the player's environment appends each frame. They go into `film`, with
+        Q-values and heat map if `overlay`, and as they are into the folder `screens`.
         """
         self.scores: list[float] = []
         self._player, self._frames = player, frames

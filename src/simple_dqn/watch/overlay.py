@@ -53,12 +53,7 @@ class Overlay:
     """Draws the pictures of one game; the scale of the bars follows the game."""
 
     def __init__(self, scale: int, panel: bool = True) -> None:
-        """Set up the drawing.
-
-        Args:
-            scale: Side of a game pixel, in pixels.
-            panel: Whether to draw the panel; otherwise a small badge is drawn in the game.
-        """
+        """Set up a drawing whose game pixels are `scale` wide; without `panel` it has a small badge."""
         pygame.font.init()
         self.scale = scale
         self.panel = panel

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from simple_dqn.environment.interface import Picture
 from simple_dqn.errors import UserError
-from simple_dqn.watch.controls import BUTTONS, COMMANDS, NO_BUTTON, OPPOSITES, Command, Keys
+from simple_dqn.watch.controls import BUTTONS, COMMANDS, NO_BUTTON, OPPOSITES, Keys
 from simple_dqn.watch.overlay import (
     BACKGROUND,
     BADGES,
@@ -66,12 +66,12 @@ class GameTerminal:
 
     def keys(self) -> Keys:
         """Return the keys pressed since the last call."""
-        commands: list[Command] = []
+        commands = []
         now = time.monotonic()
         while self._layout and (key := self._terminal.inkey(timeout=0)):
             name = KEY_NAMES.get(key.name or key) or (key.name or key).removeprefix("KEY_").lower()
             if name in COMMANDS:
-                commands.append(COMMANDS[name])
+                commands.append(name)
             elif name in BUTTONS:
                 self._press(BUTTONS[name], now + HELD_SECONDS)
         return Keys(commands, {button for button, until in self._held.items() if until > now})

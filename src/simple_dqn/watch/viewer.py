@@ -75,17 +75,16 @@ class Speaker:
         """Open the sound device; log a warning if there is none."""
         self._waiting = np.zeros(0, np.uint8)  # samples not given to the mixer yet
         self.audible = False
-        self._opened = False
         try:
             with _mute_libraries():
                 pygame.mixer.init(RATE, size=8, channels=1, buffer=SAMPLES, allowedchanges=0)
-            self.audible = self._opened = True
+            self.audible = True
         except pygame.error as error:
             logger.warning("There is no sound device (%s): playing on in silence", error)
 
     def play(self, sound: NDArray[np.uint8], speed: float | None, volume: float) -> None:
         """Play a frame's `sound`, unsigned 8-bit samples; `speed` changes its pitch, None is silent."""
-        if not self._opened or not len(sound) or speed is None:
+        if not self.audible or not len(sound) or speed is None:
             return
         places = np.arange(0, len(sound), speed).astype(np.int64)
         self._waiting = np.concatenate([self._waiting, sound[places]])
@@ -104,9 +103,7 @@ class Speaker:
 
     def close(self) -> None:
         """Close the sound device."""
-        if self._opened:
-            pygame.mixer.quit()
-            self._opened = False
+        pygame.mixer.quit()
 
 
 @contextmanager
@@ -134,16 +131,7 @@ class Viewer:
         self, controls: Controls, display: Display, speaker: Speaker, exploration_rate: float, pictures: Path,
         clock: FrameClock,
     ) -> None:  # fmt: skip
-        """Set up the viewer.
-
-        Args:
-            controls: The state that the keys change.
-            display: Shows the game and reads the keys.
-            speaker: Plays the sound.
-            exploration_rate: The agent's ε.
-            pictures: The folder for screenshots.
-            clock: Keeps the frames in time.
-        """
+        """Set up the viewer; screenshots go into the folder `pictures`."""
         self.scores: list[float] = []
         self._controls, self._display, self._speaker = controls, display, speaker
         self._exploration_rate = exploration_rate
@@ -164,12 +152,9 @@ class Viewer:
             self._display.show(frame.picture, view, controls.overlay)
 
     def play(self, player: WatchedPlayer, games: int, stopped: Callable[[], bool]) -> None:
-        """Play and show games.
+        """Play and show `games` games, 0: until the person ends it, unless `stopped` returns True.
 
-        Args:
-            player: Plays them; the watcher of its environment is `watch`.
-            games: How many; 0: until the person ends it.
-            stopped: Returns whether to stop at once.
+        The watcher of the player's environment is `watch`.
         """
         self._player = player
         player.start()

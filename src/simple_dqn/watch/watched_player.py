@@ -54,15 +54,14 @@ class WatchedPlayer(Player):
         saliency: Callable[[States], NDArray[np.float32]] | None = None,
         person: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Set up a player whose game has not begun.
+        """Set up a player of one game that has not begun.
 
         Args:
             environment: One game.
             predict: The agent, who chooses unless the person does; None: action 0 is taken then.
             history_length: Screens in a state, S.
             rng: Decides when to explore, and how.
-            saliency: From states to the influence of each pixel on the highest Q-value,
-                float32 [B, S, H, W]; None: there are no heat maps.
+            saliency: The influence of each pixel on the highest Q-value; None: there are no heat maps.
             person: Returns the action that the person wants; None: the agent chooses.
         """
         super().__init__(environment, self._last_qvalues, history_length, rng, Ledger())
@@ -104,14 +103,7 @@ class WatchedPlayer(Player):
         return self._heat_map
 
     def view(self, score: float, lives: int, exploration_rate: float, heat_map: bool) -> View:
-        """Return the facts to show about a frame of the step that the last action led to.
-
-        Args:
-            score: Game points so far.
-            lives: Lives left.
-            exploration_rate: The agent's ε.
-            heat_map: Whether the heat map is shown.
-        """
+        """Return the facts to show about a frame of the step that the last action led to."""
         return View(
             action_names=self.environment.action_names,
             action=self.action,

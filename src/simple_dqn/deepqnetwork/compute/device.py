@@ -1,4 +1,7 @@
-"""The device that the network computes on: which one, in which datatypes, and how arrays get there."""
+"""The device that the network computes on: which one, in which datatypes, and how arrays get there.
+
+On a GPU the replay memory's screens can lie there too, so that minibatches are gathered without the host.
+"""
 
 import functools
 import logging
@@ -13,11 +16,12 @@ from torch import Tensor, nn
 from simple_dqn.config import BackendConfig
 from simple_dqn.deepqnetwork.compute.cuda_graphs import Recorded
 from simple_dqn.errors import UserError
-from simple_dqn.types import States
+from simple_dqn.types import DeviceStates, Flags, Screens, States
 
 log = logging.getLogger(__name__)
 
 CPU = torch.device("cpu")
+RESERVED = 2 * 10**9  # bytes of GPU memory left to the network and its updates
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +99,6 @@ class Device:
         values = self.tensor(states)
         return values.to(self.precision.hidden, memory_format=self.layout).div_(255)
 
-    def set_up(self) -> None:
-        """Make updates on the device fast, and the same each time.
-
-        An update allocates and frees some dozens of MB. glibc returns blocks as large as an activation or a
-        gradient to the kernel at once, and faulting them in again can cost a third of an update in bfloat16.
-        Its thresholds rise to the largest block that was ever freed, up to 32 MB: so one is freed here,
-        untouched.
-        """
-        if self.torch_device.type == "cuda":
-            torch.backends.cudnn.deterministic = True
-        else:
-            torch.empty(31 * 2**20, dtype=torch.uint8)
-
 
 def _channels_last(states: States) -> Tensor:
     """Return `states` [B, S, H, W] as a tensor uint8 [B, H, W, S].
@@ -146,6 +137,13 @@ def choose_device(config: BackendConfig) -> Device:
         device = _gpu(config.device_id) or CPU
     elif config.device_id:
         _warn(f"--device_id {config.device_id} does nothing with --backend cpu")
+    if device == CPU:
+        # glibc returns blocks as large as an activation or a gradient to the kernel when they are freed, and
+        # faulting them in again can cost a third of an update in bfloat16. Its thresholds rise to the largest
+        # block that was ever freed, up to 32 MB: so one is freed here, untouched.
+        torch.empty(31 * 2**20, dtype=torch.uint8)
+    else:
+        torch.backends.cudnn.deterministic = True
     return Device(device, choose_datatype(config.datatype, device))
 
 
@@ -182,3 +180,58 @@ def _gpu(number: int) -> torch.device | None:
 @functools.cache  # one process may make several networks
 def _warn(line: str) -> None:
     log.warning("%s", line)
+
+
+class DeviceScreens:
+    """A `ScreenStore` of the replay memory on a GPU.
+
+    For each minibatch only the indices of its screens travel there, and nothing comes back.
+    """
+
+    def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], device: torch.device) -> None:
+        """Allocate `rows` screens of each game on `device`."""
+        self._screens = torch.empty((rows, games, *screen_shape), dtype=torch.uint8, device=device)
+        self._flat = self._screens.view(rows * games, *screen_shape)
+        self._device = device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all the screens."""
+        return self._screens.nbytes
+
+    def write(self, row: int, screens: Screens) -> None:
+        """Store `screens` uint8 [E, H, W] as `row`."""
+        self._screens[row].copy_(tensor_on(self._device, screens))
+
+    def gather(self, windows: NDArray[np.int64], hidden: Flags | None) -> Tensor:
+        """Return the screens at `windows` int64 [B, K]; those where `hidden` bool [B, L] is true are zero.
+
+        Returns:
+            uint8 [B, K, H, W] on the device, fresh.
+        """
+        places = tensor_on(self._device, windows)
+        screens = self._flat.index_select(0, places.view(-1)).view(*windows.shape, *self._flat.shape[1:])
+        if hidden is not None:
+            covers = tensor_on(self._device, hidden)[:, :, None, None]
+            screens[:, : hidden.shape[1]].masked_fill_(covers, 0)
+        return screens
+
+    def on_host(self, screens: DeviceStates) -> States:
+        """Return a copy of `screens`, from `gather`, in the host's memory."""
+        return np.array(screens.cpu().numpy())
+
+    def first(self, rows: int) -> NDArray[np.uint8]:
+        """Return a copy of the first `rows` rows, uint8 [rows, E, H, W], in the host's memory."""
+        return self.on_host(self._screens[:rows])
+
+
+def screens_on(
+    device: torch.device, rows: int, games: int, screen_shape: tuple[int, int]
+) -> DeviceScreens | None:
+    """Return storage for screens on `device`; None: it is the CPU, or has too little free memory."""
+    if device == CPU:
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    height, width = screen_shape
+    fits = rows * games * height * width <= free - RESERVED
+    return DeviceScreens(rows, games, screen_shape, device) if fits else None

@@ -30,13 +30,7 @@ class ProcessVector(Environment):
         streams: Sequence[np.random.Generator],
         training: bool,
     ) -> None:
-        """Start `config.processes` processes, which make games with `open_game`.
-
-        Args:
-            open_game: A function at the top of a module, which makes a game in its own process.
-            config: Which games, and how they are shown; the first game is the one that is.
-            streams: One random stream for each game; at least as many as processes.
-            training: Whether a lost life ends an episode.
+        """Start `config.processes` processes, which make a game for each of `streams` with `open_game`.
 
         Raises:
             UserError: The games cannot be made, or no further process can be started.
