@@ -123,14 +123,18 @@ class Agent:
             self.memory.add(step)
 
     def learn_due(self, steps: int) -> None:
-        """Make what is due for the latest `steps` training steps.
-
-        That is one call of `learn` every `train_frequency` steps; then, every `target_steps` steps, θ⁻ = θ.
-        """
-        now, target_steps = self.total_train_steps, self.config.target_steps
-        for _ in range(multiples(self.config.train_frequency, now - steps, now)):
+        """Make what is due for the latest `steps` training steps: calls of `learn`, then perhaps θ⁻ = θ."""
+        for _ in range(self.due(self.config.train_frequency, steps)):
             self.learn()
-        if target_steps and multiples(target_steps, now - steps, now):
+        self.update_target_network_if_due(steps)
+
+    def due(self, every: int, steps: int) -> int:
+        """Return how often something was due in the latest `steps` training steps, once `every` so many."""
+        return multiples(every, self.total_train_steps - steps, self.total_train_steps)
+
+    def update_target_network_if_due(self, steps: int) -> None:
+        """Set θ⁻ = θ if that was due in the latest `steps` training steps, once every `target_steps`."""
+        if self.config.target_steps and self.due(self.config.target_steps, steps):
             self.network.update_target_network()
 
     def learn(self) -> None:

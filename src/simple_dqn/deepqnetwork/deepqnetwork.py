@@ -1,7 +1,6 @@
 """The deep Q-network of Mnih et al. 2015, "Human-level control through deep reinforcement learning".
 
-`update.py` is the algorithm. This class holds the two networks, the optimizer and the random streams, and
-runs the algorithm on a device.
+`update.py` is the algorithm. This class runs it on a device, with its two networks and an optimizer.
 """
 
 import copy
@@ -25,10 +24,10 @@ from simple_dqn.deepqnetwork.guided_backpropagation import Insight
 from simple_dqn.deepqnetwork.networks import NATURE, NetworkSpec
 from simple_dqn.deepqnetwork.noisy import Noise
 from simple_dqn.deepqnetwork.optimizers import learning_rate_share
-from simple_dqn.deepqnetwork.update import Outcomes, PreparedBatch, Update, UpdateOutcome
+from simple_dqn.deepqnetwork.update import PreparedBatch, Update, UpdateOutcome, fetch_outcomes
 from simple_dqn.deepqnetwork.weight_average import WeightAverage
 from simple_dqn.deepqnetwork.weights import check_fit, copy_arrays, floating_tensors, write_tensors
-from simple_dqn.types import CheckpointState, Minibatch, QValues, States
+from simple_dqn.types import CheckpointState, Minibatch, Numbers, QValues, States
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +82,7 @@ class DeepQNetwork:
         self._average = WeightAverage(self._online, weights, span) if span else None
         self._noise = Noise(self._online.noise_size, rng)
         self._no_noise = self._device.tensor(np.empty((1, 0), np.float32))
-        self._outcomes = Outcomes()
+        self._results: list[tuple[Tensor, Numbers]] = []  # of updates, not fetched from the device yet
         self._set_up_update()
         self.updates, self.threads = 0, backend.threads
         if self._device.is_cpu:
@@ -94,16 +93,12 @@ class DeepQNetwork:
     def predict(
         self, states: States, *, explore: bool = False, target: bool = False, average: bool = False
     ) -> QValues:
-        """Return the Q-values, float32 [B, A], of `states`; the array is the caller's.
+        """Return the Q-values, float32 [B, A], of `states` uint8 [B, S, H, W]; the array is the caller's.
 
+        `explore` draws fresh noise for each state, where the network has noisy layers; `target` predicts by
+        the target network, and `average` by the mean of the online network's weights, if one is kept.
         Another thread may predict by the target network while `update` runs in this one, but not during
         `update_target_network`. That thread should call `use_one_thread` first.
-
-        Args:
-            states: uint8 [B, S, H, W], may be strided or read-only.
-            explore: Draw fresh noise for each state, where the network has noisy layers.
-            target: Predict by the target network, not by the online network.
-            average: Predict by the mean of the online network's weights, if one is kept.
         """
         network = self._target if target else self._online
         network = self._average.network if average and self._average else network
@@ -136,15 +131,16 @@ class DeepQNetwork:
             targets = self._choose(batch.poststates, batch.targets, self._draw_noise("updates"))
         noise = self._draw_noise("updates")
         self._anneal()
-        outcome = self._descend(batch.prestates, batch.actions, targets, batch.weights, noise)
-        self._outcomes.add(outcome, batch.numbers)
+        result = self._descend(batch.prestates, batch.actions, targets, batch.weights, noise)
+        self._results.append((result, batch.numbers))
         self.updates += 1
         if self._average:
             self._average.after_update(self.updates)
 
     def take_outcomes(self) -> list[UpdateOutcome]:
         """Return the outcome of each update since the last call; waits for the last update."""
-        return self._outcomes.take()
+        results, self._results = self._results, []
+        return fetch_outcomes(results)
 
     def update_target_network(self) -> None:
         """Copy the online network to the target network; θ⁻ ← θ."""
@@ -165,14 +161,9 @@ class DeepQNetwork:
         return screens_on(self._device.torch_device, rows, games, screen_shape)
 
     def get_weights(self, average: bool = False) -> dict[str, NDArray[np.float32]]:
-        """Return copies of the online network's weights, and running means, by name.
-
-        Args:
-            average: Return the mean of the weights, if one is kept.
-        """
-        mean = self._average if average else None
-        arrays = write_tensors(mean.weights if mean else self._master.tensors())
-        return {name: np.asarray(values, np.float32) for name, values in arrays.items()}
+        """Return copies of the online network's weights (or their `average`) and running means, by name."""
+        tensors = self._average.mean if average and self._average else self._master.tensors()
+        return {name: np.asarray(values, np.float32) for name, values in write_tensors(tensors).items()}
 
     def set_weights(self, weights: Mapping[str, NDArray[np.float32]]) -> None:
         """Copy `weights`, from `get_weights`, to the online network; the target network keeps its own.
@@ -215,10 +206,8 @@ class DeepQNetwork:
         self.update_target_network()
         if target is not None and self._target is not self._online:
             copy_arrays(target, floating_tensors(self._target))
-        if self._average and state.get("average"):
-            self._average.set_state(state["average"])
-        elif self._average:
-            self._average.restart()
+        if self._average:
+            self._average.set_state(state.get("average"))
         self._noise.set_state(state["noise"])
         self.updates = state["updates"]
         self._set_up_update()  # since the optimizer has new tensors

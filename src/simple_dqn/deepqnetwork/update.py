@@ -3,7 +3,7 @@
 `Update.targets` holds the Bellman equation. How fast a machine does this is no concern of this module.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -214,27 +214,16 @@ def rule_name(config: NetworkConfig) -> str:
     return "double" if config.double else "munchausen" if config.munchausen else "max"
 
 
-class Outcomes:
-    """The outcomes of updates that have not been fetched from the device yet."""
+def fetch_outcomes(results: Sequence[tuple[Tensor, Numbers]]) -> list[UpdateOutcome]:
+    """Return the outcomes of updates, from what `Update.descend` returned and the transitions' numbers.
 
-    def __init__(self) -> None:
-        self._outcomes: list[Tensor] = []
-        self._numbers: list[Numbers] = []
-
-    def add(self, outcome: Tensor, numbers: Numbers) -> None:
-        """Add an update's result [1 + B], from `Update.descend`, and its transitions' numbers [B]."""
-        self._outcomes.append(outcome)
-        self._numbers.append(numbers)
-
-    def take(self) -> list[UpdateOutcome]:
-        """Return and forget all outcomes, oldest first; waits for the device."""
-        if not self._outcomes:
-            return []
-        sizes = [len(outcome) for outcome in self._outcomes]
-        values = torch.cat(self._outcomes).cpu().numpy()
-        each, numbers = np.split(values, np.cumsum(sizes)[:-1]), self._numbers
-        self._outcomes, self._numbers = [], []
-        return [
-            UpdateOutcome(float(one[0]), one[1:].astype(np.float32), which)
-            for one, which in zip(each, numbers, strict=True)
-        ]
+    All of them come from the device at once, since each copy waits for it.
+    """
+    if not results:
+        return []
+    values = torch.cat([result for result, _ in results]).cpu().numpy()
+    each = np.split(values, np.cumsum([len(result) for result, _ in results])[:-1])
+    return [
+        UpdateOutcome(float(one[0]), one[1:].astype(np.float32), numbers)
+        for one, (_, numbers) in zip(each, results, strict=True)
+    ]

@@ -18,6 +18,10 @@ class WeightAverage:
     θ̄ ← θ̄ + s (θ - θ̄) after every `EVERY` updates, where s is the larger of `EVERY` / N and 1 / k at the
     k-th addition: the plain mean of all weights at first, then an exponential one over about N updates. The
     policy of a single θ changes from update to update; that of the mean plays more evenly.
+
+    Attributes:
+        network: A network with the mean's weights, in the online network's datatype.
+        mean: The mean, by name.
     """
 
     def __init__(self, online: Network, weights: dict[str, Tensor], updates: int) -> None:
@@ -27,8 +31,8 @@ class WeightAverage:
         """
         self._weights = weights
         self._least = min(1.0, EVERY / updates)
-        self._network = copy.deepcopy(online).requires_grad_(False)
-        self._mean = {name: values.detach().clone() for name, values in weights.items()}
+        self.network = copy.deepcopy(online).requires_grad_(False)
+        self.mean = {name: values.detach().clone() for name, values in weights.items()}
         self._count = 0  # additions
 
     def after_update(self, updates: int) -> None:
@@ -39,39 +43,32 @@ class WeightAverage:
 
     @torch.no_grad()
     def _add(self, share: float) -> None:
-        torch._foreach_lerp_(list(self._mean.values()), list(self._weights.values()), share)
+        torch._foreach_lerp_(list(self.mean.values()), list(self._weights.values()), share)
         self._publish()
 
     def _publish(self) -> None:
-        mine = floating_tensors(self._network)
-        torch._foreach_copy_(list(mine.values()), [self._mean[name] for name in mine])
+        mine = floating_tensors(self.network)
+        torch._foreach_copy_(list(mine.values()), [self.mean[name] for name in mine])
 
     def restart(self) -> None:
         """Set the mean to the current weights, as if there were no others before them."""
         self._count = 0
         self._add(1.0)
 
-    @property
-    def network(self) -> Network:
-        """A network with the mean's weights, in the online network's datatype."""
-        return self._network
-
-    @property
-    def weights(self) -> dict[str, Tensor]:
-        """The mean, by name."""
-        return self._mean
-
     def get_state(self) -> CheckpointState:
         """Return the mean and how many additions it has."""
-        return {"count": self._count, "mean": write_tensors(self._mean)}
+        return {"count": self._count, "mean": write_tensors(self.mean)}
 
-    def set_state(self, state: CheckpointState) -> None:
-        """Continue from what `get_state` returned.
+    def set_state(self, state: CheckpointState | None) -> None:
+        """Continue from what `get_state` returned; None: there was no mean, and it begins now.
 
         Raises:
             UserError: It is the mean of another network.
         """
-        check_fit(state["mean"], self._mean)
-        copy_arrays(state["mean"], self._mean)
+        if state is None:
+            self.restart()
+            return
+        check_fit(state["mean"], self.mean)
+        copy_arrays(state["mean"], self.mean)
         self._count = state["count"]
         self._publish()

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeAlias
 
-from simple_dqn.agent import Agent, multiples
+from simple_dqn.agent import Agent
 from simple_dqn.machine import usable_cores
 from simple_dqn.player import Choice
 from simple_dqn.training.serial import AtRest, SerialSchedule, Stopped
@@ -62,7 +62,8 @@ def play_rounds(agent: Agent, rounds: int, submit: Submit, stopped: Stopped) -> 
         finally:
             with agent.ledger.section("wait"):
                 batches = playing.result()
-        finish_round(agent)
+        agent.update_priorities()
+        agent.update_target_network_if_due(agent.games)
     learn(agent, batches)
     agent.update_priorities()
     return rounds
@@ -71,23 +72,14 @@ def play_rounds(agent: Agent, rounds: int, submit: Submit, stopped: Stopped) -> 
 def play_and_prepare(agent: Agent, choice: Choice) -> Batches:
     """Execute and store the actions of one round, and return the minibatches that are due after it."""
     agent.store(agent.execute(choice))
-    now = agent.total_train_steps
-    due = multiples(agent.config.train_frequency, now - agent.games, now) * agent.config.train_repeat
-    return [agent.prepare(now) for _ in range(due)]
+    due = agent.due(agent.config.train_frequency, agent.games) * agent.config.train_repeat
+    return [agent.prepare(agent.total_train_steps) for _ in range(due)]
 
 
 def learn(agent: Agent, batches: Batches) -> None:
     """Update the network from each of `batches`."""
     for batch in batches:
         agent.update(batch)
-
-
-def finish_round(agent: Agent) -> None:
-    """Give the memory the TD errors of the round's updates, and copy the target network if that is due."""
-    agent.update_priorities()
-    now, target_steps = agent.total_train_steps, agent.config.target_steps
-    if target_steps and multiples(target_steps, now - agent.games, now):
-        agent.network.update_target_network()
 
 
 def in_turn(work: Callable[[Agent, Choice], Batches], agent: Agent, choice: Choice) -> "Future[Batches]":
