@@ -76,15 +76,7 @@ class ClusterSchedule(SerialSchedule):
         stopped: Callable[[], bool],
         at_rest: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Store `steps` steps that actors play, without learning, and request no more than these.
-
-        Args:
-            agent: Has the memory.
-            steps: Steps over all games of all actors.
-            exploration_rate: ε; None: the agent's own.
-            stopped: Says whether to end early.
-            at_rest: Is called after each trajectory.
-        """
+        """Store `steps` steps that actors play, without learning, and request no more; see `Schedule`."""
         left = steps
         while left > 0 and not stopped():
             left -= self._take(agent, exploration_rate, left, at_rest, learns=False)
@@ -96,14 +88,7 @@ class ClusterSchedule(SerialSchedule):
         stopped: Callable[[], bool],
         at_rest: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Store `steps` steps that actors play, in whole trajectories, and make the updates due for them.
-
-        Args:
-            agent: Learns.
-            steps: Steps over all games of all actors.
-            stopped: Says whether to end early.
-            at_rest: Is called after each trajectory and its updates.
-        """
+        """Store `steps` steps in whole trajectories, and make the updates due for them; see `Schedule`."""
         left = steps
         while left > 0 and not stopped():
             most = self._limit.trajectories * self._pool.trajectory_steps
@@ -127,14 +112,7 @@ class ClusterSchedule(SerialSchedule):
         self, agent: Agent, exploration_rate: float | None, most: int,
         at_rest: Callable[[int], None], learns: bool,
     ) -> int:  # fmt: skip
-        """Wait for a trajectory, store it, and learn what is due for it.
-
-        Args:
-            agent: Stores and learns.
-            exploration_rate: ε; None: the agent's own.
-            most: The most steps that may be in flight.
-            at_rest: Is called at the end.
-            learns: Whether to make updates.
+        """Wait for a trajectory while at most `most` steps are in flight, store it, and make its updates.
 
         Returns:
             How many steps the trajectory has; 0: none arrived in time.

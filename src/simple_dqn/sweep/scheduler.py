@@ -109,10 +109,10 @@ def run_all(
 
     Args:
         runs: All runs of the sweep.
-        submit: Puts a run into the queue, and returns the reason of its failure in the future.
-        report: Is called with all runs and those that have changed, at least once a second or so.
+        submit: Puts a run into the queue; the future has the reason of its failure, empty for none.
+        report: Is called with all runs and those that have changed, each time that their files are read.
         clock: Returns seconds.
-        poll_seconds: How often the files of runs are looked at.
+        poll_seconds: How long to wait at most until the files are read again.
     """
     queue: dict[Future[str], RunStatus] = {}
     report(runs, runs)

@@ -1,0 +1,39 @@
+"""Settings of a sweep as a file: what is printed can be read, by a sweep and by a training."""
+
+from pathlib import Path
+
+import pytest
+
+from simple_dqn import main
+from simple_dqn.settings_file import read
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    """Return the files that `--print_config` prints, one for each setting."""
+    assert main.run([*words, "--print_config"]) == 0
+    return capsys.readouterr().out.split("---\n")
+
+
+def test_each_setting_is_printed_as_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["--compare", "plain=", "other=--double true --preset nature"]
+    files = printed(capsys, "sweep", "pong", "breakout", "--n_step", "3", *settings)
+    found = []
+    for text in files:
+        path = tmp_path / "settings.yaml"
+        path.write_text(text)
+        found.append(read(str(path)))
+    assert [(one["preset"], one["n_step"], one["double"], one["game"]) for one in found] == [
+        ("quick", 3, False, "pong"), ("nature", 3, True, "pong"),
+    ]  # fmt: skip
+
+
+def test_a_sweep_begins_with_the_settings_of_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(printed(capsys, "train", "pong", "--preset", "rainbow", "--random_seed", "7")[0])
+    command = ["sweep", "breakout", "--config", str(path), "--n_step", "5"]
+    (text,) = printed(capsys, *command)
+    (tmp_path / "sweep.yaml").write_text(text)
+    expected = {**read(str(path)), "game": "breakout", "n_step": 5, "random_seed": None, "backend": "cpu"}
+    assert read(str(tmp_path / "sweep.yaml")) == expected
