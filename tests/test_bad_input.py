@@ -145,6 +145,7 @@ ROWS = [
     (["sweep", "pong", "--compare", "a=", "a=--double true"], ["two settings of --compare have one name"]),
     (["sweep", "pong", "--compare", "a=--n_step 3 --max_reward -0.5"], ["--n_step 3"]),
     (["sweep", "pong", "--compare", "a=--backend gpu"], ["--backend gpu", "--gpus_per_run"]),
+    (["sweep", "pong", "--compare", "a=--config x.yaml"], ["a: unknown flag --config"]),
     (["sweep", "pong", "--config", "missing.yaml"], ["cannot read missing.yaml"]),
     (["sweep", "pong", "--no_such_flag", "1"], ["unknown flag --no_such_flag"]),
     (["plot", "empty.csv"], ["empty.csv"]),

@@ -37,3 +37,13 @@ def test_a_sweep_begins_with_the_settings_of_a_run(
     (tmp_path / "sweep.yaml").write_text(text)
     expected = {**read(str(path)), "game": "breakout", "n_step": 5, "random_seed": None, "backend": "cpu"}
     assert read(str(tmp_path / "sweep.yaml")) == expected
+
+
+@pytest.mark.parametrize("words", [["--preset", "nature"], ["--compare", "a=--preset nature"]])
+def test_a_file_and_a_preset_exclude_each_other(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(printed(capsys, "train", "pong")[0])
+    assert main.run(["sweep", "pong", "--config", str(path), *words]) == 2
+    assert "--config and --preset both say where the settings begin" in capsys.readouterr().err

@@ -54,6 +54,8 @@ def main(arguments: Sequence[str], program: str) -> None:
     compared = {name: _plain(one) for name, one in given.get("compare", [("", {})])}
     if len(compared) < len(given.get("compare", [()])):
         raise UserError("two settings of --compare have one name: give each its own")
+    if "config" in given and any("preset" in one for one in (given, *compared.values())):
+        raise UserError("--config and --preset both say where the settings begin: give one of them")
     common = _plain(given) if given["gpus_per_run"] else {"backend": "cpu", **_plain(given)}
     plan = Plan(
         games=find_games(given["games"], Config.from_flags(common).environment),
@@ -106,7 +108,6 @@ def _setting(word: str) -> tuple[str, dict[str, Any]]:
         )
     parser = flags.parser("sweep", "")
     flags.add_presets(parser, USUAL)
-    settings_file.add_flag(parser)
     try:
         return name, parser.parse(shlex.split(line))
     except (UserError, ValueError) as error:
