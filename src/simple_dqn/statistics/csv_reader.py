@@ -43,7 +43,7 @@ def read_run(path: Path, name: str, skip_rows: int | None = None, delimiter: str
     Of the `skip_rows` rows before the data one may have the column names; None: there is one, which has them.
 
     Raises:
-        UserError: The file cannot be read, is not such a CSV, or has no row of training or a test yet.
+        UserError: The file cannot be read, is not such a CSV, or has no row of a phase yet.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
