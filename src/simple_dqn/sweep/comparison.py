@@ -90,11 +90,12 @@ class Comparison:
     def __str__(self) -> str:
         """Return the report that a user reads."""
         left_out = f"Left out: {self.left_out}." if self.left_out else "No run was left out."
-        if not self.members:
+        count = len(self.members)
+        if not count:
             return f"No run can be compared. {left_out}"
         lines = [
-            f"{len(self.members)} runs of {', '.join(self.games)}: the mean of {self.epochs}, in {self.unit}"
-            ", with 95 % intervals where each game has two runs"
+            f"{count} run{'s' * (count > 1)} of {', '.join(self.games)}: the mean of {self.epochs}, "
+            f"in {self.unit}, with 95 % intervals where each game has two runs"
         ]
         for setting, measures in self.estimates().items():
             words = ", ".join(f"{name} {one}" for name, one in measures.items())
