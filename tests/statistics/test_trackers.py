@@ -85,11 +85,12 @@ def entries(log: bytes) -> Iterator[bytes]:
 
 
 def test_wandb_has_the_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("wandb")
+    wandb = pytest.importorskip("wandb")
     from wandb.proto.wandb_internal_pb2 import Record
 
     monkeypatch.setenv("WANDB_MODE", "offline")
     run_all(home, "wandb")
+    wandb.teardown()  # its service writes the last records after the run
     records = []
     for file in sorted(home.glob("results/wandb/offline-run-*/*.wandb")):
         records += [Record.FromString(data) for data in entries(file.read_bytes())]
