@@ -32,7 +32,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     parser = parser_for("tune", program, "Search learning rate, network and schedule with Optuna.")
     parser.add_argument("game", help="as for train.sh")
     parser.add_argument("--trials", type=number(int, minimum=1), default=20, metavar="N",
-                        help="trials of the study, earlier ones included (default: %(default)s)")  # fmt: skip
+                        help="trials of the study, earlier ones included (default: 20)")  # fmt: skip
     parser.add_argument("--name", default=None, help="of the study (default: the game)")
     flags.add_presets(parser, USUAL)
     given = parser.parse(arguments)
