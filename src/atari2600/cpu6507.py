@@ -43,7 +43,25 @@ _CODE = (
     int next = pc + 2, target = next + lo - (lo & 128) * 2; \
     now += 1 + (((target ^ next) & 0xFF00) != 0); \
     pc = (target & 0xFFFF) - 2; }
-
+// A loop in which nothing happens but that time passes: `LDA INTIM, BNE` or `DEX, BPL`. All passes but the last are
+// taken at once, which leaves registers and flags to that one.
+#define SKIP(PASSES, CYCLES) if ((PASSES) > 0 && left > 2 * (PASSES) + 2) { \
+    left -= 2 * (PASSES); now += (PASSES) * (CYCLES); }
+#define COUNT_DOWN(R) { if (R > 1 && left > 2 * R + 2) { \
+    left -= 2 * (R - 1); now += (R - 1) * (now - t + 2); R = n = z = 1; } }
+#define LOOP(CONDITION) if (CONDITION) { \
+    int next = pc + 2, target = next + lo - (lo & 128) * 2; \
+    now += 1 + (((target ^ next) & 0xFF00) != 0); \
+    pc = (target & 0xFFFF) - 2; \
+    if (lo >= 0xFB) { \
+        int back = FETCH(target); \
+        if (lo == 0xFD) { \
+            if ((back & 255) == 0xCA) COUNT_DOWN(x) else if ((back & 255) == 0x88) COUNT_DOWN(y) \
+        } else if (lo == 0xFB && back >> 8 == 0x0284 && (back & 0xFC) == 0xAC && (back & 255) != 0xAF) { \
+            int until = riot[RIOT_SET_AT] + ((riot[RIOT_VALUE] - 1) << riot[RIOT_SHIFT]) - now - 4; \
+            int cycles = now - t + 4; \
+            if (until > 0) SKIP(until / cycles, cycles) \
+        } } }
 int a = cpu[CPU_A], x = cpu[CPU_X], y = cpu[CPU_Y], sp = cpu[CPU_SP], pc = cpu[CPU_PC], t = cpu[CPU_CYCLES];
 int n, z, c, v, di, lo, hi, ea = 0, noise = 0, crossed = 0, now, value;
 SET_STATUS(cpu[CPU_P])

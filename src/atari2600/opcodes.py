@@ -85,6 +85,7 @@ BRANCHES = {
     "BPL": "!(n & 128)", "BMI": "n & 128", "BVC": "!v", "BVS": "v", "BCC": "!c", "BCS": "c", "BNE": "z",
     "BEQ": "!z",
 }  # fmt: skip
+LOOPS = ("BNE", "BPL")  # they end the loops in which programs wait
 
 # mnemonic: its opcodes, "mode opcode cycles", with + where a page crossed costs one cycle more; long
 # rows go on in a row of the same name.
@@ -183,7 +184,7 @@ def body(mnemonic: str, mode: int) -> str:
     """Return what an instruction does after its address was found, as C++."""
     narrow = "_ZP" if mode in ZERO_PAGE else ""
     if mnemonic in BRANCHES:
-        return f"BRANCH({BRANCHES[mnemonic]})"
+        return f"{'LOOP' if mnemonic in LOOPS else 'BRANCH'}({BRANCHES[mnemonic]})"
     if mode == INDIRECT:
         return INDIRECT_JUMP
     if mnemonic in ALTERERS and mode == IMPLIED:

@@ -45,6 +45,19 @@ def collide(
         t.collisions = t.collisions | hits
 
 
+# Without Warp's care for negative indices and strides these three are several times faster.
+@wp.func_native("return screen.data[at];")
+def get_pixels(screen: wp.array(dtype=wp.uint64), at: int) -> wp.uint64:  # type: ignore[empty-body]
+    """Return eight pixels."""
+    ...
+
+
+@wp.func_native("screen.data[at] = pixels;")
+def put_pixels(screen: wp.array(dtype=wp.uint64), at: int, pixels: wp.uint64) -> None:
+    """Write eight pixels."""
+    ...
+
+
 @wp.func
 def spread(bits: wp.uint64) -> wp.uint64:
     """Return eight bytes, 255 for each 1 among the lowest eight bits and 0 for each 0."""
@@ -79,8 +92,8 @@ def paint(
                 seen = seen ^ (spread(p0 >> shift) & c0) ^ (spread(p1 >> shift) & c1)
             if left & BYTE != BYTE:
                 where = spread(left)
-                seen = (m.screen[at + chunk] & ~where) | (seen & where)
-            m.screen[at + chunk] = seen
+                seen = (get_pixels(m.screen, at + chunk) & ~where) | (seen & where)
+            put_pixels(m.screen, at + chunk, seen)
         left = left >> wp.uint64(8)
         chunk += 1
 
@@ -92,7 +105,7 @@ def blacken(m: wp.ref[Machine], t: wp.ref[Tia], at: int, chunks: int, covered: w
     while chunk < chunks:
         where = spread(covered >> wp.uint64(chunk * 8))
         black = wp.uint64(t.black) * ONES
-        m.screen[at + chunk] = (m.screen[at + chunk] & ~where) | (black & where)
+        put_pixels(m.screen, at + chunk, (get_pixels(m.screen, at + chunk) & ~where) | (black & where))
         chunk += 1
 
 
@@ -172,10 +185,9 @@ def draw_objects(
         draw_word(m, t, line.draws, at, 2, covered, o.p0.c, o.p1.c, o.m0.c, o.m1.c, o.bl.c, o.pf.c)
 
 
-@wp.func
-def copy_row(m: wp.ref[Machine], at: int) -> None:
+@wp.func_native(
+    f"for (int i = 0; i < {ROW_WORDS}; ++i) screen.data[at + i] = screen.data[at + i - {ROW_WORDS}];"
+)
+def copy_row(screen: wp.array(dtype=wp.uint64), at: int) -> None:
     """Draw a row as the one above it."""
-    word = int(0)
-    while word < ROW_WORDS:
-        m.screen[at + word] = m.screen[at + word - ROW_WORDS]
-        word += 1
+    ...

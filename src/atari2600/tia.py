@@ -87,7 +87,7 @@ def draw_row(m: wp.ref[Machine], g: int, t: wp.ref[Tia], line: wp.ref[Line], end
         clean(m, t, line, line.dirty)
         if line.same and whole and (line.draws == 0 or line.combed == combed):
             if line.draws:
-                copy_row(m, at)
+                copy_row(m.screen, at)
         else:
             draw_objects(m, t, line, line.seen, end, at)
             if combed and line.done < 8 and line.draws:
