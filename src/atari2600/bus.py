@@ -31,6 +31,7 @@ int *tia = m.tia.data + g * TIA_COUNT, *bus = m.bus.data + g * BUS_COUNT;
 const int* code = m.code.data;
 unsigned char* ram = m.ram.data + g * 256;
 unsigned* log = m.log.data + g * LOG_LENGTH;
+short* held = m.held.data + g * 64;
 int logged = bus[BUS_LOGGED], status = 0, spare = 0;
 const int hot = cpu[CPU_CARTRIDGE] ? 0xFF8 : 0x1000;  // from here on the cartridge's bytes switch its bank
 """
@@ -58,6 +59,22 @@ auto write_sync = [=](int place, int value, int now) -> void {
         bus[BUS_GROUNDED] = value & 128;
     }
 };
+// Note a write to the TIA, unless it changes nothing; return the number of notes. `held` has the last values,
+// -1 where none is known. GRP0 hands GRP1's value on, and GRP1 those of GRP0 and ENABL: then equal ones count.
+auto note = [=](int place, int value, int now, int logged) -> int {
+    if (held[place] != value) {
+        held[place] = value;
+        if (place == GRP1) held[HANDS_ON0] = 1;
+        if (place == GRP0 || place == ENABL) held[HANDS_ON1] = 1;
+        if (place == HMCLR) for (int motion = HMP0; motion <= HMBL; ++motion) held[motion] = -1;
+        if (TIA_STROBES >> place & 1) held[place] = -1;
+    } else if (place == GRP0 || place == GRP1) {
+        if (!held[HANDS_ON0 + place - GRP0]) return logged;
+    } else return logged;
+    if (place == GRP0 || place == GRP1) held[HANDS_ON0 + place - GRP0] = 0;
+    log[logged] = now << 14 | place << 8 | value;
+    return logged + 1;
+};
 #define FETCH(A) ((A) & 0x1000 ? code[bank + ((A) & 0xFFF)] : \
     ram[(A) & 127] | ram[((A) + 1) & 127] << 8 | ram[((A) + 2) & 127] << 16)
 #define SWITCH_BANK if ((ea & 0xFFE) == 0xFF8 && hot < 0x1000) bank = (ea & 1) * 4096;
@@ -75,7 +92,7 @@ auto write_sync = [=](int place, int value, int now) -> void {
     if (place == WSYNC) now += (76 - now % 76) % 76; \
     else { \
         if (place < WSYNC) write_sync(place, (V), now); \
-        if (TIA_HEARS >> place & 1) log[logged++] = now << 14 | place << 8 | (V); \
+        if (TIA_HEARS >> place & 1) logged = note(place, (V), now, logged); \
         if (logged == LOG_LENGTH) STOP(LOG_FULL) \
     } \
     if (!cpu[CPU_RUNNING]) STOP(DONE) }
@@ -85,6 +102,11 @@ auto write_sync = [=](int place, int value, int now) -> void {
     else if (ea & 0x80) write_riot(ea, (V), now); \
     else WRITE_TIA(V)
 """
+)
+# Registers of which each write counts: CTRLPF, RESP0 to RESBL, HMOVE to CXCLR.
+WORDS = (
+    f"constexpr unsigned long long TIA_STROBES = {1 << 10 | (1 << 21) - (1 << 16) | (1 << 45) - (1 << 42)};\n"
+    + WORDS
 )
 # Registers whose writes the TIA does something with: VBLANK, NUSIZ0 to RESBL, GRP0 to CXCLR.
 WORDS = (
@@ -96,6 +118,14 @@ for _name, _value in {
     "LAST_CYCLE": LAST_CYCLE,
     "NEVER": tables.NEVER,
     "WSYNC": tables.WSYNC,
+    "GRP0": tables.GRP0,
+    "GRP1": tables.GRP1,
+    "ENABL": tables.ENABL,
+    "HMP0": tables.HMP0,
+    "HMBL": tables.HMBL,
+    "HMCLR": tables.HMCLR,
+    "HANDS_ON0": 62,
+    "HANDS_ON1": 63,
     "DONE": DONE,
     "LOG_FULL": LOG_FULL,
     "COLLISIONS": COLLISIONS,

@@ -77,6 +77,7 @@ class Console:
         screen = self._state("screen", (games * 2 * MOST_ROWS * ROW_WORDS,), np.uint64)
         self.pictures = screen.view(np.uint8).reshape(games, 2, MOST_ROWS, 8 * ROW_WORDS)
         self._bus = self._state("bus", (games, BUS.COUNT), np.int32)
+        self._state("held", (games, 64), np.int16)
         self.inputs = self._state("inputs", (games, frames, INPUT.COUNT), np.int32)
         self.played = self._state("played", (games, frames, RAM_BYTES), np.uint8)
         self._state("log", (games, LOG_LENGTH), np.uint32)

@@ -43,7 +43,7 @@ _CODE = (
     int next = pc + 2, target = next + lo - (lo & 128) * 2; \
     now += 1 + (((target ^ next) & 0xFF00) != 0); \
     pc = (target & 0xFFFF) - 2; }
-// A loop in which nothing happens but that time passes: `LDA INTIM, BNE` or `DEX, BPL`. All passes but the last are
+// A loop in which only time passes: `LDA INTIM, BNE` or `DEX, BPL`. All passes but the last are
 // taken at once, which leaves registers and flags to that one.
 #define SKIP(PASSES, CYCLES) if ((PASSES) > 0 && left > 2 * (PASSES) + 2) { \
     left -= 2 * (PASSES); now += (PASSES) * (CYCLES); }

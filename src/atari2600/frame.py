@@ -24,6 +24,12 @@ def rebase(m: wp.ref[Machine], g: int) -> None:
     m.tia[g, TIA.COMB] = wp.where(m.tia[g, TIA.COMB] >= m.tia[g, TIA.ROWS], 0, -1)
 
 
+@wp.func_native("for (int i = 0; i < 64; ++i) held.data[g * 64 + i] = -1;")
+def forget(held: wp.array2d(dtype=wp.int16), g: int) -> None:
+    """Know no register's value."""
+    ...
+
+
 @wp.func
 def run(m: wp.ref[Machine], g: int, instructions: int) -> None:
     """Play to the end of the frame."""
@@ -32,6 +38,7 @@ def run(m: wp.ref[Machine], g: int, instructions: int) -> None:
     m.bus[g, BUS.GROUNDED] = t.vblank & 128
     m.bus[g, BUS.SEEN] = -1
     m.bus[g, BUS.WRITTEN] = 0
+    forget(m.held, g)
     left = int(instructions)
     status = int(LOG_FULL)
     while left > 0 and status != DONE:

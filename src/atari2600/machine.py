@@ -206,6 +206,9 @@ class Machine:
     log: wp.array2d(dtype=wp.uint32)  # [E, LOG_LENGTH]: cycle << 14 | register << 8 | value
     tia: wp.array2d(dtype=wp.int32)  # [E, TIA.COUNT]
     tias: wp.array(dtype=Tia)  # [E], the same memory
+    held: wp.array2d(
+        dtype=wp.int16
+    )  # [E, 64], what this frame's program has last written to the TIA's registers
     inputs: wp.array3d(dtype=wp.int32)  # [E, frames, INPUT.COUNT]
     over: wp.array2d(dtype=wp.int32)  # [4, 2], see `games.Condition`
     played: wp.array3d(dtype=wp.uint8)  # [E, frames, RAM_BYTES], RAM after each frame
