@@ -7,12 +7,13 @@ export SIMPLE_DQN_HOME=${BASH_SOURCE[0]%/scripts/bench.sh}
 export SIMPLE_DQN_PROGRAM=$0
 
 case ${1:-} in
-    environments | replay | networks | training | learning | playing | checkpoint | cluster | cluster_plan | step_limit) ;;
+    environments | emulator | replay | networks | training | learning | playing | checkpoint | cluster | cluster_plan | step_limit) ;;
     *)
         echo "usage: $0 TABLE [flags]; $0 TABLE --help lists the flags"
         echo "  training      steps/s of training; compared with Stable-Baselines3, Tianshou and CleanRL"
         echo "  learning      minutes until the mean score of the latest games reaches a goal"
         echo "  environments  steps/s of the environments, compared with Gymnasium and EnvPool"
+        echo "  emulator      steps/s of --emulator warp, compared with ALE and EnvPool, on one core"
         echo "  replay        speed and memory use of the replay memory"
         echo "  networks      speed of small networks in ten frameworks"
         echo "  playing       time per frame in play.sh"

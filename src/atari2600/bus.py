@@ -60,7 +60,7 @@ auto write_sync = [=](int place, int value, int now) -> void {
     }
 };
 // Note a write to the TIA, unless it changes nothing; return the number of notes. `held` has the last values,
-// -1 where none is known. GRP0 hands GRP1's value on, and GRP1 those of GRP0 and ENABL: then equal ones count.
+// -1 where none is known. GRP0 hands on GRP1, and GRP1 hands on GRP0 and ENABL: then equal ones count.
 auto note = [=](int place, int value, int now, int logged) -> int {
     if (held[place] != value) {
         held[place] = value;

@@ -47,7 +47,7 @@ def collide(
 
 # Without Warp's care for negative indices and strides these three are several times faster.
 @wp.func_native("return screen.data[at];")
-def get_pixels(screen: wp.array(dtype=wp.uint64), at: int) -> wp.uint64:  # type: ignore[empty-body]
+def get_pixels(screen: wp.array(dtype=wp.uint64), at: int) -> wp.uint64:
     """Return eight pixels."""
     ...
 
