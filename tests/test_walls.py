@@ -67,7 +67,13 @@ OWNERS = {
     "psutil": ["src/simple_dqn/machine.py", "benchmarks", "tests"],
     "yaml": ["src/simple_dqn/settings_file.py", "tests"],
     "warp": ["src/atari2600", "src/simple_dqn/environment/warp_emulator.py", "tests"],
-    "atari2600": ["src/atari2600", "src/simple_dqn/environment/warp_emulator.py", "scripts", "tests"],
+    "atari2600": [
+        "src/atari2600",
+        "src/simple_dqn/environment/warp_emulator.py",
+        "src/simple_dqn/environment/warp_vector.py",
+        "scripts",
+        "tests",
+    ],
     "lz4": ["src/simple_dqn/replay_memory", "src/simple_dqn/snapshot", "tests"],
 }
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -27,7 +28,10 @@ def open_games(
     """Return a game for each of `streams`, the first of which is displayed, recorded and watched."""
     books = ledger or Ledger()
     if config.emulator == "warp" and config.environment == "ale" and not config.own and watcher is None:
-        from simple_dqn.environment.warp_emulator import WarpVector
+        from simple_dqn.environment.warp_emulator import check
+
+        check(Path(config.game), config)
+        from simple_dqn.environment.warp_vector import WarpVector
 
         return WarpVector(config, streams, training, books)
     games = [open_game(config, streams[0], training, watcher, books)]
