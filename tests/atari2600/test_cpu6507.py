@@ -109,3 +109,24 @@ def test_opcodes_that_no_manual_lists(run: Run, source: str, wanted: dict[str, i
 
 def test_an_opcode_that_is_not_emulated_is_reported(run: Run) -> None:
     assert registers(run(".byte $02", 1))["FAULT"] == 0x102
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "LDX #200\nloop: DEX\nBNE loop",
+        "LDY #90\nloop: DEY\nBPL loop",
+        "LDA #30\nSTA TIM8T\nloop: LDA INTIM\nBNE loop",
+        "LDA #2\nSTA TIM64T\nloop: LDY INTIM\nBPL loop",
+        "LDX #250\nSTX TIM1T\nloop: LDX INTIM\nBNE loop",
+    ],
+)
+@pytest.mark.parametrize("instructions", [10, 100, 700])
+def test_loops_that_wait_end_in_the_same_cycle_as_step_by_step(
+    run: Run, loop: str, instructions: int
+) -> None:
+    source = loop + "\nend: JMP end"
+    console = run(source, 0)
+    for _ in range(instructions):
+        console.execute(1)
+    assert registers(run(source, instructions)) == registers(console)

@@ -53,6 +53,31 @@ def test_steps_are_those_of_ale(settings: dict[str, Any]) -> None:
         assert_equal(ours.step(actions), theirs.step(actions))
 
 
+def test_a_game_that_ends_within_a_step_gives_the_screen_of_that_frame() -> None:
+    settings: dict[str, Any] = {
+        "game": "breakout",
+        "random_starts": 0,
+        "frame_skip": 9,
+        "repeat_action_probability": 0.25,
+    }
+    ours, theirs = games("warp", 4, **settings), games("ale", 4, **settings)
+    assert_equal(ours.reset(), theirs.reset())
+    ends = 0
+    for number in range(600):
+        step, other = ours.step(np.full(4, number % 2)), theirs.step(np.full(4, number % 2))
+        assert_equal(step, other)
+        ends += int(step.resets.sum())
+    assert ends > 3
+
+
+def test_screens_that_opencv_has_to_scale_are_equal() -> None:
+    settings: dict[str, Any] = {"screen_width": 80, "screen_height": 105}
+    ours, theirs = games("warp", **settings), games("ale", **settings)
+    assert_equal(ours.reset(), theirs.reset())
+    for _ in range(20):
+        assert_equal(ours.step(np.array([1, 2])), theirs.step(np.array([1, 2])))
+
+
 def test_a_saved_game_goes_on_as_if_it_had_not_been() -> None:
     environment, resumed = games("warp"), games("warp", seed=9)
     actions = np.random.default_rng(0).integers(environment.actions, size=(200, 2))
