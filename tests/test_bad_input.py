@@ -100,7 +100,7 @@ ROWS = [
     (["resume", "pong_7.pkl"], ["pong_7.pkl does not exist", "pong_1.pkl"]),
     (["resume", "cut_1.pkl"], ["cut_1.pkl is damaged"]),
     (["resume", "pong_1.pkl", "--epochs", "1"], ["--epochs"]),
-    (["resume", "."], [". is no folder of checkpoints"]),
+    (["resume", "."], [". is not a folder of checkpoints"]),
     (["test", "cut_1.pkl"], ["cut_1.pkl is damaged"]),
     (["test", "file"], ["file is not a snapshot"]),
     (["test", "full_1.pkl"], ["18 actions", "6"]),

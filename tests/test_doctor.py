@@ -146,7 +146,7 @@ def test_warnings_are_no_failure_and_errors_are(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(_home: Path) -> Finding:
-        raise UserError("it does not work: mend it")
+        raise UserError("it does not work: fix it")
 
     warned = {"a": lambda _: Finding(Level.OK, "fine"), "b": lambda _: Finding(Level.WARNING, "so", "do")}
     only(monkeypatch, **warned)

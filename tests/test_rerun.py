@@ -138,7 +138,8 @@ def test_a_trained_agent_goes_on_under_a_label(home: Path, capsys: pytest.Captur
     assert main.run(["resume", "snapshots/trained/catch_2.pkl", "--epochs", "3"]) == 0
     log = capsys.readouterr().err
     assert (
-        "snapshots/trained/catch_2.pkl stays as it is: the run goes on as snapshots/catch_trained_..." in log
+        "snapshots/trained/catch_2.pkl remains unchanged: the run continues as snapshots/catch_trained_..."
+        in log
     )
     assert [path.name for path in trained.iterdir()] == ["catch_2.pkl"]
     assert (trained / "catch_2.pkl").read_bytes() == agent

@@ -207,7 +207,7 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_is_used(
         capsys.readouterr()
         assert start(folder, "resume", "snapshots/catch_1.pkl") == 0
         log = capsys.readouterr().err
-        assert "trying the checkpoint before it" in log
+        assert "trying the previous checkpoint" in log
         assert newest.name in log
         assert_same(tmp_path / folder, tmp_path / "whole")
         assert not newest.exists()
@@ -359,10 +359,10 @@ def test_resume_without_a_checkpoint_begins(tmp_path: Path, start: Callable[...,
 @pytest.mark.parametrize(
     ("flag", "value", "words"),
     [
-        ("replay_size", "300", ["begun with --replay_size 240", "leave out --replay_size"]),
-        ("random_seed", "1", ["begun with --random_seed 0"]),
-        ("optimizer", "adam", ["begun with --optimizer rmsprop"]),
-        ("decay_rate", "0.9", ["begun with --decay_rate 0.95"]),
+        ("replay_size", "300", ["started with --replay_size 240", "leave out --replay_size"]),
+        ("random_seed", "1", ["started with --random_seed 0"]),
+        ("optimizer", "adam", ["started with --optimizer rmsprop"]),
+        ("decay_rate", "0.9", ["started with --decay_rate 0.95"]),
         ("save_weights_prefix", "other", ["leave out --save_weights_prefix"]),
         ("epochs", "1", ["larger --epochs"]),
     ],
@@ -382,9 +382,9 @@ def test_flags_that_can_change_are_told(caplog: pytest.LogCaptureFixture) -> Non
     with caplog.at_level("INFO"):
         check_flags(saved, {"learning_rate": 0.2, "csv_file": "b", "workers": 2})
     assert [record.getMessage() for record in caplog.records] == [
-        "From here on --learning_rate is 0.2 in place of 0.1"
+        "From now on --learning_rate is 0.2 instead of 0.1"
     ]
-    with pytest.raises(UserError, match="--workers 2 and cannot go on with 3"):
+    with pytest.raises(UserError, match="--workers 2 and cannot continue with 3"):
         check_flags(saved, {"workers": 3})
 
 
@@ -430,8 +430,8 @@ def test_folders_that_are_none_get_a_line(
     assert start("run", "resume", "snapshots") == 2
     assert start("run", "resume", "snapshots/pong_checkpoint") == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("simple-dqn")]
-    assert "is no folder of checkpoints" in lines[0]
-    assert "holds no checkpoint that can be used" in lines[1]
+    assert "is not a folder of checkpoints" in lines[0]
+    assert "has no usable checkpoint" in lines[1]
 
 
 def test_a_loss_that_is_no_number_stops_the_run_before_it_is_saved(
@@ -488,12 +488,12 @@ raise SystemExit(main.run({command!r}))
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
-    assert "Training goes on" in done.stderr
+    assert "Training continues" in done.stderr
     assert done.stderr.splitlines()[-1].startswith("simple-dqn train: ")
     assert start("whole", *command) == 0
     capsys.readouterr()
     assert start("faulty", *command, "--resume") == 0
-    assert "Going on from" in capsys.readouterr().err
+    assert "Continuing from" in capsys.readouterr().err
     assert_same(tmp_path / "faulty", tmp_path / "whole")
 
 

@@ -66,7 +66,7 @@ def replacing(path: Path) -> Iterator[Path]:
         if path.is_dir():
             raise UserError(f"cannot write {path}: it is a folder; move it away")
         if path.exists() and not path.is_file():
-            raise UserError(f"cannot write {path}: it is a device or a pipe; name a file")
+            raise UserError(f"cannot write {path}: it is a device or a pipe; give a file")
         path.parent.mkdir(parents=True, exist_ok=True)
         yield beside
         with beside.open("rb") as written:

@@ -63,7 +63,7 @@ def read(file: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise UserError(
-            f"{file}, line {mark.line + 1 if mark else 1}: {getattr(error, 'problem', None)}: mend it"
+            f"{file}, line {mark.line + 1 if mark else 1}: {getattr(error, 'problem', None)}: fix it"
         ) from None
     parts = {str(key.value): (key, value) for key, value in root.value} if _is_table(root) else {}
     settings = parts.get("settings", (None, None))[1]
@@ -98,7 +98,7 @@ def _word(file: str, key: yaml.Node, value: yaml.Node) -> str:
     if isinstance(key, yaml.ScalarNode) and isinstance(value, yaml.ScalarNode):
         return str(value.value)
     name = key.value if isinstance(key, yaml.ScalarNode) else "its key"
-    raise UserError(f"{file}, line {key.start_mark.line + 1}: {name} has no single value: mend it")
+    raise UserError(f"{file}, line {key.start_mark.line + 1}: {name} has no single value: fix it")
 
 
 def _read_flag(file: str) -> dict[str, Any]:

@@ -253,7 +253,7 @@ def test_nothing_is_left_behind_and_a_killed_run_goes_on(tmp_path: Path) -> None
     log = second.communicate()[1]
     assert second.returncode == 130, log
     assert gone(processes)
-    assert "Going on from" in log
+    assert "Continuing from" in log
     assert "Traceback" not in log
     header, *rows = (tmp_path / "results" / "catch.csv").read_text().splitlines()
     assert header.endswith("steps_per_second,actors_alive,experience_in_flight,weight_age")

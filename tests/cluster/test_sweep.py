@@ -131,7 +131,7 @@ def test_a_sweep_that_loses_a_training_and_then_its_driver(
         assert (snapshots / f"{name}_2.pkl").exists()
     for name in (killed, later):  # Nothing may have been left to do for one that was killed at its very end.
         log = (results / f"{name}.log").read_text()
-        assert "Going on from" in log or "Nothing is left to do" in log
+        assert "Continuing from" in log or "Nothing is left to do" in log
     for name in (*GAMES, "comparison"):
         assert (results / f"{name}.png").exists()
     assert json.loads((results / "sweep.json").read_text())["settings"] == {

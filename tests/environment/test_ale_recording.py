@@ -108,7 +108,7 @@ def test_display_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_recordings_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot make the folder"):
+    with pytest.raises(UserError, match="cannot create the folder"):
         games(record_screen_path=str(tmp_path / "file" / "screens"))
     with pytest.raises(UserError, match=r"cannot write the sound to .*absent"):
         games(record_sound_filename=str(tmp_path / "absent" / "pong.wav"))

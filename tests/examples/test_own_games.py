@@ -250,7 +250,7 @@ def test_a_run_goes_on_where_its_file_was_moved(home: Path, capsys: pytest.Captu
         assert main.run(["resume", snapshot, "--epochs", "2"]) == 2
         assert "--environment FOLDER/count.py:CountDown" in capsys.readouterr().err
     run("resume", "snapshots/count_down_1.pkl", "--epochs", "2", "--environment", "games/moved.py")
-    assert "Going on from snapshots/count_down_checkpoint" in capsys.readouterr().err
+    assert "Continuing from snapshots/count_down_checkpoint" in capsys.readouterr().err
     run("resume", "snapshots/count_down_2.pkl", "--epochs", "3")
     (home / "games" / "other.py").write_text(COUNT_DOWN.replace("CountDown", "Other"))
     words = ["--epochs", "4", "--environment", "games/other.py"]
@@ -275,7 +275,7 @@ def test_a_reward_that_is_no_number_is_told(home: Path, processes: int) -> None:
     (home / "pays.py").write_text(COUNT_DOWN.replace("return action", "return float('nan')"))
     with (
         closing(open_own(home, 2, processes, "pays.py:CountDown")) as environment,
-        pytest.raises(UserError, match=r"CountDown.act paid a reward of nan: mend it"),
+        pytest.raises(UserError, match=r"CountDown.act paid a reward of nan: fix it"),
     ):
         play(environment, 2)
 
@@ -290,12 +290,12 @@ BROKEN = {
     "two": COUNT_DOWN + "\n\nclass Other(CountDown):\n    pass\n",
 }  # fmt: skip
 ROWS = [
-    ("class Half(", "", ["line 4", "mend it"]),
-    ("raises", "", ["line 1", "no_such_library", "mend it"]),
+    ("class Half(", "", ["line 4", "fix it"]),
+    ("raises", "", ["line 1", "no_such_library", "fix it"]),
     ("lacks", "", ["Half", "act, draw"]),
     ("nameless", "", ["CountDown", "lacks action_names"]),
     ("none", "", ["no game", "SimpleGame"]),
-    ("none", ":Half", ["Half", "no game", "SimpleGame"]),
+    ("none", ":Half", ["Half", "not a game", "SimpleGame"]),
     ("none", ":Whole", ["no class Whole"]),
     ("empty", "", ["CountDown", "lacks action_names"]),
     ("two", "", ["CountDown, Other", "name one"]),

@@ -216,7 +216,7 @@ def test_a_disk_without_room_costs_a_line_and_not_the_run(
     with caplog.at_level(logging.WARNING):
         keep(keeper, 1)
         settled(keeper)
-    assert "Training goes on" in caplog.text
+    assert "Training continues" in caplog.text
     keeper.folder.unlink()
     keep(keeper, 2)
     assert rows(settled(keeper)) == [4, 5, 6, 7, 8, 9]
@@ -229,7 +229,7 @@ def test_a_snapshot_that_cannot_be_written_costs_a_line_and_is_written_later(
     keeper = Keeper(tmp_path / "file" / "pong", "pong", 6, Config())
     for epoch in (1, 2):
         path = keeper.save_snapshot(epoch, 10 * epoch, {"output.weight": np.full(3, epoch, np.float32)})
-    assert caplog.text.count("tried again with the next checkpoint") == 2
+    assert caplog.text.count("tries again at the next checkpoint") == 2
     (tmp_path / "file").unlink()
     keep(keeper, 1)
     keeper.close()

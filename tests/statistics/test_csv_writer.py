@@ -76,7 +76,7 @@ def test_another_run_is_kept_under_the_next_free_number(
     assert files_in(tmp_path) == ["pong.1.csv", "pong.2.csv", "pong.csv"]
     kept = [epochs_in(tmp_path / name) for name in ("pong.1.csv", "pong.2.csv", "pong.csv")]
     assert kept == [[1], [2], [3]]
-    assert f"{path} holds another run: it is kept as {tmp_path / 'pong.2.csv'}" in caplog.text
+    assert f"{path} belongs to another run: it was renamed to {tmp_path / 'pong.2.csv'}" in caplog.text
 
 
 def test_nothing_is_made_or_moved_before_the_first_phase(tmp_path: Path, summary: PhaseSummary) -> None:
@@ -106,7 +106,7 @@ def test_resuming_before_the_end_keeps_the_later_rows_aside(
     assert epochs_in(path) == [0, 1, 2]
     assert (tmp_path / "pong.1.csv").read_text() == before
     assert files_in(tmp_path) == ["pong.1.csv", "pong.csv"]
-    assert "it is kept as" in caplog.text
+    assert "a copy with all rows is kept as" in caplog.text
 
 
 @pytest.mark.parametrize(("phase", "kept"), [("random", 1), ("train", 2), ("test", 3)])

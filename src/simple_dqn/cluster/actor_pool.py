@@ -201,7 +201,7 @@ class ActorPool:
         is_final = isinstance(error, UserError) or isinstance(getattr(error, "cause", None), UserError)
         if not self._received_any and (is_final or slot.failures >= ATTEMPTS):
             raise UserError(f"{name} cannot play: {reason}")
-        logger.warning("%s is gone (%s): another is started", name.capitalize(), reason)
+        logger.warning("%s died (%s): starting another", name.capitalize(), reason)
         slot.clear()
 
 

@@ -127,8 +127,8 @@ def require_answer(address: str) -> None:
     except OSError as error:
         reason = error.strerror or error
         raise UserError(
-            f"--cluster {address} cannot be reached ({reason}): see that `ray start --head` runs there, and "
-            "that no firewall is between"
+            f"--cluster {address} cannot be reached ({reason}): check that `ray start --head` runs there "
+            "and that no firewall blocks it"
         ) from None
 
 

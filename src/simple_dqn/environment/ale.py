@@ -126,13 +126,13 @@ class AtariGame(FrameGame):
         """Go on from what `get_state` returned.
 
         Raises:
-            UserError: It holds no game, as those of Gymnasium's Atari environments once did.
+            UserError: It has no state of the game, like older checkpoints of Gymnasium's Atari environments.
         """
         if "emulator" not in state:
             raise UserError(
-                f"the checkpoint was written when {self.name} was played by Gymnasium's own frame skip and "
-                "sticky actions, and holds no game to go on with: move its folder away, and ./resume.sh goes "
-                "on from a snapshot's weights"
+                f"the checkpoint is from a version that played {self.name} with Gymnasium's frame skip and "
+                "sticky actions, and has no state of the game: move its folder away, and ./resume.sh will "
+                "continue from a snapshot's weights"
             )
         self._emulator.set_state(state["emulator"])
         self._held = state["held"]

@@ -149,7 +149,7 @@ def _writable_folder(name: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot make the folder {name}: {error.strerror}; choose another") from None
+        raise UserError(f"cannot create the folder {name}: {error.strerror}; choose another") from None
     if not os.access(folder, os.W_OK):
         raise UserError(f"cannot write in the folder {name}: choose another for --record_screen_path")
     return folder

@@ -197,7 +197,7 @@ def _with_pixels(env: AnyEnv) -> tuple[AnyEnv, bool]:
     if grey_or_colour and space.dtype == np.uint8:
         return env, False
     if "rgb_array" not in env.metadata.get("render_modes", ()):
-        raise UserError(f"{name} has no pixels to look at: choose one that observes or renders an image")
+        raise UserError(f"{name} has no pixels: choose an environment that observes or renders images")
     env.close()
     env = _open_env(name, render_mode="rgb_array")
     env.reset(seed=0)

@@ -91,7 +91,7 @@ class GymnasiumEnv(gymnasium.Env[Screen, int]):
         """
         self._games = GymnasiumVectorEnv(make, seed)
         if self._games.num_envs != 1:
-            raise UserError("GymnasiumEnv is for one game: take GymnasiumVectorEnv for several")
+            raise UserError("GymnasiumEnv is for one game: use GymnasiumVectorEnv for several")
         self.observation_space = self._games.single_observation_space
         self.action_space = self._games.single_action_space
         self.metadata = {"render_modes": []}

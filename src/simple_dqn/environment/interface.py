@@ -109,9 +109,7 @@ def check_fits(state: CheckpointState, environment: Environment) -> None:
     """
     games = len(state["games"])
     if state["name"] != environment.name:
-        raise UserError(
-            f"the snapshot is of {state['name']}, not of {environment.name}: name the game it is of"
-        )
+        raise UserError(f"the snapshot is of {state['name']}, not of {environment.name}: give its game")
     if games != environment.games:
         raise UserError(f"the snapshot holds {games} game(s): resume with --workers {games}")
 

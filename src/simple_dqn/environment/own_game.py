@@ -61,7 +61,7 @@ class OwnGame(Game):
         """
         reward, over = self._game.act(action)
         if not math.isfinite(reward):
-            raise UserError(f"{type(self._game).__name__}.act paid a reward of {reward}: mend it")
+            raise UserError(f"{type(self._game).__name__}.act paid a reward of {reward}: fix it")
         self._frames += self._frame_skip
         self._draw(screen)
         cut_off = not over and self._frames >= self._frame_limit
@@ -107,7 +107,7 @@ def make_whole(
         return None
     if config.processes:
         raise UserError(
-            f"--processes {config.processes} shares out games, and {own.__name__} plays all of them: "
+            f"--processes {config.processes} distributes games, but {own.__name__} plays all of them itself: "
             "leave it out, or make it a SimpleGame"
         )
     return own(config, streams, training, watcher)  # type: ignore[call-arg] # what its users are told
@@ -149,7 +149,7 @@ def canonical_flags(given: dict[str, Any]) -> dict[str, Any]:
     game, environment = given.get("game", ""), given.get("environment")
     if is_own(game):
         if environment is not None:
-            raise UserError(f"{game} and --environment {environment} both say what is played: leave out one")
+            raise UserError(f"{game} and --environment {environment} both name a game: leave out one")
         environment = game
     if environment is None or not is_own(environment):
         return given
@@ -183,8 +183,8 @@ def check_trusted(recorded: dict[str, Any], given: dict[str, Any]) -> None:
         if parts[0] not in FROM_ELSEWHERE and not any(part.startswith(".") for part in parts):
             return
     raise UserError(
-        f"it was trained on {Path(file).name}:{name}, which is not one of this project's files: say "
-        f"where it is, --environment FOLDER/{Path(file).name}:{name}"
+        f"it was trained on {Path(file).name}:{name}, which is not one of this project's files: give "
+        f"its path, --environment FOLDER/{Path(file).name}:{name}"
     )
 
 
@@ -220,7 +220,7 @@ def load(environment: str) -> OwnClass:
         return games[name]
     if name in vars(module):
         raise UserError(
-            f"{name} in {file} is no game: derive it from SimpleGame or Environment (docs/modify.md)"
+            f"{name} in {file} is not a game: derive it from SimpleGame or Environment (docs/modify.md)"
         )
     has = ", ".join(games) or "no game: derive a class from SimpleGame (docs/modify.md)"
     if name:
@@ -233,7 +233,7 @@ def load(environment: str) -> OwnClass:
 def _import(path: Path) -> ModuleType:
     """Return the module in the file at `path`."""
     if not path.is_file():
-        raise UserError(f"there is no file {path}: give the path of the file that holds the game")
+        raise UserError(f"there is no file {path}: give the path of the game's file")
     name = f"simple_dqn_own_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec
@@ -245,10 +245,10 @@ def _import(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
-        raise UserError(f"{error.filename}, line {error.lineno}: {error.msg}: mend it") from None
+        raise UserError(f"{error.filename}, line {error.lineno}: {error.msg}: fix it") from None
     except Exception as error:
         calls = traceback.extract_tb(error.__traceback__)
         lines = [call.lineno for call in calls if call.filename == str(path)]
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise UserError(f"{path}, line {lines[-1] if lines else 1}: {reason}: mend it") from None
+        raise UserError(f"{path}, line {lines[-1] if lines else 1}: {reason}: fix it") from None
     return module

@@ -62,7 +62,7 @@ def md5(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "md5").hexdigest()
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}; name another ROM file") from None
+        raise UserError(f"cannot read {path}: {error.strerror}; give another ROM file") from None
 
 
 class SnapshotName(NamedTuple):
@@ -137,6 +137,6 @@ def _name_of(path: Path) -> str:
     if name is None:
         raise UserError(
             f"{path} (MD5 {digest}) is not a ROM that ALE can play: "
-            "rename it if it bears another game's name, or name one of ale-py's own, such as pong"
+            "rename it if it has the name of another game, or give one of ale-py's games, such as pong"
         )
     return str(name)

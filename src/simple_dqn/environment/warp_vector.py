@@ -224,7 +224,7 @@ class WarpVector(Environment):
         check_fits(state, self)
         games = [state["games"][str(i)] for i in range(self.games)]
         if "known" not in games[0]:
-            raise UserError("the checkpoint holds games of ALE's: go on with --emulator ale")
+            raise UserError("the checkpoint has games of ALE: continue with --emulator ale")
         for random, game in zip(self._random, games, strict=True):
             random.bit_generator.state = game["random"]
         self._console.set_state(

@@ -184,6 +184,6 @@ class CompressedScreens:
             self._warned = True
             logger.warning(
                 "the replay memory takes %s for %d of %d experiences, so all will take %s more, and this "
-                "machine has %s left: the run will end when there is none",
+                "machine has %s left: the run will end if memory runs out",
                 gigabytes(self.nbytes), self._held, total, gigabytes(missing), gigabytes(available),
             )  # fmt: skip

@@ -101,7 +101,7 @@ def unreadable(path: Path, error: OSError) -> UserError:
 
 def damaged(path: Path, error: Exception) -> UserError:
     """Return the error for a file with malformed content."""
-    return UserError(f"{path} is damaged, cut short, or no snapshot ({one_line(error)}): use another one")
+    return UserError(f"{path} is damaged, truncated, or not a snapshot ({one_line(error)}): use another one")
 
 
 def one_line(error: Exception) -> str:

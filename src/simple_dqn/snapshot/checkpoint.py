@@ -65,7 +65,7 @@ class CheckpointFolder:
                 for chunk in checkpoint.chunks:
                     chunk.read(self.folder)
             except UserError as error:
-                logger.warning("%s cannot be used (%s): trying the checkpoint before it", path, error)
+                logger.warning("%s cannot be used (%s): trying the previous checkpoint", path, error)
                 continue
             return checkpoint
         return None
@@ -131,7 +131,7 @@ def _read(path: Path) -> Checkpoint:
     if content.get("format") != FORMAT:
         raise UserError(f"it is not a {FORMAT!r}")
     if content.get("kept"):
-        raise UserError("it holds demonstrations, which this version does not have")
+        raise UserError("it holds demonstrations, which this version does not support")
     try:
         named = (content["chunks"][name].tolist() for name in ("first", "end", "sum"))
         chunks = [Chunk(*numbers) for numbers in zip(*named, strict=True)]

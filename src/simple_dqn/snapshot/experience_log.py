@@ -55,7 +55,7 @@ class Chunk:
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror or error}") from None
         if zlib.crc32(content) != self.sum:
-            raise UserError(f"{path} is damaged: its sum is not that of what was written")
+            raise UserError(f"{path} is damaged: its checksum is wrong")
         return content
 
 
@@ -195,5 +195,7 @@ def unpack(content: bytes) -> Experience:
         file = io.BytesIO(lz4.frame.decompress(content))
         arrays = [np.lib.format.read_array(file, allow_pickle=False) for _ in fields(Experience)]
     except MALFORMED as error:
-        raise UserError(f"the experience log is damaged ({error}): go on from another checkpoint") from None
+        raise UserError(
+            f"the experience log is damaged ({error}): continue from another checkpoint"
+        ) from None
     return Experience(*(array.swapaxes(0, 1) for array in arrays))

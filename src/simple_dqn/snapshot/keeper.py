@@ -160,7 +160,7 @@ class Keeper:
             try:
                 snapshot.save(path)
             except UserError as error:
-                logger.warning("%s. Training goes on, and it is tried again with the next checkpoint", error)
+                logger.warning("%s. Training continues, and tries again at the next checkpoint", error)
                 return
             self._unwritten.pop(0)
 
@@ -169,7 +169,9 @@ class Keeper:
             chunks = self._log.write_from(rows - held)
             self._checkpoints.write(run, rows, held, chunks)
         except UserError as error:
-            logger.warning("No checkpoint: %s. Training goes on, and the next is tried in its time", error)
+            logger.warning(
+                "No checkpoint was written: %s. Training continues until the next one is due", error
+            )
 
     def _trim_log(self, rows: int, held: int) -> None:
         """Drop the part of the log that the replay memory has overwritten, while nothing can be written."""

@@ -71,7 +71,7 @@ def _load(path: Path) -> Any:
         return unpickle(content)
     except RefusedError as refused:
         raise UserError(
-            f"{path} asks for {one_line(refused)}, which no snapshot needs: nothing of it was run, delete it"
+            f"{path} asks for {one_line(refused)}, which no snapshot needs: no code was run; delete the file"
         ) from None
     except MALFORMED as error:
         raise damaged(path, error) from None
@@ -82,7 +82,7 @@ def _name(path: Path, game: str | None) -> tuple[str, int]:
     name = FILE_NAME.fullmatch(path.name)
     if name is None and game is None:
         raise UserError(
-            f"{path} is one of Neon's snapshots, which do not say their game: rename it GAME_EPOCH.pkl, "
+            f"{path} is one of Neon's snapshots, which do not name their game: rename it GAME_EPOCH.pkl, "
             "such as breakout_77.pkl"
         )
     return game or (name["game"] if name else ""), int(name["epoch"]) if name else 0
@@ -135,7 +135,7 @@ def _screen(model: Any, inputs: int) -> tuple[int, int]:
     for height, width in sizes:
         if _outputs(height) * _outputs(width) * CONVOLUTIONS[-1][0] == inputs:
             return height, width
-    raise ValueError(f"{inputs} inputs of the dense layer come of screens of an unknown size")
+    raise ValueError(f"{inputs} inputs of the dense layer do not match any known size of the screen")
 
 
 def _outputs(side: int) -> int:

@@ -67,7 +67,9 @@ def prefix_of(folder: Path) -> Path:
     """
     whole = folder.resolve()
     if not whole.name.endswith(CHECKPOINTS):
-        raise UserError(f"{folder} is no folder of checkpoints: give one such as snapshots/pong{CHECKPOINTS}")
+        raise UserError(
+            f"{folder} is not a folder of checkpoints: give one such as snapshots/pong{CHECKPOINTS}"
+        )
     named = folder if folder.name else whole
     return named.with_name(whole.name.removesuffix(CHECKPOINTS))
 
@@ -138,11 +140,11 @@ def _lock(path: Path, prefix: Path) -> TextIO:
             owner = file.read().strip()
             file.close()
             raise UserError(
-                f"{prefix}_... is being written by another run (process {owner or 'unknown'}): wait for its "
-                "end, or give this one another label"
+                f"{prefix}_... is being written by another run (process {owner or 'unknown'}): wait until "
+                "it ends, or give this run another label"
             ) from None
         except OSError as error:  # as on some network file systems
-            logger.warning("%s cannot be locked (%s): start no second run there", path, error.strerror)
+            logger.warning("%s cannot be locked (%s): do not start a second run there", path, error.strerror)
         if _is_still(path, file):
             file.truncate(0)
             file.write(str(os.getpid()))

@@ -104,7 +104,7 @@ def _read(path: Path, game: str | None) -> CheckpointState:
 
 def _game(name: Any) -> str:
     if not isinstance(name, str) or not GAME.fullmatch(name):
-        raise ValueError("its game is not named like one")
+        raise ValueError("the name of its game is not valid")
     return name
 
 
@@ -123,7 +123,7 @@ def _settings(given: Any) -> dict[str, Any]:
     values = {name: value for name, value in dict(given).items() if name in known}
     for name, value in values.items():
         if not isinstance(value, bool | int | float | str | None) or len(str(value)) > LONGEST_WORD:
-            raise ValueError(f"its setting {name} is neither a number nor a word")
+            raise ValueError(f"its setting {name} is neither a number nor a string")
     unset = {name for name, value in values.items() if value is None and known[name] is None}
     words = [f"--{name}={'none' if name in unset else value}" for name, value in values.items()]
     try:
@@ -143,7 +143,9 @@ def _weights(arrays: Any) -> dict[str, NDArray[np.float32]]:
         least, most = (0.0, np.inf) if variance else (-LARGEST_WEIGHT, LARGEST_WEIGHT)
         # The minimum of an array with a NaN is NaN, and compares as false.
         if not (least <= array.min() and array.max() <= most and array.max() < np.inf):
-            raise ValueError(f"its weights {name!r} hold NaN, infinity or values too large to be learnt ones")
+            raise ValueError(
+                f"its weights {name!r} hold NaN, infinity or values too large for a trained network"
+            )
         result[name] = array.astype(np.float32, copy=False)
     return result
 

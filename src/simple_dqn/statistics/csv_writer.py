@@ -135,7 +135,7 @@ def _rename(path: Path) -> None:
     """Rename the file, unless it is empty, to a numbered name."""
     if path.stat().st_size:
         aside = path.rename(numbered(path))
-        logger.info("%s holds another run: it is kept as %s", path, aside)
+        logger.info("%s belongs to another run: it was renamed to %s", path, aside)
 
 
 def _remove_later_rows(path: Path, last: tuple[int, int], header: str) -> None:
@@ -153,7 +153,7 @@ def _remove_later_rows(path: Path, last: tuple[int, int], header: str) -> None:
     if len(kept) < len(whole):
         aside = numbered(path)
         shutil.copy2(path, aside)
-        logger.info("%s goes on after epoch %d: with its later rows it is kept as %s", path, last[0], aside)
+        logger.info("%s has rows after epoch %d: a copy with all rows is kept as %s", path, last[0], aside)
     if "".join(kept) != text:
         with replacing(path) as beside:
             beside.write_text("".join(kept), newline="")

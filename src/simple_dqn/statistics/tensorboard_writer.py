@@ -45,7 +45,7 @@ class TensorboardWriter(Writer):
         try:
             if not self._resumed and any(self._folder.glob("events.out.tfevents.*")):
                 aside = self._folder.rename(numbered(self._folder))
-                logger.info("%s holds the events of another run: it is kept as %s", self._folder, aside)
+                logger.info("%s has the events of another run: it was renamed to %s", self._folder, aside)
             self._events = EventFileWriter(str(self._folder))
         except OSError as error:
             raise self._cannot_write(error) from error

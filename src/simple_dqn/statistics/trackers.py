@@ -59,7 +59,7 @@ class Tracker(Writer):
             self._id = self._start()
         except Exception as error:  # the packages raise many types
             reason = " ".join(str(error).split())[:200]
-            raise UserError(f"--track {self.package}: {reason}: mend it, or leave out --track") from error
+            raise UserError(f"--track {self.package}: {reason}: fix it, or leave out --track") from error
         self._id_file.write_text(self._id, encoding="utf-8")
 
     def on_phase_end(self, summary: PhaseSummary) -> None:

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     prefix = prefix_for(path, snapshot) if snapshot else prefix_of(path)
     if Path(given.get("save_weights_prefix", prefix)).resolve() != prefix.resolve():
         raise UserError(
-            f"a run goes on as {prefix}_...: leave out --save_weights_prefix, or copy its snapshot and its "
+            f"a run continues as {prefix}_...: leave out --save_weights_prefix, or copy its snapshot and its "
             "folder of checkpoints to another name"
         )
     with running(prefix):
@@ -67,9 +67,7 @@ def main(arguments: Sequence[str], program: str) -> None:
         elif snapshot:
             refill(path, snapshot, prefix, given)
         else:
-            raise UserError(
-                f"{path} holds no checkpoint that can be used: give a snapshot, such as {prefix}_10.pkl"
-            )
+            raise UserError(f"{path} has no usable checkpoint: give a snapshot, such as {prefix}_10.pkl")
 
 
 def prefix_for(path: Path, snapshot: Snapshot) -> Path:
@@ -81,7 +79,7 @@ def prefix_for(path: Path, snapshot: Snapshot) -> Path:
     if not is_trained(path):
         return path.with_name(name)
     prefix = home() / "snapshots" / f"{name}_{TRAINED}"
-    logger.info("%s stays as it is: the run goes on as %s_...", path, prefix)
+    logger.info("%s remains unchanged: the run continues as %s_...", path, prefix)
     return prefix
 
 
@@ -105,7 +103,7 @@ def running(prefix: Path) -> Iterator[None]:
     """
     if is_trained(prefix):
         raise UserError(
-            f"no run writes into {prefix.parent}, where the agents that come with the project are: give "
+            f"no run writes into {prefix.parent}, the folder of the agents that come with the project: give "
             f"another --save_weights_prefix than {prefix}"
         )
     with locked(prefix):
@@ -115,7 +113,7 @@ def running(prefix: Path) -> Iterator[None]:
             if error.errno not in EXHAUSTED:
                 raise
             raise UserError(
-                f"training cannot go on: {error.strerror}; once that is mended, go on with ./resume.sh "
+                f"training cannot continue: {error.strerror}; fix this, then continue with ./resume.sh "
                 f"{checkpoint_folder(prefix)}"
             ) from error
 
@@ -171,10 +169,10 @@ def go_on(
     if phase.epoch > config.run.epochs:
         raise _complete("the run", phase.trained, config)
     if later := snapshots_after(prefix, phase.trained):
-        logger.info("Later snapshots of the run, %s, are written again in their turn", first_to_last(later))
+        logger.info("Later snapshots of the run, %s, will be overwritten", first_to_last(later))
     writers = [*settings_writers(config), *writers]
     with Interrupt() as interrupt, closing(make_run(config, interrupt, phase.before, writers)) as run:
-        logger.info("Going on from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
+        logger.info("Continuing from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
         run.resume(saved)
     finish_training(config, interrupt)
 
@@ -195,13 +193,13 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
     writers = settings_writers(config)
     with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, writers)) as run:
         logger.warning(
-            "%s holds no checkpoint that follows on %s: the replay memory, the optimizer and the random "
+            "%s has no checkpoint that follows %s: the replay memory, the optimizer and the random "
             "streams are lost; the memory is refilled by the network's own play",
             checkpoint_folder(prefix), path,
         )  # fmt: skip
         for folder in earlier_checkpoint_folders(prefix):
             if CheckpointFolder(folder).newest(lambda saved: follows(snapshot, saved)):
-                logger.warning("One is in %s: ./resume.sh %s goes on from there", folder, folder)
+                logger.warning("One is in %s: ./resume.sh %s continues from it", folder, folder)
         load_weights(path, run.agent.player.environment, run.agent.network, snapshot)
         run.agent.count_from(snapshot.total_train_steps)
         run.begin(snapshot)
@@ -237,14 +235,14 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
     on_cluster = Config.from_flags(saved).cluster.on
     if settings.cluster.on != on_cluster:
         raise UserError(
-            f"the run was begun {'with' if on_cluster else 'without'} --cluster and cannot go on "
-            f"{'without' if on_cluster else 'with'} it: begin a new run with --load_weights"
+            f"the run was started {'with' if on_cluster else 'without'} --cluster and cannot continue "
+            f"{'without' if on_cluster else 'with'} it: start a new run with --load_weights"
         )
     now = settings.flags()
     for name in differing([name for name in settings.shared_flags() if name in given], saved, now):
         if name in OF_STATE:
             raise UserError(
-                f"the run was begun with --{name} {saved[name]} and cannot go on with {now[name]}: leave out "
-                f"--{name}, or begin a new run under another label"
+                f"the run was started with --{name} {saved[name]} and cannot continue with {now[name]}: "
+                f"leave out --{name}, or start a new run with another label"
             )
-        logger.info("From here on --%s is %s in place of %s", name, now[name], saved[name])
+        logger.info("From now on --%s is %s instead of %s", name, now[name], saved[name])

@@ -106,10 +106,12 @@ def average(snapshots: Iterable[tuple[Path, Snapshot]]) -> Snapshot:
     for path, snapshot in rest:
         if snapshot.game != latest.game:
             raise UserError(
-                f"{path} was trained on {snapshot.game}, not on {latest.game}: average one game's"
+                f"{path} was trained on {snapshot.game}, not on {latest.game}: average snapshots of one game"
             )
         if _shapes(snapshot.weights) != _shapes(sums):
-            raise UserError(f"{path} is not of the same layers as the first: average snapshots of one run")
+            raise UserError(
+                f"{path} does not have the same layers as the first: average snapshots of one run"
+            )
         for name, weights in snapshot.weights.items():
             sums[name] += weights
         count += 1

@@ -59,7 +59,7 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     settings_file.add_flag(parser)
     given = parser.parse(arguments)
     if "config" in given and "preset" in given:
-        raise UserError("--config and --preset both say where the settings begin: give one of them")
+        raise UserError("--config and --preset both choose the settings: give only one")
     if "game" not in given and "game" not in given.get("config", {}):
         raise UserError(f"the following arguments are required: game (see {program} --help)")
     return canonical_flags({"game": given.get("config", {}).get("game"), **given})
@@ -114,7 +114,7 @@ def _newest_checkpoint(prefix: Path) -> Checkpoint | None:
     if saved is None and checkpoints.latest_number():
         raise UserError(
             f"no checkpoint in {checkpoints.folder} can be read: go on from a snapshot with "
-            f"./resume.sh {prefix}_EPOCH.pkl, or move that folder away to begin anew"
+            f"./resume.sh {prefix}_EPOCH.pkl, or move that folder away to start again"
         )
     return saved
 

@@ -54,7 +54,7 @@ class GameTerminal:
         """
         self._terminal = blessed.Terminal()
         if self._terminal.number_of_colors < 8:
-            raise UserError("this terminal shows no colours: give it another TERM, such as xterm-256color")
+            raise UserError("this terminal shows no colours: set another TERM, such as xterm-256color")
         self._panel = TerminalPanel(self._terminal)
         self._overlay = Overlay(scale=1)
         self._held: dict[str, float] = {}  # buttons, and until when they count as held

@@ -80,7 +80,7 @@ class Speaker:
                 pygame.mixer.init(RATE, size=8, channels=1, buffer=SAMPLES, allowedchanges=0)
             self.audible = True
         except pygame.error as error:
-            logger.warning("There is no sound device (%s): playing on in silence", error)
+            logger.warning("There is no sound device (%s): playing without sound", error)
 
     def play(self, sound: NDArray[np.uint8], speed: float | None, volume: float) -> None:
         """Play a frame's `sound`, unsigned 8-bit samples; `speed` changes its pitch, None is silent."""

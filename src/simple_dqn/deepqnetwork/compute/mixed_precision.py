@@ -104,7 +104,7 @@ class MasterWeights:
         if state["optimizer"] != self._kind:
             raise UserError(
                 f"the snapshot was trained with --optimizer {state['optimizer']}, not {self._kind}: "
-                "resume it with that one, or start anew from its weights with --load_weights"
+                "resume it with that one, or start a new run from its weights with --load_weights"
             )
 
     def set_state(self, state: CheckpointState) -> None:
