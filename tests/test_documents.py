@@ -23,7 +23,7 @@ from tests.command_line import ReadError, only_reading, read
 from tests.documents import HOME, Command, commands, flags, is_placeholder, pages
 
 TABLES = (
-    "environments", "replay", "networks", "training", "learning", "playing", "checkpoint",
+    "environments", "emulator", "replay", "networks", "training", "learning", "playing", "checkpoint",
     "cluster", "cluster_plan", "step_limit",
 )  # fmt: skip
 SOAKS = ("fuzz_snapshots", "kill_trainings", "fail_system", "memory_growth")
