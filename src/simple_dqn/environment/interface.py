@@ -102,7 +102,7 @@ class Environment(ABC):
 
 
 def check_fits(state: CheckpointState, environment: Environment) -> None:
-    """Refuse what is not a state of these games.
+    """Check that a state belongs to these games.
 
     Raises:
         UserError: The state is of another game, or of another number of games.
@@ -145,7 +145,7 @@ class Game(ABC):
         """Take `action` (0 to A - 1) and draw what is seen then into `screen` uint8 [H, W]."""
 
     def get_state(self) -> CheckpointState:
-        """Return all that decides how this game goes on; without `can_save` the random stream alone."""
+        """Return the game's state and random stream; without `can_save` the random stream alone."""
         return {"random": dict(self.random.bit_generator.state)}
 
     def set_state(self, state: CheckpointState) -> None:
@@ -159,8 +159,8 @@ class Game(ABC):
 class SimpleGame(ABC):
     """One game, drawn in grey: `start`, `act` and `draw` are all that it needs. It is made without arguments.
 
-    Whoever plays it sees to the rest: many games side by side, screens of the size that the agent
-    sees, the limit of time (`--max_game_frames`), the window, films.
+    The package adds the rest: many games side by side, scaling to the agent's screen size, the time limit
+    (`--max_game_frames`), the window and films.
 
     Attributes:
         action_names: The names of the actions. Those like ALE's (`NOOP`, `FIRE`, `UP`, `LEFT` ...) have keys

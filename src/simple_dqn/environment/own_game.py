@@ -48,7 +48,7 @@ class OwnGame(Game):
         self._frames = 0  # since the game's start
 
     def start(self, screen: Screen) -> None:
-        """Start a new game; where it begins is the game's affair, not that of `random_starts`."""
+        """Start a new game; `random_starts` does not apply, since the game chooses its own start."""
         self._frames = 0
         self._game.start()
         self._draw(screen)
@@ -57,7 +57,7 @@ class OwnGame(Game):
         """Take `action`.
 
         Raises:
-            UserError: The game paid what is no number.
+            UserError: The reward is NaN or infinite.
         """
         reward, over = self._game.act(action)
         if not math.isfinite(reward):

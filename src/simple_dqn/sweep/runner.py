@@ -172,11 +172,15 @@ def carry_out(
             process.kill()
         if not code:
             log.write(ENDED_WELL)
-            return ""
+    return failure(code, Path(job.log).read_bytes()[begin:]) if code else ""
+
+
+def failure(code: int, log: bytes) -> str:
+    """Return in a line why a process failed that ended with exit `code` and wrote `log`."""
     if code < 0:
         return f"killed by {signal.Signals(-code).name}"
-    words = Path(job.log).read_bytes()[begin:].decode(errors="replace").split("\n")
-    last = next((line.strip() for line in reversed(words) if line.strip()), "it said nothing")
+    words = log.decode(errors="replace").split("\n")
+    last = next((line.strip() for line in reversed(words) if line.strip()), "no message")
     return f"ended with {code}: {last}"
 
 
