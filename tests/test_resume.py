@@ -495,7 +495,7 @@ raise SystemExit(main.run({command!r}))
     assert start("faulty", *command, "--resume") == 0
     assert "Continuing from" in capsys.readouterr().err
     for copy in (tmp_path / "faulty" / "results").glob("catch_*.csv"):
-        copy.unlink()  # rows of phases that ended after the checkpoint, where the machine was slow to write it
+        copy.unlink()  # rows written after the checkpoint, by a machine slow to write it
     assert_same(tmp_path / "faulty", tmp_path / "whole")
 
 
