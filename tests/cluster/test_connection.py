@@ -51,7 +51,7 @@ def test_where_nothing_answers() -> None:
         port = free.getsockname()[1]
     words = refusal(f"127.0.0.1:{port}")
     assert f"127.0.0.1:{port} cannot be reached" in words
-    assert "see that `ray start --head` runs there" in words
+    assert "check that `ray start --head` runs there" in words
 
 
 def test_auto_without_a_cluster(tmp_path: Path) -> None:
