@@ -56,8 +56,12 @@ def test_many_small_differences_are_not_lost(tmp_path: Path, target: Path) -> No
     ("other", "game", "words"),
     [
         (layers(1), "breakout", "was trained on breakout, not on pong"),
-        ({"a": np.zeros((3, 2), np.float32), "b": np.zeros(2, np.float32)}, "pong", "not of the same layers"),
-        ({"a": np.zeros((2, 3), np.float32)}, "pong", "not of the same layers"),
+        (
+            {"a": np.zeros((3, 2), np.float32), "b": np.zeros(2, np.float32)},
+            "pong",
+            "not have the same layers",
+        ),
+        ({"a": np.zeros((2, 3), np.float32)}, "pong", "not have the same layers"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(
