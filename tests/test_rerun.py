@@ -116,7 +116,7 @@ def test_a_resume_renames_nothing_that_it_goes_on_from(
     assert snapshots(home).keys() == {f"catch_{epoch}.pkl" for epoch in (1, 2, 3, 4)}
     # From the snapshot before the last by a checkpoint: what comes after is the same run, and written again.
     assert main.run(["resume", "snapshots/catch_3.pkl", "--epochs", "4"]) == 0
-    assert "Later snapshots of the run, snapshots/catch_4.pkl, are written again" in capsys.readouterr().err
+    assert "Later snapshots of the run, snapshots/catch_4.pkl, will be overwritten" in capsys.readouterr().err
     assert snapshots(home).keys() == {f"catch_{epoch}.pkl" for epoch in (1, 2, 3, 4)}
     # From one that no checkpoint follows on: what came after it is another run.
     before = snapshots(home)
