@@ -251,7 +251,7 @@ def test_a_snapshot_that_was_put_in_its_place_does_not_lead_to_the_checkpoint(
     capsys.readouterr()
     assert start("run", "resume", "snapshots/catch_2.pkl", "--epochs", "3") == 0
     log = capsys.readouterr().err
-    assert "holds no checkpoint that follows on snapshots/catch_2.pkl" in log
+    assert "has no checkpoint that follows snapshots/catch_2.pkl" in log
     assert "kept as snapshots/catch_before_checkpoint" in log
     # What was made of it has checkpoints that follow on it.
     assert start("run", "resume", "snapshots/catch_3.pkl", "--epochs", "4") == 0
