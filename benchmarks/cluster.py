@@ -15,23 +15,24 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import fields
 from typing import Any
 
 import common
+import numpy as np
 from common import machine, positive, print_table
 
 from simple_dqn import rules
 from simple_dqn.agent import Agent
-from simple_dqn.cluster import RemoteEnvironment, make_cluster_schedule
+from simple_dqn.cluster import RemoteEnvironment
 from simple_dqn.cluster.trajectory import TrajectoryStream
 from simple_dqn.config import Config
 from simple_dqn.ledger import Ledger
+from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.snapshot import pack, unpack
 from simple_dqn.statistics import Statistics
 from simple_dqn.training import SerialSchedule
 from simple_dqn.types import Experience
-from simple_dqn.wiring import make_agent, make_environment, make_network
+from simple_dqn.wiring import make_agent, make_environment, make_network, make_schedule
 
 FILL = 4000  # steps in the memory before the measurement
 SETTINGS: dict[str, Any] = {
@@ -94,18 +95,26 @@ def one_machine(config: Config) -> Contender:
 def cluster(config: Config, open_things: ExitStack) -> Contender:
     games, listener = RemoteEnvironment(make_environment(config, training=False)), Statistics([])
     agent = make_agent(config, games, make_network(config, games), listener, Ledger())
-    schedule = make_cluster_schedule(config, games, listener)
+    schedule = make_schedule(config, games, listener)
     open_things.callback(schedule.close)
     return Contender(config, agent, schedule, listener)
+
+
+def first_rows(memory: ReplayMemory, rows: int) -> Experience:
+    """Return the first `rows` rows of the ring of `memory`."""
+    ring, screens = memory._ring, memory._screens
+    indices = np.arange(rows * ring.games)[:, np.newaxis]
+    shown = screens.on_host(screens.gather(indices, None)).reshape(rows, ring.games, *memory._screen_shape)
+    flags = ring.terminals[:rows], ring.starts[:rows]
+    return Experience(shown, memory._actions[:rows], memory._rewards[:rows], *flags)
 
 
 def measured_inputs(contender: Contender) -> list[tuple[str, str]]:
     """Return the inputs of `cluster_plan`, measured on this machine."""
     agent, memory = contender.agent, contender.config.memory
-    held = agent.memory.contents()
     rows = contender.config.cluster.chunk_steps
     steps = rows * agent.games
-    trajectory = Experience(*(getattr(held, field.name)[-rows:] for field in fields(Experience)))
+    trajectory = first_rows(agent.memory, rows)
     stream = TrajectoryStream(memory.history_length, memory.n_step)
     packed = pack(list(stream.append(trajectory).steps()))
     repeats, start = 20, time.perf_counter()

@@ -2,9 +2,9 @@
 
     ./bench.sh cluster_plan --step_bytes 87 --actor_rate 1000 --update_ms 8
 
-Each actor plays one trajectory after the other, with at most two in flight. The learner stores each of them,
-makes the updates that are due for its steps, and sends new weights every `--weights_every` updates. The flags
-are measured figures; their defaults are those of docs/cluster_simulation.md. The time to play a trajectory is
+Each actor plays one trajectory after another, with at most two in flight. The learner stores each, makes the
+updates that are due for its steps, and sends new weights every `--weights_every` updates. The flags are
+measured figures; their defaults are those of docs/cluster_simulation.md. The time to play a trajectory is
 random.
 """
 
@@ -53,18 +53,44 @@ class Outcome:
     leaving: float  # bytes/s
 
 
+@dataclass
+class Totals:
+    """The sums over the trajectories that count."""
+
+    start: float = 0.0  # time of the first
+    busy: float = 0.0  # seconds of updates
+    ingest: float = 0.0  # seconds of storing trajectories and sending weights
+    idle: float = 0.0  # seconds that all actors waited
+    ages: float = 0.0  # updates between the weights that played a trajectory and its arrival
+    published: float = 0.0  # versions of the weights sent
+    trajectories: int = 0
+
+    def outcome(self, plan: Plan, actors: int, end: float) -> Outcome:
+        """Return the figures at the time `end`."""
+        elapsed = end - self.start
+        nodes = -(-actors // plan.actors_a_node)
+        return Outcome(
+            rate=self.trajectories * plan.trajectory_steps / elapsed,
+            busy=self.busy / elapsed,
+            ingest=self.ingest / elapsed,
+            idle=self.idle / elapsed / actors,
+            age=self.ages / self.trajectories,
+            arriving=self.trajectories * plan.trajectory_bytes / elapsed,
+            leaving=self.published * plan.weights_bytes * nodes / elapsed,
+        )
+
+
 def simulate(plan: Plan, actors: int, trajectories: int, rng: np.random.Generator) -> Outcome:
-    """Simulate `trajectories` played by `actors`; the first fifth of them is left out of the figures."""
+    """Simulate `trajectories` played by `actors`; the first fifth is left out of the figures."""
     play = plan.trajectory_steps / plan.actor_rate
     travel = plan.trajectory_bytes / plan.link
-    # The requests of an actor, which it plays one after the other; each is the version of the weights to use.
+    # The requests of each actor, in order; a request is the version of the weights to use.
     orders = [deque([0] * IN_FLIGHT) for _ in range(actors)]
     playing: list[tuple[float, int]] = []  # time of completion, actor
     arrived: list[tuple[float, int, int]] = []  # time of arrival, actor, version of the weights
-    idle_since, idle = [0.0] * actors, 0.0
-    clock = updates = version = owed = 0.0
-    link_free = busy = ingest = ages = published = start = 0.0
-    counted = 0
+    idle_since = [0.0] * actors
+    clock = updates = version = owed = link_free = 0.0
+    totals = Totals()
 
     def begin(actor: int, now: float) -> None:
         heapq.heappush(playing, (now + play * rng.lognormal(0, 0.1), actor))
@@ -82,28 +108,22 @@ def simulate(plan: Plan, actors: int, trajectories: int, rng: np.random.Generato
         came, actor, played_by = heapq.heappop(arrived)
         clock = max(clock, came)
         if taken == trajectories // 5:
-            start, busy, ingest, idle, ages, published, counted = clock, 0.0, 0.0, 0.0, 0.0, 0.0, 0
-        counted += 1
-        ages += updates - played_by
+            totals = Totals(start=clock)
+        totals.trajectories += 1
+        totals.ages += updates - played_by
         owed += plan.trajectory_steps / plan.train_frequency
         made, owed = int(owed), owed - int(owed)
         storing, learning = plan.trajectory_steps / plan.ingest_rate, made * plan.update
         updates += made
         if updates - version >= plan.weights_every:
-            version, published, storing = updates, published + 1, storing + plan.publish
+            version, totals.published, storing = updates, totals.published + 1, storing + plan.publish
         clock += storing + learning
-        ingest, busy = ingest + storing, busy + learning
+        totals.ingest, totals.busy = totals.ingest + storing, totals.busy + learning
         if not orders[actor]:
-            idle += clock - idle_since[actor]
+            totals.idle += clock - idle_since[actor]
             begin(actor, clock)
         orders[actor].append(int(version))
-    elapsed = clock - start
-    nodes = -(-actors // plan.actors_a_node)
-    return Outcome(
-        rate=counted * plan.trajectory_steps / elapsed, busy=busy / elapsed, ingest=ingest / elapsed,
-        idle=idle / elapsed / actors, age=ages / counted, arriving=counted * plan.trajectory_bytes / elapsed,
-        leaving=published * plan.weights_bytes * nodes / elapsed,
-    )  # fmt: skip
+    return totals.outcome(plan, actors, clock)
 
 
 def main(words: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ import common
 import gymnasium
 from ale_py.vector_env import AtariVectorEnv
 from common import machine, positive, print_table
-from environments import RANDOM_STARTS, random_actions
+from environments import RANDOM_STARTS, random_actions, rate
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
@@ -75,15 +75,6 @@ def contenders(game: str) -> dict[str, Callable[[], None]]:
     return steps
 
 
-def rate(step: Callable[[], None], seconds: float) -> float:
-    """Return the calls of `step` per second of processor time, measured over `seconds`."""
-    calls, start = 0, time.process_time()
-    while (elapsed := time.process_time() - start) < seconds:
-        step()
-        calls += 1
-    return calls / elapsed
-
-
 def main(words: Sequence[str]) -> None:
     """Print the table."""
     parser = common.parser("emulator", __doc__)
@@ -101,7 +92,7 @@ def main(words: Sequence[str]) -> None:
         rates: dict[str, list[float]] = {name: [] for name in steps}
         for _ in range(ROUNDS):
             for name, step in steps.items():
-                rates[name].append(EACH * rate(step, flags.seconds / ROUNDS))
+                rates[name].append(EACH * rate(step, flags.seconds / ROUNDS, time.process_time))
         medians = {name: statistics.median(measured) for name, measured in rates.items()}
         best = max(figure for name, figure in medians.items() if name != "warp")
         figures = (f"{medians[name]:,.0f}" if name in medians else "" for name in HEADER)

@@ -97,10 +97,10 @@ def random_actions(actions: int, games: int) -> Iterator[np.ndarray]:
         yield from drawn
 
 
-def rate(step: Callable[[], None], seconds: float) -> float:
-    """Return the calls of `step` per second, measured over `seconds`."""
-    calls, start = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - start) < seconds:
+def rate(step: Callable[[], None], seconds: float, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Return the calls of `step` per second of `clock`, measured over `seconds`."""
+    calls, start = 0, clock()
+    while (elapsed := clock() - start) < seconds:
         step()
         calls += 1
     return calls / elapsed

@@ -9,6 +9,7 @@ from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
 from simple_dqn.random_streams import stream
 from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.replay_memory.screens import HostScreens
 from simple_dqn.types import Flags, Step
 
 SCREEN_SHAPE = (84, 84)
@@ -52,10 +53,10 @@ class LoopSampler:
     """Samples minibatches from a full memory of one game in a plain Python loop, for comparison."""
 
     def __init__(self, memory: ReplayMemory) -> None:
-        held = memory.contents()
-        self.screens: NDArray[np.uint8] = held.screens[:, 0]
-        self.starts: Flags = held.starts[:, 0]
-        self.terminals: Flags = held.terminals[:, 0]
+        assert isinstance(memory._screens, HostScreens)
+        self.screens: NDArray[np.uint8] = memory._screens._screens[:, 0]  # a view: a copy may not fit
+        self.starts: Flags = memory._ring.starts[:, 0]
+        self.terminals: Flags = memory._ring.terminals[:, 0]
         self.rng = np.random.default_rng(2)
 
     def sample(self, batch_size: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -36,9 +36,9 @@ class Peaks:
 
 
 def find_peaks(game: PlayedGame, insight: "Insight", layer: "ConvolutionalLayer") -> Peaks:
-    """Return the strongest activation of each filter of `layer` in `game`; of equals the first.
+    """Return the strongest activation of each filter of `layer` in `game`; the first of equal ones.
 
-    Only the strongest so far is kept: the answers to all states of a game would take gigabytes.
+    Only the strongest so far is kept: the activations for all states of a game would take gigabytes.
     """
     peaks = Peaks(
         np.arange(layer.filters),
@@ -47,12 +47,12 @@ def find_peaks(game: PlayedGame, insight: "Insight", layer: "ConvolutionalLayer"
     )
     for times in batches(game.whole(), f"looking at {layer.name}"):
         # of each filter, all units in all states: [K, B * rows * columns]
-        answers = insight.activations(game.states(times), layer.name).swapaxes(0, 1)
-        flat = answers.reshape(layer.filters, -1)
+        activations = insight.activations(game.states(times), layer.name).swapaxes(0, 1)
+        flat = activations.reshape(layer.filters, -1)
         where = flat.argmax(axis=1)
         strongest = flat[peaks.filters, where]
         better = strongest > peaks.activations
-        state, rows, columns = np.unravel_index(where, answers.shape[1:])
+        state, rows, columns = np.unravel_index(where, activations.shape[1:])
         peaks.activations[better] = strongest[better]
         for kept, new in ((peaks.times, times[state]), (peaks.rows, rows), (peaks.columns, columns)):
             kept[better] = new[better]
@@ -62,9 +62,9 @@ def find_peaks(game: PlayedGame, insight: "Insight", layer: "ConvolutionalLayer"
 def draw_filters(
     layer: "ConvolutionalLayer", peaks: Peaks, states: States, gradients: NDArray[np.float32]
 ) -> list[Model]:
-    """Return a pair of panes for each of the N filters of `peaks`, which are of `layer`.
+    """Return a pair of panes for each of the N filters in `peaks`, of `layer`.
 
-    They show `states` uint8 [N, S, H, W] and their guided `gradients` float32 [N, S, H, W].
+    They show `states` uint8 [N, S, H, W] and the guided `gradients` float32 [N, S, H, W].
     """
     return [
         _draw_filter(layer, peaks, number, states[number], gradients[number]) for number in range(len(states))
@@ -86,7 +86,7 @@ def _draw_filter(
     field = _receptive_field(layer, int(peaks.rows[number]), int(peaks.columns[number]))
     panes = []
     for kind, title, what in (
-        ("state", f"filter {filter_} answers {peaks.activations[number]:.3g} at step {time}", "grey"),
+        ("state", f"filter {filter_}: activation {peaks.activations[number]:.3g} at step {time}", "grey"),
         ("gradient", "guided backpropagation", "influence"),
     ):
         shape = "{0}" if what == "grey" else "{0.0000}"

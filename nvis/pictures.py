@@ -14,7 +14,7 @@ from simple_dqn.types import States
 Number = TypeVar("Number", np.uint8, np.float32)
 Rgba = NDArray[np.uint32]  # [H, W]: the bytes of a pixel are red, green, blue and opacity
 
-SIDE = 282  # of a picture, the longer one, in pixels of the page
+SIDE = 282  # the longer side of a picture, in pixels of the page
 
 RESET = "for (const range of [across, down]) { range.reset() }"
 
@@ -41,10 +41,10 @@ def gradient_picture(gradient: NDArray[np.float32]) -> Rgba:
 
 
 def percent_of_strongest(gradients: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return the strength of each pixel's gradient: uint8 [B, H, W], 100 for the strongest of a state.
+    """Return the strength of each pixel's gradient in percent of its state's strongest, uint8 [B, H, W].
 
     Args:
-        gradients: float32 [B, S, H, W]; for each pixel, the screen where it is strongest counts.
+        gradients: float32 [B, S, H, W]; the strength of a pixel is its maximum over the S screens.
     """
     strengths: NDArray[np.float32] = np.abs(gradients).max(axis=1)
     strongest = strengths.max(axis=(1, 2), keepdims=True)
@@ -61,7 +61,7 @@ def _picture(channels: NDArray[np.uint8]) -> Rgba:
 
 
 class LinkedPanes:
-    """Panes of the same screen, which zoom and move together and share their crosshair.
+    """Panes of the same screen, which zoom and move together and share a crosshair.
 
     A pixel's centre is at its column and row, counted from 0 at the top left.
     """
@@ -109,7 +109,7 @@ class LinkedPanes:
 
 
 def style_title(plot: figure) -> None:
-    """Give the title of `plot` small grey letters."""
+    """Set the title of `plot` in small grey letters."""
     plot.title.text_font_size = "12px"
     plot.title.text_font_style = "normal"
     plot.title.text_color = "#444444"

@@ -10,12 +10,12 @@ from tqdm import tqdm
 from simple_dqn.player import Player
 from simple_dqn.types import Actions, Rewards, Screens, States
 
-BATCH = 32  # states given to the network at a time: the activations of all units take some MB
+BATCH = 32  # states per forward pass: the activations of all units take some MB
 
 
 @dataclass(frozen=True)
 class PlayedGame:
-    """The T states of a game in which the agent chose an action; each screen is kept once.
+    """The T states of a game in which the agent chose an action; each screen is stored once.
 
     Letters in shapes are those of `simple_dqn.types`.
     """
@@ -23,7 +23,7 @@ class PlayedGame:
     history_length: int  # screens in a state, S
     action_names: tuple[str, ...]
     screens: Screens  # uint8 [T, H, W], the newest of each state
-    actions: Actions  # int64 [T], taken in each state
+    actions: Actions  # int64 [T], the action taken in each state
     rewards: Rewards  # float32 [T], raw game points for the action
 
     def __len__(self) -> int:
@@ -41,16 +41,16 @@ class PlayedGame:
         return states
 
     def whole(self) -> Actions:
-        """Return the times, int64 [B], of the states without a screen from before the game.
+        """Return the times, int64 [B], of the states that contain no screen from before the game.
 
-        In the others, many a filter would answer most strongly to the step from black screens to a bright
-        one, which never comes again. Of a game shorter than a state, the last state counts.
+        In the other states the change from black screens to a bright one, which occurs only there, would
+        activate many filters most strongly. For a game shorter than a state, return that of the last state.
         """
         return np.arange(min(self.history_length, len(self)) - 1, len(self))
 
 
 def play_game(player: Player, history_length: int, exploration_rate: float) -> PlayedGame:
-    """Play until the first of `player`'s games is over, and return that game."""
+    """Play the first game of `player` to its end, and return it."""
     screens, actions, rewards = [], [], []
     step = player.start()
     with _bar("playing") as progress:

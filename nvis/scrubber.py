@@ -30,8 +30,8 @@ from simple_dqn.types import QValues
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import DeepQNetwork
 
-LEGEND_ROWS = 12  # actions for which there is room beside the curves
-MOST_MOMENTS = 2000  # of a longer game, every 2nd, 3rd, ... step is shown
+LEGEND_ROWS = 12  # actions in a column of the legend
+MOST_MOMENTS = 2000  # a longer game shows only every 2nd, 3rd, ... step
 
 HERE = Path(__file__).parent
 HEAT = [f"{colour}{alpha:02x}" for colour, alpha in zip(Inferno256[55:], range(55, 256), strict=True)]
@@ -100,7 +100,7 @@ def _words(game: PlayedGame, moments: Moments) -> list[str]:
 
 
 def _pictures(shown: ColumnDataSource, screen_shape: tuple[int, int]) -> list[figure]:
-    """Return two panes: the current screen, and the same with the saliency over it."""
+    """Return two panes: the current screen, and the screen with the saliency over it."""
     linked = LinkedPanes(screen_shape)
     screen = linked.pane("screen", "the newest screen of the state", [("grey level", "@screen")])
     heat = linked.pane("saliency", "saliency of the action taken", [("saliency", "@saliency %")])

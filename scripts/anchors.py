@@ -70,7 +70,7 @@ def anchors(page: Path) -> list[Anchor]:
 
 
 def renewed(page: Path) -> str:
-    """Return the text of a page with current line numbers; anchors without a match stay as they are."""
+    """Return the text of a page with current line numbers; anchors without a match are unchanged."""
 
     def renew(match: re.Match[str]) -> str:
         found = anchor(page, match).lines()

@@ -118,7 +118,7 @@ def state_of(ale: ALEInterface, rom: bytes) -> State:
     console = Console(rom, 1)
     system, processor = saved.numbers("System", 1)[0], saved.numbers("M6502Low", 14)
     riot, tia = saved.numbers("M6532", 137), saved.numbers("TIA", 54)
-    # ALE counts from the beginning of the last frame; here a frame begins with the line in which it does.
+    # ALE counts from the start of the last frame; here a frame starts with the line in which ALE's does.
     clocks = system * 3 - tia[0]
     finished = processor[13] & 1
     cycles = (clocks % 228 if finished else clocks) // 3
@@ -127,7 +127,7 @@ def state_of(ale: ALEInterface, rom: bytes) -> State:
     _read_tia(console.tia[0], tia, system - cycles)
     console.tia[0, TIA.CLOCK] = cycles * 3 if finished else tia[3] - tia[0]
     console.tia[0, TIA.ROWS] = len(screen)
-    ale.act(0)  # shows, where it draws nothing, the picture before the last
+    ale.act(0)  # where this frame draws nothing, it shows the picture before the last
     return State(
         cpu=console.cpu[0].tolist(), riot=console.riot[0].tolist(), tia=console.tia[0].tolist(),
         ram=bytes(riot[1:129]).hex(), pictures=starts.pack(np.stack([screen, ale.getScreen()])),
@@ -202,7 +202,7 @@ def grey_levels() -> list[int]:
 
 
 def has_combs(game: str) -> int:
-    """Return whether HMOVE blanks the left pixels of a line in this game of ALE's."""
+    """Return 1 if HMOVE blanks the left pixels of a line in this game in ALE, else 0."""
     return int(run_in_ram(game, paint(14)).getScreen()[100, 0] == 0)
 
 
@@ -218,7 +218,7 @@ def differences(game: str, start: Start, frames: int, seed: int) -> str | None:
     for frame in range(frames):
         if ale.game_over():
             if game not in GAMES:
-                return None  # how it begins again is not known
+                return None  # the state of its restart is unknown
             ale.reset_game()
             start.begin(console, 0, COLOURS, timers.draw())
             controllers = Controllers(console, start.controller)
@@ -253,10 +253,7 @@ def best_start(game: str, whole: bool = True) -> Start:
         for state in plain.states:
             tia = list(state.tia)
             tia[TIA.COMBS] = combs
-            tia[TIA.PADDLE0 + 2 : TIA.PADDLE0 + 4] = [
-                right,
-                right,
-            ]  # the second player's: none, or all the way
+            tia[TIA.PADDLE0 + 2 : TIA.PADDLE0 + 4] = [right] * 2  # the second player's: none, or at the end
             states.append(replace(state, tia=tia))
         tries.append(replace(plain, controller=controller, states=states))
     for one in tries:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Updates requirements.txt and requirements-dev.txt from the version ranges in pyproject.toml: `make lock`.
-# It installs the packages in a temporary environment, and writes down the installed versions.
+# It installs the packages in a temporary environment, and records the installed versions.
 set -euo pipefail
 
 home=$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")")

@@ -29,7 +29,7 @@ READ = {
     "agent.py": "acts, stores and learns",
     "player.py": "the ε-greedy policy",
     "types.py": "the arrays between the rooms, with their shapes",
-    "environment/interface.py": "what an environment is",
+    "environment/interface.py": "the interface of an environment",
     "environment/vector.py": "games side by side",
     "environment/ale.py": "frame skip, maximum, lives and resets",
     "environment/frames.py": "a frame becomes a screen",
@@ -40,12 +40,12 @@ READ = {
     "replay_memory/screens.py": "the screens, each stored once",
     "deepqnetwork/deepqnetwork.py": "the online and the target network",
     "deepqnetwork/update.py": "targets, loss and descent",
-    "deepqnetwork/value_heads.py": "what represents a return, and its loss",
+    "deepqnetwork/value_heads.py": "the representation of a return, and its loss",
     "deepqnetwork/networks.py": "the architectures, as a table",
     "deepqnetwork/building.py": "builds a network from the table",
     "deepqnetwork/layers.py": "the modules of a network",
     "deepqnetwork/optimizers.py": "RMSProp and the others",
-    "statistics/statistics.py": "what is counted for the CSV",
+    "statistics/statistics.py": "the counts and means of a CSV row",
 }
 # Modules that run in a training but do not belong to the algorithm.
 NOT_THE_ALGORITHM = {

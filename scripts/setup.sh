@@ -96,7 +96,8 @@ make_venv() {
     "$python" -m venv "$venv" >&2 || fail "$python could not make $venv: see its messages above"
 }
 
-# Installs the packages of the given lock files, from copies, so that the copies match what was installed.
+# Installs the packages of the given lock files. It copies the files first and installs from the copies: if a lock
+# file changes during the installation, the copies still list the installed packages.
 install_packages() {
     local file requirements=()
     for file; do

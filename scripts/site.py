@@ -2,8 +2,8 @@
 
 The pages in docs/ link to README files, lines of source files and pictures outside of docs/. Therefore all of
 these are copied to build/docs with the same relative paths; a source file becomes a page with its text.
-A dead link or anchor is an error in Zensical's strict mode, and so is a docstring that the reference cannot
-read. Links are checked nowhere else.
+In Zensical's strict mode, a dead link or anchor is an error, and so is a docstring that it cannot parse.
+Links are checked nowhere else.
 """
 
 import importlib
@@ -42,7 +42,7 @@ def rooms() -> list[str]:
 
 
 def public_names() -> list[str]:
-    """Return what the page of the public names shows: the modules of `api`, and what it takes from others."""
+    """Return the names for the page of the public API: the modules of `api`, and its re-exported names."""
     sys.path.insert(0, str(PROJECT / "src"))
     api = importlib.import_module("simple_dqn.api")
     things = [getattr(api, name) for name in api.__all__]
@@ -89,9 +89,7 @@ def stage_source(source: Path) -> None:
 def stage_reference() -> None:
     """Write the pages of the API reference: one of the public names, and one for each room."""
     public = "".join(f"::: {name}\n    options: {{heading_level: 2}}\n\n" for name in public_names())
-    told = (
-        "Whatever `import simple_dqn` gives is public and stays; the other pages are for those who change it."
-    )
+    told = "The names of `import simple_dqn` are public and stable; the other pages are for contributors."
     write(Path("reference", "simple_dqn.md"), f"# simple_dqn\n\n{told}\n\n{public}")
     for room in rooms():
         write(Path("reference", f"{room}.md"), f"# simple_dqn.{room}\n\n::: simple_dqn.{room}\n")
@@ -158,7 +156,7 @@ def main() -> int:
         build, cwd=STAGE.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
     print(done.stdout, end="")
-    if done.returncode or "griffe:" in done.stdout:  # which complains of docstrings
+    if done.returncode or "griffe:" in done.stdout:  # warnings about docstrings
         return 1
     print(f"the site: {Path(sys.executable)} -m http.server --directory {STAGE.parent / 'site'}")
     return 0

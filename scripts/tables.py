@@ -28,7 +28,7 @@ ORIGIN = ("command", "machine")
 
 
 class TableError(Exception):
-    """A marker or its data is wrong; the message is one line that says where and why."""
+    """A marker or its data is invalid; the message is one line with the place and the reason."""
 
 
 @dataclass(frozen=True)

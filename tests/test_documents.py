@@ -15,10 +15,11 @@ import pytest
 
 from simple_dqn import rules
 from simple_dqn.config import Config
-from simple_dqn.environment.roms import known_games, split_snapshot_name
+from simple_dqn.environment.roms import game_of, known_games
 from simple_dqn.errors import UserError
 from simple_dqn.main import VERBS
 from simple_dqn.presets import PRESETS, USUAL
+from simple_dqn.verbs.settings import preset
 from tests.command_line import ReadError, only_reading, read
 from tests.documents import HOME, Command, commands, flags, is_placeholder, pages
 
@@ -69,7 +70,7 @@ def check(command: Command, made: set[str]) -> None:
         require(command.verb in VERBS and (HOME / program).exists(), f"there is no {program}")
         given = read_verb(command.verb, words, command.inline)
         if command.verb == "train" and given:
-            rules.check(Config.from_flags({**PRESETS[given.get("preset", USUAL)], **given}))
+            rules.check(Config.from_flags({**preset(given, USUAL), **given}))
             made |= written_by_training(given)
         if command.verb == "resume" and "epochs" in given:
             prefix = re.sub(r"_(\d+\.pkl|checkpoint)$", "", str(given["snapshot"]))
@@ -156,7 +157,8 @@ def is_there(word: str, given: dict[str, Any], made: set[str]) -> bool:
     rom = Path(word).suffix == ".rom" and Path(word).stem in known_games()
     if word.endswith(".pkl") and word in made:
         own = {path.stem for path in (HOME / "examples").glob("*.py")}
-        assert split_snapshot_name(word).game in {*known_games(), "catch", *own}
+        run = Path(word).stem.rpartition("_")[0]
+        assert game_of(run) or run in own
     return (
         rom
         or word in made

@@ -4,16 +4,23 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from simple_dqn.errors import UserError, exit_code
+from simple_dqn.errors import EXTRAS, UserError, exit_code
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.verbs.common import finish
 
 SOURCES = Path(__file__).parents[1] / "src"
 SPEAK = "lambda: [print('a line', flush=True) for _ in range(10**6)]"
+
+
+def test_the_extras_are_those_of_pyproject() -> None:
+    project = tomllib.loads((SOURCES.parent / "pyproject.toml").read_text())["project"]
+    ours = {name: list(pins) for name, pins in EXTRAS.items()}
+    assert ours == {name: project["optional-dependencies"][name] for name in EXTRAS}
 
 
 def test_what_the_user_can_mend_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,6 +33,7 @@ SMALL = [
 CATCH = ["catch", "--environment", "catch"]
 PRIORITIZED = ["--prioritized", "true", "--priority_beta_steps", "200"]
 TIMES = ("total_time", "epoch_time", "steps_per_second")
+OFTEN = 16  # steps between checkpoints
 MOMENTS = [("train", 1, 40), ("test", 1, 24), ("train", 2, 80)]
 KINDS = {
     "serial": CATCH,
@@ -106,10 +107,13 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
 
 
 def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, int, int]]) -> None:
-    """Make a checkpoint at every chance, and at `moments` copy the folder as a run killed there leaves it."""
+    """Make many checkpoints, and at `moments` copy the folder as a run killed there leaves it."""
     save_checkpoint, write = Keeper.save_checkpoint, CheckpointFolder.write
 
-    def always(self: Keeper, run: CheckpointState, held: int, wait: bool = False) -> None:
+    def often(self: Keeper, run: CheckpointState, held: int, wait: bool = False) -> None:
+        phase = Phase(**run["phase"])
+        if phase.done % OFTEN and (phase.name, phase.epoch, phase.done) not in moments:
+            return
         save_checkpoint(self, run, held, wait=True)
         self._background.wait()  # so that the copy is of this moment: training would go on meanwhile
 
@@ -121,7 +125,7 @@ def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, int, 
             shutil.copytree(".", name, ignore=shutil.ignore_patterns("lock"))
 
     monkeypatch.setattr(Keeper, "_interval_is_over", True)
-    monkeypatch.setattr(Keeper, "save_checkpoint", always)
+    monkeypatch.setattr(Keeper, "save_checkpoint", often)
     monkeypatch.setattr(CheckpointFolder, "write", copying)
 
 
@@ -402,6 +406,24 @@ def test_auto_is_what_it_meant_when_the_run_began(
     later = CheckpointFolder(checkpoint.parent).newest()
     assert later is not None
     assert (later.run["flags"]["datatype"], later.run["phase"]["epoch"]) == (settled, 4)
+
+
+@pytest.mark.parametrize(("first", "then"), [("bfloat16", "float32"), ("float32", "bfloat16")])
+def test_a_run_continues_in_another_datatype(
+    tmp_path: Path, start: Callable[..., int], first: str, then: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on a processor without bfloat16 instructions: nothing but the rounding changes."""
+    command = ["train", *CATCH, *SMALL, "--train_steps", "40", "--test_steps", "0", "--average_updates", "20"]
+    assert start("run", *command, "--datatype", first) == 0
+    folder = CheckpointFolder(tmp_path / "run" / "snapshots" / "catch_checkpoint")
+    before = folder.newest()
+    assert start("run", *command, "--datatype", then, "--epochs", "3", "--resume") == 0
+    assert f"From now on --datatype is {then} instead of {first}" in capsys.readouterr().err
+    after = folder.newest()
+    assert before is not None
+    assert after is not None
+    assert (after.run["flags"]["datatype"], after.run["phase"]["epoch"]) == (then, 4)
+    assert 2 * after.run["agent"]["network"]["updates"] == 3 * before.run["agent"]["network"]["updates"]
 
 
 def test_a_folder_that_was_copied_after_a_resume_has_a_csv_of_its_own(

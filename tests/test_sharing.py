@@ -2,7 +2,6 @@
 
 import importlib.util
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,9 @@ import yaml
 
 import simple_dqn
 from simple_dqn import main, settings_file
-from simple_dqn.deepqnetwork.onnx_file import PINS
+from simple_dqn.errors import EXTRAS
+from tests.test_api import CATCH, PROJECT
 
-PROJECT = Path(__file__).parents[1]
-CATCH: dict[str, Any] = {
-    "preset": "simple_dqn", "environment": "catch", "screen_width": 36, "screen_height": 36,
-    "random_steps": 60, "train_steps": 40, "test_steps": 40, "epochs": 1, "replay_size": 100, "batch_size": 4,
-    "target_steps": 8, "backend": "cpu", "threads": 1, "random_seed": 0,
-}  # fmt: skip
 NETWORKS: dict[str, dict[str, Any]] = {
     "nature": {},
     "neon": {"network": "neon", "batch_norm": True},
@@ -77,10 +71,8 @@ def test_the_command_that_installs_onnx(
     source = str(PROJECT / "tests" / "data" / "breakout_1.pkl")
     assert main.run(["snapshot", "export", source, "neon.onnx", "--onnx"]) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("simple-dqn")]
-    assert f".venv/bin/python -m pip install {' '.join(PINS)}" in line
+    assert f".venv/bin/python -m pip install {' '.join(EXTRAS['onnx'])}" in line
     assert not list(home.iterdir())
-    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert extras["onnx"] == list(PINS)
 
 
 def test_a_card_is_a_folder_for_a_model_hub(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from simple_dqn.snapshot import CheckpointFolder, Snapshot
 from simple_dqn.verbs.common import open_snapshot
 
 SMALL = [
-    "--preset", "simple_dqn",
+    "--preset", "simple_dqn", "--network", "small",
     "--random_steps", "300", "--train_steps", "120", "--test_steps", "60", "--replay_size", "500",
     "--screen_width", "36", "--screen_height", "36", "--batch_size", "8", "--target_steps", "50",
     "--backend", "cpu", "--random_seed", "0",
@@ -50,7 +50,7 @@ def same_weights(a: Path, b: Path) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
 
 
-CONCURRENT = ["--concurrent", "true", "--workers", "2", "--processes", "2", "--target_steps", "40"]
+CONCURRENT = ["--concurrent", "true", "--workers", "2", "--target_steps", "40"]
 GAMES = [
     ("pong", []),
     ("catch", ["--environment", "catch", "--workers", "3"]),
@@ -283,7 +283,9 @@ def test_a_run_without_tests_is_tested_for_the_usual_number_of_steps(
 
 @pytest.mark.parametrize("verb", ["profile_train", "profile_test", "profile_random"])
 def test_profiles(home: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
-    run(verb, "pong", *SMALL[-2:], "--random_steps", "60" if verb != "profile_test" else "0")
+    steps = {"profile_train": "train_steps", "profile_test": "test_steps", "profile_random": "random_steps"}
+    filling = () if verb == "profile_test" else ("--random_steps", "60")
+    run(verb, "pong", *SMALL[2:4], *SMALL[-2:], *filling, f"--{steps[verb]}", "80")
     assert "tottime" in capsys.readouterr().out
     assert (home / "results" / f"pong_{verb}.prof").stat().st_size > 1000
     assert not list((home / "results").glob("*.csv"))

@@ -1,7 +1,7 @@
-"""The 6507's bus: which chip answers at an address. Of 16 address lines the chip has 13.
+"""The 6507's bus, as C++ for `cpu6507.execute`: which chip responds to an address of 13 bits.
 
-A12 set: the cartridge. Else A7 clear: the TIA. Else A9 clear: the RIOT's RAM, set: its timer and ports.
-This is C++ for `cpu6507.execute`.
+A12 selects the cartridge. Otherwise, A7 = 0 selects the TIA, and A7 = 1 the RIOT: its RAM if A9 = 0, its
+timer and ports if A9 = 1.
 """
 
 import enum
@@ -11,13 +11,12 @@ from atari2600.machine import BUS, CPU, LOG_LENGTH, RIOT, TIA
 from atari2600.riot import READ_RIOT
 
 LAST_CYCLE = (290 * 228 + 227) // 3  # a later write to the TIA ends the frame even without VSYNC
-DONE, LOG_FULL, COLLISIONS = range(
-    3
-)  # why `execute` stopped: the frame is over, or the TIA has to work first
+# Why `execute` stopped: the frame is over, the log is full, or a read needs collisions from the TIA.
+DONE, LOG_FULL, COLLISIONS = range(3)
 
 
 def names(columns: type[enum.IntEnum]) -> str:
-    """Return the names of columns as constants, such as `CPU_PC`."""
+    """Return C++ constants for the columns, such as `CPU_PC`."""
     return "".join(
         f"constexpr int {columns.__name__}_{column.name} = {column.value};\n" for column in columns
     )
@@ -33,11 +32,11 @@ unsigned char* ram = m.ram.data + g * 256;
 unsigned* log = m.log.data + g * LOG_LENGTH;
 short* held = m.held.data + g * 64;
 int logged = bus[BUS_LOGGED], status = 0, spare = 0;
-const int hot = cpu[CPU_CARTRIDGE] ? 0xFF8 : 0x1000;  // from here on the cartridge's bytes switch its bank
+const int hot = cpu[CPU_CARTRIDGE] ? 0xFF8 : 0x1000;  // accesses from here on may switch the bank
 """
     + READ_RIOT
     + r"""
-// A read of the TIA; -1 where collisions are wanted that it has not looked for yet. Other lines keep `noise`.
+// Read the TIA or the RIOT. -1: the TIA must first compute collisions. Undriven bus lines keep `noise`.
 auto read_chip = [=](int address, int now, int noise) -> int {
     if (address & 0x80) return read_riot(address, now);
     int place = address & 15, value = 0;
@@ -59,8 +58,9 @@ auto write_sync = [=](int place, int value, int now) -> void {
         bus[BUS_GROUNDED] = value & 128;
     }
 };
-// Note a write to the TIA, unless it changes nothing; return the number of notes. `held` has the last values,
-// -1 where none is known. GRP0 hands on GRP1, and GRP1 hands on GRP0 and ENABL: then equal ones count.
+// Log a write to the TIA unless it changes nothing; return the length of the log. `held` has the last value
+// of each register, -1 if unknown. A write to GRP0 latches GRP1 for vertical delay, and one to GRP1 latches
+// GRP0 and ENABL: if these have changed, a write of an equal value counts.
 auto note = [=](int place, int value, int now, int logged) -> int {
     if (held[place] != value) {
         held[place] = value;
@@ -103,12 +103,12 @@ auto note = [=](int place, int value, int now, int logged) -> int {
     else WRITE_TIA(V)
 """
 )
-# Registers of which each write counts: CTRLPF, RESP0 to RESBL, HMOVE to CXCLR.
+# Registers for which every write counts: CTRLPF, RESP0 to RESBL, HMOVE to CXCLR.
 WORDS = (
     f"constexpr unsigned long long TIA_STROBES = {1 << 10 | (1 << 21) - (1 << 16) | (1 << 45) - (1 << 42)};\n"
     + WORDS
 )
-# Registers whose writes the TIA does something with: VBLANK, NUSIZ0 to RESBL, GRP0 to CXCLR.
+# Registers whose writes are logged: VBLANK, NUSIZ0 to RESBL, GRP0 to CXCLR.
 WORDS = (
     f"constexpr unsigned long long TIA_HEARS = {1 << 1 | (1 << 21) - (1 << 4) | (1 << 45) - (1 << 27)};\n"
     + WORDS

@@ -8,19 +8,19 @@ PLAIN, F8 = range(2)
 
 
 def load_rom(rom: bytes) -> tuple[NDArray[np.uint8], int]:
-    """Return a cartridge as uint8 [whole banks] and its kind.
+    """Return a cartridge's bytes, uint8 [whole banks], and its kind.
 
     Raises:
-        ValueError: It is none that is emulated.
+        ValueError: The kind of cartridge is not supported.
     """
     kinds = {2048: PLAIN, 4096: PLAIN, 8192: F8}
     if len(rom) not in kinds:
-        raise ValueError(f"a cartridge of {len(rom)} bytes is none of 2K, 4K or F8")
+        raise ValueError(f"a cartridge of {len(rom)} bytes is not supported: it is not 2K, 4K or F8")
     banks = np.frombuffer(rom, np.uint8)
     return np.tile(banks, max(1, BANK_BYTES // len(rom))), kinds[len(rom)]
 
 
 def with_the_next_two(banks: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """Return each byte of some banks together with the two after it: a whole instruction in one read."""
+    """Return each byte combined with the two after it in its bank, so that one read gets an instruction."""
     rows = banks.reshape(-1, BANK_BYTES).astype(np.int32)
     return (rows | np.roll(rows, -1, axis=1) << 8 | np.roll(rows, -2, axis=1) << 16).reshape(-1)

@@ -1,4 +1,4 @@
-"""E consoles with the same cartridge; the kernel plays one of them in each thread."""
+"""E consoles with the same cartridge; each thread of the kernel plays one of them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,17 +28,17 @@ from atari2600.machine import (
 LONG_AGO = -60_000  # colour clocks, a frame
 NEVER_OVER = np.full((4, 2), -1, np.int32)
 NEVER_OVER[:, 0] = 0
-FRAME_INSTRUCTIONS = 25_000  # more than any frame has: what a program gets that does not end its frame
+FRAME_INSTRUCTIONS = 25_000  # more than any frame has: the limit for a program that never ends its frame
 
 
 class Console:
-    """E consoles, as arrays that anyone may read and write between two frames.
+    """E consoles, as arrays that callers may read and write between two frames.
 
     Attributes:
         cpu, riot, tia: int32 [E, columns], numbered by `CPU`, `RIOT` and `TIA`.
         ram: uint8 [E, RAM_SHARE], the 128 bytes at $80 first.
-        pictures: uint8 [E, 2, MOST_ROWS, 160], what `palette` makes of the colours of the last two frames.
-            `TIA.BUFFER` says which is the last; a frame that is short leaves the rest of its own as it was.
+        pictures: uint8 [E, 2, MOST_ROWS, 160], the last two frames in the values of `palette`. `TIA.BUFFER`
+            is the index of the latest. A short frame leaves the rest of its picture unchanged.
     """
 
     def __init__(
@@ -54,20 +54,20 @@ class Console:
 
         Args:
             rom: A cartridge of 2, 4 or 8 KiB.
-            games: How many.
-            palette: uint8 [256]: a pixel for each of the TIA's colours; None: the colours themselves.
-            device: Warp's name of it. Arrays of a GPU are copied to and from it at each call.
-            frames: How many `play` plays at most.
-            over: int32 [4, 2], when a game is over, see `games.Condition.table`.
+            games: The number of games, E.
+            palette: uint8 [256], the pixel value of each TIA colour; None: the colours themselves.
+            device: Warp's name of the device. For a GPU, the arrays are copied there and back at each call.
+            frames: The largest number of frames per call of `play`.
+            over: int32 [4, 2], the condition for the end of a game, see `games.Condition.table`.
 
         Raises:
-            ValueError: There is no such cartridge.
+            ValueError: The cartridge is not supported.
         """
         banks, kind = load_rom(rom)
         colours = np.arange(256) & 0xFE if palette is None else palette
         self.games = games
         self._machine, self._device = Machine(), device
-        self._mirrors: list[tuple[NDArray[Any], Any]] = []  # on a GPU: what is copied, here and there
+        self._mirrors: list[tuple[NDArray[Any], Any]] = []  # on a GPU: pairs of arrays, here and there
         self._install(banks, colours, over)
         self.cpu = self._state("cpu", (games, CPU.COUNT), np.int32)
         self.riot = self._state("riot", (games, RIOT.COUNT), np.int32)
@@ -82,13 +82,13 @@ class Console:
         self.played = self._state("played", (games, frames, RAM_BYTES), np.uint8)
         self._state("log", (games, LOG_LENGTH), np.uint32)
         self._switch_on(kind, int(colours[0]))
-        # A recorded launch takes 5 microseconds in place of 25.
+        # A recorded launch takes 5 microseconds instead of 25.
         self._command = wp.launch(
             play_frames, games, [self._machine, FRAME_INSTRUCTIONS, 0, 1], device=device, record_cmd=True
         )
 
     def _install(self, banks: NDArray[np.uint8], colours: NDArray[Any], over: NDArray[np.int32]) -> None:
-        """Put the tables and the cartridge where the kernel finds them."""
+        """Pass the tables and the cartridge to the kernel."""
         for name, values in {
             "patterns": tables.patterns(),
             "copies": tables.copies(),
@@ -100,7 +100,7 @@ class Console:
             setattr(self._machine, name, wp.array(values, device=self._device))
 
     def _state(self, name: str, shape: tuple[int, ...], kind: type) -> NDArray[Any]:
-        """Return the array `name` of the consoles' state, which the kernel reads and writes too."""
+        """Return the array `name` of the consoles' state, which the kernel reads and writes, too."""
         there = wp.array(np.zeros(shape, kind), ndim=len(shape), device=self._device)
         setattr(self._machine, name, there)
         here: NDArray[Any] = there.numpy()  # on the CPU the same memory
@@ -124,27 +124,27 @@ class Console:
         self.tia[:, TIA.INPT4 : TIA.INPT5 + 1] = 0x80
 
     def get_state(self) -> dict[str, NDArray[Any]]:
-        """Return copies of all that decides how the games go on."""
+        """Return copies of everything that determines how the games continue."""
         return {name: getattr(self, name).copy() for name in ("cpu", "riot", "tia", "ram", "pictures")}
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from what `get_state` returned."""
+        """Continue from what `get_state` returned."""
         for name, values in state.items():
             getattr(self, name)[...] = values
 
     def execute(self, instructions: int = FRAME_INSTRUCTIONS) -> None:
-        """Play each game whose `CPU.PLAYS` is 1 to the end of its frame, but for `instructions` at most."""
+        """Play each game whose `CPU.PLAYS` is 1 to the end of its frame, for at most `instructions`."""
         self._bus[:, BUS.FRAMES] = 1
         self._launch(instructions, plugged=0, drawn=1)
 
     def play(self, frames: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Play `frames` [E] frames of each game whose `CPU.PLAYS` is 1, or up to its end.
+        """Play `frames` [E] frames of each game whose `CPU.PLAYS` is 1, or fewer if the game ends.
 
-        The controllers are held as `inputs` int32 [E, frames, INPUT.COUNT] says. `played` uint8
-        [E, frames, RAM_BYTES] has RAM after each frame. Only the last two frames are drawn.
+        `inputs` int32 [E, frames, INPUT.COUNT] holds the state of the controllers, and `played` uint8
+        [E, frames, RAM_BYTES] receives RAM after each frame. Only the last two frames are drawn.
 
         Returns:
-            How many frames were played, int32 [E]; undefined for games that stand still.
+            The number of frames played, int32 [E]; undefined for games whose `CPU.PLAYS` is 0.
         """
         plays = self.cpu[:, CPU.PLAYS].copy()
         whole = self.cpu, self.riot, self.tia, self.ram
@@ -152,7 +152,7 @@ class Console:
         self._bus[:, BUS.FRAMES] = frames
         self._launch(FRAME_INSTRUCTIONS, plugged=1, drawn=2)
         again = (self._bus[:, BUS.UNDRAWN] & plays).astype(np.bool_) & (frames > 2)
-        if again.any():  # what a short frame leaves out was drawn two frames ago
+        if again.any():  # the rows that a short frame leaves unchanged were drawn two frames ago
             for array, old in zip(whole, before, strict=True):
                 array[again] = old[again]
             self.cpu[:, CPU.PLAYS] = again

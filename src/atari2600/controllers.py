@@ -1,4 +1,4 @@
-"""Joysticks, paddles and the actions that move them."""
+"""Joysticks and paddles, and their states for each action."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,9 @@ ACTIONS = (
     "DLF",
 )
 LINES = {"U": 0x10, "D": 0x20, "L": 0x40, "R": 0x80}  # of port A
-# A paddle's resistance as ALE has it: one step each frame that it is turned, between the two ends.
+# A paddle's resistance in ALE, in ohms: it changes by one step per frame between two limits.
 MIDDLE, STEP, LEAST, MOST = 408_823, 23_000, 27_450, 790_196
-CYCLES = 1.6e-8 * 1.19e6  # that the capacitor takes, for each ohm
+CYCLES = 1.6e-8 * 1.19e6  # per ohm, to charge the capacitor
 
 _HAS = {letter: np.array([letter in action for action in ACTIONS]) for letter in "FURLD"}
 _TURNS = STEP * (_HAS["L"].astype(np.int64) - _HAS["R"])
@@ -40,10 +40,10 @@ _PORT = np.array([0xFF - sum(LINES[letter] for letter in action if letter in LIN
 
 
 class Controllers:
-    """What is plugged into E consoles, and how far the first player's paddles are turned."""
+    """The controllers of E consoles, and the positions of the first player's paddles."""
 
     def __init__(self, console: Console, kind: str) -> None:
-        """Plug `kind`, as `Start.controller` names it, into all of `console`."""
+        """Connect a controller of `kind`, see `Start.controller`, to every game of `console`."""
         self._console = console
         self._paddle = None if kind == "joystick" else int(kind[-1])
         self.turned = np.full(console.games, MIDDLE)  # [E], ohms of the first player's paddle
@@ -52,11 +52,11 @@ class Controllers:
         console.inputs[..., INPUT.PADDLE0 : INPUT.PADDLE1 + 1] = at
 
     def release(self, games: NDArray[np.bool_]) -> None:
-        """Put the paddles of some `games` [E] back to their middle."""
+        """Reset the paddles of some `games` [E] to the middle."""
         self.turned[games] = MIDDLE
 
     def hold(self, actions: NDArray[np.int64], games: NDArray[np.bool_]) -> None:
-        """Hold `actions` [E], ALE's codes, for the next frame of those `games` [E] that are played."""
+        """Apply `actions` [E], ALE's codes, to the next frame of the `games` [E] that are played."""
         self.plan(actions[:, np.newaxis], games)
         console, inputs = self._console, self._console.inputs[games, 0]
         console.riot[games, RIOT.SWCHA] = inputs[:, INPUT.SWCHA]
@@ -64,9 +64,9 @@ class Controllers:
         console.tia[games, TIA.PADDLE0 : TIA.PADDLE1 + 1] = inputs[:, INPUT.PADDLE0 : INPUT.PADDLE1 + 1]
 
     def plan(self, actions: NDArray[np.int64], games: NDArray[np.bool_]) -> None:
-        """Write down in `Console.inputs` what is held in each of the next frames, by `actions` [E, frames].
+        """Set `Console.inputs` for the next frames from `actions` [E, frames], ALE's codes.
 
-        Paddles are turned in those `games` [E] that are played.
+        Only the paddles of the `games` [E] that are played turn.
         """
         inputs = self._console.inputs
         frames = actions.shape[1]

@@ -1,7 +1,7 @@
 """The 6507: a 6502 with 13 address lines and no interrupts (data sheet: MOS Technology, 1975).
 
-`execute` is C++ that is made of the tables of `opcodes.py`: a switch with a case for each opcode, which keeps
-registers and flags in the processor's own. Writes to the TIA are noted with their cycle, and drawn later.
+`execute` is C++ generated from the tables of `opcodes.py`: a switch with a case for each opcode, whose
+registers and flags are local variables. Writes to the TIA are logged with their cycle, and applied later.
 """
 
 import warp as wp
@@ -20,7 +20,7 @@ _CODE = (
 #define PUSH(V) { ea = sp; WRITE_ZP(V) sp = (sp - 1) & 255; }
 #define DIGITS(V) (((V) >> 4) * 10 + ((V) & 15))
 #define DECIMAL(N) ((N) / 10 % 10 << 4 | (N) % 10)
-// In decimal mode the data sheet leaves N, V and Z open; here they follow from the result, as in ALE.
+// In decimal mode the data sheet leaves N, V and Z undefined; here they follow from the result, as in ALE.
 #define ADD(V) { \
     int sum = a + (V) + c; \
     if (di & 8) { \
@@ -43,8 +43,8 @@ _CODE = (
     int next = pc + 2, target = next + lo - (lo & 128) * 2; \
     now += 1 + (((target ^ next) & 0xFF00) != 0); \
     pc = (target & 0xFFFF) - 2; }
-// A loop in which only time passes: `LDA INTIM, BNE` or `DEX, BPL`. All passes but the last are
-// taken at once, which leaves registers and flags to that one.
+// Waiting loops: `LDA INTIM, BNE` or `DEX, BPL`. All iterations except the last are skipped at once; the last
+// sets registers and flags.
 #define SKIP(PASSES, CYCLES) if ((PASSES) > 0 && left > 2 * (PASSES) + 2) { \
     left -= 2 * (PASSES); now += (PASSES) * (CYCLES); }
 #define COUNT_DOWN(R) { if (R > 1 && left > 2 * R + 2) { \
@@ -87,5 +87,5 @@ return status;
 
 @wp.func_native(_CODE)
 def execute(m: Machine, g: int, instructions: int) -> int:  # type: ignore[empty-body]
-    """Execute `instructions` instructions at most; return `DONE`, `LOG_FULL` or `COLLISIONS`."""
+    """Execute at most `instructions` instructions; return `DONE`, `LOG_FULL` or `COLLISIONS`."""
     ...

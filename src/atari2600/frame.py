@@ -1,4 +1,4 @@
-"""A frame, and the kernel that plays some of them: each thread plays a game of its own."""
+"""A frame, and the kernel that plays several of them: each thread plays one game."""
 
 import warp as wp
 
@@ -11,7 +11,7 @@ from atari2600.tia import drain, open_line, see
 
 @wp.func
 def rebase(m: wp.ref[Machine], g: int) -> None:
-    """Let the clocks count from the line in which the frame has ended."""
+    """Make all clocks count from the line in which the frame ended."""
     past = m.cpu[g, CPU.CYCLES] // 76 * 76
     m.cpu[g, CPU.CYCLES] = m.cpu[g, CPU.CYCLES] - past
     m.riot[g, RIOT.SET_AT] = m.riot[g, RIOT.SET_AT] - past
@@ -26,7 +26,7 @@ def rebase(m: wp.ref[Machine], g: int) -> None:
 
 @wp.func_native("for (int i = 0; i < 64; ++i) held.data[g * 64 + i] = -1;")
 def forget(held: wp.array2d(dtype=wp.int16), g: int) -> None:
-    """Know no register's value."""
+    """Mark the values of all registers as unknown."""
     ...
 
 
@@ -49,7 +49,7 @@ def run(m: wp.ref[Machine], g: int, instructions: int) -> None:
             see(m, g, t, line, m.bus[g, BUS.SEEN] * 3)
             m.tia[g, TIA.COLLISIONS] = t.collisions
     see(m, g, t, line, m.bus[g, BUS.WRITTEN] * 3)
-    t.sync_until = m.tia[g, TIA.SYNC_UNTIL]  # these two are the 6507's
+    t.sync_until = m.tia[g, TIA.SYNC_UNTIL]  # the 6507 writes these two
     t.dumped_at = m.tia[g, TIA.DUMPED_AT]
     m.tias[g] = t
     if line.row < t.rows - 1 or (line.row == t.rows - 1 and line.done < 160):
@@ -58,7 +58,7 @@ def run(m: wp.ref[Machine], g: int, instructions: int) -> None:
 
 @wp.func
 def plug_in(m: wp.ref[Machine], g: int, frame: int) -> None:
-    """Hold the controllers as they are in a frame."""
+    """Set the controllers to their state in a frame."""
     m.riot[g, RIOT.SWCHA] = m.inputs[g, frame, INPUT.SWCHA]
     m.tia[g, TIA.INPT4] = m.inputs[g, frame, INPUT.INPT4]
     m.tia[g, TIA.PADDLE0] = m.inputs[g, frame, INPUT.PADDLE0]
@@ -67,7 +67,7 @@ def plug_in(m: wp.ref[Machine], g: int, frame: int) -> None:
 
 @wp.func
 def keep_ram(m: wp.ref[Machine], g: int, frame: int) -> None:
-    """Write RAM down as it is after a frame."""
+    """Store RAM after a frame."""
     byte = int(0)
     while byte < RAM_BYTES:
         m.played[g, frame, byte] = m.ram[g * RAM_SHARE + byte]
@@ -76,7 +76,7 @@ def keep_ram(m: wp.ref[Machine], g: int, frame: int) -> None:
 
 @wp.func
 def is_over(m: wp.ref[Machine], g: int) -> int:
-    """Return whether the game is over: bytes of RAM hold certain values, one pair or the other."""
+    """Return whether the game is over: both bytes of one pair in `Machine.over` have their values."""
     over = int(0)
     pair = int(0)
     while pair < 4:
@@ -90,13 +90,13 @@ def is_over(m: wp.ref[Machine], g: int) -> int:
 
 @wp.kernel(enable_backward=False)
 def play_frames(m: Machine, instructions: int, plugged: int, drawn: int) -> None:
-    """Play `BUS.FRAMES` frames of each game, or up to its end.
+    """Play `BUS.FRAMES` frames of each game, or fewer if it ends.
 
     Args:
         m: The consoles.
-        instructions: Of a frame, at most.
-        plugged: Whether the controllers are held as `Machine.inputs` says.
-        drawn: How many of the frames, the last ones, are drawn.
+        instructions: The limit of instructions per frame.
+        plugged: Whether the controllers follow `Machine.inputs`.
+        drawn: The number of frames, the last ones, that are drawn.
     """
     g = wp.tid()
     if m.cpu[g, CPU.PLAYS]:

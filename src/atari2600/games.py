@@ -1,7 +1,7 @@
-"""Where each game keeps score and lives in RAM, and how it shows that it is over.
+"""The addresses in RAM of each game's score and lives, and the condition for its end.
 
-The addresses are those of published RAM maps, the rules were found by playing: a game's rewards, lives and
-end are those of ALE in every frame that `scripts/emulator.py` has compared. Addresses count from $80.
+The addresses are from published RAM maps, and count from $80. The rules were found by playing: rewards, lives
+and ends equal ALE's in every frame that `scripts/emulator.py` has compared.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Mask: TypeAlias = NDArray[np.bool_]  # [...]
 
 
 def decimal(*addresses: int) -> Callable[[Ram], Values]:
-    """Return a function that reads a number of two decimal digits a byte, the highest first."""
+    """Return a function that reads a number with two decimal digits per byte, the highest byte first."""
 
     def read(ram: Ram) -> Values:
         number = np.zeros(ram.shape[:-1], np.int64)
@@ -30,38 +30,38 @@ def decimal(*addresses: int) -> Callable[[Ram], Values]:
 
 
 def byte(address: int, more: int = 0) -> Callable[[Ram], Values]:
-    """Return a function that reads a byte and adds `more`, all in eight bits."""
+    """Return a function that reads a byte and adds `more`, modulo 256."""
     return lambda ram: (ram[..., address] + more) & 0xFF
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Bytes of RAM that hold certain values.
+    """A condition on bytes of RAM.
 
     Attributes:
-        pairs: Up to two alternatives of up to two (address, value).
+        pairs: Up to two alternatives, each of one or two (address, value) that must all match.
     """
 
     pairs: tuple[tuple[tuple[int, int], ...], ...]
 
     def __call__(self, ram: Ram) -> Mask:
-        """Return whether it is so."""
+        """Return whether the condition holds, for each `ram`."""
         return np.logical_or.reduce(
             [np.logical_and.reduce([ram[..., at] == value for at, value in pair]) for pair in self.pairs]
         )
 
     def __or__(self, other: "Condition") -> "Condition":
-        """Return the condition that either holds."""
+        """Return the condition that one of the two holds."""
         return Condition(self.pairs + other.pairs)
 
     def table(self) -> NDArray[np.int32]:
-        """Return it as int32 [4, 2], two (address, value) for each alternative; -1 is no byte's value."""
+        """Return int32 [4, 2]: two (address, value) for each alternative; the value -1 never matches."""
         rows = [row for pair in self.pairs for row in (pair[0], pair[-1])]
         return np.array(rows + [(0, -1)] * (4 - len(rows)), np.int32)
 
 
 def holds(**values: int) -> Condition:
-    """Return the condition that all bytes have the given values: `holds(ram73=0)`."""
+    """Return the condition that all these bytes have these values, such as `holds(ram73=0)`."""
     return Condition((tuple((int(name.removeprefix("ram")), value) for name, value in values.items()),))
 
 
@@ -70,7 +70,7 @@ def _pong_score(ram: Ram) -> Values:
 
 
 def _enduro_score(ram: Ram) -> Values:
-    """Cars passed: 200 are wanted on the first day, 300 on each other; RAM counts those left."""
+    """Return the cars passed: the goal is 200 on the first day and 300 on the others; RAM has those left."""
     day, left = ram[..., 45], decimal(44, 43)(ram)
     return np.where(day == 0, 0, np.where(day == 1, 200, 300 * day - 100) - left)
 
@@ -89,10 +89,10 @@ class Game:
 
     Attributes:
         score: Game points; a reward is the difference between two frames.
-        over: Whether the game is over; there are no lives left then.
-        lives: How many are left while it is not.
-        first_lives: How many there are before the first frame.
-        unsure: Where the byte of the lives shows something else for a while, and the lives stay as they were.
+        over: Whether the game is over; the number of lives is then 0.
+        lives: The number of lives left before the end.
+        first_lives: The number of lives before the first frame.
+        unsure: Whether the byte of the lives is invalid for a while, so that their last number counts.
     """
 
     score: Callable[[Ram], Values]
@@ -104,14 +104,14 @@ class Game:
 
 GAMES = {
     "asterix": Game(decimal(94, 95, 96), holds(ram71=1, ram83=1), byte(83), 3),
-    # While the ship explodes the byte of the lives flickers.
+    # While the ship explodes, the byte of the lives changes back and forth.
     "beam_rider": Game(decimal(11, 10, 9), holds(ram5=255), byte(5, 1), 3, unsure=holds(ram12=5)),
     "breakout": Game(decimal(76, 77), holds(ram57=0), byte(57), 5),
     "enduro": Game(_enduro_score, holds(ram47=255)),
     "freeway": Game(decimal(103), holds(ram22=1)),
     "ms_pacman": Game(decimal(122, 121, 120), holds(ram123=0, ram39=83), byte(123, 1), 3),
     "pong": Game(_pong_score, holds(ram13=21) | holds(ram14=21)),
-    # In the first frame nothing is there yet.
+    # In the first frame, RAM is not initialised yet.
     "qbert": Game(decimal(89, 90, 91), holds(ram8=254), byte(8, 2), 4, unsure=holds(ram1=0)),
     "seaquest": Game(decimal(56, 57, 58), holds(ram35=255), byte(59, 1), 4),
     "space_invaders": Game(decimal(102, 104), holds(ram73=0), byte(73), 3),

@@ -1,4 +1,4 @@
-"""What one Atari 2600 holds, as arrays over E games; everything that a saved state must keep is here.
+"""The state of an Atari 2600, as arrays over E games; a saved state needs nothing else.
 
 A register is a column of an int32 array. `CPU`, `RIOT` and `TIA` number the columns.
 """
@@ -8,9 +8,9 @@ import enum
 import warp as wp
 
 RAM_BYTES = 128
-MOST_ROWS = 256  # that a picture may have
+MOST_ROWS = 256  # rows of a picture, at most
 ROW_WORDS = 20  # words of eight pixels in a row of 160
-LOG_LENGTH = 512  # writes to the TIA that are drawn at once
+LOG_LENGTH = 512  # writes to the TIA in the log
 RAM_SHARE = 256  # bytes of `ram` for each game: the console's 128, then the cartridge's own
 
 
@@ -27,8 +27,8 @@ class CPU(enum.IntEnum):
     BANK = 7  # offset into the ROM
     RUNNING = 8  # 0: the frame is over
     FAULT = 9  # 0, or 256 + an opcode that is not emulated
-    CARTRIDGE = 10  # its kind, see `cartridge.py`
-    PLAYS = 11  # 0: the game stands still
+    CARTRIDGE = 10  # the kind of cartridge, see `cartridge.py`
+    PLAYS = 11  # 0: the game is paused
     COUNT = 12
 
 
@@ -39,18 +39,18 @@ class RIOT(enum.IntEnum):
     SHIFT = 1  # one step of the timer is 2**SHIFT cycles
     SET_AT = 2  # the cycle of the write
     READ_AT = 3  # the cycle at which a read cleared the interrupt flag
-    CLEARED = 4  # whether one has
+    CLEARED = 4  # whether a read has cleared it
     DDRA = 5  # direction of port A; 1 is output
-    OUT_A = 6  # what the program drives out of port A
-    SWCHA = 7  # the joysticks, 0 where one is pushed
+    OUT_A = 6  # the program's output to port A
+    SWCHA = 7  # the joysticks, a 0 bit for each direction pushed
     SWCHB = 8  # the switches of the console
     COUNT = 9
 
 
 class TIA(enum.IntEnum):
-    """The picture chip: the registers that a program writes, and where in the frame it is."""
+    """The picture chip: the registers that a program writes, and the position in the frame."""
 
-    CLOCK = 0  # colour clocks of the frame that are drawn
+    CLOCK = 0  # colour clocks of the frame that have passed
     SYNC_UNTIL = 1  # VSYNC ends the frame from this colour clock on
     VBLANK = 2
     NUSIZ0 = 3
@@ -61,13 +61,13 @@ class TIA(enum.IntEnum):
     COLUBK = 8
     BLACK = 9
     CTRLPF = 10
-    REFLECTED = 11  # CTRLPF as the right half of this line has it
+    REFLECTED = 11  # CTRLPF for the right half of this line
     REFP0 = 12
     REFP1 = 13
-    PF = 14  # 20 bits, the leftmost lowest
+    PF = 14  # 20 bits, the leftmost in the lowest
     GRP0 = 15
     GRP1 = 16
-    OLD0 = 17  # GRP0 at the last write of GRP1, and so on: what vertical delay shows
+    OLD0 = 17  # GRP0 at the last write of GRP1, and so on: shown with vertical delay
     OLD1 = 18
     ENAM0 = 19
     ENAM1 = 20
@@ -93,38 +93,38 @@ class TIA(enum.IntEnum):
     UNUSED = 40
     NEXT_LINE = 41  # objects whose masks change when the line ends
     COLLISIONS = 42  # two bits for each of CXM0P to CXPPMM
-    COMB = 43  # the row whose left 8 pixels HMOVE has blanked
+    COMB = 43  # the row whose left 8 pixels HMOVE blanks
     DUMPED_AT = 44  # the cycle at which the paddles' capacitors began to charge
-    PADDLE0 = 45  # how many cycles they need
+    PADDLE0 = 45  # the cycles that charging takes
     PADDLE1 = 46
     PADDLE2 = 47
     PADDLE3 = 48
-    INPT4 = 49  # 128 where the joystick's button is not pressed
+    INPT4 = 49  # 128 while the joystick's button is not pressed
     INPT5 = 50
     FIRST_LINE = 51  # of the picture
     ROWS = 52  # of the picture
-    DRAWS = 53  # 0: only collisions are wanted
-    COMBS = 54  # 1: HMOVE leaves a comb of black pixels; ALE leaves it out in some games
-    BUFFER = 55  # which of the two pictures is drawn: they take turns
+    DRAWS = 53  # 0: only collisions are computed
+    COMBS = 54  # 1: HMOVE leaves a comb of black pixels; in some games ALE omits it
+    BUFFER = 55  # the index of the picture being drawn; the two alternate
     MOVED_AT = 56  # the colour clock of the last HMOVE
     COUNT = 57
 
 
 class BUS(enum.IntEnum):
-    """What the 6507 and the TIA tell each other within a frame."""
+    """Values that the 6507 and the TIA exchange within a frame."""
 
-    LOGGED = 0  # writes to the TIA that it has not seen yet
+    LOGGED = 0  # writes in the log that the TIA has not applied yet
     LEFT = 1  # instructions that may still be executed
     SEEN = 2  # the cycle up to which the 6507 needs, or has, the collisions
     GROUNDED = 3  # 128 while the program grounds the paddles' capacitors
     WRITTEN = 4  # the cycle of the last write to the TIA
-    FRAMES = 5  # how many frames are to be played; then how many were
-    UNDRAWN = 6  # 1: some of the two pictures lack rows that a frame left out had drawn
+    FRAMES = 5  # the number of frames to play; afterwards the number played
+    UNDRAWN = 6  # 1: one of the two pictures lacks rows that an undrawn frame would have drawn
     COUNT = 7
 
 
 class INPUT(enum.IntEnum):
-    """What is pushed and turned in a frame: the columns of the chips that it goes to."""
+    """The state of the controllers in a frame, named after the chips' columns that receive it."""
 
     SWCHA = 0
     INPT4 = 1
@@ -133,7 +133,7 @@ class INPUT(enum.IntEnum):
     COUNT = 4
 
 
-# The columns of `TIA` as a struct of their names in small letters: the kernel works on a copy of its own.
+# A struct with the columns of `TIA`, in lower case; the kernel works on a copy.
 Tia = wp.struct(
     type("Tia", (), {"__annotations__": {c.name.lower(): wp.int32 for c in TIA if c != TIA.COUNT}})
 )
@@ -141,7 +141,7 @@ Tia = wp.struct(
 
 @wp.struct
 class Mask:
-    """The pixels of an object on a line, the leftmost in the lowest bit: 64, 64 and 32 of them."""
+    """The pixels of an object on a line, in words of 64, 64 and 32, the leftmost in the lowest bit."""
 
     a: wp.uint64
     b: wp.uint64
@@ -162,19 +162,20 @@ class Objects:
 
 @wp.struct
 class Line:
-    """The line that the TIA is in.
+    """The line that the TIA is drawing.
 
     Attributes:
-        whole: The objects as their registers say now.
-        seen: What is on this line: an object that changes has its old pixels up to there.
-        dirty: Objects, as bits, whose masks are out of date since before this line's pixels.
-        touched: Objects that have changed within the line.
+        whole: The masks of the objects for the current registers.
+        seen: The masks on this line: an object that changed has its old pixels up to the change.
+        dirty: Objects, as bits, whose masks have been outdated since before this line's first pixel.
+        touched: Objects, as bits, that have changed within the line.
         start: The colour clock at which the line begins.
-        row: Of the picture; `visible` says whether there is such a row.
-        done: Up to which pixel the line is drawn and its collisions are found.
-        same: 1: nothing has changed since the last row was drawn, all at once.
-        combed: 1: that row had a comb.
-        draws: 0: only collisions are wanted.
+        row: The row of the picture.
+        visible: 1 if the picture has this row.
+        done: The pixel up to which the line is drawn and its collisions are latched.
+        same: 1: the last row was drawn at once, and nothing has changed since.
+        combed: 1: the last row had a comb.
+        draws: 0: only collisions are computed.
     """
 
     whole: Objects
@@ -197,8 +198,8 @@ class Machine:
     patterns: wp.array(dtype=wp.uint32)  # [4096], see `tables.py`
     copies: wp.array(dtype=wp.int32)  # [8]
     reversed: wp.array(dtype=wp.int32)  # [1024]
-    palette: wp.array(dtype=wp.int32)  # [256], what the picture holds for each colour
-    code: wp.array(dtype=wp.int32)  # whole banks of 4,096 bytes, each with the two after it
+    palette: wp.array(dtype=wp.int32)  # [256], the pixel value of each colour
+    code: wp.array(dtype=wp.int32)  # whole banks of 4,096 bytes, each byte with the two after it
     ram: wp.array(dtype=wp.uint8)  # [E * RAM_SHARE]
     cpu: wp.array2d(dtype=wp.int32)  # [E, CPU.COUNT]
     riot: wp.array2d(dtype=wp.int32)  # [E, RIOT.COUNT]
@@ -206,9 +207,7 @@ class Machine:
     log: wp.array2d(dtype=wp.uint32)  # [E, LOG_LENGTH]: cycle << 14 | register << 8 | value
     tia: wp.array2d(dtype=wp.int32)  # [E, TIA.COUNT]
     tias: wp.array(dtype=Tia)  # [E], the same memory
-    held: wp.array2d(
-        dtype=wp.int16
-    )  # [E, 64], what this frame's program has last written to the TIA's registers
+    held: wp.array2d(dtype=wp.int16)  # [E, 64], the last value written to each TIA register in this frame
     inputs: wp.array3d(dtype=wp.int32)  # [E, frames, INPUT.COUNT]
     over: wp.array2d(dtype=wp.int32)  # [4, 2], see `games.Condition`
     played: wp.array3d(dtype=wp.uint8)  # [E, frames, RAM_BYTES], RAM after each frame

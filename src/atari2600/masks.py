@@ -1,4 +1,4 @@
-"""Masks of a line's objects: 160 pixels in three words of 64 bits, the leftmost in the lowest bit."""
+"""Masks of a line's objects: 160 pixels in three 64-bit words, the leftmost pixel in the lowest bit."""
 
 import warp as wp
 
@@ -19,7 +19,7 @@ def clear(mask: wp.ref[Mask]) -> None:
 
 @wp.func
 def put(mask: wp.ref[Mask], pattern: wp.uint64, position: int) -> None:
-    """Add `pattern`, at most 32 pixels whose lowest bit is the left one, at a pixel below 320."""
+    """Add `pattern`, at most 32 pixels with the leftmost in the lowest bit, at `position` below 320."""
     at = wp.where(position >= 160, position - 160, position)
     shift = at & 63
     low = pattern << wp.uint64(shift)
@@ -38,27 +38,27 @@ def put(mask: wp.ref[Mask], pattern: wp.uint64, position: int) -> None:
 
 @wp.func
 def put_copies(mask: wp.ref[Mask], pattern: wp.uint64, position: int, copies: int) -> None:
-    """Make the mask of all copies of `pattern`; `copies` are their distances, see `tables.copies`."""
+    """Set the mask to all copies of `pattern`; `copies` has their distances, see `tables.copies`."""
     clear(mask)
     if pattern != ZERO:
         offsets = int(copies)
         while offsets != 0:
             put(mask, pattern, position + (offsets & 127))
             offsets = offsets >> 8
-        # What lies beyond the right edge comes in at the left.
+        # Pixels beyond the right edge wrap around to the left.
         mask.a = mask.a | mask.c >> wp.uint64(32)
         mask.c = mask.c & LOW_HALF
 
 
 @wp.func
 def bar(size: int, enabled: int) -> wp.uint64:
-    """Return the pixels of a missile or the ball of `size` 0 to 3."""
+    """Return the pattern of a missile or the ball: 2**`size` pixels if bit 1 of `enabled` is set."""
     return wp.where(enabled & 2, (wp.uint64(1) << wp.uint64(1 << size)) - wp.uint64(1), ZERO)
 
 
 @wp.func
 def stretch(bits: wp.uint64) -> wp.uint64:
-    """Return 64 bits, four for each of the 16 in `bits`."""
+    """Return 64 bits: each of the lowest 16 bits repeated four times."""
     x = bits
     x = (x | x << wp.uint64(24)) & wp.uint64(0x000000FF000000FF)
     x = (x | x << wp.uint64(12)) & wp.uint64(0x000F000F000F000F)
@@ -69,7 +69,7 @@ def stretch(bits: wp.uint64) -> wp.uint64:
 
 @wp.func
 def put_playfield(m: wp.ref[Machine], mask: wp.ref[Mask], field: int, reflected: int) -> None:
-    """Make the mask of the playfield: 20 bits of 4 pixels, then the same again or reflected."""
+    """Set the mask to the playfield: 20 bits of 4 pixels each, then the same bits repeated or reflected."""
     left = wp.uint64(field)
     right = left
     if reflected & 1:
@@ -83,7 +83,7 @@ def put_playfield(m: wp.ref[Machine], mask: wp.ref[Mask], field: int, reflected:
 
 @wp.func
 def up_to(pixel: int, word: int) -> wp.uint64:
-    """Return the bits of word number `word` that lie left of `pixel`."""
+    """Return the bits of word number `word` for the pixels left of `pixel`."""
     count = pixel - word * 64
     bits = ZERO
     if count >= 64:
@@ -95,7 +95,7 @@ def up_to(pixel: int, word: int) -> wp.uint64:
 
 @wp.func
 def merge(seen: wp.ref[Mask], whole: wp.ref[Mask], pixel: int) -> None:
-    """Let `seen` have the pixels of `whole` from `pixel` on."""
+    """Replace the pixels of `seen` from `pixel` on by those of `whole`."""
     a, b, c = up_to(pixel, 0), up_to(pixel, 1), up_to(pixel, 2)
     seen.a = (seen.a & a) | (whole.a & ~a)
     seen.b = (seen.b & b) | (whole.b & ~b)

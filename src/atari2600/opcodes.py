@@ -1,11 +1,11 @@
-"""The 6507's instructions as tables: how each of the 256 opcodes finds its operand and what it does to it.
+"""The 6507's instructions as tables: the addressing mode and the operation of each of the 256 opcodes.
 
-`switch` makes C++ of them, one case for each opcode, in the words that `bus.py` and `cpu6507.py` define: the
-registers `a x y sp pc`, the flags `n z c v di` (N is bit 7 of `n`, Z is set if `z` is 0, `di` holds D and I),
-the operand's bytes `lo` and `hi`, the address `ea` and the cycle `now` in which the instruction ends.
+`switch` turns them into C++, one case for each opcode, with the names that `bus.py` and `cpu6507.py` define:
+the registers `a x y sp pc`, the flags `n z c v di` (N is bit 7 of `n`, Z is set if `z` is 0, `di` has D and
+I), the operand's bytes `lo` and `hi`, the address `ea` and the cycle `now` in which the instruction ends.
 """
 
-# How the address is found. The names are the data sheet's.
+# Addressing modes, named as in the data sheet.
 MODES = (
     "implied", "immediate", "zp", "zp_x", "zp_y", "abs", "abs_x", "abs_y", "ind_x", "ind_y", "relative",
     "indirect",
@@ -14,7 +14,7 @@ IMPLIED, IMMEDIATE, ZP, ZP_X, ZP_Y, ABS, ABS_X, ABS_Y, IND_X, IND_Y, RELATIVE, I
 LENGTHS = (1, 2, 2, 2, 2, 3, 3, 3, 2, 2, 2, 3)  # bytes of an instruction, by mode
 ZERO_PAGE = (ZP, ZP_X, ZP_Y)
 
-# Pointers lie in RAM, and nowhere else in zero page. `noise` stays on lines of the bus that no chip drives.
+# Pointers in zero page must be in RAM. `noise` is the value of bus lines that no chip drives.
 ADDRESSES = {
     ZP: "ea = noise = lo;",
     ZP_X: "ea = (lo + x) & 255; noise = lo;",
@@ -26,7 +26,7 @@ ADDRESSES = {
     IND_Y: "noise = ram[(lo + 1) & 127]; ea = ram[lo & 127] + y; crossed = ea >> 8; "
     "ea = (ea + (noise << 8)) & 0xFFFF;",
 }
-# What is done with a value that was read.
+# Instructions that read `value`.
 READERS = {
     "LDA": "a = n = z = value;",
     "LDX": "x = n = z = value;",
@@ -46,18 +46,18 @@ READERS = {
     "NOPR": "",  # an undocumented NOP that reads its operand
 }
 WRITERS = {"STA": "a", "STX": "x", "STY": "y", "SAX": "a & x"}
-# How a byte of memory, or A, is altered.
+# Instructions that change a byte of memory, or A.
 _INC, _DEC = "value = (value + 1) & 255;", "value = (value - 1) & 255;"
 _ASL, _LSR = "c = value >> 7; value = value << 1 & 255;", "c = value & 1; value >>= 1;"
 _ROL = "value = value << 1 | c; c = value >> 8; value &= 255;"
 _ROR = "value |= c << 8; c = value & 1; value >>= 1;"
 ALTERERS = {"INC": _INC, "DEC": _DEC, "ASL": _ASL, "LSR": _LSR, "ROL": _ROL, "ROR": _ROR}
-# Undocumented: one of those, and then what a reader does.
+# Undocumented instructions: one of the above, then a reader.
 BOTH = {
     "SLO": ("ASL", "ORA"), "RLA": ("ROL", "AND"), "SRE": ("LSR", "EOR"), "RRA": ("ROR", "ADC"),
     "DCP": ("DEC", "CMP"), "ISB": ("INC", "SBC"),
 }  # fmt: skip
-# Instructions without an operand in memory; those that jump set `pc` themselves.
+# Instructions without an operand in memory; jumps set `pc` themselves.
 OTHERS = {
     "TAX": "x = n = z = a;", "TAY": "y = n = z = a;", "TXA": "a = n = z = x;", "TYA": "a = n = z = y;",
     "TSX": "x = n = z = sp;", "TXS": "sp = x;",
@@ -85,10 +85,10 @@ BRANCHES = {
     "BPL": "!(n & 128)", "BMI": "n & 128", "BVC": "!v", "BVS": "v", "BCC": "!c", "BCS": "c", "BNE": "z",
     "BEQ": "!z",
 }  # fmt: skip
-LOOPS = ("BNE", "BPL")  # they end the loops in which programs wait
+LOOPS = ("BNE", "BPL")  # the branches of waiting loops
 
-# mnemonic: its opcodes, "mode opcode cycles", with + where a page crossed costs one cycle more; long
-# rows go on in a row of the same name.
+# mnemonic: its opcodes as "mode opcode cycles", with + if crossing a page takes one cycle more. Long rows
+# continue in a row with the same name.
 _OPCODES = """
 LDA: imm A9 2, zp A5 3, zpx B5 4, abs AD 4, abx BD 4+, aby B9 4+, inx A1 6, iny B1 5+
 LDX: imm A2 2, zp A6 3, zpy B6 4, abs AE 4, aby BE 4+
@@ -165,7 +165,7 @@ _MODE_NAMES = ("imp", "imm", "zp", "zpx", "zpy", "abs", "abx", "aby", "inx", "in
 
 
 def opcodes() -> dict[int, tuple[str, int, int, int]]:
-    """Return for each opcode its mnemonic, mode, cycles, and the cycles more where a page is crossed."""
+    """Return for each opcode its mnemonic, mode, cycles, and the additional cycles for crossing a page."""
     found = {}
     for line in _OPCODES.strip().splitlines():
         mnemonic, ways = line.split(": ")
@@ -181,7 +181,7 @@ def opcodes() -> dict[int, tuple[str, int, int, int]]:
 
 
 def body(mnemonic: str, mode: int) -> str:
-    """Return what an instruction does after its address was found, as C++."""
+    """Return the C++ of an instruction, after that of its address."""
     narrow = "_ZP" if mode in ZERO_PAGE else ""
     if mnemonic in BRANCHES:
         return f"{'LOOP' if mnemonic in LOOPS else 'BRANCH'}({BRANCHES[mnemonic]})"

@@ -1,4 +1,4 @@
-"""From masks to collisions and pixels, a word of a line at a time: collisions are `and`s of words."""
+"""Computes collisions and pixels from masks, one word of a line at a time: collisions are `and`s of words."""
 
 import warp as wp
 
@@ -22,7 +22,7 @@ def collide(
     bl: wp.uint64,
     pf: wp.uint64,
 ) -> None:
-    """Latch the collisions of a word of pixels; two bits for each of CXM0P to CXPPMM, D6 the lower."""
+    """Latch the collisions of a word of pixels: two bits for each of CXM0P to CXPPMM, D6 in the lower."""
     players, missiles = p0 | p1, m0 | m1
     some = (p0 & p1) | (m0 & m1) | (players & missiles) | (bl & pf) | ((players | missiles) & (bl | pf))
     if some & covered:
@@ -45,7 +45,7 @@ def collide(
         t.collisions = t.collisions | hits
 
 
-# Without Warp's care for negative indices and strides these three are several times faster.
+# Native access, without Warp's handling of negative indices and strides, is several times faster.
 @wp.func_native("return screen.data[at];")
 def get_pixels(screen: wp.array(dtype=wp.uint64), at: int) -> wp.uint64:
     """Return eight pixels."""
@@ -60,7 +60,7 @@ def put_pixels(screen: wp.array(dtype=wp.uint64), at: int, pixels: wp.uint64) ->
 
 @wp.func
 def spread(bits: wp.uint64) -> wp.uint64:
-    """Return eight bytes, 255 for each 1 among the lowest eight bits and 0 for each 0."""
+    """Return eight bytes for the lowest eight bits: 255 for 1, 0 for 0."""
     return (((bits & BYTE) * ONES & DIAGONAL) + SEVENS >> wp.uint64(7) & ONES) * BYTE
 
 
@@ -100,7 +100,7 @@ def paint(
 
 @wp.func
 def blacken(m: wp.ref[Machine], t: wp.ref[Tia], at: int, chunks: int, covered: wp.uint64) -> None:
-    """Make the `covered` pixels of a word black."""
+    """Paint the `covered` pixels of a word black."""
     chunk = int(0)
     while chunk < chunks:
         where = spread(covered >> wp.uint64(chunk * 8))
@@ -111,11 +111,37 @@ def blacken(m: wp.ref[Machine], t: wp.ref[Tia], at: int, chunks: int, covered: w
 
 @wp.func
 def blacken_comb(m: wp.ref[Machine], t: wp.ref[Tia], at: int, end: int) -> None:
-    """Make the first eight pixels of a row black, up to the pixel `end`."""
+    """Paint the first eight pixels of a row black, up to the pixel `end`."""
     keep = ZERO
     if end < 8:
         keep = ALL << wp.uint64(end * 8)
     m.screen[at] = (m.screen[at] & keep) | (wp.uint64(t.black) * ONES & ~keep)
+
+
+@wp.func
+def paint_word(
+    m: wp.ref[Machine],
+    t: wp.ref[Tia],
+    at: int,
+    word: int,
+    chunks: int,
+    covered: wp.uint64,
+    first: wp.uint64,
+    others: wp.uint64,
+    bl: wp.uint64,
+    pf: wp.uint64,
+) -> None:
+    """Write the pixels of a word, by priority: `first` is P0 and M0, `others` is P1 and M1."""
+    players, fields, second = first | others, pf | bl, others & ~first
+    if t.ctrlpf & 4:  # the playfield has priority
+        paint(m, t, at, chunks, t.colupf, covered, first & ~fields, second & ~fields, ZERO, fields)
+    elif t.ctrlpf & 2:  # score: the playfield has the players' colours
+        left = wp.where(word == 1, LOW_HALF >> wp.uint64(16), wp.where(word == 0, ALL, ZERO))
+        seen = pf & ~players
+        ball = bl & ~players & ~pf
+        paint(m, t, at, chunks, t.colup1, covered, first | (seen & left), second, ball, seen & ~left)
+    else:
+        paint(m, t, at, chunks, t.colupf, covered, first, second, ZERO, fields & ~players)
 
 
 @wp.func
@@ -141,31 +167,7 @@ def draw_word(
     else:
         collide(t, covered, p0, p1, m0, m1, bl, pf)
         if draws:
-            first, second = p0 | m0, p1 | m1
-            players, fields = first | second, pf | bl
-            second = second & ~first
-            if t.ctrlpf & 4:  # the playfield has priority
-                paint(
-                    m,
-                    t,
-                    at + word * 8,
-                    chunks,
-                    t.colupf,
-                    covered,
-                    first & ~fields,
-                    second & ~fields,
-                    ZERO,
-                    fields,
-                )
-            elif t.ctrlpf & 2:  # score: the playfield has the players' colours
-                edge = wp.where(word == 1, LOW_HALF >> wp.uint64(16), wp.where(word == 0, ALL, ZERO))
-                seen = pf & ~players
-                paint(
-                    m, t, at + word * 8, chunks, t.colup1, covered,
-                    first | (seen & edge), second, bl & ~players & ~pf, seen & ~edge,
-                )  # fmt: skip
-            else:
-                paint(m, t, at + word * 8, chunks, t.colupf, covered, first, second, ZERO, fields & ~players)
+            paint_word(m, t, at + word * 8, word, chunks, covered, p0 | m0, p1 | m1, bl, pf)
 
 
 @wp.func
@@ -189,5 +191,5 @@ def draw_objects(
     f"for (int i = 0; i < {ROW_WORDS}; ++i) screen.data[at + i] = screen.data[at + i - {ROW_WORDS}];"
 )
 def copy_row(screen: wp.array(dtype=wp.uint64), at: int) -> None:
-    """Draw a row as the one above it."""
+    """Copy the row above."""
     ...

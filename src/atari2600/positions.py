@@ -1,4 +1,4 @@
-"""Where the TIA's objects are: resets, HMOVE, and when a write is seen."""
+"""The positions of the TIA's objects: resets, HMOVE, and the delay until a write takes effect."""
 
 import warp as wp
 
@@ -9,14 +9,14 @@ from atari2600.tables import BL, BLANK, LINE, M0, M1, P0, P1
 
 @wp.func
 def reset_position(register: int, column: int) -> int:
-    """Return where RESP0, RESP1, RESM0, RESM1 or RESBL puts its object at a colour clock of the line."""
-    late = wp.where(register <= tables.RESP1, 1, 0)  # players come one pixel after the others
+    """Return the position that RESP0, RESP1, RESM0, RESM1 or RESBL sets at a colour clock of the line."""
+    late = wp.where(register <= tables.RESP1, 1, 0)  # players are one pixel further right than the others
     return wp.where(column < BLANK, 2 + late, (column - BLANK + 4 + late) % 160)
 
 
 @wp.func
 def being_drawn(beyond: int, copies: int, width: int) -> int:
-    """Return whether a player, reset `beyond` pixels after its place, is just being drawn."""
+    """Return whether a player is being drawn when it is reset `beyond` pixels right of its position."""
     drawn = int(0)
     offsets = int(copies)
     while offsets != 0:
@@ -29,7 +29,7 @@ def being_drawn(beyond: int, copies: int, width: int) -> int:
 
 @wp.func
 def take_effect(m: wp.ref[Machine], t: wp.ref[Tia], register: int, clock: int) -> int:
-    """Return the colour clock from which a write to `register` is seen."""
+    """Return the colour clock from which a write to `register` takes effect."""
     delay = int(0)
     column = clock % LINE
     if register >= tables.GRP0 or register == tables.VBLANK:
@@ -46,7 +46,7 @@ def take_effect(m: wp.ref[Machine], t: wp.ref[Tia], register: int, clock: int) -
     ):
         delay = 8
     elif register == tables.RESP0 or register == tables.RESP1:
-        # A player that is just being drawn is drawn for some pixels more.
+        # A player that is being drawn continues for some pixels.
         position = wp.where(register == tables.RESP0, t.pos0, t.pos1)
         copies = wp.where(register == tables.RESP0, t.nusiz0, t.nusiz1) & 7
         width = wp.where(copies == 7, 32, wp.where(copies == 5, 16, 8))
@@ -56,9 +56,9 @@ def take_effect(m: wp.ref[Machine], t: wp.ref[Tia], register: int, clock: int) -
 
 @wp.func
 def moved_meanwhile(item: int, since: int, column: int, position: int) -> int:
-    """Return where a missile or the ball is that was reset `since` clocks after HMOVE.
+    """Return the position of a missile or the ball that is reset `since` clocks after HMOVE.
 
-    The pulses that are still to come move it on. Only those cases differ that were seen in ALE.
+    The remaining pulses of HMOVE still move it. Only the cases observed in ALE are handled.
     """
     moved = position
     if item == 4:
@@ -79,9 +79,9 @@ def moved_meanwhile(item: int, since: int, column: int, position: int) -> int:
 
 @wp.func
 def first_waits(position: int, before: int, copies: int) -> int:
-    """Return whether a reset player's first copy waits for the next line.
+    """Return whether the first copy of a reset player is skipped until the next line.
 
-    It does but where the player's counter was about to begin one.
+    It is, unless the player's counter was about to begin a copy.
     """
     skip = int(1)
     offsets = int(copies)
@@ -117,54 +117,43 @@ def reset_object(m: wp.ref[Machine], t: wp.ref[Tia], register: int, clock: int) 
 
 @wp.func
 def released(falls: int, player: int, missile: int, size: int) -> int:
-    """Return where a missile is after RESMP was written: bit 1 of `falls` frees it in the player's middle."""
+    """Return a missile's position after a write to RESMP: bit 1 of `falls` frees it in mid-player."""
     copies = size & 7
     middle = wp.where(copies == 7, 16, wp.where(copies == 5, 8, 4))
     return wp.where(falls & 2, (player + middle) % 160, missile)
 
 
 @wp.func
-def moved(position: int, motion: int, column: int, combed: int) -> int:
-    """Return where HMOVE moves an object; see `move`."""
+def shift(position: wp.ref[wp.int32], motion: int, column: int, combed: int, item: int) -> int:
+    """Apply HMOVE to an object's position; return `item`, the object's bit, if that changed, else 0."""
     pulses = motion ^ 8
     counted = wp.max(pulses - (222 - column) // 4, 0)
     if combed:
         counted = wp.min(pulses, (70 - column) // 4) - 8
     place = position - counted
-    return wp.where(place < 0, place + 160, wp.where(place >= 160, place - 160, place))
+    place = wp.where(place < 0, place + 160, wp.where(place >= 160, place - 160, place))
+    moved = wp.where(place != position, item, 0)
+    position = place
+    return moved
 
 
 @wp.func
 def move(t: wp.ref[Tia], clock: int) -> int:
-    """Strobe HMOVE: up to 15 extra clocks move each object left, one every 4 clocks; return which have moved.
+    """Strobe HMOVE, and return the objects that it moved, as bits.
 
-    They count only while the line is blank. An HMOVE in the blank makes it 8 clocks longer, which moves
-    all objects right by 8 and leaves a comb of black at the left. One late in the line has its last
-    pulses in the next line's blank.
+    Up to 15 pulses, one every 4 clocks, move each object left. They count only in the horizontal blank. An
+    HMOVE in the blank makes it 8 clocks longer, which moves all objects right by 8 and leaves a comb of black
+    pixels at the left. An HMOVE late in the line has its last pulses in the next line's blank.
     """
     t.moved_at = clock
     column = clock % LINE
     line = clock // LINE
-    if column >= 225:  # as good as in the next line
+    if column >= 225:  # counts as the next line
         column -= LINE
         line += 1
     combed = wp.where(column < 63, 1, 0)
     if combed and t.combs != 0:
         t.comb = wp.max(line - t.first_line, 0)
-    which = int(0)
-    place = moved(t.pos0, t.hmp0, column, combed)
-    which = wp.where(place != t.pos0, P0, 0)
-    t.pos0 = place
-    place = moved(t.pos1, t.hmp1, column, combed)
-    which = which | wp.where(place != t.pos1, P1, 0)
-    t.pos1 = place
-    place = moved(t.posm0, t.hmm0, column, combed)
-    which = which | wp.where(place != t.posm0, M0, 0)
-    t.posm0 = place
-    place = moved(t.posm1, t.hmm1, column, combed)
-    which = which | wp.where(place != t.posm1, M1, 0)
-    t.posm1 = place
-    place = moved(t.posbl, t.hmbl, column, combed)
-    which = which | wp.where(place != t.posbl, BL, 0)
-    t.posbl = place
-    return which
+    which = shift(t.pos0, t.hmp0, column, combed, P0) | shift(t.pos1, t.hmp1, column, combed, P1)
+    which = which | shift(t.posm0, t.hmm0, column, combed, M0) | shift(t.posm1, t.hmm1, column, combed, M1)
+    return which | shift(t.posbl, t.hmbl, column, combed, BL)

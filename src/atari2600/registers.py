@@ -1,4 +1,4 @@
-"""The TIA's registers: what a write changes, and what it leaves behind."""
+"""Writes to the TIA's registers: which objects they change, and the values that they store."""
 
 import warp as wp
 
@@ -118,7 +118,7 @@ def store_colour(t: wp.ref[Tia], register: int, colour: int) -> None:
 
 @wp.func
 def colour_of(t: wp.ref[Tia], register: int) -> int:
-    """Return what COLUP0 to COLUBK hold."""
+    """Return the value of COLUP0, COLUP1, COLUPF or COLUBK."""
     return wp.where(
         register <= tables.COLUP1,
         wp.where(register == tables.COLUP0, t.colup0, t.colup1),
@@ -128,7 +128,7 @@ def colour_of(t: wp.ref[Tia], register: int) -> int:
 
 @wp.func
 def store_other(t: wp.ref[Tia], line: wp.ref[Line], register: int, value: int) -> None:
-    """Write VBLANK, a size, CTRLPF or a reflection."""
+    """Write VBLANK, NUSIZ0, NUSIZ1, REFP0, REFP1 or CTRLPF."""
     if register == tables.VBLANK:
         t.vblank = value
     elif register == tables.NUSIZ0:
@@ -151,7 +151,7 @@ def store_other(t: wp.ref[Tia], line: wp.ref[Line], register: int, value: int) -
 def store(
     m: wp.ref[Machine], t: wp.ref[Tia], line: wp.ref[Line], register: int, value: int, clock: int
 ) -> int:
-    """Write a register; return the objects that HMOVE has moved, else -1."""
+    """Write a register; return the objects that HMOVE moved as bits, or -1 for other registers."""
     which = int(-1)
     if register >= tables.GRP0 and register <= tables.ENABL:
         store_object(t, register, value)
@@ -183,7 +183,7 @@ def store(
 
 @wp.func
 def changes_look(m: wp.ref[Machine], t: wp.ref[Tia], line: wp.ref[Line], register: int, value: int) -> int:
-    """Return whether what was passed of the line has to be drawn before a write, which changes no object."""
+    """Return whether the pixels before a write must be drawn first, although it changes no object."""
     changes = int(0)
     if register >= tables.COLUP0 and register <= tables.COLUBK:
         changes = line.draws & wp.where(colour_of(t, register) != m.palette[value], 1, 0)

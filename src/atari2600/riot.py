@@ -1,15 +1,15 @@
 """The 6532 RIOT: the interval timer and the two ports (data sheet: MOS Technology, 1977).
 
-Its 128 bytes of RAM are `Machine.ram`. This is C++ for `cpu6507.execute`, over the columns `riot`.
+This is C++ for `cpu6507.execute`, which works on the columns `riot`. The 128 bytes of RAM are `Machine.ram`.
 """
 
 READ_RIOT = r"""
-// The timer in steps since it passed zero, below 0 where it has: it counts down from one less.
+// The timer in steps, negative once it has passed zero: it counts down from one less than its value.
 auto timer = [=](int now) -> int {
     return riot[RIOT_VALUE] - ((now - riot[RIOT_SET_AT] - 1) >> riot[RIOT_SHIFT]) - 1;
 };
-// INTIM at cycle `now`. Once it has passed zero the timer counts cycles, and sets the interrupt flag. A read
-// clears the flag and puts the timer back to its own interval, but not in the very cycle in which it is set.
+// INTIM at cycle `now`. After zero the timer counts single cycles, and sets the interrupt flag. A read clears
+// the flag and restores the timer's interval, except in the cycle in which the flag is set.
 auto read_timer = [=](int now) -> int {
     int count = timer(now);
     if (count < 0) {
@@ -22,7 +22,7 @@ auto read_timer = [=](int now) -> int {
 };
 auto read_riot = [=](int address, int now) -> int {
     switch (address & 7) {
-    // A line of the port that is an output shows what the program drives, unless the joystick grounds it.
+    // An output line of the port has the program's value, unless the joystick grounds it.
     case 0: return riot[RIOT_SWCHA] & (riot[RIOT_OUT_A] | ~riot[RIOT_DDRA]) & 255;
     case 1: return riot[RIOT_DDRA];
     case 2: return riot[RIOT_SWCHB];

@@ -1,7 +1,7 @@
-"""From pictures to screens: the maximum of the last two frames, scaled by the mean of each pixel's area.
+"""Makes screens from pictures: the maximum of the last two frames, scaled by the mean over each pixel's area.
 
-The sums are made in the order of OpenCV's `INTER_AREA`, in float32 without fused operations, so that screens
-are equal. A row equal to the one above it, as most are, is not summed again.
+Screens are bit for bit those of OpenCV's `INTER_AREA`: the sums have the same order, in float32 without fused
+operations. A row equal to the one above it, as most are, is not summed again.
 """
 
 import math
@@ -17,24 +17,24 @@ from atari2600.machine import MOST_ROWS, TIA
 wp.set_module_options({"fuse_fp": False})
 WIDTH = 160
 TAPS = 16  # pixels of a row that one pixel of a screen covers, at most
-NEARLY = 1e-3  # of a pixel: less counts as none
+NEARLY = 1e-3  # of a pixel: a smaller overlap counts as none
 
 
 @wp.struct
 class Scale:
-    """How screens are made.
+    """The tables and arrays of the scaling.
 
     Attributes:
-        height, width: Of a screen.
-        first: For each column of a screen the first of the picture.
-        taps: How many pixels of a row one pixel of a screen covers, at most.
-        across: float32 [taps, width], the weights of the first and the next.
-        steps: int32 [S, 2], each row of a screen with each row of the picture that it covers, in this order.
-        down: float32 [S], its weight.
+        height, width: The size of a screen in pixels.
+        first: For each column of a screen, the first column of the picture that it covers.
+        taps: The number of pixels in a row that one pixel of a screen covers, at most.
+        across: float32 [taps, width], the weights of the first column covered and of the next ones.
+        steps: int32 [S, 2], pairs of a row of the screen and a row of the picture that it covers, in order.
+        down: float32 [S], the weight of each pair.
         buffers: uint8 [E * 2 * MOST_ROWS * 160], the pictures.
         tia: int32 [E, TIA.COUNT].
-        single: int32 [E], 1: the last frame alone.
-        work: float32 [E, 2 * width].
+        single: int32 [E], 1: use the last frame alone.
+        work: float32 [E, 2 * width], working memory.
         screens: uint8 [E * height * width].
     """
 
@@ -85,7 +85,7 @@ for (int i = 0; i < steps; ++i) {{
     const bool begins = i == 0 || to != drawn;
     drawn = to;
     for (int x = 0; x < width; ++x) sum[x] = begins ? down * row[x] : sum[x] + down * row[x];
-    // To the nearest whole number, the even one of two as near: 2**23 leaves no room behind the point.
+    // Round to the nearest whole number, ties to even: floats from 2**23 on have no fractional part.
     if (i + 1 == steps || s.steps.data[i * 2 + 2] != to)
         for (int x = 0; x < width; ++x)
             screen[to * width + x] = (unsigned char)(int)(sum[x] + 8388608.0f - 8388608.0f);
@@ -123,10 +123,10 @@ class Screens:
     """Makes the screens of a console's games."""
 
     def __init__(self, console: Console, rows: int, height: int, width: int) -> None:
-        """Set up for pictures of `rows` rows and screens of `height` times `width` pixels.
+        """Set up for pictures of `rows` rows and screens of `height` × `width` pixels.
 
         Raises:
-            ValueError: Another way of scaling is needed for screens of this size.
+            ValueError: Screens of this size need another way of scaling.
         """
         across, down = weights(WIDTH, width), weights(rows, height)
         whole = WIDTH % width == 0 and rows % height == 0  # OpenCV sums these in another order
@@ -156,7 +156,7 @@ class Screens:
         self._command = wp.launch(make_screens, games, [scale], device="cpu", record_cmd=True)
 
     def make(self, single: NDArray[np.bool_]) -> NDArray[np.uint8]:
-        """Return screens, uint8 [E, H, W]; of games that are `single` [E], of the last frame alone."""
+        """Return the screens, uint8 [E, H, W]; games in `single` [E] use the last frame alone."""
         self._single[:] = single
         self._command.launch()
         return self._screens.copy()

@@ -1,7 +1,7 @@
-"""How a game begins: the states in which ALE hands a console over, made into tables by `scripts/emulator.py`.
+"""The initial states of games: those after ALE's reset, in a table that `scripts/emulator.py` makes.
 
-ALE plays some frames of its own before a game begins. What the RIOT's timer holds at power-on decides in some
-games in which of a few states they begin; ALE draws it, from the same random numbers in every run.
+ALE plays some frames before a game begins. In some games the state after them depends on the RIOT's timer at
+power-on, which ALE draws from the same random numbers in every run.
 """
 
 import base64
@@ -19,17 +19,17 @@ from atari2600.console import Console
 from atari2600.machine import RAM_BYTES, TIA
 
 TABLE = Path(__file__).with_name("starts.json")
-TIMERS = 75  # how many different values the timer may have at power-on
+TIMERS = 75  # possible values of the timer at power-on
 
 
 @dataclass(frozen=True)
 class State:
-    """One console at the beginning of a game.
+    """The state of a console at the start of a game.
 
     Attributes:
-        cpu, riot, tia: The columns of `Console`'s arrays.
+        cpu, riot, tia: Rows of `Console`'s arrays.
         ram: 128 bytes in hexadecimal.
-        pictures: The last two, uint8 [2, rows, 160] of the TIA's colours; zlib, base 64.
+        pictures: The last two frames, uint8 [2, rows, 160] of TIA colours, compressed by `pack`.
     """
 
     cpu: list[int]
@@ -41,15 +41,15 @@ class State:
 
 @dataclass(frozen=True)
 class Start:
-    """How one game begins.
+    """The start of one game.
 
     Attributes:
-        md5: What the ROM is known by.
-        controller: `joystick`, or the paddle that the first player turns: `paddle0` or `paddle1`.
-        actions: Those of ALE's 18 that do something in this game.
-        rows: How many lines of the frame are the picture.
-        states: In which it may begin.
-        by_timer: For each value of the timer the state, one digit each.
+        md5: The MD5 of the ROM.
+        controller: `joystick`, or the first player's paddle: `paddle0` or `paddle1`.
+        actions: The minimal action set, as codes of ALE's 18 actions.
+        rows: The number of lines in the picture.
+        states: The possible initial states.
+        by_timer: For each value of the timer, the index of the state as one digit.
     """
 
     md5: str
@@ -60,13 +60,13 @@ class Start:
     by_timer: str
 
     def begin(self, console: Console, game: int, palette: NDArray[np.uint8], timer: int) -> None:
-        """Begin game number `game`.
+        """Set one game of a console to its initial state.
 
         Args:
-            console: Plays it.
-            game: Its number there.
-            palette: uint8 [256], a pixel for each of the TIA's colours.
-            timer: What `Timers` drew.
+            console: The console.
+            game: The index of the game there.
+            palette: uint8 [256], the pixel value of each TIA colour.
+            timer: The value that `Timers` drew.
         """
         state = self.states[int(self.by_timer[timer])]
         console.cpu[game] = state.cpu
@@ -79,10 +79,10 @@ class Start:
 
 
 class Timers:
-    """The timer's values at power-on, one for each game that is begun, in ALE's order."""
+    """Draws the timer's value at power-on for each new game, as ALE does."""
 
     def __init__(self, begun: int = 0) -> None:
-        """Go on after `begun` games."""
+        """Continue after `begun` games."""
         self._random = np.random.MT19937()
         words = _table()["random"]
         key = {"key": np.array(words[:-1], np.uint32), "pos": words[-1]}
@@ -93,13 +93,13 @@ class Timers:
             self.draw()
 
     def draw(self) -> int:
-        """Return the next value, 0 to `TIMERS` - 1."""
+        """Return the next value, from 0 to `TIMERS` - 1."""
         self.begun += 1
         return int(self._random.random_raw() % TIMERS)
 
 
 def pack(pictures: NDArray[np.uint8]) -> str:
-    """Return pictures as text."""
+    """Return `pictures` as text: zlib, then base 64."""
     return base64.b64encode(zlib.compress(pictures.tobytes(), 9)).decode()
 
 
@@ -114,21 +114,21 @@ def _table() -> dict[str, Any]:
 
 
 def grey_levels() -> NDArray[np.uint8]:
-    """Return uint8 [256]: the grey level of each of the TIA's colours, as ALE has them."""
+    """Return ALE's grey level of each TIA colour, uint8 [256]."""
     return np.array(_table()["grey"], np.uint8)
 
 
 def games() -> list[str]:
-    """Return the names of all games whose beginning is known."""
+    """Return the names of all games in the table."""
     return sorted(_table()["games"])
 
 
 @cache
 def find(game: str) -> Start:
-    """Return how `game` begins.
+    """Return the start of `game`.
 
     Raises:
-        KeyError: It is not in the table.
+        KeyError: The game is not in the table.
     """
     row = dict(_table()["games"][game])
     return Start(**row | {"states": [State(**state) for state in row["states"]]})

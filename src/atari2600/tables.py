@@ -17,7 +17,7 @@ COPIES = [(0,), (0, 16), (0, 32), (0, 16, 32), (0, 64), (0,), (0, 32, 64), (0,)]
 
 
 def patterns() -> NDArray[np.uint32]:
-    """Return uint32 [4096]: a player's pixels, the leftmost in the lowest bit, by (REFP, NUSIZ, GRP)."""
+    """Return a player's pixels by (REFP, NUSIZ, GRP), uint32 [4096], the leftmost in the lowest bit."""
     found = np.zeros((2, 8, 256), np.uint32)
     for reflected in range(2):
         for copies in range(8):
@@ -31,10 +31,10 @@ def patterns() -> NDArray[np.uint32]:
 
 
 def copies() -> NDArray[np.int32]:
-    """Return int32 [8]: the distances of `COPIES`, each in a byte with bit 7 set."""
+    """Return the distances of `COPIES`, int32 [8], each distance in a byte with bit 7 set."""
     return np.array([sum((0x80 | at) << 8 * i for i, at in enumerate(row)) for row in COPIES], np.int32)
 
 
 def reversed_bits() -> NDArray[np.int32]:
-    """Return int32 [1024]: ten bits in reverse order."""
+    """Return each number of ten bits with its bits in reverse order, int32 [1024]."""
     return np.array([int(f"{number:010b}"[::-1], 2) for number in range(1024)], np.int32)

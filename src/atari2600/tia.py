@@ -1,9 +1,9 @@
 """The TIA: picture, collisions and positions (Stella Programmer's Guide, S. Wright, 1979).
 
-It works through the writes that the 6507 has noted, each from the colour clock on at which it takes effect.
-A line is drawn at its end, all at once: an object that changes within the line keeps its old pixels up to
-there. Only new colours, another priority or a blank draw what lies before them. A row on which nothing has
-changed is copied.
+It applies the writes that the 6507 has logged, each at the colour clock from which it takes effect. A line is
+drawn once, at its end: an object that changes within the line keeps its old pixels up to that point. Only a
+change of colours, priority or blanking draws the pixels before it at once. A row that equals the row above is
+copied.
 """
 
 import warp as wp
@@ -23,7 +23,7 @@ def put_player(
 ) -> None:
     """Make the mask of a player."""
     copies = size & 7
-    wide = wp.where(copies == 5 or copies == 7, 1, 0)  # comes a pixel later
+    wide = wp.where(copies == 5 or copies == 7, 1, 0)  # wide players begin one pixel later
     offsets = int(m.copies[copies])
     if skip:
         offsets = offsets >> 8
@@ -32,7 +32,7 @@ def put_player(
 
 @wp.func
 def refresh(m: wp.ref[Machine], t: wp.ref[Tia], o: wp.ref[Objects], which: int) -> None:
-    """Make the masks of some objects anew."""
+    """Rebuild the masks of the objects in `which`, as bits."""
     if which & P0:
         put_player(m, o.p0, t.nusiz0, wp.where(t.vdelp0 & 1, t.old0, t.grp0), t.refp0, t.pos0, t.skip0)
     if which & P1:
@@ -69,7 +69,7 @@ def merge_objects(line: wp.ref[Line], which: int, pixel: int) -> None:
 
 @wp.func
 def clean(m: wp.ref[Machine], t: wp.ref[Tia], line: wp.ref[Line], which: int) -> None:
-    """Bring masks that are out of date since before this line's pixels up to date."""
+    """Rebuild those masks of `which` that were outdated before this line's first pixel."""
     late = line.dirty & which
     if late:
         refresh(m, t, line.whole, late)
@@ -119,7 +119,7 @@ def begin_line(t: wp.ref[Tia], line: wp.ref[Line]) -> None:
 
 @wp.func
 def advance(m: wp.ref[Machine], g: int, t: wp.ref[Tia], line: wp.ref[Line], clock: int) -> int:
-    """Go to a colour clock of the frame, or later where the TIA is there already; return the pixel."""
+    """Advance to a colour clock of the frame, unless the TIA is already past it; return the pixel."""
     t.clock = wp.max(t.clock, clock)
     while t.clock > line.start + LINE:
         draw_row(m, g, t, line, 160)
@@ -155,7 +155,7 @@ def write_tia(
 
 @wp.func
 def drain(m: wp.ref[Machine], g: int, t: wp.ref[Tia], line: wp.ref[Line]) -> None:
-    """Apply the writes that the 6507 has noted."""
+    """Apply the writes that the 6507 has logged."""
     i = int(0)
     count = m.bus[g, BUS.LOGGED]
     while i < count:
@@ -167,14 +167,14 @@ def drain(m: wp.ref[Machine], g: int, t: wp.ref[Tia], line: wp.ref[Line]) -> Non
 
 @wp.func
 def see(m: wp.ref[Machine], g: int, t: wp.ref[Tia], line: wp.ref[Line], clock: int) -> None:
-    """Draw, and latch collisions, up to a colour clock."""
+    """Draw and latch collisions up to a colour clock."""
     draw_row(m, g, t, line, wp.min(advance(m, g, t, line, clock), 160))
 
 
 @wp.func
 def open_line(t: wp.ref[Tia], line: wp.ref[Line]) -> None:
-    """Go on in the line in which the last frame has ended."""
-    number = wp.where(t.clock == 0, -1, t.clock // LINE)  # a line begins when its first clock has passed
+    """Continue in the line in which the last frame ended."""
+    number = wp.where(t.clock == 0, -1, t.clock // LINE)  # a line begins after its first clock
     line.start = number * LINE
     line.row = number - t.first_line
     line.dirty = 63

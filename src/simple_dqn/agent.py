@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from simple_dqn.types import ExplorationRates
 if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
     from simple_dqn.deepqnetwork import DeepQNetwork, PreparedBatch, UpdateOutcome
+    from simple_dqn.statistics import Statistics
     from simple_dqn.types import CheckpointState, Experience, States, Step
 
 UPDATES_PER_REPORT = 50  # reading a loss from a GPU waits for it, so losses are read this many at a time
@@ -24,16 +25,6 @@ UPDATES_PER_REPORT = 50  # reading a loss from a GPU waits for it, so losses are
 
 class DivergedError(UserError):
     """A loss or a weight is NaN or infinite."""
-
-
-class Listener(Protocol):
-    """Receives the agent's events; `Statistics` is one."""
-
-    def on_step(self, step: Step, exploration_rate: float) -> None:
-        """E games made one step."""
-
-    def on_train(self, loss: float) -> None:
-        """The network made one update."""
 
 
 class Agent:
@@ -52,7 +43,7 @@ class Agent:
         network: DeepQNetwork,
         config: AgentConfig,
         batch_size: int,
-        listener: Listener,
+        statistics: Statistics,
         ledger: Ledger,
     ) -> None:
         self.player = player
@@ -62,12 +53,12 @@ class Agent:
         self.total_train_steps = 0
         self._batch_size = batch_size
         self._unreported: list[UpdateOutcome] = []  # updates whose TD errors the memory has not received
-        self._listener = listener
+        self._statistics = statistics
         self.ledger = ledger
 
     @property
     def games(self) -> int:
-        """How many games are played side by side, E."""
+        """The number of games side by side, E."""
         return self.player.environment.games
 
     @property
@@ -86,11 +77,7 @@ class Agent:
     def count_from(self, steps: int) -> None:
         """Set ε, β and the learning rate to their values after `steps` training steps."""
         self.total_train_steps = steps
-        self.network.updates = self.updates_in(steps)
-
-    def updates_in(self, steps: int) -> int:
-        """Return how many updates so many training steps have."""
-        return steps // self.config.train_frequency * self.config.train_repeat
+        self.network.updates = self.config.updates_in(steps)
 
     def start(self) -> None:
         """Start a new episode in every game."""
@@ -99,7 +86,7 @@ class Agent:
     def play(self, exploration_rate: float | ExplorationRates) -> Step:
         """Make one ε-greedy step in every game, which does not count as training; see `Player.act`."""
         step = self.player.step(exploration_rate)
-        self._listener.on_step(step, float(np.mean(exploration_rate)))
+        self._statistics.on_step(step, float(np.mean(exploration_rate)))
         return step
 
     def act(self) -> Step:
@@ -113,7 +100,7 @@ class Agent:
     def execute(self, choice: Choice) -> Step:
         """Make one training step with the actions from `choose`."""
         step = self.player.execute(choice)
-        self._listener.on_step(step, float(np.mean(self.exploration_rates)))
+        self._statistics.on_step(step, float(np.mean(self.exploration_rates)))
         self.total_train_steps += self.games
         return step
 
@@ -129,7 +116,7 @@ class Agent:
         self.update_target_network_if_due(steps)
 
     def due(self, every: int, steps: int) -> int:
-        """Return how often something was due in the latest `steps` training steps, once `every` so many."""
+        """Return the number of multiples of `every` among the latest `steps` training steps."""
         return multiples(every, self.total_train_steps - steps, self.total_train_steps)
 
     def update_target_network_if_due(self, steps: int) -> None:
@@ -162,7 +149,7 @@ class Agent:
             self.report_losses()
 
     def report_losses(self) -> None:
-        """Pass the losses of the latest updates to the listener; on a GPU this waits for the updates.
+        """Pass the losses of the latest updates to the statistics; on a GPU this waits for the updates.
 
         Raises:
             DivergedError: A loss is NaN or infinite.
@@ -172,7 +159,7 @@ class Agent:
             if not math.isfinite(outcome.loss):
                 step, loss = self.total_train_steps, outcome.loss
                 raise DivergedError(f"the loss of update {update} is {loss} (seen at training step {step})")
-            self._listener.on_train(outcome.loss)
+            self._statistics.on_train(outcome.loss)
         if self.memory.prioritized:
             self._unreported += outcomes
 
@@ -239,5 +226,5 @@ def spread(rate: float, exponent: float, games: range, count: int) -> Exploratio
 
 
 def multiples(of: int, before: int, now: int) -> int:
-    """Return how many multiples of `of` lie in (before, now]."""
+    """Return the number of multiples of `of` in (before, now]."""
     return now // of - before // of

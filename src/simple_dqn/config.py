@@ -6,7 +6,7 @@ A "step" is one choice of the agent: `frame_skip` frames of the emulator in one 
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import Field, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +287,10 @@ class AgentConfig:
         None, "predict for all games in one batch, not one by one; by default where there are several games"
     )
 
+    def updates_in(self, steps: int) -> int:
+        """Return the number of updates in `steps` training steps."""
+        return steps // self.train_frequency * self.train_repeat
+
 
 @dataclass(frozen=True)
 class RunConfig:
@@ -385,14 +389,15 @@ class Config:
 
         A `Share` becomes a number of steps or updates: of the run as long as it is now, not as it may become.
         """
-        numbers = {name: value for name, value in flags.items() if not isinstance(value, Share)}
         shares = {name: value for name, value in flags.items() if isinstance(value, Share)}
-        config, resolved = self._with_numbers(numbers), {}
-        for setting in (setting for room in fields(config) for setting in fields(getattr(config, room.name))):
-            if setting.name in shares:
-                whole = config.training_length(setting.metadata["share_of"])
-                resolved[setting.name] = round(whole * shares[setting.name].percent / 100)
-        return config._with_numbers(resolved)
+        config = self._with_numbers({name: value for name, value in flags.items() if name not in shares})
+        steps = config.run.epochs * config.run.train_steps
+        lengths = {"steps": steps, "updates": config.agent.updates_in(steps)}
+        given = [setting for setting in self.settings() if setting.name in shares]
+        units = {setting.name: setting.metadata["share_of"] for setting in given}
+        return config._with_numbers(
+            {name: round(lengths[unit] * shares[name].percent / 100) for name, unit in units.items()}
+        )
 
     def _with_numbers(self, flags: dict[str, Any]) -> "Config":
         rooms = {}
@@ -402,10 +407,9 @@ class Config:
             rooms[room.name] = replace(settings, **given)
         return Config(**rooms)
 
-    def training_length(self, unit: str) -> int:
-        """Return how many training "steps", or "updates", the whole run has."""
-        steps = self.run.epochs * self.run.train_steps
-        return steps if unit == "steps" else steps // self.agent.train_frequency * self.agent.train_repeat
+    def settings(self) -> list[Field[Any]]:
+        """Return every setting, in the order of the dataclasses."""
+        return [setting for group in fields(self) for setting in fields(getattr(self, group.name))]
 
     @property
     def seed(self) -> int:
@@ -419,8 +423,7 @@ class Config:
 
     def shared_flags(self) -> dict[str, Any]:
         """Return every setting that is not local; of a class's file, only the name."""
-        settings = [setting for room in fields(self) for setting in fields(getattr(self, room.name))]
-        local = {setting.name for setting in settings if setting.metadata["local"]}
+        local = {setting.name for setting in self.settings() if setting.metadata["local"]}
         shared = {name: value for name, value in self.flags().items() if name not in local}
         if self.environment.own and Path(self.environment.environment).is_absolute():
             shared["environment"] = Path(self.environment.environment).name

@@ -21,7 +21,7 @@ from packaging.version import Version
 
 from simple_dqn.command_line import Parser, number
 from simple_dqn.config import Config
-from simple_dqn.errors import UserError
+from simple_dqn.errors import UserError, one_line
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.machine import SHARE, available_memory, gigabytes
@@ -93,7 +93,7 @@ def examine(checks: Mapping[str, Check], home: Path) -> Iterator[tuple[str, Find
         except UserError as problem:
             finding = error(str(problem))
         except Exception as problem:  # Whatever is broken here, the other checks still run.
-            reason = " ".join(f"{type(problem).__name__}: {problem}".split())
+            reason = f"{type(problem).__name__}: {one_line(problem)}"
             finding = error(reason, "remove .venv and start again to reinstall everything")
         finally:
             logging.disable(logging.NOTSET)

@@ -1,19 +1,54 @@
-"""`UserError`, the error whose message is for the user, and the exit codes of programs."""
+"""`UserError`, whose message is for the user, and the exit codes of programs."""
 
+import importlib.util
 import io
 import os
+import re
 import select
+import shlex
 import signal
 import sys
 from collections.abc import Callable
 
 
 class UserError(Exception):
-    """Something the user gave cannot be used.
+    """An argument, a file or the machine does not allow what the user asked for.
 
-    The message is one line: what is wrong, then what to do.
-    `exit_code` prints it without a traceback, for a program that ends with exit code 2.
+    The message is one line: the problem, then the remedy. `exit_code` prints it without a traceback and
+    returns 2.
     """
+
+
+# The packages of the extras of pyproject.toml that a flag or a verb may need.
+EXTRAS = {
+    "cluster": ("ray>=2.60,<3",),
+    "mlflow": ("mlflow==3.17.2",),
+    "onnx": ("onnx==1.23.2", "onnxruntime==1.31.1", "onnxscript==0.7.2"),
+    "tune": ("optuna==5.0.0",),
+    "wandb": ("wandb==0.31.0",),
+}
+
+
+def require_extra(extra: str, what: str) -> None:
+    """Check that the packages of `extra`, a key of `EXTRAS`, are installed, which `what` needs.
+
+    Raises:
+        UserError: One is not.
+    """
+    try:
+        if all(importlib.util.find_spec(re.split("[=>]", pin)[0]) for pin in EXTRAS[extra]):
+            return
+    except ValueError:  # raised if a test has set sys.modules[...] to None
+        pass
+    raise UserError(
+        f"{what} needs packages that are not installed: .venv/bin/python -m pip install "
+        f"{shlex.join(EXTRAS[extra])}, the extra `{extra}` of pyproject.toml"
+    )
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of `error` in one line."""
+    return " ".join(str(error).split())
 
 
 def speak_plainly() -> None:
@@ -26,8 +61,8 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
     """Do `work`, and return the exit code of `program`.
 
     Returns:
-        2 after a `UserError`, 130 after Ctrl-C, 143 after `kill`, 141 if the reader of its output has
-        quit, as `head` does.
+        0 after success, 2 after a `UserError`, 130 after Ctrl-C, 143 after `kill`, 141 if the reader of its
+        output has quit, as `head` does.
     """
     try:
         work()
@@ -73,5 +108,5 @@ def _reader_has_left() -> bool:
 
 
 def _silence() -> None:
-    """Discard what standard output still buffers, or Python would try to flush it again at exit."""
+    """Discard the buffer of standard output, which Python would otherwise flush again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -17,7 +17,7 @@ from simple_dqn.scores import ScoreBoard
 from simple_dqn.statistics import PhaseOutcome, Statistics
 
 MINUTE = 60 * 60  # frames
-# Settings that the report holds.
+# Settings that the report contains.
 OF_GAME = (
     "random_starts", "random_start_frames", "max_game_frames", "repeat_action_probability", "frame_skip",
     "color_averaging", "frame_maximum", "minimal_action_set",
@@ -31,9 +31,9 @@ class Protocol:
 
     source: str  # the paper or project
     games: int | None  # games played to the end; None: `test_steps` steps instead
-    flags: dict[str, Any] = field(default_factory=dict)  # settings that the test takes from it
-    # Settings that its authors trained with. A snapshot is tested with its own settings, because others would
-    # be a new task; the report lists the differences.
+    flags: dict[str, Any] = field(default_factory=dict)  # settings that it prescribes for the test
+    # Settings that its authors trained with. A snapshot is tested with its own, because others would be a new
+    # task; the report lists the differences.
     trained: dict[str, Any] = field(default_factory=dict)
 
 
@@ -78,7 +78,7 @@ def protocol_flags(protocol: str, actions: int) -> dict[str, Any]:
 
 
 def departures(protocol: str, config: Config) -> list[str]:
-    """Return how a test with the settings of `config` differs from `protocol`: a phrase for each setting."""
+    """Return the differences of the settings in `config` from `protocol`, a phrase for each."""
     rules, used = PROTOCOLS[protocol], config.flags()
     asked = {**rules.flags, **rules.trained}
     if rules.games and used["play_games"]:
@@ -127,18 +127,16 @@ class Evaluation:
             if self.human_normalised is not None:
                 score += f", {self.human_normalised:.1f} % of human ({self.human_source})"
         together = f"{self.workers} games side by side" if self.workers > 1 else "one game at a time"
+        game = [f"  ε {self.exploration_rate:g}, {len(self.action_names)} actions"]
         lines = [
             f"{self.game}: {score}",
             f"  protocol {self.protocol} ({PROTOCOLS[self.protocol].source}), seed {self.random_seed}, "
             f"{self.steps} steps, {together}",
-            *(self._atari() if self.rom_md5 else [self._any_game()]),
+            *(self._atari() if self.rom_md5 else game),
         ]
         if self.unlike_protocol:
             lines.append(f"  not as in {self.protocol}: {'; '.join(self.unlike_protocol)}")
         return "\n".join((*lines, f"  ROM MD5 {self.rom_md5 or 'none'}"))
-
-    def _any_game(self) -> str:
-        return f"  ε {self.exploration_rate:g}, {len(self.action_names)} actions"
 
     def _atari(self) -> list[str]:
         """Return the lines about the emulator."""
@@ -186,11 +184,9 @@ def evaluate(
     player.start()
     while not (board.complete or interrupt.requested):
         step = player.step(rate)
-        # A worker whose share of the games is done plays on; the CSV and the report leave these games out.
+        # A worker that has finished its share of the games plays on; these games are not counted.
         statistics.on_steps(len(step.rewards), board.add(step), rate)
-    statistics.on_phase_end(
-        PhaseOutcome(total_train_steps=0, replay_memory_count=0, meanq=None, weight_updates=0)
-    )
+    statistics.on_phase_end(PhaseOutcome(0, 0, meanq=None, weight_updates=0))
     mean = float(np.mean(board.scores)) if board.scores else None
     environment, settings = player.environment, config.flags()
     return Evaluation(

@@ -1,4 +1,4 @@
-"""Folders of the project, and writing files completely or not at all."""
+"""The project's folders, and atomic writing of files."""
 
 import itertools
 import os
@@ -10,28 +10,28 @@ from simple_dqn.errors import UserError
 
 TRAINED = "trained"  # the folder in `snapshots/` with the agents that come with the project
 ZIP = b"PK\3\4"  # the first bytes of a snapshot of this project
-# The first bytes of a pickled dict, which Neon's snapshots are: protocols 2 to 5, 1 and 0.
+# The first bytes of a pickled dict, such as a Neon snapshot, in protocols 2 to 5, 1 and 0.
 PICKLES = (b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5", b"}q", b"(dp")
 
 
 def project() -> Path | None:
-    """Return the project's folder, as its scripts name it; None: the program runs without them."""
+    """Return the project's folder, which its scripts set; None if the program runs without them."""
     folder = os.environ.get("SIMPLE_DQN_HOME")
     return None if folder is None else Path(folder)
 
 
 def home() -> Path:
-    """Return the folder with `snapshots/`, `results/` and the like: the project's, else the current one."""
+    """Return the folder that contains `snapshots/` and `results/`: the project's, else the current one."""
     return project() or Path()
 
 
 def is_trained(path: Path) -> bool:
-    """Return whether `path` is, or would be, among the agents that come with the project."""
+    """Return whether `path` is in the folder of the agents that come with the project."""
     return path.parent.resolve() == (home() / "snapshots" / TRAINED).resolve()
 
 
 def is_snapshot(path: Path) -> bool:
-    """Return whether `path` is a file whose first bytes are those of a snapshot, whatever its extension."""
+    """Return whether `path` is a file that begins like a snapshot, whatever its extension."""
     try:
         with path.open("rb") as file:
             return file.read(len(ZIP)).startswith((ZIP, *PICKLES))
@@ -40,15 +40,28 @@ def is_snapshot(path: Path) -> bool:
 
 
 def from_here(path: Path) -> Path:
-    """Return `path` relative to the current folder if it lies below it, else as it is."""
+    """Return `path` relative to the current folder if it is inside it, else unchanged."""
     whole, here = path.absolute(), Path.cwd()
     return whole.relative_to(here) if whole.is_relative_to(here) else path
 
 
 def numbered(path: Path) -> Path:
-    """Return the first free name of `pong.1.csv`, `pong.2.csv` ... for `pong.csv`."""
+    """Return, for `pong.csv`, the first of `pong.1.csv`, `pong.2.csv`, ... that does not exist."""
     names = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))
     return next(name for name in names if not name.exists())
+
+
+@contextmanager
+def reporting_failure(what: str, advice: str) -> Iterator[None]:
+    """Raise an OSError as the UserError "cannot write WHAT: REASON: ADVICE".
+
+    Raises:
+        UserError: There was an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot write {what}: {error.strerror}: {advice}") from error
 
 
 @contextmanager
@@ -75,5 +88,5 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        with suppress(OSError):  # The folder itself cannot be reached: there is nothing to remove.
+        with suppress(OSError):  # If the folder cannot be reached, there is nothing to remove.
             beside.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from simple_dqn.config import (
     AgentConfig,
     BackendConfig,
     ClusterConfig,
+    Config,
     EnvironmentConfig,
     MemoryConfig,
     NetworkConfig,
@@ -31,7 +32,7 @@ GROUPS: dict[str, type] = {
     "Cluster": ClusterConfig,
 }
 LATER_GROUPS = ("Common",)
-SETTINGS = {setting.name for room in GROUPS.values() for setting in fields(room)} - {"game"}
+SETTINGS = {setting.name for setting in Config().settings()} - {"game"}
 
 # The names of flags in other projects.
 OTHER_NAMES = {

@@ -81,7 +81,7 @@ PUBLISHED = {
 
 
 def references(game: str) -> dict[str, float]:
-    """Return the scores of others in `game`, in raw game points, the highest first, by agent and source."""
+    """Return published scores in `game`, in raw game points, the highest first, by agent and source."""
     random, human = SCORES.get(game, (None, None))
     found = {("a person", SOURCE): human, ("random play", SOURCE): random}
     found |= {who: games.get(game) for who, games in PUBLISHED.items()}

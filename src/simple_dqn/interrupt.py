@@ -1,4 +1,4 @@
-"""Ctrl-C: the first stops cleanly, the second quits immediately."""
+"""Signals such as Ctrl-C: the first stops the run cleanly, the second quits immediately."""
 
 import logging
 import signal
@@ -8,19 +8,19 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, a terminal that is closed
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, a closed terminal
 
 
 class Interrupt:
-    """A context in which the first signal to stop only sets `requested`; the next one stops immediately."""
+    """A context in which the first signal only sets `requested`; the next one stops immediately."""
 
     def __init__(self) -> None:
         self.requested = False
-        self.number: int = signal.SIGINT  # of the signal that asked for it
+        self.number: int = signal.SIGINT  # the signal that was received
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> "Interrupt":
-        """Install the handlers, if this is the main thread: Python allows no other to."""
+        """Install the handlers in the main thread; Python allows no other thread to."""
         for number in SIGNALS if threading.current_thread() is threading.main_thread() else ():
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
                 self._handlers[number] = signal.signal(number, self._handle)

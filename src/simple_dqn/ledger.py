@@ -1,4 +1,4 @@
-"""The speed ledger: the wall time of each part of the loop, thread by thread, and the load of the cores."""
+"""The speed ledger: the wall time of each part of the loop, by thread, and the load of the cores."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ class Book:
     wall: float = 0.0  # seconds
     cpu: float = 0.0  # CPU seconds of this process and its children
     steps: int = 0  # over all games
-    busy: dict[int, float] = field(default_factory=dict)  # busy seconds of each usable core, for any program
+    busy: dict[int, float] = field(default_factory=dict)  # busy seconds of each usable core, of all programs
     # Wall seconds by thread, then section. Each thread writes only its own entry.
     seconds: dict[str, dict[str, float]] = field(default_factory=dict)
 
@@ -54,7 +54,7 @@ class Book:
 class _Thread(threading.local):
     """Data of the calling thread."""
 
-    within = 0.0  # seconds of the sections that ended inside the open one
+    within = 0.0  # seconds of the nested sections of the open one
 
 
 class Ledger:
@@ -78,12 +78,12 @@ class Ledger:
             book.wall += self._clock() - start
             book.cpu += cpu_seconds() - cpu
             now = busy_seconds()
-            for core in now.keys() & cores.keys():  # the usable cores may change while a run is in progress
+            for core in now.keys() & cores.keys():  # the usable cores may change during a run
                 book.busy[core] = book.busy.get(core, 0.0) + now[core] - cores[core]
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
-        """Measure the time inside, without inner sections, as `name`, one of `SECTIONS`, of this thread."""
+        """Measure the time inside, without nested sections, as `name`, one of `SECTIONS`, of this thread."""
         thread = self._thread
         around, thread.within = thread.within, 0.0
         start = self._clock()
@@ -102,7 +102,7 @@ class Ledger:
             self._open.steps += steps
 
     def lines(self) -> list[str]:
-        """Return the table of training, or else of a test or random play; empty if there were no steps."""
+        """Return the table of training, else of a test, else of random play; empty if there were no steps."""
         for phase in ("train", "test", "random"):
             if self.books[phase].steps:
                 return self.books[phase].lines(phase)

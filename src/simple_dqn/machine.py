@@ -14,14 +14,6 @@ DISPLAY_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
 # The replay memory may take this share of the available memory; the rest is for the network and the games.
 SHARE = 0.9
 
-# Where each version of Linux control groups has its figures, by the name of the controller in
-# /proc/self/cgroup (version 2 has one nameless hierarchy for all): the folder, the files of the limit and of
-# the usage, and the prefix of names in memory.stat.
-GROUP_FILES = {
-    "": ("", "memory.max", "memory.current", ""),
-    "memory": ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
-}
-
 
 def available_memory() -> int:
     """Return the free bytes of the machine, or of the control group if it allows fewer."""
@@ -34,46 +26,45 @@ def control_group_allowances(
     """Return the bytes that each limited control group of this process may still take.
 
     A container sees its own group at the top of `groups` even if `membership` names the path on the
-    host, so every folder from that path up to the top is read.
+    host, so every folder from that path up to the top is read. Version 1 of control groups, which no
+    distribution has used by default since 2022, is ignored.
     """
-    allowances = []
-    for line in membership.read_text().splitlines() if membership.exists() else []:
-        _, controllers, path = line.split(":", 2)
-        for top, *files in [GROUP_FILES[name] for name in controllers.split(",") if name in GROUP_FILES]:
-            parts = [part for part in path.split("/") if part]
-            for depth in range(len(parts) + 1):
-                allowances += _allowance(groups.joinpath(top, *parts[:depth]), *files)
-    return allowances
+    paths = [line[3:] for line in _lines(membership) if line.startswith("0::")]
+    parts = [part for path in paths for part in path.split("/") if part]
+    folders = [groups.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
+    return [allowance for folder in folders for allowance in _allowance(folder)]
 
 
-def _allowance(folder: Path, limit_file: str, usage_file: str, prefix: str) -> list[int]:
-    """Return the bytes that the group in `folder` may still take; an empty list if it has no limit."""
+def _lines(file: Path) -> list[str]:
     try:
-        limit = (folder / limit_file).read_text().strip()
-        usage = int((folder / usage_file).read_text())
-        lines = [line.split() for line in (folder / "memory.stat").read_text().splitlines()]
+        return file.read_text().splitlines()
     except OSError:
         return []
-    if limit == "max":
+
+
+def _allowance(folder: Path) -> list[int]:
+    """Return the bytes that the group in `folder` may still take; an empty list if it has no limit."""
+    limit, usage = _lines(folder / "memory.max"), _lines(folder / "memory.current")
+    if not usage or limit in ([], ["max"]):
         return []
     # The kernel frees cached file pages when memory runs short.
-    cached = (f"{prefix}inactive_file", f"{prefix}active_file")
-    cache = sum(int(value) for name, value in lines if name in cached)
-    return [max(0, int(limit) - usage + cache)]
+    stat = [line.split() for line in _lines(folder / "memory.stat")]
+    cache = sum(int(value) for name, value in stat if name in ("inactive_file", "active_file"))
+    return [max(0, int(limit[0]) - int(usage[0]) + cache)]
 
 
 def gigabytes(count: float) -> str:
-    """Return `count` bytes in words, such as 7.07 GB."""
+    """Return `count` bytes as text, such as 7.07 GB."""
     return f"{count / 1e9:.3g} GB"
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may run on."""
+    """Return the number of cores that this process may run on."""
     return len(core_numbers())
 
 
 def core_numbers() -> set[int]:
-    """Return which cores this process may run on, counted from 0."""
+    """Return the numbers of the cores that this process may run on, from 0."""
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0)
     return set(range(os.cpu_count() or 1))

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from simple_dqn import __version__
 from simple_dqn.errors import exit_code, speak_plainly
 
-# Verb -> the module whose `main` carries it out, imported only when it is asked for, and what it is told.
+# Verb -> the module whose `main` carries it out, imported only when it is called, and further arguments.
 VERBS: dict[str, tuple[str, dict[str, Any]]] = {
     "train": ("simple_dqn.verbs.train", {}),
     "resume": ("simple_dqn.verbs.resume", {}),

@@ -147,7 +147,7 @@ class Tester:
 
     @property
     def games(self) -> int:
-        """How many games are played side by side."""
+        """The number of games side by side."""
         return self._player.environment.games
 
     @property

@@ -1,4 +1,4 @@
-"""Randomness: one seed gives named, independent streams."""
+"""Named, independent random streams from one seed."""
 
 import secrets
 import zlib
@@ -7,15 +7,15 @@ import numpy as np
 
 
 def draw_seed() -> int:
-    """Return a fresh seed of 31 bits, for a run that was given none."""
+    """Return a new seed of 31 bits, for a run without `--random_seed`."""
     return secrets.randbits(31)
 
 
 def stream(seed: int, name: str, index: int = 0) -> np.random.Generator:
-    """Return the random stream called `name` (and `index`, for one of several alike) of `seed`.
+    """Return the random stream of `seed` called `name`; `index` numbers several of one name.
 
-    Streams of different names or indices are independent, so that one more draw in one room
-    changes nothing in another. Every seed >= 0 is a seed, 0 too.
+    Streams with different names or indices are independent: an additional draw from one changes no other.
+    Every seed >= 0 is valid, including 0.
     """
     key = zlib.crc32(name.encode())
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(key, index))))

@@ -1,4 +1,4 @@
-"""Settings that contradict each other, and settings that must stay as they were recorded."""
+"""Rules about settings: which exclude each other, and which a resume must not change."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,22 +8,23 @@ from typing import Any
 from simple_dqn.config import CLASS_FILE, REGISTERED, Config
 from simple_dqn.errors import UserError
 
-# Settings that decide the layers of a network; `atoms` and `quantiles` do where returns have distributions.
+# Settings that determine the layers of a network; with distributions, `atoms` and `quantiles` do, too.
 OF_WEIGHTS = (
     "history_length", "screen_width", "screen_height", "network", "batch_norm", "layer_norm", "dueling",
     "noisy", "distributional",
 )  # fmt: skip
-# Settings that decide the shape and the meaning of a checkpoint's state.
+# Settings that determine the shape and the meaning of a checkpoint's state. The datatype is not among them:
+# the optimizer's weights are float32 in both float32 and bfloat16.
 OF_STATE = (
     "environment", "workers", "minimal_action_set", "replay_size", *OF_WEIGHTS, "atoms", "quantiles",
-    "optimizer", "decay_rate", "datatype", "priority_exponent", "random_seed",
+    "optimizer", "decay_rate", "priority_exponent", "random_seed",
 )  # fmt: skip
 
 
 def differing(names: Iterable[str], recorded: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return those of `names` whose settings `recorded` and `now` differ; one that is not recorded fits.
+    """Return those of `names` whose settings differ between `recorded` and `now`; an unrecorded one is equal.
 
-    A class of the user's own is the same in another file, as the file may have been moved.
+    Two classes in FILE.py:CLASS are equal if their names are, because the file may have been moved.
     """
     return [name for name in names if name in recorded and not _same(recorded[name], now[name])]
 
@@ -41,7 +42,7 @@ def check(config: Config) -> None:
     Raises:
         UserError: Two do; the message names both and what to do.
     """
-    for rule in (_registered, _memory, _periods, _overlap, _environment, _cluster, _learning, _run):
+    for rule in (_registered, _memory, _periods, overlap, _environment, _cluster, _learning, _run):
         for complaint in rule(config):
             raise UserError(complaint)
 
@@ -57,7 +58,7 @@ def _registered(config: Config) -> Iterator[str]:
 
 
 def _memory(config: Config) -> Iterator[str]:
-    """Yield what is wrong with the replay memory's size, and with what it holds at the first update."""
+    """Check the replay memory's size, and its content at the first update."""
     memory, agent, workers = config.memory, config.agent, config.environment.workers
     shortest = memory.history_length + memory.n_step
     if memory.replay_size < shortest * workers:
@@ -75,7 +76,7 @@ def _memory(config: Config) -> Iterator[str]:
             f"--batch_size {config.network.batch_size} is larger than --replay_size {memory.replay_size}: "
             "a batch is drawn from the memory, so lower the one or raise the other"
         )
-    # In the concurrent schedule the memory lacks what is played during the first update.
+    # In the concurrent schedule the memory lacks the steps played during the first update.
     before = (config.run.random_steps, 0 if agent.concurrent else agent.train_frequency)
     rounds = 1 + sum(-(-steps // workers) for steps in before)
     # A trajectory from a cluster holds a transition.
@@ -89,7 +90,7 @@ def _memory(config: Config) -> Iterator[str]:
 
 
 def _periods(config: Config) -> Iterator[str]:
-    """Yield what keeps the periods of the concurrent schedule from being whole rounds and updates."""
+    """Check that a period of the concurrent schedule has whole numbers of rounds and updates."""
     if not config.agent.concurrent:
         return
     period, frequency = config.agent.target_steps, config.agent.train_frequency
@@ -109,8 +110,8 @@ def _periods(config: Config) -> Iterator[str]:
         )
 
 
-def _overlap(config: Config) -> Iterator[str]:
-    """Yield what keeps the overlapped schedule from having an update to overlap in every round."""
+def overlap(config: Config) -> Iterator[str]:
+    """Check that every round of the overlapped schedule has an update to overlap with."""
     agent, workers = config.agent, config.environment.workers
     if not agent.overlap:
         return
@@ -135,7 +136,7 @@ def _environment(config: Config) -> Iterator[str]:
 
 
 def _cluster(config: Config) -> Iterator[str]:
-    """Yield what actors on a cluster cannot do; or that there are some without a cluster."""
+    """Check that no setting asks actors for what they cannot do, or for actors without a cluster."""
     cluster, memory, environment = config.cluster, config.memory, config.environment
     if not cluster.on:
         if cluster.actors > 1:
@@ -173,15 +174,15 @@ def _cluster(config: Config) -> Iterator[str]:
 
 
 def _learning(config: Config) -> Iterator[str]:
-    """Yield which rewards, rates and extensions exclude each other."""
+    """Check the rewards, the learning rates, and which extensions exclude each other."""
     network, n_step = config.network, config.memory.n_step
     kind, low, high = network.distributional, network.min_reward, network.max_reward
     if low > high:
         yield f"--min_reward {low:g} is above --max_reward {high:g}: swap them"
     if n_step > 1 and not low <= 0 <= high:
         yield (
-            f"--n_step {n_step} counts what follows the end of an episode as 0, and --min_reward {low:g} "
-            f"with --max_reward {high:g} counts no reward so: let 0 lie between them"
+            f"--n_step {n_step} counts the steps after the end of an episode as rewards of 0, which "
+            f"--min_reward {low:g} with --max_reward {high:g} would clip: give limits with 0 between them"
         )
     if network.learning_rate_decay_updates and network.learning_rate_end > network.learning_rate:
         yield (
@@ -216,8 +217,8 @@ def _run(config: Config) -> Iterator[str]:
     run, agent = config.run, config.agent
     if run.tensorboard and run.csv_file and not Path(run.csv_file).suffix:
         yield (
-            f"--csv_file {run.csv_file} is what --tensorboard true calls its folder: give it an ending, such "
-            f"as {run.csv_file}.csv"
+            f"--csv_file {run.csv_file} is also the name of the folder of --tensorboard true: give it an "
+            f"extension, such as {run.csv_file}.csv"
         )
     if agent.exploration_rate_end > agent.exploration_rate_start:
         yield (

@@ -7,10 +7,10 @@ from simple_dqn.types import CheckpointState, Step
 
 
 class Scores:
-    """Adds up the scores of E games side by side.
+    """Sums the rewards of E games side by side.
 
     Attributes:
-        running: float64 [E], points of the games in progress; 0 where the game has ended.
+        running: float64 [E], points of the games in progress; 0 after a game's end.
     """
 
     def __init__(self, running: NDArray[np.float64]) -> None:
@@ -18,7 +18,7 @@ class Scores:
         self.running = running.copy()
 
     def add(self, step: Step) -> list[float]:
-        """Add one `step` of every game; return the scores of the games that it ended, in their order."""
+        """Add a `step` of every game; return the scores of the games that ended with it, in order."""
         if np.count_nonzero(step.starts):
             self.running[step.starts] = 0
         self.running += step.rewards
@@ -30,22 +30,22 @@ class Scores:
 
 
 class ScoreBoard:
-    """Decides which games of a test count. The test has E places, each with one game after another.
+    """Decides which games of a test count. The test has E places, each of which plays one game after another.
 
-    In a test of a number of games, each place plays a fixed share of them. Counting the first games that end
-    would favour short ones.
+    In a test by games, each place plays a fixed share of them. Counting the first games that end would favour
+    short ones.
 
-    In a test of a number of steps, the games that begin within these steps count, except the one in progress
-    in the last place at that time. The other places finish their games, and the test ends with the last of
-    these. With one place this is the test of simple_dqn, which drops its only unfinished game.
+    In a test by steps, the games that begin within these steps count, except the game in progress in the last
+    place at the limit. The other places finish their games, and the test ends with the last of these. With
+    one place this is the test of simple_dqn, which drops its only unfinished game.
 
     Why exactly one game is dropped: let n be the number of games that begin, μ the expected score of a game,
     and b the covariance of length and score divided by the mean length. If all n games count, their mean is
     too high by b / n: the expected sum is E[n] μ (Wald's equation), but n is small where games are long and
     score more. The game in progress at the limit is longer than others (the inspection paradox) and has the
     expected score μ + b, so dropping it lowers the mean by b / n. The two cancel, up to terms of 1 / n².
-    Dropping the games in progress in all E places would bias the mean by -(E - 1) b / n. The dropped place
-    is always the last one, since choosing it by the games' course would be a selection again.
+    Dropping the games in progress in all E places would bias the mean by -(E - 1) b / n. The game is always
+    that of the last place, because a choice that depends on the games would be a selection again.
     `./bench.sh step_limit` simulates all three rules.
     """
 
@@ -54,15 +54,15 @@ class ScoreBoard:
 
         Args:
             places: E.
-            games: How many games count, divided among the places; None: no limit.
-            steps: Steps over all places within which the games that count begin; None: no limit.
+            games: The number of games that count, divided among the places; None: no limit.
+            steps: Steps over all places; games that begin within them count. None: no limit.
         """
         self.scores: list[float] = []  # of the games that count, in the order of their ends
         self.steps = 0  # over all places
         self._limit = steps
         self._finishing = False  # whether the limit of steps is reached
         self._running = Scores(np.zeros(places))
-        # int64 [E], how many more games count in each place.
+        # int64 [E], the number of games still to count in each place.
         self._to_play = np.full(places, np.iinfo(np.int64).max)
         if games is not None:
             self._to_play = games // places + (np.arange(places) < games % places)

@@ -53,7 +53,7 @@ def read(file: str) -> dict[str, Any]:
     """Return the settings in `file`, by name, and the name of the preset that they began with, as `preset`.
 
     Raises:
-        UserError: It cannot be read, or a line of it is no setting.
+        UserError: It cannot be read, or a line is not a setting.
     """
     try:
         root = yaml.compose(Path(file).read_text(encoding="utf-8"), yaml.SafeLoader)
@@ -102,7 +102,7 @@ def _word(file: str, key: yaml.Node, value: yaml.Node) -> str:
 
 
 def _read_flag(file: str) -> dict[str, Any]:
-    """Return what `read` returns; its errors are those of a flag."""
+    """Call `read`, and raise its errors as those of a flag."""
     try:
         return read(file)
     except UserError as error:

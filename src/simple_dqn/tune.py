@@ -1,6 +1,5 @@
 """`tune`: search the settings of a game with Optuna; each trial is a training by `simple_dqn.train`."""
 
-import importlib.util
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from simple_dqn import flags, settings_file
 from simple_dqn.api import train
 from simple_dqn.command_line import number
 from simple_dqn.config import Config
-from simple_dqn.errors import UserError
+from simple_dqn.errors import UserError, require_extra
 from simple_dqn.files import from_here, home
 from simple_dqn.presets import USUAL
 from simple_dqn.verbs.common import run_name, start_log
@@ -22,7 +21,6 @@ from simple_dqn.verbs.train import read
 if TYPE_CHECKING:
     from optuna import Study, Trial
 
-PIN = "optuna==5.0.0"  # the extra `tune` of pyproject.toml
 LATEST = 3  # epochs whose mean reward is the value of a trial, so far or in the end
 OWN = ("csv_file", "save_weights_prefix", "play_games")
 
@@ -44,8 +42,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     if given.pop("print_config", False):
         print(settings_file.listing(config, given.get("preset", USUAL)))
         return
-    if importlib.util.find_spec("optuna") is None:
-        raise UserError(f"tune needs Optuna, which is not installed: .venv/bin/python -m pip install {PIN}")
+    require_extra("tune", "tune")
     start_log(given.get("log_level", "WARNING"))
     folder = home() / "results" / "tune" / (name or run_name(config, None))
     study = _study(folder, json.dumps({"game": game, **given}, sort_keys=True))

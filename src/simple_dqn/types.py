@@ -1,4 +1,4 @@
-"""The arrays that the parts of the program exchange, with their shapes and units.
+"""The arrays that the parts of the program exchange: their shapes and units.
 
 Letters in shapes: `E` games side by side, `B` samples in a minibatch, `A` actions,
 `S` screens in a state (`history_length`), `H` and `W` height and width of a screen in pixels,
@@ -23,17 +23,16 @@ ExplorationRates: TypeAlias = NDArray[np.float64]  # [E], ε
 Flags: TypeAlias = NDArray[np.bool_]  # [E] or [B]
 QValues: TypeAlias = NDArray[np.float32]  # [B, A], discounted sum of clipped rewards
 
-# The entry of an object in a checkpoint: `get_state` returns it, `set_state` restores the object from it.
-# Nested dicts of arrays, numbers and strings, and nothing else, so that reading a checkpoint runs no code.
+# An object's entry in a checkpoint: `get_state` returns it, and `set_state` restores the object from it. It
+# consists only of nested dicts of arrays, numbers and strings, so that reading a checkpoint runs no code.
 CheckpointState: TypeAlias = dict[str, Any]
 
-# The action of a context row: its screen, reward and terminal belong to the transitions of other rows, but
-# it is no transition. Context rows separate the trajectories that a cluster's actors send, which are stored
-# one after the other. Before each trajectory its actor's last S + n - 1 rows are repeated. The first of them
-# is marked as a game's start, so that no state reaches into another actor's rows, and the first S are
-# context. The last n - 1 rows of a trajectory are context, too: the steps that complete them come with the
-# actor's next trajectory, which repeats them as ordinary rows. So each transition is stored once, with all
-# its steps.
+# The action of a context row, which is part of other rows' transitions but is not a transition itself.
+# Context rows separate the trajectories of a cluster's actors, which are stored one after another. Before
+# each trajectory its actor's last S + n - 1 rows are repeated. The first of them is marked as a game's start,
+# so that no state reaches into another actor's rows, and the first S are context. The last n - 1 rows of a
+# trajectory are context, too: the actor's next trajectory repeats them as ordinary rows, followed by the
+# steps that complete them. So each transition is stored exactly once, with all its steps.
 CONTEXT = -1
 
 
@@ -41,10 +40,10 @@ CONTEXT = -1
 class Step:
     """The result of one action in each of E games.
 
-    `screens` were observed after `actions`, for which the games paid `rewards`. The receiver may keep the
-    arrays: an environment creates new ones for each step.
+    `screens` and `rewards` result from `actions`. The receiver may keep the arrays: an environment creates
+    new ones for each step.
 
-    The step after a game's end (`resets`) starts the game anew: it ignores the action, has no reward, and its
+    The step after a game's end (`resets`) restarts the game: it ignores the action, has no reward, and its
     screen is the first of the new game (`starts`).
     """
 
@@ -53,7 +52,7 @@ class Step:
     rewards: Rewards  # float32 [E], raw game points
     terminals: Flags  # bool [E], the episode ended: game over, or in training a lost life
     truncations: Flags  # bool [E], a time limit ended the game; never together with a terminal
-    resets: Flags  # bool [E], the game ended, by either: the next screen starts a new game
+    resets: Flags  # bool [E], the game ended in either way: the next screen starts a new game
     starts: Flags  # bool [E], this screen starts a game: no action led to it
 
     @staticmethod

@@ -14,7 +14,7 @@ from simple_dqn import random_streams
 from simple_dqn.agent import Agent
 from simple_dqn.config import Config
 from simple_dqn.environment import Environment, Watcher, make
-from simple_dqn.errors import UserError
+from simple_dqn.errors import UserError, require_extra
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
@@ -35,7 +35,7 @@ def make_environment(
 ) -> Environment:
     """Return `workers` games, each with a random stream of its own.
 
-    In `training` a lost life ends an episode. The `watcher` is shown each frame of the first game.
+    In `training` a lost life ends an episode. The `watcher` receives each frame of the first game.
     """
     name = "environment" if training else "test environment"
     places = range(config.environment.workers)
@@ -44,12 +44,12 @@ def make_environment(
 
 
 def make_training_environment(config: Config, test_environment: Environment, ledger: Ledger) -> Environment:
-    """Return the games to train on, of which there are none here where actors play them."""
+    """Return the games to train on; with a cluster, a stand-in for those that actors play."""
     if not config.cluster.on:
         return make_environment(config, training=True, ledger=ledger)
-    from simple_dqn.cluster import RemoteEnvironment, require_ray
+    from simple_dqn.cluster import RemoteEnvironment
 
-    require_ray()
+    require_extra("cluster", "--cluster")
     return RemoteEnvironment(test_environment)
 
 
@@ -63,9 +63,19 @@ def make_schedule(config: Config, environment: Environment, statistics: Statisti
         if config.agent.overlap:
             return OverlappedSchedule()
         return ConcurrentSchedule() if config.agent.concurrent else SerialSchedule()
-    from simple_dqn.cluster import make_cluster_schedule
+    from simple_dqn.cluster import RemoteEnvironment, Session
 
-    return make_cluster_schedule(config, environment, statistics)
+    assert isinstance(environment, RemoteEnvironment), "with a cluster no game is played here"
+    session = Session(config.cluster.cluster, config.cluster.actors)
+    try:
+        # After the session has set what Ray reads when it is imported, which takes seconds.
+        from simple_dqn.cluster.actor_pool import ActorPool
+        from simple_dqn.cluster.schedule import ClusterSchedule
+
+        return ClusterSchedule(config, ActorPool(config, environment), session, statistics)
+    except BaseException:
+        session.close()
+        raise
 
 
 def make_memory(
@@ -112,7 +122,7 @@ def make_network(config: Config, environment: Environment) -> "DeepQNetwork":
 
 
 def spare_cores(config: Config) -> int:
-    """Return how many cores of this machine are for others than the thread that learns."""
+    """Return the number of cores that the learning thread leaves to actors and samplers."""
     if config.cluster.cluster == "local":
         return config.cluster.actors
     return 1 if config.agent.concurrent or config.agent.overlap else 0  # for the actor and the sampler
@@ -121,7 +131,7 @@ def spare_cores(config: Config) -> int:
 def make_player(
     config: Config, environment: Environment, network: "DeepQNetwork", ledger: Ledger | None = None
 ) -> Player:
-    """Return a player of test games, who plays by what the network has learnt."""
+    """Return a player of test games, which acts by the network's averaged weights if there are any."""
     rng = random_streams.stream(config.seed, "test exploration")
     predict = partial(network.predict, average=True)
     return Player(environment, predict, config.memory.history_length, rng, ledger or Ledger())
@@ -157,8 +167,7 @@ def make_statistics(
     run = config.run
     if run.csv_file:
         path, again = Path(run.csv_file), resumed is not None
-        epoch, phase = resumed or (None, "test")
-        own.append(CsvWriter(path, epoch, phase, CLUSTER_COLUMNS if config.cluster.on else ()))
+        own.append(CsvWriter(path, resumed, CLUSTER_COLUMNS if config.cluster.on else ()))
         # The packages of the others take long to import.
         if run.tensorboard:
             from simple_dqn.statistics.tensorboard_writer import TensorboardWriter

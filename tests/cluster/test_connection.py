@@ -23,7 +23,7 @@ def refusal(address: str) -> str:
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     words = refusal("local")
-    assert "--cluster needs Ray" in words
+    assert "--cluster needs packages that are not installed" in words
     assert "extra `cluster`" in words
     assert ".venv/bin/python -m pip install 'ray" in words
 

@@ -7,9 +7,10 @@ import pytest
 
 from simple_dqn.config import Config
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.training import ConcurrentSchedule, concurrent
+from simple_dqn.training import ConcurrentSchedule
 from simple_dqn.types import CheckpointState
 from simple_dqn.wiring import make_run
+from tests.training.sequence import train_in_sequence
 
 CATCH = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "replay_size": 400,
@@ -47,5 +48,5 @@ def assert_same(one: Any, other: Any) -> None:
 def test_threads_equal_sequence(way: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     threads = learnt(way)
     assert threads["network"]["updates"] == 48
-    monkeypatch.setattr(ConcurrentSchedule, "train", staticmethod(concurrent.train_in_sequence))
+    monkeypatch.setattr(ConcurrentSchedule, "train", staticmethod(train_in_sequence))
     assert_same(threads, learnt(way))

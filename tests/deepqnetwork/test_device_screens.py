@@ -11,6 +11,7 @@ from simple_dqn.deepqnetwork.compute.device import CPU, DeviceScreens, screens_o
 from simple_dqn.random_streams import stream
 from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.types import Step
+from tests.contents import contents_of
 
 SHAPE = (9, 7)
 
@@ -60,9 +61,9 @@ def test_minibatches_are_the_same(games: int, steps: int, settings: dict[str, An
 def test_what_is_held_passes_from_one_to_the_other() -> None:
     host, device = memories(2, 60)
     feed(device, 2, 25)  # not yet round the ring: what lies first is the oldest
-    host.set_state(device.get_state(), [device.contents()])
+    host.set_state(device.get_state(), [contents_of(device)])
     back = memories(2, 60)[1]
-    back.set_state(host.get_state(), [host.contents()])
+    back.set_state(host.get_state(), [contents_of(host)])
     for _ in range(5):
         ours, theirs = host.sample(8), back.sample(8)
         np.testing.assert_array_equal(ours.prestates, np.asarray(theirs.prestates))

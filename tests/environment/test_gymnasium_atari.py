@@ -170,7 +170,8 @@ def test_a_checkpoint_of_before_is_refused_in_one_line() -> None:
 
 SHORT = [
     "--random_steps", "300", "--train_steps", "160", "--test_steps", "80", "--epochs", "2",
-    "--batch_size", "8", "--max_game_frames", "100", "--random_seed", "4",
+    "--batch_size", "8", "--max_game_frames", "100", "--random_seed", "4", "--network", "small",
+    "--workers", "2",
     "--backend", "cpu", "--threads", "1",
 ]  # fmt: skip
 

@@ -220,7 +220,7 @@ def test_a_long_game_is_thinned_out(
     assert "one step in 8 is shown" in draw(noise, network, 1, FACTS)
 
 
-def test_a_network_that_answers_nothing_has_a_page_too(network: DeepQNetwork, noise: PlayedGame) -> None:
+def test_a_network_without_activations_has_a_page_too(network: DeepQNetwork, noise: PlayedGame) -> None:
     dark = PlayedGame(
         noise.history_length, noise.action_names, np.zeros_like(noise.screens[:1]), noise.actions[:1],
         noise.rewards[:1],
@@ -229,6 +229,6 @@ def test_a_network_that_answers_nothing_has_a_page_too(network: DeepQNetwork, no
     silent = {name: np.full_like(values, -1) for name, values in weights.items()}
     network.set_weights(silent)
     try:
-        assert draw(dark, network, 4, FACTS).count("None of them answered") == 3
+        assert draw(dark, network, 4, FACTS).count("None of them was active") == 3
     finally:
         network.set_weights(weights)

@@ -37,7 +37,7 @@ def test_the_page_is_written_where_results_are(home: Path, capsys: pytest.Captur
     html = page.read_text(encoding="utf-8")
     assert "Snapshot catch_9.pkl, of epoch 9" in html
     assert "One game of 7 steps" in html
-    assert html.count("the 4 filters with the strongest answers") == 3
+    assert html.count("the 4 filters with the strongest activations") == 3
     assert [path.name for path in (home / "results").iterdir()] == ["catch.html"]
 
 

@@ -83,7 +83,7 @@ def test_a_file_may_have_an_equals_sign_in_its_name(csv_file: Path, tmp_path: Pa
         (["--html", "true"], "unknown flag --html"),
         (["--png_file", "/proc/none/pong.png"], "cannot write /proc/none/pong.png"),
         (["--png_file", "/"], "cannot be written as /"),
-        (["--phases", "play"], "'play' are not some of random, train, test"),
+        (["--phases", "play"], "'play' is not a list of phases: choose from random, train, test"),
         (["quick="], "'quick=' names no seeds of a setting"),
         (["quick=a.csv,,b.csv"], "names no seeds"),
         (["=a.csv"], "names no seeds"),

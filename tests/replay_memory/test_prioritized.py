@@ -15,6 +15,7 @@ from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.replay_memory.memory import OTHER_BYTES
 from simple_dqn.replay_memory.prioritized import LEAST_PRIORITY, WIDTH, Masses, Prioritized, SumTree
 from simple_dqn.types import Experience, Step
+from tests.contents import contents_of
 
 HISTORY = 2
 CONFIG = MemoryConfig(prioritized=True, replay_size=60, history_length=HISTORY, priority_exponent=0.6)
@@ -169,7 +170,7 @@ def test_memory_without_any_transition_says_so() -> None:
 
 
 def oldest_first(memory: ReplayMemory) -> Experience:
-    held, position = memory.contents(), memory._ring.next_row
+    held, position = contents_of(memory), memory._ring.next_row
     names = ("screens", "actions", "rewards", "terminals", "starts")
     return Experience(*(np.roll(getattr(held, name), -position, axis=0) for name in names))
 

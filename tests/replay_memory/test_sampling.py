@@ -116,13 +116,6 @@ def test_ready_is_when_something_can_be_drawn(n_step: int) -> None:
                 memory.sample(3)
 
 
-def test_contents_are_views_not_copies() -> None:
-    memory = plain(30)
-    one, other = memory.contents(), memory.contents()
-    for name in ("screens", "actions", "rewards", "terminals", "starts"):
-        assert np.shares_memory(getattr(one, name), getattr(other, name))
-
-
 @pytest.mark.parametrize(("rows", "games"), [(19, 2), (20, 1), (21, 2)])
 def test_state_of_another_memory_is_refused(rows: int, games: int) -> None:
     saved = plain(30).get_state()

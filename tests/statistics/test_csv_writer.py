@@ -23,7 +23,7 @@ ROW = "1,train,250,3,-20.5,-21.0,-19.0,0.1,250,300,0.3333333333333333,0.001,62,1
 
 
 def write(path: Path, *summaries: PhaseSummary, resume_epoch: int | None = None) -> None:
-    writer = CsvWriter(path, resume_epoch)
+    writer = CsvWriter(path, None if resume_epoch is None else (resume_epoch, "test"))
     writer.open()
     for summary in summaries:
         writer.on_phase_end(summary)
@@ -116,7 +116,7 @@ def test_resuming_between_the_phases_of_an_epoch_keeps_those_before(
     path = tmp_path / "pong.csv"
     before = [replace(row, phase=phase) for row in rows(summary, 1) for phase in ("random", "train", "test")]
     write(path, *before)
-    writer = CsvWriter(path, 1, phase)
+    writer = CsvWriter(path, (1, phase))
     writer.open()
     writer.close()
     assert [line.split(",")[1] for line in path.read_text().splitlines()[1:]] == [

@@ -85,7 +85,7 @@ Taped: TypeAlias = tuple[Agent, list[Any], Listener]
 
 def make(games: int = 1, memory: dict[str, Any] | None = None, **settings: Any) -> Taped:
     tape: list[Any] = []
-    listener = Listener()
+    listener: Any = Listener()
     environment: Any = TapedEnvironment(games, tape)
     network: Any = TapedNetwork(tape)
     memory_config = MemoryConfig(**{"replay_size": 500, **(memory or {})})

@@ -14,6 +14,8 @@ from simple_dqn.config import Config
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.training import ConcurrentSchedule, Epochs, concurrent
 from simple_dqn.wiring import make_run
+from tests.contents import contents_of
+from tests.training.sequence import train_in_sequence
 
 Make: TypeAlias = Callable[..., Any]
 Train: TypeAlias = Callable[..., None]
@@ -70,7 +72,7 @@ def assert_same(a: Any, b: Any) -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("sequence", [concurrent.train_in_sequence, play_first])
+@pytest.mark.parametrize("sequence", [train_in_sequence, play_first])
 def test_threads_equal_sequence_bit_for_bit(
     monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any], sequence: Train
 ) -> None:
@@ -78,7 +80,7 @@ def test_threads_equal_sequence_bit_for_bit(
     monkeypatch.setattr(ConcurrentSchedule, "train", staticmethod(sequence))
     plain = run_catch(**flags)
     assert_same(threads.agent.get_state(), plain.agent.get_state())
-    assert_same(asdict(threads.agent.memory.contents()), asdict(plain.agent.memory.contents()))
+    assert_same(asdict(contents_of(threads.agent.memory)), asdict(contents_of(plain.agent.memory)))
     assert threads.agent.network.updates == 2 * 192 // 4
 
 
@@ -113,7 +115,7 @@ def test_priorities_change_between_periods_alone(make: Make) -> None:
         tell(numbers, errors)
 
     agent.memory.update_priorities = watched
-    concurrent.train_in_sequence(agent, 24, stopped=lambda: False)
+    train_in_sequence(agent, 24, stopped=lambda: False)
     period = ["copy", "update", "update", *["step"] * 8, "errors"]
     assert tape == period * 3
     for number, (numbers, errors) in enumerate(told):
@@ -123,7 +125,7 @@ def test_priorities_change_between_periods_alone(make: Make) -> None:
 
 def test_each_period_is_played_by_the_copy_made_at_its_start(make: Make) -> None:
     agent, tape, _ = make(concurrent=True, target_steps=8, train_frequency=4)
-    concurrent.train_in_sequence(agent, 24, stopped=lambda: False)
+    train_in_sequence(agent, 24, stopped=lambda: False)
     period = ["copy", "update", "update", *["step"] * 8]
     assert tape == period * 3
 
@@ -135,7 +137,7 @@ def test_the_times_at_which_threads_meet_change_nothing(make: Make, seed: int, p
     memory = {"prioritized": prioritized, "priority_beta_steps": 50}
     agent, _, listener = make(3, memory, **settings)
     quiet, _, quiet_listener = make(3, memory, **settings)
-    concurrent.train_in_sequence(quiet, 60, stopped=lambda: False)
+    train_in_sequence(quiet, 60, stopped=lambda: False)
     delays = random.Random(seed)
     for owner, name in (
         (agent.network, "update"),
@@ -145,7 +147,7 @@ def test_the_times_at_which_threads_meet_change_nothing(make: Make, seed: int, p
     ):
         delay(owner, name, delays)
     ConcurrentSchedule().train(agent, 60, stopped=lambda: False)
-    assert_same(agent.memory.contents().actions, quiet.memory.contents().actions)
+    assert_same(contents_of(agent.memory).actions, contents_of(quiet.memory).actions)
     assert_same(agent.memory.get_state(), quiet.memory.get_state())
     assert listener.rates == quiet_listener.rates
     agent.report_losses()
@@ -205,7 +207,7 @@ def test_a_stop_at_any_moment_keeps_what_was_played(make: Make, moment: int) -> 
 
 def test_the_memory_after_some_periods_equals_a_plain_list(make: Make) -> None:
     agent, _, _ = make(2, concurrent=True, target_steps=8, train_frequency=2)
-    seen = [agent.memory.contents().screens.copy()]
+    seen = [contents_of(agent.memory).screens.copy()]
     step = agent.player.environment.step
 
     def watched(actions: Any) -> Any:
@@ -215,4 +217,4 @@ def test_the_memory_after_some_periods_equals_a_plain_list(make: Make) -> None:
 
     agent.player.environment.step = watched
     ConcurrentSchedule().train(agent, 40, stopped=lambda: False)
-    assert np.array_equal(agent.memory.contents().screens, np.concatenate(seen))
+    assert np.array_equal(contents_of(agent.memory).screens, np.concatenate(seen))

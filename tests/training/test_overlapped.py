@@ -13,6 +13,7 @@ from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.training import OverlappedSchedule, overlapped
 from simple_dqn.verbs.settings import settings_for
+from tests.contents import contents_of
 from tests.training.test_concurrent import assert_same, run_catch
 
 Make: TypeAlias = Callable[..., Any]
@@ -44,7 +45,7 @@ def test_two_threads_equal_one_bit_for_bit(monkeypatch: pytest.MonkeyPatch, flag
     monkeypatch.setattr(overlapped, "usable_cores", lambda: 1)
     one = run_catch(**{**CATCH, **flags})
     assert_same(two.agent.get_state(), one.agent.get_state())
-    assert_same(asdict(two.agent.memory.contents()), asdict(one.agent.memory.contents()))
+    assert_same(asdict(contents_of(two.agent.memory)), asdict(contents_of(one.agent.memory)))
     assert two.agent.network.updates == 2 * 192 // 4 * flags.get("train_repeat", 1)
 
 
@@ -131,7 +132,7 @@ def test_a_checkpoint_continues_exactly(monkeypatch: pytest.MonkeyPatch) -> None
     whole, half = run_catch(**CATCH), run_catch(**{**CATCH, "epochs": 1})
     state = half.agent.get_state()
     continued = run_catch(**{**CATCH, "epochs": 1, "random_seed": 5})
-    continued.agent.set_state(state, [half.agent.memory.contents()])
+    continued.agent.set_state(state, [contents_of(half.agent.memory)])
     continued._schedule.train(continued.agent, 192, lambda: False)
     for name, values in whole.agent.network.get_weights().items():
         np.testing.assert_array_equal(continued.agent.network.get_weights()[name], values)

@@ -1,7 +1,7 @@
-"""The Python API: the objects of the command line, without the command line. `simple_dqn` re-exports it.
+"""The Python API: what the command line does, as functions and classes. `simple_dqn` re-exports it.
 
-Flags are keyword arguments with the names and the limits that `--help all` lists, and errors are those of the
-command line, raised as `UserError`.
+Flags are keyword arguments with the names and limits that `--help all` lists. Errors have the messages of the
+command line, and are raised as `UserError`.
 """
 
 from simple_dqn.api.registration import (

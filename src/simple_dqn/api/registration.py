@@ -1,4 +1,4 @@
-"""Networks, target rules, samplers and writers of one's own, chosen by name."""
+"""Registration of your own networks, target rules, samplers and writers, chosen by name."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ Entry = TypeVar("Entry")
 
 
 def register_network(name: str, spec: "NetworkSpec") -> None:
-    """Let `--network NAME` choose hidden layers of your own; snapshots record the name.
+    """Register hidden layers for `--network NAME`; snapshots record the name.
 
     Args:
         name: A new name, or that of a network to replace.
@@ -38,10 +38,10 @@ def register_network(name: str, spec: "NetworkSpec") -> None:
 
 
 def register_target_rule(name: str, rule: "TargetRule") -> None:
-    """Let `--target_rule NAME` choose a target of your own; snapshots record the name.
+    """Register a target rule for `--target_rule NAME`; snapshots record the name.
 
     Args:
-        name: A new name; or `max`, `double` or `munchausen`, to replace the rule that `auto` takes.
+        name: A new name; or `max`, `double` or `munchausen`, to replace the rule that `auto` chooses.
         rule: Returns the targets of transitions, as `examples/expected_sarsa.py` does.
 
     Raises:
@@ -57,10 +57,10 @@ def register_target_rule(name: str, rule: "TargetRule") -> None:
 
 
 def register_sampler(name: str, sampler: "type[Uniform] | type[Prioritized]") -> None:
-    """Let `--sampler NAME` choose a way of your own to sample the replay memory; snapshots record the name.
+    """Register a sampler of the replay memory for `--sampler NAME`; snapshots record the name.
 
     Args:
-        name: A new name; or `uniform` or `prioritized`, to replace the sampler that `auto` takes.
+        name: A new name; or `uniform` or `prioritized`, to replace the sampler that `auto` chooses.
         sampler: A class with the methods of `Uniform`, as in `examples/combined_replay.py`.
 
     Raises:
@@ -76,12 +76,12 @@ def register_sampler(name: str, sampler: "type[Uniform] | type[Prioritized]") ->
 
 
 def register_track(name: str, make: "Callable[[Path, Mapping[str, Any], bool], Writer]") -> None:
-    """Let `--track NAME` choose a writer of your own, which receives the events of a run.
+    """Register a writer for `--track NAME`; it receives the events of a run.
 
     Args:
         name: A new name; or `wandb` or `mlflow`, to replace it.
-        make: Returns the writer, a subclass of `simple_dqn.statistics.Writer`, from the path of the run's CSV
-            without its ending, the settings, and whether the run is resumed. The class itself will do.
+        make: A function or class that returns the writer, a `simple_dqn.statistics.Writer`. Its arguments are
+            the path of the run's CSV without its extension, the settings, and whether the run is resumed.
 
     Raises:
         UserError: The name is not made of letters, digits and _, or is `auto` or `none`.
@@ -96,7 +96,7 @@ def register_track(name: str, make: "Callable[[Path, Mapping[str, Any], bool], W
 
 
 def _register(setting: str, name: str, entry: Entry, table: dict[str, Entry]) -> None:
-    """Put `entry` into `table`, and a new `name` among the values of `setting`."""
+    """Add `entry` to `table`, and a new `name` to the values of `setting`."""
     if name in ("auto", "none") or not name.isidentifier():
         raise UserError(f"{name!r} cannot name a {setting}: use letters, digits and _")
     if name not in table:

@@ -1,4 +1,4 @@
-"""An agent from a snapshot: its Q-values, its actions, its scores, and a game that it plays."""
+"""An agent from a snapshot: its Q-values, actions and scores, and the games that it plays."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from simple_dqn.snapshot import Snapshot, check_fits, check_layers
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Actions, QValues, States
 from simple_dqn.verbs.common import load_weights, open_snapshot
-from simple_dqn.verbs.settings import parser_for, settings_for, settle
+from simple_dqn.verbs.settings import parser_for, settings_of_agent
 from simple_dqn.watch.watched_player import WatchedPlayer
 from simple_dqn.wiring import make_environment, make_network, make_player
 
@@ -48,9 +48,9 @@ class TrainedAgent:
 
     Attributes:
         game: The name of its game.
-        actions: How many actions it chooses among, A.
+        actions: The number of its actions, A.
         action_names: Their names.
-        settings: Every setting that it plays with, by flag.
+        settings: All settings that it plays with, by flag.
 
     Example:
         >>> agent = simple_dqn.load("snapshots/trained/breakout_80.pkl")
@@ -63,15 +63,15 @@ class TrainedAgent:
         Args:
             path: The file of `snapshot`, for messages.
             snapshot: Weights, game and settings.
-            given: Flags that replace the snapshot's.
+            given: Flags that replace the snapshot's settings.
 
         Raises:
-            UserError: The game cannot be played, or the weights do not fit it.
+            UserError: The game cannot be played, or the weights do not fit its network.
         """
         self._path, self._snapshot, self._given = path, snapshot, given
         config = self._config("play", {"random_seed": given.get("random_seed", 0)})
         with closing(make_environment(config, training=False)) as environment:
-            # Before PyTorch is imported, whatever is wrong.
+            # Check first, because importing PyTorch takes seconds.
             check_fits(path, snapshot, environment.name, environment.actions)
             check_layers(path, snapshot, config)
             self._network = make_network(config, environment)
@@ -119,13 +119,13 @@ class TrainedAgent:
         return self._player.act(self._checked(states), epsilon)
 
     def saliency(self, states: States) -> NDArray[np.float32]:
-        """Return what raised the highest Q-value of each state, by guided backpropagation.
+        """Return which pixels raised the highest Q-value of each state, by guided backpropagation.
 
         Args:
             states: uint8 [B, S, H, W], oldest screen first.
 
         Returns:
-            float32 [B, S, H, W]: the change of the Q-value for a pixel that goes from black to white.
+            float32 [B, S, H, W]: the change of the Q-value for a change of the pixel from black to white.
 
         Raises:
             UserError: The states have another shape or type.
@@ -140,8 +140,8 @@ class TrainedAgent:
         """Play whole games, as `./test.sh SNAPSHOT --play_games GAMES` does, and return their scores.
 
         Args:
-            games: How many, at least 1.
-            seed: Of all randomness.
+            games: The number of games, at least 1.
+            seed: The seed of all random streams.
             epsilon: ε, from 0 to 1.
 
         Returns:
@@ -170,9 +170,9 @@ class TrainedAgent:
         """Play one game, and yield each step.
 
         Args:
-            game: The name or the ROM of the agent's game; None: as the snapshot says.
+            game: The name or the ROM of the agent's game; None: the snapshot's.
             frames: Yield the last colour frame of each step; False: the screen that the network sees.
-            seed: Of all randomness.
+            seed: The seed of all random streams.
             epsilon: ε, from 0 to 1.
 
         Yields:
@@ -185,7 +185,7 @@ class TrainedAgent:
             >>> for step in agent.play(): print(step.action, step.reward)
         """
         asked = {"random_seed": seed, "exploration_rate_test": epsilon}
-        config = self._config("play", asked | ({"game": game} if game else {}))
+        config = self._config("play", asked, **({"game": game} if game else {}))
         seen: deque[Frame] = deque(maxlen=1)
         watcher = seen.append if frames else None
         with closing(make_environment(config, training=False, watcher=watcher)) as environment:
@@ -200,14 +200,10 @@ class TrainedAgent:
                 screen = seen[0].picture if frames else step.screens[0]
                 yield PlayedStep(screen, player.action, player.qvalues, float(step.rewards[0]), over)
 
-    def _config(self, verb: str, asked: dict[str, Any]) -> Config:
-        """Return the settings of `verb`, with `asked` in place of the snapshot's."""
-        game = asked.pop("game", self._snapshot.game)
+    def _config(self, verb: str, asked: dict[str, Any], **fixed: str) -> Config:
+        """Return the settings of `verb`, with `asked` and `fixed` in place of the snapshot's."""
         given = {**self._given, **_read(verb, asked)}
-        fixed = {"load_weights": str(self._path), "start_epoch": self._snapshot.epoch}
-        if not self._snapshot.flags.get("environment", "ale").count(".py"):
-            fixed["game"] = game
-        return settle(settings_for(verb, given, self._snapshot.flags, fixed), log=False)
+        return settings_of_agent(verb, self._path, self._snapshot, given, fixed)
 
     def _checked(self, states: States) -> States:
         if (
@@ -227,11 +223,11 @@ def load(path: str | Path, game: str | None = None, **flags: Any) -> TrainedAgen
 
     Args:
         path: The snapshot.
-        game: The game of a snapshot of Neon's whose file is not named after it.
+        game: The game of a Neon snapshot whose file name does not contain it.
         flags: Settings that replace the snapshot's, such as `backend="cpu"`.
 
     Raises:
-        UserError: The file is missing, damaged or no snapshot, or a flag is unknown or out of range.
+        UserError: The file is missing, damaged or not a snapshot, or a flag is unknown or out of range.
 
     Example:
         >>> agent = simple_dqn.load("snapshots/trained/breakout_80.pkl")
@@ -240,7 +236,7 @@ def load(path: str | Path, game: str | None = None, **flags: Any) -> TrainedAgen
 
 
 def _read(verb: str, flags: dict[str, Any]) -> dict[str, Any]:
-    """Return `flags` as `verb` reads them.
+    """Return `flags` as the parser of `verb` reads them.
 
     Raises:
         UserError: One is unknown or out of range.

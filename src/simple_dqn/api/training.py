@@ -1,4 +1,4 @@
-"""A training and an environment from Python."""
+"""Training, and environments, from Python."""
 
 import logging
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from simple_dqn.wiring import make_environment
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """The files and the score of a training."""
+    """The files and the score of a finished run."""
 
     csv_file: Path | None
     snapshots: list[Path]  # by epoch
@@ -45,18 +45,18 @@ def train(
 ) -> TrainingRun:
     """Train an agent as `./train.sh GAME LABEL --preset PRESET --FLAG VALUE ...` does, and wait for its end.
 
-    Ctrl-C ends the phase cleanly, writes a checkpoint and raises KeyboardInterrupt; `resume=True` goes on
-    from there. Unless the application has a log, the run logs to standard error.
+    Ctrl-C ends the phase cleanly, writes a checkpoint and raises KeyboardInterrupt; `resume=True` continues
+    from there. Unless the application has configured logging, the run logs to standard error.
 
     Args:
         game: The name of a game, the path of a ROM, or FILE.py.
-        preset: The set of settings that `flags` change.
-        label: Part of the names of the files, which lie in `results/` and `snapshots/`.
+        preset: The settings that `flags` change.
+        label: Part of the names of the files in `results/` and `snapshots/`.
         on_phase_end: Called after each phase with its row of the CSV, by column.
         flags: Settings, such as `epochs=5`.
 
     Returns:
-        The path of the CSV, those of the snapshots, and the last mean reward.
+        The paths of the CSV and the snapshots, and the last mean reward.
 
     Raises:
         UserError: A flag is unknown, out of range or contradicts another, or a file cannot be written.
@@ -81,17 +81,17 @@ def make(game: str, games: int = 1, training: bool = False, seed: int = 0, **fla
 
     Args:
         game: The name of a game, the path of a ROM, or FILE.py.
-        games: E.
+        games: The number of games, E.
         training: Whether a lost life ends an episode.
-        seed: Of all randomness.
-        flags: Settings, such as `screen_width=64` or `preset="quick"`; without a preset the defaults hold.
+        seed: The seed of all random streams.
+        flags: Settings, such as `screen_width=64` or `preset="quick"`; without a preset the defaults apply.
 
     Returns:
         The environment: `reset()` and `step(actions int64 [E])` return a `Step`, whose screens are
         uint8 [E, H, W].
 
     Raises:
-        UserError: There is no such game, or a flag is unknown or out of range.
+        UserError: The game does not exist, or a flag is unknown or out of range.
 
     Example:
         >>> environment = simple_dqn.make("pong", games=8)

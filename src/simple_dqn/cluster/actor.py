@@ -183,7 +183,7 @@ class RemoteEnvironment(Environment):
     recv = reset
 
     def get_state(self) -> CheckpointState:
-        """Return how often the run was resumed."""
+        """Return the number of times that the run was resumed."""
         return {"sitting": self.resumes}
 
     def set_state(self, state: CheckpointState) -> None:

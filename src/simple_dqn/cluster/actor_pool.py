@@ -135,7 +135,10 @@ class ActorPool:
         try:
             answer = ray.get(reference)
             if method == "play":
-                return slot, self._received(slot, answer)
+                trajectory: Trajectory = answer
+                assert trajectory.number == slot.received, "a trajectory was lost, or arrived twice"
+                slot.received, slot.failures, self._received_any = slot.received + 1, 0, True
+                return slot, trajectory
             check = self._check_machine if method == "describe_machine" else self._check_rom
             check(slot, answer)
         except (RayError, UserError) as error:
@@ -179,13 +182,6 @@ class ActorPool:
                 f"{slot.host} has another ROM of this game (MD5 {rom}, here {ours}): put the same file "
                 "on every machine of the cluster"
             )
-
-    def _received(self, slot: WorkerSlot, trajectory: Trajectory) -> Trajectory:
-        assert trajectory.number == slot.received, "a trajectory was lost, or arrived twice"
-        slot.received += 1
-        slot.failures = 0
-        self._received_any = True
-        return trajectory
 
     def _give_up(self, slot: WorkerSlot, error: Exception) -> None:
         """Kill the actor in `slot` because of `error`, and drop its pending calls.

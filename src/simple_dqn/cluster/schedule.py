@@ -1,7 +1,6 @@
 """The cluster's schedule: store what actors played, make the updates due for it, send out new weights."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from simple_dqn.cluster.trajectory import Trajectory
 from simple_dqn.config import Config
 from simple_dqn.snapshot import unpack
 from simple_dqn.statistics import Statistics
-from simple_dqn.training import SerialSchedule
+from simple_dqn.training.serial import AtRest, SerialSchedule, Stopped
 from simple_dqn.types import ExplorationRates
 
 RANDOM = 1.0  # the ε at which no prediction is needed
@@ -73,22 +72,16 @@ class ClusterSchedule(SerialSchedule):
         agent: Agent,
         steps: int,
         exploration_rate: float | None,
-        stopped: Callable[[], bool],
-        at_rest: Callable[[int], None] = lambda _: None,
+        stopped: Stopped,
+        at_rest: AtRest = lambda _: None,
     ) -> None:
-        """Store `steps` steps that actors play, without learning, and request no more; see `Schedule`."""
+        """Store `steps` steps that actors play, without learning, and request no more."""
         left = steps
         while left > 0 and not stopped():
             left -= self._take(agent, exploration_rate, left, at_rest, learns=False)
 
-    def train(
-        self,
-        agent: Agent,
-        steps: int,
-        stopped: Callable[[], bool],
-        at_rest: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        """Store `steps` steps in whole trajectories, and make the updates due for them; see `Schedule`."""
+    def train(self, agent: Agent, steps: int, stopped: Stopped, at_rest: AtRest = lambda _: None) -> None:
+        """Store `steps` steps in whole trajectories, and make the updates due for them."""
         left = steps
         while left > 0 and not stopped():
             most = self._limit.trajectories * self._pool.trajectory_steps
@@ -109,13 +102,12 @@ class ClusterSchedule(SerialSchedule):
         self._session.close()
 
     def _take(
-        self, agent: Agent, exploration_rate: float | None, most: int,
-        at_rest: Callable[[int], None], learns: bool,
-    ) -> int:  # fmt: skip
+        self, agent: Agent, exploration_rate: float | None, most: int, at_rest: AtRest, learns: bool
+    ) -> int:
         """Wait for a trajectory while at most `most` steps are in flight, store it, and make its updates.
 
         Returns:
-            How many steps the trajectory has; 0: none arrived in time.
+            The number of steps of the trajectory; 0: none arrived in time.
         """
         with agent.ledger.section("wait"):
             self._request(agent, exploration_rate, most)

@@ -1,7 +1,6 @@
 """Joins and leaves a Ray cluster, and describes this machine to others."""
 
 import hashlib
-import importlib.util
 import logging
 import os
 import platform
@@ -12,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.errors import UserError
+from simple_dqn.errors import UserError, one_line, require_extra
 from simple_dqn.interrupt import SIGNALS
 
 LOCAL, AUTO = "local", "auto"
@@ -45,7 +44,7 @@ class Session:
             UserError: Ray is not installed, or the cluster cannot be reached or has another version of Ray
                 or Python.
         """
-        require_ray()
+        require_extra("cluster", "--cluster")
         alone = cluster == LOCAL or cluster.startswith(LOOPBACK_HOSTS)
         has_token = TOKEN_FILE.expanduser().exists()
         for name, value in (QUIET | (LOOPBACK if alone else {}) | (TOKEN if has_token else {})).items():
@@ -93,23 +92,6 @@ class Session:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def require_ray() -> None:
-    """Check that Ray is installed.
-
-    Raises:
-        UserError: It is not.
-    """
-    try:
-        missing = importlib.util.find_spec("ray") is None
-    except ValueError:  # raised if a test has set sys.modules["ray"] to None
-        missing = True
-    if missing:
-        raise UserError(
-            "--cluster needs Ray, which is not installed: "
-            ".venv/bin/python -m pip install 'ray>=2.60,<3', the extra `cluster` of pyproject.toml"
-        )
-
-
 def require_answer(address: str) -> None:
     """Check that a process listens at `address`; without this check Ray would wait for minutes.
 
@@ -134,7 +116,7 @@ def require_answer(address: str) -> None:
 
 def complaint(cluster: str, error: Exception) -> str:
     """Return in one line why Ray could not join `cluster`, and what to do."""
-    words = " ".join(str(error).split())
+    words = one_line(error)
     if "ersion mismatch" in words:
         return f"--cluster {cluster} is of another version: {words}: install the same on every machine"
     if cluster == AUTO and isinstance(error, ConnectionError):

@@ -40,13 +40,15 @@ class MemoryRows:
 
     def __init__(self, before: Experience | None, trajectory: Experience, n_step: int) -> None:
         """Append `trajectory` to the rows `before` it; in the last n - 1 of these no transition began yet."""
-        self.experience = trajectory if before is None else concatenated(before, trajectory)
+        rows = [trajectory] if before is None else [before, trajectory]
+        columns = ([getattr(part, name) for part in rows] for name in FIELDS)
+        self.experience = Experience(*map(np.concatenate, columns))
         self.first = 0 if before is None else len(before.actions) - (n_step - 1)
         self.end = len(self.experience.actions) - (n_step - 1)
 
     @property
     def begins(self) -> Flags:
-        """Where transitions begin, bool [R, W]."""
+        """The rows and games in which transitions begin, bool [R, W]."""
         begins = ~self.experience.starts
         begins[: self.first] = begins[self.end :] = False
         return begins
@@ -78,11 +80,6 @@ class TrajectoryStream:
         # Copies: views would keep the whole trajectory in memory.
         self._before = Experience(*(getattr(trajectory, name)[-self._kept :].copy() for name in FIELDS))
         return rows
-
-
-def concatenated(first: Experience, second: Experience) -> Experience:
-    """Return the rows of `first`, then those of `second`."""
-    return Experience(*(np.concatenate((getattr(first, name), getattr(second, name))) for name in FIELDS))
 
 
 def td_errors(

@@ -28,11 +28,11 @@ def build(
 ) -> Network:
     """Return the network of `spec` on the CPU, of the datatype `dtype`; its weights come from `rng` alone.
 
-    It sees states of S = `history_length` screens (H, W) in pixels, and has A = `actions` outputs; `config`
-    says how it is normalised, and which head, noise and streams it has.
+    Its input is states of S = `history_length` screens (H, W) in pixels, and it has A = `actions` outputs.
+    `config` chooses the normalisation, the value head, the noise and the dueling streams.
 
     Raises:
-        UserError: The screens are too small, or batch normalisation meets a batch of one.
+        UserError: The screens are too small, or batch normalisation is used with batches of one.
     """
     smallest = spec.smallest_screen()
     if min(screen_shape) < smallest:
@@ -44,7 +44,7 @@ def build(
     if config.batch_norm and config.batch_size < 2:
         raise UserError("--batch_norm true cannot normalise over one transition: raise --batch_size")
     builder, value_head = _Builder(spec, config), VALUE_HEADS[config.distributional](config)
-    hidden = builder.seeing(history_length)
+    hidden = builder.convolutional(history_length)
     features = _features(spec, history_length, screen_shape)
     units = actions * value_head.size
     output: nn.Linear | Dueling
@@ -63,7 +63,7 @@ def build(
 def _features(spec: NetworkSpec, history_length: int, screen_shape: Sequence[int]) -> int:
     """Return the number of inputs of the first dense layer."""
     channels, sides = history_length, list(screen_shape)
-    for layer in spec.seeing:
+    for layer in spec.convolutional:
         channels, sides = layer.filters, [layer.outputs_for(side) for side in sides]
     return channels * math.prod(sides)
 
@@ -77,11 +77,11 @@ class _Builder:
         # A normalisation has an offset, which takes the place of the layer's biases.
         self._hidden_biases = spec.biases and not (config.batch_norm or config.layer_norm)
 
-    def seeing(self, channels: int) -> "OrderedDict[str, nn.Module]":
-        """Return the convolutional layers, for screens of so many `channels`."""
+    def convolutional(self, channels: int) -> "OrderedDict[str, nn.Module]":
+        """Return the convolutional layers, for an input of `channels` screens."""
         modules: OrderedDict[str, nn.Module] = OrderedDict()
         number = 0
-        for number, layer in enumerate(self._spec.seeing, 1):
+        for number, layer in enumerate(self._spec.convolutional, 1):
             if isinstance(layer, Convolution):
                 name = f"conv{number}"
                 modules[name] = self._convolution(channels, layer.filters, layer.size, layer.stride)
@@ -96,7 +96,7 @@ class _Builder:
         return modules
 
     def stream(self, features: int, outputs: int) -> "OrderedDict[str, nn.Module]":
-        """Return the dense layers after so many `features`, and an output layer."""
+        """Return the dense layers, the first with `features` inputs, and an output layer."""
         modules: OrderedDict[str, nn.Module] = OrderedDict()
         for number, layer in enumerate(self._spec.dense, 1):
             name = f"dense{number}"
@@ -140,7 +140,7 @@ class _Builder:
 
 @torch.no_grad()
 def _initialize(network: Network, initializer: Initializer, rng: np.random.Generator) -> None:
-    """Draw every weight and bias in the order of the layers; the σ of noisy layers stay as they are."""
+    """Draw every weight and bias, layer by layer; the σ of noisy layers keep their initial values."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             inputs = module.weight[0].numel()

@@ -31,7 +31,7 @@ from simple_dqn.types import CheckpointState, Minibatch, Numbers, QValues, State
 
 logger = logging.getLogger(__name__)
 
-RATES = 100  # learning rates that a GPU anneals through: each has to be recorded anew
+RATES = 100  # learning rates while annealing on a GPU: each needs a new recording
 
 
 class DeepQNetwork:
@@ -41,9 +41,9 @@ class DeepQNetwork:
     states. Letters in shapes are those of `simple_dqn.types`.
     """
 
-    updates: int  # made so far
+    updates: int  # updates made so far
     datatype: str  # of the hidden layers
-    threads: int  # CPU threads that it computes with
+    threads: int  # CPU threads that compute it
 
     def __init__(
         self,
@@ -58,17 +58,17 @@ class DeepQNetwork:
         spec: NetworkSpec = NATURE,
         spare_cores: int = 0,
     ) -> None:
-        """Build a network for so many `actions`, A, and states of `history_length` screens, S.
+        """Build a network with A = `actions` outputs, for states of S = `history_length` screens.
 
         Its initial weights and its noise come from `rng` alone. Without `use_target_network` the online
-        network values the next states too. `spec` has the hidden layers. The CPU leaves `spare_cores` to
-        other threads, where the number of threads is measured.
+        network values the next states too. `spec` lists the hidden layers. If the number of CPU threads is
+        chosen by measurement, `spare_cores` are left to other threads.
 
         Raises:
-            UserError: There is no such GPU, or the network cannot be built; see `build`.
+            UserError: The GPU does not exist, or the network cannot be built; see `build`.
         """
         self._config = network
-        # A small minibatch, to measure an update by.
+        # The shape of a small minibatch, for measurements of an update.
         self._sample_shape = (min(network.batch_size, 32), history_length, *screen_shape)
         self._device = choose_device(backend)
         self.datatype, precision = self._device.datatype, self._device.precision
@@ -82,7 +82,7 @@ class DeepQNetwork:
         self._average = WeightAverage(self._online, weights, span) if span else None
         self._noise = Noise(self._online.noise_size, rng)
         self._no_noise = self._device.tensor(np.empty((1, 0), np.float32))
-        self._results: list[tuple[Tensor, Numbers]] = []  # of updates, not fetched from the device yet
+        self._results: list[tuple[Tensor, Numbers]] = []  # of updates, still on the device
         self._set_up_update()
         self.updates, self.threads = 0, backend.threads
         if self._device.is_cpu:
@@ -95,8 +95,8 @@ class DeepQNetwork:
     ) -> QValues:
         """Return the Q-values, float32 [B, A], of `states` uint8 [B, S, H, W]; the array is the caller's.
 
-        `explore` draws fresh noise for each state, where the network has noisy layers; `target` predicts by
-        the target network, and `average` by the mean of the online network's weights, if one is kept.
+        `explore` draws fresh noise for each state, if the network has noisy layers. `target` uses the target
+        network, and `average` the mean of the online network's weights, if one is kept.
         Another thread may predict by the target network while `update` runs in this one, but not during
         `update_target_network`. That thread should call `use_one_thread` first.
         """
@@ -108,7 +108,7 @@ class DeepQNetwork:
         return cast(QValues, qvalues.float().cpu().numpy())
 
     def prepare(self, minibatch: Minibatch) -> PreparedBatch:
-        """Return `minibatch` with its targets y, on the device; it keeps no array of the minibatch.
+        """Return `minibatch` with its targets y, on the device; the minibatch's arrays are not kept.
 
         With a target network another thread may call this while `update` runs in this one.
         """
@@ -124,7 +124,7 @@ class DeepQNetwork:
         return PreparedBatch(prestates, actions, targets, weights, minibatch.numbers, undecided)
 
     def update(self, batch: PreparedBatch) -> None:
-        """Make one update (Algorithm 1) from `batch`; a GPU may still be at it when this returns."""
+        """Make one update (Algorithm 1) from `batch`; a GPU may still be computing when this returns."""
         if batch.poststates is None:
             targets = batch.targets.squeeze(1)
         else:
@@ -149,7 +149,7 @@ class DeepQNetwork:
 
     @staticmethod
     def use_one_thread() -> None:
-        """Compute on one core in the calling thread from now on, and in others as before."""
+        """Compute on one core in the calling thread from now on; other threads keep their number."""
         use_one_thread()
 
     def look_into(self) -> Insight:
@@ -157,7 +157,7 @@ class DeepQNetwork:
         return Insight(self._online, self._sample_shape[2:], self._device.torch_device)
 
     def make_screens(self, rows: int, games: int, screen_shape: tuple[int, int]) -> DeviceScreens | None:
-        """Return GPU storage for the replay memory's screens; None: there is no GPU, or too little room."""
+        """Return GPU storage for the replay memory's screens, or None without a GPU with enough memory."""
         return screens_on(self._device.torch_device, rows, games, screen_shape)
 
     def get_weights(self, average: bool = False) -> dict[str, NDArray[np.float32]]:
@@ -169,7 +169,7 @@ class DeepQNetwork:
         """Copy `weights`, from `get_weights`, to the online network; the target network keeps its own.
 
         Raises:
-            UserError: They are those of another network; nothing has changed then.
+            UserError: They are the weights of another network; nothing has changed.
         """
         check_fit(weights, self._master.tensors())
         self._master.load(weights)
@@ -177,7 +177,7 @@ class DeepQNetwork:
             self._average.restart()
 
     def get_state(self) -> CheckpointState:
-        """Return everything a later run continues from: networks, optimizer, random streams, update count."""
+        """Return everything that a resume needs: networks, optimizer, random streams, update count."""
         has_target = self._target is not self._online
         return {
             "updates": self.updates,
@@ -191,10 +191,10 @@ class DeepQNetwork:
     def set_state(self, state: CheckpointState) -> None:
         """Continue from what `get_state` returned; later updates are the same, bit for bit.
 
-        Where `state` has no target network, it becomes a copy of the online network.
+        If `state` has no target network, the target network becomes a copy of the online network.
 
         Raises:
-            UserError: It is the state of another network or optimizer; nothing has changed then.
+            UserError: It is the state of another network or optimizer; nothing has changed.
         """
         online, target, training = state["online"], state["target"], state["training"]
         check_fit(online, self._master.tensors())
@@ -210,13 +210,13 @@ class DeepQNetwork:
             self._average.set_state(state.get("average"))
         self._noise.set_state(state["noise"])
         self.updates = state["updates"]
-        self._set_up_update()  # since the optimizer has new tensors
+        self._set_up_update()  # because the optimizer has new tensors
         if self._config.learning_rate_decay_updates:
             rate = self._config.learning_rate * learning_rate_share(self._config, self.updates)
             logger.info("The learning rate is %g after %d updates", rate, self.updates)
 
     def _set_up_update(self) -> None:
-        """Make the parts of an update, which a GPU records."""
+        """Create the functions of an update, which a GPU records as graphs."""
         self._update = Update(self._online, self._target, self._config, self._master.step)
         self._targets = self._device.record(self._update.targets)
         self._choose = self._device.record(self._update.choose)
@@ -236,12 +236,12 @@ class DeepQNetwork:
         return self._device.tensor(self._noise.draw(stream, count)) if self._noise.size else self._no_noise
 
     def share_of_peak(self, updates: int, seconds: float) -> str:
-        """Return a line on how much of the machine's arithmetic so many `updates` used in `seconds`."""
+        """Return a line that compares the arithmetic of `updates` in `seconds` with the machine's peak."""
         minibatches = self._config.batch_size / self._sample_shape[0]
         return share_of_peak(self._device, self._dry_run, updates * minibatches, seconds)
 
     def _dry_run(self) -> None:
-        """Compute the targets and the gradients of an update on empty states, and change nothing."""
+        """Compute the targets and the gradients of an update on black states, without changing anything."""
         states = np.zeros(self._sample_shape, np.uint8)
         noise = torch.zeros((1, self._online.noise_size), device=self._device.torch_device)
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What the network looks at, by the guided backpropagation of Springenberg et al. 2015.
+"""Which pixels the network responds to: the guided backpropagation of Springenberg et al. 2015.
 
 "Striving for Simplicity: The All Convolutional Net", section 3.4.
 """
@@ -19,11 +19,11 @@ from simple_dqn.types import Actions, States
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionalLayer:
-    """The units of one convolution, or of a residual section, and what each sees of a screen.
+    """The units of one convolution, or of a residual section, and their receptive fields on a screen.
 
-    The unit at (row, column) sees the square of `field_size` pixels whose top left corner is the pixel
-    (`field_start` + row * `field_stride`, `field_start` + column * `field_stride`). Where a layer is padded
-    this can begin before the screen's first pixel, or end after its last.
+    The receptive field of the unit at (row, column) is the square of `field_size` pixels whose top left
+    corner is the pixel (`field_start` + row * `field_stride`, `field_start` + column * `field_stride`). With
+    padding it can begin before the screen's first pixel, or end after its last.
     """
 
     name: str  # such as conv1 or section1
@@ -36,16 +36,15 @@ class ConvolutionalLayer:
 
 
 class Insight:
-    """The online network as it was when this was made, to be looked into; it computes in float32.
+    """A float32 copy of the online network, for guided backpropagation.
 
-    Guided backpropagation is backpropagation in which a rectifier passes a gradient only where its input
-    was positive and the gradient is positive too. What arrives at the screens shows which pixels, and in
-    which way, raised the value of a unit. The unit of a gradient is that of the value it is of, for a
-    pixel going from black (0) to white (255).
+    In guided backpropagation a rectifier passes a gradient only where both its input and the gradient are
+    positive. The gradient at the screens shows which pixels raised the value of a unit, and whether by being
+    bright or dark. It has the unit of that value, per change of a pixel from black (0) to white (255).
 
-    What goes past the rectifiers of a residual block passes whole. The mean and the deviation by which
-    `--layer_norm` normalises count as constants: else every pixel would have a part in every unit. Noisy
-    layers are still.
+    The skip connection of a residual block passes gradients unchanged. The mean and the deviation by which
+    `--layer_norm` normalises count as constants: otherwise every pixel would influence every unit. Noisy
+    layers have no noise.
 
     Letters in shapes are those of `simple_dqn.types`.
     """
@@ -62,7 +61,7 @@ class Insight:
                     self._network.set_submodule(name, stand_in(module))
         hidden = self._network.hidden
         self.layers = _convolutional_layers(hidden, screen_shape)
-        # The sums of a residual section are looked at through a rectifier, whether one follows or not.
+        # The sums of a residual section are shown after a rectifier, whether one follows them or not.
         places = {name: place for place, (name, _) in enumerate(hidden.named_children(), 1)}
         self._up_to = {
             layer.name: nn.Sequential(
@@ -73,7 +72,7 @@ class Insight:
 
     @torch.no_grad()
     def activations(self, states: States, layer: str) -> NDArray[np.float32]:
-        """Return what the units of the layer named `layer` answer to `states`, after the rectifier.
+        """Return the activations for `states` of the layer named `layer`, after the rectifier.
 
         Returns:
             float32 [B, K, rows, columns], the caller's.
@@ -88,7 +87,7 @@ class Insight:
         rows: NDArray[np.int64],
         columns: NDArray[np.int64],
     ) -> NDArray[np.float32]:
-        """Return the guided gradient of one unit for each of `states`; 0 where the unit does not answer.
+        """Return the guided gradient of one unit for each of `states`; 0 where its activation is 0.
 
         The unit of each state is at (filter, row, column) of the layer named `layer`, int64 [B] each.
 
@@ -97,14 +96,14 @@ class Insight:
         """
 
         def units(screens: Tensor) -> Tensor:
-            answers: Tensor = self._up_to[layer](screens)
+            activations: Tensor = self._up_to[layer](screens)
             place = [torch.from_numpy(index).to(self._device) for index in (filters, rows, columns)]
-            return answers[torch.arange(len(answers), device=self._device), *place]
+            return activations[torch.arange(len(activations), device=self._device), *place]
 
         return self._guided_gradients(units, states)
 
     def saliency(self, states: States, actions: Actions | None = None) -> NDArray[np.float32]:
-        """Return the guided gradient of a Q-value of each state: of `actions` int64 [B], or the highest.
+        """Return the guided gradient of a Q-value of each state: that of `actions` int64 [B], or the highest.
 
         Returns:
             float32 [B, S, H, W], the caller's.
@@ -137,7 +136,7 @@ class SteadyNorm(nn.Module):
     """Layer normalisation whose mean and deviation count as constants when gradients are taken."""
 
     def __init__(self, norm: nn.GroupNorm) -> None:
-        """Do what `norm` does, which has one group."""
+        """Replace `norm`, which has one group."""
         super().__init__()
         self._norm = norm
 
@@ -152,9 +151,9 @@ class SteadyNorm(nn.Module):
 
 
 def _guided_rectifier(_rectifier: nn.Module | None = None) -> nn.ReLU:
-    """Return a rectifier that holds negative gradients back, besides those of inputs that are not positive.
+    """Return a rectifier that also stops negative gradients.
 
-    It leaves its input as it is: the hook cannot be on a module that works in place, as the network's do.
+    It copies its input: the hook cannot be on a module that works in place, as the network's rectifiers do.
     """
     rectifier = nn.ReLU()
     rectifier.register_full_backward_pre_hook(lambda _module, gradients: _positive(gradients))
@@ -165,7 +164,7 @@ def _positive(gradients: tuple[Tensor, ...] | Tensor) -> tuple[Tensor, ...]:
     return tuple(gradient.relu() for gradient in gradients)
 
 
-# What stands in for a module when gradients are taken.
+# The replacement of each type of module when gradients are taken.
 STAND_INS: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
     nn.ReLU: _guided_rectifier,
     nn.GroupNorm: SteadyNorm,
@@ -173,18 +172,18 @@ STAND_INS: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
 
 
 def _convolutional_layers(hidden: nn.Module, screen_shape: tuple[int, int]) -> tuple[ConvolutionalLayer, ...]:
-    """Return those of the layers of `hidden` whose units see a part of a screen (H, W)."""
+    """Return the layers of `hidden` whose units see a part of a screen (H, W)."""
     layers = []
     (rows, columns), filters, field_size, field_stride, field_start = screen_shape, 0, 1, 1, 0
     for name, layer in hidden.named_children():
-        # A residual section is one layer to look at. What its units see, they see through all in it.
+        # A residual section counts as one layer; every module in it widens the receptive field.
         sliding = [module for module in layer.modules() if isinstance(module, nn.Conv2d | nn.MaxPool2d)]
         for module in sliding:
             size, stride, padding = (
                 _side(shape) for shape in (module.kernel_size, module.stride, module.padding)
             )
             rows, columns = ((side + 2 * padding - size) // stride + 1 for side in (rows, columns))
-            # One step further on in this layer's input is field_stride pixels further on in the screen.
+            # Neighbours in this layer's input are field_stride pixels apart on the screen.
             field_start -= padding * field_stride
             field_size += (size - 1) * field_stride
             field_stride *= stride
@@ -197,7 +196,7 @@ def _convolutional_layers(hidden: nn.Module, screen_shape: tuple[int, int]) -> t
 
 
 def _side(shape: Any) -> int:
-    """Return the height of a square, however the module has it written down."""
+    """Return the side of a square, which the module has as a number or as a pair."""
     return int(shape[0] if isinstance(shape, tuple) else shape)
 
 

@@ -20,10 +20,10 @@ class Layers(nn.Sequential):
 
 
 class Section(nn.Module):
-    """The module of a `ResidualSection`; no rectifier follows its last sum."""
+    """The module of a `ResidualSection`, without the rectifier after its last sum."""
 
     def __init__(self, convolution: nn.Module, blocks: list[nn.Module]) -> None:
-        """Chain `convolution` and the residual `blocks`, all of them padded."""
+        """Chain `convolution`, max-pooling and the residual `blocks`, all of them padded."""
         super().__init__()
         self.convolution = convolution
         self.maximum = nn.MaxPool2d(3, stride=2, padding=1)
@@ -38,7 +38,7 @@ class ResidualBlock(nn.Module):
     """x + c₂(r(c₁(r(x)))) with rectifiers r and convolutions c (He et al. 2016, "Identity Mappings")."""
 
     def __init__(self, first: nn.Module, second: nn.Module) -> None:
-        """Take the two convolutions, each with its normalisation."""
+        """Chain two convolutions, each with its normalisation."""
         super().__init__()
         # The first rectifier must not change x in place: x is added at the end.
         self.branch = nn.Sequential(nn.ReLU(), first, nn.ReLU(inplace=True), second)
@@ -56,26 +56,21 @@ class Dueling(nn.Module):
     """
 
     def __init__(self, value: Layers, advantages: Layers, size: int) -> None:
-        """Add the outputs [B, N] of `value` and [B, A · N] of `advantages`, with N = `size`."""
+        """Combine the outputs [B, N] of `value` and [B, A · N] of `advantages`, with N = `size`."""
         super().__init__()
         self.value = value
         self.advantages = advantages
         self._size = size
 
     def forward(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Return the outputs [B, A · N] for the shared layers' `features`."""
+        """Return the outputs [B, A · N] for `features` from the shared layers."""
         value: Tensor = self.value(features, noise).unsqueeze(1)
         advantages: Tensor = self.advantages(features, noise).view(features.shape[0], -1, self._size)
         return (value + advantages - advantages.mean(1, keepdim=True)).flatten(1)
 
-    @property
-    def last_layers(self) -> tuple[nn.Module, ...]:
-        """The output layers of both streams."""
-        return self.value[-1], self.advantages[-1]
-
 
 def apply(module: nn.Module, values: Tensor, noise: Tensor | None) -> Tensor:
-    """Return the output of `module`, which gets the noise if it has noisy layers.
+    """Return the output of `module` for `values`; `noise` goes to noisy modules only.
 
     A dense layer may be of a wider datatype than the layers before it.
     """
@@ -88,10 +83,10 @@ def apply(module: nn.Module, values: Tensor, noise: Tensor | None) -> Tensor:
 class Network(nn.Module):
     """A Q-network Q(s, ·; θ): hidden layers, and an output layer that may be of a wider datatype."""
 
-    noise_size: int  # K: numbers of noise per state
+    noise_size: int  # K, random numbers per state
 
     def __init__(self, hidden: Layers, output: nn.Linear | Dueling, value_head: ValueHead) -> None:
-        """Chain `hidden` and `output` [A · N]; `value_head` interprets its numbers."""
+        """Chain `hidden` and `output` [A · N]; `value_head` interprets the N numbers of an action."""
         super().__init__()
         self.hidden = hidden
         self.output = output
@@ -115,7 +110,9 @@ class Network(nn.Module):
 
     def narrow_hidden_layers(self, dtype: torch.dtype) -> None:
         """Convert the hidden layers to `dtype`, except batch normalisation, whose running means stay wide."""
-        last = self.output.last_layers if isinstance(self.output, Dueling) else (self.output,)
+        last: tuple[nn.Module, ...] = (self.output,)
+        if isinstance(self.output, Dueling):
+            last = self.output.value[-1], self.output.advantages[-1]
         for module in self.modules():
             if isinstance(module, nn.Conv2d | nn.Linear | nn.GroupNorm) and module not in last:
                 module.to(dtype)

@@ -24,7 +24,7 @@ class NoisyLinear(nn.Linear):
     """
 
     def __init__(self, inputs: int, outputs: int, bias: bool, sigma: float) -> None:
-        """Make a layer; σ starts as `sigma` / √p everywhere (section 3.2)."""
+        """Make a layer whose σ are initially `sigma` / √p (section 3.2)."""
         super().__init__(inputs, outputs, bias)
         first = sigma / inputs**0.5
         self.weight_sigma = nn.Parameter(torch.full((outputs, inputs), first))
@@ -33,7 +33,7 @@ class NoisyLinear(nn.Linear):
 
     @property
     def noise_size(self) -> int:
-        """Numbers of noise that it uses: p + q."""
+        """The random numbers that the layer uses: p + q."""
         return self.in_features + self.out_features
 
     def forward(self, inputs: Tensor, noise: Tensor | None = None) -> Tensor:
@@ -53,14 +53,14 @@ class NoisyLinear(nn.Linear):
 
 
 def noisy_layers(network: nn.Module) -> Iterator[NoisyLinear]:
-    """Yield the noisy layers of `network`, in their order."""
+    """Yield the noisy layers of `network`, in order."""
     for module in network.modules():
         if isinstance(module, NoisyLinear):
             yield module
 
 
 def assign_noise(network: nn.Module) -> int:
-    """Give each noisy layer of `network` its part of the noise, and return the size of the whole, K."""
+    """Assign each noisy layer of `network` its slice of the noise, and return the total size K."""
     size = 0
     for layer in noisy_layers(network):
         layer.noise_start = size
@@ -68,7 +68,7 @@ def assign_noise(network: nn.Module) -> int:
     return size
 
 
-# One stream for each use: in the concurrent schedule each is in another thread.
+# One stream for each use: in the concurrent schedule each is used in a thread of its own.
 STREAMS = ("acting", "targets", "updates")
 
 
@@ -86,7 +86,7 @@ class Noise:
         return np.copysign(np.sqrt(np.abs(normal)), normal)
 
     def get_state(self) -> CheckpointState:
-        """Return the positions of the streams; nothing where the network has no noisy layer."""
+        """Return the states of the streams; an empty dict if the network has no noisy layers."""
         if not self.size:
             return {}
         return {name: dict(stream.bit_generator.state) for name, stream in self._streams.items()}

@@ -1,6 +1,5 @@
-"""A network as an ONNX file, for programs without PyTorch; the extra `onnx` of pyproject.toml."""
+"""Exports a network as an ONNX file, for programs without PyTorch; needs the extra `onnx`."""
 
-import importlib.util
 import logging
 import warnings
 from collections.abc import Mapping
@@ -12,10 +11,8 @@ from torch import Tensor, nn
 
 from simple_dqn.deepqnetwork.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.layers import Network
-from simple_dqn.errors import UserError
+from simple_dqn.errors import require_extra
 from simple_dqn.types import QValues, States
-
-PINS = ("onnx==1.23.2", "onnxruntime==1.31.1", "onnxscript==0.7.2")
 
 
 class _FromBytes(nn.Module):
@@ -46,14 +43,10 @@ def write_onnx(network: DeepQNetwork, path: Path, states: States, facts: Mapping
     Raises:
         UserError: A package is not installed.
     """
-    if not all(importlib.util.find_spec(pin.partition("==")[0]) for pin in PINS):
-        raise UserError(
-            "export --onnx needs packages that are not installed: .venv/bin/python -m pip install "
-            f"{' '.join(PINS)}, the extra `onnx` of pyproject.toml"
-        )
+    require_extra("onnx", "export --onnx")
     import onnxruntime
 
-    for log in ("onnxscript", "torch.onnx"):  # of operations that no network here has
+    for log in ("onnxscript", "torch.onnx"):  # warn of operations that no network here has
         logging.getLogger(log).setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's exporter uses what PyTorch deprecates

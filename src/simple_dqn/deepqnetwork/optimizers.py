@@ -12,23 +12,23 @@ from simple_dqn.config import NetworkConfig
 
 
 class RMSProp(Adagrad):
-    """RMSProp as Neon wrote it, and simple_dqn used it.
+    """RMSProp as Neon implemented it and simple_dqn used it.
 
     v ← ρ v + (1 - ρ) g²;  w ← w - α g / (√(v + ε) + ε)
 
-    with the decay rate ρ, the learning rate α and ε = 1e-6 both inside and outside of the root.
-    `torch.optim.RMSprop` has it outside only, which gives the first small gradients far longer steps.
+    with the decay rate ρ, the learning rate α and ε = 1e-6 both inside and outside the root.
+    `torch.optim.RMSprop` has it outside only, which makes the steps of the first small gradients far longer.
 
-    With s = (v + ε) / (1 - ρ), α' = α / √(1 - ρ) and ε' = ε / √(1 - ρ) the same is
+    With s = (v + ε) / (1 - ρ), α' = α / √(1 - ρ) and ε' = ε / √(1 - ρ) this is equivalent to
 
     s ← ρ s + (1 - ρ) s₀ + g²;  w ← w - α' g / (√s + ε')
 
-    which is Adagrad, whose sum of squares s first decays towards its initial value s₀ = ε / (1 - ρ). On the
-    CPU that takes two passes over the weights instead of six.
+    which is Adagrad whose sum of squares s first decays towards its initial value s₀ = ε / (1 - ρ). On the
+    CPU this takes two passes over the weights instead of six.
     """
 
     EPSILON = 1e-6
-    LEAST_SHARE = 1e-20  # of the newest square, 1 - ρ: stands in for 0, which would have no s
+    LEAST_SHARE = 1e-20  # lower limit of 1 - ρ: with 0, s would be infinite
 
     def __init__(self, weights: Sequence[Tensor], learning_rate: float, decay_rate: float) -> None:
         self._share = max(1 - decay_rate, self.LEAST_SHARE)
@@ -41,7 +41,7 @@ class RMSProp(Adagrad):
             initial_accumulator_value=least,
             fused=True if weights[0].device.type == "cpu" else None,
         )
-        # Where a gradient overflows, loss scaling shall leave out the whole step, and not the kernel a part.
+        # After an overflow, loss scaling skips the whole step; the kernel would skip only its own part.
         self._step_supports_amp_scaling = False
 
     @overload
@@ -51,7 +51,7 @@ class RMSProp(Adagrad):
     def step(self, closure: Callable[[], float]) -> float: ...
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """Move every weight by one step; all have gradients."""
+        """Make one step; every weight must have a gradient."""
         with torch.no_grad():
             for slots in self.state.values():
                 slots["sum"].lerp_(self._least, self._share)
@@ -63,8 +63,8 @@ def _rmsprop(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
 
 
 def _adam(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
-    # With PyTorch's 1e-8 the first steps are as long for the tiny gradients of dull screens as for any: in
-    # Pong they drive all rectifiers of a layer below zero, for good. The default is Hessel et al. 2018's.
+    # With PyTorch's ε of 1e-8, even the tiny gradients of nearly constant screens make full first steps: in
+    # Pong these drive all rectifiers of a layer below zero for good. The default is Hessel et al. 2018's.
     return Adam(
         weights,
         lr=config.learning_rate,
@@ -79,9 +79,9 @@ def _adadelta(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
 
 
 def _capturable(weights: Sequence[Tensor]) -> bool:
-    """Return whether an optimizer of `weights` has to say that a CUDA graph may be made of its steps.
+    """Return whether an optimizer of `weights` needs `capturable`, as it does on a GPU.
 
-    Only then it may, and it warns of each step that is not from a graph: the first few are not.
+    CUDA graphs require it. PyTorch then warns of steps outside of a graph, as the first few are.
     """
     on_gpu = weights[0].device.type == "cuda"
     if on_gpu:
@@ -97,7 +97,7 @@ OPTIMIZERS: dict[str, Callable[[Sequence[Tensor], NetworkConfig], Optimizer]] = 
 
 
 def learning_rate_share(config: NetworkConfig, updates: float) -> float:
-    """Return the learning rate after `updates`, as a share of the first: it falls linearly."""
+    """Return the learning rate after `updates`, as a share of the first; it decreases linearly."""
     if not config.learning_rate_decay_updates:
         return 1.0
     progress = min(updates / config.learning_rate_decay_updates, 1.0)

@@ -1,6 +1,6 @@
 """One update of deep Q-learning (Mnih et al. 2015, Algorithm 1): its targets, its loss and its descent.
 
-`Update.targets` holds the Bellman equation. How fast a machine does this is no concern of this module.
+`Update.targets` holds the Bellman equation. Nothing here depends on the machine or the device.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ class Transitions:
 
     prestates: Tensor  # s, floats in 0..1 [B, S, H, W]
     actions: Tensor  # a, int64 [B, 1]
-    rewards: Tensor  # r, floats [B]: the sum of all n steps, clipped and discounted
+    rewards: Tensor  # r, floats [B]: the discounted sum of the clipped rewards of n steps
     poststates: Tensor  # s', floats in 0..1 [B, S, H, W]
     discounts: Tensor  # γ, or γ^m after m steps, floats [B]; 0 after a terminal
 
@@ -52,9 +52,9 @@ class UpdateOutcome:
 class Update:
     """Moves an online network θ towards the targets of a target network θ⁻.
 
-    `targets` only reads the target network, and only `choose` and `descend` touch the online network: so one
-    thread may call the first while another calls the other two. No result depends on the values of the data
-    but through tensors, so that all three can be recorded as CUDA graphs.
+    `targets` reads only the target network; `choose` and `descend` use only the online network. So one
+    thread may call `targets` while another calls the other two. Control flow does not depend on values in
+    tensors, so all three can be recorded as CUDA graphs.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Update:
 
     @torch.no_grad()
     def choose(self, poststates: Tensor, targets: Tensor, noise: Tensor) -> Tensor:
-        """Return the targets y [B, N], of those in [B, A, N], of a' = argmax Q(s', a'; θ).
+        """Return the targets y [B, N] of a' = argmax Q(s', a'; θ), selected from `targets` [B, A, N].
 
         Double Q-learning (van Hasselt et al. 2016, equation 4).
         """
@@ -117,9 +117,11 @@ class Update:
             weights: Importance-sampling weights, floats [B].
             noise: Of the online network, float32 [1, K].
         """
-        self._online.train()
+        if self._config.batch_norm:  # the only layer that behaves differently in training
+            self._online.train()
         outputs = self._online.outputs(prestates, noise)
-        self._online.eval()
+        if self._config.batch_norm:
+            self._online.eval()
         losses, errors = self._online.value_head.losses(of_actions(outputs, actions), targets)
         loss = losses.dot(weights / len(weights))
         self._step(loss)
@@ -168,8 +170,8 @@ def munchausen_targets(
     """Return the y [B, 1, N] of Munchausen reinforcement learning (Vieillard et al. 2020, equation 1).
 
     y = r + α [τ ln π(a|s)]_l₀^0 + γ Σ_a' π(a'|s') (z(s', a'; θ⁻) - τ ln π(a'|s')) with π = softmax(Q / τ) of
-    the target network, and the N numbers z in place of Q, as in their M-IQN. Of n steps only the first has
-    the added reward: the policy might not take the others' actions any more.
+    the target network, and the N numbers z in place of Q, as in their M-IQN. Only the first of n steps has
+    the added reward: by now the policy might choose other actions in the later steps.
     """
     tau = config.munchausen_tau
     both = torch.cat((transitions.prestates, transitions.poststates))
@@ -192,7 +194,7 @@ def bellman(
 
 
 def of_actions(outputs: Tensor, actions: Tensor) -> Tensor:
-    """Return the numbers [B, N], of `outputs` [B, A, N], of `actions` int64 [B, 1]."""
+    """Return those of the `outputs` [B, A, N] that belong to `actions` int64 [B, 1]: [B, N]."""
     return outputs.gather(1, actions.unsqueeze(2).expand(-1, -1, outputs.shape[2])).squeeze(1)
 
 
@@ -205,7 +207,7 @@ TARGET_RULES: dict[str, TargetRule] = {
 
 
 def rule_name(config: NetworkConfig) -> str:
-    """Return the key in `TARGET_RULES` of the rule that `config` asks for.
+    """Return the key in `TARGET_RULES` of the rule that `config` chooses.
 
     `double` and `munchausen` exclude each other, since a soft policy chooses no action.
     """
@@ -215,9 +217,9 @@ def rule_name(config: NetworkConfig) -> str:
 
 
 def fetch_outcomes(results: Sequence[tuple[Tensor, Numbers]]) -> list[UpdateOutcome]:
-    """Return the outcomes of updates, from what `Update.descend` returned and the transitions' numbers.
+    """Return the outcomes of updates, given the results of `Update.descend` and the transitions' numbers.
 
-    All of them come from the device at once, since each copy waits for it.
+    All results are copied from the device at once, because each copy waits for the device.
     """
     if not results:
         return []

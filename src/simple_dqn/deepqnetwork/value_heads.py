@@ -94,8 +94,8 @@ class CategoricalHead(ValueHead):
         """Return the probabilities [B, K, N] of r + γ z, projected onto the atoms (equation 7)."""
         moved = (rewards + discounts * self.atoms).clamp(self.atoms[0], self.atoms[-1])  # [B, 1, N]
         spacing = self.atoms[1] - self.atoms[0]
-        # shares[b, j, i] is the share of the moved atom j that falls to the atom i. Most are 0, but adding
-        # all of them costs no more than scattering the others, and gives the same bits each time on a GPU.
+        # shares[b, j, i] is the share of the moved atom j that goes to the atom i. Most are 0, but summing
+        # all of them costs no more than scattering the rest, and is deterministic on a GPU.
         shares = (1 - (moved.mT - self.atoms).abs() / spacing).clamp(min=0)
         return outputs.softmax(-1) @ shares
 

@@ -9,7 +9,7 @@ from simple_dqn.deepqnetwork.layers import Network
 from simple_dqn.deepqnetwork.weights import check_fit, copy_arrays, floating_tensors, write_tensors
 from simple_dqn.types import CheckpointState
 
-EVERY = 16  # updates from one addition to the next: each takes a tenth of the time of an update
+EVERY = 16  # updates between two additions: one addition takes a tenth of the time of an update
 
 
 class WeightAverage:
@@ -20,23 +20,35 @@ class WeightAverage:
     policy of a single θ changes from update to update; that of the mean plays more evenly.
 
     Attributes:
-        network: A network with the mean's weights, in the online network's datatype.
         mean: The mean, by name.
     """
 
     def __init__(self, online: Network, weights: dict[str, Tensor], updates: int) -> None:
-        """Set up a mean that is equal to `weights`, whose memory it follows, and reaches over N = `updates`.
+        """Set up a mean over N = `updates`, equal to `weights` now.
 
-        The `online` network may compute in a narrower datatype than the weights that the optimizer updates.
+        Args:
+            online: The network whose architecture and datatype `network` has.
+            weights: The tensors that the optimizer updates, by name; they may have a wider datatype.
+            updates: N.
         """
         self._weights = weights
         self._least = min(1.0, EVERY / updates)
-        self.network = copy.deepcopy(online).requires_grad_(False)
+        self._network = copy.deepcopy(online).requires_grad_(False)
+        self._network_is_current = True
         self.mean = {name: values.detach().clone() for name, values in weights.items()}
         self._count = 0  # additions
 
+    @property
+    def network(self) -> Network:
+        """A network with the mean's weights, in the online network's datatype."""
+        if not self._network_is_current:
+            tensors = floating_tensors(self._network)
+            torch._foreach_copy_(list(tensors.values()), [self.mean[name] for name in tensors])
+            self._network_is_current = True
+        return self._network
+
     def after_update(self, updates: int) -> None:
-        """Add the weights to the mean, if that is due after so many `updates`."""
+        """Add the weights to the mean if `updates`, the number made so far, is a multiple of `EVERY`."""
         if updates % EVERY == 0:
             self._count += 1
             self._add(max(self._least, 1 / self._count))
@@ -44,23 +56,19 @@ class WeightAverage:
     @torch.no_grad()
     def _add(self, share: float) -> None:
         torch._foreach_lerp_(list(self.mean.values()), list(self._weights.values()), share)
-        self._publish()
-
-    def _publish(self) -> None:
-        mine = floating_tensors(self.network)
-        torch._foreach_copy_(list(mine.values()), [self.mean[name] for name in mine])
+        self._network_is_current = False
 
     def restart(self) -> None:
-        """Set the mean to the current weights, as if there were no others before them."""
+        """Start the mean again from the current weights."""
         self._count = 0
         self._add(1.0)
 
     def get_state(self) -> CheckpointState:
-        """Return the mean and how many additions it has."""
+        """Return the mean and its number of additions."""
         return {"count": self._count, "mean": write_tensors(self.mean)}
 
     def set_state(self, state: CheckpointState | None) -> None:
-        """Continue from what `get_state` returned; None: there was no mean, and it begins now.
+        """Continue from what `get_state` returned; None: no mean was kept, and it begins now.
 
         Raises:
             UserError: It is the mean of another network.
@@ -71,4 +79,4 @@ class WeightAverage:
         check_fit(state["mean"], self.mean)
         copy_arrays(state["mean"], self.mean)
         self._count = state["count"]
-        self._publish()
+        self._network_is_current = False

@@ -1,4 +1,4 @@
-"""Weights as numpy arrays, and back."""
+"""Converts weights to numpy arrays and back."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from simple_dqn.errors import UserError
 from simple_dqn.types import CheckpointState
 
-# The flags that the shape of a weight depends on: in the output layer, and in the others.
+# The flags that determine the shapes of weights: in the output layer, and in the others.
 OUTPUT_FLAGS = "game, --minimal_action_set, --distributional, --atoms and --quantiles"
 HIDDEN_FLAGS = "--network, --history_length, --screen_width and --screen_height"
 
@@ -35,7 +35,7 @@ def _array(values: Tensor) -> NDArray[np.generic]:
 
 
 def read_tensors(arrays: CheckpointState, like: Tensor) -> dict[str, Tensor]:
-    """Return `arrays` as new tensors; those of the shape of `like` get its memory layout."""
+    """Return `arrays` as new tensors; those with the shape of `like` get its memory layout."""
     result = {}
     for name, values in arrays.items():
         source = torch.as_tensor(np.array(values))
@@ -47,7 +47,7 @@ def check_fit(arrays: Mapping[str, object], tensors: Mapping[str, Tensor]) -> No
     """Check that `arrays` have the names and shapes of a network's `tensors`.
 
     Raises:
-        UserError: They do not; the message names the flags to give.
+        UserError: They differ; the message names the flags to give.
     """
     if arrays.keys() != tensors.keys():
         odd = min(arrays.keys() ^ tensors.keys())
@@ -68,6 +68,6 @@ def check_fit(arrays: Mapping[str, object], tensors: Mapping[str, Tensor]) -> No
 
 @torch.no_grad()
 def copy_arrays(arrays: Mapping[str, object], tensors: Mapping[str, Tensor]) -> None:
-    """Copy `arrays`, which have been checked to fit, into the memory of `tensors`."""
+    """Copy `arrays`, which `check_fit` has accepted, into the memory of `tensors`."""
     for name, values in tensors.items():
         values.copy_(torch.as_tensor(np.array(arrays[name])))

@@ -54,11 +54,11 @@ def make(
     """Return the environment that `config` describes.
 
     Args:
-        config: Which games, and how they are shown; `workers` is not looked at.
+        config: The games and their preprocessing; `workers` is ignored.
         streams: One random stream for each game; their number is the number of games.
         training: Whether a lost life ends an episode (the game itself goes on).
-        watcher: Is shown each frame of the first game, which is then played in this process.
-        ledger: Where the time of preprocessing is booked, of games that are played in this process.
+        watcher: Receives each frame of the first game, which is then played in this process.
+        ledger: Measures the preprocessing of games that are played in this process.
 
     Raises:
         UserError: There is no such game, or it cannot be played or recorded as asked.

@@ -27,7 +27,6 @@ class AtariGame(FrameGame):
 
     def __init__(
         self,
-        rom: Path,
         config: EnvironmentConfig,
         stream: np.random.Generator,
         training: bool,
@@ -35,14 +34,15 @@ class AtariGame(FrameGame):
         ledger: Ledger,
         variant: Variant = STANDARD,
     ) -> None:
-        """Load `rom`; `stream` decides ALE's seed, no-ops, and which frames repeat an action.
+        """Load the ROM `config.game`; `stream` decides ALE's seed, no-ops, and which frames repeat an action.
 
-        The `watcher` is shown each frame, those of no-ops too. In `training` a lost life ends an episode.
+        The `watcher` receives each frame, those of no-ops too. In `training` a lost life ends an episode.
 
         Raises:
             UserError: There is no display, or a recording cannot be written.
         """
         super().__init__(config, stream, ledger)
+        rom = Path(config.game)
         seed = int(stream.integers(SEEDS))
         self._emulator = Emulator(rom, config, seed, watcher, variant)
         self._training = training
@@ -123,7 +123,7 @@ class AtariGame(FrameGame):
         }
 
     def set_state(self, state: CheckpointState) -> None:
-        """Go on from what `get_state` returned.
+        """Restore what `get_state` returned.
 
         Raises:
             UserError: It has no state of the game, like older checkpoints of Gymnasium's Atari environments.
@@ -145,12 +145,4 @@ class AtariGame(FrameGame):
         self._emulator.close()
 
 
-def open_game(
-    config: EnvironmentConfig,
-    stream: np.random.Generator,
-    training: bool,
-    watcher: Watcher | None,
-    ledger: Ledger,
-) -> AtariGame:
-    """Return the game whose ROM is `config.game`; see `AtariGame`."""
-    return AtariGame(Path(config.game), config, stream, training, watcher, ledger)
+open_game = AtariGame

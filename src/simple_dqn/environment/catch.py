@@ -1,7 +1,7 @@
 """Catch, a toy: a ball falls down a small grid and a paddle at the bottom must be under it.
 
-After bsuite's Catch (Osband et al. 2020), drawn on a screen of any size. It is there to see
-in seconds whether an agent learns: a perfect player's games all score 1.
+After bsuite's Catch (Osband et al. 2020), drawn on a screen of any size. It shows
+in seconds whether an agent learns: each game of a perfect player scores 1.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ class CatchGame(Game):
     def __init__(
         self, screen_shape: tuple[int, int], stream: np.random.Generator, watcher: Watcher | None = None
     ) -> None:
-        """Make a game with screens of `screen_shape` (H, W) in pixels; `stream` says where balls fall."""
+        """Make a game with screens of `screen_shape` (H, W) in pixels; `stream` decides where balls fall."""
         height, width = screen_shape
         self._rows = _blocks(height, ROWS)
         self._columns = _blocks(width, COLUMNS)
@@ -35,14 +35,14 @@ class CatchGame(Game):
         self._ball_row = self._ball_column = self._paddle = 0
 
     def start(self, screen: Screen) -> None:
-        """Let go of a ball somewhere at the top, with the paddle in the middle."""
+        """Drop a ball from a random column, with the paddle in the middle."""
         self._ball_row = 0
         self._ball_column = int(self.random.integers(COLUMNS))
         self._paddle = COLUMNS // 2
         self._draw(screen)
 
     def act(self, action: int, screen: Screen) -> Outcome:
-        """Move the paddle, let the ball fall by a row."""
+        """Move the paddle, and let the ball fall by a row."""
         self._paddle = min(max(self._paddle + action - 1, 0), COLUMNS - 1)
         self._ball_row += 1
         self._draw(screen)
@@ -58,19 +58,19 @@ class CatchGame(Game):
             self._watcher(Frame.silent(screen))
 
     def get_state(self) -> CheckpointState:
-        """Return where everything is, and the random stream."""
+        """Return the positions of ball and paddle, and the random stream."""
         places = {"ball_row": self._ball_row, "ball_column": self._ball_column, "paddle": self._paddle}
         return {**places, **super().get_state()}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Go on from what `get_state` returned."""
+        """Restore what `get_state` returned."""
         self._ball_row, self._ball_column = state["ball_row"], state["ball_column"]
         self._paddle = state["paddle"]
         super().set_state(state)
 
 
 def game_name(_game: str) -> str:
-    """Return what the game is called, whatever the user calls it."""
+    """Return the name of the game."""
     return CatchGame.name
 
 
@@ -83,13 +83,12 @@ def open_game(
 ) -> CatchGame:
     """Return a game of Catch.
 
-    There is nothing to skip, to cut off or to wait for in a game of seven steps:
-    `frame_skip`, `max_game_frames`, `random_starts` and `random_start_frames` change nothing, and there are
-    no lives to lose.
+    A game has seven steps and no lives, so `frame_skip`, `max_game_frames`, `random_starts` and
+    `random_start_frames` have no effect.
     """
     return CatchGame((config.screen_height, config.screen_width), stream, watcher)
 
 
 def _blocks(pixels: int, parts: int) -> list[slice]:
-    """Return where each of `parts` equal parts of `pixels` lies."""
+    """Divide `pixels` into `parts` equal parts, and return the slice of each."""
     return [slice(i * pixels // parts, (i + 1) * pixels // parts) for i in range(parts)]

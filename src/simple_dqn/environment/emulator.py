@@ -31,11 +31,11 @@ STANDARD = Variant()
 
 
 class Emulator:
-    """One game on an emulated Atari 2600, with what it shows and sounds like.
+    """One game on an emulated Atari 2600, with its picture and sound.
 
     A state that ALE saves lacks the picture, so after `restoreState` the next frame would be
-    averaged with a frame of something else. Therefore a state is written down as one of ALE's
-    that is some calls old, together with the calls made since, which are then made again.
+    averaged with an unrelated frame. Therefore a saved state is one of ALE's that is some calls
+    old, and the calls since, which `set_state` repeats.
     """
 
     def __init__(
@@ -114,11 +114,11 @@ class Emulator:
         return self._ale.game_over()
 
     def lives(self) -> int:
-        """Return how many lives are left."""
+        """Return the number of lives left."""
         return self._ale.lives()
 
     def frames(self) -> int:
-        """Return how many frames were emulated since the game was started."""
+        """Return the number of frames since the game was started."""
         return self._ale.getEpisodeFrameNumber()
 
     def get_state(self) -> CheckpointState:
@@ -127,7 +127,7 @@ class Emulator:
         return {"anchor": anchor, "calls": np.array(self._calls, np.int8)}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Go on from what `get_state` returned; frames emulated again are also recorded again, as PNG."""
+        """Restore what `get_state` returned; frames emulated again are also recorded again, as PNG."""
         self._anchor = ALEState(state["anchor"].tobytes())
         self._calls = state["calls"].tolist()
         self._ale.restoreState(self._anchor)

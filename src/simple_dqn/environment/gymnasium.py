@@ -1,11 +1,11 @@
 """Gymnasium's environments with discrete actions, seen as screens.
 
-One of ale-py's is played as `--environment ale` plays it. Of any other, the observation is the screen
-where it is an image; otherwise what `render` draws is.
+An environment of ale-py's is played as `--environment ale` plays it. In any other, the screen is the
+observation if that is an image, else the picture that `render` draws.
 """
 
 import difflib
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import ale_py
@@ -22,7 +22,7 @@ from simple_dqn.environment.ale import AtariGame
 from simple_dqn.environment.emulator import Variant
 from simple_dqn.environment.frames import SEEDS, FrameGame, scale
 from simple_dqn.environment.interface import Frame, Game, Outcome, Screen, Watcher
-from simple_dqn.errors import UserError
+from simple_dqn.errors import UserError, one_line
 from simple_dqn.ledger import Ledger
 
 AnyEnv: TypeAlias = gymnasium.Env[Any, Any]
@@ -102,7 +102,7 @@ class GymnasiumGame(FrameGame):
             scale(cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) if frame.ndim == 3 else frame, screen)
 
     def _seen(self) -> NDArray[np.uint8]:
-        """Return what is seen now, uint8 [height, width], or [height, width, 3] in colour."""
+        """Return the current picture, uint8 [height, width], or [height, width, 3] in colour."""
         return np.ascontiguousarray(_picture(self._env) if self._rendered else self._observation)
 
     def close(self) -> None:
@@ -127,9 +127,9 @@ def open_game(
         return GymnasiumGame(env, config, stream, watcher, ledger)
     assert env.spec
     settings = env.spec.kwargs
-    rom = Path(str(ale_py.roms.get_rom_path(settings["game"])))
+    of_rom = replace(config, game=str(ale_py.roms.get_rom_path(settings["game"])))
     variant = Variant(settings.get("mode"), settings.get("difficulty"))
-    game = AtariGame(rom, config, stream, training, watcher, ledger, variant)
+    game = AtariGame(of_rom, stream, training, watcher, ledger, variant)
     game.name = game_name(config.game)
     return game
 
@@ -165,7 +165,7 @@ def _open_env(game: str, **arguments: Any) -> AnyEnv:
     try:
         return gymnasium.make(name, disable_env_checker=True, **arguments)
     except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
-        raise UserError(f"{name} needs a library that is not installed: {_one_line(error)}") from None
+        raise UserError(f"{name} needs a library that is not installed: {one_line(error)}") from None
     except gymnasium.error.Error:
         near = difflib.get_close_matches(name, gymnasium.registry, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "give an id such as CartPole-v1"
@@ -201,7 +201,7 @@ def _with_pixels(env: AnyEnv) -> tuple[AnyEnv, bool]:
     env.close()
     env = _open_env(name, render_mode="rgb_array")
     env.reset(seed=0)
-    _picture(env)  # here and now, lest a library turns out to be missing in the middle of a run
+    _picture(env)  # now, so that a missing library is noticed before the run begins
     return env, True
 
 
@@ -211,10 +211,6 @@ def _picture(env: AnyEnv) -> NDArray[np.uint8]:
         picture = env.render()
     except gymnasium.error.DependencyNotInstalled as error:
         needed = "drawing its screens needs a library that is not installed"
-        raise UserError(f"{needed}: {_one_line(error)}") from None
+        raise UserError(f"{needed}: {one_line(error)}") from None
     assert isinstance(picture, np.ndarray)
     return picture
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

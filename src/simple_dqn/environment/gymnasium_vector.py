@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space
 
 from simple_dqn.environment.interface import Environment, Screen
 from simple_dqn.errors import UserError
-from simple_dqn.types import Actions, Flags, Rewards, Screens, Step
+from simple_dqn.types import Actions, Flags, Rewards, Screens
 
 MakeEnvironment: TypeAlias = Callable[[int], Environment]  # from a seed
 Info: TypeAlias = dict[str, Any]
@@ -54,7 +54,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Flags]):
             self.environment.close()
             self.environment = self._make(seed)
         step = self.environment.reset()
-        return step.screens, _info(step)
+        return step.screens, {"terminals": step.terminals}
 
     def step(  # type: ignore[override]  # Gymnasium gives rewards and ends one type
         self, actions: Actions
@@ -66,7 +66,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Flags]):
             truncations bool [E], and info.
         """
         step = self.environment.step(np.asarray(actions, np.int64))
-        return step.screens, step.rewards, step.terminals & step.resets, step.truncations, _info(step)
+        info = {"terminals": step.terminals}
+        return step.screens, step.rewards, step.terminals & step.resets, step.truncations, info
 
     def close_extras(self, **_options: Any) -> None:
         """Close the games."""
@@ -100,18 +101,14 @@ class GymnasiumEnv(gymnasium.Env[Screen, int]):
         """Start a game; see `GymnasiumVectorEnv.reset`."""
         super().reset(seed=seed, options=options)
         screens, info = self._games.reset(seed=seed)
-        return screens[0], {name: values[0] for name, values in info.items()}
+        return screens[0], {"terminals": info["terminals"][0]}
 
     def step(self, action: int) -> tuple[Screen, float, bool, bool, Info]:
         """Take `action`; return the screen, the reward, whether the game ended or was cut off, and info."""
         screens, rewards, terminations, truncations, info = self._games.step(np.array([action]))
         ends = bool(terminations[0]), bool(truncations[0])
-        return screens[0], float(rewards[0]), *ends, {name: values[0] for name, values in info.items()}
+        return screens[0], float(rewards[0]), *ends, {"terminals": info["terminals"][0]}
 
     def close(self) -> None:
         """Close the game."""
         self._games.close()
-
-
-def _info(step: Step) -> Info:
-    return {"terminals": step.terminals}

@@ -49,8 +49,8 @@ class Environment(ABC):
         name: The game's name, fit for file names, such as `space_invaders`.
         rom_md5: The MD5 of the game's ROM, in hexadecimal; None: it has none.
         can_save: Whether the state holds games in the middle. If not, it holds the random streams
-            only and `set_state` starts new games; a run that is to go on exactly as the resumed
-            one would must then `reset` after each `get_state`.
+            only and `set_state` starts new games; for a run to equal a resumed one, it must then
+            `reset` after each `get_state`.
     """
 
     games: int
@@ -66,7 +66,7 @@ class Environment(ABC):
         """Start every game anew; return the step with their first screens."""
 
     def step(self, actions: Actions) -> Step:
-        """Take `actions` int64 [E], one in each game, and return what came of them.
+        """Take `actions` int64 [E], one in each game, and return the step.
 
         A game whose last step said `resets` is started anew instead; its action is ignored.
         """
@@ -83,14 +83,14 @@ class Environment(ABC):
 
     @abstractmethod
     def get_state(self) -> CheckpointState:
-        """Return all that decides how the games go on, random streams included.
+        """Return the complete state of the games, with their random streams.
 
         Not to be called between `send` and `recv`.
         """
 
     @abstractmethod
     def set_state(self, state: CheckpointState) -> None:
-        """Go on from what `get_state` returned, there or in another process.
+        """Restore what `get_state` returned, in this or in another process.
 
         Raises:
             UserError: The state is of another game, or of another number of games.
@@ -149,7 +149,7 @@ class Game(ABC):
         return {"random": dict(self.random.bit_generator.state)}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Go on from what `get_state` returned; without `can_save` a new game must be started."""
+        """Restore what `get_state` returned; without `can_save` a new game must be started."""
         self.random.bit_generator.state = state["random"]
 
     def close(self) -> None:  # noqa: B027 - most games have nothing to close

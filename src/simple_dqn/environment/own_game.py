@@ -15,7 +15,7 @@ import numpy as np
 
 from simple_dqn.config import CLASS_FILE, EnvironmentConfig
 from simple_dqn.environment.interface import Environment, Frame, Game, Outcome, Screen, SimpleGame, Watcher
-from simple_dqn.errors import UserError
+from simple_dqn.errors import UserError, one_line
 from simple_dqn.files import home, project
 from simple_dqn.ledger import Ledger
 
@@ -126,7 +126,7 @@ def split(environment: str) -> tuple[str, str]:
 
 
 def game_name(environment: str) -> str:
-    """Return what the game of `FILE.py:CLASS` is called; see `load`."""
+    """Return the name of the game of `FILE.py:CLASS`; see `load`."""
     return name_of(load(environment))
 
 
@@ -205,19 +205,15 @@ def load(environment: str) -> OwnClass:
         if isinstance(kind, type) and kind.__module__ == module.__name__
         if issubclass(kind, SimpleGame | Environment)
     }
-    if not name and len(games) == 1:
-        (name,) = games
+    name = name or (next(iter(games)) if len(games) == 1 else "")
     if name in games:
-        missing = sorted(games[name].__abstractmethods__)
-        if (
-            not missing
-            and issubclass(games[name], SimpleGame)
-            and not getattr(games[name], "action_names", ())
-        ):
+        own = games[name]
+        missing = sorted(own.__abstractmethods__)
+        if not missing and issubclass(own, SimpleGame) and not getattr(own, "action_names", ()):
             missing = ["action_names"]
         if missing:
             raise UserError(f"{name} in {file} lacks {', '.join(missing)}: see docs/modify.md")
-        return games[name]
+        return own
     if name in vars(module):
         raise UserError(
             f"{name} in {file} is not a game: derive it from SimpleGame or Environment (docs/modify.md)"
@@ -249,6 +245,6 @@ def _import(path: Path) -> ModuleType:
     except Exception as error:
         calls = traceback.extract_tb(error.__traceback__)
         lines = [call.lineno for call in calls if call.filename == str(path)]
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        reason = f"{type(error).__name__}: {one_line(error)}"
         raise UserError(f"{path}, line {lines[-1] if lines else 1}: {reason}: fix it") from None
     return module

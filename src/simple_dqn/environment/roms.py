@@ -6,7 +6,6 @@ import hashlib
 import logging
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 import ale_py.roms
 from ale_py import ALEInterface
@@ -65,35 +64,11 @@ def md5(path: Path) -> str:
         raise UserError(f"cannot read {path}: {error.strerror}; give another ROM file") from None
 
 
-class SnapshotName(NamedTuple):
-    """The parts of the file name of a snapshot."""
-
-    game: str
-    label: str  # empty where there is none
-    epoch: int
-
-
-def split_snapshot_name(name: str) -> SnapshotName:
-    """Take apart the file name of a snapshot, `<game>[_label]_<epoch>.pkl`; folders are ignored.
-
-    Games and labels both have underscores, so the longest known game is meant. Of an
-    unknown game, all that stands before the epoch is taken for the game's name.
-
-    Raises:
-        UserError: The file is not named like a snapshot.
-    """
-    parts = re.fullmatch(r"(.+)_(\d+)\.pkl", Path(name).name)
-    if not parts:
-        raise UserError(
-            f"{name} is not named like a snapshot: it must be GAME_EPOCH.pkl or GAME_LABEL_EPOCH.pkl"
-        )
-    text, epoch = parts[1], int(parts[2])
-    game = game_of(text) or text
-    return SnapshotName(game, text[len(game) + 1 :], epoch)
-
-
 def game_of(run: str) -> str | None:
-    """Return the longest known game with which the name of a run begins; None: there is none."""
+    """Return the longest known game with which the name of a run begins; None: there is none.
+
+    The name is `<game>[_label]`, and games and labels both have underscores.
+    """
     games = [game for game in (*known_games(), "catch") if f"{run}_".startswith(f"{game}_")]
     return max(games, key=len, default=None)
 

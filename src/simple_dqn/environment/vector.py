@@ -12,8 +12,8 @@ from simple_dqn.environment.interface import Environment, Game, Watcher, check_f
 from simple_dqn.ledger import Ledger
 from simple_dqn.types import Actions, CheckpointState, Step
 
-# Makes one game: from what it is, its random stream, whether a lost life ends an episode, who watches,
-# and where preprocessing is booked. A function at the top of a module, so that a process can be told of it.
+# Makes one game from its settings, its random stream, whether a lost life ends an episode, a watcher,
+# and the ledger for preprocessing. It is at the top of a module, so that it can be sent to a process.
 OpenGame: TypeAlias = Callable[[EnvironmentConfig, np.random.Generator, bool, Watcher | None, Ledger], Game]
 
 
@@ -40,7 +40,7 @@ def open_games(
 
 
 class GameVector(Environment):
-    """An environment of E games of one kind; what each game does is its own affair."""
+    """An environment of E games of one kind, each a `Game`."""
 
     def __init__(self, games: Sequence[Game], screen_shape: tuple[int, int]) -> None:
         """Take `games`, at least one, which draw screens of `screen_shape` (H, W) in pixels."""
@@ -87,7 +87,7 @@ class GameVector(Environment):
         return {"name": self.name, "games": games, "ended": self._ended.copy()}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Go on from what `get_state` returned.
+        """Restore what `get_state` returned.
 
         Raises:
             UserError: The state is of another game, or of another number of games.

@@ -56,7 +56,10 @@ class WarpVector(Environment):
             self._console = Console(
                 rom.read_bytes(), self.games, self._grey, frames=config.frame_skip, over=over
             )
-            self._scaler = self._make_scaler()
+            try:
+                self._scaler: Scaler | None = Scaler(self._console, self._start.rows, *self.screen_shape)
+            except ValueError:
+                self._scaler = None  # OpenCV scales the screens
         self._controllers = Controllers(self._console, self._start.controller)
         self._timers = [starts.Timers() for _ in streams]
         self._score, self._frames, self._lives, self._held = np.zeros((4, self.games), np.int64)
@@ -64,13 +67,6 @@ class WarpVector(Environment):
         self._ended = np.ones(self.games, np.bool_)  # [E], games that the next step starts anew
         self._sent = np.zeros(self.games, np.int64)  # [E], actions of the step that has begun
         self._restart(self._ended)
-
-    def _make_scaler(self) -> "Scaler | None":
-        """Return what makes screens; None: OpenCV is to scale them."""
-        try:
-            return Scaler(self._console, self._start.rows, *self.screen_shape)
-        except ValueError:
-            return None
 
     def reset(self) -> Step:
         """Start every game anew; return the step with their first screens."""
@@ -106,7 +102,7 @@ class WarpVector(Environment):
         )
 
     def _finished(self) -> Mask:
-        """Return which games are over, or cut off at `max_game_frames`."""
+        """Return the games that are over, or truncated at `max_game_frames`, bool [E]."""
         return self._over | (self._frames >= self._limit)
 
     def _begin(self, games: Mask) -> None:
@@ -216,7 +212,7 @@ class WarpVector(Environment):
         return {"name": self.name, "games": games, "ended": self._ended.copy()}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Go on from what `get_state` returned.
+        """Restore what `get_state` returned.
 
         Raises:
             UserError: The state is of another game, of another number of games, or of ALE's.

@@ -1,4 +1,4 @@
-"""The curves of one run or of several, read from their CSVs, as a picture: the verb `plot`.
+"""The verb `plot`: draws the curves of one or several runs from their CSVs.
 
 `panels.py` turns runs into lines, and `png.py` draws them.
 """
@@ -19,10 +19,10 @@ MAX_PIXELS = 100_000_000
 
 
 def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
-    """Draw what the command line asks for.
+    """Draw the figure that the command line describes.
 
     Raises:
-        UserError: Something in it cannot be used, or a file cannot be read or written.
+        UserError: An argument is invalid, or a file cannot be read or written.
     """
     # In simple_dqn's own examples the CSV has a flag: `-csv_file FILE`.
     flags = _parser(program).parse([word for word in arguments if word not in ("-csv_file", "--csv_file")])
@@ -59,7 +59,7 @@ def _words(word: str) -> list[str]:
 def _phases(word: str) -> list[str]:
     asked = word.split(",")
     if not set(asked) <= set(PHASES):
-        raise argparse.ArgumentTypeError(f"{word!r} are not some of {', '.join(PHASES)}")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a list of phases: choose from {', '.join(PHASES)}")
     return [phase for phase in PHASES if phase in asked]
 
 
@@ -76,7 +76,7 @@ def _parser(program: str) -> Parser:
     add, size = parser.add_argument, number(float, minimum=1, maximum=100)
     add("runs", metavar="CSV", nargs="+",
         help="statistics of one run; NAME=CSV,CSV: seeds of one setting, "
-        "their median and range where all have values")  # fmt: skip
+        "drawn as median and range")  # fmt: skip
     add("--png_file", type=Path, help="write the figure here (default: beside the first CSV)")
     add("--dpi", type=number(int, minimum=10, maximum=1200), default=80,
         help="pixels per inch (default: %(default)s)")  # fmt: skip
@@ -84,30 +84,24 @@ def _parser(program: str) -> Parser:
         help=f"the columns to draw, one panel each (default: {','.join(View.fields)})")  # fmt: skip
     add("--phases", type=_phases, default=PHASES, metavar="PHASE,PHASE,...",
         help=f"some of {', '.join(PHASES)} (default: all)")  # fmt: skip
-    add(
-        "-x",
-        "--x",
-        choices=("epoch", "steps", "hours"),
-        default="epoch",
-        help="the horizontal axis (default: %(default)s)",
-    )
+    add("-x", "--x", choices=tuple(AXES), default="epoch", help="the horizontal axis (default: %(default)s)")
     add("--smooth", type=number(int, minimum=1, maximum=1e6), default=1, metavar="N",
         help="draw the mean of the latest N points of each run (default: %(default)s)")  # fmt: skip
     add("--reference", type=yes_or_no, nargs="?", const=True, default=False, metavar="BOOL",
-        help="draw the scores of a person, of random play and those references (default: false)")  # fmt: skip
+        help="draw published scores: a person, random play, other agents (default: false)")  # fmt: skip
     add("--figure_width", type=size, default=16, help="in inches (default: %(default)s)")
     add("--figure_height", type=size, default=9, help="in inches (default: %(default)s)")
     add("--skiprows", type=number(int, minimum=0, maximum=1e9),
-        help="rows before the data; 0 if no row names the columns (default: 1, which must)")  # fmt: skip
+        help="rows before the data; 0: the file has no column names (default: 1, the names)")  # fmt: skip
     add("--delimiter", type=_separator, default=",",
-        help="what separates the columns (default: a comma)")  # fmt: skip
+        help="the character between columns (default: a comma)")  # fmt: skip
     return parser
 
 
 def _names(words: Sequence[str]) -> dict[Path, str]:
-    """Return the name of each CSV's run: the file's, with its folder if two files have the same name.
+    """Return the name of each CSV's run: the file's name, with its folder if two files have the same.
 
-    Seeds of one setting have the name before the `=`.
+    Seeds of one setting share the name before the `=`.
 
     Raises:
         UserError: A setting has no name, or no files.

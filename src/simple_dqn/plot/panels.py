@@ -1,7 +1,7 @@
 """A figure as data: a panel for each field, with a line for each phase of each run.
 
-Runs of the same name are seeds of one setting and are drawn together: their median over a band from the
-least to the greatest value, in the epochs in which all have values. The rest of each run is a thin line.
+Runs with the same name are seeds of one setting and are drawn together: their median, and a band from the
+lowest to the highest value, in the epochs in which all have values. The rest of each run is a thin line.
 """
 
 import math
@@ -22,7 +22,7 @@ class Axis(NamedTuple):
 
     label: str
     column: str  # of the CSV
-    unit: float = 1.0  # how much of the column is 1 on the axis
+    unit: float = 1.0  # the value of the column that is 1 on the axis
     limits: tuple[float, float] | None = None  # None: those of the values
 
 
@@ -51,7 +51,8 @@ TITLES = {
 }
 
 PHASES = ("random", "train", "test")
-# Several runs differ in colour, and their phases in style; the phases of a single run differ in colour.
+# Several runs have different colours, and their phases different styles; the phases of a single run have
+# different colours.
 COLOURS = (
     "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd",
     "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf",
@@ -69,19 +70,19 @@ class Line:
     """A curve, such as one phase of one run, or a level from edge to edge."""
 
     label: str  # the same in every panel; single runs of one setting share it
-    x: Numbers  # float64 [values]; empty: a level
+    x: Numbers  # float64 [values]; empty for a level
     values: Numbers  # float64 [values], finite; one value if it is a level
     colour: str  # as in HTML
     style: str  # solid, dashed, dotted or dashdot
     width: float  # in points
     place: int = 0  # in the legend
-    low: Numbers | None = None  # float64 [values], with `high` the band around a curve; None: there is none
+    low: Numbers | None = None  # float64 [values], with `high` the band around a curve; None: no band
     high: Numbers | None = None
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One field of all runs; `lines` is empty where there are no values yet."""
+    """One field of all runs; `lines` is empty before there are values."""
 
     title: str
     lines: tuple[Line, ...]
@@ -118,7 +119,7 @@ class View:
     phases: Sequence[str] = PHASES
     axis: Axis = AXES["epoch"]
     smooth: int = 1  # points in the moving mean
-    levels: Mapping[str, float] | None = None  # label -> reward of others, in raw game points
+    levels: Mapping[str, float] | None = None  # label -> reference score, in raw game points
     title: str = ""
 
 
@@ -132,8 +133,8 @@ def make_plot(runs: Sequence[Run], names: Sequence[str], view: View) -> Plot:
 
     Args:
         runs: The runs that have values.
-        names: The names of all runs compared, so that each keeps its colour while others are missing.
-        view: How they are drawn.
+        names: The names of all runs compared, so that each has the same colour while others are missing.
+        view: The fields, the axis and the smoothing.
 
     Raises:
         UserError: A run lacks a field.
@@ -174,21 +175,21 @@ def _panel(runs: Sequence[Run], field: str, names: Sequence[str], view: View) ->
 
 
 def _level(look: Line, values: Numbers) -> Line:
-    """Return the level of random play: the median of the runs' latest values [epochs, runs]."""
+    """Return the level of random play: the median of the runs' latest `values` [epochs, runs]."""
     latest = [run[~np.isnan(run)][-1] for run in values.T if not np.isnan(run).all()]
     label = f"{look.label}, median of {len(latest)}" if len(latest) > 1 else look.label
     return replace(look, label=label, x=np.empty(0), values=np.array([np.median(latest)]))
 
 
 def _median_and_rest(look: Line, x: Numbers, values: Numbers) -> list[Line]:
-    """Return the median and range of several runs where all have values, and a thin line for each rest.
+    """Return the median and range of several runs where all have values, and a thin line for each run's rest.
 
-    The rest begins at the last epoch in which all have a value, or where there is none, at the beginning.
+    The rest begins at the last epoch in which all runs have a value, or at the beginning if there is none.
 
     Args:
-        look: The look of the lines.
-        x: float64 [epochs, runs], of the axis.
-        values: float64 [epochs, runs], NaN where a run has none.
+        look: The label, colour and style of the lines.
+        x: float64 [epochs, runs], positions on the axis.
+        values: float64 [epochs, runs], NaN where a run has no value.
     """
     shared, lines = np.flatnonzero(complete(values)), []
     if len(shared):
@@ -209,8 +210,8 @@ def aligned(runs: Sequence[Run], phase: str, field: str, view: View = View()) ->
     """Return the values of `field` in the rows of `phase`, one row per epoch and one column per run.
 
     Returns:
-        float64 [epochs, runs]: Where each value is on the axis.
-        float64 [epochs, runs]: The values, smoothed along each run; both NaN where a run has none.
+        float64 [epochs, runs]: The position of each value on the axis.
+        float64 [epochs, runs]: The values, smoothed along each run. Both are NaN where a run has no value.
     """
     curves = [_curve(run, phase, field, view) for run in runs]
     epochs = sorted(set().union(*curves))
@@ -230,8 +231,8 @@ def _curve(run: Run, phase: str, field: str, view: View) -> dict[float, tuple[fl
 
 
 def complete(values: Numbers) -> NDArray[np.bool_]:
-    """Return in which epochs all runs of `values` [epochs, runs] have one, bool [epochs].
+    """Return, for each epoch, whether all runs have one of the `values` [epochs, runs]; bool [epochs].
 
-    Runs that learn fast stop first, so a median of the others would be of a different sample.
+    Runs that learn fast may stop first, and the median of the others would be that of a different sample.
     """
     return np.asarray(~np.isnan(values).any(axis=1))

@@ -13,8 +13,8 @@ from simple_dqn.files import replacing
 from simple_dqn.plot.panels import AXES, Line, Panel, Plot
 
 MAX_LEGEND_COLUMNS = 6
-FEW_POINTS = 25  # at most these are marked: they are hard to find on a bare line, and one alone is invisible
-LARGE = 10_000  # from here on numbers have commas between their thousands
+FEW_POINTS = 25  # lines of up to this many points have marks, without which a single point is invisible
+LARGE = 10_000  # numbers from here on have thousands separators
 MARK = 4  # diameter in points; less on a thin line
 
 
@@ -73,7 +73,7 @@ def _draw_line(axes: Axes, line: Line) -> None:
 
 
 def _draw_shared_legend(figure: Figure, plot: Plot) -> None:
-    """Draw one legend for all panels, below them, with a column for each run if the width allows it."""
+    """Draw one legend below all panels, with a column for each run if the width allows it."""
     drawn = _by_label(figure.axes)
     lines = [drawn[label] for label in plot.legend]
     for columns in range(min(len(plot.names), MAX_LEGEND_COLUMNS), 0, -1):

@@ -32,14 +32,14 @@ def sampler_name(config: MemoryConfig) -> str:
 
 
 def rows_for(config: MemoryConfig, games: int) -> int:
-    """Return how many steps of `games` games `config.replay_size` experiences are."""
+    """Return T, the number of rows of `games` experiences each that a memory of `config.replay_size` has."""
     return config.replay_size // games
 
 
 class ReplayMemory:
     """The latest `replay_size` experiences of E games, and minibatches of transitions from them.
 
-    The memory is a ring of T = replay_size // E rows, one `Step` each (`ring.py`). `transitions.py` defines
+    The memory is a ring of T = replay_size // E rows, one `Step` each. `transitions.py` defines
     the transitions and their states, `uniform.py` and `prioritized.py` sample them, and `screens.py` stores
     the screens.
     """
@@ -83,12 +83,12 @@ class ReplayMemory:
 
     @property
     def count(self) -> int:
-        """How many experiences are held."""
+        """The number of experiences held."""
         return self._ring.held * self._ring.games
 
     @property
     def taken(self) -> int:
-        """How many experiences were added so far, which is the number of the next one."""
+        """The number of experiences added so far, which is the number of the next one."""
         return self._ring.written * self._ring.games
 
     @property
@@ -143,20 +143,6 @@ class ReplayMemory:
             errors: float32 [N], absolute TD errors.
         """
         self._sampler.update(numbers, errors)
-
-    def contents(self) -> Experience:
-        """Return all experiences that are held, in the order of the ring, valid until the next `add`.
-
-        The arrays are views, except screens that are compressed or on a GPU.
-        """
-        held, ring = self._ring.held, self._ring
-        return Experience(
-            screens=self._screens.first(held),
-            actions=self._actions[:held],
-            rewards=self._rewards[:held],
-            terminals=ring.terminals[:held],
-            starts=ring.starts[:held],
-        )
 
     def get_state(self) -> CheckpointState:
         """Return the state for a checkpoint, without the experience, which is in the experience log."""

@@ -4,7 +4,6 @@ import logging
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
@@ -38,12 +37,6 @@ class ScreenStore(Protocol):
 
     def on_host(self, screens: States | DeviceStates) -> States:
         """Return a copy in the host's memory of an array that `gather` returned, or of a part of it."""
-
-    def first(self, rows: int) -> NDArray[np.uint8]:
-        """Return the first `rows` rows, uint8 [rows, E, H, W], valid until the next `write`.
-
-        Screens that are compressed or on a GPU are copied.
-        """
 
 
 class HostScreens:
@@ -85,10 +78,6 @@ class HostScreens:
     def on_host(self, screens: States) -> States:
         """Return a copy of an array that `gather` returned, or of a part of it."""
         return screens.copy()
-
-    def first(self, rows: int) -> NDArray[np.uint8]:
-        """Return the first `rows` rows, uint8 [rows, E, H, W]: a view."""
-        return self._screens[:rows]
 
 
 # Storage, by --replay_compression.

@@ -153,7 +153,7 @@ class TransitionRing:
 
     @property
     def oldest(self) -> int:
-        """How many rows were written before the oldest row that is held."""
+        """The number of rows written before the oldest row that is held."""
         return self.written - self.held
 
     def indices(self, numbers: Numbers) -> Indices:

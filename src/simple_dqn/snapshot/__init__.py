@@ -1,7 +1,7 @@
 """Snapshots and checkpoints: the files of a run, written completely or not at all, and read as data only.
 
-A `Snapshot` is a network to share; a `Checkpoint`, in a `CheckpointFolder`, is what a run resumes from; the
-`Keeper` writes both.
+A `Snapshot` is a network to share. A `Checkpoint`, in a `CheckpointFolder`, has everything to resume a run.
+The `Keeper` writes both.
 """
 
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder

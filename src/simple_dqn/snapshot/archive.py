@@ -1,8 +1,7 @@
 """Archives: a nested dict of arrays and numbers as one file, a zip of `.npy` members and a `tree.json`.
 
-Reading one executes nothing: numpy's reader refuses pickled objects, and JSON has none. The zip's checksums
-reveal damage. Memory is allocated only after the sizes in the headers are found to match the bytes in the
-file.
+Reading an archive executes nothing: numpy's reader refuses pickled objects, and JSON has none. The zip's
+checksums reveal damage. Memory is allocated only for sizes that match the length of the file.
 """
 
 import glob
@@ -69,7 +68,7 @@ def write(path: Path, state: CheckpointState) -> None:
 
 
 def read(path: Path, limits: Limits | None = None) -> CheckpointState:
-    """Return the dict in `path`, whose sizes must be within `limits` if they are given.
+    """Return the dict in `path`, which must be within `limits` if they are given.
 
     Raises:
         UserError: The file is missing, damaged, too large, or not an archive.
@@ -88,7 +87,7 @@ def read(path: Path, limits: Limits | None = None) -> CheckpointState:
     except MALFORMED as error:
         raise damaged(path, error) from None
     if not isinstance(state, dict):
-        raise damaged(path, ValueError("it holds no settings"))
+        raise damaged(path, ValueError("it has no settings"))
     return state
 
 
@@ -121,11 +120,11 @@ def _check_directory(file: BinaryIO, limits: Limits) -> None:
     before, end = file.read(locator), END_OF_DIRECTORY.unpack(file.read())
     magic, comment, directory = end[0], end[7], end[5]
     if magic != b"PK\5\6" or comment or before.startswith(b"PK\6\7") or directory > limits.directory:
-        raise ValueError("its list of members is not that of a snapshot")
+        raise ValueError("its list of members is too long or has another format")
 
 
 def _check_members(archive: zipfile.ZipFile, limits: Limits | None) -> set[str]:
-    """Return the names of the members that are arrays, none of which is compressed or too large."""
+    """Return the names of the arrays; check that no member is compressed and sizes are within `limits`."""
     members = archive.infolist()
     arrays = {member.filename for member in members} - {TREE}
     if len(arrays) != len(members) - 1:
@@ -172,17 +171,17 @@ def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:
     magic, length = struct.unpack("<8sH", file.read(10))
     header = HEADER.fullmatch(file.read(min(length, LONGEST_HEADER)).decode("latin1"))
     if magic != b"\x93NUMPY\1\0" or header is None:
-        raise ValueError(f"its array {member.filename!r} is not one of plain numbers")
+        raise ValueError(f"its array {member.filename!r} does not have plain numbers")
     sizes = [int(size) for size in header["shape"].split(",") if size.strip()]
     if 10 + length + math.prod(sizes) * int(header["bytes"]) != member.file_size:
-        raise ValueError(f"its array {member.filename!r} is not of the shape that it says")
+        raise ValueError(f"the shape of its array {member.filename!r} does not match its size")
 
 
 def _files_beside(path: Path) -> str:
-    """Return a hint: a snapshot of that name elsewhere, else those in the folder."""
+    """Return a hint for a missing file: one of that name elsewhere, else the snapshots in its folder."""
     folders = (path.parent, path.parent / TRAINED, home() / "snapshots", home() / "snapshots" / TRAINED)
     name, stem = glob.escape(path.name), glob.escape(path.stem)
-    run, _, epoch = stem.rpartition("_")  # a later run renames it
+    run, _, epoch = stem.rpartition("_")  # a later run may have renamed it
     for pattern in (name, f"{name}.pkl", f"{stem}.pkl", f"{run}_before*_{epoch}.pkl"):
         if found := [file for folder in folders for file in folder.glob(pattern) if file.is_file()]:
             return f": did you mean {from_here(max(found, key=lambda file: file.stat().st_mtime))}?"

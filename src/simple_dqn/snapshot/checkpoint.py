@@ -1,4 +1,4 @@
-"""Checkpoints: everything from which a run continues as if it had never stopped."""
+"""Checkpoints: everything that a run needs to continue as if it had never stopped."""
 
 import logging
 import re
@@ -24,16 +24,16 @@ FORMAT = "simple-dqn checkpoint 2"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was read from a file."""
+    """A checkpoint read from a file."""
 
     path: Path
     run: dict[str, Any]  # the state of the run, without the experience
     rows: int  # rows added to the replay memory so far
-    held: int  # rows that the replay memory held, the latest
-    chunks: list[Chunk]  # of the experience log, which contain at least the held rows
+    held: int  # the number of latest rows that the replay memory held
+    chunks: list[Chunk]  # of the experience log; they contain at least the held rows
 
     def experience(self) -> Iterator[Experience]:
-        """Yield what the replay memory held, oldest first.
+        """Yield the content of the replay memory, oldest first.
 
         Raises:
             UserError: A chunk of the log is missing or damaged.
@@ -44,8 +44,8 @@ class Checkpoint:
 class CheckpointFolder:
     """The folder of a run's latest checkpoints, `run_<number>.npz`, and of the chunks that they refer to.
 
-    A chunk is written before a checkpoint that refers to it, and removed when no checkpoint does. So each
-    checkpoint in the folder is complete at any moment.
+    A chunk is written before the first checkpoint that refers to it, and removed after the last. So every
+    checkpoint in the folder is complete at all times.
     """
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
@@ -56,7 +56,7 @@ class CheckpointFolder:
         self._last = 0  # the latest checkpoint's number
 
     def newest(self, fits: Callable[[dict[str, Any]], bool] = lambda _: True) -> Checkpoint | None:
-        """Return the latest undamaged checkpoint whose `run` fits, or None; damaged ones are logged."""
+        """Return the latest undamaged checkpoint whose `run` fits, or None; log the damaged ones."""
         for path in reversed(self._paths()):
             try:
                 checkpoint = _read(path)
@@ -71,7 +71,7 @@ class CheckpointFolder:
         return None
 
     def latest_number(self) -> int:
-        """Return the number of the latest checkpoint, damaged or not; 0: there is none."""
+        """Return the number of the latest checkpoint, damaged or not, or 0 if there is none."""
         return max(map(_number, self._paths()), default=0)
 
     def resume(self, checkpoint: Checkpoint) -> None:
@@ -82,7 +82,7 @@ class CheckpointFolder:
     def write(self, run: CheckpointState, rows: int, held: int, chunks: Sequence[Chunk]) -> None:
         """Write a checkpoint, then remove the files that are no longer needed.
 
-        The replay memory holds the latest `held` of its `rows` so far, which the `chunks` contain.
+        The replay memory holds the latest `held` of the `rows` added so far; `chunks` contain them.
 
         Raises:
             UserError: It cannot be written; the earlier checkpoints are unchanged.
@@ -102,7 +102,7 @@ class CheckpointFolder:
         needed = {path.name for path, _ in self._kept}
         needed |= {chunk.name for _, chunks in self._kept for chunk in chunks}
         with suppress(OSError):  # They do no harm, and the next checkpoint tries again.
-            for path in self._files():
+            for path in [*self._paths(), *self.folder.glob(CHUNKS)]:
                 if path.name not in needed:
                     path.unlink()
 
@@ -110,9 +110,6 @@ class CheckpointFolder:
         """Return the checkpoints, oldest first."""
         paths = (path for path in self.folder.glob(CHECKPOINT_FILES) if FILE_NAME.fullmatch(path.name))
         return sorted(paths, key=_number)
-
-    def _files(self) -> list[Path]:
-        return [*self._paths(), *self.folder.glob(CHUNKS)]
 
 
 def _number(path: Path) -> int:

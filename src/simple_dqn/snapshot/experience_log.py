@@ -1,11 +1,10 @@
 """The experience log: the replay memory's steps on disk, in chunks that are written once and never changed.
 
 A checkpoint with the whole replay memory would write gigabytes each time, nearly all of them unchanged. So
-each step that is added to the memory is also added to this log. When a chunk of about a thousand experiences
-is full, a thread writes it while training continues. A checkpoint only lists the chunks that contain what
-the memory holds.
+each step added to the memory is also added to this log. When a chunk of about a thousand experiences is full,
+a thread writes it while training continues. A checkpoint only lists the chunks with the memory's content.
 
-Rows are numbered from the first step that was ever added to the memory.
+Rows are numbered from the first step of the run.
 """
 
 import io
@@ -32,7 +31,7 @@ MALFORMED = (RuntimeError, ValueError, EOFError)
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The name of a file that contains rows, and its checksum."""
+    """A file of rows: its name and its checksum."""
 
     first: int  # the first row
     end: int  # the last row, plus one
@@ -60,14 +59,14 @@ class Chunk:
 
 
 class BackgroundThread:
-    """Runs functions one after the other, in a thread of its own."""
+    """Runs functions one after another in its own thread."""
 
     def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(1, "checkpoint")  # starts its thread with the first function
-        self._tasks: deque[Future[None]] = deque()  # in order, without those that ended without an error
+        self._executor = ThreadPoolExecutor(1, "checkpoint")  # its thread starts with the first function
+        self._tasks: deque[Future[None]] = deque()  # in order; those that succeeded are removed
 
     def submit(self, function: Callable[..., None], *arguments: Any) -> Future[None]:
-        """Run `function` after all before it; return at once.
+        """Run `function` after the earlier ones; return immediately.
 
         Raises:
             Exception: An earlier function raised it.
@@ -96,7 +95,7 @@ class BackgroundThread:
 class ExperienceLog:
     """Writes steps to chunks in the background, so that `add` never waits for the disk.
 
-    A chunk that cannot be written stays in memory, compressed; every later chunk tries again.
+    A chunk that cannot be written stays in memory, compressed, and is tried again with every later chunk.
 
     Attributes:
         rows: Rows added so far.
@@ -107,13 +106,13 @@ class ExperienceLog:
         self.rows = 0
         self._folder = folder
         self._background = background
-        self._steps: list[Step] = []  # the latest ones, which are in no chunk yet
+        self._steps: list[Step] = []  # the latest steps, not yet in a chunk
         # The following are used by the background thread only.
         self._chunks: list[Chunk] = []
         self._unwritten: dict[Chunk, bytes] = {}
 
     def resume(self, rows: int, chunks: Sequence[Chunk]) -> None:
-        """Continue after `rows` rows, of which the latest are in `chunks`."""
+        """Continue after `rows` rows, the latest of which are in `chunks`."""
         self.rows, self._chunks = rows, list(chunks)
 
     def add(self, step: Step) -> None:
@@ -130,9 +129,9 @@ class ExperienceLog:
             self._steps = []
 
     def write_from(self, first: int) -> list[Chunk]:
-        """Drop the chunks without rows from `first` on; write the rest, and return them.
+        """Drop the chunks that end before row `first`; write the rest, and return them.
 
-        To be called in the background thread.
+        Must be called in the background thread.
 
         Raises:
             UserError: A chunk cannot be written.
@@ -161,7 +160,7 @@ class ExperienceLog:
 
 
 def read(folder: Path, chunks: Sequence[Chunk], first: int) -> Iterator[Experience]:
-    """Yield the rows from `first` on that `chunks` in `folder` contain.
+    """Yield the rows of `chunks` in `folder`, from row `first` on.
 
     Raises:
         UserError: A chunk is missing or damaged.
@@ -175,7 +174,7 @@ def read(folder: Path, chunks: Sequence[Chunk], first: int) -> Iterator[Experien
 def pack(steps: Sequence[Step]) -> bytes:
     """Return `steps` as the content of a chunk: an LZ4 frame with one `.npy` array for each field.
 
-    The arrays are [E, T, ...]: each screen follows the screen before it, which it mostly repeats.
+    The arrays are [E, T, ...]: consecutive screens of a game, which are similar, are neighbours.
     """
     content = io.BytesIO()
     for field in fields(Experience):
@@ -186,7 +185,7 @@ def pack(steps: Sequence[Step]) -> bytes:
 
 
 def unpack(content: bytes) -> Experience:
-    """Return the experience that `pack` has packed.
+    """Return the experience in `content`, which `pack` made.
 
     Raises:
         UserError: The content is damaged.

@@ -21,15 +21,15 @@ from simple_dqn.types import CheckpointState, Step
 
 logger = logging.getLogger(__name__)
 
-# Settings that are paths of files that a run writes.
+# Settings with the path of a file that the run writes.
 PATHS = ("csv_file", "record_screen_path", "record_sound_filename")
 
 
 class Keeper:
     """Writes `<prefix>_<epoch>.pkl` after each epoch, and checkpoints into the folder `<prefix>_checkpoint`.
 
-    The state is copied between two steps, and written by a thread while training continues. A file that
-    cannot be written does not end the run: the log has a warning, and the next checkpoint tries again.
+    The state is copied between two steps, and a thread writes it while training continues. A file that cannot
+    be written does not end the run: the keeper logs a warning, and tries again with the next checkpoint.
     """
 
     def __init__(
@@ -43,7 +43,8 @@ class Keeper:
     ) -> None:
         """Set up a keeper, which writes nothing yet; the files of `prefix` should be `locked`.
 
-        If the games of the run cannot be saved, a checkpoint restarts them. `clock` is in seconds.
+        `can_save` says whether the games can be saved; if not, a checkpoint restarts them. `clock` returns
+        seconds.
         """
         self.prefix = prefix
         self._game, self._actions, self._config = game, actions, config
@@ -55,11 +56,11 @@ class Keeper:
         self._interval = 60 * config.run.checkpoint_minutes or math.inf  # seconds
         self._next = clock() + self._interval
         self._saving: Future[None] | None = None
-        self._unwritten: list[tuple[Path, Snapshot]] = []  # snapshots that could not be written so far
-        self._weights_sum: int | None = None  # of the latest snapshot; None: there is none yet
+        self._unwritten: list[tuple[Path, Snapshot]] = []  # snapshots that have not been written yet
+        self._weights_sum: int | None = None  # checksum of the latest snapshot; None before the first
 
     def begin(self, resumed: Snapshot | None = None) -> None:
-        """Begin a new run, from the snapshot `resumed` if there is one; set an earlier run's files aside.
+        """Begin a new run, from the snapshot `resumed` if given; set an earlier run's files aside.
 
         Raises:
             UserError: A file cannot be renamed.
@@ -74,7 +75,7 @@ class Keeper:
         self._log.resume(checkpoint.rows, checkpoint.chunks)
 
     def log(self, step: Step) -> None:
-        """Write a step of the replay memory to the experience log."""
+        """Write `step`, which was added to the replay memory, to the experience log."""
         self._log.add(step)
 
     @property
@@ -85,19 +86,19 @@ class Keeper:
     def is_due(self, before: int, now: int, games: int = 1) -> bool:
         """Return whether to make a checkpoint in the middle of a phase.
 
-        The phase has had `now` steps, and `before` when this was last called. A test plays `games` side by
-        side.
+        `now` is the number of steps of the phase so far, and `before` that of the last call. A test plays
+        `games` side by side.
         """
         if self._can_save:
             return self._interval_is_over
-        # Each checkpoint restarts the games. It is made by steps, not by the clock, so that runs of one seed
-        # are equal, and not in a test of several games: dropping those in progress would favour short ones.
+        # Each checkpoint restarts the games. Its time depends on steps, not on the clock, so that runs with
+        # equal seeds are equal. A test of several games has none: it would drop the long games.
         every = self._config.run.checkpoint_steps
         return games == 1 and every > 0 and now // every > before // every
 
     @property
     def _interval_is_over(self) -> bool:
-        """Whether `--checkpoint_minutes` have passed, and the checkpoint before is written."""
+        """Whether `--checkpoint_minutes` have passed, and the previous checkpoint is written."""
         return self._clock() >= self._next and not self._busy
 
     @property
@@ -107,10 +108,10 @@ class Keeper:
     def save_checkpoint(self, run: CheckpointState, held: int, wait: bool = False) -> None:
         """Make a checkpoint of `run`, which is copied, and of the `held` latest rows of the replay memory.
 
-        While the one before is being written, `wait` for it, or postpone this one.
+        If the previous one is still being written, `wait` for it, or else postpone this one.
         """
         self._write_snapshots()
-        if self._unwritten:  # A run resumed from this checkpoint would never write them.
+        if self._unwritten:  # A run resumed from this checkpoint would never write these snapshots.
             self._log.flush()
             self._background.submit(self._trim_log, self._log.rows, held)
             self._next = self._clock() + self._interval
@@ -126,7 +127,7 @@ class Keeper:
         self._next = self._clock() + self._interval
 
     def save_snapshot(self, epoch: int, total_train_steps: int, weights: Mapping[str, np.ndarray]) -> Path:
-        """Write the snapshot of `epoch`, or try again with the next checkpoint, and return its path."""
+        """Write the snapshot of `epoch`, and return its path; a failure is retried at the next checkpoint."""
         path = self.prefix.with_name(f"{self.prefix.name}_{epoch}.pkl")
         logger.info("Saving weights to %s", path)
         flags = self._config.shared_flags()
@@ -146,7 +147,7 @@ class Keeper:
         if self._unwritten:
             path, _ = self._unwritten[0]
             raise UserError(
-                f"{path} could not be written: make room for it, and go on from the last checkpoint with "
+                f"{path} could not be written: make room for it, and continue from the last checkpoint with "
                 f"./resume.sh {self.folder}"
             )
 
@@ -174,14 +175,14 @@ class Keeper:
             )
 
     def _trim_log(self, rows: int, held: int) -> None:
-        """Drop the part of the log that the replay memory has overwritten, while nothing can be written."""
+        """Drop the part of the log that the replay memory has overwritten, although no checkpoint is made."""
         with suppress(UserError):
             self._log.write_from(rows - held)
 
     def _flags(self) -> dict[str, Any]:
-        """Return all settings, with absolute paths, since a run may be resumed in another folder."""
+        """Return all settings, with absolute paths, because a run may be resumed in another folder."""
         flags = self._config.flags()
-        # A resumed run compares this one with where it finds the checkpoint, to notice a copied folder.
+        # A resumed run compares this path with the checkpoint's, to detect a copied folder.
         flags["save_weights_prefix"] = str(self.prefix.resolve())
         return flags | {name: str(Path(flags[name]).resolve()) for name in PATHS if flags[name]}
 

@@ -1,6 +1,6 @@
-"""Snapshots of the original simple_dqn, which Neon pickled in Python 2: read as data, and converted.
+"""Reads snapshots of the original simple_dqn, which Neon pickled in Python 2, as data, and converts them.
 
-Neon's network is this project's `--network neon`: the same layers without biases, and states divided by 255.
+They fit `--network neon`: the layers of Nature's network without biases, and states divided by 255.
 """
 
 import re
@@ -25,15 +25,15 @@ DENSE_UNITS = 512
 
 
 def read(path: Path, game: str | None = None) -> CheckpointState:
-    """Return the content of the Neon snapshot at `path`, converted to that of a snapshot of this project.
+    """Return the Neon snapshot at `path`, converted to the content of a snapshot of this project.
 
     Args:
-        path: The snapshot, `<game>_<epoch>.pkl`; neither is in the file itself.
+        path: The snapshot, `<game>_<epoch>.pkl`; the file itself contains neither.
         game: The game, if the name does not contain it; the epoch is then 0.
 
     Raises:
-        UserError: The file is damaged, too large, of another network, contains more than arrays, or is not
-            named after a game.
+        UserError: The file is damaged or too large, belongs to another network, contains more than arrays, or
+            is not named after a game.
     """
     model = _load(path)
     try:
@@ -71,7 +71,7 @@ def _load(path: Path) -> Any:
         return unpickle(content)
     except RefusedError as refused:
         raise UserError(
-            f"{path} asks for {one_line(refused)}, which no snapshot needs: no code was run; delete the file"
+            f"{path} contains {one_line(refused)}, which no snapshot needs: no code was run; delete the file"
         ) from None
     except MALFORMED as error:
         raise damaged(path, error) from None
@@ -89,7 +89,7 @@ def _name(path: Path, game: str | None) -> tuple[str, int]:
 
 
 def _weights(model: Any) -> dict[str, NDArray[np.float32]]:
-    """Return the weights with the names and shapes of this project; raise one of `MALFORMED`."""
+    """Return the weights with the names and shapes of this project; damage raises one of `MALFORMED`."""
     arrays = list(_matrices(model))
     if len(arrays) != len(CONVOLUTIONS) + 2:
         raise ValueError(f"{len(arrays)} layers with weights, not {len(CONVOLUTIONS) + 2}")
@@ -126,7 +126,7 @@ def _matrices(model: Any) -> Iterator[NDArray[np.float32]]:
 
 
 def _screen(model: Any, inputs: int) -> tuple[int, int]:
-    """Return the screen's height and width, for which the first dense layer has so many `inputs`."""
+    """Return the screen's height and width, given the number of `inputs` of the first dense layer."""
     usual = EnvironmentConfig()
     sizes = [(usual.screen_height, usual.screen_width)]
     said = model.get("train_input_shape")  # (history length, height, width) in some of Neon's versions
@@ -139,7 +139,7 @@ def _screen(model: Any, inputs: int) -> tuple[int, int]:
 
 
 def _outputs(side: int) -> int:
-    """Return the side of the convolutions' output for a screen of this side, in pixels."""
+    """Return the side of the last convolution's output for a screen of side `side`, in pixels."""
     for _, size, stride in CONVOLUTIONS:
         side = (side - size) // stride + 1
     return side

@@ -1,7 +1,7 @@
-"""Reads a pickle of dicts, lists, numbers, words and numpy arrays, as Neon wrote them in Python 2.
+"""Reads a pickle of dicts, lists, numbers, strings and numpy arrays, as Neon wrote them in Python 2.
 
-Python's unpickler calls the functions that a file names. `_Reader` admits the five names of `GLOBALS`, and
-what stands for them here calls nothing and makes no array that is larger than the file.
+Python's unpickler calls the functions that a file names. `_Reader` accepts only the five names of `GLOBALS`.
+Their replacements here call nothing, and make no array that is larger than the file.
 """
 
 import pickle
@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, EOFError, struct.error, pickle.PickleError)
 MOST_INSTRUCTIONS = 20_000  # Neon's own files have about 1,000
 NUMBER = re.compile(r"b1|[iu][1248]|f[248]")  # numpy's codes for the datatypes that hold no objects
-PLAIN = (None, None, None, -1, -1, 0)  # of a datatype: no fields, no names, no alignment of its own
+PLAIN = (None, None, None, -1, -1, 0)  # the state of a datatype without fields, names or alignment
 
 
 class RefusedError(ValueError):
-    """A file contains something that an array does not need; the message names it."""
+    """A file contains something that no array needs; the message names it."""
 
 
 class _Datatype:
-    """In the place of `numpy.dtype`."""
+    """The replacement of `numpy.dtype`."""
 
     def __init__(self, code: str, _align: object, _copy: object) -> None:
         if not NUMBER.fullmatch(code):
@@ -39,7 +39,7 @@ class _Datatype:
 
 
 class _Array:
-    """In the place of `numpy.ndarray`: first empty, then with its `values`, which share the file's bytes."""
+    """The replacement of `numpy.ndarray`: first empty, then with `values` that share the file's bytes."""
 
     values: NDArray[Any]
 
@@ -53,14 +53,14 @@ class _Array:
 
 
 def _reconstruct(kind: object, shape: object, _code: object) -> _Array:
-    """In the place of the function that makes an empty array."""
+    """The replacement of the function that makes an empty array."""
     if kind is not _Array or shape != (0,):
         raise RefusedError("_reconstruct of something that is no array")
     return _Array()
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    """In the place of `_codecs.encode`, by which Python 3 writes bytes in the older protocols."""
+    """The replacement of `_codecs.encode`, with which Python 3 writes bytes in the older protocols."""
     if encoding != "latin1":
         raise RefusedError("_codecs.encode in another way than by latin1")
     return text.encode("latin1")
@@ -81,12 +81,12 @@ class _Table(dict[Any, Any]):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if type(key) not in (str, int):
-            raise TypeError("a key that is no word and no number")
+            raise TypeError("a key that is neither a string nor a number")
         super().__setitem__(key, value)
 
 
-# Instructions that no array needs: for sets, whose items are hashed; for byte arrays, whose size is what the
-# file claims; and for objects.
+# Instructions that no array needs: for sets, whose items are hashed; for byte arrays, whose size the file may
+# claim at will; and for objects.
 UNWANTED = b"".join((
     pickle.EMPTY_SET, pickle.ADDITEMS, pickle.FROZENSET, pickle.BYTEARRAY8, pickle.INST, pickle.OBJ,
     pickle.NEWOBJ, pickle.NEWOBJ_EX, pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.PERSID, pickle.BINPERSID,
@@ -94,7 +94,7 @@ UNWANTED = b"".join((
 
 
 class _Limited(dict[int, Any]):
-    """The methods that carry out instructions, of which a file may have `MOST_INSTRUCTIONS`."""
+    """The methods of the instructions; counts their uses, up to `MOST_INSTRUCTIONS`."""
 
     count = 0
 
@@ -105,15 +105,15 @@ class _Limited(dict[int, Any]):
         return super().__getitem__(code)
 
 
-class _Reader(pickle._Unpickler):  # the one in Python: its memo is a dict, which no large index can fill
-    """An unpickler of dicts, lists, numbers, words and `_Array`s."""
+class _Reader(pickle._Unpickler):  # in Python: its memo is a dict, so a large index allocates no memory
+    """An unpickler of dicts, lists, numbers, strings and `_Array`s."""
 
     stack: list[Any]
     append: Callable[[Any], None]
     pop_mark: Callable[[], list[Any]]
 
     def find_class(self, module: Any, name: Any) -> Any:
-        """Return what stands for a global."""
+        """Return the replacement of a global."""
         if f"{module}.{name}" not in GLOBALS:
             raise RefusedError(f"{module}.{name}")
         return GLOBALS[f"{module}.{name}"]
@@ -126,7 +126,7 @@ class _Reader(pickle._Unpickler):  # the one in Python: its memo is a dict, whic
 
     def load_dict(self) -> None:
         if self.pop_mark():
-            raise RefusedError("a dict with items of its own")  # as no pickler writes it
+            raise RefusedError("a dict with items of its own")  # which no pickler writes
         self.append(_Table())
 
     def load_build(self) -> None:
@@ -145,11 +145,11 @@ class _Reader(pickle._Unpickler):  # the one in Python: its memo is a dict, whic
 
 
 def unpickle(content: bytes) -> Any:
-    """Return the value of a pickle of dicts, lists, numbers, words and `_Array`s.
+    """Return the value of a pickle of dicts, lists, numbers, strings and `_Array`s.
 
     Raises:
-        RefusedError: It contains something else; nothing of it was run.
-        Exception: One of `MALFORMED`: it is damaged, or no pickle.
+        RefusedError: It contains something else; none of it was executed.
+        Exception: One of `MALFORMED`: it is damaged, or not a pickle.
     """
     reader = _Reader(BytesIO(content), encoding="latin1")
     reader.dispatch = _Limited(_Reader.dispatch)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The files of a run: their names, the lock that keeps another run from them, and those of earlier runs.
+"""The files of a run: their names, their lock, and the renaming of an earlier run's files.
 
 The files of the run `snapshots/pong` are the snapshots `pong_1.pkl`, `pong_2.pkl` and so on, and the folder
 `pong_checkpoint`. The path `snapshots/pong` is their prefix. A new run with the prefix of an earlier one
@@ -20,15 +20,15 @@ logger = logging.getLogger(__name__)
 
 CHECKPOINTS = "_checkpoint"  # the end of the checkpoint folder's name
 LOCK = "lock"  # a file in that folder
-CHECKPOINT_FILES = "run_*.npz"  # others in it, beside the chunks of the experience log
+CHECKPOINT_FILES = "run_*.npz"  # the checkpoints in it, beside the chunks of the experience log
 PART = re.compile(r"\..+\.(?P<pid>\d+)\.part")  # an unfinished file, as `files.replacing` names it
 
 
 @contextmanager
 def locked(prefix: Path) -> Iterator[None]:
-    """Lock the files of the run `prefix`, inside; a killed run's unfinished files are removed.
+    """Hold a lock on the files of the run `prefix`, and remove unfinished files of killed runs.
 
-    The lock ends with the process, however that ends.
+    The lock ends with the process, however it ends.
 
     Raises:
         UserError: Another run has locked them, or the folder is not writable.
@@ -130,7 +130,7 @@ def _earlier_prefixes(prefix: Path) -> dict[int, Path]:
 
 
 def _lock(path: Path, prefix: Path) -> TextIO:
-    """Return the file `path`, which is locked until it is closed."""
+    """Return the open file `path`, locked until it is closed."""
     while True:
         file = path.open("a+")
         try:

@@ -55,13 +55,13 @@ class Snapshot:
 
     @staticmethod
     def load(path: Path, game: str | None = None) -> "Snapshot":
-        """Return the snapshot in `path`, in the format of this project or of Neon, as its first bytes tell.
+        """Return the snapshot in `path`, in this project's format or Neon's, which its first bytes tell.
 
         A snapshot may come from a stranger: loading it executes nothing and limits its size.
 
         Args:
             path: The file.
-            game: The game of a Neon snapshot, which does not contain it; None: it is in the file's name.
+            game: The game of a Neon snapshot, which does not contain it; None: the file's name has it.
 
         Raises:
             UserError: The file is missing, damaged, too large, or not a snapshot.
@@ -77,7 +77,7 @@ class Snapshot:
                 weights=_weights(content["weights"]),
             )
         except KeyError as error:
-            raise UserError(f"{path} is no snapshot ({error} is missing): use another one") from None
+            raise UserError(f"{path} is not a snapshot ({error} is missing): use another one") from None
         except (TypeError, ValueError, AttributeError) as error:
             reason = archive.one_line(error)
             raise UserError(f"{path} cannot be used ({reason}): use another one") from None
@@ -117,7 +117,7 @@ def _count(number: Any, name: str, least: int = 0) -> int:
 def _settings(given: Any) -> dict[str, Any]:
     """Return the settings in `given`, checked like flags on the command line.
 
-    Settings that this version does not have, and paths on a machine, are left out.
+    Settings unknown to this version, and paths, are left out.
     """
     known = Config().shared_flags()
     values = {name: value for name, value in dict(given).items() if name in known}
@@ -133,7 +133,7 @@ def _settings(given: Any) -> dict[str, Any]:
 
 
 def _weights(arrays: Any) -> dict[str, NDArray[np.float32]]:
-    """Return the weights as float32; the dict `arrays` is emptied, so that no array is in memory twice."""
+    """Return the weights as float32, and empty the dict `arrays`, so that no array is in memory twice."""
     names, result = list(arrays), {}
     for name in names:
         array = arrays.pop(name)
@@ -141,7 +141,7 @@ def _weights(arrays: Any) -> dict[str, NDArray[np.float32]]:
             raise ValueError(f"its weights {name!r} are not floats")
         variance = name.endswith("running_var")  # of batch normalisation, which divides by its square root
         least, most = (0.0, np.inf) if variance else (-LARGEST_WEIGHT, LARGEST_WEIGHT)
-        # The minimum of an array with a NaN is NaN, and compares as false.
+        # With a NaN in the array, the minimum is NaN and the comparison is false.
         if not (least <= array.min() and array.max() <= most and array.max() < np.inf):
             raise ValueError(
                 f"its weights {name!r} hold NaN, infinity or values too large for a trained network"
@@ -151,16 +151,16 @@ def _weights(arrays: Any) -> dict[str, NDArray[np.float32]]:
 
 
 def check_fits(path: Path, snapshot: Snapshot, game: str, actions: int | None = None) -> None:
-    """Check that a snapshot was trained on this game, with this number of actions if it is known.
+    """Check that a snapshot was trained on `game`, with this number of `actions` if it is known.
 
     Raises:
-        UserError: It was not.
+        UserError: It was trained on another game, or with other actions.
     """
     if snapshot.game != game:
         raise UserError(f"{path} was trained on {snapshot.game}, not on {game}: use a snapshot of {game}")
     if actions not in (None, snapshot.actions):
         was = snapshot.flags.get("minimal_action_set")  # absent from Neon snapshots
-        told = "as it was when the snapshot was trained" if was is None else flags.as_word(was)
+        told = "the value that it was trained with" if was is None else flags.as_word(was)
         raise UserError(
             f"{path} chooses among {snapshot.actions} actions and {game} is played with {actions} here: "
             f"give --minimal_action_set {told}"
@@ -168,13 +168,13 @@ def check_fits(path: Path, snapshot: Snapshot, game: str, actions: int | None = 
 
 
 def check_layers(path: Path, snapshot: Snapshot, config: Config) -> None:
-    """Check by the settings alone that the weights of a snapshot fit the network that `config` describes.
+    """Check, from the settings alone, that the weights of a snapshot fit the network that `config` describes.
 
     Raises:
         UserError: They do not; the message names the flags.
     """
     recorded, now = Config.from_flags(snapshot.flags).flags(), config.flags()
-    own = CLASS_FILE.fullmatch(now["environment"])  # such a class may have a screen of its own size
+    own = CLASS_FILE.fullmatch(now["environment"])  # such a class may set the size of its screens
     names = [name for name in OF_WEIGHTS if not (own and name.startswith("screen_"))]
     names += {"c51": ["atoms"], "quantile": ["quantiles"]}.get(recorded["distributional"], [])
     if wrong := differing(names, recorded, now):

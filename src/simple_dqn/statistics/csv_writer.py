@@ -6,11 +6,11 @@ import logging
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
 
-from simple_dqn.errors import UserError
-from simple_dqn.files import numbered, replacing
+from simple_dqn.files import numbered, replacing, reporting_failure
 from simple_dqn.statistics.summary import PhaseSummary, Writer
 
 logger = logging.getLogger(__name__)
@@ -33,19 +33,12 @@ class CsvWriter(Writer):
     none.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        resume_epoch: int | None = None,
-        resume_phase: str = "test",
-        more: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, path: Path, resumed: tuple[int, str] | None = None, more: Sequence[str] = ()) -> None:
         """Check that `path` can be written.
 
         Args:
             path: The CSV. A new run renames an existing file to a numbered name.
-            resume_epoch: Continue an existing file after its rows of this epoch; None: a new run.
-            resume_phase: The last phase of that epoch whose row stays.
+            resumed: Continue an existing file after its row of this epoch and phase; None: a new run.
             more: Names of additional columns; see `PhaseSummary.more`.
 
         Raises:
@@ -54,12 +47,10 @@ class CsvWriter(Writer):
         self._path = path
         self._more = tuple(more)
         self._header = _line((*COLUMNS, *more))
-        self._resume = None if resume_epoch is None else (resume_epoch, ORDER[resume_phase])
+        self._resume = resumed and (resumed[0], ORDER[resumed[1]])
         self._file: io.FileIO | None = None
-        try:
+        with _writing(path):
             _check_writable(path)
-        except OSError as error:
-            raise _cannot_write(path, error) from error
 
     def open(self) -> None:
         """Open the file, with its header and, in a resumed run, the rows so far.
@@ -67,7 +58,7 @@ class CsvWriter(Writer):
         Raises:
             UserError: It cannot be written.
         """
-        try:
+        with _writing(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if self._path.exists():
                 if self._resume is None:
@@ -77,8 +68,6 @@ class CsvWriter(Writer):
             self._file = io.FileIO(self._path, "a")
             if self._file.tell() == 0:
                 _append(self._file, self._header)
-        except OSError as error:
-            raise _cannot_write(self._path, error) from error
         logger.info("Results are written to %s", self._path)
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
@@ -89,10 +78,8 @@ class CsvWriter(Writer):
         """
         assert self._file is not None
         row = summary.row()
-        try:
+        with _writing(self._path):
             _append(self._file, _line([row.get(name) for name in (*COLUMNS, *self._more)]))
-        except OSError as error:
-            raise _cannot_write(self._path, error) from error
 
     def close(self) -> None:
         """Close the file."""
@@ -113,10 +100,8 @@ def _check_writable(path: Path) -> None:
         raise PermissionError(0, "it is read-only")
 
 
-def _cannot_write(path: Path, error: OSError) -> UserError:
-    return UserError(
-        f"cannot write the statistics {path}: {error.strerror}: make room for it, or give another --csv_file"
-    )
+def _writing(path: Path) -> AbstractContextManager[None]:
+    return reporting_failure(f"the statistics {path}", "make room for it, or give another --csv_file")
 
 
 def _append(file: io.FileIO, line: str) -> None:

@@ -12,10 +12,6 @@ from simple_dqn.scores import Scores
 from simple_dqn.statistics.summary import PhaseOutcome, PhaseSummary, Point, Progress, Writer
 from simple_dqn.types import CheckpointState, QValues, Step
 
-# The environment of each phase. Random play and training share one, so that a game may begin in one phase
-# and end in the other; each test starts new games.
-ENVIRONMENT = {"random": "training", "train": "training", "test": "testing", "play": "testing"}
-
 PROGRESS_INTERVAL = 0.2  # seconds between two `on_progress` events
 POINT_STEPS = 1000  # between two `on_point` events
 
@@ -51,7 +47,7 @@ class Statistics:
     """Receives the events of a run, and passes a summary of each phase to the writers.
 
     A game's score is the sum of its raw rewards from start to end; a lost life does not end it. The scores
-    of a phase are those of the games that ended in it, even if they began in another phase.
+    of a phase are those of the games that ended in it: one that begins in random play may end in training.
     """
 
     def __init__(self, writers: Sequence[Writer], clock: Callable[[], float] = time.perf_counter) -> None:
@@ -72,7 +68,7 @@ class Statistics:
         self._tally = _Tally()
         self._points = any(writer.points for writer in writers)
         self._last_point = (self._run_start, _Tally())  # the time and the counts then
-        self._scores: dict[str, Scores] = {}  # by environment, from its first step on
+        self._scores: Scores | None = None  # of the games of random play and training, from the first step
 
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
         """Begin a phase.
@@ -86,8 +82,6 @@ class Statistics:
             UserError: A writer cannot write its file.
         """
         self._phase, self._epoch = phase, epoch
-        if ENVIRONMENT[phase] == "testing":
-            self._scores.pop("testing", None)
         self._tally = _Tally()
         self._count_from(self._clock(), total_steps)
 
@@ -115,17 +109,16 @@ class Statistics:
 
     def on_games_start(self) -> None:
         """Forget the scores of the games in progress: new games were started."""
-        self._scores.clear()
+        self._scores = None
 
     def on_step(self, step: Step, exploration_rate: float) -> None:
-        """Count one step of E games, including a step that starts a game."""
+        """Count one step of the E games of random play and training, including a step that starts a game."""
         games = len(step.rewards)
-        # The number of games is known with the first step.
-        scores = self._scores.setdefault(ENVIRONMENT[self._phase], Scores(np.zeros(games)))
-        self.on_steps(games, scores.add(step), exploration_rate)
+        self._scores = self._scores or Scores(np.zeros(games))
+        self.on_steps(games, self._scores.add(step), exploration_rate)
 
     def on_steps(self, steps: int, scores: Sequence[float], exploration_rate: float) -> None:
-        """Count steps whose scores the caller has added up.
+        """Count steps whose scores the caller has added up, such as those of a test.
 
         Args:
             steps: Steps over all games.
@@ -201,7 +194,7 @@ class Statistics:
             "phase": self._phase,
             "epoch": self._epoch,
             "tally": asdict(self._tally),
-            "scores": {name: scores.running.copy() for name, scores in self._scores.items()},
+            "scores": {"training": self._scores.running.copy()} if self._scores else {},
             "phase_time": self._clock() - self._phase_start,
             "total_time": self._total_time(),
         }
@@ -210,7 +203,8 @@ class Statistics:
         """Restore what `get_state` returned."""
         self._phase, self._epoch = state["phase"], state["epoch"]
         self._tally = _Tally(**state["tally"])
-        self._scores = {name: Scores(running) for name, running in state["scores"].items() if running.size}
+        running = state["scores"].get("training", np.zeros(0))
+        self._scores = Scores(running) if running.size else None
         self._phase_time = state["phase_time"]
         self._time_before, self._run_start = state["total_time"], self._clock()
 
@@ -230,15 +224,11 @@ class Statistics:
             min_game_reward=tally.min_game_reward if tally.nr_games else None,
             max_game_reward=tally.max_game_reward if tally.nr_games else None,
             last_exploration_rate=None if rate is None else float(rate),
-            total_train_steps=outcome.total_train_steps,
-            replay_memory_count=outcome.replay_memory_count,
-            meanq=None if outcome.meanq is None else float(outcome.meanq),
             meancost=float(tally.loss_sum / tally.updates) if tally.updates else None,
-            weight_updates=outcome.weight_updates,
             total_time=self._total_time(),
             epoch_time=epoch_time,
             steps_per_second=tally.steps / epoch_time if epoch_time > 0 else 0.0,
-            more=outcome.more,
+            **asdict(outcome),
         )
 
 

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,7 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from simple_dqn.errors import UserError
-from simple_dqn.files import numbered
+from simple_dqn.files import numbered, reporting_failure
 from simple_dqn.statistics.summary import PhaseSummary, Point, Writer
 from simple_dqn.types import QValues
 
@@ -42,13 +42,11 @@ class TensorboardWriter(Writer):
         Raises:
             UserError: The folder cannot be written.
         """
-        try:
+        with self._writing():
             if not self._resumed and any(self._folder.glob("events.out.tfevents.*")):
                 aside = self._folder.rename(numbered(self._folder))
                 logger.info("%s has the events of another run: it was renamed to %s", self._folder, aside)
             self._events = EventFileWriter(str(self._folder))
-        except OSError as error:
-            raise self._cannot_write(error) from error
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
         """Write the numbers that exist.
@@ -60,10 +58,8 @@ class TensorboardWriter(Writer):
         first = summary.total_train_steps + (summary.phase == "test")
         self._write(summary.total_train_steps, summary.scalars(), None, first)
         assert self._events is not None
-        try:
+        with self._writing():
             self._events.flush()
-        except OSError as error:
-            raise self._cannot_write(error) from error
 
     def on_point(self, point: Point) -> None:
         """Write the numbers, and the histogram of the Q-values if asked for.
@@ -79,25 +75,21 @@ class TensorboardWriter(Writer):
         values = [Summary.Value(tag=name, simple_value=number) for name, number in scalars.items()]
         if qvalues is not None:
             values.append(Summary.Value(tag="progress/q_values", histo=_histogram(qvalues)))
-        try:
+        with self._writing():
             if self._resumed:
                 restart = SessionLog(status=SessionLog.START)
                 self._events.add_event(Event(wall_time=time.time(), step=first, session_log=restart))
                 self._resumed = False
             self._events.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
-        except OSError as error:
-            raise self._cannot_write(error) from error
 
     def close(self) -> None:
         """Close the event file."""
         if self._events is not None:
             self._events.close()
 
-    def _cannot_write(self, error: OSError) -> UserError:
-        return UserError(
-            f"cannot write TensorBoard's event file in {self._folder}: {error.strerror}: "
-            "make room for it, or leave out --tensorboard"
-        )
+    def _writing(self) -> AbstractContextManager[None]:
+        file = f"TensorBoard's event file in {self._folder}"
+        return reporting_failure(file, "make room for it, or leave out --tensorboard")
 
 
 def _histogram(qvalues: QValues) -> HistogramProto:

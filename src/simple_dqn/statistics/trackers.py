@@ -4,7 +4,6 @@ The packages are extras, imported when a run that asks for them begins. A file b
 tracker's id of the run, by which a resumed run and a film find it.
 """
 
-import importlib.util
 import logging
 import os
 import time
@@ -13,17 +12,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.errors import UserError
+from simple_dqn.errors import UserError, one_line, require_extra
 from simple_dqn.statistics.summary import PhaseSummary, Point, Writer
 
 logger = logging.getLogger(__name__)
 
 PROJECT = "simple-dqn"  # the project of W&B, the experiment of MLflow
-PINS = {"wandb": "wandb==0.31.0", "mlflow": "mlflow==3.17.2"}  # the extras of pyproject.toml
 
 
 class Tracker(Writer):
-    """What both trackers do alike."""
+    """The parts that both trackers share."""
 
     points = True
     package = ""
@@ -39,11 +37,7 @@ class Tracker(Writer):
         Raises:
             UserError: The package is not installed.
         """
-        if importlib.util.find_spec(self.package) is None:
-            raise UserError(
-                f"--track {self.package} needs a package that is not installed: .venv/bin/python -m pip "
-                f"install '{PINS[self.package]}', the extra `{self.package}` of pyproject.toml"
-            )
+        require_extra(self.package, f"--track {self.package}")
         self._name, self._folder, self._settings = run.name, run.parent.absolute(), dict(settings)
         self._id_file = run.with_suffix(f".{self.package}")
         self._id = self._id_file.read_text("utf-8") if resumed and self._id_file.exists() else None
@@ -58,8 +52,8 @@ class Tracker(Writer):
         try:
             self._id = self._start()
         except Exception as error:  # the packages raise many types
-            reason = " ".join(str(error).split())[:200]
-            raise UserError(f"--track {self.package}: {reason}: fix it, or leave out --track") from error
+            reason = f"{one_line(error)[:200]}: fix it, or leave out --track"
+            raise UserError(f"--track {self.package}: {reason}") from error
         self._id_file.write_text(self._id, encoding="utf-8")
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
@@ -152,7 +146,7 @@ class MlflowWriter(Tracker):
         try:
             call(*arguments)
         except Exception as error:  # as above
-            logger.warning("MLflow failed: %s", " ".join(str(error).split())[:200])
+            logger.warning("MLflow failed: %s", one_line(error)[:200])
 
 
 def _kind(path: Path) -> str:

@@ -52,7 +52,7 @@ class Comparison:
 
     @property
     def epochs(self) -> str:
-        """The epochs whose mean is the score of a run, in words."""
+        """The epochs whose mean is the score of a run, as text."""
         first = last_tenth(self.epoch)[0]
         return f"{self.phase} epoch{'' if first == self.epoch else f's {first} to'} {self.epoch}"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import game_name
-from simple_dqn.environment.own_game import load, name_of, split
+from simple_dqn.environment.own_game import is_own, load, name_of, split
 from simple_dqn.environment.roms import known_games
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
@@ -140,7 +140,7 @@ def _find(word: str, config: EnvironmentConfig) -> tuple[str, str]:
     Raises:
         UserError: There is no such game.
     """
-    if EnvironmentConfig(environment=word).own:
+    if is_own(word):
         file, _ = split(word)
         own = load(str(Path(word).absolute()))
         return name_of(own), f"{Path(file).absolute()}:{own.__name__}"

@@ -64,7 +64,7 @@ class Report:
         write_csv(self._files.results / "summary.csv", RUN_COLUMNS, (row_of(one).values() for one in ordered))
 
     def _compare(self, runs: Sequence[RunStatus], games: Iterable[str]) -> str:
-        """Draw each of `games`, and what can be compared; return the comparison in words."""
+        """Draw a figure for each of `games`, write the comparison of the settings, and return it as text."""
         from simple_dqn.plot.png import write  # Importing matplotlib takes a second.
 
         folder, comparison = self._files.results, compare(runs)
@@ -97,7 +97,7 @@ def _word(value: Any) -> str:
 
 
 def row_of(status: RunStatus) -> dict[str, Any]:
-    """Return what is known of a run, by column; numbers are None where there is none yet.
+    """Return the row of a run in the summary, by column; a number that does not exist yet is None.
 
     `score` is the mean average reward of the last tenth of the run's epochs so far, in raw game points.
     """

@@ -33,7 +33,13 @@ class Job:
     log: str  # file for what the program prints
     shared_file: str  # a file of the sweep, which every machine of the cluster must see
     shared_text: str  # what it holds
-    source: str = str(SOURCE)
+
+    def sees_shared_file(self) -> bool:
+        """Return whether this machine sees the shared file as the machine of the sweep does."""
+        try:
+            return Path(self.shared_file).read_text() == self.shared_text
+        except OSError:
+            return False
 
 
 class LocalPool:
@@ -95,7 +101,8 @@ class ClusterPool:
         import ray  # which takes seconds, and must be imported after `Session` has set its environment
         from ray import cloudpickle
 
-        # The workers of a cluster that was started elsewhere may not find this project on their import path.
+        # The workers of a cluster that was started elsewhere may not find this project on their import path;
+        # they get this module's `SOURCE` with it.
         cloudpickle.register_pickle_by_value(sys.modules[__name__])
         self._carry_out: Any = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(carry_out)
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -142,11 +149,7 @@ def carry_out(
     Returns:
         Why it failed, in a line; empty: it did not.
     """
-    try:
-        sees = Path(job.shared_file).read_text() == job.shared_text
-    except OSError:
-        sees = False
-    if not sees:
+    if not job.sees_shared_file():
         return (
             f"{socket.gethostname()} does not see {job.shared_file} as the machine of the sweep does: put "
             "the project into a folder that all machines share, at the same path"
@@ -155,7 +158,7 @@ def carry_out(
         sys.executable, "-P", "-m", "simple_dqn.sweep.runner", str(os.getpid()), ",".join(map(str, cores)),
         sys.executable, "-P", "-m", "simple_dqn.main", *job.arguments,
     ]  # fmt: skip
-    environment = os.environ | {"PYTHONPATH": job.source, "SIMPLE_DQN_PROGRAM": job.arguments[0]}
+    environment = os.environ | {"PYTHONPATH": str(SOURCE), "SIMPLE_DQN_PROGRAM": job.arguments[0]}
     environment |= {"CUDA_VISIBLE_DEVICES": device} if device else {}
     with Path(job.log).open("ab") as log:
         log.write(f"On {socket.gethostname()}: {' '.join(job.arguments)}\n".encode())

@@ -18,7 +18,7 @@ POLL_SECONDS = 1.0
 
 
 class RunState(StrEnum):
-    """Where a run is."""
+    """The state of a run."""
 
     WAITING = "waiting"
     RUNNING = "running"

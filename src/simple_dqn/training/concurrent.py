@@ -10,8 +10,8 @@ of the online network. Then three threads run side by side:
 
 At the end of the period they wait for each other. Then the memory receives the TD errors of the updates and
 the steps of the actor. No thread writes what another reads, so the result is the same, bit for bit, as when
-the three run one after the other (`train_in_sequence`). The trainer is the calling thread; on the CPU it uses
-all cores but one, which the actor and the sampler share.
+the three run one after the other. The trainer is the calling thread; on the CPU it uses all cores but one,
+which the actor and the sampler share.
 """
 
 from collections import deque
@@ -45,18 +45,6 @@ class ConcurrentSchedule(SerialSchedule):
                     return
                 _train_one_period(agent, actor, sampler, stopped)
                 at_rest(agent.config.target_steps)
-
-
-def train_in_sequence(agent: Agent, steps: int, stopped: Stopped, at_rest: AtRest = lambda _: None) -> None:
-    """Do the same in one thread: learn, then act. Slower, and easier to follow."""
-    for _ in range(0, steps, agent.config.target_steps):
-        agent.network.update_target_network()
-        steps_before = agent.total_train_steps
-        for _ in range(updates_due(agent)):
-            if not stopped():
-                agent.update(agent.prepare(steps_before))
-        store(agent, act(agent, stopped))
-        at_rest(agent.config.target_steps)
 
 
 def _train_one_period(
@@ -110,8 +98,8 @@ def learn(agent: Agent, sampler: ThreadPoolExecutor, steps: int, stopped: Stoppe
 
 
 def updates_due(agent: Agent) -> int:
-    """Return how many updates belong to one period."""
-    return agent.updates_in(agent.config.target_steps)
+    """Return the number of updates in one period."""
+    return agent.config.updates_in(agent.config.target_steps)
 
 
 def store(agent: Agent, steps: list[Step]) -> None:

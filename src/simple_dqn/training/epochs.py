@@ -28,9 +28,8 @@ class Phase:
     done: int = 0  # steps so far, over all games
 
     def length(self, config: RunConfig) -> int:
-        """Return how many steps it has, over all games."""
-        lengths = {"random": config.random_steps, "train": config.train_steps, "test": config.test_steps}
-        return lengths[self.name]
+        """Return the number of its steps, over all games."""
+        return int(getattr(config, f"{self.name}_steps"))
 
     def next(self, config: RunConfig) -> "Phase":
         """Return the phase that follows."""
@@ -40,7 +39,7 @@ class Phase:
 
     @property
     def trained(self) -> int:
-        """How many epochs of training are complete."""
+        """The number of complete epochs of training."""
         return self.epoch if self.name == "test" else max(0, self.epoch - 1)
 
     @property
@@ -104,7 +103,8 @@ class Epochs:
             logger.info(line)
         train = self.agent.ledger.books["train"]
         if train.steps:
-            logger.info(self.agent.network.share_of_peak(self.agent.updates_in(train.steps), train.wall))
+            updates = self.agent.config.updates_in(train.steps)
+            logger.info(self.agent.network.share_of_peak(updates, train.wall))
         self._statistics.close()
         self._schedule.close()
         self.agent.player.environment.close()

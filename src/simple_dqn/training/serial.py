@@ -49,7 +49,7 @@ class SerialSchedule:
             at_rest(agent.games)
 
     def report(self) -> dict[str, float | None]:
-        """Return the values of additional CSV columns, of which there are none."""
+        """Return the values of additional CSV columns by name; there are none."""
         return {}
 
     def close(self) -> None:

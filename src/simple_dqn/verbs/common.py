@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from simple_dqn import random_streams
 from simple_dqn.config import Config
 from simple_dqn.environment import Environment, game_name
-from simple_dqn.environment.roms import split_snapshot_name
+from simple_dqn.environment.roms import game_of
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Snapshot, check_fits, check_layers
@@ -59,8 +59,7 @@ def open_snapshot(path: Path, game: str | None = None) -> Snapshot:
         snapshot = replace(snapshot, flags={**snapshot.flags, "datatype": "auto"})
     if snapshot.flags.get("environment", "ale") != "ale":
         return snapshot
-    named = split_snapshot_name(f"{snapshot.game}_{snapshot.epoch}.pkl")
-    return replace(snapshot, game=named.game)
+    return replace(snapshot, game=game_of(snapshot.game) or snapshot.game)
 
 
 def check_weights(config: Config) -> None:

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str], program: str) -> None:
 
 
 def _name(path: Path, snapshot: Snapshot) -> str:
-    """Return what the films of a run are called: as its snapshots, the game and the label if there is one."""
+    """Return the name of a run's films: the game, and the label if there is one."""
     prefix = run_of(path, snapshot)
     return prefix if prefix.startswith(f"{snapshot.game}_") else snapshot.game
 

@@ -71,7 +71,7 @@ def main(arguments: Sequence[str], program: str) -> None:
 
 
 def prefix_for(path: Path, snapshot: Snapshot) -> Path:
-    """Return what the names of further snapshots begin with: as `path` does, in the same folder.
+    """Return the prefix of further snapshots: that of `path`, in the same folder.
 
     Nothing is written among the agents that come with the project: there the run gets the label `trained`.
     """
@@ -133,7 +133,7 @@ class _SettingsWriter(Writer):
 
 
 def settings_writers(config: Config, preset: str | None = None) -> list[Writer]:
-    """Return what writes the settings of a run beside its CSV; nothing if it has none.
+    """Return the writer of a run's settings, beside its CSV; none if there is no CSV.
 
     Args:
         config: All settings.
@@ -178,7 +178,7 @@ def go_on(
 
 
 def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) -> None:
-    """Go on from a snapshot's weights alone; the replay memory is filled by the network's own play."""
+    """Continue from a snapshot's weights alone; the network's own play fills the replay memory."""
     fixed = {
         "game": snapshot.game,
         "csv_file": str(home() / "results" / f"{prefix.name}.csv"),

@@ -9,10 +9,11 @@ from simple_dqn import flags, random_streams, rules
 from simple_dqn.command_line import Parser
 from simple_dqn.config import AgentConfig, ClusterConfig, Config, MemoryConfig, NetworkConfig
 from simple_dqn.environment import as_played
-from simple_dqn.environment.own_game import check_trusted
+from simple_dqn.environment.own_game import check_trusted, is_own
 from simple_dqn.errors import UserError
 from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL
 from simple_dqn.rules import OF_WEIGHTS
+from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.common import start_log
 
 logger = logging.getLogger(__name__)
@@ -131,6 +132,16 @@ def settings_for(
     return config
 
 
+def settings_of_agent(
+    verb: str, path: Path, snapshot: Snapshot, given: dict[str, Any], fixed: dict[str, Any]
+) -> Config:
+    """Return the settings with which `verb` uses the agent of `snapshot`, at `path`; see `settings_for`."""
+    fixed = {"load_weights": str(path), "start_epoch": snapshot.epoch, "game": snapshot.game, **fixed}
+    if is_own(snapshot.flags.get("environment", "ale")):  # the class names the game
+        del fixed["game"]
+    return settle(settings_for(verb, given, snapshot.flags, fixed), log=False)
+
+
 def check_source(given: dict[str, Any]) -> None:
     """Check that `--load_weights` does not contradict the snapshot that the command starts from.
 
@@ -156,8 +167,8 @@ def without_training(given: dict[str, Any]) -> dict[str, Any]:
 def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
     """Return the settings of the preset that is `given`, or of the `default` one; None: no settings.
 
-    A preset's schedule is for one machine, and is left out where actors play on a cluster. So is one that
-    overlaps where the flags given by hand leave nothing to overlap, or choose another.
+    A preset's schedule is for one machine, and is left out if actors play on a cluster. Its `overlap` is left
+    out if the flags given by hand exclude it; see `rules.overlap`.
     """
     if "config" in given:
         recorded: dict[str, Any] = given["config"]
@@ -165,11 +176,11 @@ def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
         return recorded
     name = given.get("preset", default)
     settings = PRESETS[name] if name else {}
-    agent = Config.from_flags({**settings, **given})
+    config = Config.from_flags({**settings, **given})
     serial: dict[str, Any] = {}
-    if agent.cluster.on:
+    if config.cluster.on:
         serial = {"concurrent": False, "overlap": False}
-    elif agent.agent.concurrent or agent.environment.workers < agent.agent.train_frequency:
+    elif any(rules.overlap(config)):
         serial = {"overlap": False}
     return {**settings, **{name: value for name, value in serial.items() if name in settings}}
 

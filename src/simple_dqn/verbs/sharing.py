@@ -19,10 +19,11 @@ from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics import Statistics
 from simple_dqn.verbs.common import load_weights, open_snapshot, run_of
 from simple_dqn.verbs.record import record
-from simple_dqn.verbs.settings import settings_for, settle
+from simple_dqn.verbs.settings import settings_of_agent
 from simple_dqn.wiring import make_environment, make_network, make_player
 
 SEED = 0
+SEEDED: dict[str, Any] = {"random_seed": SEED}
 CHECKED_STATES = 64
 # Hugging Face reads the lines between the dashes.
 CARD = """---
@@ -54,14 +55,6 @@ The settings are in `config.yaml`; those that differ from the defaults:
 {curve}"""
 
 
-def _config(verb: str, path: Path, snapshot: Snapshot, more: dict[str, Any]) -> Config:
-    """Return the settings of `verb` for the snapshot at `path`."""
-    fixed = {"load_weights": str(path), "start_epoch": snapshot.epoch, "random_seed": SEED, **more}
-    if not snapshot.flags.get("environment", "ale").count(".py"):
-        fixed["game"] = snapshot.game
-    return settle(settings_for(verb, {}, snapshot.flags, fixed), log=False)
-
-
 def export(path: Path, target: Path | None) -> None:
     """Write the network of the snapshot at `path` as an ONNX file, and print how it differs.
 
@@ -72,7 +65,9 @@ def export(path: Path, target: Path | None) -> None:
     target = target or (home() / "snapshots" / path.name if is_trained(path) else path).with_suffix(".onnx")
     if target.exists():
         raise UserError(f"{target} exists: remove it or give another name")
-    config = _config("play", path, snapshot, {"backend": "cpu", "datatype": "float32"})
+    config = settings_of_agent(
+        "play", path, snapshot, {}, {**SEEDED, "backend": "cpu", "datatype": "float32"}
+    )
     with closing(make_environment(config, training=False)) as environment:
         network = make_network(config, environment)
         load_weights(path, environment, network, snapshot)
@@ -118,7 +113,8 @@ def _fill(folder: Path, path: Path, snapshot: Snapshot, games: int) -> None:
     settings = Config.from_flags({**snapshot.flags, "game": snapshot.game})
     (folder / "config.yaml").write_text(settings_file.listing(settings, "simple_dqn") + "\n", "utf-8")
     outcome = _test(path, snapshot, games)
-    record(_config("record", path, snapshot, {}), folder / "replay.mp4", folder / "screens", "mp4", False)
+    filmed = settings_of_agent("record", path, snapshot, {}, SEEDED)
+    record(filmed, folder / "replay.mp4", folder / "screens", "mp4", False)
     shutil.rmtree(folder / "screens")
     csv = (home() / "results" / ("trained" if is_trained(path) else "") / name).with_suffix(".csv")
     if csv.is_file():
@@ -148,7 +144,8 @@ def _test(path: Path, snapshot: Snapshot, games: int) -> evaluation.Evaluation:
     protocol = "nature" if snapshot.flags.get("environment", "ale") == "ale" else "simple_dqn"
     rules = evaluation.protocol_flags(protocol, snapshot.actions)
     workers = min(games, snapshot.flags.get("workers", 1))
-    config = _config("test", path, snapshot, {**rules, "play_games": games, "workers": workers})
+    fixed = {**SEEDED, **rules, "play_games": games, "workers": workers}
+    config = settings_of_agent("test", path, snapshot, {}, fixed)
     with closing(make_environment(config, training=False)) as environment:
         network = make_network(config, environment)
         load_weights(path, environment, network, snapshot)

@@ -69,7 +69,7 @@ def _parser(program: str) -> Parser:
 
 
 def describe(snapshot: Snapshot) -> str:
-    """Return what is in `snapshot`, a line each."""
+    """Return the content of `snapshot` as text, a line for each entry."""
     rows = [
         ("game", snapshot.game),
         ("epoch", snapshot.epoch),

@@ -1,10 +1,10 @@
-"""The keys, the same in the window and in the terminal, and the state that they change."""
+"""The keys, which are the same in the window and the terminal, and the state that they change."""
 
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
 # Keys are named as in pygame.
-COMMANDS = ("m", "a", "s", "[", "]", "o", "v", "f12", "q")  # the keys besides the buttons of the game
+COMMANDS = ("m", "a", "s", "[", "]", "o", "v", "f12", "q")  # the keys that are not game buttons
 NO_BUTTON = "NOOP"  # releases all buttons
 BUTTONS = {
     "up": "UP",
@@ -17,7 +17,7 @@ BUTTONS = {
 }
 HELP = (
     "m: you or the agent plays, arrows and space: play, p: no-op, a/s: slower/faster, [/]: volume, "
-    "o: overlay, v: what the agent looks at, F12: screenshot, q: quit"
+    "o: overlay, v: saliency, F12: screenshot, q: quit"
 )
 OPPOSITES = ({"UP", "DOWN"}, {"LEFT", "RIGHT"})
 PARTS = ("UP", "DOWN", "LEFT", "RIGHT", "FIRE")  # of the names of actions
@@ -38,8 +38,8 @@ class Keys(NamedTuple):
 def nearest_action(held: Set[str], action_names: Sequence[str]) -> int:
     """Return the index of the action nearest to the buttons `held`.
 
-    That is the one with the fewest buttons too many or too few. Among equals, one that fires comes first
-    if FIRE is held, since FIRE is tapped while a direction is held; then the first one counts.
+    It has the fewest missing and superfluous buttons. Of equally near actions, one with FIRE is preferred if
+    FIRE is held, because players tap FIRE while they hold a direction; otherwise the first is taken.
 
     Args:
         held: Values of `BUTTONS`; opposite directions cancel each other.
@@ -58,19 +58,19 @@ def nearest_action(held: Set[str], action_names: Sequence[str]) -> int:
 
 
 class Controls:
-    """The state that the keys change: the player, the speed, the volume, and the parts of the picture.
+    """The settings that keys change: the player, the speed, the volume, and the overlays.
 
     Attributes:
         human: Whether the person plays.
         overlay: Whether the panel with the Q-values is shown beside the game.
         saliency: Whether the heat map is drawn over the game.
         volume: From 0 to 1.
-        screenshot: Whether a screenshot is due; the viewer sets it back.
+        screenshot: Whether a screenshot is due; the viewer resets it.
         ended: Whether the person wants to stop.
     """
 
     def __init__(self, alone: bool = False) -> None:
-        """Begin in real time. The agent plays; `alone`: there is none, and the person plays."""
+        """Begin in real time. The agent plays, or if `alone`, the person, without an agent."""
         self.human = alone
         self.overlay = True
         self.saliency = False
@@ -93,7 +93,7 @@ class Controls:
         return "max" if self.speed is None else f"{self.speed:g}×"
 
     def apply(self, commands: Iterable[str], held: Set[str]) -> None:
-        """Carry out `commands`, and note the buttons `held` during a frame."""
+        """Execute `commands`, and remember the buttons `held` during a frame."""
         for key in commands:
             self._apply(key)
         self._buttons |= held
@@ -101,7 +101,7 @@ class Controls:
     def _apply(self, key: str) -> None:
         match key:
             case "m" | "v" if self._alone:
-                self.say("no agent here: play.sh SNAPSHOT brings one")
+                self.say("no agent here: start play.sh SNAPSHOT")
             case "m":
                 self.human = not self.human
                 self.say("you play" if self.human else "the agent plays")
@@ -125,7 +125,8 @@ class Controls:
     def action(self, action_names: Sequence[str]) -> int | None:
         """Return the action that the person wants; None: the agent chooses.
 
-        A button pressed and released since the last action counts once, so no tap between two steps is lost.
+        A button that was pressed and released since the last action counts, so a tap between two steps is not
+        lost.
         """
         buttons, self._buttons = self._buttons, set()
         return nearest_action(buttons, action_names) if self.human else None
@@ -135,7 +136,7 @@ class Controls:
         self._message, self._message_frames = message, MESSAGE_FRAMES
 
     def message(self) -> str:
-        """Return the message for the next picture, empty if there is none."""
+        """Return the message for the next picture, or an empty string."""
         if self._message_frames:
             self._message_frames -= 1
             return self._message

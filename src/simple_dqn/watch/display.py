@@ -17,7 +17,7 @@ from simple_dqn.watch.watched_player import View
 
 logger = logging.getLogger(__name__)
 
-SHARE_OF_DESKTOP = 0.8  # of its height or width that a new window takes at most
+SHARE_OF_DESKTOP = 0.8  # of the desktop's height and width, at most, for a new window
 LARGEST_SCALE = 8
 
 
@@ -25,7 +25,7 @@ class GameWindow:
     """A window that shows the game at the largest whole-number scale that fits."""
 
     def __init__(self, title: str) -> None:
-        """Get ready; the window opens with the first picture, since that decides its size.
+        """Prepare a window, which opens with the first picture, whose size it needs.
 
         Raises:
             UserError: The display cannot be used.
@@ -46,7 +46,7 @@ class GameWindow:
             if event.type == pygame.QUIT:
                 commands.append("q")
             elif event.type == pygame.KEYDOWN:
-                # The key's label first, then what it types: on some keyboards brackets need AltGr.
+                # The key's label, then its character: on some keyboards brackets need AltGr.
                 for name in (pygame.key.name(event.key), event.unicode):
                     if name in COMMANDS:
                         commands.append(name)
@@ -59,7 +59,7 @@ class GameWindow:
         return Keys(commands, held | tapped)
 
     def show(self, picture: Picture, view: View, panel: bool) -> None:
-        """Show `picture` and `view`; the window is resized when the panel comes or goes."""
+        """Show `picture` and `view`; switching the panel on or off resizes the window."""
         screen = pygame.display.get_surface()
         if screen is None or panel != self._overlay.panel:
             self._overlay.panel = panel
@@ -78,7 +78,7 @@ class GameWindow:
         pygame.display.quit()
 
     def _fit_scale(self, picture: Picture, room: tuple[float, float]) -> None:
-        """Take the largest scale at which the drawing of `picture` fits into `room`, in pixels."""
+        """Choose the largest scale at which the drawing of `picture` fits into `room`, in pixels."""
         for scale in range(LARGEST_SCALE, 0, -1):
             self._overlay.scale = scale
             width, height = self._overlay.size(picture)
@@ -90,10 +90,10 @@ Display: TypeAlias = GameWindow | GameTerminal
 
 
 def open_display(kind: str | None, title: str) -> Display:
-    """Open the display of `kind`, one of `OPENERS`; None: a window if one can be opened, else the terminal.
+    """Open the display of `kind`, one of `OPENERS`; None: a window if possible, else the terminal.
 
     Raises:
-        UserError: This display cannot be opened here.
+        UserError: The display cannot be opened.
     """
     if kind:
         return OPENERS[kind](title)
@@ -111,7 +111,7 @@ def _open_window(title: str) -> Display:
 
 def _open_terminal(_title: str) -> Display:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UserError("input or output is not a terminal: play in one, or where there is a display")
+        raise UserError("input or output is not a terminal: use one, or a machine with a display")
     return GameTerminal()
 
 

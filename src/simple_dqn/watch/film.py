@@ -30,13 +30,13 @@ from simple_dqn.watch.watched_player import View, WatchedPlayer
 
 logger = logging.getLogger(__name__)
 
-# The sound's codec by the kind of film; both lose nothing. QuickTime, VLC and mpv play uncompressed sound in
-# a .mov; few play it in an .mp4, which is for browsers and phones, and they play FLAC.
+# The lossless codec of the sound for each kind of film. QuickTime, VLC and mpv play uncompressed sound in a
+# .mov. Few players do in an .mp4; browsers and phones, which need one, play FLAC.
 FORMATS: dict[str, Literal["pcm_s16le", "flac"]] = {"mov": "pcm_s16le", "mp4": "flac"}
 HEIGHT = 840  # of a film, about, in pixels
-# Edges stay sharp, and sound still takes most of the file. A key frame each second makes it easy to seek.
+# Edges stay sharp, and the sound still takes most of the file. A key frame per second makes seeking fast.
 H264 = {"preset": "veryfast", "crf": "12", "g": str(FRAMES_PER_SECOND)}
-# The unit of a file's length. With the default, 1/1000 s, a film would end in the middle of a frame.
+# The unit of a film's length. With the default, 1/1000 s, it would end in the middle of a frame.
 TIMESCALE = {"movie_timescale": str(512 * FRAMES_PER_SECOND)}
 FRAME = Fraction(1, FRAMES_PER_SECOND)  # seconds
 
@@ -50,8 +50,8 @@ NO_ACTION = -1  # before the first choice of a game
 def film_scale(picture: Picture) -> int:
     """Return the factor by which a film enlarges `picture`.
 
-    It is whole, so that pixels stay square and sharp, and even, since H.264 stores one colour for 2 × 2
-    pixels, which then belong to one pixel of the game.
+    It is a whole number, so that pixels stay square and sharp. It is even, because H.264 stores one colour
+    for 2 × 2 pixels, which then belong to one pixel of the game.
     """
     height: int = picture.shape[0]
     return max(2, 2 * round(HEIGHT / height / 2))
@@ -60,11 +60,11 @@ def film_scale(picture: Picture) -> int:
 class Film:
     """A film in H.264, 60 frames a second, with the game's sound unchanged; all its frames have one size.
 
-    ALE gives 512 samples of sound a frame, 30,720 a second. They are written with 16 bits, since fewer
-    players know 8: each is 256 times ALE's, centred on 0 instead of 128.
+    ALE returns 512 samples of sound per frame, 30,720 per second. They are written with 16 bits, because
+    fewer players support 8: each is 256 times ALE's, centred on 0 instead of 128.
 
     Attributes:
-        frames: How many there are so far.
+        frames: The number of frames so far.
     """
 
     def __init__(self, path: Path, kind: str) -> None:
@@ -81,8 +81,8 @@ class Film:
 
         Args:
             picture: uint8 [height, width, 3], red, green and blue.
-            sound: Its unsigned 8-bit samples; empty in all frames of a silent film.
-            scale: Side of a pixel of `picture`, in pixels of the film, whose sides must be even.
+            sound: The frame's unsigned 8-bit samples; empty in all frames of a silent film.
+            scale: The enlargement of `picture`; the film's width and height must be even.
 
         Raises:
             OSError: It cannot be written.
@@ -106,11 +106,11 @@ class Film:
         self.frames += 1
 
     def _add_streams(self, width: int, height: int, samples: int) -> None:
-        """Add a stream of pictures, and one of sound if there are `samples` in each frame."""
+        """Add a video stream, and an audio stream if each frame has `samples`."""
         self._video = self._container.add_stream("libx264", FRAMES_PER_SECOND, H264)
         self._video.width, self._video.height = width, height
         self._video.pix_fmt, self._video.time_base = "yuv420p", FRAME
-        # Without these, players guess the colour space by the film's height.
+        # Without these, players guess the colour space from the film's height.
         colours = self._video.codec_context
         colours.colorspace, colours.color_range = Colorspace.ITU709, ColorRange.MPEG
         colours.color_primaries, colours.color_trc = ColorPrimaries.BT709, ColorTrc.BT709
@@ -119,7 +119,7 @@ class Film:
             self._audio = self._container.add_stream(self._sound, rate, format="s16", layout="mono")
 
     def finish(self) -> None:
-        """Write what the encoders hold back, and the index; no frame can follow.
+        """Flush the encoders and write the index; no more frames can be added.
 
         Raises:
             OSError: It cannot be written.
@@ -130,24 +130,24 @@ class Film:
         self._container.close()
 
     def close(self) -> None:
-        """Close the file, also of a film that is not finished."""
+        """Close the file, even if the film is unfinished."""
         with suppress(OSError):
             self._container.close()
 
 
 def png(picture: Picture) -> bytes:
-    """Return a PNG file of `picture`, uint8 [height, width, 3], to the pixel."""
+    """Return a PNG file of `picture`, uint8 [height, width, 3], unscaled."""
     codec: av.VideoCodecContext = av.CodecContext.create("png", "w")
     codec.height, codec.width = picture.shape[:2]
     codec.pix_fmt, codec.time_base, codec.options = "rgb24", FRAME, FLAT
-    codec.thread_count = 1  # several would hold the picture back
+    codec.thread_count = 1  # with several, the encoder would delay the picture
     (packet,) = codec.encode(av.VideoFrame.from_ndarray(picture, format="rgb24"))
     return bytes(packet)
 
 
 @contextmanager
 def replacing_screens(folder: Path) -> Iterator[Path]:
-    """Yield a folder beside `folder`, whose files then replace the screens in it; all other files stay.
+    """Yield a temporary folder; at the end its files replace the screens in `folder`, and other files stay.
 
     Raises:
         UserError: They cannot be written; `folder` is unchanged.
@@ -189,8 +189,8 @@ class Recording:
     ) -> None:
         """Set up the recording.
 
-        `frames` is the list to which the player's environment appends each frame. They go into `film`, with
-        Q-values and heat map if `overlay`, and as they are into the folder `screens`.
+        The player's environment appends each frame to `frames`. A frame is added to `film`, with Q-values and
+        heat map if `overlay`, and written unchanged into the folder `screens`.
         """
         self.scores: list[float] = []
         self._player, self._frames = player, frames
@@ -201,7 +201,7 @@ class Recording:
         self._running = Scores(np.zeros(1))
 
     def play(self, games: int, stopped: Callable[[], bool]) -> None:
-        """Play and film `games` games; on a terminal a bar shows the progress.
+        """Play and film `games` games; a terminal shows a progress bar.
 
         Raises:
             OSError: The disk is full.
@@ -222,7 +222,7 @@ class Recording:
                 bar.set_description_str(f"game {min(len(self.scores) + 1, games)} of {games}", refresh=False)
 
     def _write(self, step: Step) -> int:
-        """Write the frames of `step`, count its reward, and return how many frames it has."""
+        """Write the frames of `step`, add its reward, and return the number of frames."""
         for frame in self._frames:
             (self._screens / f"{self._film.frames:06}.png").write_bytes(png(frame.picture))
             picture, scale = frame.picture, film_scale(frame.picture)

@@ -1,6 +1,6 @@
-"""The picture that a person sees: the game, enlarged, and a panel with the agent's Q-values beside it.
+"""Draws the enlarged game, and beside it a panel with the agent's Q-values.
 
-It is drawn in memory and needs no display: the window shows it, and films and screenshots are made of it.
+It draws in memory, for windows, films and screenshots, and needs no display.
 """
 
 from functools import cache, lru_cache
@@ -32,11 +32,11 @@ HEAT_OPACITY = 235  # of 255, where the heat map is hottest
 
 
 class BarScale:
-    """The scale of the bars, which show how much worse than the best each action is.
+    """The scale of the bars, which show how much worse than the best action each action is.
 
-    The best action's bar is full; an empty bar is as far below it as any action was in the last seconds. A
-    scale that starts at zero would hide the differences, which are small beside the Q-values; a scale for
-    each state would draw every difference alike.
+    The best action's bar is full. An empty bar stands for the largest difference of the last seconds. A scale
+    from zero would hide the differences, which are small compared to the Q-values; a separate scale for each
+    state would make every difference look the same.
     """
 
     def __init__(self) -> None:
@@ -50,10 +50,10 @@ class BarScale:
 
 
 class Overlay:
-    """Draws the pictures of one game; the scale of the bars follows the game."""
+    """Draws the pictures of one game, whose Q-values set the scale of the bars."""
 
     def __init__(self, scale: int, panel: bool = True) -> None:
-        """Set up a drawing whose game pixels are `scale` wide; without `panel` it has a small badge."""
+        """Enlarge the game by `scale`; without `panel` a small badge shows who plays."""
         pygame.font.init()
         self.scale = scale
         self.panel = panel
@@ -61,12 +61,12 @@ class Overlay:
         self._heat: tuple[HeatMap, pygame.Surface] | None = None  # the last one and its surface
 
     def size(self, picture: Picture) -> tuple[int, int]:
-        """Return the width and height of the drawing for such a `picture`, in pixels."""
+        """Return the width and height of the drawing of `picture`, in pixels."""
         height, width = picture.shape[0] * self.scale, picture.shape[1] * self.scale
         return width + (2 * round(height * PANEL_SHARE / 2) if self.panel else 0), height
 
     def draw(self, picture: Picture, view: View) -> NDArray[np.uint8]:
-        """Return what `paint` paints as a new array, uint8 [height, width, 3]."""
+        """Return the drawing of `paint` as a new array, uint8 [height, width, 3]."""
         canvas = self.paint(picture, view)
         pixels = np.frombuffer(bytearray(pygame.image.tobytes(canvas, "RGB")), np.uint8)
         return pixels.reshape(canvas.get_height(), canvas.get_width(), 3)
@@ -88,7 +88,7 @@ class Overlay:
         return canvas
 
     def paint_game(self, picture: Picture, heat_map: HeatMap | None) -> pygame.Surface:
-        """Return a new surface with `picture`, and `heat_map` over it; the frames of a step share one map."""
+        """Return a new surface with `heat_map` over `picture`; the frames of a step share one map."""
         game = pygame.image.frombuffer(picture.tobytes(), picture.shape[1::-1], "RGB")
         game = pygame.transform.scale_by(game.convert(pygame.Surface((1, 1), depth=32)), self.scale)
         if heat_map is not None:
@@ -141,7 +141,7 @@ def _paint_bar(panel: pygame.Surface, row: pygame.Rect, length: float, colour: C
 
 
 def _heat_surface(heat_map: HeatMap, size: tuple[int, int]) -> pygame.Surface:
-    """Return `heat_map` as a surface of `size`, transparent where it is cold."""
+    """Return `heat_map` as a surface of `size`, transparent where it is 0."""
     strengths = (255 * np.clip(heat_map, 0, 1)).astype(np.uint8)
     pixels = _heat_colours()[strengths]
     small = pygame.image.frombuffer(pixels.tobytes(), heat_map.shape[::-1], "BGRA")
@@ -152,7 +152,7 @@ def _heat_surface(heat_map: HeatMap, size: tuple[int, int]) -> pygame.Surface:
 def _heat_colours() -> NDArray[np.uint8]:
     """Return a colour for each of 256 strengths, from transparent red to opaque yellow; uint8 [256, 4].
 
-    Blue comes first: pygame blends that order a hundred times as fast as red first.
+    The order is blue, green, red: pygame blends it a hundred times as fast as red, green, blue.
     """
     strength = np.linspace(0, 1, 256)
     red = np.full(256, 255.0)
@@ -169,7 +169,7 @@ def colour_of(number: int, view: View) -> Colour | None:
 
 
 def facts(view: View) -> dict[str, str]:
-    """Return what is shown above the Q-values, by name."""
+    """Return the values shown above the Q-values, by name."""
     return {
         "score": f"{view.score:g}",
         "lives": str(view.lives) if view.lives else "–",
@@ -225,7 +225,7 @@ def _write(
     surface.blit(text, text.get_rect(topright=corner) if right else text.get_rect(topleft=corner))
 
 
-@lru_cache(maxsize=2048)  # the same values come up again and again
+@lru_cache(maxsize=2048)  # many values repeat
 def _text(words: str, size: int, colour: Colour) -> pygame.Surface:
     return _font(size).render(words, True, colour)
 

@@ -1,4 +1,4 @@
-"""Watching and playing in a text terminal, over SSH too: two pixels in each cell, and a panel."""
+"""Shows a game in a text terminal, over SSH too: two pixels per cell, and a panel."""
 
 import time
 from contextlib import ExitStack
@@ -29,7 +29,7 @@ from simple_dqn.watch.watched_player import HeatMap, View
 
 UPPER_HALF = "▀"
 ASPECT = 4 / 3  # of the picture, as on a television; each of a cell's two pixels is about square
-LEAST_COLUMNS = 16  # for the game; where the panel leaves fewer, it is not shown
+LEAST_COLUMNS = 16  # for the game; if the panel leaves fewer, it is hidden
 HELD_SECONDS = 0.25  # a terminal reports when a key is pressed, not when it is released
 KEY_NAMES = {"KEY_ENTER": "return", "\n": "return", "\r": "return", " ": "space"}  # blessed's -> pygame's
 
@@ -41,13 +41,13 @@ Cells = NDArray[np.uint8]  # [rows, columns, 6]: red, green, blue of the upper p
 
 
 class GameTerminal:
-    """A terminal in which only the cells that have changed are drawn.
+    """A terminal, of which each picture redraws only the changed cells.
 
-    A key counts as held for a quarter of a second after each press, and repeats while it is down.
+    A key counts as held for a quarter of a second after each press; a key that is held down repeats.
     """
 
     def __init__(self) -> None:
-        """Get ready; full screen begins with the first picture.
+        """Prepare the terminal, which becomes full screen with the first picture.
 
         Raises:
             UserError: The terminal has no colours.
@@ -57,8 +57,8 @@ class GameTerminal:
             raise UserError("this terminal shows no colours: set another TERM, such as xterm-256color")
         self._panel = TerminalPanel(self._terminal)
         self._overlay = Overlay(scale=1)
-        self._held: dict[str, float] = {}  # buttons, and until when they count as held
-        self._layout: tuple[int, ...] = ()  # rows, columns, panel: when it changes, all is drawn again
+        self._held: dict[str, float] = {}  # for each button the time at which it is released
+        self._layout: tuple[int, ...] = ()  # rows, columns, panel: a change redraws everything
         self._cells: Cells = np.zeros((0, 0, 6), np.uint8)  # now on the terminal
         self._lines: dict[int, str] = {}  # of the panel, now on the terminal
         self._cell = lru_cache(maxsize=1 << 16)(self._draw_cell)
@@ -77,7 +77,7 @@ class GameTerminal:
         return Keys(commands, {button for button, until in self._held.items() if until > now})
 
     def _press(self, button: str, until: float) -> None:
-        """Hold `button`; this releases the opposite direction, and NO_BUTTON releases all."""
+        """Hold `button`, and release the opposite direction; NO_BUTTON releases all."""
         for pair in OPPOSITES:
             if button in pair:
                 self._held = {held: end for held, end in self._held.items() if held not in pair}
@@ -86,7 +86,7 @@ class GameTerminal:
         self._held[button] = until
 
     def show(self, picture: Picture, view: View, panel: bool) -> None:
-        """Show `picture` and `view`; the panel only where the terminal is wide enough."""
+        """Show `picture` and `view`, with the `panel` if the terminal is wide enough."""
         rows, columns = self._terminal.height, self._terminal.width
         panel = panel and columns > PANEL_COLUMNS + LEAST_COLUMNS
         game_rows = rows if panel else rows - 1
@@ -109,7 +109,7 @@ class GameTerminal:
         print(output, end="", file=self._terminal.stream, flush=True)
 
     def close(self) -> None:
-        """Leave the terminal as it was before."""
+        """Restore the terminal."""
         self._restore.close()
 
     def _cells_of(self, picture: Picture, heat_map: HeatMap | None, rows: int, columns: int) -> Cells:
@@ -120,7 +120,7 @@ class GameTerminal:
         return np.ascontiguousarray(pixels.swapaxes(1, 2)).reshape(rows, columns, 6)
 
     def _draw_game(self, cells: Cells) -> str:
-        """Return the text that turns the cells on the terminal into `cells`."""
+        """Return the output that changes the cells on the terminal to `cells`."""
         if self._cells.shape == cells.shape:
             changed = (cells != self._cells).any(axis=2)
         else:
@@ -135,12 +135,12 @@ class GameTerminal:
         return "".join(parts)
 
     def _draw_cell(self, *colours: int) -> str:
-        """Return the text of a cell: red, green, blue of its upper pixel, then of its lower."""
+        """Return the output for a cell, given red, green, blue of its upper pixel, then of its lower."""
         upper, lower = colours[:3], colours[3:]
         return f"{self._terminal.color_rgb(*upper)}{self._terminal.on_color_rgb(*lower)}{UPPER_HALF}"
 
     def _draw_lines(self, lines: dict[int, str], column: int) -> str:
-        """Return the text that draws those of `lines`, by row, that have changed."""
+        """Return the output that draws the changed ones of `lines`, by row."""
         changed = {row: line for row, line in lines.items() if self._lines.get(row) != line}
         self._lines = lines
         return "".join(
@@ -157,7 +157,7 @@ class TerminalPanel:
         self._bars = BarScale()
 
     def lines(self, view: View, rows: int) -> dict[int, str]:
-        """Return the lines by row, as many as fit into `rows`."""
+        """Return the lines of the panel by row, as many as fit into `rows`."""
         message = self._paint(f"{view.message:<{PANEL_COLUMNS}}"[:PANEL_COLUMNS], BRIGHT)
         told = [self._fact(*fact) for fact in facts(view).items()]
         lines = [self._badge(view, PANEL_COLUMNS), message, told[0] + told[1], told[2] + told[3]]

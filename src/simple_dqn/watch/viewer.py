@@ -1,4 +1,4 @@
-"""Shows games to a person, in time and with their sound, and applies the keys."""
+"""Shows games to a person at the right speed and with sound, and applies the keys."""
 
 import logging
 import os
@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 
 SCREENSHOT_SCALE = 3
 FRAME = 1 / FRAMES_PER_SECOND  # seconds
-LATE = 0.1  # seconds; a longer delay is not made up for
-SAMPLES = 512  # a frame
-RATE = FRAMES_PER_SECOND * SAMPLES  # samples a second
+LATE = 0.1  # seconds; a longer delay is not caught up
+SAMPLES = 512  # per frame
+RATE = FRAMES_PER_SECOND * SAMPLES  # samples per second
 PIECE = 3 * SAMPLES  # samples given to the mixer at a time; it holds at most two pieces, 0.1 s
 
 
@@ -53,8 +53,8 @@ class FrameClock:
     def picture_due(self) -> bool:
         """Return whether to draw this frame.
 
-        A frame is skipped if the last was drawn less than 1/60 s ago, as at more than real time, or if the
-        next is already due, as on a slow terminal. After `LATE` seconds one is drawn in any case.
+        A frame is skipped if the last was drawn less than 1/60 s ago, as happens above real time, or if the
+        next is already due, as on a slow terminal. At least one frame every `LATE` seconds is drawn.
         """
         now = self._clock()
         since = now - self._drawn
@@ -65,7 +65,7 @@ class FrameClock:
 
 
 class Speaker:
-    """Plays a game's sound, or nothing where there is no sound device.
+    """Plays a game's sound, if there is a sound device.
 
     Attributes:
         audible: Whether there was a sound device.
@@ -73,7 +73,7 @@ class Speaker:
 
     def __init__(self) -> None:
         """Open the sound device; log a warning if there is none."""
-        self._waiting = np.zeros(0, np.uint8)  # samples not given to the mixer yet
+        self._waiting = np.zeros(0, np.uint8)  # samples not yet passed to the mixer
         self.audible = False
         try:
             with _mute_libraries():
@@ -98,7 +98,7 @@ class Speaker:
         elif channel.get_queue() is None:
             channel.queue(piece)
         elif len(self._waiting) < 2 * PIECE:
-            return  # there may be room soon; if not, the sound is late and is dropped
+            return  # the queue may have room soon; otherwise the sound is late, and is dropped
         self._waiting = self._waiting[:0]
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class Speaker:
 
 @contextmanager
 def _mute_libraries() -> Iterator[None]:
-    """Hide the eight lines that ALSA writes to standard error where there is no device."""
+    """Hide the eight lines that ALSA writes to standard error without a device."""
     standard_error = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
@@ -152,9 +152,9 @@ class Viewer:
             self._display.show(frame.picture, view, controls.overlay)
 
     def play(self, player: WatchedPlayer, games: int, stopped: Callable[[], bool]) -> None:
-        """Play and show `games` games, 0: until the person ends it, unless `stopped` returns True.
+        """Play and show `games` games, or with 0 until the person quits, unless `stopped` returns True.
 
-        The watcher of the player's environment is `watch`.
+        The player's environment must have `watch` as its watcher.
         """
         self._player = player
         player.start()
@@ -162,13 +162,13 @@ class Viewer:
             self.scores += self._running.add(player.step(self._exploration_rate))
 
     def _view(self, frame: Frame) -> View:
-        """Return the facts to show beside `frame`, with the state of the controls."""
+        """Return the values to show with `frame`, including the state of the controls."""
         controls, score = self._controls, float(self._running.running[0])
         view = self._player.view(score, frame.lives, self._exploration_rate, heat_map=controls.saliency)
         return replace(view, human=controls.human, speed=controls.speed_name, message=controls.message())
 
     def _take_screenshot(self, frame: Frame, view: View) -> None:
-        """Save what is shown as a PNG file of a new name."""
+        """Save the picture as a PNG file with a new name."""
         self._controls.screenshot = False
         canvas = Overlay(SCREENSHOT_SCALE, self._controls.overlay).paint(frame.picture, view)
         number = 1

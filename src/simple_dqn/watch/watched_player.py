@@ -17,7 +17,7 @@ HeatMap: TypeAlias = NDArray[np.float32]  # [H, W], from 0 (no influence) to 1
 
 @dataclass(frozen=True)
 class View:
-    """The facts that are shown about one frame, beside its picture."""
+    """The values that are shown beside the picture of a frame."""
 
     action_names: tuple[str, ...]  # A of them
     action: int  # index of the action being taken; -1: none yet
@@ -33,13 +33,13 @@ class View:
 
 
 class WatchedPlayer(Player):
-    """A player of one game that keeps its last choice, and lets a person choose instead.
+    """A player of one game that records its last choice, and lets a person choose instead.
 
-    A person acts once in a step of `frame_skip` frames, as the agent does, so that the steps of both
-    are experience of the same kind.
+    A person acts once in a step of `frame_skip` frames, as the agent does, so that the steps of both are
+    the same kind of experience.
 
     Attributes:
-        qvalues: Of the last state, float32 [A], also while a person plays; None: before it, or no agent.
+        qvalues: Of the last state, float32 [A], even while a person plays; None: no state yet, or no agent.
         action: The last action chosen, an index into the environment's.
         exploring: Whether the agent chose it at random and it is not the best.
         human: Whether a person chose it.
@@ -54,13 +54,13 @@ class WatchedPlayer(Player):
         saliency: Callable[[States], NDArray[np.float32]] | None = None,
         person: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Set up a player of one game that has not begun.
+        """Set up the player; the game has not begun.
 
         Args:
             environment: One game.
-            predict: The agent, who chooses unless the person does; None: action 0 is taken then.
+            predict: The agent's Q-values; None: there is no agent, and action 0 replaces its choices.
             history_length: Screens in a state, S.
-            rng: Decides when to explore, and how.
+            rng: The random stream of exploration.
             saliency: The influence of each pixel on the highest Q-value; None: there are no heat maps.
             person: Returns the action that the person wants; None: the agent chooses.
         """
@@ -92,10 +92,10 @@ class WatchedPlayer(Player):
         return self.qvalues[np.newaxis]
 
     def heat_map(self) -> HeatMap | None:
-        """Return the influence of each pixel in the last state; None: it is not known.
+        """Return the influence of each pixel in the last state; None: it cannot be computed.
 
-        Of the S screens, the one in which a pixel's influence is strongest counts. The map is computed
-        when first asked for, since it costs more than acting.
+        The influence of a pixel is its maximum over the S screens. The map is computed on first use, because
+        it costs more than acting.
         """
         if self._heat_map is None and self._saliency and self._state is not None:
             strengths = np.abs(self._saliency(self._state)[0]).max(axis=0)
@@ -103,7 +103,7 @@ class WatchedPlayer(Player):
         return self._heat_map
 
     def view(self, score: float, lives: int, exploration_rate: float, heat_map: bool) -> View:
-        """Return the facts to show about a frame of the step that the last action led to."""
+        """Return the values to show with a frame of the last action's step."""
         return View(
             action_names=self.environment.action_names,
             action=self.action,

@@ -1,4 +1,4 @@
-"""Devices, datatypes, threads and CUDA graphs: what makes the network fast, and nothing of the paper.
+"""Devices, datatypes, threads and CUDA graphs: they make the network fast, and are no part of the algorithm.
 
-`deepqnetwork.py` alone imports this. A reader of the algorithm need not open it.
+Only `deepqnetwork.py` imports this package. A reader of the algorithm need not open it.
 """

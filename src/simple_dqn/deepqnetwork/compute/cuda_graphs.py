@@ -1,7 +1,7 @@
-"""Work on a GPU that is recorded once, and replayed as one CUDA graph.
+"""Functions that are recorded once on a GPU, then replayed as one CUDA graph.
 
-An update of a network as small as Nature's is some hundred kernels, each of which takes the GPU a few
-microseconds, and the CPU longer to launch. A graph launches them all at once.
+An update of a network as small as Nature's consists of about a hundred kernels. Each runs for a few
+microseconds, less than the CPU needs to launch it. A graph launches them all at once.
 """
 
 from collections.abc import Callable
@@ -10,17 +10,17 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-Work: TypeAlias = Callable[..., Tensor]  # computes one tensor from others, or changes weights by the way
-Replay: TypeAlias = Callable[[], Tensor]  # does the same work again, on what its inputs hold now
+Work: TypeAlias = Callable[..., Tensor]  # computes one tensor from others, and may change weights
+Replay: TypeAlias = Callable[[], Tensor]  # does the same work again, on the current values of its inputs
 
-WARM_UPS = 3  # calls before the recording, in which libraries choose kernels and take their workspace
+WARM_UPS = 3  # calls before the recording, in which libraries choose kernels and allocate their workspace
 
 
 class Recorded:
-    """A function of tensors that from its fourth call on is replayed, not run.
+    """A function of tensors that is replayed, not run, from its fourth call on.
 
-    Every call does the work exactly once. Shapes that change are recorded anew; what the work reads and
-    writes besides its inputs must stay where it is in memory.
+    Every call does the work exactly once. When the shapes of the inputs change, the work is recorded again.
+    All other tensors that it reads or writes must stay at the same place in memory.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Recorded:
         run: Callable[[Work, tuple[Tensor, ...]], Tensor] | None = None,
         record: Callable[[Replay, torch.device], Replay] | None = None,
     ) -> None:
-        """Take `work`; `run` and `record` say how to do it and how to record it, by default on a GPU."""
+        """Set up a recording of `work`; `run` and `record` run and record it, by default on a GPU."""
         self._work = work
         self._run = run or run_beside
         self._record = record or record_graph
@@ -55,8 +55,8 @@ class Recorded:
 
 
 def run_beside(work: Work, inputs: tuple[Tensor, ...]) -> Tensor:
-    """Run `work` on a stream of its own, as a recording does, and let the current one wait for it."""
-    with torch.cuda.device(inputs[0].device):  # whose streams are meant; else they are the first GPU's
+    """Run `work` on its own stream, as a recording does, and make the current stream wait for it."""
+    with torch.cuda.device(inputs[0].device):  # otherwise the streams would be the first GPU's
         current, beside = torch.cuda.current_stream(), _new_stream()
         beside.wait_stream(current)
         with torch.cuda.stream(beside):
@@ -70,7 +70,7 @@ _new_stream: Callable[[], torch.cuda.Stream] = torch.cuda.Stream
 
 
 def record_graph(work: Replay, gpu: torch.device) -> Replay:
-    """Record `work` on `gpu`, without doing it; other threads may go on using the GPU meanwhile."""
+    """Record `work` on `gpu` without running it; other threads may use the GPU meanwhile."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.device(gpu), torch.cuda.graph(graph, capture_error_mode="thread_local"):
         result = work()

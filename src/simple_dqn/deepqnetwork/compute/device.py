@@ -1,6 +1,6 @@
-"""The device that the network computes on: which one, in which datatypes, and how arrays get there.
+"""The device that the network computes on: its choice, its datatypes, and the transfer of arrays.
 
-On a GPU the replay memory's screens can lie there too, so that minibatches are gathered without the host.
+The replay memory's screens can be on the GPU too, so that minibatches are gathered without the host.
 """
 
 import functools
@@ -26,16 +26,16 @@ RESERVED = 2 * 10**9  # bytes of GPU memory left to the network and its updates
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """The datatypes that one `--datatype` stands for.
+    """The datatypes of one value of `--datatype`.
 
-    The output layer and everything after it are float32 or wider. In bfloat16, Q-values near 1 lie 0.004 to
-    0.008 apart: the arg-max would often be the first of several ties, and the TD error would be rounded away.
-    The optimizer works on weights of that width too.
+    The output layer and everything after it are float32 or wider. In bfloat16, neighbouring numbers near 1
+    are 0.004 to 0.008 apart: many Q-values would be equal, and small TD errors would be rounded to 0. The
+    optimizer's weights are float32 or wider, too.
     """
 
     hidden: torch.dtype  # of the hidden layers
     master: torch.dtype  # of the output layer, the targets, the loss and the optimizer's weights
-    cpu_layout: torch.memory_format  # of convolutions on the CPU: the one that measured faster
+    cpu_layout: torch.memory_format  # of convolutions on the CPU: the faster one in our measurements
     loss_scaling: bool = False  # small gradients would underflow in `hidden`
 
 
@@ -49,7 +49,7 @@ PRECISIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device, and how the network computes on it."""
+    """A device and the datatype that the network computes in."""
 
     torch_device: torch.device
     datatype: str  # one of `PRECISIONS`
@@ -61,7 +61,7 @@ class Device:
 
     @property
     def precision(self) -> Precision:
-        """The datatypes to compute in."""
+        """The datatypes of `datatype`."""
         return PRECISIONS[self.datatype]
 
     @property
@@ -78,11 +78,11 @@ class Device:
         return self.torch_device.type == "cuda" and not self.precision.loss_scaling
 
     def record(self, work: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        """Return `work` as a CUDA graph where the device records, else `work` itself."""
+        """Return `work` as a CUDA graph if the device `records`, else `work` itself."""
         return Recorded(work) if self.records else work
 
     def move(self, network: nn.Module) -> None:
-        """Move `network` to the device, its filters in the device's memory layout."""
+        """Move `network` to the device, and its filters to the device's memory layout."""
         network.to(self.torch_device)
         for weight in network.parameters():
             if weight.dim() == 4:
@@ -127,10 +127,10 @@ def tensor_on(device: torch.device, array: NDArray[np.generic] | Tensor) -> Tens
 
 
 def choose_device(config: BackendConfig) -> Device:
-    """Return the device that `config` asks for; the CPU, with a warning, where there is no GPU.
+    """Return the device that `config` chooses; without a GPU the CPU, with a warning.
 
     Raises:
-        UserError: There are GPUs, but fewer than `device_id` needs.
+        UserError: There are GPUs, but none with the number `device_id`.
     """
     device = CPU
     if config.backend == "gpu":
@@ -138,9 +138,9 @@ def choose_device(config: BackendConfig) -> Device:
     elif config.device_id:
         _warn(f"--device_id {config.device_id} does nothing with --backend cpu")
     if device == CPU:
-        # glibc returns blocks as large as an activation or a gradient to the kernel when they are freed, and
-        # faulting them in again can cost a third of an update in bfloat16. Its thresholds rise to the largest
-        # block that was ever freed, up to 32 MB: so one is freed here, untouched.
+        # glibc returns freed blocks as large as an activation or a gradient to the kernel, and page faults
+        # when they are allocated again can cost a third of an update in bfloat16. glibc raises its threshold
+        # to the largest block that was ever freed, up to 32 MB: so one is allocated and freed here.
         torch.empty(31 * 2**20, dtype=torch.uint8)
     else:
         torch.backends.cudnn.deterministic = True
@@ -148,7 +148,7 @@ def choose_device(config: BackendConfig) -> Device:
 
 
 def choose_datatype(name: str, device: torch.device) -> str:
-    """Return the `--datatype` called `name`; for auto, bfloat16 where `device` has instructions for it."""
+    """Return the datatype for `--datatype NAME`; for auto, bfloat16 if `device` has instructions for it."""
     if name != "auto":
         return name
     if device == CPU:
@@ -185,7 +185,7 @@ def _warn(line: str) -> None:
 class DeviceScreens:
     """A `ScreenStore` of the replay memory on a GPU.
 
-    For each minibatch only the indices of its screens travel there, and nothing comes back.
+    For a minibatch only the indices of its screens are copied to the GPU, and nothing comes back.
     """
 
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], device: torch.device) -> None:
@@ -220,15 +220,11 @@ class DeviceScreens:
         """Return a copy of `screens`, from `gather`, in the host's memory."""
         return np.array(screens.cpu().numpy())
 
-    def first(self, rows: int) -> NDArray[np.uint8]:
-        """Return a copy of the first `rows` rows, uint8 [rows, E, H, W], in the host's memory."""
-        return self.on_host(self._screens[:rows])
-
 
 def screens_on(
     device: torch.device, rows: int, games: int, screen_shape: tuple[int, int]
 ) -> DeviceScreens | None:
-    """Return storage for screens on `device`; None: it is the CPU, or has too little free memory."""
+    """Return storage for screens on `device`; None if it is the CPU or has too little free memory."""
     if device == CPU:
         return None
     free, _ = torch.cuda.mem_get_info(device)

@@ -19,8 +19,8 @@ class MasterWeights:
     """The weights that the optimizer updates; the network computes with a copy in its own datatype.
 
     An update is often smaller than the distance between two neighbouring numbers of a narrow datatype, so it
-    is added to a float32 copy (Micikevicius et al. 2018). Where the network computes in float32 or float64,
-    both are the same memory.
+    is added to a float32 copy (Micikevicius et al. 2018). If the network computes in float32 or float64, the
+    two share their memory.
     """
 
     def __init__(self, network: Network, precision: Precision, config: NetworkConfig) -> None:
@@ -35,7 +35,7 @@ class MasterWeights:
         self._kind = config.optimizer
         self._optimizer = OPTIMIZERS[config.optimizer](list(self.weights.values()), config)
         self._first_rates: list[float] = [group["lr"] for group in self._optimizer.param_groups]
-        self._share = 1.0  # of the first rates, now
+        self._share = 1.0  # the current rates as a share of the first
         device = next(iter(self.weights.values())).device.type
         self._scaler = torch.amp.GradScaler(device, enabled=precision.loss_scaling)
 
@@ -53,7 +53,7 @@ class MasterWeights:
         self.publish()
 
     def scale_learning_rate(self, share: float) -> bool:
-        """Set the learning rates to this share of the first ones, and return whether that changes them."""
+        """Set the learning rates to `share` of the first ones, and return whether they changed."""
         changes, self._share = share != self._share, share
         for group, rate in zip(self._optimizer.param_groups, self._first_rates, strict=True):
             group["lr"] = rate * share
@@ -72,7 +72,7 @@ class MasterWeights:
 
     @torch.no_grad()
     def publish(self) -> None:
-        """Copy the weights to the network, where it computes in a narrower datatype."""
+        """Copy the weights to the network if it computes in a narrower datatype."""
         if self._narrow:
             torch._foreach_copy_(
                 [self._computing[name] for name in self._narrow],
@@ -99,7 +99,7 @@ class MasterWeights:
         """Check that `state` is that of the same optimizer.
 
         Raises:
-            UserError: It is another's.
+            UserError: It is the state of another optimizer.
         """
         if state["optimizer"] != self._kind:
             raise UserError(

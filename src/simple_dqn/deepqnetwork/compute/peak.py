@@ -1,4 +1,4 @@
-"""How much of the machine's arithmetic a training uses: its operations per second, and the peak."""
+"""Compares the arithmetic operations per second of a training with the machine's peak."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,9 @@ from simple_dqn.deepqnetwork.compute.device import Device
 from simple_dqn.machine import usable_cores
 
 SIDE = {"cpu": 1024, "cuda": 8192}  # of the matrices that measure the peak
-SECONDS = 0.2  # for which the peak is measured
+SECONDS = 0.2  # for the measurement of the peak, at most
+SHARE = 0.01  # of the training's time, at most
+PRODUCTS = 3  # matrix products, at least
 
 
 def share_of_peak(device: Device, update: Callable[[], object], updates: float, seconds: float) -> str:
@@ -19,12 +21,12 @@ def share_of_peak(device: Device, update: Callable[[], object], updates: float, 
     Args:
         device: The device.
         update: Does the arithmetic of one update; its operations are counted.
-        updates: How many there were.
-        seconds: The wall time that they took, with all that was done beside them.
+        updates: The number of updates.
+        seconds: The wall time of the training, in which other work was done, too.
     """
     with FlopCounterMode(display=False) as counter:
         update()
-    most = peak(device)
+    most = peak(device, min(SECONDS, SHARE * seconds))
     rate = counter.get_total_flops() * updates / seconds
     return (
         f"Of peak: {rate / most:.0%}; the updates made {rate / 1e9:.1f} of the {most / 1e9:.0f} GFLOP/s of a "
@@ -32,11 +34,11 @@ def share_of_peak(device: Device, update: Callable[[], object], updates: float, 
     )
 
 
-def peak(device: Device) -> float:
-    """Return the operations per second of the fastest of several products of large matrices.
+def peak(device: Device, seconds: float) -> float:
+    """Return the operations per second of the fastest product of large matrices within `seconds`.
 
-    The datatype is that of the hidden layers. On the CPU all usable cores take part, whatever the number of
-    threads of the network; the calling thread's number is as before when this returns.
+    The datatype is that of the hidden layers. The CPU uses all usable cores, whatever the network's number of
+    threads, which is restored afterwards.
     """
     on, threads = device.torch_device, torch.get_num_threads()
     side = SIDE[on.type]
@@ -44,11 +46,11 @@ def peak(device: Device) -> float:
     if device.is_cpu:
         torch.set_num_threads(usable_cores())
     try:
-        best, end = float("inf"), time.perf_counter() + SECONDS
-        while time.perf_counter() < end or best == float("inf"):
+        times: list[float] = []
+        while sum(times) < seconds or len(times) < PRODUCTS:
             start = time.perf_counter()
             torch.mm(one, other)[0, 0].item()  # waits for the product
-            best = min(best, time.perf_counter() - start)
+            times.append(time.perf_counter() - start)
     finally:
         torch.set_num_threads(threads)
-    return float(2 * side**3 / best)
+    return float(2 * side**3 / min(times))

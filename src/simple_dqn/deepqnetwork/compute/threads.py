@@ -11,20 +11,20 @@ from simple_dqn.machine import usable_cores
 log = logging.getLogger(__name__)
 
 # Sums of floats depend on the number of threads, so a run can be repeated bit for bit only with the same
-# number. Timing the fastest of several calls, and asking for this lead of a smaller number, keeps the choice
-# stable on a busy machine.
+# number. Two measures keep the choice stable on a busy machine: the fastest of several calls counts, and a
+# smaller number of threads must be faster by this factor.
 LEAST_GAIN = 1.15
-CALLS = 6  # at each number of threads; the first warms up
-SECONDS = 0.1  # after which no further call is made at one number
+CALLS = 6  # for each number of threads; the first warms up
+SECONDS = 0.1  # after which no further call is timed for this number
 
 _choices: dict[tuple[Hashable, int], int] = {}  # by kind of work, and cores to choose from
 
 
 def choose_threads(work: Callable[[], object], most: int) -> int:
-    """Return the number of threads, of 1, 2, 4, ... and `most`, with which `work` takes least time.
+    """Return the fastest number of threads for `work`, among 1, 2, 4, ... and `most`.
 
-    The larger of two numbers is kept unless the smaller is faster by `LEAST_GAIN`. The calling thread is
-    left with the last number measured.
+    The larger of two numbers is kept unless the smaller is faster by `LEAST_GAIN`. The calling thread keeps
+    the last number measured.
     """
     chosen, least = 1, float("inf")
     for threads in sorted({most, *(2**power for power in range(most.bit_length()))}):
@@ -36,7 +36,7 @@ def choose_threads(work: Callable[[], object], most: int) -> int:
 
 
 def _fastest(work: Callable[[], object]) -> float:
-    """Return the seconds that the fastest of a few calls took."""
+    """Return the time of the fastest of a few calls, in seconds."""
     work()
     times: list[float] = []
     while len(times) < CALLS - 1 and sum(times) < SECONDS:
@@ -47,13 +47,13 @@ def _fastest(work: Callable[[], object]) -> float:
 
 
 def use_threads(threads: int, spare_cores: int, kind: Hashable, work: Callable[[], object]) -> int:
-    """Compute on `threads` cores in the calling thread from now on, and return how many that is.
+    """Compute with `threads` threads in the calling thread from now on, and return their number.
 
     Args:
-        threads: How many; 0: as many as `choose_threads` says.
-        spare_cores: Usable cores that are left to others when choosing.
-        kind: What `work` is; the choice for a kind is made once in a process.
-        work: What is measured.
+        threads: The number of threads; 0: `choose_threads` measures it.
+        spare_cores: Usable cores that a measured number leaves to other threads.
+        kind: Identifies `work`; each process measures a kind once.
+        work: The function to measure.
     """
     cores = usable_cores()
     if not threads:

@@ -1,9 +1,9 @@
-"""A process that plays some of the games: `GameProcess` asks it here, `GameServer` answers there.
+"""A process that plays some of the games: `GameProcess` sends it commands, and `main` answers there.
 
 Actions and steps pass through `SharedSteps`, memory that all processes see.
 
-Both ends are closed by the system when their process ends, however it ends. So the one that
-waits learns of the other's death at once, and no process outlives the one that started it.
+The system closes both ends of a connection when their process ends, however it ends. So a process
+that waits notices at once that the other has ended, and no game process outlives its parent.
 """
 
 import mmap
@@ -35,7 +35,7 @@ sys.path[:] = sys.argv[2:]
 from simple_dqn.environment.processes.process import main
 main(int(sys.argv[1]))
 """
-# The processes share out the cores already: libraries need not start threads for all of them in each.
+# The processes use all cores together, so a library needs one thread in each.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 AWAKE = 300e-6  # seconds that a process waits for the next command before it sleeps
 PATIENCE = 5.0  # seconds for a process to finish its recordings; more than enough
@@ -63,28 +63,19 @@ class Task(NamedTuple):
     memory: int  # descriptor of the memory that is shared
 
 
-class About(NamedTuple):
-    """What all games of a process have in common; its first answer."""
-
-    action_names: tuple[str, ...]
-    name: str
-    rom_md5: str | None
-    can_save: bool
-
-
 def title(task: Task) -> str:
     """Return the name of the process in messages; games are counted from 0."""
     return f"the process that plays games {task.games.start} to {task.games.stop - 1}"
 
 
 class SharedSteps:
-    """The step that is on its way from some processes to another; they agree elsewhere on when to look.
+    """Memory for a step, which several processes share; the connections say when to read it.
 
     The memory has no name, so nothing is left behind however its processes end.
     """
 
     def __init__(self, descriptor: int, games: int, screen_shape: tuple[int, int]) -> None:
-        """See the memory of the open file `descriptor`, which may be closed then, as a step of E `games`."""
+        """Map the memory of the open file `descriptor`, which may be closed then, as a step of E `games`."""
         shapes = {name: (games, *screen_shape) if name == "screens" else (games,) for name in TYPES}
         sizes = {name: int(np.prod(shapes[name])) * np.dtype(kind).itemsize for name, kind in TYPES.items()}
         os.ftruncate(descriptor, sum(sizes.values()))
@@ -96,7 +87,7 @@ class SharedSteps:
             offset += sizes[name]
 
     def write(self, games: slice, step: Step) -> None:
-        """Write what came of a step in some of the games."""
+        """Write the step of some of the games."""
         for name, array in self.arrays.items():
             array[games] = getattr(step, name)
 
@@ -109,7 +100,7 @@ class GameProcess:
     """A process that plays games, seen from the process that started it."""
 
     def __init__(self, task: Task) -> None:
-        """Start a process; its first answer is `About` its games.
+        """Start a process; its first answer is the action names, name, ROM's MD5 and `can_save` of its games.
 
         Raises:
             UserError: The system allows no further process.
@@ -132,7 +123,7 @@ class GameProcess:
         self._send(task)
 
     def ask(self, command: str, *arguments: CheckpointState) -> None:
-        """Have the process carry out a method of `GameServer`; `answer` must be called before the next."""
+        """Send the process a command of `main`; `answer` must be called before the next."""
         self._send((command, arguments))
 
     def _send(self, message: object) -> None:
@@ -140,7 +131,7 @@ class GameProcess:
             self._connection.send(message)
 
     def answer(self) -> Any:
-        """Wait until the process has done what it was asked, and return what it answers.
+        """Wait until the process has carried out the command, and return its answer.
 
         Raises:
             UserError: The process raised it.
@@ -170,57 +161,35 @@ class GameProcess:
             self._process.wait()
 
 
-class GameServer:
-    """The games of a process, in that process; its methods are the commands that it can be asked."""
-
-    def __init__(self, task: Task) -> None:
-        """Make the games of `task`.
-
-        Raises:
-            UserError: There is no such game, or it cannot be played or recorded as asked.
-        """
-        self._games = task.games
-        self._environment = open_games(task.open_game, task.config, task.streams, task.training)
-        self.get_state, self.set_state = self._environment.get_state, self._environment.set_state
-        self.close = self._environment.close
-        self._shared = SharedSteps(task.memory, task.all_games, self._environment.screen_shape)
-        os.close(task.memory)
-
-    def about(self) -> About:
-        """Return what the games have in common."""
-        games = self._environment
-        return About(games.action_names, games.name, games.rom_md5, games.can_save)
-
-    def reset(self) -> None:
-        """Start every game anew, and leave the step in shared memory."""
-        self._shared.write(self._games, self._environment.reset())
-
-    def step(self) -> None:
-        """Take the actions in shared memory, and leave the step there."""
-        self._shared.write(self._games, self._environment.step(self._shared.arrays["actions"][self._games]))
-
-
 def main(descriptor: int) -> None:
-    """Play games as the other end of the connection `descriptor` asks, for as long as it is there."""
+    """Carry out the commands that arrive on the connection `descriptor`, until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(EOFError, ConnectionError), Connection(descriptor) as connection:
         task: Task = connection.recv()
-        server = _attempt(task, GameServer, task)
-        if isinstance(server, Exception):
-            connection.send(server)
+        games = _attempt(task, open_games, task.open_game, task.config, task.streams, task.training)
+        if isinstance(games, Exception):
+            connection.send(games)
             return
-        with closing(server):
-            connection.send(server.about())
+        with closing(games):
+            shared = SharedSteps(task.memory, task.all_games, games.screen_shape)
+            os.close(task.memory)
+            commands: dict[str, Callable[..., Any]] = {
+                "reset": lambda: shared.write(task.games, games.reset()),
+                "step": lambda: shared.write(task.games, games.step(shared.arrays["actions"][task.games])),
+                "get_state": games.get_state,
+                "set_state": games.set_state,
+            }
+            connection.send((games.action_names, games.name, games.rom_md5, games.can_save))
             poll = select.poll()
             poll.register(connection, select.POLLIN)
             while True:
                 _linger(poll)
                 command, arguments = connection.recv()
-                connection.send(_attempt(task, getattr(server, command), *arguments))
+                connection.send(_attempt(task, commands[command], *arguments))
 
 
 def _linger(poll: select.poll) -> None:
-    """Stay awake for a moment, or until there is a command, since waking from sleep takes long.
+    """Wait a moment for a command without sleeping, since waking up takes long.
 
     The core is offered to other threads meanwhile.
     """
@@ -230,7 +199,7 @@ def _linger(poll: select.poll) -> None:
 
 
 def _attempt(task: Task, work: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what `work` returns; or the error it raised, as the other end is to raise it."""
+    """Return the result of `work`, or the error that the other process is to raise."""
     try:
         return work(*arguments)
     except UserError as error:

@@ -10,7 +10,7 @@ import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Environment, check_fits
-from simple_dqn.environment.processes.process import About, GameProcess, SharedSteps, Task
+from simple_dqn.environment.processes.process import GameProcess, SharedSteps, Task
 from simple_dqn.environment.vector import OpenGame
 from simple_dqn.types import Actions, CheckpointState, Step
 
@@ -19,8 +19,8 @@ class ProcessVector(Environment):
     """An environment of E games that are played at the same time, each always in the same process.
 
     Processes and not threads, because ALE holds Python's lock while it emulates. Each plays a
-    block of neighbouring games. Actions and what comes of them pass through shared memory; a
-    connection to each process says when to look there. After an error all processes are gone.
+    block of neighbouring games. Actions and steps pass through shared memory; a connection to each
+    process says when to read it. After an error all processes are gone.
     """
 
     def __init__(
@@ -42,35 +42,22 @@ class ProcessVector(Environment):
         self._blocks = [slice(start, stop) for start, stop in pairwise(bounds)]
         self._processes: list[GameProcess] = []
         memory = os.memfd_create("simple_dqn games")
-        try:
-            self._shared = SharedSteps(memory, self.games, self.screen_shape)
-            # Also called at the end of the program, if `close` was not.
-            self._end = weakref.finalize(self, end, self._processes, self._shared)
-            about = self._start(open_game, config, streams, training, memory)
-        finally:
-            os.close(memory)
-        self.action_names, self.name, self.rom_md5, self.can_save = about
-        self.actions = len(self.action_names)
-
-    def _start(
-        self,
-        open_game: OpenGame,
-        config: EnvironmentConfig,
-        streams: Sequence[np.random.Generator],
-        training: bool,
-        memory: int,
-    ) -> About:
-        """Start all processes at once, then wait until the games are ready."""
+        self._shared = SharedSteps(memory, self.games, self.screen_shape)
+        # Also called at the end of the program, if `close` was not.
+        self._end = weakref.finalize(self, end, self._processes, self._shared)
         try:
             for block in self._blocks:
                 of_block = config.unseen() if block.start else config
                 task = Task(open_game, of_block, streams[block], training, block, self.games, memory)
                 self._processes.append(GameProcess(task))
-            about: About = self._answers()[0]
+            about = self._answers()[0]
         except BaseException:
             self.close()
             raise
-        return about
+        finally:
+            os.close(memory)
+        self.action_names, self.name, self.rom_md5, self.can_save = about
+        self.actions = len(self.action_names)
 
     def reset(self) -> Step:
         """Start every game anew; return the step with their first screens."""
@@ -93,7 +80,7 @@ class ProcessVector(Environment):
         return self._shared.read()
 
     def get_state(self) -> CheckpointState:
-        """Return the state of all games, as one process would that plays them all."""
+        """Return the state of all games, the same as that of a `GameVector`."""
         self._ask("get_state")
         states: list[CheckpointState] = self._answers()
         games = [game for state in states for game in state["games"].values()]
@@ -104,7 +91,7 @@ class ProcessVector(Environment):
         }
 
     def set_state(self, state: CheckpointState) -> None:
-        """Go on from what `get_state` returned, whatever number of processes it was asked of.
+        """Restore what `get_state` returned, with any number of processes.
 
         Raises:
             UserError: The state is of another game, or of another number of games.

@@ -1,0 +1,20 @@
+"""The experience in a replay memory, for comparisons."""
+
+import numpy as np
+
+from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.types import Experience
+
+
+def contents_of(memory: ReplayMemory) -> Experience:
+    """Return a copy of what `memory` holds, by rows of its ring: oldest first until the ring is full."""
+    ring, screens = memory._ring, memory._screens
+    held, indices = ring.held, np.arange(ring.held * ring.games)
+    shown = screens.on_host(screens.gather(indices[:, np.newaxis], None))
+    return Experience(
+        screens=shown.reshape(held, ring.games, *memory._screen_shape),
+        actions=memory._actions[:held].copy(),
+        rewards=memory._rewards[:held].copy(),
+        terminals=ring.terminals[:held].copy(),
+        starts=ring.starts[:held].copy(),
+    )
