@@ -73,12 +73,14 @@ def trainings(driver: psutil.Popen) -> dict[str, psutil.Process]:
     return found
 
 
-def wait_until(driver: psutil.Popen, learns: Callable[[str], bool]) -> tuple[str, psutil.Process]:
-    """Return a training that has a checkpoint of its first epoch, and whose name is `learns`."""
+def wait_until(
+    driver: psutil.Popen, wanted: Callable[[str, psutil.Process], bool]
+) -> tuple[str, psutil.Process]:
+    """Return the first training, by name and process, that is `wanted`."""
     while True:
         assert driver.poll() is None, driver.communicate()
         for name, process in trainings(driver).items():
-            if learns(name):
+            if wanted(name, process):
                 return name, process
         time.sleep(0.05)
 
@@ -98,13 +100,20 @@ def test_a_sweep_that_loses_a_training_and_then_its_driver(
     command = [*GAMES, *settings, "--cluster", cluster, "--name", "two", *SMALL]
     results, snapshots = (tmp_path / folder / "sweep" / "two" for folder in ("results", "snapshots"))
 
-    def learns(name: str) -> bool:
-        return any((snapshots / f"{name}_checkpoint").glob("run_*.npz"))
+    def stopped(name: str, process: psutil.Process) -> bool:
+        """Suspend a training between its first checkpoint and its end, so that it is killed in the middle."""
+        if not any((snapshots / f"{name}_checkpoint").glob("run_*.npz")):
+            return False
+        process.suspend()
+        if not (snapshots / f"{name}_2.pkl").exists():
+            return True
+        process.resume()
+        return False
 
     driver = sweep(*command)
-    killed, training = wait_until(driver, learns)
+    killed, training = wait_until(driver, stopped)
     training.kill()
-    later, training = wait_until(driver, lambda name: name != killed and learns(name))
+    later, training = wait_until(driver, lambda name, process: name != killed and stopped(name, process))
     left = driver.children(recursive=True)
     # Two small processes of Ray's own look for their parent from time to time, and end by themselves.
     ours = [process for process in left if _is_ours(process)]
@@ -116,7 +125,7 @@ def test_a_sweep_that_loses_a_training_and_then_its_driver(
     assert {row["state"] for row in rows(results / "summary.csv")} & {"waiting", "running"}
 
     driver = sweep(*command)
-    wait_until(driver, lambda _name: True)
+    wait_until(driver, lambda _name, _process: True)
     left = driver.children(recursive=True)
     out, err = driver.communicate(timeout=500)
     assert driver.returncode == 0, err
@@ -129,7 +138,7 @@ def test_a_sweep_that_loses_a_training_and_then_its_driver(
     for name in RUNS:
         assert [(row["epoch"], row["phase"]) for row in rows(results / f"{name}.csv")] == PHASES
         assert (snapshots / f"{name}_2.pkl").exists()
-    for name in (killed, later):  # Nothing may have been left to do for one that was killed at its very end.
+    for name in (killed, later):  # Nothing is left to do for one that was killed after its last checkpoint.
         log = (results / f"{name}.log").read_text()
         assert "Continuing from" in log or "Nothing is left to do" in log
     for name in (*GAMES, "comparison"):
