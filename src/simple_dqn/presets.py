@@ -5,6 +5,8 @@ Each holds what differs from the defaults, which are simple_dqn's; flags given b
 
 from typing import Any
 
+from simple_dqn.config import Share
+
 # Mnih et al. 2015, extended data table 1, where simple_dqn did otherwise.
 NATURE: dict[str, Any] = {
     "color_averaging": False,  # the maximum of the last two frames
@@ -88,6 +90,36 @@ PRESETS: dict[str, dict[str, Any]] = {
         "train_steps": 20_000,
         "test_steps": 0,
         "epochs": 50,
+    },
+    # Our own, for the best score on every game: 5 million steps.
+    "strong": {
+        "workers": 8,
+        "color_averaging": False,
+        "random_starts": 0,
+        "random_start_frames": 30,
+        "replay_size": 500_000,
+        "random_steps": 20_000,
+        "n_step": 3,
+        "prioritized": True,
+        "priority_exponent": 0.5,
+        "priority_beta_steps": Share(100),
+        "distributional": "quantile",
+        "quantiles": 51,
+        "layer_norm": True,
+        "datatype": "auto",
+        "optimizer": "adam",
+        "learning_rate": 1e-4,
+        "learning_rate_end": 1e-5,
+        "learning_rate_decay_updates": Share(100),
+        "average_updates": Share(4),
+        "target_steps": 8000,
+        "overlap": True,
+        "exploration_decay_steps": Share(5),
+        "exploration_rate_end": 0.01,
+        "slip_probability": 0.05,
+        "train_steps": 50_000,
+        "test_steps": 0,
+        "epochs": 100,
     },
 }
 
