@@ -33,7 +33,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "emulator.md"
 COLOURS = np.arange(256).astype(np.uint8) & np.uint8(0xFE)
 TRUE = 0xFAB1FAB2  # how ALE writes a boolean into its saved states
 CONTROLLERS = ("joystick", "paddle0", "paddle1")
-KINDS = ("2K", "4K", "F8")
+KINDS = ("2K", "4K", "F8", "F8SC", "F6", "F6SC", "E0", "FE")
 FRAMES, SEEDS, TRIAL = 10_000, (1, 2, 3), 1000
 
 
@@ -63,12 +63,21 @@ class Saved:
         """Return the first `count` numbers of a chapter."""
         return list(struct.unpack_from(f"<{count}i", self.data, self.offset(chapter)))
 
-    def cartridge(self) -> tuple[str, int]:
-        """Return the kind of the cartridge and its bank."""
+    def cartridge(self) -> tuple[str, int, list[int]]:
+        """Return the kind of the cartridge, its bank and the bytes of its RAM."""
         at = self.data.rindex(b"Cartridge")
         (length,) = struct.unpack_from("<i", self.data, at - 4)
         kind = self.data[at + len("Cartridge") : at + length].decode()
-        return kind, self.numbers("Cartridge" + kind, 1)[0]
+        if kind == "E0":  # the number of slots, then the bank of 1K in each
+            first, second, third = self.numbers("CartridgeE0", 4)[1:]
+            return kind, first | second << 3 | third << 6, []
+        if kind == "FE":
+            return kind, 0, []
+        if kind.endswith("SC"):
+            bank, count, *ram = self.numbers("Cartridge" + kind, 130)
+            assert count == 128, count
+            return kind, bank, ram
+        return kind, self.numbers("Cartridge" + kind, 1)[0], []
 
 
 def _true(number: int) -> int:
@@ -122,7 +131,8 @@ def state_of(ale: ALEInterface, rom: bytes) -> State:
     clocks = system * 3 - tia[0]
     finished = processor[13] & 1
     cycles = (clocks % 228 if finished else clocks) // 3
-    _read_cpu(console.cpu[0], processor, cycles, saved.cartridge()[1])
+    _, bank, chip = saved.cartridge()
+    _read_cpu(console.cpu[0], processor, cycles, bank)
     _read_riot(console.riot[0], riot, system - cycles)
     _read_tia(console.tia[0], tia, system - cycles)
     console.tia[0, TIA.CLOCK] = cycles * 3 if finished else tia[3] - tia[0]
@@ -130,7 +140,7 @@ def state_of(ale: ALEInterface, rom: bytes) -> State:
     ale.act(0)  # where this frame draws nothing, it shows the picture before the last
     return State(
         cpu=console.cpu[0].tolist(), riot=console.riot[0].tolist(), tia=console.tia[0].tolist(),
-        ram=bytes(riot[1:129]).hex(), pictures=starts.pack(np.stack([screen, ale.getScreen()])),
+        ram=bytes(riot[1:129] + chip).hex(), pictures=starts.pack(np.stack([screen, ale.getScreen()])),
     )  # fmt: skip
 
 

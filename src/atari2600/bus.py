@@ -7,6 +7,7 @@ timer and ports if A9 = 1.
 import enum
 
 from atari2600 import tables
+from atari2600.cartridge import CARTRIDGE
 from atari2600.machine import BUS, CPU, LOG_LENGTH, RIOT, TIA
 from atari2600.riot import READ_RIOT
 
@@ -32,8 +33,8 @@ unsigned char* ram = m.ram.data + g * 256;
 unsigned* log = m.log.data + g * LOG_LENGTH;
 short* held = m.held.data + g * 64;
 int logged = bus[BUS_LOGGED], status = 0, spare = 0;
-const int hot = cpu[CPU_CARTRIDGE] ? 0xFF8 : 0x1000;  // accesses from here on may switch the bank
 """
+    + CARTRIDGE
     + READ_RIOT
     + r"""
 // Read the TIA or the RIOT. -1: the TIA must first compute collisions. Undriven bus lines keep `noise`.
@@ -75,14 +76,17 @@ auto note = [=](int place, int value, int now, int logged) -> int {
     log[logged] = now << 14 | place << 8 | value;
     return logged + 1;
 };
-#define FETCH(A) ((A) & 0x1000 ? code[bank + ((A) & 0xFFF)] : \
+#define FETCH(A) ((A) & 0x1000 ? code[bank + ((A) & lines)] : \
     ram[(A) & 127] | ram[((A) + 1) & 127] << 8 | ram[((A) + 2) & 127] << 16)
-#define SWITCH_BANK if ((ea & 0xFFE) == 0xFF8 && hot < 0x1000) bank = (ea & 1) * 4096;
 #define READ_CHIP { value = read_chip(ea, now, noise); if (value < 0) { status = COLLISIONS; goto out; } }
 #define READ_ZP if (ea & 128) value = ram[ea & 127]; else READ_CHIP
 #define READ if (ea & 0x1000) { \
-        if ((ea & 0xFFF) >= hot) SWITCH_BANK \
-        value = code[bank + (ea & 0xFFF)] & 255; \
+        int place = ea & 0xFFF; \
+        if (place < chip) value = ram[128 | (place & 127)]; \
+        else { \
+            if (place >= hot) bank = switch_bank(place, bank); \
+            value = code[bank + (ea & lines)] & 255; \
+        } \
     } else if ((ea & 0x280) == 0x80) value = ram[ea & 127]; else READ_CHIP
 #define STOP(WHY) { status = WHY; spare += left - 1; left = 1; }
 #define WRITE_TIA(V) { \
@@ -97,8 +101,11 @@ auto note = [=](int place, int value, int now, int logged) -> int {
     } \
     if (!cpu[CPU_RUNNING]) STOP(DONE) }
 #define WRITE_ZP(V) if (ea & 128) ram[ea & 127] = (unsigned char)(V); else WRITE_TIA(V)
-#define WRITE(V) if (ea & 0x1000) { SWITCH_BANK } \
-    else if ((ea & 0x280) == 0x80) ram[ea & 127] = (unsigned char)(V); \
+#define WRITE(V) if (ea & 0x1000) { \
+        int place = ea & 0xFFF; \
+        if (place >= hot) bank = switch_bank(place, bank); \
+        else if (place < chip && place < 128) ram[128 | place] = (unsigned char)(V); \
+    } else if ((ea & 0x280) == 0x80) ram[ea & 127] = (unsigned char)(V); \
     else if (ea & 0x80) write_riot(ea, (V), now); \
     else WRITE_TIA(V)
 """

@@ -8,7 +8,7 @@ import warp as wp
 from numpy.typing import NDArray
 
 from atari2600 import tables
-from atari2600.cartridge import load_rom, with_the_next_two
+from atari2600.cartridge import BANK_BYTES, Cartridge, load_rom, with_the_next_two
 from atari2600.frame import play_frames
 from atari2600.machine import (
     BUS,
@@ -53,7 +53,7 @@ class Console:
         """Switch on `games` consoles.
 
         Args:
-            rom: A cartridge of 2, 4 or 8 KiB.
+            rom: A cartridge of 2, 4, 8 or 16 KiB.
             games: The number of games, E.
             palette: uint8 [256], the pixel value of each TIA colour; None: the colours themselves.
             device: Warp's name of the device. For a GPU, the arrays are copied there and back at each call.
@@ -63,12 +63,12 @@ class Console:
         Raises:
             ValueError: The cartridge is not supported.
         """
-        banks, kind = load_rom(rom)
+        cartridge = load_rom(rom)
         colours = np.arange(256) & 0xFE if palette is None else palette
         self.games = games
         self._machine, self._device = Machine(), device
         self._mirrors: list[tuple[NDArray[Any], Any]] = []  # on a GPU: pairs of arrays, here and there
-        self._install(banks, colours, over)
+        self._install(cartridge.banks, colours, over)
         self.cpu = self._state("cpu", (games, CPU.COUNT), np.int32)
         self.riot = self._state("riot", (games, RIOT.COUNT), np.int32)
         self.tia = self._state("tia", (games, TIA.COUNT), np.int32)
@@ -81,7 +81,7 @@ class Console:
         self.inputs = self._state("inputs", (games, frames, INPUT.COUNT), np.int32)
         self.played = self._state("played", (games, frames, RAM_BYTES), np.uint8)
         self._state("log", (games, LOG_LENGTH), np.uint32)
-        self._switch_on(kind, int(colours[0]))
+        self._switch_on(cartridge, int(colours[0]))
         # A recorded launch takes 5 microseconds instead of 25.
         self._command = wp.launch(
             play_frames, games, [self._machine, FRAME_INSTRUCTIONS, 0, 1], device=device, record_cmd=True
@@ -108,8 +108,9 @@ class Console:
             self._mirrors.append((here, there))
         return here
 
-    def _switch_on(self, kind: int, black: int) -> None:
-        self.cpu[:, CPU.CARTRIDGE] = kind
+    def _switch_on(self, cartridge: Cartridge, black: int) -> None:
+        self.cpu[:, CPU.CARTRIDGE] = cartridge.kind
+        self.cpu[:, CPU.BANK] = cartridge.bank * BANK_BYTES
         self.cpu[:, CPU.PLAYS] = 1
         self.riot[:, RIOT.SWCHA] = 0xFF
         self.riot[:, RIOT.SWCHB] = 0x3F

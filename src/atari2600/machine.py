@@ -24,7 +24,7 @@ class CPU(enum.IntEnum):
     PC = 4
     P = 5  # processor status, N V 1 B D I Z C
     CYCLES = 6  # since the frame began
-    BANK = 7  # offset into the ROM
+    BANK = 7  # offset into `Machine.code`
     RUNNING = 8  # 0: the frame is over
     FAULT = 9  # 0, or 256 + an opcode that is not emulated
     CARTRIDGE = 10  # the kind of cartridge, see `cartridge.py`

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atari2600.console import Console
-from atari2600.machine import RAM_BYTES, TIA
+from atari2600.machine import TIA
 
 TABLE = Path(__file__).with_name("starts.json")
 TIMERS = 75  # possible values of the timer at power-on
@@ -28,7 +28,7 @@ class State:
 
     Attributes:
         cpu, riot, tia: Rows of `Console`'s arrays.
-        ram: 128 bytes in hexadecimal.
+        ram: 128 bytes in hexadecimal; 256 with a Superchip.
         pictures: The last two frames, uint8 [2, rows, 160] of TIA colours, compressed by `pack`.
     """
 
@@ -74,7 +74,8 @@ class Start:
         console.tia[game] = state.tia
         console.tia[game, TIA.COLUP0 : TIA.BLACK + 1] = palette[state.tia[TIA.COLUP0 : TIA.BLACK + 1]]
         console.ram[game] = 0
-        console.ram[game, :RAM_BYTES] = np.frombuffer(bytes.fromhex(state.ram), np.uint8)
+        ram = np.frombuffer(bytes.fromhex(state.ram), np.uint8)
+        console.ram[game, : len(ram)] = ram
         console.pictures[game, :, : self.rows] = palette[unpack(state.pictures, self.rows)]
 
 
