@@ -80,7 +80,7 @@ def test_a_console_goes_on_from_its_state() -> None:
             assert np.array_equal(values, getattr(other, name)), name
 
 
-@pytest.mark.parametrize("size", [0, 1024, 10_495, 16_384])
+@pytest.mark.parametrize("size", [0, 1024, 10_495, 32_768])
 def test_a_cartridge_that_is_not_emulated_is_refused(size: int) -> None:
     with pytest.raises(ValueError, match=f"{size} bytes"):
         Console(bytes(size), 1)
