@@ -105,6 +105,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "priority_beta_steps": Share(100),
         "distributional": "quantile",
         "quantiles": 51,
+        "munchausen": True,
         "layer_norm": True,
         "datatype": "auto",
         "optimizer": "adam",
