@@ -124,6 +124,13 @@ class Agent:
         if self.config.target_steps and self.due(self.config.target_steps, steps):
             self.network.update_target_network()
 
+    def value_rollout(self) -> None:
+        """Compute the targets of the latest rollout by the newest weights (Gallici et al. 2024)."""
+        with self.ledger.section("target"):
+            values = [self.network.predict(states).max(axis=1) for states in self.memory.rollout_states()]
+            table = np.concatenate(values).reshape(-1, self.games)
+            self.memory.set_returns(self.network.returns(self.memory.rollout(), table))
+
     def learn(self) -> None:
         """Sample a minibatch and make one gradient step on it, `train_repeat` times.
 

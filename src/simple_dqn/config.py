@@ -141,6 +141,10 @@ class MemoryConfig:
         1, "steps of reward in a target before it bootstraps (n-step return)",
         minimum=1, maximum=100,
     )  # fmt: skip
+    rollout_steps: int = option(
+        0, "learn from this many steps of each game, then forget them (PQN); 0: from a replay memory",
+        minimum=0, maximum=100_000,
+    )  # fmt: skip
     sampler: str = option(
         "auto", "name of a registered sampler; auto: uniform, or prioritized where that is true"
     )
@@ -179,8 +183,12 @@ class NetworkConfig:
         0, "updates over which the learning rate falls; 0: it is constant", minimum=0, share_of="updates"
     )
     discount_rate: float = option(0.99, "discount factor γ per step", minimum=0, maximum=1)
+    trace_decay: float = option(
+        0.65, "with rollout_steps: λ of the returns; 0: bootstrap after each step, 1: at the rollout's end",
+        minimum=0, maximum=1,
+    )  # fmt: skip
     batch_size: int = option(32, "transitions in a minibatch", minimum=1)
-    optimizer: str = option("rmsprop", "optimizer", choices=("rmsprop", "adam", "adadelta"))
+    optimizer: str = option("rmsprop", "optimizer", choices=("rmsprop", "adam", "radam", "adadelta"))
     decay_rate: float = option(
         0.95, "decay of the running mean in RMSProp and Adadelta", minimum=0, maximum=1
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.config import CLASS_FILE, REGISTERED, Config
+from simple_dqn.config import CLASS_FILE, REGISTERED, Config, MemoryConfig
 from simple_dqn.errors import UserError
 
 # Settings that determine the layers of a network; with distributions, `atoms` and `quantiles` do, too.
@@ -16,8 +16,8 @@ OF_WEIGHTS = (
 # Settings that determine the shape and the meaning of a checkpoint's state. The datatype is not among them:
 # the optimizer's weights are float32 in both float32 and bfloat16.
 OF_STATE = (
-    "environment", "workers", "minimal_action_set", "replay_size", *OF_WEIGHTS, "atoms", "quantiles",
-    "optimizer", "decay_rate", "priority_exponent", "random_seed",
+    "environment", "workers", "minimal_action_set", "replay_size", "rollout_steps", *OF_WEIGHTS, "atoms",
+    "quantiles", "optimizer", "decay_rate", "priority_exponent", "random_seed",
 )  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def check(config: Config) -> None:
     Raises:
         UserError: Two do; the message names both and what to do.
     """
-    for rule in (_registered, _memory, _periods, overlap, _environment, _cluster, _learning, _run):
+    for rule in (_registered, _rollouts, _memory, _periods, overlap, _environment, _cluster, _learning, _run):
         for complaint in rule(config):
             raise UserError(complaint)
 
@@ -60,6 +60,8 @@ def _registered(config: Config) -> Iterator[str]:
 def _memory(config: Config) -> Iterator[str]:
     """Check the replay memory's size, and its content at the first update."""
     memory, agent, workers = config.memory, config.agent, config.environment.workers
+    if memory.rollout_steps:
+        return
     shortest = memory.history_length + memory.n_step
     if memory.replay_size < shortest * workers:
         yield (
@@ -87,6 +89,51 @@ def _memory(config: Config) -> Iterator[str]:
         )
     if agent.synchronize and workers == 1:
         yield "--synchronize true needs several games to predict for: raise --workers or leave it out"
+
+
+def _rollouts(config: Config) -> Iterator[str]:
+    """Check that no setting asks for what learning from rollouts does without, and that updates are due."""
+    memory, network, agent = config.memory, config.network, config.agent
+    if not memory.rollout_steps:
+        return
+    size, frequency = memory.rollout_steps * config.environment.workers, agent.train_frequency
+    excluded = (
+        (memory.replay_size != MemoryConfig.replay_size, f"--replay_size {memory.replay_size}"),
+        (memory.prioritized, "--prioritized true"),
+        (memory.sampler != "auto", f"--sampler {memory.sampler}"),
+        (memory.n_step > 1, f"--n_step {memory.n_step}"),
+        (network.double, "--double true"),
+        (network.munchausen, "--munchausen true"),
+        (network.target_rule != "auto", f"--target_rule {network.target_rule}"),
+        (network.distributional != "none", f"--distributional {network.distributional}"),
+        (agent.target_steps > 0, f"--target_steps {agent.target_steps}"),
+        (agent.concurrent, "--concurrent true"),
+        (agent.overlap, "--overlap true"),
+        (config.cluster.on, f"--cluster {config.cluster.cluster}"),
+    )
+    for holds, other in excluded:
+        if holds:
+            remedy = "give --target_steps 0" if "target_steps" in other else "leave out one of them"
+            yield (
+                f"--rollout_steps {memory.rollout_steps} learns from λ-returns of the latest steps, "
+                f"without a replay memory and a target network, so {other} does not fit: {remedy}"
+            )
+    if network.batch_size > size:
+        yield (
+            f"--batch_size {network.batch_size} is larger than a rollout of --rollout_steps "
+            f"{memory.rollout_steps} with --workers {config.environment.workers}: give at most {size}"
+        )
+    if size % frequency:
+        yield (
+            f"a rollout of {size} steps needs a --train_frequency that divides it, not {frequency}: give "
+            f"{math.gcd(size, frequency)}, for example"
+        )
+    if config.run.train_steps % size:
+        yield (
+            f"--rollout_steps {memory.rollout_steps} trains in whole rollouts of {size} steps: give a "
+            f"multiple of it as --train_steps, such as {(config.run.train_steps // size + 1) * size}, not "
+            f"{config.run.train_steps}"
+        )
 
 
 def _periods(config: Config) -> Iterator[str]:

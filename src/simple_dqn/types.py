@@ -95,3 +95,13 @@ class Minibatch:
     discounts: Factors  # float32 [B], γ^k after k steps, the factor of the poststate's value
     weights: Factors  # float32 [B], weights in the loss; 1 without prioritized sampling
     numbers: Numbers  # int64 [B], the transitions' numbers in the replay memory, for `update_priorities`
+    returns: Factors | None = None  # float32 [B], the targets themselves, of a rollout
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """T successive steps of E games, from which the network learns at once (`--rollout_steps`)."""
+
+    rewards: NDArray[np.float32]  # [T, E], raw game points
+    terminals: NDArray[np.bool_]  # [T, E], the episode ended
+    starts: NDArray[np.bool_]  # [T, E], the screen starts a game: no action led to it

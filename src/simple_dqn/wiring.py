@@ -21,7 +21,13 @@ from simple_dqn.player import Player
 from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.snapshot import Keeper
 from simple_dqn.statistics import CLUSTER_COLUMNS, Console, CsvWriter, Statistics, Writer
-from simple_dqn.training import ConcurrentSchedule, Epochs, OverlappedSchedule, SerialSchedule
+from simple_dqn.training import (
+    ConcurrentSchedule,
+    Epochs,
+    OverlappedSchedule,
+    RolloutSchedule,
+    SerialSchedule,
+)
 
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import DeepQNetwork
@@ -54,12 +60,14 @@ def make_training_environment(config: Config, test_environment: Environment, led
 
 
 def make_schedule(config: Config, environment: Environment, statistics: Statistics) -> SerialSchedule:
-    """Return the serial, the overlapped or the concurrent schedule, or that of a cluster.
+    """Return the schedule that the settings ask for; without any the serial one.
 
     Raises:
         UserError: The cluster cannot be reached, or is of another version.
     """
     if not config.cluster.on:
+        if config.memory.rollout_steps:
+            return RolloutSchedule(config.memory.rollout_steps)
         if config.agent.overlap:
             return OverlappedSchedule()
         return ConcurrentSchedule() if config.agent.concurrent else SerialSchedule()

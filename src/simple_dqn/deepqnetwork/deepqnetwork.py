@@ -24,10 +24,11 @@ from simple_dqn.deepqnetwork.guided_backpropagation import Insight
 from simple_dqn.deepqnetwork.networks import NATURE, NetworkSpec
 from simple_dqn.deepqnetwork.noisy import Noise
 from simple_dqn.deepqnetwork.optimizers import learning_rate_share
+from simple_dqn.deepqnetwork.returns import Values, lambda_returns
 from simple_dqn.deepqnetwork.update import PreparedBatch, Update, UpdateOutcome, fetch_outcomes
 from simple_dqn.deepqnetwork.weight_average import WeightAverage
 from simple_dqn.deepqnetwork.weights import check_fit, copy_arrays, floating_tensors, write_tensors
-from simple_dqn.types import CheckpointState, Minibatch, Numbers, QValues, States
+from simple_dqn.types import CheckpointState, Minibatch, Numbers, QValues, Rollout, States
 
 logger = logging.getLogger(__name__)
 
@@ -113,15 +114,27 @@ class DeepQNetwork:
         With a target network another thread may call this while `update` runs in this one.
         """
         tensor, wide = self._device.tensor, self._device.precision.master
-        actions = tensor(minibatch.actions).unsqueeze(1)
-        rewards, weights = tensor(minibatch.rewards).to(wide), tensor(minibatch.weights).to(wide)
-        terminals, discounts = tensor(minibatch.terminals), tensor(minibatch.discounts)
+        actions, weights = tensor(minibatch.actions).unsqueeze(1), tensor(minibatch.weights).to(wide)
         prestates = self._device.floats(minibatch.prestates)
+        if minibatch.returns is not None:
+            targets = tensor(minibatch.returns).to(wide)[:, None, None]
+            return PreparedBatch(prestates, actions, targets, weights, minibatch.numbers, None)
+        rewards, discounts = tensor(minibatch.rewards).to(wide), tensor(minibatch.discounts)
+        terminals = tensor(minibatch.terminals)
         poststates = self._device.floats(minibatch.poststates)
         noise = self._draw_noise("targets")
         targets = self._targets(prestates, actions, rewards, poststates, terminals, discounts, noise)
         undecided = poststates if self._config.double else None
         return PreparedBatch(prestates, actions, targets, weights, minibatch.numbers, undecided)
+
+    def returns(self, rollout: Rollout, values: Values) -> Values:
+        """Return the targets of the T steps of `rollout`, float32 [T, E]; see `lambda_returns`.
+
+        `values` are max_a Q(s, a) of the T + 1 states of each game, float32 [T + 1, E].
+        """
+        rewards = rollout.rewards.clip(self._config.min_reward, self._config.max_reward)
+        config = self._config
+        return lambda_returns(rollout, rewards, values, config.discount_rate, config.trace_decay)
 
     def update(self, batch: PreparedBatch) -> None:
         """Make one update (Algorithm 1) from `batch`; a GPU may still be computing when this returns."""

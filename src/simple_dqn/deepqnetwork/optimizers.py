@@ -6,7 +6,7 @@ from typing import cast, overload
 
 import torch
 from torch import Tensor
-from torch.optim import Adadelta, Adagrad, Adam, Optimizer
+from torch.optim import Adadelta, Adagrad, Adam, Optimizer, RAdam
 
 from simple_dqn.config import NetworkConfig
 
@@ -78,6 +78,10 @@ def _adadelta(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
     return Adadelta(weights, lr=config.learning_rate, rho=config.decay_rate, capturable=_capturable(weights))
 
 
+def _radam(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
+    return RAdam(weights, lr=config.learning_rate, eps=config.adam_epsilon, capturable=_capturable(weights))
+
+
 def _capturable(weights: Sequence[Tensor]) -> bool:
     """Return whether an optimizer of `weights` needs `capturable`, as it does on a GPU.
 
@@ -92,6 +96,7 @@ def _capturable(weights: Sequence[Tensor]) -> bool:
 OPTIMIZERS: dict[str, Callable[[Sequence[Tensor], NetworkConfig], Optimizer]] = {
     "rmsprop": _rmsprop,
     "adam": _adam,
+    "radam": _radam,
     "adadelta": _adadelta,
 }
 

@@ -4,35 +4,61 @@
 transitions, prioritized sampling, and several ways to store the screens.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.replay_memory import uniform
 from simple_dqn.replay_memory.prioritized import Prioritized
+from simple_dqn.replay_memory.rollout import Shuffled
 from simple_dqn.replay_memory.screens import ScreenStore, make_screens
 from simple_dqn.replay_memory.transitions import TransitionRing
 from simple_dqn.replay_memory.uniform import Uniform
-from simple_dqn.types import CONTEXT, CheckpointState, Experience, Factors, Minibatch, Numbers, States, Step
+from simple_dqn.types import (
+    CONTEXT,
+    CheckpointState,
+    DeviceStates,
+    Experience,
+    Factors,
+    Minibatch,
+    Numbers,
+    Rollout,
+    States,
+    Step,
+)
 
 # Bytes of an experience without its screen: action int64, reward float32; starts, terminal and excluded bool.
 OTHER_BYTES = 8 + 4 + 1 + 1 + 1
 
+STATES_AT_ONCE = 256  # of a rollout, whose values are predicted: more take more memory and no less time
+
 # The samplers, by name.
-SAMPLERS: dict[str, type[Uniform] | type[Prioritized]] = {"uniform": Uniform, "prioritized": Prioritized}
+SAMPLERS: dict[str, type[Uniform] | type[Prioritized] | type[Shuffled]] = {
+    "uniform": Uniform,
+    "prioritized": Prioritized,
+    "shuffled": Shuffled,
+}
 
 
 def sampler_name(config: MemoryConfig) -> str:
     """Return the key in `SAMPLERS` of the sampler that `config` asks for."""
     if config.sampler != "auto":
         return config.sampler
+    if config.rollout_steps:
+        return "shuffled"
     return "prioritized" if config.prioritized else "uniform"
 
 
 def rows_for(config: MemoryConfig, games: int) -> int:
-    """Return T, the number of rows of `games` experiences each that a memory of `config.replay_size` has."""
+    """Return T, the number of rows of `games` experiences each that a memory has.
+
+    They have room for `config.replay_size`, or for a rollout and the screens before it.
+    """
+    if config.rollout_steps:
+        return config.rollout_steps + config.history_length
     return config.replay_size // games
 
 
@@ -74,6 +100,8 @@ class ReplayMemory:
         self._screen_shape = screen_shape
         self._actions = np.zeros((rows, games), np.int64)
         self._rewards = np.zeros((rows, games), np.float32)
+        self._rollout_steps = config.rollout_steps
+        self._returns = np.zeros((rows, games), np.float32) if config.rollout_steps else None
         self._ring = TransitionRing(rows, games, config.history_length, config.n_step)
         self._sampler = sampler(self._ring, config)
         self.prioritized = config.prioritized  # whether `update_priorities` has an effect
@@ -133,6 +161,29 @@ class ReplayMemory:
         """Return the prestates uint8 [count, S, H, W] of uniformly sampled transitions, a new array."""
         numbers = uniform.draw(self._ring, count, self._rng)
         return self._screens.on_host(self._gather(numbers, np.ones(count, np.float32)).prestates)
+
+    def rollout(self) -> Rollout:
+        """Return the latest `rollout_steps` rows, oldest first; new arrays."""
+        rows = self._ring.held_rows()[-self._rollout_steps :]
+        return Rollout(self._rewards[rows], self._ring.terminals[rows], self._ring.starts[rows])
+
+    def rollout_states(self) -> Iterator[States | DeviceStates]:
+        """Yield the T + 1 states of each game before, between and after the steps of `rollout`, row by row.
+
+        Yields:
+            uint8 [B, S, H, W], in all [(T + 1) * E, S, H, W]; each is valid until the next one.
+        """
+        ring = self._ring
+        first = max(ring.oldest, ring.written - self._rollout_steps)
+        numbers = np.arange(first * ring.games, (ring.written + 1) * ring.games)
+        for some in np.split(numbers, range(STATES_AT_ONCE, len(numbers), STATES_AT_ONCE)):
+            windows = ring.windows(ring.indices(some))
+            yield self._screens.gather(windows[:, :-1], ring.hidden(windows))
+
+    def set_returns(self, returns: NDArray[np.float32]) -> None:
+        """Set the targets of the steps of `rollout`, float32 [T, E], for the minibatches from it."""
+        assert self._returns is not None, "there are no rollouts"
+        self._returns[self._ring.held_rows()[-self._rollout_steps :]] = returns
 
     def update_priorities(self, numbers: Numbers, errors: Factors) -> None:
         """Set priorities from TD errors; without `prioritized` this has no effect.
@@ -205,6 +256,7 @@ class ReplayMemory:
             discounts=discounts,
             weights=weights,
             numbers=numbers,
+            returns=None if self._returns is None else self._returns.take(indices),
         )
 
     def _require_same_shape(self, state: CheckpointState) -> None:

@@ -97,7 +97,7 @@ def make_screens(
     """
     store = STORES[config.replay_compression]
     least, most = store.screen_bytes(screen_shape)
-    _require_memory(config.replay_size, least + other_bytes, most + other_bytes)
+    _require_memory(rows * games, least + other_bytes, most + other_bytes)
     return store(rows, games, screen_shape)
 
 
