@@ -41,6 +41,17 @@ SCHEDULES: dict[str, dict[str, object]] = {
     "prioritized, 3 steps": {"prioritized": True, "n_step": 3, "priority_beta_steps": 8_000},
     "concurrent": {"concurrent": True},
     "overlapped, 4 games": {"overlap": True, "workers": 4},
+    "rollouts, 16 games": {
+        "rollout_steps": 16,
+        "workers": 16,
+        "train_frequency": 16,
+        "target_steps": 0,
+        "random_steps": 0,
+        "replay_size": 1_000_000,
+        "layer_norm": True,
+        "train_steps": 32_768,
+        "learning_rate": 0.0005,
+    },
     "concurrent, 4 games, bfloat16": {"concurrent": True, "workers": 4, "datatype": "auto"},
 }
 

@@ -43,6 +43,20 @@ KINDS = {
     "overlapped": [*CATCH, "--workers", "4", "--overlap", "true"],
     "adam": [*CATCH, "--optimizer", "adam", "--datatype", "bfloat16", "--average_updates", "50%"],
     "without a target network": [*CATCH, "--target_steps", "0"],
+    "rollouts": [
+        *[
+            *CATCH,
+            "--rollout_steps",
+            "5",
+            "--workers",
+            "4",
+            "--target_steps",
+            "0",
+            "--replay_size",
+            "1000000",
+        ],
+        *["--average_updates", "50%", "--optimizer", "radam"],
+    ],
     "compressed screens": [*CATCH, "--replay_compression", "lz4"],
     "many steps": [*CATCH, "--n_step", "3", "--workers", "2"],
     "prioritized": [*CATCH, *PRIORITIZED, "--n_step", "3"],
@@ -70,6 +84,12 @@ KILLED_AT = {
     "games that end beyond the test's steps": [("test", 1, 57), ("test", 1, 60), ("test", 2, 66)],
     "atari in processes": [*MOMENTS, ("test", 2, 80)],
 }
+
+
+def command(kind: str) -> list[str]:
+    """Return the game and the flags of `kind`, whose own flags replace those of `SMALL`."""
+    game, *flags = KINDS[kind]
+    return [game, *SMALL, *flags]
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -135,10 +155,10 @@ def test_a_killed_run_goes_on_exactly(
 ) -> None:
     moments = KILLED_AT.get(kind, MOMENTS)
     monkeypatch.setattr(overlapped, "REST", 40)  # steps, so that there is a checkpoint at each moment
-    assert start("whole", "train", *KINDS[kind], *SMALL, "--checkpoint_minutes", "0") == 0
+    assert start("whole", "train", *command(kind), "--checkpoint_minutes", "0") == 0
     with monkeypatch.context() as patch:
         leave_behind(patch, moments)
-        assert start("watched", "train", *KINDS[kind], *SMALL) == 0
+        assert start("watched", "train", *command(kind)) == 0
     assert_same(tmp_path / "watched", tmp_path / "whole")
     for name, epoch, done in moments:
         folder = f"{name}-{epoch}-{done}"
@@ -152,7 +172,7 @@ def test_a_killed_run_goes_on_exactly(
 def test_ctrl_c_while_the_memory_is_filled_leaves_the_rest_to_be_filled(
     tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch, kind: str, after: int
 ) -> None:
-    assert start("whole", "train", *KINDS[kind], *SMALL) == 0
+    assert start("whole", "train", *command(kind)) == 0
     at_rest = Epochs._at_rest
 
     def stopping(self: Epochs, steps: int) -> None:
@@ -162,7 +182,7 @@ def test_ctrl_c_while_the_memory_is_filled_leaves_the_rest_to_be_filled(
 
     with monkeypatch.context() as patch:
         patch.setattr(Epochs, "_at_rest", stopping)
-        assert start("stopped", "train", *KINDS[kind], *SMALL) == 128 + signal.SIGINT
+        assert start("stopped", "train", *command(kind)) == 128 + signal.SIGINT
     assert not list((tmp_path / "stopped").glob("snapshots/*.pkl"))
     assert start("stopped", "resume", "snapshots/catch_checkpoint") == 0
     assert_same(tmp_path / "stopped", tmp_path / "whole")

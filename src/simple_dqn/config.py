@@ -83,8 +83,9 @@ class EnvironmentConfig:
     )  # fmt: skip
     workers: int = option(1, "games played side by side", minimum=1, maximum=4096)
     processes: int = option(
-        0, "worker processes that play the games; 0: none, this process plays them", minimum=0, maximum=256
-    )
+        0, "worker processes that play the games; 0: none, this process plays them",
+        minimum=0, maximum=256, local=True,
+    )  # fmt: skip
     display_screen: bool = option(False, "show the emulator's own window during training and tests")
     frame_skip: int = option(4, "frames for which each action is repeated", minimum=1, maximum=60)
     repeat_action_probability: float = option(

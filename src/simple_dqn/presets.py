@@ -65,6 +65,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # Our own, found by experiment (docs/recipes.md).
     "quick": {
         "workers": 8,
+        "processes": 1,
         "color_averaging": False,
         "screen_width": 64,
         "screen_height": 64,

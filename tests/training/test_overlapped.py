@@ -121,9 +121,10 @@ def test_a_preset_gives_way_where_nothing_can_overlap(
 ) -> None:
     from simple_dqn.presets import PRESETS
 
-    monkeypatch.setitem(PRESETS, "quick", {**PRESETS["quick"], "overlap": True})
-    assert settings_for("train", {"game": "pong"}).agent.overlap
-    assert not settings_for("train", {"game": "pong", **given}).agent.overlap
+    monkeypatch.setitem(PRESETS, "quick", {**PRESETS["quick"], "overlap": True, "processes": 1})
+    plain, serial = settings_for("train", {"game": "pong"}), settings_for("train", {"game": "pong", **given})
+    assert (plain.agent.overlap, plain.environment.processes) == (True, 1)
+    assert (serial.agent.overlap, serial.environment.processes) == (False, 0)
 
 
 def test_a_checkpoint_continues_exactly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,7 +168,8 @@ def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
     """Return the settings of the preset that is `given`, or of the `default` one; None: no settings.
 
     A preset's schedule is for one machine, and is left out if actors play on a cluster. Its `overlap` is left
-    out if the flags given by hand exclude it; see `rules.overlap`.
+    out if the flags given by hand exclude it; see `rules.overlap`. Its `processes` play games meanwhile, and
+    are left out with it, and with games of the user's own, which may all be one object.
     """
     if "config" in given:
         recorded: dict[str, Any] = given["config"]
@@ -179,9 +180,11 @@ def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
     config = Config.from_flags({**settings, **given})
     serial: dict[str, Any] = {}
     if config.cluster.on:
-        serial = {"concurrent": False, "overlap": False}
+        serial = {"concurrent": False, "overlap": False, "processes": 0}
     elif any(rules.overlap(config)):
-        serial = {"overlap": False}
+        serial = {"overlap": False, "processes": 0}
+    elif config.environment.own:
+        serial = {"processes": 0}
     return {**settings, **{name: value for name, value in serial.items() if name in settings}}
 
 

@@ -1,0 +1,207 @@
+"""Learning from rollouts (PQN): the returns, the samples, the order of events, and what is refused."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from simple_dqn import rules
+from simple_dqn.config import Config, MemoryConfig, NetworkConfig
+from simple_dqn.deepqnetwork.returns import lambda_returns
+from simple_dqn.errors import UserError
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.training import RolloutSchedule
+from simple_dqn.types import Rollout, Step
+from simple_dqn.wiring import make_run
+
+Make: TypeAlias = Callable[..., Any]
+Values: TypeAlias = NDArray[np.float32]
+
+CATCH = {
+    "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "random_steps": 0,
+    "train_steps": 192, "test_steps": 0, "epochs": 2, "batch_size": 8, "target_steps": 0, "workers": 4,
+    "rollout_steps": 6, "train_frequency": 4, "backend": "cpu", "random_seed": 0, "threads": 1,
+}  # fmt: skip
+
+
+def random_rollout(seed: int, steps: int = 9, games: int = 5) -> tuple[Rollout, Values]:
+    """Return steps in which episodes end in every way, and the values of their states."""
+    rng = np.random.default_rng(seed)
+    starts = rng.random((steps, games)) < 0.15
+    terminals = (rng.random((steps, games)) < 0.2) & ~starts
+    rewards = np.where(starts, 0, rng.integers(-3, 4, (steps, games))).astype(np.float32)
+    return Rollout(rewards, terminals, starts), rng.normal(size=(steps + 1, games)).astype(np.float32)
+
+
+def slow_return(rollout: Rollout, values: Values, t: int, game: int, gamma: float, decay: float) -> float:
+    """Return (1 - λ) Σ_n λ^(n-1) G^(n) + λ^(N-1) G^(N), where N steps are left in the episode or rollout."""
+    if rollout.starts[t, game]:
+        return float(values[t, game])
+    n_step_returns, total, discount = [], 0.0, 1.0
+    for k in range(t, len(rollout.rewards)):
+        total += discount * float(rollout.rewards[k, game])
+        discount *= gamma
+        ends = bool(rollout.terminals[k, game])
+        n_step_returns.append(total + (0.0 if ends else discount * float(values[k + 1, game])))
+        if ends or (k + 1 < len(rollout.rewards) and rollout.starts[k + 1, game]):
+            break
+    *earlier, last = n_step_returns
+    mixed = sum((1 - decay) * decay**n * value for n, value in enumerate(earlier))
+    return mixed + decay ** len(earlier) * last
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.65, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_returns_equal_the_mean_of_n_step_returns(seed: int, decay: float) -> None:
+    rollout, values = random_rollout(seed)
+    returns = lambda_returns(rollout, rollout.rewards, values, 0.9, decay)
+    slow = [
+        [slow_return(rollout, values, t, game, 0.9, decay) for game in range(5)]
+        for t in range(len(rollout.rewards))
+    ]
+    np.testing.assert_allclose(returns, slow, rtol=1e-5, atol=1e-5)
+
+
+def test_nothing_after_an_episode_changes_its_returns() -> None:
+    rollout, values = random_rollout(1)
+    rollout.terminals[4], rollout.starts[:6] = True, False
+    before = lambda_returns(rollout, rollout.rewards, values, 0.9, 0.8)[:5]
+    rollout.rewards[5:] += 10
+    values[5:] -= 7
+    np.testing.assert_array_equal(before, lambda_returns(rollout, rollout.rewards, values, 0.9, 0.8)[:5])
+
+
+def test_a_time_limit_bootstraps_from_the_last_screen_of_the_game() -> None:
+    no, yes = np.zeros((1, 1), np.bool_), np.ones((1, 1), np.bool_)
+    rewards, values = np.array([[1], [0]], np.float32), np.array([[0], [5], [9]], np.float32)
+    rollout = Rollout(rewards, np.concatenate((no, no)), np.concatenate((no, yes)))
+    returns = lambda_returns(rollout, rewards, values, 0.5, 1.0)
+    assert returns.tolist() == [[1 + 0.5 * 5], [5]]
+
+
+def test_rewards_are_clipped_in_the_returns_only() -> None:
+    run = make_run(Config.from_flags(CATCH), Interrupt())
+    rollout, values = random_rollout(2)
+    raw = rollout.rewards.copy()
+    returns = run.agent.network.returns(rollout, values)
+    config = NetworkConfig()
+    expected = lambda_returns(rollout, raw.clip(-1, 1), values, config.discount_rate, config.trace_decay)
+    np.testing.assert_array_equal(returns, expected)
+    np.testing.assert_array_equal(rollout.rewards, raw)
+
+
+def test_each_transition_is_sampled_once_before_any_is_sampled_again() -> None:
+    config = MemoryConfig(rollout_steps=8, history_length=3)
+    memory = ReplayMemory(config, 4, (2, 2), 0.9, np.random.default_rng(0))
+    starts = np.random.default_rng(3).random((30, 4)) < 0.2
+    for t, started in enumerate(starts):
+        step = Step.start(np.zeros((4, 2, 2), np.uint8))
+        step.actions[:] = 4 * t + np.arange(4)
+        step.starts[:] = started
+        memory.add(step)
+    expected = [4 * t + e for t in range(22, 30) for e in range(4) if not starts[t, e]]
+    numbers = np.concatenate([memory.sample(3).numbers for _ in range(2 * len(expected) // 3 + 1)])
+    for passed in (numbers[: len(expected)], numbers[len(expected) : 2 * len(expected)]):
+        assert sorted(passed.tolist()) == expected
+    assert not np.array_equal(numbers[: len(expected)], numbers[len(expected) : 2 * len(expected)])
+
+
+def test_a_minibatch_has_the_returns_of_its_transitions() -> None:
+    run = make_run(Config.from_flags(CATCH), Interrupt())
+    agent, seen = run.agent, []
+    run._start_games()
+    for _ in range(9):
+        seen.append(agent.player.states.copy())
+        agent.store(agent.act())
+    seen.append(agent.player.states.copy())
+    rows = np.concatenate(list(agent.memory.rollout_states()))
+    starts = agent.memory.rollout().starts
+    acting = np.concatenate(seen[3:]).reshape(7, 4, *rows.shape[1:])
+    shown = rows.reshape(acting.shape)
+    for t in range(7):  # in the row of a restart the player still sees the end of the game before
+        played = ~starts[t] if t < 6 else np.ones(4, np.bool_)
+        np.testing.assert_array_equal(shown[t][played], acting[t][played])
+    returns = np.arange(24, dtype=np.float32).reshape(6, 4)
+    agent.memory.set_returns(returns)
+    minibatch = agent.memory.sample(8)
+    assert minibatch.returns is not None
+    np.testing.assert_array_equal(minibatch.returns, returns.ravel()[minibatch.numbers - 4 * 4])
+    np.testing.assert_array_equal(
+        minibatch.prestates, shown[:6].reshape(24, *rows.shape[1:])[minibatch.numbers - 16]
+    )
+
+
+def test_an_update_descends_half_the_squared_error_of_the_returns() -> None:
+    run = make_run(Config.from_flags({**CATCH, "loss": "mse"}), Interrupt())
+    agent = run.agent
+    run._start_games()
+    for _ in range(6):
+        agent.store(agent.act())
+    agent.value_rollout()
+    minibatch = agent.memory.sample(8)
+    qvalues = agent.network.predict(minibatch.prestates)[np.arange(8), minibatch.actions]
+    batch = agent.network.prepare(minibatch)
+    agent.network.update(batch)
+    (outcome,) = agent.network.take_outcomes()
+    assert outcome.loss == pytest.approx(float(np.mean((minibatch.returns - qvalues) ** 2) / 2), rel=1e-4)
+    after = agent.network.predict(minibatch.prestates)[np.arange(8), minibatch.actions]
+    assert np.mean((minibatch.returns - after) ** 2) < np.mean((minibatch.returns - qvalues) ** 2)
+
+
+def test_a_rollout_is_played_whole_before_its_updates() -> None:
+    run = make_run(Config.from_flags(CATCH), Interrupt())
+    tape: list[str] = []
+    for owner, name in ((run.agent, "act"), (run.agent, "value_rollout"), (run.agent, "learn")):
+        watch(owner, name, tape)
+    run._start_games()
+    RolloutSchedule(6).train(run.agent, 48, lambda: False, lambda steps: tape.append(str(steps)))
+    assert tape == 2 * [*["act"] * 6, "value_rollout", *["learn"] * 6, "24"]
+
+
+def watch(owner: Any, name: str, tape: list[str]) -> None:
+    call = getattr(owner, name)
+
+    def watched(*arguments: Any) -> Any:
+        tape.append(name)
+        return call(*arguments)
+
+    setattr(owner, name, watched)
+
+
+def test_a_run_is_repeated_by_its_seed_and_reports_the_rollout_as_its_memory() -> None:
+    runs = [make_run(Config.from_flags(CATCH), Interrupt()) for _ in range(2)]
+    for run in runs:
+        run.begin()
+    one, other = (run.agent.network.get_weights() for run in runs)
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+    assert runs[0].agent.memory.count == (6 + 4) * 4  # the rollout, and the screens of its first states
+    assert runs[0].agent.network.updates == 2 * 192 // 4
+    assert runs[0]._held_out is not None  # the states of `meanq`
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        ({"replay_size": 5000}, "--replay_size 5000"),
+        ({"prioritized": True}, "--prioritized true"),
+        ({"n_step": 3}, "--n_step 3"),
+        ({"double": True}, "--double true"),
+        ({"munchausen": True}, "--munchausen true"),
+        ({"distributional": "c51"}, "--distributional c51"),
+        ({"target_steps": 100}, "--target_steps 100"),
+        ({"concurrent": True}, "--concurrent true"),
+        ({"overlap": True}, "--overlap true"),
+        ({"cluster": "local"}, "--cluster local"),
+        ({"batch_size": 25}, "--batch_size 25"),
+        ({"train_frequency": 5}, "--train_frequency"),
+        ({"train_steps": 100}, "such as 120"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused_by_name(flags: dict[str, Any], named: str) -> None:
+    rules.check(Config.from_flags(CATCH))
+    with pytest.raises(UserError, match=named):
+        rules.check(Config.from_flags({**CATCH, **flags}))
