@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
     from simple_dqn.deepqnetwork import DeepQNetwork, PreparedBatch, UpdateOutcome
     from simple_dqn.statistics import Statistics
-    from simple_dqn.types import CheckpointState, Experience, States, Step
+    from simple_dqn.types import CheckpointState, Experience, QValues, States, Step
 
 UPDATES_PER_REPORT = 50  # reading a loss from a GPU waits for it, so losses are read this many at a time
 
@@ -93,9 +93,9 @@ class Agent:
         """Make one training step in every game: ε-greedy, with the current ε of each game."""
         return self.execute(self.choose())
 
-    def choose(self) -> Choice:
-        """Choose the actions of the next training step."""
-        return self.player.choose(self.exploration_rates)
+    def choose(self, qvalues: QValues | None = None) -> Choice:
+        """Choose the actions of the next training step, by `qvalues` [E, A] if they are predicted already."""
+        return self.player.choose(self.exploration_rates, qvalues)
 
     def execute(self, choice: Choice) -> Step:
         """Make one training step with the actions from `choose`."""
@@ -124,12 +124,25 @@ class Agent:
         if self.config.target_steps and self.due(self.config.target_steps, steps):
             self.network.update_target_network()
 
-    def value_rollout(self) -> None:
-        """Compute the targets of the latest rollout by the newest weights (Gallici et al. 2024)."""
+    def play_rollout(self, steps: int, stopped: Callable[[], bool]) -> bool:
+        """Make up to `steps` training steps in every game, and compute their targets from one set of weights.
+
+        Gallici et al. (2024), Algorithm 1. `stopped` is checked before each step.
+
+        Returns:
+            Whether all the steps were made.
+        """
+        values = []
+        for _ in range(steps):
+            if stopped():
+                return False
+            qvalues = self.player.predict()
+            self.store(self.execute(self.choose(qvalues)))
+            values.append(qvalues.max(axis=1))
+        values.append(self.player.predict().max(axis=1))
         with self.ledger.section("target"):
-            values = [self.network.predict(states).max(axis=1) for states in self.memory.rollout_states()]
-            table = np.concatenate(values).reshape(-1, self.games)
-            self.memory.set_returns(self.network.returns(self.memory.rollout(), table))
+            self.memory.set_returns(self.network.returns(self.memory.rollout(), np.stack(values)))
+        return True
 
     def learn(self) -> None:
         """Sample a minibatch and make one gradient step on it, `train_repeat` times.

@@ -211,6 +211,10 @@ class NetworkConfig:
         "nature", "network architecture; neon: nature without biases, as in simple_dqn",
         choices=REGISTERED["network"],
     )  # fmt: skip
+    initializer: str = option(
+        "auto", "initial weights: uniform as DeepMind's, gaussian as simple_dqn's, or orthogonal, which suits "
+        "layer_norm; auto: the network's", choices=("auto", "uniform", "gaussian", "orthogonal"),
+    )  # fmt: skip
     batch_norm: bool = option(False, "normalise each hidden layer over the minibatch")
     layer_norm: bool = option(False, "normalise each hidden layer over its units, separately for each state")
     dueling: bool = option(False, "separate streams for the state value and the action advantages")

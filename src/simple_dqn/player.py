@@ -65,7 +65,14 @@ class Player:
         self._states.update(step)
         return step
 
-    def act(self, states: States, exploration_rate: float | ExplorationRates) -> Actions:
+    def predict(self) -> QValues:
+        """Return the Q-values of the current states, float32 [E, A], for `choose`."""
+        with self._ledger.section("act"):
+            return self._predict(self._states.states)
+
+    def act(
+        self, states: States, exploration_rate: float | ExplorationRates, qvalues: QValues | None = None
+    ) -> Actions:
         """Return a random action with probability ε, otherwise argmax_a Q(s, a), for each of `states`.
 
         Mnih et al. (2015), Algorithm 1.
@@ -73,6 +80,7 @@ class Player:
         Args:
             states: uint8 [B, S, H, W].
             exploration_rate: ε, from 0 to 1; or float64 [B], one for each state.
+            qvalues: Q, float32 [B, A]; None: they are predicted.
 
         Returns:
             int64 [B].
@@ -80,16 +88,17 @@ class Player:
         explore, actions = self._draw(len(states), exploration_rate)
         if explore.all():
             return actions
-        return np.where(explore, actions, self._predict(states).argmax(axis=1))
+        qvalues = self._predict(states) if qvalues is None else qvalues
+        return np.where(explore, actions, qvalues.argmax(axis=1))
 
     def step(self, exploration_rate: float | ExplorationRates) -> Step:
         """Make one step in every game; see `act`."""
         return self.execute(self.choose(exploration_rate))
 
-    def choose(self, exploration_rate: float | ExplorationRates) -> Choice:
+    def choose(self, exploration_rate: float | ExplorationRates, qvalues: QValues | None = None) -> Choice:
         """Choose the actions of the next step, which are then due in `execute`; see `act`."""
         with self._ledger.section("act"):
-            actions = self.act(self._states.states, exploration_rate)
+            actions = self.act(self._states.states, exploration_rate, qvalues)
             return Choice(actions, self._slip(actions))
 
     def execute(self, choice: Choice) -> Step:

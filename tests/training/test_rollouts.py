@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from simple_dqn import rules
+from simple_dqn.agent import Agent
 from simple_dqn.config import Config, MemoryConfig, NetworkConfig
 from simple_dqn.deepqnetwork.returns import lambda_returns
 from simple_dqn.errors import UserError
@@ -25,6 +26,13 @@ CATCH = {
     "train_steps": 192, "test_steps": 0, "epochs": 2, "batch_size": 8, "target_steps": 0, "workers": 4,
     "rollout_steps": 6, "train_frequency": 4, "backend": "cpu", "random_seed": 0, "threads": 1,
 }  # fmt: skip
+
+
+def started(**flags: Any) -> Agent:
+    """Return an agent whose games have begun."""
+    agent = make_run(Config.from_flags({**CATCH, **flags}), Interrupt()).agent
+    agent.start()
+    return agent
 
 
 def random_rollout(seed: int, steps: int = 9, games: int = 5) -> tuple[Rollout, Values]:
@@ -83,10 +91,9 @@ def test_a_time_limit_bootstraps_from_the_last_screen_of_the_game() -> None:
 
 
 def test_rewards_are_clipped_in_the_returns_only() -> None:
-    run = make_run(Config.from_flags(CATCH), Interrupt())
     rollout, values = random_rollout(2)
     raw = rollout.rewards.copy()
-    returns = run.agent.network.returns(rollout, values)
+    returns = started().network.returns(rollout, values)
     config = NetworkConfig()
     expected = lambda_returns(rollout, raw.clip(-1, 1), values, config.discount_rate, config.trace_decay)
     np.testing.assert_array_equal(returns, expected)
@@ -109,39 +116,32 @@ def test_each_transition_is_sampled_once_before_any_is_sampled_again() -> None:
     assert not np.array_equal(numbers[: len(expected)], numbers[len(expected) : 2 * len(expected)])
 
 
-def test_a_minibatch_has_the_returns_of_its_transitions() -> None:
-    run = make_run(Config.from_flags(CATCH), Interrupt())
-    agent, seen = run.agent, []
-    run._start_games()
-    for _ in range(9):
+def test_a_minibatch_has_the_states_that_were_played_and_their_returns() -> None:
+    agent = started()
+    for _ in range(3):
+        agent.store(agent.act())
+    seen, starts = [], []
+    for _ in range(6):
         seen.append(agent.player.states.copy())
         agent.store(agent.act())
-    seen.append(agent.player.states.copy())
-    rows = np.concatenate(list(agent.memory.rollout_states()))
-    starts = agent.memory.rollout().starts
-    acting = np.concatenate(seen[3:]).reshape(7, 4, *rows.shape[1:])
-    shown = rows.reshape(acting.shape)
-    for t in range(7):  # in the row of a restart the player still sees the end of the game before
-        played = ~starts[t] if t < 6 else np.ones(4, np.bool_)
-        np.testing.assert_array_equal(shown[t][played], acting[t][played])
-    returns = np.arange(24, dtype=np.float32).reshape(6, 4)
-    agent.memory.set_returns(returns)
-    minibatch = agent.memory.sample(8)
+        starts.append(agent.memory.rollout().starts[-1])
+    states, played = np.concatenate(seen), ~np.concatenate(starts)
+    assert played.sum() < 24
+    returns = np.arange(24, dtype=np.float32)
+    agent.memory.set_returns(returns.reshape(6, 4))
+    minibatch = agent.memory.sample(int(played.sum()))
+    places = minibatch.numbers - 4 * (1 + 3)
+    assert sorted(places.tolist()) == np.flatnonzero(played).tolist()
     assert minibatch.returns is not None
-    np.testing.assert_array_equal(minibatch.returns, returns.ravel()[minibatch.numbers - 4 * 4])
-    np.testing.assert_array_equal(
-        minibatch.prestates, shown[:6].reshape(24, *rows.shape[1:])[minibatch.numbers - 16]
-    )
+    np.testing.assert_array_equal(minibatch.returns, returns[places])
+    np.testing.assert_array_equal(minibatch.prestates, states[places])
 
 
 def test_an_update_descends_half_the_squared_error_of_the_returns() -> None:
-    run = make_run(Config.from_flags({**CATCH, "loss": "mse"}), Interrupt())
-    agent = run.agent
-    run._start_games()
-    for _ in range(6):
-        agent.store(agent.act())
-    agent.value_rollout()
+    agent = started(loss="mse")
+    assert agent.play_rollout(6, lambda: False)
     minibatch = agent.memory.sample(8)
+    assert minibatch.returns is not None
     qvalues = agent.network.predict(minibatch.prestates)[np.arange(8), minibatch.actions]
     batch = agent.network.prepare(minibatch)
     agent.network.update(batch)
@@ -152,13 +152,12 @@ def test_an_update_descends_half_the_squared_error_of_the_returns() -> None:
 
 
 def test_a_rollout_is_played_whole_before_its_updates() -> None:
-    run = make_run(Config.from_flags(CATCH), Interrupt())
+    agent = started()
     tape: list[str] = []
-    for owner, name in ((run.agent, "act"), (run.agent, "value_rollout"), (run.agent, "learn")):
+    for owner, name in ((agent, "execute"), (agent.memory, "set_returns"), (agent, "learn")):
         watch(owner, name, tape)
-    run._start_games()
-    RolloutSchedule(6).train(run.agent, 48, lambda: False, lambda steps: tape.append(str(steps)))
-    assert tape == 2 * [*["act"] * 6, "value_rollout", *["learn"] * 6, "24"]
+    RolloutSchedule(6).train(agent, 48, lambda: False, lambda steps: tape.append(str(steps)))
+    assert tape == 2 * [*["execute"] * 6, "set_returns", *["learn"] * 6, "24"]
 
 
 def watch(owner: Any, name: str, tape: list[str]) -> None:

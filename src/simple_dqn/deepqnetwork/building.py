@@ -11,7 +11,13 @@ from torch import nn
 
 from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork.layers import Dueling, Layers, Network, ResidualBlock, Section
-from simple_dqn.deepqnetwork.networks import Convolution, Initializer, NetworkSpec, ResidualSection
+from simple_dqn.deepqnetwork.networks import (
+    INITIALIZERS,
+    Convolution,
+    Initializer,
+    NetworkSpec,
+    ResidualSection,
+)
 from simple_dqn.deepqnetwork.noisy import NoisyLinear
 from simple_dqn.deepqnetwork.value_heads import VALUE_HEADS
 from simple_dqn.errors import UserError
@@ -56,7 +62,7 @@ def build(
         output = cast(nn.Linear, stream.pop("output"))
         hidden |= stream
     network = Network(Layers(hidden), output, value_head).to(dtype)
-    _initialize(network, spec.initializer, rng)
+    _initialize(network, INITIALIZERS.get(config.initializer, spec.initializer), rng)
     return network
 
 

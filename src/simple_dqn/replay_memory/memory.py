@@ -4,7 +4,7 @@
 transitions, prioritized sampling, and several ways to store the screens.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from simple_dqn.replay_memory.uniform import Uniform
 from simple_dqn.types import (
     CONTEXT,
     CheckpointState,
-    DeviceStates,
     Experience,
     Factors,
     Minibatch,
@@ -32,8 +31,6 @@ from simple_dqn.types import (
 
 # Bytes of an experience without its screen: action int64, reward float32; starts, terminal and excluded bool.
 OTHER_BYTES = 8 + 4 + 1 + 1 + 1
-
-STATES_AT_ONCE = 256  # of a rollout, whose values are predicted: more take more memory and no less time
 
 # The samplers, by name.
 SAMPLERS: dict[str, type[Uniform] | type[Prioritized] | type[Shuffled]] = {
@@ -166,19 +163,6 @@ class ReplayMemory:
         """Return the latest `rollout_steps` rows, oldest first; new arrays."""
         rows = self._ring.held_rows()[-self._rollout_steps :]
         return Rollout(self._rewards[rows], self._ring.terminals[rows], self._ring.starts[rows])
-
-    def rollout_states(self) -> Iterator[States | DeviceStates]:
-        """Yield the T + 1 states of each game before, between and after the steps of `rollout`, row by row.
-
-        Yields:
-            uint8 [B, S, H, W], in all [(T + 1) * E, S, H, W]; each is valid until the next one.
-        """
-        ring = self._ring
-        first = max(ring.oldest, ring.written - self._rollout_steps)
-        numbers = np.arange(first * ring.games, (ring.written + 1) * ring.games)
-        for some in np.split(numbers, range(STATES_AT_ONCE, len(numbers), STATES_AT_ONCE)):
-            windows = ring.windows(ring.indices(some))
-            yield self._screens.gather(windows[:, :-1], ring.hidden(windows))
 
     def set_returns(self, returns: NDArray[np.float32]) -> None:
         """Set the targets of the steps of `rollout`, float32 [T, E], for the minibatches from it."""

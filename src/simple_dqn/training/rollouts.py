@@ -19,10 +19,7 @@ class RolloutSchedule(SerialSchedule):
     def train(self, agent: Agent, steps: int, stopped: Stopped, at_rest: AtRest = lambda _: None) -> None:
         """Train for `steps` steps, in whole rollouts; `stopped` is checked before each step of all games."""
         for _ in range(0, steps, self._steps * agent.games):
-            for _ in range(self._steps):
-                if stopped():
-                    return
-                agent.store(agent.act())
-            agent.value_rollout()
+            if not agent.play_rollout(self._steps, stopped):
+                return
             agent.learn_due(self._steps * agent.games)
             at_rest(self._steps * agent.games)

@@ -64,32 +64,30 @@ class WatchedPlayer(Player):
             saliency: The influence of each pixel on the highest Q-value; None: there are no heat maps.
             person: Returns the action that the person wants; None: the agent chooses.
         """
-        super().__init__(environment, self._last_qvalues, history_length, rng, Ledger())
+        super().__init__(environment, predict or _no_qvalues, history_length, rng, Ledger())
         self.qvalues: NDArray[np.float32] | None = None
         self.action, self.exploring, self.human = 0, False, False
-        self._predict_now, self._saliency, self._person = predict, saliency, person
+        self._has_agent, self._saliency, self._person = predict is not None, saliency, person
         self._state: States | None = None  # the last one, uint8 [1, S, H, W]
         self._heat_map: HeatMap | None = None  # of that state, once it was asked for
 
-    def act(self, states: States, exploration_rate: float | ExplorationRates) -> Actions:
+    def act(
+        self, states: States, exploration_rate: float | ExplorationRates, qvalues: QValues | None = None
+    ) -> Actions:
         """Return the action, int64 [1], that the person or the agent chooses in `states`."""
-        if self._predict_now:
-            self.qvalues = self._predict_now(states)[0]
+        if self._has_agent:
+            qvalues = self._predict(states) if qvalues is None else qvalues
+            self.qvalues = qvalues[0]
             self._state, self._heat_map = states.copy(), None
         wanted = self._person()
         self.human = wanted is not None
-        if self.human or self.qvalues is None:
+        if self.human or qvalues is None:
             actions = np.array([wanted or 0])
         else:
-            actions = super().act(states, exploration_rate)
+            actions = super().act(states, exploration_rate, qvalues)
         self.action = int(actions[0])
         self.exploring = not self.human and self.qvalues is not None and self.action != self.qvalues.argmax()
         return actions
-
-    def _last_qvalues(self, _states: States) -> QValues:
-        """Return the Q-values float32 [1, A] that `act` has just predicted."""
-        assert self.qvalues is not None
-        return self.qvalues[np.newaxis]
 
     def heat_map(self) -> HeatMap | None:
         """Return the influence of each pixel in the last state; None: it cannot be computed.
@@ -111,7 +109,12 @@ class WatchedPlayer(Player):
             score=score,
             lives=lives,
             exploring=self.exploring,
-            exploration_rate=exploration_rate if self._predict_now else None,
+            exploration_rate=exploration_rate if self._has_agent else None,
             qvalues=self.qvalues,
             heat_map=self.heat_map() if heat_map else None,
         )
+
+
+def _no_qvalues(states: States) -> QValues:
+    """Return no Q-value for any of `states`: there is no agent."""
+    return np.zeros((len(states), 0), np.float32)
