@@ -212,7 +212,7 @@ class NetworkConfig:
         choices=REGISTERED["network"],
     )  # fmt: skip
     initializer: str = option(
-        "auto", "initial weights: uniform as DeepMind's, gaussian as simple_dqn's, or orthogonal, which suits "
+        "auto", "initial weights: uniform as DeepMind's, gaussian as simple_dqn's, or orthogonal, for "
         "layer_norm; auto: the network's", choices=("auto", "uniform", "gaussian", "orthogonal"),
     )  # fmt: skip
     batch_norm: bool = option(False, "normalise each hidden layer over the minibatch")

@@ -26,8 +26,8 @@ def narrow_gaussian(rng: np.random.Generator, shape: tuple[int, ...], _inputs: i
 def orthogonal(rng: np.random.Generator, shape: tuple[int, ...], _inputs: int) -> NDArray[np.float64]:
     """Return a matrix with orthonormal rows or columns, times √2; zeros for biases (Saxe et al. 2014).
 
-    Layer normalisation makes a layer independent of the scale of its weights, and its steps larger the smaller
-    they are. These weights are 2.4 times those of `uniform_by_inputs`, so that the first steps are smaller.
+    With layer normalisation the scale of the weights changes no output, but the smaller they are, the more a
+    step changes the layer. These weights are 2.4 times those of `uniform_by_inputs`.
     """
     if len(shape) == 1:
         return np.zeros(shape)
