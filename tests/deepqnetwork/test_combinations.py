@@ -120,7 +120,8 @@ def test_weights_scale_what_a_transition_counts(
     weighted, alone = make_network(optimizer="adam"), make_network(optimizer="adam")
     batch = make_minibatch(0)
     batch.weights[:] = [0, 0, 2, 0, 0, 0, 0, 0]
-    single = Minibatch(*(getattr(make_minibatch(0), name)[2:3] for name in Minibatch.__slots__))
+    arrays = {name: getattr(make_minibatch(0), name) for name in Minibatch.__slots__ if name != "returns"}
+    single = Minibatch(**{name: array[2:3] for name, array in arrays.items()})
     assert train(weighted, batch) == pytest.approx(train(alone, single) / 4, rel=1e-5)
     slots = [network.get_state()["training"]["slots"] for network in (weighted, alone)]
     for name in slots[0]:
