@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from simple_dqn.config import BackendConfig, NetworkConfig
+from simple_dqn.config import BackendConfig, Config, NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.building import build
 from simple_dqn.deepqnetwork.compute import device
-from simple_dqn.deepqnetwork.networks import NATURE, NETWORKS, Convolution, Dense
+from simple_dqn.deepqnetwork.networks import INITIALIZERS, NATURE, NETWORKS, Convolution, Dense
 from simple_dqn.errors import UserError
 
 NATURE_WEIGHTS = {
@@ -57,6 +57,23 @@ def test_nature_starts_uniform_by_inputs_and_neon_gaussian() -> None:
         assert nature[name].abs().max() > 0.99 * bound
         assert neon[name].std().item() == pytest.approx(0.01, rel=0.05)
         assert abs(neon[name].mean().item()) < 0.001
+
+
+def test_orthogonal_weights_keep_lengths_but_for_the_square_root_of_two() -> None:
+    config = NetworkConfig(initializer="orthogonal")
+    network = build(NATURE, 6, 4, (84, 84), config, np.random.default_rng(0))
+    for name, values in network.named_parameters():
+        if values.dim() == 1:
+            assert not values.any(), name
+        else:
+            rows = values.detach().double().flatten(1)
+            products = rows @ rows.T  # every layer has at most as many units as inputs
+            torch.testing.assert_close(
+                products, 2 * torch.eye(len(rows), dtype=torch.double), atol=1e-5, rtol=0
+            )
+    assert set(INITIALIZERS) | {"auto"} == set(
+        next(one for one in Config().settings() if one.name == "initializer").metadata["choices"]
+    )
 
 
 @pytest.mark.parametrize(("name", "layers"), [
