@@ -60,6 +60,11 @@ def _registered(config: Config) -> Iterator[str]:
 def _memory(config: Config) -> Iterator[str]:
     """Check the replay memory's size, and its content at the first update."""
     memory, agent, workers = config.memory, config.agent, config.environment.workers
+    if memory.replay_compression != "none" and memory.replay_device == "gpu":
+        yield (
+            f"--replay_compression {memory.replay_compression} keeps the screens in RAM and --replay_device "
+            "gpu on the GPU: give one of them"
+        )
     if memory.rollout_steps:
         return
     shortest = memory.history_length + memory.n_step
@@ -67,11 +72,6 @@ def _memory(config: Config) -> Iterator[str]:
         yield (
             f"--replay_size {memory.replay_size} cannot hold a transition of {shortest} screens for each "
             f"of {workers} game(s): give at least {shortest * workers}"
-        )
-    if memory.replay_compression != "none" and memory.replay_device == "gpu":
-        yield (
-            f"--replay_compression {memory.replay_compression} keeps the screens in RAM and --replay_device "
-            "gpu on the GPU: give one of them"
         )
     if config.network.batch_size > memory.replay_size:
         yield (
@@ -87,8 +87,6 @@ def _memory(config: Config) -> Iterator[str]:
             f"memory will hold {rounds} screens of a game when the first update is due and a transition "
             f"needs {shortest}: raise --random_steps"
         )
-    if agent.synchronize and workers == 1:
-        yield "--synchronize true needs several games to predict for: raise --workers or leave it out"
 
 
 def _rollouts(config: Config) -> Iterator[str]:
@@ -174,6 +172,8 @@ def overlap(config: Config) -> Iterator[str]:
 
 
 def _environment(config: Config) -> Iterator[str]:
+    if config.agent.synchronize and config.environment.workers == 1:
+        yield "--synchronize true needs several games to predict for: raise --workers or leave it out"
     steps, frames = config.environment.random_starts, config.environment.random_start_frames
     if steps and frames:
         yield (

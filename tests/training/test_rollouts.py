@@ -1,4 +1,4 @@
-"""Learning from rollouts (PQN): the returns, the samples, the order of events, and what is refused."""
+"""Learning from rollouts (PQN): the returns, the samples, the order of events, and refused settings."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias

@@ -33,7 +33,7 @@ from simple_dqn.types import (
 OTHER_BYTES = 8 + 4 + 1 + 1 + 1
 
 # The samplers, by name.
-SAMPLERS: dict[str, type[Uniform] | type[Prioritized] | type[Shuffled]] = {
+SAMPLERS: dict[str, type[Uniform] | type[Prioritized]] = {
     "uniform": Uniform,
     "prioritized": Prioritized,
     "shuffled": Shuffled,

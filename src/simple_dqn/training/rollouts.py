@@ -7,8 +7,8 @@ from simple_dqn.training.serial import AtRest, SerialSchedule, Stopped
 class RolloutSchedule(SerialSchedule):
     """Plays `steps` steps of each game, then makes the updates that are due for them from these steps alone.
 
-    There is no replay memory and no target network: the targets are λ-returns, whose values are those of the
-    network as it was at the end of the rollout. With E games and minibatches of B, each step is learned from
+    There is no replay memory and no target network: the targets are λ-returns, by the weights that played the
+    rollout. With E games and minibatches of B, each step is learned from
     B / `train_frequency` times.
     """
 
