@@ -6,6 +6,7 @@ CUDA graphs, which `test_cuda_graphs.py` replaces by a tape.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ EXTENSIONS: dict[str, dict[str, Any]] = {
     "plain": {},
     "mse": {"loss": "mse"},
     "adadelta": {"optimizer": "adadelta"},
+    "radam": {"optimizer": "radam"},
     "falling learning rate": {"learning_rate_decay_updates": 2},
     "batch_norm": {"batch_norm": True},
     "layer_norm": {"layer_norm": True},
@@ -93,3 +95,17 @@ def test_a_tensor_left_on_the_host_is_caught(make_network: Callable[..., DeepQNe
     watch_devices(layer)
     with pytest.raises(AssertionError):
         layer(torch.zeros(1))
+
+
+def test_the_returns_of_a_rollout_become_targets_on_the_device(
+    make_network: Callable[..., DeepQNetwork],
+    make_minibatch: Callable[..., Minibatch],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deepqnetwork, "choose_device", lambda _config: Device(META, "bfloat16"))
+    network, minibatch = make_network(optimizer="radam"), make_minibatch(0)
+    batch = network.prepare(replace(minibatch, returns=np.zeros(len(minibatch.actions), np.float32)))
+    assert batch.targets.shape == (len(minibatch.actions), 1, 1)
+    assert (batch.targets.device, batch.targets.dtype) == (META, torch.float32)
+    network.update(batch)
+    assert network.updates == 1

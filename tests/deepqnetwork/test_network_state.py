@@ -54,7 +54,7 @@ def test_same_stream_and_minibatches_give_the_same_bits(
     assert all(np.any(values != make_network(seed=7).get_weights()[name]) for name, values in other.items())
 
 
-@pytest.mark.parametrize("optimizer", ["rmsprop", "adam", "adadelta"])
+@pytest.mark.parametrize("optimizer", ["rmsprop", "adam", "radam", "adadelta"])
 @pytest.mark.parametrize("datatype", ["float32", "bfloat16", "float16", "float64"])
 @pytest.mark.parametrize("batch_norm", [False, True])
 def test_resumed_updates_equal_uninterrupted_ones(
