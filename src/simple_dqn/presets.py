@@ -92,7 +92,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "test_steps": 0,
         "epochs": 50,
     },
-    # Our own, for good scores in every game: PQN (Gallici et al. 2024) on Nature's network, 10 million steps.
+    # Our own, the same for every game: PQN (Gallici et al. 2024) on Nature's network, 10 million steps.
     "strong": {
         "workers": 64,
         "color_averaging": False,

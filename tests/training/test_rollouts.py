@@ -1,6 +1,5 @@
 """Learning from rollouts (PQN): the returns, the samples, the order of events, and refused settings."""
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +17,6 @@ from simple_dqn.training import RolloutSchedule
 from simple_dqn.types import Rollout, Step
 from simple_dqn.wiring import make_run
 
-Make: TypeAlias = Callable[..., Any]
 Values: TypeAlias = NDArray[np.float32]
 
 CATCH = {

@@ -132,8 +132,8 @@ class DeepQNetwork:
 
         `values` are max_a Q(s, a) of the T + 1 states of each game, float32 [T + 1, E].
         """
-        rewards = rollout.rewards.clip(self._config.min_reward, self._config.max_reward)
         config = self._config
+        rewards = rollout.rewards.clip(config.min_reward, config.max_reward)
         return lambda_returns(rollout, rewards, values, config.discount_rate, config.trace_decay)
 
     def update(self, batch: PreparedBatch) -> None:
