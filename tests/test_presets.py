@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -10,6 +11,7 @@ from simple_dqn import flags, main, rules
 from simple_dqn.config import Config
 from simple_dqn.presets import PRESETS
 from simple_dqn.snapshot import Snapshot
+from simple_dqn.verbs.settings import settings_for, settle
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -22,6 +24,16 @@ def test_a_preset_names_settings_that_agree(name: str) -> None:
 def test_a_preset_holds_what_its_flags_would_take(name: str) -> None:
     words = [word for key, value in PRESETS[name].items() for word in (f"--{key}", str(value))]
     assert flags.parser("train.sh", "Train.").parse(words) == PRESETS[name]
+
+
+@pytest.mark.parametrize("verb", ["test", "play", "record", "nvis"])
+@pytest.mark.parametrize("name", list(PRESETS))
+@pytest.mark.parametrize("given", [{}, {"workers": 3}], ids=str)
+def test_an_agent_of_every_preset_plays_with_any_number_of_games(
+    verb: str, name: str, given: dict[str, Any]
+) -> None:
+    trained = Config.from_flags({"game": "pong", **PRESETS[name]}).flags()
+    settle(settings_for(verb, given, trained), log=False)
 
 
 def test_simple_dqn_is_what_the_flags_promise() -> None:

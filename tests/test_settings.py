@@ -25,7 +25,14 @@ RUN = {
 }
 PROJECT = Path(__file__).parents[1]
 QUICK = PRESETS["quick"]
-ALONE = {"concurrent": False, "overlap": False, "synchronize": None, "cluster": "none", "actors": 1}
+ALONE = {
+    "concurrent": False,
+    "overlap": False,
+    "synchronize": None,
+    "cluster": "none",
+    "actors": 1,
+    "train_steps": 0,
+}
 ONE = {**ALONE, "workers": 1, "processes": 0, "threads": 1, "play_games": 0, "random_seed": None}
 APE_X = {"exploration_rate_start": 0.4, "exploration_rate_end": 0.4, "exploration_spread": 7.0}
 SHORT = {"replay_size": 10_000, "epochs": 1}

@@ -24,6 +24,7 @@ DEFAULT_PRESETS = {"train": USUAL, "sweep": USUAL, "tune": USUAL, "play": USUAL}
 PLAYS_ONLY: dict[str, Any] = {
     "concurrent": False, "overlap": False, "synchronize": None, "cluster": "none", "actors": 1,
     "play_games": 0, "random_seed": None, "sampler": "auto", "target_rule": "auto",
+    "train_steps": 0, "rollout_steps": 0,
 }  # fmt: skip
 # Settings that only training reads.
 OF_TRAINING = {
