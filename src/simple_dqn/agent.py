@@ -161,10 +161,10 @@ class Agent:
         with self.ledger.section("target"):
             return self.network.prepare(minibatch)
 
-    def update(self, batch: PreparedBatch, submit: Callable[..., Any] | None = None) -> None:
-        """Make one gradient step on `batch`; with `submit` another thread may compute half of it."""
+    def update(self, batch: PreparedBatch) -> None:
+        """Make one gradient step on `batch`."""
         with self.ledger.section("update"):
-            self.network.update(batch, submit)
+            self.network.update(batch)
         if self.network.updates % UPDATES_PER_REPORT == 0:
             self.report_losses()
 

@@ -53,7 +53,7 @@ class TapedNetwork:
     def prepare(self, minibatch: Minibatch) -> Numbers:
         return minibatch.numbers
 
-    def update(self, batch: Numbers, _submit: object = None) -> None:
+    def update(self, batch: Numbers) -> None:
         """Make an update whose errors depend on its number and on what it was made from."""
         self.tape.append("update")
         self.updates += 1

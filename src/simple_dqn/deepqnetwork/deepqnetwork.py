@@ -4,7 +4,6 @@
 """
 
 import copy
-import functools
 import logging
 import math
 from collections.abc import Mapping
@@ -18,7 +17,6 @@ from torch import Tensor
 from simple_dqn.config import BackendConfig, NetworkConfig
 from simple_dqn.deepqnetwork.building import build
 from simple_dqn.deepqnetwork.compute.device import DeviceScreens, choose_device, screens_on
-from simple_dqn.deepqnetwork.compute.halves import Submit, descend_in_halves
 from simple_dqn.deepqnetwork.compute.mixed_precision import MasterWeights
 from simple_dqn.deepqnetwork.compute.peak import share_of_peak
 from simple_dqn.deepqnetwork.compute.threads import use_one_thread, use_threads
@@ -86,8 +84,6 @@ class DeepQNetwork:
         self._noise = Noise(self._online.noise_size, rng)
         self._no_noise = self._device.tensor(np.empty((1, 0), np.float32))
         self._results: list[tuple[Tensor, Numbers]] = []  # of updates, still on the device
-        # Batch normalization needs the whole minibatch at once.
-        self._can_be_halved = self._device.is_cpu and not network.batch_norm and network.batch_size > 1
         self._set_up_update()
         self.updates, self.threads = 0, backend.threads
         if self._device.is_cpu:
@@ -119,7 +115,6 @@ class DeepQNetwork:
         """
         tensor, wide = self._device.tensor, self._device.precision.master
         actions, weights = tensor(minibatch.actions).unsqueeze(1), tensor(minibatch.weights).to(wide)
-        weights = weights / len(weights)
         prestates = self._device.floats(minibatch.prestates)
         if minibatch.returns is not None:
             targets = tensor(minibatch.returns).to(wide)[:, None, None]
@@ -141,23 +136,15 @@ class DeepQNetwork:
         rewards = rollout.rewards.clip(config.min_reward, config.max_reward)
         return lambda_returns(rollout, rewards, values, config.discount_rate, config.trace_decay)
 
-    def update(self, batch: PreparedBatch, submit: Submit | None = None) -> None:
-        """Make one update (Algorithm 1) from `batch`; a GPU may still be computing when this returns.
-
-        With `submit` another thread may compute half of it; see `descend_in_halves`.
-        """
+    def update(self, batch: PreparedBatch) -> None:
+        """Make one update (Algorithm 1) from `batch`; a GPU may still be computing when this returns."""
         if batch.poststates is None:
             targets = batch.targets.squeeze(1)
         else:
             targets = self._choose(batch.poststates, batch.targets, self._draw_noise("updates"))
         noise = self._draw_noise("updates")
         self._anneal()
-        tensors = (batch.prestates, batch.actions, targets, batch.weights)
-        if submit and self._can_be_halved:
-            loss = functools.partial(self._update.loss, noise=noise)
-            result = descend_in_halves(loss, self._master, tensors, submit)
-        else:
-            result = self._descend(*tensors, noise)
+        result = self._descend(batch.prestates, batch.actions, targets, batch.weights, noise)
         self._results.append((result, batch.numbers))
         self.updates += 1
         if self._average:
@@ -243,7 +230,7 @@ class DeepQNetwork:
 
     def _set_up_update(self) -> None:
         """Create the functions of an update, which a GPU records as graphs."""
-        self._update = Update(self._online, self._target, self._config, self._master.descend)
+        self._update = Update(self._online, self._target, self._config, self._master.step)
         self._targets = self._device.record(self._update.targets)
         self._choose = self._device.record(self._update.choose)
         self._descend = self._device.record(self._update.descend)

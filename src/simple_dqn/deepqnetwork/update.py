@@ -35,7 +35,7 @@ class PreparedBatch:
     prestates: Tensor  # floats in 0..1 [B, S, H, W]
     actions: Tensor  # int64 [B, 1]
     targets: Tensor  # y, floats [B, 1, N]; or [B, A, N], one for each next action
-    weights: Tensor  # floats [B], importance-sampling weights / B
+    weights: Tensor  # floats [B], importance-sampling weights
     numbers: Numbers  # int64 [B], the transitions' numbers in the replay memory, on the host
     poststates: Tensor | None  # floats in 0..1 [B, S, H, W], where the next action is yet to be chosen
 
@@ -62,7 +62,7 @@ class Update:
     ) -> None:
         """Set up updates of `online`, θ, towards `target`, θ⁻, which may be the same network.
 
-        `step` makes one optimizer step down the gradient of a loss.
+        A call of `step` makes one optimizer step down the gradient of a loss.
         """
         self._online, self._target = online, target
         self._config = config
@@ -110,22 +110,11 @@ class Update:
     ) -> Tensor:
         """Update θ by one optimizer step, and return the loss followed by the errors [1 + B].
 
-        The arguments are those of `loss`.
-        """
-        loss, errors = self.loss(prestates, actions, targets, weights, noise)
-        self._step(loss)
-        return torch.cat((loss.detach().unsqueeze(0), errors))
-
-    def loss(
-        self, prestates: Tensor, actions: Tensor, targets: Tensor, weights: Tensor, noise: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return the loss and the errors [B].
-
         Args:
             prestates: s, floats [B, S, H, W] in [0, 1].
             actions: a, int64 [B, 1].
             targets: y, floats [B, N].
-            weights: Importance-sampling weights divided by the size of the minibatch, floats [B].
+            weights: Importance-sampling weights, floats [B].
             noise: Of the online network, float32 [1, K].
         """
         if self._config.batch_norm:  # the only layer that behaves differently in training
@@ -134,7 +123,9 @@ class Update:
         if self._config.batch_norm:
             self._online.eval()
         losses, errors = self._online.value_head.losses(of_actions(outputs, actions), targets)
-        return losses.dot(weights), errors
+        loss = losses.dot(weights / len(weights))
+        self._step(loss)
+        return torch.cat((loss.detach().unsqueeze(0), errors))
 
 
 def n_step_return(rewards: Tensor, discount_rate: float) -> Tensor:

@@ -4,8 +4,7 @@ A round is one step of all E games. Two threads share each round:
 
 - the player executes the round's actions, stores the step, and samples the minibatches of the updates that
   are now due, with their targets;
-- the trainer makes the updates that were due one round before. The player computes half of the last one if it
-  is free by then.
+- the trainer makes the updates that were due one round before.
 
 Both wait for each other at the end of a round. Then the memory receives the TD errors, the target network is
 copied if that is due, and the actions of the next round are chosen by the newest weights. So actions, targets
@@ -16,7 +15,7 @@ are made before the games go on, so that a checkpoint has no minibatch in flight
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from simple_dqn.agent import Agent
 from simple_dqn.machine import usable_cores
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 REST = 256  # steps over all games from one rest to the next
 
 Batches: TypeAlias = "list[PreparedBatch]"
-Submit: TypeAlias = Callable[..., "Future[Any]"]  # (function, *arguments)
+Submit: TypeAlias = "Callable[[Callable[[Agent, Choice], Batches], Agent, Choice], Future[Batches]]"
 
 
 class OverlappedSchedule(SerialSchedule):
@@ -59,13 +58,13 @@ def play_rounds(agent: Agent, rounds: int, submit: Submit, stopped: Stopped) -> 
             break
         playing = submit(play_and_prepare, agent, agent.choose())
         try:
-            learn(agent, batches, submit)
+            learn(agent, batches)
         finally:
             with agent.ledger.section("wait"):
                 batches = playing.result()
         agent.update_priorities()
         agent.update_target_network_if_due(agent.games)
-    learn(agent, batches, submit)
+    learn(agent, batches)
     agent.update_priorities()
     return rounds
 
@@ -77,17 +76,14 @@ def play_and_prepare(agent: Agent, choice: Choice) -> Batches:
     return [agent.prepare(agent.total_train_steps) for _ in range(due)]
 
 
-def learn(agent: Agent, batches: Batches, submit: Submit) -> None:
-    """Update the network from each of `batches`, and from the last one together with the other thread."""
-    if batches:
-        *first, last = batches
-        for batch in first:
-            agent.update(batch)
-        agent.update(last, submit)
+def learn(agent: Agent, batches: Batches) -> None:
+    """Update the network from each of `batches`."""
+    for batch in batches:
+        agent.update(batch)
 
 
-def in_turn(work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+def in_turn(work: Callable[[Agent, Choice], Batches], agent: Agent, choice: Choice) -> "Future[Batches]":
     """Do `work` now, in the calling thread."""
-    done: Future[Any] = Future()
-    done.set_result(work(*arguments))
+    done: Future[Batches] = Future()
+    done.set_result(work(agent, choice))
     return done

@@ -39,26 +39,14 @@ class MasterWeights:
         device = next(iter(self.weights.values())).device.type
         self._scaler = torch.amp.GradScaler(device, enabled=precision.loss_scaling)
 
-    def descend(self, loss: Tensor) -> None:
-        """Make one optimizer step down the gradient of `loss` (a scalar)."""
-        self.clear_gradients()
-        self.add_gradient(loss)
-        self.step()
-
-    def clear_gradients(self) -> None:
-        """Set the gradient to 0."""
-        for weight in self._computing.values():
-            weight.grad = None
-
-    def add_gradient(self, loss: Tensor) -> None:
-        """Add the gradient of `loss` (a scalar); two threads may do this at the same time."""
-        torch.autograd.backward(self._scaler.scale(loss))
-
-    def step(self) -> None:
-        """Make one optimizer step down the gradient.
+    def step(self, loss: Tensor) -> None:
+        """Make one optimizer step down the gradient of `loss` (a scalar).
 
         With loss scaling, a step whose gradient overflows is skipped and the scale is halved.
         """
+        for weight in self._computing.values():
+            weight.grad = None
+        torch.autograd.backward(self._scaler.scale(loss))
         self._pass_gradients()
         self._scaler.step(self._optimizer)
         self._scaler.update()
