@@ -94,7 +94,7 @@ def test_the_memory_holds_still_while_the_trainer_reads_it(make: Make) -> None:
     agent, tape, _ = make(4, concurrent=True, target_steps=16, train_frequency=4)
     before, counts = agent.memory.count, []
 
-    def count(*_: object) -> float:
+    def count(_: object) -> float:
         counts.append(agent.memory.count)
         return 0.0
 

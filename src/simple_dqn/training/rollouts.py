@@ -8,8 +8,7 @@ class RolloutSchedule(SerialSchedule):
     """Plays `steps` steps of each game, then makes the updates that are due for them from these steps alone.
 
     There is no replay memory and no target network: the targets are λ-returns, by the weights that played the
-    rollout. With E games and minibatches of B, each step is learned from
-    B / `train_frequency` times.
+    rollout. With E games and minibatches of B, each step is learned from B / `train_frequency` times.
     """
 
     def __init__(self, steps: int) -> None:
