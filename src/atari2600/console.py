@@ -26,8 +26,7 @@ from atari2600.machine import (
 )
 
 LONG_AGO = -60_000  # colour clocks, a frame
-NEVER_OVER = np.full((4, 2), -1, np.int32)
-NEVER_OVER[:, 0] = 0
+NEVER_OVER = np.array([(0, 0xFF, -1)] * 4, np.int32)  # see `games.Condition.table`
 FRAME_INSTRUCTIONS = 25_000  # more than any frame has: the limit for a program that never ends its frame
 
 
@@ -58,7 +57,7 @@ class Console:
             palette: uint8 [256], the pixel value of each TIA colour; None: the colours themselves.
             device: Warp's name of the device. For a GPU, the arrays are copied there and back at each call.
             frames: The largest number of frames per call of `play`.
-            over: int32 [4, 2], the condition for the end of a game, see `games.Condition.table`.
+            over: int32 [4, 3], the condition for the end of a game, see `games.Condition.table`.
 
         Raises:
             ValueError: The cartridge is not supported.

@@ -80,9 +80,9 @@ def is_over(m: wp.ref[Machine], g: int) -> int:
     over = int(0)
     pair = int(0)
     while pair < 4:
-        one = int(m.ram[g * RAM_SHARE + m.over[pair, 0]]) == m.over[pair, 1]
-        other = int(m.ram[g * RAM_SHARE + m.over[pair + 1, 0]]) == m.over[pair + 1, 1]
-        if one and other:
+        one = int(m.ram[g * RAM_SHARE + m.over[pair, 0]]) & m.over[pair, 1]
+        other = int(m.ram[g * RAM_SHARE + m.over[pair + 1, 0]]) & m.over[pair + 1, 1]
+        if one == m.over[pair, 2] and other == m.over[pair + 1, 2]:
             over = 1
         pair += 2
     return over

@@ -1,7 +1,7 @@
 """The addresses in RAM of each game's score and lives, and the condition for its end.
 
 The addresses are from published RAM maps, and count from $80. The rules were found by playing: rewards, lives
-and ends equal ALE's in every frame that `scripts/emulator.py` has compared.
+and ends equal ALE's in every frame that `scripts/emulator.py` and the tests have compared.
 """
 
 from collections.abc import Callable
@@ -39,15 +39,19 @@ class Condition:
     """A condition on bytes of RAM.
 
     Attributes:
-        pairs: Up to two alternatives, each of one or two (address, value) that must all match.
+        pairs: Up to two alternatives, each of one or two (address, bits, value) that must all match: the byte
+            at the address, with only these bits of it, has the value.
     """
 
-    pairs: tuple[tuple[tuple[int, int], ...], ...]
+    pairs: tuple[tuple[tuple[int, int, int], ...], ...]
 
     def __call__(self, ram: Ram) -> Mask:
         """Return whether the condition holds, for each `ram`."""
         return np.logical_or.reduce(
-            [np.logical_and.reduce([ram[..., at] == value for at, value in pair]) for pair in self.pairs]
+            [
+                np.logical_and.reduce([(ram[..., at] & bits) == value for at, bits, value in pair])
+                for pair in self.pairs
+            ]
         )
 
     def __or__(self, other: "Condition") -> "Condition":
@@ -55,14 +59,19 @@ class Condition:
         return Condition(self.pairs + other.pairs)
 
     def table(self) -> NDArray[np.int32]:
-        """Return int32 [4, 2]: two (address, value) for each alternative; the value -1 never matches."""
+        """Return int32 [4, 3]: two (address, bits, value) for each alternative; the value -1 never matches."""
         rows = [row for pair in self.pairs for row in (pair[0], pair[-1])]
-        return np.array(rows + [(0, -1)] * (4 - len(rows)), np.int32)
+        return np.array(rows + [(0, 0xFF, -1)] * (4 - len(rows)), np.int32)
 
 
 def holds(**values: int) -> Condition:
     """Return the condition that all these bytes have these values, such as `holds(ram73=0)`."""
-    return Condition((tuple((int(name.removeprefix("ram")), value) for name, value in values.items()),))
+    return Condition((tuple((int(name.removeprefix("ram")), 0xFF, value) for name, value in values.items()),))
+
+
+def bit(address: int, number: int) -> Condition:
+    """Return the condition that bit `number` of a byte is set."""
+    return Condition((((address, 1 << number, 1 << number),),))
 
 
 def _pong_score(ram: Ram) -> Values:
@@ -114,5 +123,6 @@ GAMES = {
     # In the first frame, RAM is not initialised yet.
     "qbert": Game(decimal(89, 90, 91), holds(ram8=254), byte(8, 2), 4, unsure=holds(ram1=0)),
     "seaquest": Game(decimal(56, 57, 58), holds(ram35=255), byte(59, 1), 4),
-    "space_invaders": Game(decimal(102, 104), holds(ram73=0), byte(73), 3),
+    # The second condition: the invaders have landed.
+    "space_invaders": Game(decimal(102, 104), holds(ram73=0) | bit(24, 7), byte(73), 3),
 }

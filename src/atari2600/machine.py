@@ -209,6 +209,6 @@ class Machine:
     tias: wp.array(dtype=Tia)  # [E], the same memory
     held: wp.array2d(dtype=wp.int16)  # [E, 64], the last value written to each TIA register in this frame
     inputs: wp.array3d(dtype=wp.int32)  # [E, frames, INPUT.COUNT]
-    over: wp.array2d(dtype=wp.int32)  # [4, 2], see `games.Condition`
+    over: wp.array2d(dtype=wp.int32)  # [4, 3], see `games.Condition`
     played: wp.array3d(dtype=wp.uint8)  # [E, frames, RAM_BYTES], RAM after each frame
     screen: wp.array(dtype=wp.uint64)  # [E * 2 * MOST_ROWS * ROW_WORDS], 8 pixels in each

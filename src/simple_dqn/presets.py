@@ -114,7 +114,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "average_updates": Share(1),
         "exploration_decay_steps": Share(5),
         "exploration_rate_end": 0.01,
-        "slip_probability": 0.05,
         "train_steps": 102_400,
         "test_steps": 0,
         "epochs": 100,

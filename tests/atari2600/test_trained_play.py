@@ -1,0 +1,39 @@
+"""Games of an agent reach what random play does not, and are equal to ALE's to their end."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("warp", reason="NVIDIA Warp is not installed: pip install 'simple-dqn[emulator]'")
+
+import simple_dqn
+
+GAMES = 6
+
+
+def test_games_that_end_because_the_invaders_land() -> None:
+    agent = simple_dqn.load("snapshots/trained/space_invaders_31.pkl", datatype="float32", threads=1)
+    environments = [
+        simple_dqn.make(
+            "space_invaders",
+            games=GAMES,
+            seed=3,
+            emulator=emulator,
+            color_averaging=False,
+            screen_width=64,
+            screen_height=64,
+            random_starts=0,
+            random_start_frames=30,
+        )
+        for emulator in ("ale", "warp")
+    ]
+    step, same = [environment.reset() for environment in environments]
+    states, ends = np.zeros((GAMES, 4, 64, 64), np.uint8), 0
+    for _ in range(1000):
+        states[step.starts] = 0
+        states = np.concatenate((states[:, 1:], step.screens[:, np.newaxis]), axis=1)
+        actions = agent.act(states)
+        step, same = [environment.step(actions) for environment in environments]
+        for name in ("screens", "rewards", "terminals", "starts"):
+            assert np.array_equal(getattr(step, name), getattr(same, name)), name
+        ends += int(step.terminals.sum())
+    assert ends > 0
