@@ -59,7 +59,7 @@ class Condition:
         return Condition(self.pairs + other.pairs)
 
     def table(self) -> NDArray[np.int32]:
-        """Return int32 [4, 3]: two (address, bits, value) for each alternative; the value -1 never matches."""
+        """Return int32 [4, 3]: two (address, bits, value) per alternative; the value -1 never matches."""
         rows = [row for pair in self.pairs for row in (pair[0], pair[-1])]
         return np.array(rows + [(0, 0xFF, -1)] * (4 - len(rows)), np.int32)
 
