@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from atari2600 import tables
 from atari2600.cartridge import BANK_BYTES, Cartridge, load_rom, with_the_next_two
 from atari2600.frame import play_frames
+from atari2600.games import Condition
 from atari2600.machine import (
     BUS,
     CPU,
@@ -26,7 +27,7 @@ from atari2600.machine import (
 )
 
 LONG_AGO = -60_000  # colour clocks, a frame
-NEVER_OVER = np.array([(0, 0xFF, -1)] * 4, np.int32)  # see `games.Condition.table`
+NEVER_OVER = Condition(()).table()
 FRAME_INSTRUCTIONS = 25_000  # more than any frame has: the limit for a program that never ends its frame
 
 
