@@ -4,12 +4,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
+from torch.testing import assert_close
 
 from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.compute.cuda_graphs import WARM_UPS
 from simple_dqn.deepqnetwork.deepqnetwork import RATES
-from simple_dqn.deepqnetwork.optimizers import learning_rate_share
+from simple_dqn.deepqnetwork.optimizers import FusedRAdam, learning_rate_share
 from simple_dqn.types import Minibatch
 from tests.deepqnetwork.test_cuda_graphs import Tape, record_on
 from tests.deepqnetwork.updates import train
@@ -30,7 +32,7 @@ def test_without_an_end_it_stays() -> None:
     assert {learning_rate_share(NetworkConfig(), updates) for updates in (0, 1, 10**9)} == {1.0}
 
 
-@pytest.mark.parametrize("optimizer", ["rmsprop", "adam", "adadelta"])
+@pytest.mark.parametrize("optimizer", ["rmsprop", "adam", "radam", "adadelta"])
 def test_a_later_step_is_as_much_shorter(
     optimizer: str, make_network: MakeNetwork, make_minibatch: MakeMinibatch
 ) -> None:
@@ -84,3 +86,18 @@ def test_a_recording_is_renewed_with_it(
     for seed in range(rates * updates):
         train(network, make_minibatch(seed))
     assert tape.recordings == rates + 1  # and once the work on targets
+
+
+def test_radam_is_that_of_pytorch() -> None:
+    """In its first five steps, which are those of momentum alone, and after them."""
+    generator = torch.Generator().manual_seed(1)
+    theirs, ours = ([torch.ones(3, 2, dtype=torch.float64, requires_grad=True)] for _ in range(2))
+    reference = torch.optim.RAdam(theirs, lr=1e-3, eps=1e-4)
+    optimizer = FusedRAdam(ours, lr=1e-3, eps=1e-4, fused=True)
+    for _ in range(40):
+        theirs[0].grad = 1e-3 * torch.randn(3, 2, dtype=torch.float64, generator=generator)
+        ours[0].grad = theirs[0].grad.clone()
+        reference.step()
+        optimizer.step()
+        assert_close(ours[0], theirs[0], rtol=0, atol=1e-12)
+    assert (theirs[0] - 1).abs().max() > 1e-4

@@ -58,6 +58,40 @@ class RMSProp(Adagrad):
         return cast(float | None, super().step(closure))
 
 
+class FusedRAdam(Adam):
+    """RAdam (Liu et al. 2020, algorithm 2) by Adam's fused kernel, which PyTorch's RAdam does not have.
+
+    A step of RAdam is one of Adam with the learning rate times r_t. Its first steps, as long as ρ_t ≤ 5, are
+    those of momentum alone: Adam with an ε beside which √v is nothing, and a learning rate larger by as much.
+    """
+
+    LARGE = 1e10
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Make one step; every weight must have a gradient."""
+        (group,) = self.param_groups
+        rate, epsilon, decay = group["lr"], group["eps"], group["betas"][1]
+        steps = 1 + int(self.state[group["params"][0]].get("step", 0))
+        correction = 1 - decay**steps
+        longest = 2 / (1 - decay) - 1  # ρ_∞
+        length = longest - 2 * steps * (1 - correction) / correction  # ρ_t
+        if length > 5:
+            rectification = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+            group["lr"], group["eps"] = rate * rectification**0.5, epsilon / correction**0.5
+        else:
+            group["lr"], group["eps"] = rate * self.LARGE, self.LARGE
+        try:
+            return cast(float | None, super().step(closure))
+        finally:
+            group["lr"], group["eps"] = rate, epsilon
+
+
 def _rmsprop(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
     return RMSProp(weights, config.learning_rate, config.decay_rate)
 
@@ -79,7 +113,10 @@ def _adadelta(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
 
 
 def _radam(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
-    return RAdam(weights, lr=config.learning_rate, eps=config.adam_epsilon, capturable=_capturable(weights))
+    rate, epsilon = config.learning_rate, config.adam_epsilon
+    if weights[0].device.type == "cpu":
+        return FusedRAdam(weights, lr=rate, eps=epsilon, fused=True)
+    return RAdam(weights, lr=rate, eps=epsilon, capturable=_capturable(weights))
 
 
 def _capturable(weights: Sequence[Tensor]) -> bool:
