@@ -8,6 +8,7 @@ pytest.importorskip("warp", reason="NVIDIA Warp is not installed: pip install 's
 import simple_dqn
 
 GAMES = 6
+LIVES = 3
 
 
 def test_games_that_end_because_the_invaders_land() -> None:
@@ -16,6 +17,7 @@ def test_games_that_end_because_the_invaders_land() -> None:
         simple_dqn.make(
             "space_invaders",
             games=GAMES,
+            training=True,  # a lost life ends an episode
             seed=3,
             emulator=emulator,
             color_averaging=False,
@@ -27,7 +29,8 @@ def test_games_that_end_because_the_invaders_land() -> None:
         for emulator in ("ale", "warp")
     ]
     step, same = [environment.reset() for environment in environments]
-    states, ends = np.zeros((GAMES, 4, 64, 64), np.uint8), 0
+    states = np.zeros((GAMES, 4, 64, 64), np.uint8)
+    lives, landings = np.full(GAMES, LIVES), 0
     for _ in range(1000):
         states[step.starts] = 0
         states = np.concatenate((states[:, 1:], step.screens[:, np.newaxis]), axis=1)
@@ -35,5 +38,7 @@ def test_games_that_end_because_the_invaders_land() -> None:
         step, same = [environment.step(actions) for environment in environments]
         for name in ("screens", "rewards", "terminals", "starts"):
             assert np.array_equal(getattr(step, name), getattr(same, name)), name
-        ends += int(step.terminals.sum())
-    assert ends > 0
+        lives -= step.terminals
+        landings += int((step.resets & (lives > 0)).sum())
+        lives[step.resets] = LIVES
+    assert landings > 0
