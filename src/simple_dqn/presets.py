@@ -92,7 +92,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "test_steps": 0,
         "epochs": 50,
     },
-    # Our own, the same for every game: PQN (Gallici et al. 2024) on Nature's network, 10 million steps.
+    # Our own, the same for every game: PQN (Gallici et al. 2024) on Nature's network, 20 million steps,
+    # each learned from once.
     "strong": {
         "workers": 64,
         "color_averaging": False,
@@ -101,7 +102,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "rollout_steps": 16,
         "random_steps": 0,
         "batch_size": 128,
-        "train_frequency": 64,
+        "train_frequency": 128,
         "target_steps": 0,
         "layer_norm": True,
         "initializer": "orthogonal",
@@ -112,11 +113,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learning_rate_end": 5e-6,
         "learning_rate_decay_updates": Share(100),
         "average_updates": Share(1),
-        "exploration_decay_steps": Share(5),
+        "exploration_decay_steps": Share(2.5),
         "exploration_rate_end": 0.01,
         "train_steps": 102_400,
         "test_steps": 0,
-        "epochs": 100,
+        "epochs": 200,
     },
 }
 
