@@ -118,7 +118,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "exploration_spread": 0.5,
         "train_steps": 102_400,
         "test_steps": 0,
-        "epochs": 200,
     },
 }
 
