@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("warp", reason="NVIDIA Warp is not installed: pip install 'simple-dqn[emulator]'")
 
 import simple_dqn
+from simple_dqn.player import StateBuffer
 
 GAMES = 6
 LIVES = 3
@@ -29,12 +30,11 @@ def test_games_that_end_because_the_invaders_land() -> None:
         for emulator in ("ale", "warp")
     ]
     step, same = [environment.reset() for environment in environments]
-    states = np.zeros((GAMES, 4, 64, 64), np.uint8)
+    buffer = StateBuffer(GAMES, 4, (64, 64))
     lives, landings = np.full(GAMES, LIVES), 0
     for _ in range(1000):
-        states[step.starts] = 0
-        states = np.concatenate((states[:, 1:], step.screens[:, np.newaxis]), axis=1)
-        actions = agent.act(states)
+        buffer.update(step)
+        actions = agent.act(buffer.states)
         step, same = [environment.step(actions) for environment in environments]
         for name in ("screens", "rewards", "terminals", "starts"):
             assert np.array_equal(getattr(step, name), getattr(same, name)), name
