@@ -114,7 +114,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learning_rate_decay_updates": Share(100),
         "average_updates": Share(1),
         "exploration_decay_steps": Share(2.5),
-        "exploration_rate_end": 0.1,
         "exploration_spread": 0.5,
         "train_steps": 102_400,
         "test_steps": 0,
