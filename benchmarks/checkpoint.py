@@ -46,8 +46,8 @@ def train(flags: dict[str, Any]) -> float:
     """Train for one epoch, and return the steps/s."""
     with Interrupt() as interrupt, closing(make_run(Config.from_flags(flags), interrupt)) as run:
         run.begin()
-        book = run.agent.ledger.books["train"]
-    return book.steps / book.wall
+        profile = run.agent.profiler.phases["train"]
+    return profile.steps / profile.wall
 
 
 def main(words: Sequence[str]) -> None:

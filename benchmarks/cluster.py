@@ -26,7 +26,7 @@ from simple_dqn.agent import Agent
 from simple_dqn.cluster import RemoteEnvironment
 from simple_dqn.cluster.trajectory import TrajectoryStream
 from simple_dqn.config import Config
-from simple_dqn.ledger import Ledger
+from simple_dqn.profiler import Profiler
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.snapshot import pack, unpack
 from simple_dqn.statistics import Statistics
@@ -57,7 +57,7 @@ class Contender:
         act(
             time.perf_counter() + seconds / 5
         )  # uses up the trajectories that have waited since the last round
-        with self.agent.ledger.phase(task):
+        with self.agent.profiler.phase(task):
             start = time.perf_counter()
             steps = act(start + seconds)
             self.rates[task].append(steps / (time.perf_counter() - start))
@@ -88,13 +88,13 @@ class Contender:
 
 def one_machine(config: Config) -> Contender:
     environment, listener = make_environment(config, training=True), Statistics([])
-    agent = make_agent(config, environment, make_network(config, environment), listener, Ledger())
+    agent = make_agent(config, environment, make_network(config, environment), listener, Profiler())
     return Contender(config, agent, SerialSchedule(), listener)
 
 
 def cluster(config: Config, open_things: ExitStack) -> Contender:
     games, listener = RemoteEnvironment(make_environment(config, training=False)), Statistics([])
-    agent = make_agent(config, games, make_network(config, games), listener, Ledger())
+    agent = make_agent(config, games, make_network(config, games), listener, Profiler())
     schedule = make_schedule(config, games, listener)
     open_things.callback(schedule.close)
     return Contender(config, agent, schedule, listener)
@@ -168,7 +168,7 @@ def main(words: Sequence[str]) -> None:
         for task in ("play", "train"):
             for name, contender in contenders.items():
                 rates = contender.rates[task]
-                (shares,) = contender.agent.ledger.books[task].shares().values()
+                (shares,) = contender.agent.profiler.phases[task].shares().values()
                 rows.append(
                     (
                         f"{task}: {name}", f"{statistics.median(rates):,.0f}", f"{min(rates):,.0f}",

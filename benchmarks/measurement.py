@@ -27,7 +27,7 @@ from simple_dqn.config import Config
 from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
 from simple_dqn.flags import parser
-from simple_dqn.ledger import Ledger
+from simple_dqn.profiler import Profiler
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Step
 from simple_dqn.wiring import make_agent, make_environment, make_network, make_schedule
@@ -135,13 +135,13 @@ class LastGames(Statistics):
 
 def new_agent(config: Config, statistics: Statistics) -> Agent:
     """Return a new agent that reports to `statistics`."""
-    ledger = Ledger()
-    environment = make_environment(config, training=True, ledger=ledger)
-    return make_agent(config, environment, make_network(config, environment), statistics, ledger)
+    profiler = Profiler()
+    environment = make_environment(config, training=True, profiler=profiler)
+    return make_agent(config, environment, make_network(config, environment), statistics, profiler)
 
 
 def rate(flags: Flags, seconds: float) -> Outcome:
-    """Train for about `seconds`; return the steps/s, the lines of the ledger and the memory used in bytes."""
+    """Train for about `seconds`; return the steps/s, the profile and the memory used in bytes."""
     config = settings(flags)
     statistics = Statistics([])
     agent = new_agent(config, statistics)
@@ -152,13 +152,13 @@ def rate(flags: Flags, seconds: float) -> Outcome:
         agent.total_train_steps = config.agent.exploration_decay_steps  # the ε of most of a training
         schedule.train(agent, max(WARM_UP_STEPS, config.agent.target_steps), stopped=lambda: False)
         start, updates = time.perf_counter(), agent.network.updates
-        with agent.ledger.phase("train"):
+        with agent.profiler.phase("train"):
             schedule.train(agent, 10**9, stopped=lambda: time.perf_counter() - start > seconds)
     # Steps are counted by updates, because the concurrent actor plays ahead within a target period.
     steps = (agent.network.updates - updates) * config.agent.train_frequency
     return {
-        "rate": steps / agent.ledger.books["train"].wall,
-        "lines": agent.ledger.lines(),
+        "rate": steps / agent.profiler.phases["train"].wall,
+        "lines": agent.profiler.lines(),
         "bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
 

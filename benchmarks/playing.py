@@ -70,7 +70,7 @@ def measure(commands: list[str], seconds: float) -> Stopwatch:
     stream = random_streams.stream(0, "environment")
     environment = make(config.environment, [stream], training=False, watcher=watch)
     network = make_network(config, environment)
-    saliency = network.look_into().saliency
+    saliency = network.guided_backpropagation().saliency
     player = WatchedPlayer(
         environment,
         network.predict,

@@ -3,9 +3,8 @@
     python examples/dqn.py pong
     python examples/dqn.py breakout --replay_size 200000 --train_steps 100000
 
-"Human-level control through deep reinforcement learning", Nature 518: Algorithm 1 and Methods. It imports
-nothing from this project. A test runs this page and `src/simple_dqn/` and requires equal actions, rewards, TD
-errors and weights, bit for bit.
+"Human-level control through deep reinforcement learning", Nature 518: Algorithm 1 and Methods; the optimizer
+and no-ops are simple_dqn's (docs/deviations.md). A test requires bitwise equal weights of page and package.
 
 Shapes: B transitions in a minibatch, A actions, 4 screens in a state, 84 x 84 pixels in a screen.
 """
@@ -36,7 +35,7 @@ NO_STATE = np.zeros((HISTORY, 84, 84), np.uint8)
 
 @dataclass
 class Settings:
-    """Extended data table 1 of the paper. A step is one decision of the agent: 4 frames of the game."""
+    """Extended data table 1, with periods in steps, as in DeepMind's code. A step is a decision: 4 frames."""
 
     replay_size: int = 1_000_000  # steps in memory; each has one screen of 7 kB, 7 GB in total
     random_steps: int = 50_000  # steps of random play before the first update
@@ -106,7 +105,7 @@ class Game:
             reward += self.ale.act(action)
             self.frames.append(self.ale.getScreenGrayscale())
             if frames_left and self.over():
-                self.frames.append(self.frames[-1])
+                self.frames.append(self.frames[-1])  # the game's last frame counts alone
                 break
         return reward
 
@@ -175,12 +174,13 @@ def q_network(actions: int, rng: np.random.Generator) -> nn.Sequential:
         nn.Linear(3136, 512), nn.ReLU(),
         nn.Linear(512, actions),
     )  # fmt: skip
-    for weights, biases in zip(*[iter(network.parameters())] * 2, strict=True):
-        bound = weights[0].numel() ** -0.5  # 1/√n for the n inputs of a unit
-        for values in (weights, biases):
-            values.data = torch.from_numpy(rng.uniform(-bound, bound, values.shape)).float()
-        if weights.dim() == 4:
-            weights.data = weights.data.contiguous(memory_format=torch.channels_last)  # faster on a CPU
+    for layer in network:
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            bound = layer.weight[0].numel() ** -0.5  # 1/√n for the n inputs of a unit
+            for values in layer.parameters():
+                values.data = torch.from_numpy(rng.uniform(-bound, bound, values.shape)).float()
+        if isinstance(layer, nn.Conv2d):  # faster on a CPU:
+            layer.weight.data = layer.weight.data.contiguous(memory_format=torch.channels_last)
     return network
 
 

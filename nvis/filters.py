@@ -13,7 +13,7 @@ from nvis.played import PlayedGame, batches
 from simple_dqn.types import States
 
 if TYPE_CHECKING:
-    from simple_dqn.deepqnetwork.guided_backpropagation import ConvolutionalLayer, Insight
+    from simple_dqn.deepqnetwork.guided_backpropagation import ConvolutionalLayer, GuidedBackpropagation
 
 CHANNELS = ("red", "green", "blue")
 
@@ -35,7 +35,7 @@ class Peaks:
         return Peaks(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
 
-def find_peaks(game: PlayedGame, insight: "Insight", layer: "ConvolutionalLayer") -> Peaks:
+def find_peaks(game: PlayedGame, guided: "GuidedBackpropagation", layer: "ConvolutionalLayer") -> Peaks:
     """Return the strongest activation of each filter of `layer` in `game`; the first of equal ones.
 
     Only the strongest so far is kept: the activations for all states of a game would take gigabytes.
@@ -47,7 +47,7 @@ def find_peaks(game: PlayedGame, insight: "Insight", layer: "ConvolutionalLayer"
     )
     for times in batches(game.whole(), f"looking at {layer.name}"):
         # of each filter, all units in all states: [K, B * rows * columns]
-        activations = insight.activations(game.states(times), layer.name).swapaxes(0, 1)
+        activations = guided.activations(game.states(times), layer.name).swapaxes(0, 1)
         flat = activations.reshape(layer.filters, -1)
         where = flat.argmax(axis=1)
         strongest = flat[peaks.filters, where]

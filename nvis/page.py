@@ -29,13 +29,13 @@ def draw(game: PlayedGame, network: "DeepQNetwork", filters: int, facts: Mapping
         filters: Filters shown of each convolution, at most.
         facts: Shown at the top: game, snapshot, epoch, exploration_rate, seed.
     """
-    insight = network.look_into()
+    guided = network.guided_backpropagation()
     models: list[Model] = []
     layers = []
-    for layer in insight.layers:
-        peaks = find_peaks(game, insight, layer).most_active(filters)
+    for layer in guided.layers:
+        peaks = find_peaks(game, guided, layer).most_active(filters)
         states = game.states(peaks.times)
-        gradients = insight.guided_gradients(states, layer.name, peaks.filters, peaks.rows, peaks.columns)
+        gradients = guided.guided_gradients(states, layer.name, peaks.filters, peaks.rows, peaks.columns)
         pairs = draw_filters(layer, peaks, states, gradients)
         models += pairs
         layers.append({"layer": layer, "pairs": [pair.name for pair in pairs]})

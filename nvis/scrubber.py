@@ -52,12 +52,12 @@ def look_at_moments(game: PlayedGame, network: "DeepQNetwork") -> Moments:
     """Return the Q-values and saliency of at most `MOST_MOMENTS` states of `game`."""
     apart = -(-len(game) // MOST_MOMENTS)
     shown = np.arange(0, len(game), apart)
-    insight = network.look_into()
+    guided = network.guided_backpropagation()
     qvalues, saliency = [], []
     for times in batches(shown, "looking at choices"):
         states = game.states(times)
         qvalues.append(network.predict(states))
-        saliency.append(percent_of_strongest(insight.saliency(states, game.actions[times])))
+        saliency.append(percent_of_strongest(guided.saliency(states, game.actions[times])))
     return Moments(shown, apart, np.concatenate(qvalues), np.concatenate(saliency))
 
 

@@ -28,7 +28,7 @@ READ = {
     "training/serial.py": "the loop of Algorithm 1",
     "agent.py": "acts, stores and learns",
     "player.py": "the ε-greedy policy",
-    "types.py": "the arrays between the rooms, with their shapes",
+    "types.py": "the arrays between the packages, with their shapes",
     "environment/interface.py": "the interface of an environment",
     "environment/vector.py": "games side by side",
     "environment/ale.py": "frame skip, maximum, lives and resets",
@@ -60,7 +60,7 @@ NOT_THE_ALGORITHM = {
     "statistics/": "where the counts are written",
     "scores.py": "scores of games, for the CSV",
     "interrupt.py": "Ctrl-C",
-    "ledger.py": "the time of each part",
+    "profiler.py": "the time of each part",
     "machine.py": "the cores of this machine",
 }
 

@@ -33,7 +33,7 @@ NAVIGATION = {
 }  # fmt: skip
 
 
-def rooms() -> list[str]:
+def modules() -> list[str]:
     """Return the modules and packages directly in `simple_dqn`, which have a page in the API reference."""
     source = PROJECT / "src" / "simple_dqn"
     names = [path.stem for path in source.glob("*.py") if path.stem != "__init__"]
@@ -47,7 +47,7 @@ def public_names() -> list[str]:
     api = importlib.import_module("simple_dqn.api")
     things = [getattr(api, name) for name in api.__all__]
     names = [(thing.__module__, thing.__qualname__) for thing in things]
-    return list(dict.fromkeys(room if ".api." in room else f"{room}.{name}" for room, name in names))
+    return list(dict.fromkeys(module if ".api." in module else f"{module}.{name}" for module, name in names))
 
 
 def pages() -> list[Path]:
@@ -87,12 +87,12 @@ def stage_source(source: Path) -> None:
 
 
 def stage_reference() -> None:
-    """Write the pages of the API reference: one of the public names, and one for each room."""
+    """Write the pages of the API reference: one of the public names, and one for each module."""
     public = "".join(f"::: {name}\n    options: {{heading_level: 2}}\n\n" for name in public_names())
     told = "The names of `import simple_dqn` are public and stable; the other pages are for contributors."
     write(Path("reference", "simple_dqn.md"), f"# simple_dqn\n\n{told}\n\n{public}")
-    for room in rooms():
-        write(Path("reference", f"{room}.md"), f"# simple_dqn.{room}\n\n::: simple_dqn.{room}\n")
+    for module in modules():
+        write(Path("reference", f"{module}.md"), f"# simple_dqn.{module}\n\n::: simple_dqn.{module}\n")
 
 
 def write(path: Path, text: str) -> None:
@@ -116,7 +116,7 @@ def configuration() -> str:
         for title, listed in NAVIGATION.items()
     )
     reference = "    - reference/simple_dqn.md\n" + "".join(
-        f"    - reference/{room}.md\n" for room in rooms()
+        f"    - reference/{module}.md\n" for module in modules()
     )
     return f"""site_name: Simple-DQN
 docs_dir: docs

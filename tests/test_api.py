@@ -22,10 +22,11 @@ import simple_dqn
 from simple_dqn import main, random_streams
 from simple_dqn.config import REGISTERED, EnvironmentConfig
 from simple_dqn.deepqnetwork.networks import NETWORKS, Convolution, Dense, NetworkSpec, uniform_by_inputs
-from simple_dqn.deepqnetwork.update import TARGET_RULES, max_targets
+from simple_dqn.deepqnetwork.update import TARGET_RULES, double_targets, max_targets
 from simple_dqn.environment import make as make_games
 from simple_dqn.flags import words
 from simple_dqn.replay_memory.memory import SAMPLERS
+from simple_dqn.replay_memory.prioritized import Prioritized
 from simple_dqn.replay_memory.uniform import Uniform
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics import Point, Writer, statistics
@@ -271,6 +272,28 @@ def test_what_is_registered_is_chosen_by_name_and_recorded(home: Path) -> None:
     REGISTERED["network"].remove("tiny")
     with pytest.raises(simple_dqn.UserError, match="invalid choice: 'tiny'"):
         simple_dqn.load(run.snapshots[0])
+
+
+@pytest.mark.usefixtures("tables", "home")
+def test_a_registered_sampler_receives_the_errors_that_it_uses() -> None:
+    received: list[Any] = []
+
+    class Hearing(Prioritized):
+        def update(self, numbers: Any, errors: Any) -> None:
+            received.append(errors)
+            super().update(numbers, errors)
+
+    simple_dqn.register_sampler("hearing", Hearing)
+    simple_dqn.train("catch", **CATCH, sampler="hearing")
+    assert len(received) == 10
+
+
+@pytest.mark.usefixtures("tables", "home")
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("rule", [max_targets, double_targets])
+def test_a_registered_rule_may_leave_the_next_action_open(rule: Any, double: bool) -> None:
+    simple_dqn.register_target_rule("mine", rule)
+    assert simple_dqn.train("catch", **CATCH, target_rule="mine", double=double).snapshots
 
 
 @pytest.mark.usefixtures("tables")

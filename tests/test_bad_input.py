@@ -84,6 +84,10 @@ ROWS = [
         ["train", "pong", "--backend", "cpu", "--replay_device", "gpu"],
         ["--replay_device gpu", "no GPU with room for"],
     ),
+    (
+        ["train", "catch", "--environment", "catch", "--emulator", "warp"],
+        ["--emulator warp plays --environment ale, not catch"],
+    ),
     (["train", "pong", "--no_such_flag", "1"], ["unknown flag --no_such_flag"]),
     (["train", "pong", "a/label"], ["label 'a/label'"]),
     (

@@ -45,9 +45,9 @@ def test_all_settings_as_flags_are_the_same_settings() -> None:
     assert {"game": "", **parse(*words(given))} == Config().flags()
 
 
-def test_no_flag_belongs_to_two_rooms() -> None:
-    rooms = [getattr(Config(), room.name) for room in fields(Config)]
-    names = [setting.name for room in rooms for setting in fields(room)]
+def test_no_flag_belongs_to_two_groups() -> None:
+    groups = [getattr(Config(), group.name) for group in fields(Config)]
+    names = [setting.name for group in groups for setting in fields(group)]
     assert len(names) == len(set(names))
 
 

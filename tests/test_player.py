@@ -5,8 +5,8 @@ import pytest
 
 from simple_dqn.environment.interface import Game, Outcome, Screen
 from simple_dqn.environment.vector import GameVector
-from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
+from simple_dqn.profiler import Profiler
 from simple_dqn.types import Actions, CheckpointState, QValues, States, Step
 
 FORK, EDGE, MEADOW = 0, 1, 4  # places: the ways are 3 steps along an edge, and 4 across a meadow
@@ -51,7 +51,7 @@ def player(slip_probability: float, values: QValues, games: int = 4) -> Player:
 
     environment = GameVector([TwoWays() for _ in range(games)], (1, 1))
     rng = np.random.default_rng(0)
-    return Player(environment, predict, 1, rng, Ledger(), slip_probability=slip_probability)
+    return Player(environment, predict, 1, rng, Profiler(), slip_probability=slip_probability)
 
 
 def learnt(slip_probability: float) -> QValues:

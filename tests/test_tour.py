@@ -13,8 +13,8 @@ import pytest
 
 from scripts import anchors
 from simple_dqn.config import Config
-from simple_dqn.ledger import Ledger
 from simple_dqn.presets import PRESETS
+from simple_dqn.profiler import Profiler
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Minibatch
 from simple_dqn.wiring import make_agent, make_environment, make_network
@@ -81,7 +81,7 @@ def walk() -> Iterator[tuple[str, Any]]:
     config = Config.from_flags(flags)
     environment = make_environment(config, training=True)
     network = make_network(config, environment)
-    agent = make_agent(config, environment, network, Statistics([]), Ledger())
+    agent = make_agent(config, environment, network, Statistics([]), Profiler())
     agent.start()
     for _ in range(20):
         step = agent.play(1.0)

@@ -1,4 +1,4 @@
-"""The walls of the house: who may import whom."""
+"""The layers of the package: who may import whom."""
 
 import ast
 import sys
@@ -10,8 +10,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "simple_dqn"
 PROJECT = SOURCE.parents[1]
 
-# Imports run downwards only; rooms on one floor do not import each other.
-FLOORS = [
+# Imports run downwards only; packages on one layer do not import each other.
+LAYERS = [
     {
         "types",
         "config",
@@ -20,7 +20,7 @@ FLOORS = [
         "command_line",
         "flags",
         "interrupt",
-        "ledger",
+        "profiler",
         "machine",
         "random_streams",
         "rules",
@@ -44,8 +44,8 @@ FLOORS = [
 CORE = {"environment", "replay_memory", "deepqnetwork", "player", "agent", "training", "statistics"}
 TOOLS = {"watch", "plot", "nvis", "doctor", "sweep", "tune"}
 NOT_FOR_THE_CORE = TOOLS | {"cluster", "wiring", "verbs", "main"}
-# The ground floor is one room: config and flags build on errors and types.
-ONE_ROOM = 0
+# The bottom layer is one package: config and flags build on errors and types.
+ONE_PACKAGE = 0
 OWNERS = {
     "torch": ["src/simple_dqn/deepqnetwork", "benchmarks", "examples", "tests"],
     "ale_py": ["src/simple_dqn/environment", "benchmarks", "examples/dqn.py", "scripts/emulator.py", "tests"],
@@ -92,41 +92,41 @@ def imports(path: Path) -> set[str]:
     return names
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def floor_of(room: str) -> int:
-    return next(floor for floor, rooms in enumerate(FLOORS) if room in rooms)
+def layer_of(package: str) -> int:
+    return next(layer for layer, packages in enumerate(LAYERS) if package in packages)
 
 
 EXAMPLES = sorted((PROJECT / "examples").glob("*.py"))
-SOURCES = [path for path in SOURCE.rglob("*.py") if room_of(path) != "__init__"]
+SOURCES = [path for path in SOURCE.rglob("*.py") if package_of(path) != "__init__"]
 
 
-def test_every_room_has_a_floor() -> None:
-    assert {room_of(path) for path in SOURCES} == set().union(*FLOORS)
+def test_every_room_has_a_layer() -> None:
+    assert {package_of(path) for path in SOURCES} == set().union(*LAYERS)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_run_downwards(path: Path) -> None:
-    room = room_of(path)
-    rooms = {name.split(".")[1] for name in imports(path) if name.startswith("simple_dqn.")}
-    known = set().union(*FLOORS)
-    for other in (rooms & known) - {room}:
-        same_room = floor_of(other) == floor_of(room) == ONE_ROOM
-        assert floor_of(other) < floor_of(room) or same_room, f"{room} imports {other}"
+    package = package_of(path)
+    packages = {name.split(".")[1] for name in imports(path) if name.startswith("simple_dqn.")}
+    known = set().union(*LAYERS)
+    for other in (packages & known) - {package}:
+        same_package = layer_of(other) == layer_of(package) == ONE_PACKAGE
+        assert layer_of(other) < layer_of(package) or same_package, f"{package} imports {other}"
 
 
 def test_the_core_reaches_neither_the_tools_nor_the_cluster() -> None:
     """The modules that the core imports may not import them either."""
-    reached, next_rooms = set(), set(CORE)
-    while next_rooms:
-        reached |= next_rooms
-        names = {name for path in SOURCES if room_of(path) in next_rooms for name in imports(path)}
+    reached, next_packages = set(), set(CORE)
+    while next_packages:
+        reached |= next_packages
+        names = {name for path in SOURCES if package_of(path) in next_packages for name in imports(path)}
         assert not {name for name in names if name.split(".")[0] == "nvis"}
-        next_rooms = {name.split(".")[1] for name in names if name.startswith("simple_dqn.")} - reached
-        next_rooms &= set().union(*FLOORS)
+        next_packages = {name.split(".")[1] for name in names if name.startswith("simple_dqn.")} - reached
+        next_packages &= set().union(*LAYERS)
     assert reached >= CORE
     assert not reached & NOT_FOR_THE_CORE
 
@@ -188,7 +188,7 @@ def test_the_emulator_knows_nothing_of_the_project() -> None:
 def test_only_wiring_builds_the_objects() -> None:
     objects = {"ReplayMemory", "DeepQNetwork", "Agent", "Epochs"}
     builders = {
-        room_of(path)
+        package_of(path)
         for path in SOURCES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in objects

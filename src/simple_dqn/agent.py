@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simple_dqn.errors import UserError
-from simple_dqn.ledger import Ledger
 from simple_dqn.player import Choice, Player
+from simple_dqn.profiler import Profiler
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.types import ExplorationRates
 
@@ -33,6 +33,8 @@ class Agent:
     The schedules in `training/` call `act`, `store` and `learn_due` in turn.
 
     Attributes:
+        player: Acts in the E games. memory: Holds their steps. network: Q. config: The settings of the agent.
+        profiler: Measures where the time goes.
         total_train_steps: Training steps so far, over all games.
     """
 
@@ -44,8 +46,19 @@ class Agent:
         config: AgentConfig,
         batch_size: int,
         statistics: Statistics,
-        ledger: Ledger,
+        profiler: Profiler,
     ) -> None:
+        """Let `network` learn from what `player` plays.
+
+        Args:
+            player: The ε-greedy policy of `network`.
+            memory: Empty, or restored.
+            network: Q.
+            config: The settings of the agent.
+            batch_size: B, transitions in an update.
+            statistics: Receives each loss.
+            profiler: Measures where the time goes.
+        """
         self.player = player
         self.memory = memory
         self.network = network
@@ -54,7 +67,7 @@ class Agent:
         self._batch_size = batch_size
         self._unreported: list[UpdateOutcome] = []  # updates whose TD errors the memory has not received
         self._statistics = statistics
-        self.ledger = ledger
+        self.profiler = profiler
 
     @property
     def games(self) -> int:
@@ -106,11 +119,11 @@ class Agent:
 
     def store(self, step: Step) -> None:
         """Store a step of every game in the replay memory."""
-        with self.ledger.section("store"):
+        with self.profiler.section("store"):
             self.memory.add(step)
 
     def learn_due(self, steps: int) -> None:
-        """Make what is due for the latest `steps` training steps: calls of `learn`, then perhaps θ⁻ = θ."""
+        """Make the updates due for the latest `steps` training steps, then copy θ to θ⁻ if that is due."""
         for _ in range(self.due(self.config.train_frequency, steps)):
             self.learn()
         self.update_target_network_if_due(steps)
@@ -140,7 +153,7 @@ class Agent:
             self.store(self.execute(self.choose(qvalues)))
             values.append(qvalues.max(axis=1))
         values.append(self.player.predict().max(axis=1))
-        with self.ledger.section("target"):
+        with self.profiler.section("target"):
             self.memory.set_returns(self.network.returns(self.memory.rollout(), np.stack(values)))
         return True
 
@@ -156,14 +169,14 @@ class Agent:
 
     def prepare(self, steps: int) -> PreparedBatch:
         """Sample a minibatch and compute its targets; `steps` is the training step, for the β of sampling."""
-        with self.ledger.section("sample"):
+        with self.profiler.section("sample"):
             minibatch = self.memory.sample(self._batch_size, steps)
-        with self.ledger.section("target"):
+        with self.profiler.section("target"):
             return self.network.prepare(minibatch)
 
     def update(self, batch: PreparedBatch) -> None:
         """Make one gradient step on `batch`."""
-        with self.ledger.section("update"):
+        with self.profiler.section("update"):
             self.network.update(batch)
         if self.network.updates % UPDATES_PER_REPORT == 0:
             self.report_losses()
@@ -180,21 +193,21 @@ class Agent:
                 step, loss = self.total_train_steps, outcome.loss
                 raise DivergedError(f"the loss of update {update} is {loss} (seen at training step {step})")
             self._statistics.on_train(outcome.loss)
-        if self.memory.prioritized:
+        if self.memory.uses_errors:
             self._unreported += outcomes
 
     def update_priorities(self) -> None:
-        """Pass the TD errors of the latest updates to a prioritized memory, in the order of the updates.
+        """Pass the TD errors of the latest updates, in their order, to a memory that samples by them.
 
         Raises:
             DivergedError: A loss is NaN or infinite.
         """
-        if not self.memory.prioritized:
+        if not self.memory.uses_errors:
             return
         self.report_losses()
         outcomes, self._unreported = self._unreported, []
         if outcomes:
-            with self.ledger.section("store"):
+            with self.profiler.section("store"):
                 numbers, errors = ([getattr(one, name) for one in outcomes] for name in ("numbers", "errors"))
                 self.memory.update_priorities(np.concatenate(numbers), np.concatenate(errors))
 

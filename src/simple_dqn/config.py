@@ -1,4 +1,4 @@
-"""Every setting, in one frozen dataclass per room; the command line's flags are made from them.
+"""Every setting, in one frozen dataclass per group; the command line's flags are made from them.
 
 A field's name is its flag's name, its default the flag's default, and its help says the unit.
 A "step" is one choice of the agent: `frame_skip` frames of the emulator in one game.
@@ -47,7 +47,7 @@ def option(
 
 @dataclass(frozen=True)
 class Share:
-    """A share of the training steps or of the updates of a whole run, which `Config` makes a number of."""
+    """A share of a whole run, which `Config` converts to a number of steps or updates."""
 
     percent: float
 
@@ -79,7 +79,7 @@ class EnvironmentConfig:
     )  # fmt: skip
     emulator: str = option(
         "ale", "emulator of Atari games: ALE, or one in NVIDIA Warp that is equal to it in the games of "
-        "docs/emulator.md", choices=("ale", "warp"),
+        "docs/emulator.md", choices=("ale", "warp"), local=True,
     )  # fmt: skip
     workers: int = option(1, "games played side by side", minimum=1, maximum=4096)
     processes: int = option(
@@ -150,7 +150,9 @@ class MemoryConfig:
         "auto", "name of a registered sampler; auto: uniform, or prioritized where that is true"
     )
     # The numbers are those of Schaul et al. (2016), proportional variant; Rainbow's exponent is 0.5.
-    prioritized: bool = option(False, "sample transitions in proportion to their TD error, not uniformly")
+    prioritized: bool = option(
+        False, "sample transitions with large TD errors more often (prioritized replay)"
+    )
     priority_exponent: float = option(
         0.6,
         "exponent α of prioritized sampling; 0: uniform, 1: in proportion to the TD error",
@@ -197,7 +199,7 @@ class NetworkConfig:
         1.5e-4, "Adam's ε, added to the root: smaller gradients take smaller steps", above=0
     )
     loss: str = option(
-        "huber", "loss of the TD error: huber grows linearly beyond clip_error, mse is its square",
+        "huber", "loss of the TD error: huber grows linearly beyond clip_error, mse is half its square",
         choices=("huber", "mse"),
     )  # fmt: skip
     clip_error: float = option(1.0, "TD error beyond which the Huber loss is linear; 0: never", minimum=0)
@@ -413,12 +415,12 @@ class Config:
         )
 
     def _with_numbers(self, flags: dict[str, Any]) -> "Config":
-        rooms = {}
-        for room in fields(self):
-            settings = getattr(self, room.name)
+        groups = {}
+        for group in fields(self):
+            settings = getattr(self, group.name)
             given = {f.name: flags[f.name] for f in fields(settings) if f.name in flags}
-            rooms[room.name] = replace(settings, **given)
-        return Config(**rooms)
+            groups[group.name] = replace(settings, **given)
+        return Config(**groups)
 
     def settings(self) -> list[Field[Any]]:
         """Return every setting, in the order of the dataclasses."""
@@ -432,7 +434,7 @@ class Config:
 
     def flags(self) -> dict[str, Any]:
         """Return every setting by its flag's name."""
-        return {name: value for room in asdict(self).values() for name, value in room.items()}
+        return {name: value for group in asdict(self).values() for name, value in group.items()}
 
     def shared_flags(self) -> dict[str, Any]:
         """Return every setting that is not local; of a class's file, only the name."""

@@ -243,7 +243,7 @@ def steps_per_second(config: Config, seconds: float) -> float:
             timer.cancel()
     if told_to_stop:
         raise KeyboardInterrupt
-    book = run.agent.ledger.books["train"]
-    if not book.steps:
+    profile = run.agent.profiler.phases["train"]
+    if not profile.steps:
         raise UserError(f"{seconds:g} seconds are too short to start training: raise --trial_seconds")
-    return book.steps / book.wall
+    return profile.steps / profile.wall

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from simple_dqn.ledger import Ledger
+from simple_dqn.profiler import Profiler
 from simple_dqn.scores import ScoreBoard
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class Choice(NamedTuple):
     """The actions of one step, int64 [E] each."""
 
     actions: Actions
-    executed: Actions  # the same but for slips; see `--slip_probability`
+    executed: Actions  # the same, except in games that slip; see `--slip_probability`
 
 
 class Player:
@@ -32,7 +32,7 @@ class Player:
         predict: Callable[[States], QValues],
         history_length: int,
         rng: np.random.Generator,
-        ledger: Ledger,
+        profiler: Profiler,
         synchronize: bool = True,
         slip_probability: float = 0.0,
     ) -> None:
@@ -43,7 +43,7 @@ class Player:
             predict: Returns the Q-values float32 [B, A] of states uint8 [B, S, H, W].
             history_length: S.
             rng: The random stream of exploration and slips.
-            ledger: Records the time of acting and of emulation.
+            profiler: Records the time of acting and of emulation.
             synchronize: Predict for all games in one batch; False: for one game after the other.
             slip_probability: The probability that a game executes a random action in place of the chosen one.
         """
@@ -52,7 +52,7 @@ class Player:
         self._states = StateBuffer(environment.games, history_length, environment.screen_shape)
         self._rng = rng
         self._slip_probability = slip_probability
-        self._ledger = ledger
+        self._profiler = profiler
 
     @property
     def states(self) -> States:
@@ -67,7 +67,7 @@ class Player:
 
     def predict(self) -> QValues:
         """Return the Q-values of the current states, float32 [E, A], for `choose`."""
-        with self._ledger.section("act"):
+        with self._profiler.section("act"):
             return self._predict(self._states.states)
 
     def act(
@@ -96,8 +96,8 @@ class Player:
         return self.execute(self.choose(exploration_rate))
 
     def choose(self, exploration_rate: float | ExplorationRates, qvalues: QValues | None = None) -> Choice:
-        """Choose the actions of the next step, which are then due in `execute`; see `act`."""
-        with self._ledger.section("act"):
+        """Choose the actions of the next step, which `execute` then takes; see `act`."""
+        with self._profiler.section("act"):
             actions = self.act(self._states.states, exploration_rate, qvalues)
             return Choice(actions, self._slip(actions))
 
@@ -107,12 +107,12 @@ class Player:
         Where a game slips, the step has the chosen action, not the executed one: slips belong to the dynamics
         of the game, and the Q-value of an action includes them.
         """
-        with self._ledger.section("emulate"):
+        with self._profiler.section("emulate"):
             step = self.environment.step(choice.executed)
         if choice.executed is not choice.actions:
             step = replace(step, actions=np.where(step.starts, step.actions, choice.actions))
         self._states.update(step)
-        self._ledger.count(self.environment.games)
+        self._profiler.count(self.environment.games)
         return step
 
     def _slip(self, actions: Actions) -> Actions:

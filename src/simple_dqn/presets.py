@@ -7,10 +7,10 @@ from typing import Any
 
 from simple_dqn.config import Share
 
-# Mnih et al. 2015, extended data table 1, where simple_dqn did otherwise.
+# Mnih et al. 2015, where simple_dqn differs.
 NATURE: dict[str, Any] = {
-    "color_averaging": False,  # the maximum of the last two frames
-    "test_steps": 135_000,
+    "color_averaging": False,  # Methods, "preprocessing": the maximum of the last two frames
+    "test_steps": 135_000,  # extended data table 3, "validation frames", of which the agent sees one in four
 }
 
 # How the games of actors explore unless told otherwise: Horgan et al. 2018, section 4.1.

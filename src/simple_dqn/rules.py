@@ -174,6 +174,9 @@ def overlap(config: Config) -> Iterator[str]:
 def _environment(config: Config) -> Iterator[str]:
     if config.agent.synchronize and config.environment.workers == 1:
         yield "--synchronize true needs several games to predict for: raise --workers or leave it out"
+    kind = config.environment.environment
+    if config.environment.emulator == "warp" and kind != "ale":
+        yield f"--emulator warp plays --environment ale, not {kind}: leave out one of them"
     steps, frames = config.environment.random_starts, config.environment.random_start_frames
     if steps and frames:
         yield (

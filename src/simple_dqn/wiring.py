@@ -16,8 +16,8 @@ from simple_dqn.config import Config
 from simple_dqn.environment import Environment, Watcher, make
 from simple_dqn.errors import UserError, require_extra
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
+from simple_dqn.profiler import Profiler
 from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.snapshot import Keeper
 from simple_dqn.statistics import CLUSTER_COLUMNS, Console, CsvWriter, Statistics, Writer
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def make_environment(
     config: Config,
     training: bool,
-    ledger: Ledger | None = None,
+    profiler: Profiler | None = None,
     watcher: Watcher | None = None,
 ) -> Environment:
     """Return `workers` games, each with a random stream of its own.
@@ -46,13 +46,15 @@ def make_environment(
     name = "environment" if training else "test environment"
     places = range(config.environment.workers)
     streams = [random_streams.stream(config.seed, name, place) for place in places]
-    return make(config.environment, streams, training, watcher, ledger)
+    return make(config.environment, streams, training, watcher, profiler)
 
 
-def make_training_environment(config: Config, test_environment: Environment, ledger: Ledger) -> Environment:
+def make_training_environment(
+    config: Config, test_environment: Environment, profiler: Profiler
+) -> Environment:
     """Return the games to train on; with a cluster, a stand-in for those that actors play."""
     if not config.cluster.on:
-        return make_environment(config, training=True, ledger=ledger)
+        return make_environment(config, training=True, profiler=profiler)
     from simple_dqn.cluster import RemoteEnvironment
 
     require_extra("cluster", "--cluster")
@@ -60,7 +62,7 @@ def make_training_environment(config: Config, test_environment: Environment, led
 
 
 def make_schedule(config: Config, environment: Environment, statistics: Statistics) -> SerialSchedule:
-    """Return the schedule that the settings ask for; without any the serial one.
+    """Return the schedule that the settings choose; the default is the serial one.
 
     Raises:
         UserError: The cluster cannot be reached, or is of another version.
@@ -89,12 +91,13 @@ def make_schedule(config: Config, environment: Environment, statistics: Statisti
 def make_memory(
     config: Config, environment: Environment, network: "DeepQNetwork", keeper: Keeper | None = None
 ) -> ReplayMemory:
-    """Return an empty memory for `environment`'s screens, which lie on `network`'s GPU if they can.
+    """Return an empty replay memory for the steps of `environment`.
 
-    What it takes in, `keeper` writes down.
+    The screens are stored on the GPU of `network` if it has one with enough memory. Steps that are added also
+    go to the experience log of `keeper`.
 
     Raises:
-        UserError: They cannot, and were to; or this machine has too little memory.
+        UserError: `--replay_device gpu` was given and no GPU has enough memory; or this machine has not.
     """
     memory, games, shape = config.memory, environment.games, environment.screen_shape
     screens = None
@@ -103,8 +106,8 @@ def make_memory(
         screens = network.make_screens(rows_for(memory, games), games, shape)
     if memory.replay_device == "gpu" and screens is None:
         raise UserError(
-            f"--replay_device gpu: there is no GPU with room for {memory.replay_size} screens: lower "
-            "--replay_size or leave out --replay_device"
+            f"--replay_device gpu: there is no GPU with room for {rows_for(memory, games) * games} screens: "
+            "leave out --replay_device, or use a GPU with more memory"
         )
     rng = random_streams.stream(config.seed, "sampling")
     log = keeper.log if keeper else None
@@ -137,12 +140,12 @@ def spare_cores(config: Config) -> int:
 
 
 def make_player(
-    config: Config, environment: Environment, network: "DeepQNetwork", ledger: Ledger | None = None
+    config: Config, environment: Environment, network: "DeepQNetwork", profiler: Profiler | None = None
 ) -> Player:
     """Return a player of test games, which acts by the network's averaged weights if there are any."""
     rng = random_streams.stream(config.seed, "test exploration")
     predict = partial(network.predict, average=True)
-    return Player(environment, predict, config.memory.history_length, rng, ledger or Ledger())
+    return Player(environment, predict, config.memory.history_length, rng, profiler or Profiler())
 
 
 def make_agent(
@@ -150,7 +153,7 @@ def make_agent(
     environment: Environment,
     network: "DeepQNetwork",
     statistics: Statistics,
-    ledger: Ledger,
+    profiler: Profiler,
     keeper: Keeper | None = None,
 ) -> Agent:
     """Return an agent that has seen nothing yet."""
@@ -159,12 +162,12 @@ def make_agent(
         partial(network.predict, explore=True, target=config.agent.concurrent),
         config.memory.history_length,
         random_streams.stream(config.seed, "exploration"),
-        ledger,
+        profiler,
         synchronize=config.agent.synchronize is not False,
         slip_probability=config.agent.slip_probability,
     )
     memory = make_memory(config, environment, network, keeper)
-    return Agent(player, memory, network, config.agent, config.network.batch_size, statistics, ledger)
+    return Agent(player, memory, network, config.agent, config.network.batch_size, statistics, profiler)
 
 
 def make_statistics(
@@ -205,11 +208,11 @@ def make_run(
     Raises:
         UserError: A setting cannot be met; nothing was written.
     """
-    ledger = Ledger()
-    # One emulator shows and records: while there is training, the one that trains.
+    profiler = Profiler()
+    # Only one environment displays and records: the training one, if there is training.
     unseen = replace(config, environment=config.environment.unseen())
-    test_environment = make_environment(unseen, training=False, ledger=ledger)
-    environment = make_training_environment(config, test_environment, ledger)
+    test_environment = make_environment(unseen, training=False, profiler=profiler)
+    environment = make_training_environment(config, test_environment, profiler)
     network = make_network(config, environment)
     # Float sums depend on the number of threads, too: a run that is resumed goes on with the same.
     config = config.with_flags({"threads": network.threads, "datatype": network.datatype})
@@ -217,7 +220,7 @@ def make_run(
     name, actions, can_save = environment.name, environment.actions, environment.can_save
     keeper = Keeper(Path(prefix), name, actions, config, can_save=can_save) if prefix else None
     statistics = make_statistics(config, resumed, writers)
-    agent = make_agent(config, environment, network, statistics, ledger, keeper)
-    tester = make_player(config, test_environment, network, ledger)
+    agent = make_agent(config, environment, network, statistics, profiler, keeper)
+    tester = make_player(config, test_environment, network, profiler)
     schedule = make_schedule(config, environment, statistics)
     return Epochs(agent, tester, statistics, keeper, config, interrupt, schedule)

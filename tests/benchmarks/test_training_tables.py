@@ -28,11 +28,11 @@ def paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(comparison, "FOLDER", tmp_path / "peers")
 
 
-def test_the_rate_is_that_of_the_ledger() -> None:
+def test_the_rate_is_that_of_the_profiler() -> None:
     outcome = measurement.rate(TINY, seconds=0.5)
     found = re.search(r"(\d+) steps in .* s, (\d+) a second", outcome["lines"][0])
     assert found
-    # By updates, of which each is worth 4 steps; the ledger counts the steps that were played.
+    # By updates, of which each is worth 4 steps; the profiler counts the steps that were played.
     assert outcome["rate"] == pytest.approx(int(found[2]), abs=1 + 4 * int(found[2]) / int(found[1]))
 
 

@@ -14,7 +14,7 @@ from simple_dqn.cluster.actor_pool import IN_FLIGHT, WorkerSlot
 from simple_dqn.cluster.schedule import BUSY, ClusterSchedule, InFlightLimit
 from simple_dqn.cluster.trajectory import Trajectory, TrajectoryStream
 from simple_dqn.config import Config
-from simple_dqn.ledger import Ledger
+from simple_dqn.profiler import Profiler
 from simple_dqn.statistics import Statistics
 from simple_dqn.wiring import make_agent, make_environment, make_network
 from tests.cluster.test_actor import CATCH
@@ -74,7 +74,7 @@ def made(**flags: Any) -> tuple[ClusterSchedule, LocalPool, Any, Config]:
     config = Config.from_flags(given)
     environment = make_environment(config, training=False)
     network, statistics = make_network(config, environment), Statistics([])
-    agent = make_agent(config, RemoteEnvironment(environment), network, statistics, Ledger())
+    agent = make_agent(config, RemoteEnvironment(environment), network, statistics, Profiler())
     pool: Any = LocalPool(config)
     schedule = ClusterSchedule(config, pool, SimpleNamespace(close=deque), statistics)  # type: ignore[arg-type]
     statistics.on_phase_start("train", 1, 0)

@@ -137,21 +137,21 @@ def assert_near(got: NDArray[np.float32], wanted: Array) -> None:
 
 def test_activations(networks: tuple[DeepQNetwork, PlainNetwork]) -> None:
     network, plain = networks
-    insight = network.look_into()
-    for layer in insight.layers:
+    guided = network.guided_backpropagation()
+    for layer in guided.layers:
         wanted = np.array([plain.forward(state, layer.name) for state in STATES])
         assert wanted.shape[1:] == (layer.filters, layer.rows, layer.columns)
         assert 0 < (wanted > 0).mean() < 1
-        assert_near(insight.activations(STATES, layer.name), wanted)
+        assert_near(guided.activations(STATES, layer.name), wanted)
 
 
 def test_gradients_of_units(networks: tuple[DeepQNetwork, PlainNetwork]) -> None:
     network, plain = networks
-    insight = network.look_into()
-    for layer in insight.layers:
+    guided = network.guided_backpropagation()
+    for layer in guided.layers:
         filters = np.arange(len(STATES)) % layer.filters
         rows, columns = filters % layer.rows, (filters + 1) % layer.columns
-        got = insight.guided_gradients(STATES, layer.name, filters, rows, columns)
+        got = guided.guided_gradients(STATES, layer.name, filters, rows, columns)
         wanted = []
         for state, *unit in zip(STATES, filters, rows, columns, strict=True):
             one = np.zeros_like(plain.forward(state, layer.name))
@@ -163,7 +163,7 @@ def test_gradients_of_units(networks: tuple[DeepQNetwork, PlainNetwork]) -> None
 
 def test_saliency_of_an_action_and_of_the_best(networks: tuple[DeepQNetwork, PlainNetwork]) -> None:
     network, plain = networks
-    insight = network.look_into()
+    guided = network.guided_backpropagation()
     weight = plain.weights["output.weight"]
 
     def wanted(actions: NDArray[np.int64]) -> Array:
@@ -175,28 +175,28 @@ def test_saliency_of_an_action_and_of_the_best(networks: tuple[DeepQNetwork, Pla
 
     best = np.array([plain.forward(state).argmax() for state in STATES])
     others = (best + 1) % len(weight)
-    assert_near(insight.saliency(STATES), wanted(best))
-    assert_near(insight.saliency(STATES, others), wanted(others))
+    assert_near(guided.saliency(STATES), wanted(best))
+    assert_near(guided.saliency(STATES, others), wanted(others))
     assert not np.allclose(wanted(best), wanted(others))
 
 
 def test_a_blocked_rectifier_passes_nothing(make_network: MakeNetwork) -> None:
-    insight = make_network().look_into()
-    for layer in insight.layers:
-        answers = insight.activations(STATES, layer.name)
+    guided = make_network().guided_backpropagation()
+    for layer in guided.layers:
+        answers = guided.activations(STATES, layer.name)
         blocked = np.argwhere(answers == 0)
         open_units = np.argwhere(answers > 0)
         for units, passes in ((blocked[:50], False), (open_units[:50], True)):
             which, *place = units.T
-            gradients = insight.guided_gradients(STATES[which], layer.name, *place)
+            gradients = guided.guided_gradients(STATES[which], layer.name, *place)
             assert (np.abs(gradients).max((1, 2, 3)) > 0).all() == passes
             assert np.any(gradients) == passes
 
 
 def test_a_unit_sees_its_receptive_field_alone(make_network: MakeNetwork) -> None:
     """Whatever changes in the field changes the unit, or can; what changes around it cannot."""
-    insight = make_network().look_into()
-    for layer in insight.layers:
+    guided = make_network().guided_backpropagation()
+    for layer in guided.layers:
         for row, column in ((0, 0), (layer.rows - 1, layer.columns - 1)):
             top, left = row * layer.field_stride, column * layer.field_stride
             field = slice(top, top + layer.field_size), slice(left, left + layer.field_size)
@@ -205,12 +205,12 @@ def test_a_unit_sees_its_receptive_field_alone(make_network: MakeNetwork) -> Non
             outside[:, :, *field] = STATES[:, :, *field]
             inside[:, :, *field] = 255 - STATES[:, :, *field]
             answers, same, other = (
-                insight.activations(states, layer.name)[:, :, row, column]
+                guided.activations(states, layer.name)[:, :, row, column]
                 for states in (STATES, outside, inside)
             )
             np.testing.assert_allclose(same, answers, atol=1e-6)
             assert (np.abs(other - answers) > 1e-3).any()
-            gradients = insight.guided_gradients(
+            gradients = guided.guided_gradients(
                 STATES, layer.name, answers.argmax(1), np.full(6, row), np.full(6, column)
             )
             corners = gradients[:, :, *field][:, :, [0, -1], [0, -1]]
@@ -223,18 +223,18 @@ def test_looking_changes_nothing_and_sees_the_network_as_it_was(
     make_network: MakeNetwork, make_minibatch: Callable[..., Minibatch]
 ) -> None:
     network, other = make_network(), make_network()
-    insight = network.look_into()
-    before = insight.saliency(STATES)
+    guided = network.guided_backpropagation()
+    before = guided.saliency(STATES)
     states = STATES.copy()
     assert train(network, make_minibatch(1)) == train(other, make_minibatch(1))
     np.testing.assert_array_equal(network.predict(STATES), other.predict(STATES))
-    np.testing.assert_array_equal(insight.saliency(STATES), before)
+    np.testing.assert_array_equal(guided.saliency(STATES), before)
     np.testing.assert_array_equal(states, STATES)
-    assert not np.array_equal(network.look_into().saliency(STATES), before)
+    assert not np.array_equal(network.guided_backpropagation().saliency(STATES), before)
 
 
 def test_a_state_alone_and_among_others(make_network: MakeNetwork) -> None:
-    insight = make_network(batch_norm=True).look_into()
-    together = insight.saliency(STATES)
-    alone = np.concatenate([insight.saliency(state[np.newaxis]) for state in STATES])
+    guided = make_network(batch_norm=True).guided_backpropagation()
+    together = guided.saliency(STATES)
+    alone = np.concatenate([guided.saliency(state[np.newaxis]) for state in STATES])
     np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-6 * np.abs(alone).max())

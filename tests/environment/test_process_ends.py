@@ -18,7 +18,7 @@ from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Game, Outcome, Screen, Watcher
 from simple_dqn.environment.processes.vector import ProcessVector
 from simple_dqn.errors import UserError
-from simple_dqn.ledger import Ledger
+from simple_dqn.profiler import Profiler
 from simple_dqn.random_streams import stream
 from simple_dqn.types import Actions, CheckpointState
 
@@ -75,7 +75,7 @@ def open_game(
     stream: np.random.Generator,
     training: bool,
     watcher: Watcher | None,
-    ledger: Ledger,
+    profiler: Profiler,
 ) -> Game:
     return FaultyGame()
 
@@ -85,7 +85,7 @@ def open_none(
     stream: np.random.Generator,
     training: bool,
     watcher: Watcher | None,
-    ledger: Ledger,
+    profiler: Profiler,
 ) -> Game:
     raise ZeroDivisionError("no game was made")
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import simple_dqn
 from simple_dqn import main
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment, make
+from simple_dqn.environment import Environment, make, warp_emulator
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot
@@ -17,6 +18,7 @@ from simple_dqn.types import Step
 
 pytest.importorskip("warp", reason="NVIDIA Warp is not installed: pip install 'simple-dqn[emulator]'")
 
+PROJECT = Path(__file__).parents[2]
 TIMES = {"total_time", "epoch_time", "steps_per_second"}
 
 
@@ -95,6 +97,23 @@ def test_a_state_of_ales_is_refused() -> None:
     ale.reset()
     with pytest.raises(UserError, match="--emulator ale"):
         games("warp").set_state(ale.get_state())
+
+
+def test_ale_refuses_a_state_of_its() -> None:
+    warp = games("warp")
+    warp.reset()
+    with pytest.raises(UserError, match="games of --emulator warp: continue with it"):
+        games("ale").set_state(warp.get_state())
+
+
+def test_an_agent_trained_with_it_plays_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights do not depend on the emulator, so that a snapshot does not record it."""
+    monkeypatch.setattr(warp_emulator, "INSTALLED", False)
+    with pytest.raises(UserError, match="give --emulator ale"):
+        games("warp")
+    for path in sorted((PROJECT / "snapshots" / "trained").glob("*.pkl")):
+        agent = simple_dqn.load(path)
+        assert agent.settings["emulator"] == "ale"
 
 
 @pytest.mark.parametrize(

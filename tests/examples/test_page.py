@@ -1,4 +1,4 @@
-"""The page and the rooms side by side: `examples/dqn.py` is the oracle of `src/simple_dqn/`."""
+"""The page and the packages side by side: `examples/dqn.py` is the oracle of `src/simple_dqn/`."""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -15,8 +15,8 @@ from simple_dqn import wiring
 from simple_dqn.agent import Agent
 from simple_dqn.config import Config
 from simple_dqn.deepqnetwork.optimizers import RMSProp
-from simple_dqn.ledger import Ledger
 from simple_dqn.presets import PRESETS
+from simple_dqn.profiler import Profiler
 from simple_dqn.training import SerialSchedule
 from simple_dqn.types import Step
 
@@ -53,14 +53,14 @@ class Recorder:
         self.losses.append(loss)
 
 
-def train_rooms(game: str, steps: int) -> tuple[Agent, Recorder, list[np.ndarray]]:
+def train_packages(game: str, steps: int) -> tuple[Agent, Recorder, list[np.ndarray]]:
     """Return an agent that has trained for so many steps, what it did, and the TD errors of each update."""
     flags = {**PRESETS["nature"], **SETTINGS, "game": game, "backend": "cpu", "threads": 1}
     config = Config.from_flags(flags)
     recorder: Any = Recorder()
     environment = wiring.make_environment(config, training=True)
     network = wiring.make_network(config, environment)
-    agent = wiring.make_agent(config, environment, network, recorder, Ledger())
+    agent = wiring.make_agent(config, environment, network, recorder, Profiler())
     errors: list[np.ndarray] = []
     take = network.take_outcomes
 
@@ -90,7 +90,7 @@ def train_page(
 
 @pytest.mark.parametrize(("game", "steps"), [("pong", 1200), ("breakout", 600)])
 def test_the_page_and_the_rooms_are_equal_bit_for_bit(game: str, steps: int) -> None:
-    rooms, recorded, errors = train_rooms(game, steps)
+    packages, recorded, errors = train_packages(game, steps)
     page, yielded = train_page(game, steps)
     actions, rewards, theirs = zip(*yielded, strict=True)
     assert list(actions) == recorded.actions
@@ -98,7 +98,7 @@ def test_the_page_and_the_rooms_are_equal_bit_for_bit(game: str, steps: int) -> 
     updates = [one for one in theirs if one is not None]
     assert len(updates) == len(errors) == steps // 4
     np.testing.assert_array_equal(updates, errors)
-    ours = rooms.network.get_weights()
+    ours = packages.network.get_weights()
     for (name, expected), values in zip(ours.items(), page.network.parameters(), strict=True):
         np.testing.assert_array_equal(values.detach().numpy(), expected, err_msg=name)
     # The comparison says nothing about a part of the algorithm that the run did not reach.
@@ -121,8 +121,8 @@ class _NoOptimizer:
         """Leave the weights as they are."""
 
 
-def test_the_plain_optimizer_of_the_page_is_that_of_the_rooms() -> None:
-    """Neon's formula as the page has it, and as the rooms compute it by Adagrad."""
+def test_the_plain_optimizer_of_the_page_is_that_of_the_packages() -> None:
+    """Neon's formula as the page has it, and as the packages compute it by Adagrad."""
     rng = np.random.default_rng(0)
     shapes: Sequence[tuple[int, ...]] = [(32, 4, 8, 8), (32,), (512, 64), (6, 512)]
     first = [rng.uniform(-0.1, 0.1, shape) for shape in shapes]

@@ -119,8 +119,8 @@ def test_the_wheel_zooms_both_pictures(
 ) -> None:
     names = ["screen", "saliency"]
     if kind == "filter":
-        insight = network.look_into()
-        best = find_peaks(noise, insight, insight.layers[1]).most_active(1).filters[0]
+        guided = network.guided_backpropagation()
+        best = find_peaks(noise, guided, guided.layers[1]).most_active(1).filters[0]
         names = [f"conv2_{best}_state", f"conv2_{best}_gradient"]
     whole = [-0.5, 35.5, 39.5, -0.5]
     assert [reader.ranges(name) for name in names] == [whole, whole]
@@ -147,7 +147,9 @@ def picture(reader: Reader, name: str) -> np.ndarray:
 
 @needs_chromium
 def test_the_scrubber_moves(reader: Reader, network: DeepQNetwork, noise: PlayedGame) -> None:
-    saliency = percent_of_strongest(network.look_into().saliency(noise.states(np.arange(75)), noise.actions))
+    saliency = percent_of_strongest(
+        network.guided_backpropagation().saliency(noise.states(np.arange(75)), noise.actions)
+    )
 
     def check(step: int) -> None:
         reader.wait(f"find('marker').location == {step}")
@@ -188,11 +190,11 @@ def test_it_plays_to_the_end_and_then_from_the_start(reader: Reader) -> None:
 def test_hovering_tells_where_and_how_strongly(
     reader: Reader, network: DeepQNetwork, noise: PlayedGame
 ) -> None:
-    insight = network.look_into()
-    layer = insight.layers[2]
-    peaks = find_peaks(noise, insight, layer).most_active(1)
+    guided = network.guided_backpropagation()
+    layer = guided.layers[2]
+    peaks = find_peaks(noise, guided, layer).most_active(1)
     states = noise.states(peaks.times)
-    gradients = insight.guided_gradients(states, layer.name, peaks.filters, peaks.rows, peaks.columns)
+    gradients = guided.guided_gradients(states, layer.name, peaks.filters, peaks.rows, peaks.columns)
     row, column = np.unravel_index(np.abs(gradients[0]).max(0).argmax(), (40, 36))
     shown = {
         "state": " ".join(str(grey) for grey in states[0, :, row, column]),

@@ -14,10 +14,10 @@ def test_no_state_of_the_game_activates_a_filter_more(
     request: pytest.FixtureRequest, network: DeepQNetwork, kind: str, place: int
 ) -> None:
     game: PlayedGame = request.getfixturevalue(kind)
-    insight = network.look_into()
-    layer = insight.layers[place]
-    peaks = find_peaks(game, insight, layer)
-    answers = [insight.activations(game.states(np.array([time])), layer.name)[0] for time in range(len(game))]
+    guided = network.guided_backpropagation()
+    layer = guided.layers[place]
+    peaks = find_peaks(game, guided, layer)
+    answers = [guided.activations(game.states(np.array([time])), layer.name)[0] for time in range(len(game))]
     assert len(peaks.filters) == layer.filters
     for number, filter_ in enumerate(peaks.filters):
         highest = max(float(answers[time][filter_].max()) for time in game.whole())
@@ -35,8 +35,8 @@ def test_of_equal_answers_the_first_counts(network: DeepQNetwork, catch: PlayedG
         np.zeros(6 * len(catch), np.int64),
         np.zeros(6 * len(catch), np.float32),
     )
-    insight = network.look_into()
-    once, again = (find_peaks(game, insight, insight.layers[0]) for game in (catch, twice))
+    guided = network.guided_backpropagation()
+    once, again = (find_peaks(game, guided, guided.layers[0]) for game in (catch, twice))
     same = np.isclose(once.activations, again.activations, rtol=1e-5)
     assert same.any(), "every filter answers to where one game follows another"
     np.testing.assert_array_equal(once.times[same], again.times[same])

@@ -9,8 +9,8 @@ import pytest
 from simple_dqn.agent import Agent
 from simple_dqn.config import AgentConfig, MemoryConfig
 from simple_dqn.deepqnetwork import UpdateOutcome
-from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
+from simple_dqn.profiler import Profiler
 from simple_dqn.random_streams import stream
 from simple_dqn.replay_memory import ReplayMemory
 from simple_dqn.training import SerialSchedule
@@ -91,9 +91,9 @@ def make(games: int = 1, memory: dict[str, Any] | None = None, **settings: Any) 
     memory_config = MemoryConfig(**{"replay_size": 500, **(memory or {})})
     remembered = ReplayMemory(memory_config, games, (4, 4), 0.99, stream(0, "sampling"))
     config = AgentConfig(**settings)
-    ledger = Ledger()
-    player = Player(environment, network.predict, 4, stream(0, "exploration"), ledger)
-    agent = Agent(player, remembered, network, config, 8, listener, ledger)
+    profiler = Profiler()
+    player = Player(environment, network.predict, 4, stream(0, "exploration"), profiler)
+    agent = Agent(player, remembered, network, config, 8, listener, profiler)
     agent.start()
     SerialSchedule().fill(agent, 8 * games, 1.0, stopped=lambda: False)
     tape.clear()

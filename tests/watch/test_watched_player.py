@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import Environment, make
-from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
+from simple_dqn.profiler import Profiler
 from simple_dqn.random_streams import stream
 from simple_dqn.types import QValues, States
 from simple_dqn.watch.watched_player import WatchedPlayer
@@ -31,7 +31,7 @@ def watched(saliency: Callable[[States], NDArray[np.float32]] | None = None) -> 
 
 def test_a_watched_player_plays_as_a_player_does() -> None:
     player = WatchedPlayer(environment(), predict, 4, stream(1, "exploration"))
-    plain = Player(environment(), predict, 4, stream(1, "exploration"), Ledger())
+    plain = Player(environment(), predict, 4, stream(1, "exploration"), Profiler())
     player.start()
     plain.start()
     explored = 0

@@ -134,7 +134,7 @@ class TrainedAgent:
             >>> agent.saliency(np.zeros((1, 4, 84, 84), np.uint8)).shape
             (1, 4, 84, 84)
         """
-        return self._network.look_into().saliency(self._checked(states))
+        return self._network.guided_backpropagation().saliency(self._checked(states))
 
     def evaluate(self, games: int = 10, seed: int = 0, epsilon: float = 0.05) -> Scores:
         """Play whole games, as `./test.sh SNAPSHOT --play_games GAMES` does, and return their scores.

@@ -12,8 +12,8 @@ from simple_dqn.cluster.session import machine_facts
 from simple_dqn.cluster.trajectory import Trajectory, td_errors
 from simple_dqn.config import Config
 from simple_dqn.environment import Environment, make
-from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
+from simple_dqn.profiler import Profiler
 from simple_dqn.scores import Scores
 from simple_dqn.snapshot import pack
 from simple_dqn.types import Actions, CheckpointState, ExplorationRates, QValues, States, Step
@@ -76,10 +76,12 @@ class Actor:
         rng = random_streams.stream(config.seed, "actor exploration", index)
         slips = config.agent.slip_probability
         self._player = Player(
-            environment, self._latest_qvalues, length, rng, Ledger(), slip_probability=slips
+            environment, self._latest_qvalues, length, rng, Profiler(), slip_probability=slips
         )
         self._config = config
-        self._sends_errors = config.memory.prioritized and config.network.distributional in WITH_ERRORS
+        # A registered sampler is unknown here, and may use them.
+        wanted = config.memory.prioritized or config.memory.sampler != "auto"
+        self._sends_errors = wanted and config.network.distributional in WITH_ERRORS
         self._version, self._sent = -1, 0
         self._qvalues = np.zeros((environment.games, environment.actions), np.float32)
         self._scores = Scores(np.zeros(environment.games))

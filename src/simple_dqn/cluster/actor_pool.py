@@ -189,7 +189,7 @@ class ActorPool:
         Raises:
             UserError: No actor has sent anything yet, and the next attempt would fail too.
         """
-        reason = one_line(error)
+        reason = cause_of(error)
         name = f"actor {slot.number}" + (f" on {slot.host} (process {slot.process})" if slot.host else "")
         if not slot.received:
             slot.failures += 1
@@ -201,7 +201,7 @@ class ActorPool:
         slot.clear()
 
 
-def one_line(error: Exception) -> str:
+def cause_of(error: Exception) -> str:
     """Return the cause of `error` in one line."""
     cause = error.cause if isinstance(error, RayTaskError) else error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]

@@ -109,15 +109,15 @@ class ClusterSchedule(SerialSchedule):
         Returns:
             The number of steps of the trajectory; 0: none arrived in time.
         """
-        with agent.ledger.section("wait"):
+        with agent.profiler.section("wait"):
             self._request(agent, exploration_rate, most)
             received = self._next(learns)
         if received is None:
             return 0
         slot, trajectory = received
-        with agent.ledger.section("store"):
+        with agent.profiler.section("store"):
             self._store(agent, slot, trajectory)
-        agent.ledger.count(trajectory.steps)
+        agent.profiler.count(trajectory.steps)
         rates = self._rates(agent, slot.number, exploration_rate)
         self._statistics.on_steps(trajectory.steps, trajectory.scores, float(np.mean(rates)))
         if learns:

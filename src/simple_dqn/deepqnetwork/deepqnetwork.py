@@ -20,7 +20,7 @@ from simple_dqn.deepqnetwork.compute.device import DeviceScreens, choose_device,
 from simple_dqn.deepqnetwork.compute.mixed_precision import MasterWeights
 from simple_dqn.deepqnetwork.compute.peak import share_of_peak
 from simple_dqn.deepqnetwork.compute.threads import use_one_thread, use_threads
-from simple_dqn.deepqnetwork.guided_backpropagation import Insight
+from simple_dqn.deepqnetwork.guided_backpropagation import GuidedBackpropagation
 from simple_dqn.deepqnetwork.networks import NATURE, NetworkSpec
 from simple_dqn.deepqnetwork.noisy import Noise
 from simple_dqn.deepqnetwork.optimizers import learning_rate_share
@@ -124,7 +124,7 @@ class DeepQNetwork:
         poststates = self._device.floats(minibatch.poststates)
         noise = self._draw_noise("targets")
         targets = self._targets(prestates, actions, rewards, poststates, terminals, discounts, noise)
-        undecided = poststates if self._config.double else None
+        undecided = poststates if targets.shape[1] > 1 else None
         return PreparedBatch(prestates, actions, targets, weights, minibatch.numbers, undecided)
 
     def returns(self, rollout: Rollout, values: Values) -> Values:
@@ -165,9 +165,9 @@ class DeepQNetwork:
         """Compute on one core in the calling thread from now on; other threads keep their number."""
         use_one_thread()
 
-    def look_into(self) -> Insight:
+    def guided_backpropagation(self) -> GuidedBackpropagation:
         """Return a copy of the online network for guided backpropagation."""
-        return Insight(self._online, self._sample_shape[2:], self._device.torch_device)
+        return GuidedBackpropagation(self._online, self._sample_shape[2:], self._device.torch_device)
 
     def make_screens(self, rows: int, games: int, screen_shape: tuple[int, int]) -> DeviceScreens | None:
         """Return GPU storage for the replay memory's screens, or None without a GPU with enough memory."""

@@ -35,7 +35,7 @@ class ConvolutionalLayer:
     field_start: int  # pixel, 0 without padding and less with it
 
 
-class Insight:
+class GuidedBackpropagation:
     """A float32 copy of the online network, for guided backpropagation.
 
     In guided backpropagation a rectifier passes a gradient only where both its input and the gradient are

@@ -30,7 +30,7 @@ class Section(nn.Module):
         self.blocks = nn.Sequential(*blocks)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return the sums [B, K, ⌈H/2⌉, ⌈W/2⌉] for `values` [B, C, H, W]."""
+        """Return the sums [B, K, ⌈H/2⌉, ⌈W/2⌉] of K filters for `values` [B, C, H, W] of C channels."""
         return cast(Tensor, self.blocks(self.maximum(self.convolution(values))))
 
 

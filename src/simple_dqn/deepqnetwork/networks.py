@@ -33,7 +33,7 @@ def orthogonal(rng: np.random.Generator, shape: tuple[int, ...], _inputs: int) -
         return np.zeros(shape)
     rows, columns = shape[0], math.prod(shape[1:])
     q, r = np.linalg.qr(rng.normal(size=(max(rows, columns), min(rows, columns))))
-    q *= np.sign(np.diag(r))  # so that every such matrix is as likely
+    q *= np.sign(np.diag(r))  # so that the matrix is uniformly distributed
     return 2**0.5 * (q if rows >= columns else q.T).reshape(shape)
 
 

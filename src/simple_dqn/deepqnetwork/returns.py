@@ -18,7 +18,7 @@ def lambda_returns(
 
     Args:
         rollout: Its T steps of E games.
-        rewards: r, float32 [T, E].
+        rewards: r, clipped, float32 [T, E].
         values: V = max_a Q(s, a) of the states before each step and after the last one, float32 [T + 1, E].
         discount_rate: γ.
         trace_decay: λ.

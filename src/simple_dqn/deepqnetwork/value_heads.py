@@ -116,7 +116,8 @@ VALUE_HEADS: dict[str, Callable[[NetworkConfig], ValueHead]] = {
 def huber(predictions: Tensor, targets: Tensor, clip_error: float) -> Tensor:
     """Return δ²/2 of the errors δ, growing linearly where |δ| exceeds κ = `clip_error` (Huber 1964).
 
-    Its gradient is the error clipped to ± κ, as in Mnih et al. 2015. With κ = 0 errors are not clipped.
+    Elementwise, for tensors of one shape. Its gradient is the error clipped to ± κ, as in Mnih et al. 2015.
+    With κ = 0 errors are not clipped.
     """
     if clip_error == 0:
         return functional.mse_loss(predictions, targets, reduction="none") / 2

@@ -16,7 +16,7 @@ from simple_dqn.environment.frames import NO_OP, SEEDS, FrameGame, scale
 from simple_dqn.environment.interface import Outcome, Screen, Watcher
 from simple_dqn.environment.roms import game_name, md5
 from simple_dqn.errors import UserError
-from simple_dqn.ledger import Ledger
+from simple_dqn.profiler import Profiler
 from simple_dqn.types import CheckpointState
 
 
@@ -31,7 +31,7 @@ class AtariGame(FrameGame):
         stream: np.random.Generator,
         training: bool,
         watcher: Watcher | None,
-        ledger: Ledger,
+        profiler: Profiler,
         variant: Variant = STANDARD,
     ) -> None:
         """Load the ROM `config.game`; `stream` decides ALE's seed, no-ops, and which frames repeat an action.
@@ -41,7 +41,7 @@ class AtariGame(FrameGame):
         Raises:
             UserError: There is no display, or a recording cannot be written.
         """
-        super().__init__(config, stream, ledger)
+        super().__init__(config, stream, profiler)
         rom = Path(config.game)
         seed = int(stream.integers(SEEDS))
         self._emulator = Emulator(rom, config, seed, watcher, variant)
@@ -110,7 +110,7 @@ class AtariGame(FrameGame):
 
     def _draw(self, screen: Screen) -> None:
         """Turn the frames last seen into `screen` uint8 [H, W]."""
-        with self._ledger.section("preprocess"):
+        with self._profiler.section("preprocess"):
             frame = cv2.max(self._older, self._newer, dst=self._frame) if self._maximum else self._newer
             scale(frame, screen)
 
@@ -126,8 +126,10 @@ class AtariGame(FrameGame):
         """Restore what `get_state` returned.
 
         Raises:
-            UserError: It has no state of the game, like older checkpoints of Gymnasium's Atari environments.
+            UserError: It has games of `WarpVector`, or none, like older checkpoints of `gym` games.
         """
+        if "console" in state:
+            raise UserError("the checkpoint has games of --emulator warp: continue with it")
         if "emulator" not in state:
             raise UserError(
                 f"the checkpoint is from a version that played {self.name} with Gymnasium's frame skip and "

@@ -34,8 +34,8 @@ class Emulator:
     """One game on an emulated Atari 2600, with its picture and sound.
 
     A state that ALE saves lacks the picture, so after `restoreState` the next frame would be
-    averaged with an unrelated frame. Therefore a saved state is one of ALE's that is some calls
-    old, and the calls since, which `set_state` repeats.
+    averaged with an unrelated frame. So a saved state consists of an earlier state of ALE and the
+    calls made since then, which `set_state` repeats.
     """
 
     def __init__(

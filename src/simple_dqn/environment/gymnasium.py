@@ -23,7 +23,7 @@ from simple_dqn.environment.emulator import Variant
 from simple_dqn.environment.frames import SEEDS, FrameGame, scale
 from simple_dqn.environment.interface import Frame, Game, Outcome, Screen, Watcher
 from simple_dqn.errors import UserError, one_line
-from simple_dqn.ledger import Ledger
+from simple_dqn.profiler import Profiler
 
 AnyEnv: TypeAlias = gymnasium.Env[Any, Any]
 
@@ -46,14 +46,14 @@ class GymnasiumGame(FrameGame):
         config: EnvironmentConfig,
         stream: np.random.Generator,
         watcher: Watcher | None,
-        ledger: Ledger,
+        profiler: Profiler,
     ) -> None:
         """Play `env`; `stream` seeds each of its games.
 
         Raises:
             UserError: It lacks pixels, discrete actions or a library.
         """
-        super().__init__(config, stream, ledger)
+        super().__init__(config, stream, profiler)
         self._env, self._rendered = _with_pixels(env)
         space = self._env.action_space
         assert isinstance(space, Discrete)
@@ -98,7 +98,7 @@ class GymnasiumGame(FrameGame):
 
     def _draw(self, screen: Screen) -> None:
         frame = self._seen()
-        with self._ledger.section("preprocess"):
+        with self._profiler.section("preprocess"):
             scale(cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) if frame.ndim == 3 else frame, screen)
 
     def _seen(self) -> NDArray[np.uint8]:
@@ -115,7 +115,7 @@ def open_game(
     stream: np.random.Generator,
     training: bool,
     watcher: Watcher | None,
-    ledger: Ledger,
+    profiler: Profiler,
 ) -> Game:
     """Return the Gymnasium environment `config.game`: an `AtariGame` if it is ale-py's.
 
@@ -124,12 +124,12 @@ def open_game(
     """
     env = _open_env(config.game)
     if not _is_atari(env):
-        return GymnasiumGame(env, config, stream, watcher, ledger)
+        return GymnasiumGame(env, config, stream, watcher, profiler)
     assert env.spec
     settings = env.spec.kwargs
     of_rom = replace(config, game=str(ale_py.roms.get_rom_path(settings["game"])))
     variant = Variant(settings.get("mode"), settings.get("difficulty"))
-    game = AtariGame(of_rom, stream, training, watcher, ledger, variant)
+    game = AtariGame(of_rom, stream, training, watcher, profiler, variant)
     game.name = game_name(config.game)
     return game
 

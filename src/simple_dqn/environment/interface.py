@@ -48,7 +48,7 @@ class Environment(ABC):
         screen_shape: Height and width of a screen in pixels, (H, W).
         name: The game's name, fit for file names, such as `space_invaders`.
         rom_md5: The MD5 of the game's ROM, in hexadecimal; None: it has none.
-        can_save: Whether the state holds games in the middle. If not, it holds the random streams
+        can_save: Whether `get_state` can save games in progress. If not, it holds the random streams
             only and `set_state` starts new games; for a run to equal a resumed one, it must then
             `reset` after each `get_state`.
     """
@@ -101,7 +101,7 @@ class Environment(ABC):
         """Finish recordings and close windows; the environment cannot be used any more."""
 
 
-def check_fits(state: CheckpointState, environment: Environment) -> None:
+def check_games(state: CheckpointState, environment: Environment) -> None:
     """Check that a state belongs to these games.
 
     Raises:

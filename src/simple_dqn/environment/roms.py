@@ -13,7 +13,7 @@ from ale_py import ALEInterface
 from simple_dqn.errors import UserError
 from simple_dqn.files import is_snapshot
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # ROMs that ale-py ships for several players only: ALEInterface ends the whole process on loading one.
 MULTIPLAYER_ONLY = frozenset(("combat", "joust", "maze_craze", "warlords"))
@@ -38,7 +38,7 @@ def find_rom(game: str) -> Path:
     """
     path = _locate(game)
     _name_of(path)
-    log.info("ROM file: %s", path)
+    logger.info("ROM file: %s", path)
     return path
 
 

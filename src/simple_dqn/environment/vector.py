@@ -8,13 +8,13 @@ from typing import TypeAlias
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Environment, Game, Watcher, check_fits
-from simple_dqn.ledger import Ledger
+from simple_dqn.environment.interface import Environment, Game, Watcher, check_games
+from simple_dqn.profiler import Profiler
 from simple_dqn.types import Actions, CheckpointState, Step
 
 # Makes one game from its settings, its random stream, whether a lost life ends an episode, a watcher,
-# and the ledger for preprocessing. It is at the top of a module, so that it can be sent to a process.
-OpenGame: TypeAlias = Callable[[EnvironmentConfig, np.random.Generator, bool, Watcher | None, Ledger], Game]
+# and the profiler for preprocessing. It is at the top of a module, so that it can be sent to a process.
+OpenGame: TypeAlias = Callable[[EnvironmentConfig, np.random.Generator, bool, Watcher | None, Profiler], Game]
 
 
 def open_games(
@@ -23,19 +23,19 @@ def open_games(
     streams: Sequence[np.random.Generator],
     training: bool,
     watcher: Watcher | None = None,
-    ledger: Ledger | None = None,
+    profiler: Profiler | None = None,
 ) -> Environment:
     """Return a game for each of `streams`, the first of which is displayed, recorded and watched."""
-    books = ledger or Ledger()
-    if config.emulator == "warp" and config.environment == "ale" and not config.own and watcher is None:
+    profiler = profiler or Profiler()
+    if config.emulator == "warp" and config.environment == "ale" and watcher is None:
         from simple_dqn.environment.warp_emulator import check
 
         check(Path(config.game), config)
         from simple_dqn.environment.warp_vector import WarpVector
 
-        return WarpVector(config, streams, training, books)
-    games = [open_game(config, streams[0], training, watcher, books)]
-    games += [open_game(config.unseen(), stream, training, None, books) for stream in streams[1:]]
+        return WarpVector(config, streams, training, profiler)
+    games = [open_game(config, streams[0], training, watcher, profiler)]
+    games += [open_game(config.unseen(), stream, training, None, profiler) for stream in streams[1:]]
     return GameVector(games, (config.screen_height, config.screen_width))
 
 
@@ -92,7 +92,7 @@ class GameVector(Environment):
         Raises:
             UserError: The state is of another game, or of another number of games.
         """
-        check_fits(state, self)
+        check_games(state, self)
         games = state["games"]
         for i, game in enumerate(self.each_game):
             game.set_state(games[str(i)])

@@ -39,7 +39,7 @@ def check(rom: Path, config: EnvironmentConfig) -> None:
     """
     if not INSTALLED:
         raise UserError(
-            "--emulator warp needs NVIDIA Warp: pip install 'simple-dqn[emulator]', or leave out --emulator"
+            "--emulator warp needs NVIDIA Warp: pip install 'simple-dqn[emulator]', or give --emulator ale"
         )
     name = game_name(str(rom))
     if name not in GAMES or starts.find(name).md5 != md5(rom):
@@ -50,7 +50,7 @@ def check(rom: Path, config: EnvironmentConfig) -> None:
         )
     if config.color_averaging:
         raise UserError(
-            "--emulator warp cannot average colours: add --color_averaging false, or leave out --emulator"
+            "--emulator warp cannot average colours: add --color_averaging false, or give --emulator ale"
         )
     for setting in ("display_screen", "record_screen_path", "record_sound_filename"):
         if getattr(config, setting):

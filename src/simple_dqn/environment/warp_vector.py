@@ -16,11 +16,11 @@ from atari2600.machine import CPU, TIA
 from atari2600.screens import Screens as Scaler
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.frames import NO_OP, SEEDS, scale
-from simple_dqn.environment.interface import Environment, check_fits
+from simple_dqn.environment.interface import Environment, check_games
 from simple_dqn.environment.roms import game_name, md5
 from simple_dqn.environment.warp_emulator import compiling
 from simple_dqn.errors import UserError
-from simple_dqn.ledger import Ledger
+from simple_dqn.profiler import Profiler
 from simple_dqn.types import Actions, CheckpointState, Screens, Step
 
 Mask = NDArray[np.bool_]  # [E]
@@ -36,13 +36,13 @@ class WarpVector(Environment):
         config: EnvironmentConfig,
         streams: Sequence[np.random.Generator],
         training: bool,
-        ledger: Ledger,
+        profiler: Profiler,
     ) -> None:
         """Load the ROM `config.game`, which `warp_emulator.check` has let pass; see `AtariGame`."""
         rom = Path(config.game)
         self.name, self.rom_md5, self.games = game_name(str(rom)), md5(rom), len(streams)
         self.screen_shape = (config.screen_height, config.screen_width)
-        self._config, self._training, self._random, self._ledger = config, training, streams, ledger
+        self._config, self._training, self._random, self._profiler = config, training, streams, profiler
         for random in streams:
             random.integers(SEEDS)  # ALE's seed, which decides nothing
         self._start, self._rules = starts.find(self.name), GAMES[self.name]
@@ -182,7 +182,7 @@ class WarpVector(Environment):
 
     def _draw(self) -> Screens:
         """Return the screens: the maximum of the last two frames, or of `_single` games the last alone."""
-        with self._ledger.section("preprocess"):
+        with self._profiler.section("preprocess"):
             single = self._single if self._config.frame_maximum else np.ones_like(self._single)
             if self._scaler is not None:
                 return self._scaler.make(single)
@@ -217,7 +217,7 @@ class WarpVector(Environment):
         Raises:
             UserError: The state is of another game, of another number of games, or of ALE's.
         """
-        check_fits(state, self)
+        check_games(state, self)
         games = [state["games"][str(i)] for i in range(self.games)]
         if "known" not in games[0]:
             raise UserError("the checkpoint has games of ALE: continue with --emulator ale")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from simple_dqn.errors import UserError
 from simple_dqn.statistics import Run
-from simple_dqn.statistics.csv_reader import Numbers
+from simple_dqn.statistics.csv_reader import Column
 
 
 class Axis(NamedTuple):
@@ -70,14 +70,14 @@ class Line:
     """A curve, such as one phase of one run, or a level from edge to edge."""
 
     label: str  # the same in every panel; single runs of one setting share it
-    x: Numbers  # float64 [values]; empty for a level
-    values: Numbers  # float64 [values], finite; one value if it is a level
+    x: Column  # float64 [values]; empty for a level
+    values: Column  # float64 [values], finite; one value if it is a level
     colour: str  # as in HTML
     style: str  # solid, dashed, dotted or dashdot
     width: float  # in points
     place: int = 0  # in the legend
-    low: Numbers | None = None  # float64 [values], with `high` the band around a curve; None: no band
-    high: Numbers | None = None
+    low: Column | None = None  # float64 [values], with `high` the band around a curve; None: no band
+    high: Column | None = None
 
 
 @dataclass(frozen=True)
@@ -174,14 +174,14 @@ def _panel(runs: Sequence[Run], field: str, names: Sequence[str], view: View) ->
     return Panel(TITLES.get(field, field), tuple(lines), view.axis)
 
 
-def _level(look: Line, values: Numbers) -> Line:
+def _level(look: Line, values: Column) -> Line:
     """Return the level of random play: the median of the runs' latest `values` [epochs, runs]."""
     latest = [run[~np.isnan(run)][-1] for run in values.T if not np.isnan(run).all()]
     label = f"{look.label}, median of {len(latest)}" if len(latest) > 1 else look.label
     return replace(look, label=label, x=np.empty(0), values=np.array([np.median(latest)]))
 
 
-def _median_and_rest(look: Line, x: Numbers, values: Numbers) -> list[Line]:
+def _median_and_rest(look: Line, x: Column, values: Column) -> list[Line]:
     """Return the median and range of several runs where all have values, and a thin line for each run's rest.
 
     The rest begins at the last epoch in which all runs have a value, or at the beginning if there is none.
@@ -206,7 +206,7 @@ def _median_and_rest(look: Line, x: Numbers, values: Numbers) -> list[Line]:
     return lines
 
 
-def aligned(runs: Sequence[Run], phase: str, field: str, view: View = View()) -> tuple[Numbers, Numbers]:
+def aligned(runs: Sequence[Run], phase: str, field: str, view: View = View()) -> tuple[Column, Column]:
     """Return the values of `field` in the rows of `phase`, one row per epoch and one column per run.
 
     Returns:
@@ -230,7 +230,7 @@ def _curve(run: Run, phase: str, field: str, view: View) -> dict[float, tuple[fl
     return {epoch: (x[epoch] / view.axis.unit, mean) for epoch, mean in pairs if epoch in x}
 
 
-def complete(values: Numbers) -> NDArray[np.bool_]:
+def complete(values: Column) -> NDArray[np.bool_]:
     """Return, for each epoch, whether all runs have one of the `values` [epochs, runs]; bool [epochs].
 
     Runs that learn fast may stop first, and the median of the others would be that of a different sample.

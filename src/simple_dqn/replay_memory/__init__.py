@@ -1,4 +1,4 @@
-"""The replay memory, and the current states on which the agent acts."""
+"""The replay memory: storage of screens, transitions and their sampling."""
 
 from simple_dqn.replay_memory.memory import ReplayMemory, rows_for
 

@@ -62,7 +62,7 @@ def rows_for(config: MemoryConfig, games: int) -> int:
 class ReplayMemory:
     """The latest `replay_size` experiences of E games, and minibatches of transitions from them.
 
-    The memory is a ring of T = replay_size // E rows, one `Step` each. `transitions.py` defines
+    The memory is a ring of T rows (see `rows_for`), one `Step` each. `transitions.py` defines
     the transitions and their states, `uniform.py` and `prioritized.py` sample them, and `screens.py` stores
     the screens.
     """
@@ -101,7 +101,7 @@ class ReplayMemory:
         self._returns = np.zeros((rows, games), np.float32) if config.rollout_steps else None
         self._ring = TransitionRing(rows, games, config.history_length, config.n_step)
         self._sampler = sampler(self._ring, config)
-        self.prioritized = config.prioritized  # whether `update_priorities` has an effect
+        self.uses_errors = sampler.uses_errors  # whether `update_priorities` has an effect
         self._discounts = (discount_rate ** np.arange(config.n_step + 1)).astype(np.float32)  # γ^k by k
         self._rng = rng
         self._log = log
@@ -170,7 +170,7 @@ class ReplayMemory:
         self._returns[self._ring.held_rows()[-self._rollout_steps :]] = returns
 
     def update_priorities(self, numbers: Numbers, errors: Factors) -> None:
-        """Set priorities from TD errors; without `prioritized` this has no effect.
+        """Set priorities from TD errors; this has no effect unless the sampler uses them.
 
         Args:
             numbers: int64 [N], `Minibatch.numbers` in the order of the updates; those of transitions that are

@@ -25,6 +25,7 @@ class Prioritized:
     """
 
     experience_bytes = 8 + -(-8 // (WIDTH - 1))  # the mass float64, and its part of the sums
+    uses_errors = True
 
     def __init__(self, ring: TransitionRing, config: MemoryConfig) -> None:
         """Sample from `ring`, which is empty, with the α and β of `config`."""

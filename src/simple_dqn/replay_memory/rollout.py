@@ -9,7 +9,7 @@ from simple_dqn.types import Factors, Numbers
 
 
 class Shuffled(Uniform):
-    """Takes the transitions of the latest `rollout_steps` rows in a random order, then in another one."""
+    """Samples the latest `rollout_steps` rows without replacement, and shuffles again when all were drawn."""
 
     def __init__(self, ring: TransitionRing, config: MemoryConfig) -> None:
         """Sample from `ring`, whose latest rows are the rollout."""

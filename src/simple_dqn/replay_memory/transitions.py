@@ -12,7 +12,7 @@ and the S + 1 screens t-S ... t, the transition's window, hold both states. This
 
 Which rows are transitions: A row at which a game starts is none, because no action led to its screen. In a
 full ring the oldest S rows are none, because their windows would contain the newest rows. While the ring is
-not full, a window may reach back before row 0, where the screens are zero.
+not full, a window may reach back before row 0. Those screens are hidden, because a game starts at row 0.
 
 Which screens are hidden: A state never mixes episodes. Screens from before its episode are zero, as in
 DeepMind's code for Mnih et al. (2015). An episode begins at a row that starts a game, and at a terminal row:
@@ -53,7 +53,8 @@ class TransitionRing:
 
     Attributes:
         rows: T. games: E. history_length: S. n_step: n. needed: How many rows a transition needs, S + n.
-        written: How many rows were written so far. held: How many of them are not overwritten, at most T.
+        written: How many rows were written, since the run began or, after a resume, as if the ring had been
+            filled once at most. held: How many of them are not overwritten, at most T.
         next_row: The row to write next.
         starts: bool [T, E], a game starts at this row: no action led to its screen.
         terminals: bool [T, E], the episode ended at this row.

@@ -17,6 +17,7 @@ class Uniform:
 
     experience_bytes = 0  # bytes for each experience, at most
     nbytes = 0  # bytes in all
+    uses_errors = False  # whether `update` has an effect
 
     def __init__(self, ring: TransitionRing, _config: MemoryConfig) -> None:
         self._ring = ring

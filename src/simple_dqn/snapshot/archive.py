@@ -100,10 +100,10 @@ def unreadable(path: Path, error: OSError) -> UserError:
 
 def damaged(path: Path, error: Exception) -> UserError:
     """Return the error for a file with malformed content."""
-    return UserError(f"{path} is damaged, truncated, or not a snapshot ({one_line(error)}): use another one")
+    return UserError(f"{path} is damaged, truncated, or not a snapshot ({quotable(error)}): use another one")
 
 
-def one_line(error: Exception) -> str:
+def quotable(error: Exception) -> str:
     """Return the message of `error` in one line of printable ASCII; it may quote any bytes of a file."""
     lines = str(error).splitlines()
     return ascii(lines[0])[1:-1][:120] if lines else type(error).__name__

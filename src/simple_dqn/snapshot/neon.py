@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig, RunConfig
 from simple_dqn.errors import UserError
-from simple_dqn.snapshot.archive import damaged, one_line, unreadable
+from simple_dqn.snapshot.archive import damaged, quotable, unreadable
 from simple_dqn.snapshot.neon_pickle import MALFORMED, RefusedError, unpickle
 from simple_dqn.types import CheckpointState
 
@@ -41,7 +41,7 @@ def read(path: Path, game: str | None = None) -> CheckpointState:
         history = len(weights["hidden.conv1.weight"][0])
         height, width = _screen(model, weights["hidden.dense1.weight"].shape[1])
     except MALFORMED as error:
-        reason = one_line(error)
+        reason = quotable(error)
         raise UserError(f"{path} is not of simple_dqn's network ({reason}): use another one") from None
     named, epoch = _name(path, game)
     return {
@@ -71,7 +71,7 @@ def _load(path: Path) -> Any:
         return unpickle(content)
     except RefusedError as refused:
         raise UserError(
-            f"{path} contains {one_line(refused)}, which no snapshot needs: no code was run; delete the file"
+            f"{path} contains {quotable(refused)}, which no snapshot needs: no code was run; delete the file"
         ) from None
     except MALFORMED as error:
         raise damaged(path, error) from None

@@ -79,7 +79,7 @@ class Snapshot:
         except KeyError as error:
             raise UserError(f"{path} is not a snapshot ({error} is missing): use another one") from None
         except (TypeError, ValueError, AttributeError) as error:
-            reason = archive.one_line(error)
+            reason = archive.quotable(error)
             raise UserError(f"{path} cannot be used ({reason}): use another one") from None
 
 

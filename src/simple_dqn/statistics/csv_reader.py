@@ -15,7 +15,7 @@ OTHER_NAMES = {"phase_time": "epoch_time"}  # a column's name in the first versi
 WORDS = {"": math.nan, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 NO_NUMBER = 2.0**62  # simple_dqn wrote ±maxint as the minimum and maximum of no games
 
-Numbers = NDArray[np.float64]
+Column = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Run:
 
     name: str
     phases: NDArray[np.str_]  # [rows]
-    columns: dict[str, Numbers]
+    columns: dict[str, Column]
 
-    def line(self, phase: str, field: str) -> tuple[Numbers, Numbers]:
+    def line(self, phase: str, field: str) -> tuple[Column, Column]:
         """Return the epochs and values of the rows of `phase` that have a value."""
         there = (self.phases == phase) & np.isfinite(self.columns[field])
         return self.columns["epoch"][there], self.columns[field][there]

@@ -62,7 +62,7 @@ def _train_one_period(
     except BaseException:
         failed = True  # Ends the actor's loop; the executor waits for it.
         raise
-    with agent.ledger.section("wait"):
+    with agent.profiler.section("wait"):
         steps = acting.result()
     store(agent, steps)
 
@@ -88,7 +88,7 @@ def learn(agent: Agent, sampler: ThreadPoolExecutor, steps: int, stopped: Stoppe
         for update in range(updates):
             if stopped():
                 break
-            with agent.ledger.section("wait"):
+            with agent.profiler.section("wait"):
                 batch = prepared.popleft().result()
             if update + MINIBATCHES_AHEAD < updates:
                 prepared.append(sampler.submit(agent.prepare, steps))

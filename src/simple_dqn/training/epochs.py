@@ -98,10 +98,10 @@ class Epochs:
         self._run()
 
     def close(self) -> None:
-        """Log the speed ledger, finish writing checkpoints, and close files and games."""
-        for line in self.agent.ledger.lines():
+        """Log the speed profiler, finish writing checkpoints, and close files and games."""
+        for line in self.agent.profiler.lines():
             logger.info(line)
-        train = self.agent.ledger.books["train"]
+        train = self.agent.profiler.phases["train"]
         if train.steps:
             updates = self.agent.config.updates_in(train.steps)
             logger.info(self.agent.network.share_of_peak(updates, train.wall))
@@ -164,7 +164,7 @@ class Epochs:
             self._statistics.on_phase_resume(length)
         else:
             self._statistics.on_phase_start(phase.name, phase.epoch, length)
-        with self.agent.ledger.phase(phase.name):
+        with self.agent.profiler.phase(phase.name):
             PHASES[phase.name](self, length - phase.done)
         if self._is_complete(phase):
             self._end_phase()

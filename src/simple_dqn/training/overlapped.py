@@ -60,7 +60,7 @@ def play_rounds(agent: Agent, rounds: int, submit: Submit, stopped: Stopped) -> 
         try:
             learn(agent, batches)
         finally:
-            with agent.ledger.section("wait"):
+            with agent.profiler.section("wait"):
                 batches = playing.result()
         agent.update_priorities()
         agent.update_target_network_if_due(agent.games)

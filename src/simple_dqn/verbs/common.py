@@ -109,7 +109,7 @@ def make_watched_player(
         return WatchedPlayer(environment, None, length, rng, person=person)
     network = make_network(config, environment)
     load_weights(Path(config.run.load_weights), environment, network)
-    heat = network.look_into().saliency if saliency else None
+    heat = network.guided_backpropagation().saliency if saliency else None
     return WatchedPlayer(environment, network.predict, length, rng, heat, person)
 
 

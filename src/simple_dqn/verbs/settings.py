@@ -28,7 +28,8 @@ PLAYS_ONLY: dict[str, Any] = {
 }  # fmt: skip
 # Settings that only training reads.
 OF_TRAINING = {
-    *(one.name for room in (MemoryConfig, NetworkConfig, AgentConfig, ClusterConfig) for one in fields(room)),
+    *(one.name for config in (MemoryConfig, NetworkConfig, AgentConfig, ClusterConfig)
+      for one in fields(config)),
     "random_steps", "train_steps", "epochs", "save_weights_prefix", "checkpoint_minutes",
     "checkpoint_steps", "keep",
 } - {*OF_WEIGHTS, "atoms", "quantiles", "v_min", "v_max", "exploration_rate_test"}  # fmt: skip

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn.environment import Environment
-from simple_dqn.ledger import Ledger
 from simple_dqn.player import Player
+from simple_dqn.profiler import Profiler
 from simple_dqn.types import Actions, ExplorationRates, QValues, States
 
 HeatMap: TypeAlias = NDArray[np.float32]  # [H, W], from 0 (no influence) to 1
@@ -64,7 +64,7 @@ class WatchedPlayer(Player):
             saliency: The influence of each pixel on the highest Q-value; None: there are no heat maps.
             person: Returns the action that the person wants; None: the agent chooses.
         """
-        super().__init__(environment, predict or _no_qvalues, history_length, rng, Ledger())
+        super().__init__(environment, predict or _no_qvalues, history_length, rng, Profiler())
         self.qvalues: NDArray[np.float32] | None = None
         self.action, self.exploring, self.human = 0, False, False
         self._has_agent, self._saliency, self._person = predict is not None, saliency, person

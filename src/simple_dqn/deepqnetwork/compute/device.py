@@ -18,7 +18,7 @@ from simple_dqn.deepqnetwork.compute.cuda_graphs import Recorded
 from simple_dqn.errors import UserError
 from simple_dqn.types import DeviceStates, Flags, Screens, States
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 CPU = torch.device("cpu")
 RESERVED = 2 * 10**9  # bytes of GPU memory left to the network and its updates
@@ -179,7 +179,7 @@ def _gpu(number: int) -> torch.device | None:
 
 @functools.cache  # one process may make several networks
 def _warn(line: str) -> None:
-    log.warning("%s", line)
+    logger.warning("%s", line)
 
 
 class DeviceScreens:

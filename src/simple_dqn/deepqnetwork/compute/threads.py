@@ -8,7 +8,7 @@ import torch
 
 from simple_dqn.machine import usable_cores
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # Sums of floats depend on the number of threads, so a run can be repeated bit for bit only with the same
 # number. Two measures keep the choice stable on a busy machine: the fastest of several calls counts, and a
@@ -62,7 +62,7 @@ def use_threads(threads: int, spare_cores: int, kind: Hashable, work: Callable[[
             _choices[kind, most] = choose_threads(work, most) if most > 1 else 1
         threads = _choices[kind, most]
     torch.set_num_threads(threads)
-    log.info("the network uses %d of %d cores", min(threads, cores), cores)
+    logger.info("the network uses %d of %d cores", min(threads, cores), cores)
     return threads
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Environment, check_fits
+from simple_dqn.environment.interface import Environment, check_games
 from simple_dqn.environment.processes.process import GameProcess, SharedSteps, Task
 from simple_dqn.environment.vector import OpenGame
 from simple_dqn.types import Actions, CheckpointState, Step
@@ -97,7 +97,7 @@ class ProcessVector(Environment):
             UserError: The state is of another game, or of another number of games.
             RuntimeError: A process failed.
         """
-        check_fits(state, self)
+        check_games(state, self)
         for process, block in zip(self._processes, self._blocks, strict=True):
             games = {str(i - block.start): state["games"][str(i)] for i in range(block.start, block.stop)}
             process.ask("set_state", {**state, "games": games, "ended": state["ended"][block]})

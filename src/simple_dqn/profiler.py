@@ -1,4 +1,4 @@
-"""The speed ledger: the wall time of each part of the loop, by thread, and the load of the cores."""
+"""The profiler: the wall time of each part of the loop, by thread, and the load of the cores."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ WIDTH = 11  # characters of a column
 
 
 @dataclass
-class Book:
+class PhaseProfile:
     """The times of one kind of phase."""
 
     wall: float = 0.0  # seconds
@@ -29,8 +29,8 @@ class Book:
         """Return each section's share of the wall time by thread, with the rest as `OTHER`."""
         shares = {}
         for thread, seconds in self.seconds.items():
-            booked = {name: seconds[name] / self.wall for name in SECTIONS if name in seconds}
-            shares[thread] = booked | {OTHER: 1 - sum(booked.values())}
+            measured = {name: seconds[name] / self.wall for name in SECTIONS if name in seconds}
+            shares[thread] = measured | {OTHER: 1 - sum(measured.values())}
         return shares
 
     def lines(self, phase: str) -> list[str]:
@@ -57,29 +57,30 @@ class _Thread(threading.local):
     within = 0.0  # seconds of the nested sections of the open one
 
 
-class Ledger:
+class Profiler:
     """Measures the sections of phases; at most one phase is open at a time."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.books: defaultdict[str, Book] = defaultdict(Book)  # by phase: random, train or test
+        # By phase: random, train or test.
+        self.phases: defaultdict[str, PhaseProfile] = defaultdict(PhaseProfile)
         self._clock = clock
-        self._open: Book | None = None
+        self._open: PhaseProfile | None = None
         self._thread = _Thread()
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Measure the time inside as phase `name`."""
-        book = self._open = self.books[name]
+        profile = self._open = self.phases[name]
         start, cpu, cores = self._clock(), cpu_seconds(), busy_seconds()
         try:
             yield
         finally:
             self._open = None
-            book.wall += self._clock() - start
-            book.cpu += cpu_seconds() - cpu
+            profile.wall += self._clock() - start
+            profile.cpu += cpu_seconds() - cpu
             now = busy_seconds()
             for core in now.keys() & cores.keys():  # the usable cores may change during a run
-                book.busy[core] = book.busy.get(core, 0.0) + now[core] - cores[core]
+                profile.busy[core] = profile.busy.get(core, 0.0) + now[core] - cores[core]
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
@@ -104,6 +105,6 @@ class Ledger:
     def lines(self) -> list[str]:
         """Return the table of training, else of a test, else of random play; empty if there were no steps."""
         for phase in ("train", "test", "random"):
-            if self.books[phase].steps:
-                return self.books[phase].lines(phase)
+            if self.phases[phase].steps:
+                return self.phases[phase].lines(phase)
         return []

@@ -47,24 +47,24 @@ def network(
 def test_it_is_the_same_network(network: DeepQNetwork) -> None:
     """What is looked at leads to the same Q-values, and looking changes none of them."""
     before = network.predict(STATES)
-    insight = network.look_into()
-    insight.saliency(STATES)
-    inside = insight._network(torch.from_numpy(STATES) / 255).detach().numpy()
+    guided = network.guided_backpropagation()
+    guided.saliency(STATES)
+    inside = guided._network(torch.from_numpy(STATES) / 255).detach().numpy()
     np.testing.assert_allclose(inside, before, atol=0.02 * np.abs(before).max())
     np.testing.assert_array_equal(network.predict(STATES), before)
 
 
 def test_a_unit_sees_its_receptive_field_alone(network: DeepQNetwork) -> None:
-    insight = network.look_into()
-    assert len(insight.layers) == 2
-    for layer in insight.layers:
-        answers = insight.activations(STATES, layer.name)
+    guided = network.guided_backpropagation()
+    assert len(guided.layers) == 2
+    for layer in guided.layers:
+        answers = guided.activations(STATES, layer.name)
         assert answers.shape[1:] == (layer.filters, layer.rows, layer.columns)
         assert answers.min() == 0 < answers.max()
         for row, column in ((0, 0), (layer.rows - 1, layer.columns - 1), (layer.rows // 2, 1)):
             place = np.full(len(STATES), row), np.full(len(STATES), column)
             best = answers[:, :, row, column].argmax(1)
-            gradients = insight.guided_gradients(STATES, layer.name, best, *place)
+            gradients = guided.guided_gradients(STATES, layer.name, best, *place)
             seen = [
                 slice(max(0, layer.field_start + at * layer.field_stride),
                       max(0, layer.field_start + at * layer.field_stride + layer.field_size))
@@ -75,14 +75,14 @@ def test_a_unit_sees_its_receptive_field_alone(network: DeepQNetwork) -> None:
 
 
 def test_fields_of_residual_sections_reach_as_far_as_is_said(make_network: MakeNetwork) -> None:
-    insight = make_network(spec=IMPALA, state_shape=(3, 90, 90)).look_into()
+    guided = make_network(spec=IMPALA, state_shape=(3, 90, 90)).guided_backpropagation()
     states = np.random.default_rng(0).integers(0, 256, (40, 3, 90, 90), dtype=np.uint8)
-    for layer in insight.layers:
+    for layer in guided.layers:
         middle = layer.rows // 2
         touched = np.zeros((90, 90), bool)
         for filter_ in range(layer.filters):
             unit = (np.full(40, at) for at in (filter_, middle, middle))
-            touched |= np.any(insight.guided_gradients(states, layer.name, *unit), axis=(0, 1))
+            touched |= np.any(guided.guided_gradients(states, layer.name, *unit), axis=(0, 1))
         start = layer.field_start + middle * layer.field_stride
         rows, columns = (np.flatnonzero(touched.any(axis)) for axis in (1, 0))
         for reach in (rows, columns):
@@ -91,8 +91,8 @@ def test_fields_of_residual_sections_reach_as_far_as_is_said(make_network: MakeN
 
 
 def test_saliency_differs_by_action(network: DeepQNetwork) -> None:
-    insight = network.look_into()
-    pictures = [insight.saliency(STATES, np.full(len(STATES), action)) for action in range(3)]
+    guided = network.guided_backpropagation()
+    pictures = [guided.saliency(STATES, np.full(len(STATES), action)) for action in range(3)]
     assert all(np.isfinite(picture).all() and np.any(picture) for picture in pictures)
     assert not np.allclose(pictures[0], pictures[1])
 
