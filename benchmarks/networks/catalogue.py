@@ -26,7 +26,7 @@ class Entry:
 
 
 FRAMEWORKS = {
-    "simple_dqn": Entry("simple_dqn (DeepQNetwork)", "simple_dqn:SimpleDqn"),
+    "simple_dqn": Entry("Simple-DQN (DeepQNetwork)", "simple_dqn:SimpleDqn"),
     "pytorch": Entry("PyTorch eager", "pytorch:PyTorchEager"),
     "pytorch_compiled": Entry("PyTorch compiled", "pytorch_compiled:PyTorchCompiled"),
     "pytorch_cuda_graphs": Entry("PyTorch CUDA graphs", "pytorch_cuda_graphs:PyTorchCudaGraphs"),

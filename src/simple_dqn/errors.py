@@ -22,6 +22,7 @@ class UserError(Exception):
 # The packages of the extras of pyproject.toml that a flag or a verb may need.
 EXTRAS = {
     "cluster": ("ray>=2.60,<3",),
+    "emulator": ("warp-lang==1.19.0",),
     "mlflow": ("mlflow==3.17.2",),
     "onnx": ("onnx==1.23.2", "onnxruntime==1.31.1", "onnxscript==0.7.2"),
     "tune": ("optuna==5.0.0",),
@@ -40,7 +41,12 @@ def require_extra(extra: str, what: str) -> None:
             return
     except ValueError:  # raised if a test has set sys.modules[...] to None
         pass
-    raise UserError(
+    raise missing_extra(extra, what)
+
+
+def missing_extra(extra: str, what: str) -> UserError:
+    """Return the error for `what`, which needs the packages of `extra`, a key of `EXTRAS`."""
+    return UserError(
         f"{what} needs packages that are not installed: .venv/bin/python -m pip install "
         f"{shlex.join(EXTRAS[extra])}, the extra `{extra}` of pyproject.toml"
     )

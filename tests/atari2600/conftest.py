@@ -10,7 +10,7 @@ from tests.atari2600.assembler import Run, assemble
 @pytest.fixture
 def run() -> Run:
     """Return a function that assembles a program, puts it at $80 and runs some of its instructions."""
-    pytest.importorskip("warp", reason="NVIDIA Warp is not installed: pip install 'simple-dqn[emulator]'")
+    pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
     from atari2600.console import Console
     from atari2600.machine import CPU
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("warp", reason="NVIDIA Warp is not installed: pip install 'simple-dqn[emulator]'")
+pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
 
 from ale_py import ALEInterface, LoggerMode
 from ale_py.roms import get_rom_path

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("warp", reason="NVIDIA Warp is not installed: pip install 'simple-dqn[emulator]'")
+pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
 
 from atari2600.cartridge import E0, F6, F8, FE, PLAIN, SUPERCHIP, load_rom
 from atari2600.console import Console

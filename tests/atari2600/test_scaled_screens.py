@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-pytest.importorskip("warp", reason="NVIDIA Warp is not installed: pip install 'simple-dqn[emulator]'")
+pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
 
 from atari2600.console import Console
 from atari2600.machine import TIA

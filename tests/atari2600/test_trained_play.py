@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("warp", reason="NVIDIA Warp is not installed: pip install 'simple-dqn[emulator]'")
+pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
 
 import simple_dqn
 from simple_dqn.player import StateBuffer

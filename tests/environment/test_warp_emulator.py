@@ -16,7 +16,7 @@ from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Step
 
-pytest.importorskip("warp", reason="NVIDIA Warp is not installed: pip install 'simple-dqn[emulator]'")
+pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
 
 PROJECT = Path(__file__).parents[2]
 TIMES = {"total_time", "epoch_time", "steps_per_second"}
@@ -109,7 +109,7 @@ def test_ale_refuses_a_state_of_its() -> None:
 def test_an_agent_trained_with_it_plays_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights do not depend on the emulator, so that a snapshot does not record it."""
     monkeypatch.setattr(warp_emulator, "INSTALLED", False)
-    with pytest.raises(UserError, match="give --emulator ale"):
+    with pytest.raises(UserError, match="warp-lang==1"):
         games("warp")
     for path in sorted((PROJECT / "snapshots" / "trained").glob("*.pkl")):
         agent = simple_dqn.load(path)

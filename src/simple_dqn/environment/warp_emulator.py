@@ -13,7 +13,7 @@ from pathlib import Path
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.roms import game_name, md5
-from simple_dqn.errors import UserError
+from simple_dqn.errors import UserError, missing_extra
 
 try:
     import warp
@@ -38,9 +38,7 @@ def check(rom: Path, config: EnvironmentConfig) -> None:
         UserError: The game is not exact, or a setting needs ALE, or Warp is not installed.
     """
     if not INSTALLED:
-        raise UserError(
-            "--emulator warp needs NVIDIA Warp: pip install 'simple-dqn[emulator]', or give --emulator ale"
-        )
+        raise missing_extra("emulator", "--emulator warp")
     name = game_name(str(rom))
     if name not in GAMES or starts.find(name).md5 != md5(rom):
         kind = CARTRIDGES.get(rom.stat().st_size, f"{rom.stat().st_size} bytes")
