@@ -11,6 +11,7 @@ Screens are random noise except in the last two tables. Real screens come from a
 consecutive ones, repeated in order until the memory is full.
 """
 
+import ctypes
 import itertools
 import statistics
 import sys
@@ -95,6 +96,7 @@ def add(_: Namespace) -> None:
 
 def sample_row(replay_size: int) -> tuple[str, ...]:
     """Return a row of figures for a full memory of `replay_size`."""
+    ctypes.CDLL(None).malloc_trim(0)  # what an earlier memory freed would be reused, and not be counted
     resident = resident_bytes()
     memory = new_memory(replay_size, games=1)
     fill(memory, random_steps(1), replay_size)
