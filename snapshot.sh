@@ -1,4 +1,3 @@
 #!/usr/bin/env bash
-# Shows a snapshot, converts one of Neon's, or averages the weights of several snapshots of a run:
-# ./snapshot.sh show FILE, ./snapshot.sh convert IN OUT, ./snapshot.sh average IN... OUT
+# Shows, converts, averages, exports or describes snapshots: ./snapshot.sh show|convert|average|export|card ...
 source "$(dirname -- "$(readlink -f -- "$0")")/scripts/run.sh" snapshot "$@"

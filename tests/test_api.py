@@ -25,12 +25,14 @@ from simple_dqn.deepqnetwork.networks import NETWORKS, Convolution, Dense, Netwo
 from simple_dqn.deepqnetwork.update import TARGET_RULES, double_targets, max_targets
 from simple_dqn.environment import make as make_games
 from simple_dqn.flags import words
+from simple_dqn.presets import PRESETS
 from simple_dqn.replay_memory.memory import SAMPLERS
 from simple_dqn.replay_memory.prioritized import Prioritized
 from simple_dqn.replay_memory.uniform import Uniform
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics import Point, Writer, statistics
 from simple_dqn.statistics.trackers import TRACKERS
+from simple_dqn.wiring import make_environment
 
 PROJECT = Path(__file__).parents[1]
 CATCH: dict[str, Any] = {
@@ -294,6 +296,35 @@ def test_a_registered_sampler_receives_the_errors_that_it_uses() -> None:
 def test_a_registered_rule_may_leave_the_next_action_open(rule: Any, double: bool) -> None:
     simple_dqn.register_target_rule("mine", rule)
     assert simple_dqn.train("catch", **CATCH, target_rule="mine", double=double).snapshots
+
+
+@pytest.mark.usefixtures("home")
+def test_settings_of_an_earlier_run_take_the_place_of_a_preset() -> None:
+    run = simple_dqn.train("catch", **CATCH)
+    assert run.csv_file
+    again = simple_dqn.train("catch", label="again", config=str(run.csv_file.with_suffix(".yaml")))
+    assert again.mean_reward == run.mean_reward
+
+
+def test_games_of_any_preset_can_be_made() -> None:
+    for preset in PRESETS:
+        assert simple_dqn.make("pong", games=3, preset=preset, emulator="ale").games == 3
+
+
+@pytest.mark.usefixtures("home")
+def test_a_test_plays_no_more_games_than_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = simple_dqn.train("catch", **{**CATCH, "workers": 4})
+    made: list[int] = []
+
+    def make(config: Any, **others: Any) -> Any:
+        made.append(config.environment.workers)
+        return make_environment(config, **others)
+
+    monkeypatch.setattr("simple_dqn.api.trained_agent.make_environment", make)
+    agent = simple_dqn.load(run.snapshots[0])
+    assert len(agent.evaluate(games=3).games) == 3
+    assert len(agent.evaluate(games=9).games) == 9
+    assert made[-2:] == [3, 4]
 
 
 @pytest.mark.usefixtures("tables")

@@ -88,6 +88,11 @@ ROWS = [
         ["train", "catch", "--environment", "catch", "--emulator", "warp"],
         ["--emulator warp plays --environment ale, not catch"],
     ),
+    (
+        ["train", "pong", "--csv_file", "none", "--tensorboard", "true"],
+        ["--tensorboard true accompanies a CSV: give --csv_file"],
+    ),
+    (["test", "pong_1.pkl", "--track", "wandb"], ["--track wandb accompanies a CSV"]),
     (["train", "pong", "--no_such_flag", "1"], ["unknown flag --no_such_flag"]),
     (["train", "pong", "a/label"], ["label 'a/label'"]),
     (

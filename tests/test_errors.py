@@ -76,7 +76,8 @@ def test_output_that_is_closed_or_poor_in_letters_is_no_error(
     tmp_path: Path, redirection: str, encoding: str
 ) -> None:
     program = (
-        "import sys; from simple_dqn.errors import *; speak_plainly(); exit_code('x', lambda: print('ε ±'))"
+        "import sys; from simple_dqn.errors import *; "
+        "replace_unencodable_output(); exit_code('x', lambda: print('ε ±'))"
     )
     command = f'"{sys.executable}" -c "{program}" {redirection}'
     environment = os.environ | {"PYTHONPATH": str(SOURCES), "PYTHONIOENCODING": encoding}

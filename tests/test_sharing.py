@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import yaml
 import simple_dqn
 from simple_dqn import main, settings_file
 from simple_dqn.errors import EXTRAS
+from simple_dqn.statistics.csv_reader import read_run
+from simple_dqn.verbs import sharing
+from simple_dqn.verbs.common import open_snapshot
 from tests.test_api import CATCH, PROJECT
 
 NETWORKS: dict[str, dict[str, Any]] = {
@@ -73,6 +77,17 @@ def test_the_command_that_installs_onnx(
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("simple-dqn")]
     assert f".venv/bin/python -m pip install {' '.join(EXTRAS['onnx'])}" in line
     assert not list(home.iterdir())
+
+
+def test_the_curve_of_a_card_is_that_of_the_snapshots_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One game may have CSVs of several runs."""
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(PROJECT))
+    for path in sorted((PROJECT / "snapshots" / "trained").glob("*.pkl")):
+        snapshot = open_snapshot(path)
+        curve = sharing.curve_of(path, snapshot)
+        assert curve, path
+        assert snapshot.total_train_steps in read_run(curve, "run").columns["total_train_steps"]
+    assert sharing.curve_of(path, replace(snapshot, total_train_steps=1)) is None
 
 
 def test_a_card_is_a_folder_for_a_model_hub(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,9 +55,14 @@ def test_a_study_goes_on_until_it_has_its_trials(folder: Path, capsys: pytest.Ca
     assert study.best_params.keys() == {"learning_rate", "network", "target_steps", "exploration_decay_steps"}
 
 
+def test_a_schedule_may_be_a_share_of_the_run() -> None:
+    search("--trials", "1", "--average_updates", "10%")
+    search("--trials", "1", "--average_updates", "10%")
+
+
 def test_another_study_has_another_name(folder: Path) -> None:
     search("--trials", "1")
-    with pytest.raises(UserError, match="give the same, or another --name"):
+    with pytest.raises(UserError, match="repeat these flags, or give another --name"):
         search("--trials", "1", "--double")
     search("--trials", "1", "--double", "--name", "double")
     assert (folder / "double.db").exists()

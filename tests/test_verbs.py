@@ -14,7 +14,7 @@ import pytest
 from simple_dqn import main
 from simple_dqn.config import Config, RunConfig
 from simple_dqn.snapshot import CheckpointFolder, Snapshot
-from simple_dqn.verbs.common import open_snapshot
+from simple_dqn.verbs.settings import settings_for
 
 SMALL = [
     "--preset", "simple_dqn", "--network", "small",
@@ -268,8 +268,10 @@ def test_a_test_minds_no_settings_of_learning_beside_others(home: Path) -> None:
 
 def test_a_snapshot_learnt_in_bfloat16_is_used_in_what_the_machine_computes_in(home: Path) -> None:
     flags = Config.from_flags({"game": "pong", "datatype": "bfloat16"}).shared_flags()
-    Snapshot("pong", 1, 6, 0, flags, {}).save(home / "pong_1.pkl")
-    assert open_snapshot(home / "pong_1.pkl").flags["datatype"] == "auto"
+    recorded = Snapshot("pong", 1, 6, 0, flags, {}).flags
+    for verb in ("test", "play", "record", "nvis"):
+        assert settings_for(verb, {}, recorded).backend.datatype == "auto"
+        assert settings_for(verb, {"datatype": "bfloat16"}, recorded).backend.datatype == "bfloat16"
 
 
 def test_a_run_without_tests_is_tested_for_the_usual_number_of_steps(

@@ -90,7 +90,7 @@ class TIA(enum.IntEnum):
     POSBL = 37
     SKIP0 = 38  # 1: the first copy of P0 is not drawn on this line
     SKIP1 = 39
-    UNUSED = 40
+    UNUSED = 40  # kept so that saved states and `starts.json` keep their columns
     NEXT_LINE = 41  # objects whose masks change when the line ends
     COLLISIONS = 42  # two bits for each of CXM0P to CXPPMM
     COMB = 43  # the row whose left 8 pixels HMOVE blanks

@@ -9,6 +9,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -46,8 +47,10 @@ def require_extra(extra: str, what: str) -> None:
 
 def missing_extra(extra: str, what: str) -> UserError:
     """Return the error for `what`, which needs the packages of `extra`, a key of `EXTRAS`."""
+    python, here = Path(sys.executable), Path.cwd()
+    python = python.relative_to(here) if python.is_relative_to(here) else python
     return UserError(
-        f"{what} needs packages that are not installed: .venv/bin/python -m pip install "
+        f"{what} needs packages that are not installed: {shlex.quote(str(python))} -m pip install "
         f"{shlex.join(EXTRAS[extra])}, the extra `{extra}` of pyproject.toml"
     )
 
@@ -57,7 +60,7 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def speak_plainly() -> None:
+def replace_unencodable_output() -> None:
     """Print characters that standard output cannot encode, such as ±, as question marks."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
@@ -72,7 +75,7 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
     """
     try:
         work()
-        _finish_speaking()
+        _flush_output()
     except UserError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 2
@@ -85,7 +88,7 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
     return 0
 
 
-def _finish_speaking() -> None:
+def _flush_output() -> None:
     """Flush standard output.
 
     Raises:
@@ -97,7 +100,7 @@ def _finish_speaking() -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        _silence()
+        _discard_output()
         raise UserError(f"cannot write to standard output: {error.strerror}; redirect it elsewhere") from None
 
 
@@ -109,10 +112,10 @@ def _reader_has_left() -> bool:
     poll.register(sys.stdout.fileno(), 0)  # errors are reported without being requested
     if not poll.poll(0):
         return False
-    _silence()
+    _discard_output()
     return True
 
 
-def _silence() -> None:
+def _discard_output() -> None:
     """Discard the buffer of standard output, which Python would otherwise flush again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

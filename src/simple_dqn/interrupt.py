@@ -28,14 +28,14 @@ class Interrupt:
 
     def __exit__(self, *error: object) -> None:
         """Restore the previous handlers."""
-        self._give_back()
+        self._restore_handlers()
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         self.requested, self.number = True, number
-        self._give_back()
+        self._restore_handlers()
         logger.info("Stopping: ending this phase cleanly. Press Ctrl-C again to quit immediately.")
 
-    def _give_back(self) -> None:
+    def _restore_handlers(self) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         self._handlers = {}

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from simple_dqn import __version__
-from simple_dqn.errors import exit_code, speak_plainly
+from simple_dqn.errors import exit_code, replace_unencodable_output
 
 # Verb -> the module whose `main` carries it out, imported only when it is called, and further arguments.
 VERBS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -30,7 +30,7 @@ USAGE = f"usage: simple-dqn VERB [arguments]; VERB is one of {', '.join(VERBS)};
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Carry out one command, and return the exit code: 2 for what the user can mend, 130 for Ctrl-C."""
+    """Carry out one command, and return the exit code: 2 after a UserError, 130 after Ctrl-C."""
     verb = arguments[0] if arguments else "--help"
     program = os.environ.get("SIMPLE_DQN_PROGRAM", f"simple-dqn {verb}")
     if verb in ("-h", "--help", "--version"):
@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def console() -> NoReturn:
     """Run the command line `simple-dqn`."""
-    speak_plainly()
+    replace_unencodable_output()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -171,9 +171,17 @@ def overlap(config: Config) -> Iterator[str]:
         )
 
 
+def check_games(config: Config) -> None:
+    """Check that no two settings of the games contradict each other, whatever those of training are.
+
+    Raises:
+        UserError: Two do; the message names both and what to do.
+    """
+    for complaint in _environment(config):
+        raise UserError(complaint)
+
+
 def _environment(config: Config) -> Iterator[str]:
-    if config.agent.synchronize and config.environment.workers == 1:
-        yield "--synchronize true needs several games to predict for: raise --workers or leave it out"
     kind = config.environment.environment
     if config.environment.emulator == "warp" and kind != "ale":
         yield f"--emulator warp plays --environment ale, not {kind}: leave out one of them"
@@ -181,7 +189,7 @@ def _environment(config: Config) -> Iterator[str]:
     if steps and frames:
         yield (
             f"--random_starts {steps} and --random_start_frames {frames} both start a game with no-ops: give "
-            "--random_starts 0 to count frames, or leave out --random_start_frames"
+            "--random_start_frames 0 to count steps, or --random_starts 0 to count frames"
         )
 
 
@@ -265,6 +273,8 @@ def _learning(config: Config) -> Iterator[str]:
 
 def _run(config: Config) -> Iterator[str]:
     run, agent = config.run, config.agent
+    if agent.synchronize and config.environment.workers == 1:
+        yield "--synchronize true needs several games to predict for: raise --workers or leave it out"
     if run.tensorboard and run.csv_file and not Path(run.csv_file).suffix:
         yield (
             f"--csv_file {run.csv_file} is also the name of the folder of --tensorboard true: give it an "

@@ -1,6 +1,7 @@
 """`tune`: search the settings of a game with Optuna; each trial is a training by `simple_dqn.train`."""
 
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -12,7 +13,7 @@ from simple_dqn.api import train
 from simple_dqn.command_line import number
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError, require_extra
-from simple_dqn.files import from_here, home
+from simple_dqn.files import from_here, home, reporting_failure
 from simple_dqn.presets import USUAL
 from simple_dqn.verbs.common import run_name, start_log
 from simple_dqn.verbs.settings import parser_for, settings_for
@@ -45,27 +46,29 @@ def main(arguments: Sequence[str], program: str) -> None:
     require_extra("tune", "tune")
     start_log(given.get("log_level", "WARNING"))
     folder = home() / "results" / "tune" / (name or run_name(config, None))
-    study = _study(folder, json.dumps({"game": game, **given}, sort_keys=True))
+    study = _study(folder, json.dumps({"game": game, **given}, sort_keys=True, default=str))
     ended = [trial for trial in study.get_trials() if trial.state.name in ("COMPLETE", "PRUNED")]
     for _ in range(trials - len(ended)):
         _try(study, game, given, config, folder)
     best = study.best_trial
-    print(f"Best of {trials} trials: {best.number}, reward {best.value:,.4g}, {best.params}")
-    print(f"Next: ./train.sh {game} best --config {from_here(folder / f'trial_{best.number}.yaml')}")
+    print(f"Best of {max(trials, len(ended))} trials: {best.number}, reward {best.value:,.4g}, {best.params}")
+    settings = shlex.quote(str(from_here(folder / f"trial_{best.number}.yaml")))
+    print(f"Next: ./train.sh {game} best --config {settings}")
 
 
 def _study(folder: Path, about: str) -> "Study":
-    """Return the study beside `folder`, new or begun before with the same flags, `about`."""
+    """Return the study beside `folder`, new or started before with the same flags, `about`."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    folder.mkdir(parents=True, exist_ok=True)
+    with reporting_failure(f"the folder {folder}", "make it writable, or set SIMPLE_DQN_HOME"):
+        folder.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(
         storage=f"sqlite:///{folder.absolute()}.db", study_name=folder.name, load_if_exists=True,
         direction="maximize", pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=3),
     )  # fmt: skip
     if (begun := study.user_attrs.get("flags", about)) != about:
-        raise UserError(f"{folder}.db was begun with {begun}: give the same, or another --name")
+        raise UserError(f"{folder}.db was started with {begun}: repeat these flags, or give another --name")
     study.set_user_attr("flags", about)
     return study
 

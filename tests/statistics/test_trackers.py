@@ -13,6 +13,7 @@ import pytest
 from simple_dqn import main
 from simple_dqn.errors import EXTRAS
 from simple_dqn.statistics import statistics
+from simple_dqn.statistics.trackers import MlflowWriter
 
 BLOCK = 32 * 1024  # bytes of a block in a log of LevelDB's
 CATCH = [
@@ -110,6 +111,16 @@ def test_wandb_has_the_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if record.HasField("request") and record.request.HasField("log_artifact")
     ]
     assert files == ["catch_1.snapshot", "catch_2.snapshot", "catch_2.film"]
+
+
+def test_names_with_dots_are_runs_of_their_own(tmp_path: Path) -> None:
+    pytest.importorskip("mlflow")
+    for name in ("catch_lr0.5", "catch_lr0.1"):
+        tracker = MlflowWriter(tmp_path / name, {}, False)
+        tracker.open()
+        tracker.close()
+    first, second = ((tmp_path / f"catch_lr0.{digit}.mlflow").read_text() for digit in "51")
+    assert first != second
 
 
 @pytest.mark.parametrize("package", ["wandb", "mlflow"])

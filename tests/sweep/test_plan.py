@@ -8,7 +8,7 @@ import pytest
 
 from simple_dqn import flags
 from simple_dqn.command_line import yes_or_no
-from simple_dqn.config import Config, EnvironmentConfig
+from simple_dqn.config import Config, EnvironmentConfig, Share
 from simple_dqn.environment.roms import known_games
 from simple_dqn.errors import UserError
 from simple_dqn.human_scores import SCORES
@@ -56,6 +56,12 @@ def test_runs_go_through_the_games_seed_by_seed(plan: Plan) -> None:
     assert [run.name for run in plan.runs] == ["pong_seed1", "breakout_seed1", "pong_seed2", "breakout_seed2"]
 
 
+def test_a_share_of_the_run_is_kept_as_it_was_given(plan: Plan, files: SweepFiles) -> None:
+    shared = replace(plan, flags={"exploration_decay_steps": Share(10)})
+    assert save_plan(shared, files.plan) == save_plan(shared, files.plan)
+    assert "--exploration_decay_steps=10%" in files.arguments(shared, shared.runs[0])
+
+
 def test_settings_are_trained_side_by_side_with_their_own_flags(plan: Plan, files: SweepFiles) -> None:
     compared = replace(plan, settings={"plain": {}, "other": {"epochs": 3, "double": True}}, seeds=1)
     names = ["pong_plain_seed1", "pong_other_seed1", "breakout_plain_seed1", "breakout_other_seed1"]
@@ -100,16 +106,16 @@ def test_the_same_plan_is_the_same_sweep_in_whatever_order(plan: Plan, files: Sw
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"seeds": 3}, "--seeds 2 and is now given --seeds 3"),
-        ({"games": {"pong": "pong"}}, "games pong breakout and is now given games pong"),
-        ({"flags": {"epochs": 3}}, "--epochs 2 and is now given --epochs 3"),
-        ({"flags": {}}, "--epochs 2 and is now given no --epochs"),
-        ({"flags": {"epochs": 2, "double": True}}, "no --double and is now given --double true"),
+        ({"seeds": 3}, "--seeds 2, but this command has --seeds 3"),
+        ({"games": {"pong": "pong"}}, "games pong breakout, but this command has games pong"),
+        ({"flags": {"epochs": 3}}, "--epochs 2, but this command has --epochs 3"),
+        ({"flags": {}}, "--epochs 2, but this command has no --epochs"),
+        ({"flags": {"epochs": 2, "double": True}}, "no --double, but this command has --double true"),
         (
             {"settings": {"a": {}, "b": {"double": True}}},
-            "no --compare and is now given --compare a= b=--double=true",
+            "no --compare, but this command has --compare a= b=--double=true",
         ),
-        ({"cpus_per_run": 2}, "--cpus_per_run 1 and is now given --cpus_per_run 2"),
+        ({"cpus_per_run": 2}, "--cpus_per_run 1, but this command has --cpus_per_run 2"),
     ],
 )
 def test_another_plan_is_refused(

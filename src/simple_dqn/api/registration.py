@@ -98,7 +98,7 @@ def register_track(name: str, make: "Callable[[Path, Mapping[str, Any], bool], W
 def _register(setting: str, name: str, entry: Entry, table: dict[str, Entry]) -> None:
     """Add `entry` to `table`, and a new `name` to the values of `setting`."""
     if name in ("auto", "none") or not name.isidentifier():
-        raise UserError(f"{name!r} cannot name a {setting}: use letters, digits and _")
+        raise UserError(f"{name!r} cannot name a {setting}: use letters, digits and _, not a digit first")
     if name not in table:
         REGISTERED[setting].append(name)
     table[name] = entry

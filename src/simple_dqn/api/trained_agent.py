@@ -20,7 +20,7 @@ from simple_dqn.snapshot import Snapshot, check_fits, check_layers
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Actions, QValues, States
 from simple_dqn.verbs.common import load_weights, open_snapshot
-from simple_dqn.verbs.settings import parser_for, settings_of_agent
+from simple_dqn.verbs.settings import parser_for, settings_of_agent, workers_for
 from simple_dqn.watch.watched_player import WatchedPlayer
 from simple_dqn.wiring import make_environment, make_network, make_player
 
@@ -156,7 +156,7 @@ class TrainedAgent:
         if games < 1:
             raise UserError(f"{games} games have no score: give at least 1")
         asked = {"play_games": games, "random_seed": seed, "exploration_rate_test": epsilon}
-        config = self._config("test", asked)
+        config = self._config("test", asked, **workers_for(games, self._snapshot.flags))
         with closing(make_environment(config, training=False)) as environment:
             player = make_player(config, environment, self._network)
             outcome = evaluation.evaluate(player, config, "simple_dqn", Statistics([]), Interrupt())
@@ -200,7 +200,7 @@ class TrainedAgent:
                 screen = seen[0].picture if frames else step.screens[0]
                 yield PlayedStep(screen, player.action, player.qvalues, float(step.rewards[0]), over)
 
-    def _config(self, verb: str, asked: dict[str, Any], **fixed: str) -> Config:
+    def _config(self, verb: str, asked: dict[str, Any], **fixed: Any) -> Config:
         """Return the settings of `verb`, with `asked` and `fixed` in place of the snapshot's."""
         given = {**self._given, **_read(verb, asked)}
         return settings_of_agent(verb, self._path, self._snapshot, given, fixed)

@@ -2,15 +2,16 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.environment import Environment
+from simple_dqn import rules
+from simple_dqn.environment import Environment, as_played
 from simple_dqn.flags import words
 from simple_dqn.snapshot import snapshots_after
 from simple_dqn.statistics import PhaseSummary, Writer
-from simple_dqn.verbs.settings import settings_for, settle
+from simple_dqn.verbs.settings import settings_for
 from simple_dqn.verbs.train import learn, read
 from simple_dqn.wiring import make_environment
 
@@ -38,7 +39,7 @@ class _PhaseEnds(Writer):
 
 def train(
     game: str,
-    preset: str = "quick",
+    preset: str | None = None,
     label: str | None = None,
     on_phase_end: Callable[[dict[str, Any]], object] | None = None,
     **flags: Any,
@@ -50,7 +51,7 @@ def train(
 
     Args:
         game: The name of a game, the path of a ROM, or FILE.py.
-        preset: The settings that `flags` change.
+        preset: The settings that `flags` change; None: `quick`, or those of `config=FILE`.
         label: Part of the names of the files in `results/` and `snapshots/`.
         on_phase_end: Called after each phase with its row of the CSV, by column.
         flags: Settings, such as `epochs=5`.
@@ -68,7 +69,8 @@ def train(
     """
     rows: list[dict[str, Any]] = []
     calls = [rows.append, *([on_phase_end] if on_phase_end else [])]
-    arguments = [game, *([label] if label else []), *words({"preset": preset, **flags})]
+    flags = {"preset": preset, **flags} if preset else flags
+    arguments = [game, *([label] if label else []), *words(flags)]
     given = read(arguments, "simple-dqn train")
     run = learn(given, [_PhaseEnds(calls)], log=not logging.getLogger().handlers)
     rewards = [row["average_reward"] for row in rows if row["average_reward"] is not None]
@@ -100,4 +102,6 @@ def make(game: str, games: int = 1, training: bool = False, seed: int = 0, **fla
     """
     asked = {"preset": "simple_dqn", "workers": games, "random_seed": seed, **flags}
     given = read([game, *words(asked)], "simple-dqn train")
-    return make_environment(settle(settings_for("train", given), log=False), training)
+    config = settings_for("train", given)
+    rules.check_games(config)
+    return make_environment(replace(config, environment=as_played(config.environment)), training)

@@ -186,11 +186,12 @@ class RemoteEnvironment(Environment):
 
     def get_state(self) -> CheckpointState:
         """Return the number of times that the run was resumed."""
-        return {"sitting": self.resumes}
+        return {"resumes": self.resumes}
 
     def set_state(self, state: CheckpointState) -> None:
         """Count one more resume than `state` has."""
-        self.resumes = state.get("sitting", 0) + 1
+        name = "resumes" if "resumes" in state else "sitting"  # the name in older checkpoints
+        self.resumes = state.get(name, 0) + 1
 
     def close(self) -> None:
         """Do nothing."""

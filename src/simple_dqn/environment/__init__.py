@@ -30,6 +30,7 @@ __all__ = [
     "Watcher",
     "as_played",
     "game_name",
+    "is_atari",
     "make",
 ]
 
@@ -65,9 +66,8 @@ def make(
         RuntimeError: A process that was to play games failed.
     """
     module = _module(config)
-    atari = config.environment == "ale" or (config.environment == "gym" and module.is_atari(config.game))
     wanted = [setting for setting in ONLY_ALE if getattr(config, setting)]
-    if wanted and not atari:
+    if wanted and not is_atari(config):
         raise UserError(
             f"--{wanted[0]} works with --environment ale only, or an id of ale-py's: leave it out with "
             f"{config.game or config.environment}"
@@ -99,6 +99,17 @@ def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
     if config.environment != "gym" or _module(config).has_no_op(config.game):
         return config
     return replace(config, random_starts=0, random_start_frames=0)
+
+
+def is_atari(config: EnvironmentConfig) -> bool:
+    """Return whether the game is one of ALE's, by whichever environment it is played.
+
+    Raises:
+        UserError: There is no such game.
+    """
+    if config.environment == "gym":
+        return bool(_module(config).is_atari(config.game))
+    return config.environment == "ale"
 
 
 def game_name(config: EnvironmentConfig) -> str:

@@ -109,9 +109,9 @@ def check_games(state: CheckpointState, environment: Environment) -> None:
     """
     games = len(state["games"])
     if state["name"] != environment.name:
-        raise UserError(f"the snapshot is of {state['name']}, not of {environment.name}: give its game")
+        raise UserError(f"the checkpoint is of {state['name']}, not of {environment.name}: use another one")
     if games != environment.games:
-        raise UserError(f"the snapshot holds {games} game(s): resume with --workers {games}")
+        raise UserError(f"the checkpoint holds {games} game(s): resume with --workers {games}")
 
 
 class Outcome(NamedTuple):

@@ -29,7 +29,7 @@ def read(path: Path, game: str | None = None) -> CheckpointState:
 
     Args:
         path: The snapshot, `<game>_<epoch>.pkl`; the file itself contains neither.
-        game: The game, if the name does not contain it; the epoch is then 0.
+        game: The game, if the name does not contain it; the epoch is 0 if the name has none.
 
     Raises:
         UserError: The file is damaged or too large, belongs to another network, contains more than arrays, or

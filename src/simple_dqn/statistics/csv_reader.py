@@ -92,7 +92,10 @@ def _to_run(path: Path, name: str, names: list[str], rows: list[list[str]]) -> R
     cells = dict(zip(names, zip(*rows, strict=False), strict=False))
     phases = np.array([phase.strip() for phase in cells.pop("phase", ())], dtype=np.str_)
     if not np.isin(phases, ("train", "test")).any():
-        raise UserError(f"there is nothing to draw in {path} yet: wait for the first epoch's row")
+        found = f", only of {', '.join(sorted(set(phases.tolist())))}" if len(phases) else ""
+        raise UserError(
+            f"{path} has no row of training or a test yet{found}: wait for one, there is nothing to draw"
+        )
     try:
         columns = {field: np.array([_number(word) for word in words]) for field, words in cells.items()}
     except ValueError as error:

@@ -104,7 +104,7 @@ class Writer:
         """Called a few times a second while a phase runs."""
 
     def on_point(self, point: Point) -> None:
-        """Called every 1,000 steps of a training phase, if `points` is true."""
+        """Called every 1,000 steps of a training phase if any writer of the run has `points`."""
 
     def on_file(self, path: Path) -> None:
         """Called when a snapshot was written, and for a film of the run."""

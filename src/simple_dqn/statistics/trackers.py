@@ -6,9 +6,11 @@ tracker's id of the run, by which a resumed run and a film find it.
 
 import logging
 import os
+import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,7 @@ class Tracker(Writer):
         """
         require_extra(self.package, f"--track {self.package}")
         self._name, self._folder, self._settings = run.name, run.parent.absolute(), dict(settings)
-        self._id_file = run.with_suffix(f".{self.package}")
+        self._id_file = run.with_name(f"{run.name}.{self.package}")
         self._id = self._id_file.read_text("utf-8") if resumed and self._id_file.exists() else None
 
     def open(self) -> None:
@@ -72,6 +74,13 @@ class Tracker(Writer):
     def _log(self, step: int, scalars: Mapping[str, float]) -> None:
         """Write the numbers."""
 
+    def _try(self, call: Callable[..., object], *arguments: Any) -> None:
+        """Do `call`; a server that fails costs a line of the log, not the run."""
+        try:
+            call(*arguments)
+        except Exception as error:  # as above
+            logger.warning("--track %s failed: %s", self.package, one_line(error)[:200])
+
 
 class WandbWriter(Tracker):
     """Writes to Weights & Biases; WANDB_MODE=offline keeps the run in the folder of the CSV."""
@@ -91,12 +100,13 @@ class WandbWriter(Tracker):
         return str(self._run.id)
 
     def _log(self, step: int, scalars: Mapping[str, float]) -> None:
-        self._run.log({**scalars, "train_steps": step})
+        self._try(self._run.log, {**scalars, "train_steps": step})
 
     def on_file(self, path: Path) -> None:
         """Add a snapshot or a film to the run."""
         if path.exists():
-            self._run.log_artifact(str(path), name=f"{path.stem}.{_kind(path)}", type=_kind(path))
+            name = re.sub(r"[^\w.-]", "_", f"{path.stem}.{_kind(path)}", flags=re.ASCII)
+            self._try(partial(self._run.log_artifact, str(path), name=name, type=_kind(path)))
 
     def close(self) -> None:
         """End the run, once everything is uploaded."""
@@ -140,13 +150,6 @@ class MlflowWriter(Tracker):
         """End the run."""
         if self._client is not None:
             self._try(self._client.set_terminated, self._id)
-
-    def _try(self, call: Callable[..., object], *arguments: Any) -> None:
-        """Do `call`; a server that does not answer costs a line of the log, not the run."""
-        try:
-            call(*arguments)
-        except Exception as error:  # as above
-            logger.warning("MLflow failed: %s", one_line(error)[:200])
 
 
 def _kind(path: Path) -> str:

@@ -1,7 +1,7 @@
 """Scores of many runs in one number, with its interval, as rliable defines them.
 
 Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice", arXiv:2108.13264.
-The paper's own library, rliable, needs SciPy, pandas and seaborn, and as many runs of each game.
+The paper's own library, rliable, needs SciPy, pandas and seaborn, and the same number of runs for every game.
 
 A measure maps one or two settings to float64 [B]; a setting has an array [B, runs] for each game.
 """

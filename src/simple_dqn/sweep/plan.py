@@ -156,7 +156,7 @@ def save_plan(plan: Plan, path: Path) -> str:
     """
     if not path.exists():
         with replacing(path) as beside:
-            beside.write_text(json.dumps(vars(plan), indent=2) + "\n")
+            beside.write_text(json.dumps(vars(plan), indent=2, default=str) + "\n")
     try:
         text = path.read_text()
         before = Plan(**json.loads(text)).words()
@@ -167,7 +167,7 @@ def save_plan(plan: Plan, path: Path) -> str:
         if before.get(name) != now.get(name):
             was, given = (f"{name} {one[name]}" if name in one else f"no {name}" for one in (before, now))
             raise UserError(
-                f"the sweep {path.parent.name} was begun with {was} and is now given {given}: give the same "
-                "again to go on with it, or another --name"
+                f"the sweep {path.parent.name} was started with {was}, but this command has {given}: repeat "
+                "the original flags to go on with it, or give another --name"
             )
     return text

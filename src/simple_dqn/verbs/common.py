@@ -50,13 +50,10 @@ def run_of(path: Path, snapshot: Snapshot) -> str:
 def open_snapshot(path: Path, game: str | None = None) -> Snapshot:
     """Return the snapshot at `path`, with a game that can be played; see `Snapshot.load`.
 
-    A network that was trained in bfloat16 runs in `auto`: another processor may have to imitate bfloat16,
-    which takes many times as long as float32. The game of a snapshot of Neon's is `game`, or the longest
+    The game of a snapshot of Neon's is `game`, or the longest
     known one with which the file's name begins.
     """
     snapshot = Snapshot.load(path, game)
-    if snapshot.flags.get("datatype") == "bfloat16":
-        snapshot = replace(snapshot, flags={**snapshot.flags, "datatype": "auto"})
     if snapshot.flags.get("environment", "ale") != "ale":
         return snapshot
     return replace(snapshot, game=game_of(snapshot.game) or snapshot.game)

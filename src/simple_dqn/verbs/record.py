@@ -13,6 +13,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Snapshot
+from simple_dqn.statistics import Writer
 from simple_dqn.verbs.common import check_weights, make_watched_player, open_snapshot, run_of
 from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
 from simple_dqn.watch.film import FORMATS, Film, Recording, replacing_screens
@@ -46,12 +47,14 @@ def main(arguments: Sequence[str], program: str) -> None:
     name = _name(path, snapshot)
     videos, kind = home() / "videos", given.get("format", "mov")
     film = videos / f"{name}_{snapshot.epoch}.{kind}"
-    played = record(config, film, videos / name, kind, given.get("overlay", False))
-    print(f"{film}: {played}; its screens are in {videos / name}")
+    tracker: Writer | None = None
     if config.run.track != "none":
         from simple_dqn.statistics.trackers import TRACKERS
 
         tracker = TRACKERS[config.run.track](home() / "results" / name, config.shared_flags(), True)
+    played = record(config, film, videos / name, kind, given.get("overlay", False))
+    print(f"{film}: {played}; its screens are in {videos / name}")
+    if tracker:
         with closing(tracker):
             tracker.open()
             tracker.on_file(film)

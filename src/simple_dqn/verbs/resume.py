@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -28,7 +29,7 @@ from simple_dqn.snapshot import (
 from simple_dqn.statistics import Writer
 from simple_dqn.training import Phase
 from simple_dqn.verbs.common import finish, load_weights, open_snapshot, run_of, start_log
-from simple_dqn.verbs.settings import parser_for, settings_for, settle
+from simple_dqn.verbs.settings import parser_for, portable, settings_for, settle
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
@@ -143,7 +144,7 @@ def settings_writers(config: Config, preset: str | None = None) -> list[Writer]:
         return []
     path = Path(config.run.csv_file).with_suffix(".yaml")
     name = preset or settings_file.preset_in(path)
-    if preset is None:
+    if preset is None and path.is_file():
         logger.info("Preset %s", name)
     return [_SettingsWriter(path, settings_file.listing(config, name), resumed=preset is None)]
 
@@ -186,7 +187,7 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
         "save_weights_prefix": str(prefix),
         "start_epoch": snapshot.epoch,
     }
-    config = settle(settings_for("resume", given, snapshot.flags, fixed))
+    config = settle(settings_for("resume", given, portable(snapshot.flags), fixed))
     if config.run.epochs <= config.run.start_epoch:
         raise _complete(str(path), snapshot.epoch, config)
     resumed = (config.run.start_epoch, "test")
@@ -217,10 +218,12 @@ def finish_training(config: Config, interrupt: Interrupt) -> None:
     """Log that a run is over, and the commands that can follow; see `finish`."""
     prefix = Path(config.run.save_weights_prefix) if config.run.save_weights_prefix else None
     if prefix and interrupt.requested and checkpoint_folder(prefix).is_dir():
-        logger.info("Next: ./resume.sh %s continues the run", from_here(checkpoint_folder(prefix)))
+        logger.info(
+            "Next: ./resume.sh %s continues the run", shlex.quote(str(from_here(checkpoint_folder(prefix))))
+        )
     finish(interrupt)
     if snapshots := snapshots_after(prefix, 0) if prefix else []:
-        last, epochs = from_here(snapshots[-1]), config.run.epochs + 10
+        last, epochs = shlex.quote(str(from_here(snapshots[-1]))), config.run.epochs + 10
         logger.info("Next: ./play.sh %s shows it playing, ./test.sh %s measures it,", last, last)
         logger.info("and ./resume.sh %s --epochs %d trains it further", last, epochs)
 

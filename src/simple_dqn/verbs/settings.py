@@ -128,6 +128,7 @@ def settings_for(
     else:
         check_trusted(snapshot, given)
         check_source(given)
+        snapshot = snapshot if verb == "resume" else portable(snapshot)
     config = Config.from_flags({**snapshot, **FIXED[verb], **(fixed or {}), **given})
     if verb == "train" and config.cluster.on and config.cluster.actors * config.environment.workers > 1:
         config = config.with_flags({**APE_X_EXPLORATION, **given})
@@ -142,6 +143,36 @@ def settings_of_agent(
     if is_own(snapshot.flags.get("environment", "ale")):  # the class names the game
         del fixed["game"]
     return settle(settings_for(verb, given, snapshot.flags, fixed), log=False)
+
+
+def portable(snapshot: dict[str, Any]) -> dict[str, Any]:
+    """Return the flags of a snapshot with the datatype `auto` in place of bfloat16.
+
+    Another processor may have to imitate bfloat16, which takes many times as long as float32.
+    """
+    return {**snapshot, "datatype": "auto"} if snapshot.get("datatype") == "bfloat16" else snapshot
+
+
+def workers_for(games: int, snapshot: dict[str, Any]) -> dict[str, int]:
+    """Return the flag `workers` of a test of `games` games: those of the training, but none in vain.
+
+    Args:
+        games: The number of games; 0: the test ends after a number of steps.
+        snapshot: The flags of the snapshot.
+    """
+    workers: int = snapshot.get("workers", 1)
+    return {"workers": min(workers, games) if games else workers}
+
+
+def check_csv(given: dict[str, Any], config: Config) -> None:
+    """Check that there is a CSV if `given` flags ask for files or trackers that accompany it.
+
+    Raises:
+        UserError: There is none.
+    """
+    for name in ("tensorboard", "track"):
+        if given.get(name, "none") not in (False, "none") and not config.run.csv_file:
+            raise UserError(f"--{name} {flags.as_word(given[name])} accompanies a CSV: give --csv_file FILE")
 
 
 def check_source(given: dict[str, Any]) -> None:

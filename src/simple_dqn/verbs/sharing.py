@@ -1,25 +1,28 @@
 """`snapshot export` and `snapshot card`: a snapshot for other programs, and for other people."""
 
+import csv
+import glob
 import io
 import shutil
 import tempfile
-from contextlib import closing, redirect_stdout
+from contextlib import closing, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from simple_dqn import __version__, evaluation, flags, plot, settings_file
-from simple_dqn.config import Config
+from simple_dqn.config import Config, EnvironmentConfig
+from simple_dqn.environment import is_atari
 from simple_dqn.errors import UserError
-from simple_dqn.files import home, is_trained, replacing
+from simple_dqn.files import home, is_trained, replacing, reporting_failure
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.presets import PRESETS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics import Statistics
 from simple_dqn.verbs.common import load_weights, open_snapshot, run_of
 from simple_dqn.verbs.record import record
-from simple_dqn.verbs.settings import settings_of_agent
+from simple_dqn.verbs.settings import settings_of_agent, workers_for
 from simple_dqn.wiring import make_environment, make_network, make_player
 
 SEED = 0
@@ -95,7 +98,8 @@ def card(path: Path, target: Path | None, games: int) -> None:
     target = target or home() / "snapshots" / f"{path.stem}_card"
     if target.exists():
         raise UserError(f"{target} exists: remove it or give another name")
-    target.parent.mkdir(parents=True, exist_ok=True)
+    with reporting_failure(f"the folder {target}", "give another name"):
+        target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as made:
         folder = Path(made, "card")
         folder.mkdir()
@@ -106,7 +110,6 @@ def card(path: Path, target: Path | None, games: int) -> None:
 
 
 def _fill(folder: Path, path: Path, snapshot: Snapshot, games: int) -> None:
-    name = run_of(path, snapshot)
     title = name_of_game(snapshot)
     file = f"{path.stem}.pkl"
     snapshot.save(folder / file)
@@ -116,10 +119,10 @@ def _fill(folder: Path, path: Path, snapshot: Snapshot, games: int) -> None:
     filmed = settings_of_agent("record", path, snapshot, {}, SEEDED)
     record(filmed, folder / "replay.mp4", folder / "screens", "mp4", False)
     shutil.rmtree(folder / "screens")
-    csv = (home() / "results" / ("trained" if is_trained(path) else "") / name).with_suffix(".csv")
-    if csv.is_file():
+    curve = curve_of(path, snapshot)
+    if curve:
         with redirect_stdout(io.StringIO()):
-            plot.main([str(csv), "--png_file", str(folder / "curve.png"), "--dpi", "60"])
+            plot.main([str(curve), "--png_file", str(folder / "curve.png"), "--dpi", "60"])
     defaults = Config.from_flags(PRESETS["simple_dqn"]).shared_flags()
     changed = {key: value for key, value in settings.shared_flags().items() if value != defaults[key]}
     text = CARD.format(
@@ -127,24 +130,41 @@ def _fill(folder: Path, path: Path, snapshot: Snapshot, games: int) -> None:
         name=path.stem, title=title, score=f"{outcome.mean:.2f} +/- {outcome.standard_deviation:.2f}",
         version=__version__, epoch=snapshot.epoch, steps=snapshot.total_train_steps, report=outcome,
         settings="\n".join(f"- `--{key} {flags.as_word(value)}`" for key, value in sorted(changed.items())),
-        curve="\n![The curves of the training](curve.png)\n" if csv.is_file() else "", file=file,
+        curve="\n![The curves of the training](curve.png)\n" if curve else "", file=file,
     )  # fmt: skip
     (folder / "README.md").write_text(text, "utf-8")
 
 
+def curve_of(path: Path, snapshot: Snapshot) -> Path | None:
+    """Return the CSV of the run that wrote `snapshot`: one with its epoch after as many training steps."""
+    folder = home() / "results" / ("trained" if is_trained(path) else "")
+    wanted = ("train", str(snapshot.epoch), str(snapshot.total_train_steps))
+    for file in sorted(folder.glob(f"{glob.escape(run_of(path, snapshot))}*.csv")):
+        with suppress(OSError, ValueError, csv.Error), file.open(newline="", encoding="utf-8") as text:
+            for row in csv.DictReader(text):
+                if tuple(map(row.get, ("phase", "epoch", "total_train_steps"))) == wanted:
+                    return file
+    return None
+
+
 def name_of_game(snapshot: Snapshot) -> str:
     """Return the id of the game as Gymnasium writes it, such as `ALE/SpaceInvaders-v5`."""
-    words = snapshot.game.split("_")
-    atari = snapshot.flags.get("environment", "ale") == "ale"
-    return f"ALE/{''.join(map(str.capitalize, words))}-v5" if atari else snapshot.game
+    if not is_atari(_environment(snapshot)):
+        return snapshot.game
+    if snapshot.flags.get("environment") == "gym":
+        return snapshot.game.replace("ALE_", "ALE/", 1)  # file names have no slash
+    return f"ALE/{''.join(map(str.capitalize, snapshot.game.split('_')))}-v5"
+
+
+def _environment(snapshot: Snapshot) -> EnvironmentConfig:
+    return Config.from_flags({**snapshot.flags, "game": snapshot.game}).environment
 
 
 def _test(path: Path, snapshot: Snapshot, games: int) -> evaluation.Evaluation:
     """Return the outcome of a test by the rules of Mnih et al. 2015, if the game is an Atari game."""
-    protocol = "nature" if snapshot.flags.get("environment", "ale") == "ale" else "simple_dqn"
+    protocol = "nature" if is_atari(_environment(snapshot)) else "simple_dqn"
     rules = evaluation.protocol_flags(protocol, snapshot.actions)
-    workers = min(games, snapshot.flags.get("workers", 1))
-    fixed = {**SEEDED, **rules, "play_games": games, "workers": workers}
+    fixed = {**SEEDED, **rules, **workers_for(games, snapshot.flags), "play_games": games}
     config = settings_of_agent("test", path, snapshot, {}, fixed)
     with closing(make_environment(config, training=False)) as environment:
         network = make_network(config, environment)

@@ -15,21 +15,21 @@ from simple_dqn.verbs.common import open_snapshot, start_log
 def main(arguments: Sequence[str], program: str) -> None:
     """Show, convert, average, export or describe snapshots."""
     given = _parser(program).parse(arguments)
-    if given["deed"] == "show":
+    if given["action"] == "show":
         print(describe(open_snapshot(given["source"], given["game"])))
         return
-    if given["deed"] in ("export", "card"):
+    if given["action"] in ("export", "card"):
         start_log("WARNING")
         from simple_dqn.verbs import sharing  # which needs much that the others do not
 
-        if given["deed"] == "export":
+        if given["action"] == "export":
             sharing.export(given["source"], given["target"])
         else:
             sharing.card(given["source"], given["target"], given["games"])
         return
     if given["target"].exists():
-        raise UserError(f"{given['target']} exists: remove it or give another name")
-    if given["deed"] == "average":
+        raise UserError(f"{given['target']} exists: the last name is that of the new file; give another one")
+    if given["action"] == "average":
         snapshot = average((source, open_snapshot(source)) for source in given["sources"])
     else:
         snapshot = open_snapshot(given["source"], given["game"])
@@ -42,29 +42,29 @@ def _parser(program: str) -> Parser:
         prog=program,
         description="Look into a snapshot, convert one of Neon's, average several, or share one.",
     )
-    deeds = parser.add_subparsers(dest="deed", required=True, metavar="show|convert|average|export|card")
-    show = deeds.add_parser("show", help="print what is in a snapshot")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="show|convert|average|export|card")
+    show = actions.add_parser("show", help="print what is in a snapshot")
     show.add_argument("source", type=Path, metavar="FILE", help="such as snapshots/pong_10.pkl")
-    convert = deeds.add_parser("convert", help="write a snapshot, Neon's or ours, in our format")
+    convert = actions.add_parser("convert", help="write a snapshot, Neon's or ours, in our format")
     convert.add_argument("source", type=Path, metavar="IN", help="such as breakout_77.pkl")
     convert.add_argument("target", type=Path, metavar="OUT", help="such as snapshots/breakout_77.pkl")
-    mean = deeds.add_parser("average", help="write the mean of the weights of several snapshots of one run")
+    mean = actions.add_parser("average", help="write the mean of the weights of several snapshots of one run")
     mean.add_argument(
         "sources", type=Path, nargs="+", metavar="IN", help="such as snapshots/pong_{46,48,50}.pkl"
     )
     mean.add_argument("target", type=Path, metavar="OUT", help="such as snapshots/pong_mean_50.pkl")
-    onnx = deeds.add_parser("export", help="write the network for programs without PyTorch")
+    onnx = actions.add_parser("export", help="write the network for programs without PyTorch")
     onnx.add_argument("source", type=Path, metavar="IN", help="such as snapshots/pong_10.pkl")
     onnx.add_argument("--onnx", action="store_true", required=True, help="as an ONNX file, the only format")
-    card = deeds.add_parser("card", help="write a folder with a model card, a film and the settings")
+    card = actions.add_parser("card", help="write a folder with a model card, a film and the settings")
     card.add_argument("source", type=Path, metavar="IN", help="such as snapshots/pong_10.pkl")
     card.add_argument(
         "--games", type=number(int, minimum=1), default=10, help="games of the score (default: 10)"
     )
-    for deed, target in ((onnx, "IN.onnx"), (card, "snapshots/IN_card")):
-        deed.add_argument("target", type=Path, nargs="?", metavar="OUT", help=f"(default: {target})")
-    for deed in (show, convert):
-        deed.add_argument("--game", help="the game of one of Neon's whose file is not named after it")
+    for action, target in ((onnx, "IN.onnx"), (card, "snapshots/IN_card")):
+        action.add_argument("target", type=Path, nargs="?", metavar="OUT", help=f"(default: {target})")
+    for action in (show, convert):
+        action.add_argument("--game", help="the game of one of Neon's whose file is not named after it")
     return parser
 
 

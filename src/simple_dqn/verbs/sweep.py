@@ -174,5 +174,5 @@ def _carry_out(plan: Plan, files: SweepFiles, pool: LocalPool | ClusterPool) -> 
     if failed := [one for one in runs if one.state is RunState.FAILED]:
         raise UserError(
             f"{len(failed)} of {len(runs)} runs failed, such as {failed[0].run.name} ({failed[0].reason}): "
-            "mend that, and give the same command again"
+            "fix the cause, then run the same command again"
         )

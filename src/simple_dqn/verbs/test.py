@@ -6,11 +6,19 @@ from pathlib import Path
 
 from simple_dqn import evaluation
 from simple_dqn.config import Config, RunConfig
+from simple_dqn.environment import is_atari
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.verbs.common import check_weights, finish, load_weights, open_snapshot
-from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
+from simple_dqn.verbs.settings import (
+    check_csv,
+    parser_for,
+    settings_for,
+    settle,
+    without_training,
+    workers_for,
+)
 from simple_dqn.wiring import make_environment, make_network, make_player, make_statistics
 
 
@@ -26,8 +34,10 @@ def main(arguments: Sequence[str], program: str) -> None:
     given = without_training(canonical_flags(parser.parse(arguments)))
     protocol = given.get("protocol", "simple_dqn")
     snapshot = open_snapshot(given["snapshot"])
+    games = given.get("play_games") or evaluation.PROTOCOLS[protocol].games
     fixed = {
         **evaluation.protocol_flags(protocol, snapshot.actions),
+        **workers_for(games or 0, snapshot.flags),
         "game": snapshot.game,
         "load_weights": str(given["snapshot"]),
         "start_epoch": snapshot.epoch,
@@ -37,6 +47,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     if given.get("random_starts"):  # in place of the protocol's no-ops, which are counted in frames
         fixed["random_start_frames"] = 0
     config = settle(settings_for("test", given, snapshot.flags, fixed))
+    check_csv(given, config)
     _check_atari(protocol, config)
     if not (config.run.play_games or evaluation.PROTOCOLS[protocol].games or config.run.test_steps):
         raise UserError("there is nothing to test: give --test_steps, --play_games or --protocol nature")
@@ -45,9 +56,7 @@ def main(arguments: Sequence[str], program: str) -> None:
 
 def _check_atari(protocol: str, config: Config) -> None:
     """Refuse to test another game by a protocol for Atari games."""
-    environment = config.environment
-    atari = environment.environment == "ale" or environment.game.startswith("ALE/")
-    if evaluation.PROTOCOLS[protocol].flags and not atari:
+    if evaluation.PROTOCOLS[protocol].flags and not is_atari(config.environment):
         raise UserError(
             f"--protocol {protocol} is for Atari games: leave it out, and give --play_games "
             f"{evaluation.PROTOCOLS[protocol].games} for as many games"
@@ -71,7 +80,7 @@ def play(config: Config, protocol: str = "simple_dqn", json: Path | None = None)
     with closing(make_statistics(config)) as statistics, Interrupt() as interrupt:
         outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt)
     environment.close()
+    print(outcome)
     if json and not interrupt.requested:  # half a test would favour short games
         outcome.write_json(json)
-    print(outcome)
     finish(interrupt)

@@ -9,7 +9,7 @@ from typing import Any
 
 from simple_dqn import flags, settings_file
 from simple_dqn.command_line import yes_or_no
-from simple_dqn.config import Config, RunConfig
+from simple_dqn.config import Config, RunConfig, Share
 from simple_dqn.environment import as_played
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
@@ -20,7 +20,7 @@ from simple_dqn.snapshot import Checkpoint, CheckpointFolder, checkpoint_folder
 from simple_dqn.statistics import Writer
 from simple_dqn.verbs.common import check_weights, load_weights, run_name, start_log
 from simple_dqn.verbs.resume import CompleteError, finish_training, go_on, running, settings_writers
-from simple_dqn.verbs.settings import parser_for, preset, settings_for, settle
+from simple_dqn.verbs.settings import check_csv, parser_for, preset, settings_for, settle
 from simple_dqn.verbs.test import play
 from simple_dqn.wiring import make_run
 
@@ -67,7 +67,8 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
 
 def _preset_of(given: dict[str, Any]) -> str:
     """Return the name of the preset with which the settings of a run began."""
-    name: str = given.get("config", given).get("preset", USUAL)
+    where, default = (given["config"], "simple_dqn") if "config" in given else (given, USUAL)
+    name: str = where.get("preset", default)
     return name
 
 
@@ -89,6 +90,7 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
         "save_weights_prefix": str(home() / "snapshots" / name),
     }
     config = settings_for("train", given, fixed=files)
+    check_csv(given, config)
     prefix = Path(config.run.save_weights_prefix or files["save_weights_prefix"])
     with running(prefix):
         if log:
@@ -99,9 +101,13 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
                 preset_name = _preset_of(given)
                 logger.info("Preset %s", preset_name)
                 config = settle(config, log=False)
+                if (rom := Path(config.environment.game)).is_file():  # a resume may be in another folder
+                    config = config.with_flags({"game": str(rom.resolve())})
                 begin(config, [*settings_writers(config, preset_name), *writers])
             else:
-                go_on(saved, prefix, {**preset(given), **given}, writers, log)
+                # Shares are of the run as it began: the checkpoint has their numbers.
+                wanted = {name: one for name, one in preset(given).items() if not isinstance(one, Share)}
+                go_on(saved, prefix, {**wanted, **given}, writers, log)
         except CompleteError as error:  # no failure: a script may repeat this command until the run is done
             logger.info("Nothing is left to do: %s", error)
     return config.run

@@ -37,8 +37,8 @@ main(int(sys.argv[1]))
 """
 # The processes use all cores together, so a library needs one thread in each.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-AWAKE = 300e-6  # seconds that a process waits for the next command before it sleeps
-PATIENCE = 5.0  # seconds for a process to finish its recordings; more than enough
+SPIN_SECONDS = 300e-6  # seconds that a process waits for the next command before it sleeps
+EXIT_TIMEOUT = 5.0  # seconds for a process to finish its recordings; more than enough
 # The arrays of a `Step` in the order in which they lie in memory, the widest type first.
 TYPES: dict[str, type[np.generic]] = {
     "actions": np.int64,
@@ -148,14 +148,14 @@ class GameProcess:
             raise answer
         return answer
 
-    def let_go(self) -> None:
+    def disconnect(self) -> None:
         """Tell the process to close its games and to end."""
         self._connection.close()
 
     def wait(self) -> None:
         """Wait for the end of a process that was let go."""
         try:
-            self._process.wait(PATIENCE)
+            self._process.wait(EXIT_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -183,17 +183,17 @@ def main(descriptor: int) -> None:
             poll = select.poll()
             poll.register(connection, select.POLLIN)
             while True:
-                _linger(poll)
+                _spin(poll)
                 command, arguments = connection.recv()
                 connection.send(_attempt(task, commands[command], *arguments))
 
 
-def _linger(poll: select.poll) -> None:
+def _spin(poll: select.poll) -> None:
     """Wait a moment for a command without sleeping, since waking up takes long.
 
     The core is offered to other threads meanwhile.
     """
-    end = time.perf_counter() + AWAKE
+    end = time.perf_counter() + SPIN_SECONDS
     while not poll.poll(0) and time.perf_counter() < end:
         os.sched_yield()
 

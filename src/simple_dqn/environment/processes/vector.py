@@ -122,7 +122,7 @@ class ProcessVector(Environment):
 def end(processes: Sequence[GameProcess], shared: SharedSteps) -> None:
     """End `processes`, all at once, and give the shared memory back."""
     for process in processes:
-        process.let_go()
+        process.disconnect()
     for process in processes:
         process.wait()
     shared.arrays.clear()
