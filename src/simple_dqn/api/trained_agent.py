@@ -53,7 +53,7 @@ class TrainedAgent:
         settings: All settings that it plays with, by flag.
 
     Example:
-        >>> agent = simple_dqn.load("snapshots/trained/breakout_80.pkl")
+        >>> agent = simple_dqn.load("snapshots/trained/breakout_200.pkl")
         >>> agent.evaluate(games=10).mean
     """
 
@@ -230,7 +230,7 @@ def load(path: str | Path, game: str | None = None, **flags: Any) -> TrainedAgen
         UserError: The file is missing, damaged or not a snapshot, or a flag is unknown or out of range.
 
     Example:
-        >>> agent = simple_dqn.load("snapshots/trained/breakout_80.pkl")
+        >>> agent = simple_dqn.load("snapshots/trained/breakout_200.pkl")
     """
     return TrainedAgent(Path(path), open_snapshot(Path(path), game), _read("play", flags))
 

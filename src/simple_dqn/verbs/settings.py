@@ -75,15 +75,15 @@ HELP: dict[str, tuple[str, tuple[str, ...]]] = {
         "test_steps", "play_games", "workers", "exploration_rate_test", "repeat_action_probability",
         "random_starts", "random_seed", "csv_file", "backend", "threads",
     )),
-    "play": ("snapshots/trained/breakout_80.pkl", (
+    "play": ("snapshots/trained/breakout_200.pkl", (
         "exploration_rate_test", "repeat_action_probability", "random_starts", "max_game_frames",
         "random_seed", "environment",
     )),
-    "record": ("snapshots/trained/breakout_80.pkl --overlay", (
+    "record": ("snapshots/trained/breakout_200.pkl --overlay", (
         "play_games", "exploration_rate_test", "repeat_action_probability", "random_starts",
         "max_game_frames", "random_seed", "record_screen_path",
     )),
-    "nvis": ("snapshots/trained/breakout_80.pkl", (
+    "nvis": ("snapshots/trained/breakout_200.pkl", (
         "visualization_filters", "visualization_file", "exploration_rate_test", "random_seed", "backend",
     )),
     "profile_train": ("pong", ("train_steps", "workers", "network", "datatype", "threads", "backend")),
