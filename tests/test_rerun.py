@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from simple_dqn import main
+from simple_dqn.settings_file import read
 from simple_dqn.snapshot import CheckpointFolder, Snapshot
 from simple_dqn.snapshot.run_files import set_aside, snapshots_after
 
@@ -67,6 +68,17 @@ def test_an_earlier_run_goes_on_under_its_new_name(home: Path, capsys: pytest.Ca
     assert "train 3, step 0" in log  # by its checkpoint, which has the same name
     assert "are lost" not in log
     assert snapshots(home).keys() == {"catch_1.pkl", *(f"catch_before_{epoch}.pkl" for epoch in (1, 2, 3))}
+
+
+def test_the_settings_of_an_earlier_run_have_the_number_of_its_csv(home: Path) -> None:
+    main.run(["train", *CATCH, "--learning_rate", "0.001"])
+    main.run(["resume", "snapshots/catch_1.pkl"])  # keeps a copy of the CSV
+    main.run(["train", *CATCH, "--learning_rate", "0.002"])
+    results = home / "results"
+    assert {path.name for path in results.iterdir()} == {
+        "catch.csv", "catch.yaml", "catch.1.csv", "catch.2.csv", "catch.2.yaml",
+    }  # fmt: skip
+    assert read(str(results / "catch.2.yaml"))["learning_rate"] == 0.001
 
 
 def test_labels_are_runs_of_their_own(home: Path) -> None:

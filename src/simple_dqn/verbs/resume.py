@@ -124,13 +124,15 @@ class _SettingsWriter(Writer):
 
     def __init__(self, path: Path, text: str, resumed: bool) -> None:
         self._path, self._text, self._resumed = path, text, resumed
+        # The earlier CSV, renamed by its own writer before `open`, and its settings keep one number.
+        self._earlier = numbered(path.with_suffix(".csv")).with_suffix(".yaml")
 
     def open(self) -> None:
         """Write the file; that of an earlier run is renamed, that of the resumed run is renewed."""
         with replacing(self._path) as beside:
             beside.write_text(f"{self._text}\n", encoding="utf-8")
             if self._path.exists() and not self._resumed:
-                self._path.rename(numbered(self._path))
+                self._path.rename(numbered(self._path) if self._earlier.exists() else self._earlier)
 
 
 def settings_writers(config: Config, preset: str | None = None) -> list[Writer]:
