@@ -61,7 +61,8 @@ def register_sampler(name: str, sampler: "type[Uniform] | type[Prioritized]") ->
 
     Args:
         name: A new name; or `uniform` or `prioritized`, to replace the sampler that `auto` chooses.
-        sampler: A class with the methods of `Uniform`, as in `examples/combined_replay.py`.
+        sampler: A class with the methods of `Uniform`, as in `examples/combined_replay.py`. It receives TD
+            errors if its `uses_errors` is true.
 
     Raises:
         UserError: The name is not made of letters, digits and _, or is `auto`.
