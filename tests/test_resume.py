@@ -8,14 +8,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import ale_py.roms
 import numpy as np
 import pytest
 
 from simple_dqn import main
 from simple_dqn.agent import Agent
+from simple_dqn.config import Config
 from simple_dqn.deepqnetwork import PreparedBatch
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import CheckpointFolder, Keeper, Snapshot
@@ -589,3 +593,60 @@ def test_no_checkpoint_begins_several_games_of_a_test_anew(
     assert start("run", "train", *cart_pole, *SMALL, "--epochs", "1") == 0
     assert ("train", 40) in written
     assert [done for name, done in written if name == "test"] == [0]
+
+
+@pytest.mark.parametrize(
+    "flags", [["--preset", "strong"], ["--average_updates", "1%", "--exploration_decay_steps", "10%"]]
+)
+def test_a_longer_run_keeps_the_schedules_with_which_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    configs: list[Config] = []
+
+    def stop(config: Config, *_: Any, **__: Any) -> None:
+        configs.append(config)
+        raise UserError("far enough")
+
+    for verb in ("train", "resume"):
+        monkeypatch.setattr(f"simple_dqn.verbs.{verb}.make_run", stop)
+    command = ["train", "pong", *flags, "--random_seed", "0"]
+    assert main.run([*command, "--epochs", "10"]) == 2
+    recorded = configs[0].flags()
+    saved = SimpleNamespace(run={"flags": recorded, "phase": asdict(Phase("train", 2))}, path=tmp_path)
+    monkeypatch.setattr("simple_dqn.verbs.train._newest_checkpoint", lambda prefix: saved)
+    assert main.run([*command, "--epochs", "20", "--resume"]) == 2
+    later = configs[1].flags()
+    assert later["epochs"] == 20
+    assert recorded["average_updates"] > 0
+    for name in ("learning_rate_decay_updates", "average_updates", "exploration_decay_steps"):
+        assert later[name] == recorded[name]
+
+
+def test_a_rom_is_recorded_with_its_folder_and_a_name_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(str(ale_py.roms.get_rom_path("pong")), "mine.bin")
+    begun: list[str] = []
+    monkeypatch.setattr(
+        "simple_dqn.verbs.train.begin", lambda config, writers: begun.append(config.environment.game)
+    )
+    for game in ("mine.bin", "pong", "roms/pong.rom"):
+        assert main.run(["train", game]) == 0
+    assert begun == [str(tmp_path / "mine.bin"), "pong", "roms/pong.rom"]
+
+
+OTHERS: dict[str, Any] = {
+    "environment": "catch", "workers": 3, "minimal_action_set": False, "replay_size": 999, "rollout_steps": 7,
+    "history_length": 2, "screen_width": 40, "screen_height": 40, "network": "small", "batch_norm": True,
+    "layer_norm": True, "dueling": True, "noisy": True, "distributional": "c51", "atoms": 7, "quantiles": 7,
+    "optimizer": "adam", "decay_rate": 0.5, "priority_exponent": 0.1, "random_seed": 5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_the_state_depends_on_cannot_change(name: str) -> None:
+    with pytest.raises(UserError, match=f"--{name} .*{OTHERS[name]}"):
+        check_flags({**Config().flags(), "random_seed": 0}, {name: OTHERS[name]})

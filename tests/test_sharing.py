@@ -6,13 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import ale_py
+import gymnasium
 import numpy as np
 import pytest
 import yaml
 
 import simple_dqn
 from simple_dqn import main, settings_file
+from simple_dqn.config import Config
+from simple_dqn.environment.roms import known_games
 from simple_dqn.errors import EXTRAS
+from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics.csv_reader import read_run
 from simple_dqn.verbs import sharing
 from simple_dqn.verbs.common import open_snapshot
@@ -88,6 +93,30 @@ def test_the_curve_of_a_card_is_that_of_the_snapshots_run(monkeypatch: pytest.Mo
         assert curve, path
         assert snapshot.total_train_steps in read_run(curve, "run").columns["total_train_steps"]
     assert sharing.curve_of(path, replace(snapshot, total_train_steps=1)) is None
+
+
+def test_the_curve_is_not_that_of_another_run_of_the_name(home: Path) -> None:
+    results = home / "results"
+    results.mkdir()
+    for name in ("pong.1.csv", "pong.csv", "pong_double.csv"):
+        (results / name).write_text("epoch,phase,total_train_steps\n1,train,250\n")
+    snapshot = Snapshot("pong", 1, 6, 250, Config().shared_flags(), {})
+    assert sharing.curve_of(home / "snapshots" / "pong_1.pkl", snapshot) == results / "pong.csv"
+    assert sharing.curve_of(home / "snapshots" / "pong_before_1.pkl", snapshot) == results / "pong.1.csv"
+    assert sharing.curve_of(home / "snapshots" / "breakout_1.pkl", snapshot) is None
+
+
+def test_games_are_called_as_by_gymnasium() -> None:
+    gymnasium.register_envs(ale_py)
+
+    def name(game: str, kind: str = "ale") -> str:
+        flags = {**Config().shared_flags(), "environment": kind}
+        return sharing.name_of_game(Snapshot(game, 1, 6, 0, flags, {}))
+
+    assert name("ALE_SpaceInvaders-v5", "gym") == name("space_invaders") == "ALE/SpaceInvaders-v5"
+    for game, kind in (("PongNoFrameskip-v4", "gym"), ("CartPole-v1", "gym"), ("catch", "catch")):
+        assert name(game, kind) == game
+    assert [game for game in known_games() if name(game) not in gymnasium.registry] == []
 
 
 def test_a_card_is_a_folder_for_a_model_hub(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

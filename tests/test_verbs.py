@@ -13,8 +13,10 @@ import pytest
 
 from simple_dqn import main
 from simple_dqn.config import Config, RunConfig
-from simple_dqn.snapshot import CheckpointFolder, Snapshot
+from simple_dqn.errors import UserError
+from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.settings import settings_for
+from tests.watch.test_record import save
 
 SMALL = [
     "--preset", "simple_dqn", "--network", "small",
@@ -87,16 +89,18 @@ def test_train_writes_what_it_promises_and_resume_goes_on_exactly(
     assert last["replay_memory_count"] == str(500 // workers * workers)
 
 
-def test_a_resumed_run_goes_on_with_the_same_threads(home: Path) -> None:
-    run("train", "pong", *SMALL, "--epochs", "1", "--threads", "1")
-    saved = CheckpointFolder(home / "snapshots" / "pong_checkpoint").newest()
-    assert saved is not None
-    assert saved.run["flags"]["threads"] == 1
-    run("train", "pong", *SMALL, "--epochs", "1")
-    saved = CheckpointFolder(home / "snapshots" / "pong_checkpoint").newest()
-    assert saved is not None
-    assert saved.run["flags"]["threads"] >= 1
-    assert "threads" not in Snapshot.load(home / "snapshots" / "pong_1.pkl").flags
+def test_a_resumed_run_goes_on_with_the_same_threads(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def use(threads: int, *_: object) -> int:
+        asked.append(threads)
+        return 2
+
+    monkeypatch.setattr("simple_dqn.deepqnetwork.deepqnetwork.use_threads", use)
+    run("train", "catch", "--environment", "catch", *SMALL, "--test_steps", "0", "--epochs", "1")
+    run("resume", str(home / "snapshots" / "catch_1.pkl"), "--epochs", "2")
+    assert asked == [0, 2]
+    assert "threads" not in Snapshot.load(home / "snapshots" / "catch_1.pkl").flags
 
 
 def test_the_same_seed_gives_the_same_run_and_another_another(home: Path) -> None:
@@ -272,6 +276,65 @@ def test_a_snapshot_learnt_in_bfloat16_is_used_in_what_the_machine_computes_in(h
     for verb in ("test", "play", "record", "nvis"):
         assert settings_for(verb, {}, recorded).backend.datatype == "auto"
         assert settings_for(verb, {"datatype": "bfloat16"}, recorded).backend.datatype == "bfloat16"
+
+
+def test_a_resume_from_weights_alone_chooses_the_datatype_and_from_a_checkpoint_keeps_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configs: list[Config] = []
+
+    def stop(config: Config, *_: object) -> None:
+        configs.append(config)
+        raise UserError("far enough")
+
+    monkeypatch.setattr("simple_dqn.verbs.resume.make_run", stop)
+    flags = Config.from_flags({"game": "pong", "datatype": "bfloat16"}).shared_flags()
+    path = home / "snapshots" / "pong_1.pkl"
+    path.parent.mkdir()
+    Snapshot("pong", 1, 6, 100, flags, {"x": np.zeros(3, np.float32)}).save(path)
+    assert main.run(["resume", str(path)]) == 2
+    assert [one.backend.datatype for one in configs] == ["auto"]
+    assert settings_for("resume", {}, flags).backend.datatype == "bfloat16"
+
+
+def test_gymnasiums_atari_ids_are_tested_by_protocol(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = home / "scores.json"
+    words = ["--protocol", "nature", "--play_games", "1", "--max_game_frames", "100", "--threads", "1"]
+    path = save(home / "ALE_Pong-v5_3.pkl", environment="gym", game="ALE/Pong-v5", random_starts=30)
+    run("test", str(path), *words, "--json", str(file))
+    outcome = json.loads(file.read_text())
+    rules = (outcome["protocol"], outcome["random_starts"], outcome["random_start_frames"])
+    assert rules == ("nature", 0, 30)
+    path = save(home / "CartPole-v1_3.pkl", environment="gym", game="CartPole-v1", random_starts=0)
+    assert main.run(["test", str(path), *words]) == 2
+    assert "--protocol nature is for Atari games" in capsys.readouterr().err
+
+
+def test_a_json_that_cannot_be_written_costs_no_outcome(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = save(home / "catch_3.pkl", environment="catch", game="catch")
+    (home / "file").touch()
+    words = ["--play_games", "2", "--threads", "1", "--json", str(home / "file" / "scores.json")]
+    assert main.run(["test", str(path), *words]) == 2
+    out, err = capsys.readouterr()
+    assert " over 2 games" in out
+    assert "cannot write" in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "workers"),
+    [
+        (["--play_games", "3"], 3),
+        (["--play_games", "9"], 4),
+        (["--play_games", "3", "--workers", "2"], 2),
+        (["--test_steps", "40"], 4),
+    ],
+)
+def test_no_game_is_played_in_vain(home: Path, words: list[str], workers: int) -> None:
+    path = save(home / "catch_3.pkl", environment="catch", game="catch", workers=4)
+    run("test", str(path), *words, "--threads", "1", "--json", str(home / "scores.json"))
+    assert json.loads((home / "scores.json").read_text())["workers"] == workers
 
 
 def test_a_run_without_tests_is_tested_for_the_usual_number_of_steps(

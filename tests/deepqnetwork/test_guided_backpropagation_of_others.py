@@ -65,6 +65,7 @@ def test_a_unit_sees_its_receptive_field_alone(network: DeepQNetwork) -> None:
             place = np.full(len(STATES), row), np.full(len(STATES), column)
             best = answers[:, :, row, column].argmax(1)
             gradients = guided.guided_gradients(STATES, layer.name, best, *place)
+            assert np.any(gradients), "nothing to see"
             seen = [
                 slice(max(0, layer.field_start + at * layer.field_stride),
                       max(0, layer.field_start + at * layer.field_stride + layer.field_size))

@@ -146,5 +146,8 @@ def test_a_training_gives_the_same_csv_and_weights(tmp_path: Path, monkeypatch: 
         tables.append([{name: row[name] for name in row if name not in TIMES} for row in rows])
         weights.append(Snapshot.load(Path(f"snapshots/pong_{emulator}_1.pkl")).weights)
     assert tables[0] == tables[1]
+    monkeypatch.setattr(warp_emulator, "INSTALLED", False)
+    agent = simple_dqn.load(Path("snapshots/pong_warp_1.pkl"))
+    assert agent.settings["emulator"] == "ale"
     for name, values in weights[0].items():
         assert np.array_equal(values, weights[1][name]), name

@@ -1,5 +1,6 @@
 """Learning from rollouts (PQN): the returns, the samples, the order of events, and refused settings."""
 
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ from simple_dqn.deepqnetwork.returns import lambda_returns
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.snapshot import Snapshot
 from simple_dqn.training import RolloutSchedule
 from simple_dqn.types import Rollout, Step
 from simple_dqn.wiring import make_run
@@ -202,3 +204,29 @@ def test_what_does_not_fit_is_refused_by_name(flags: dict[str, Any], named: str)
     rules.check(Config.from_flags(CATCH))
     with pytest.raises(UserError, match=named):
         rules.check(Config.from_flags({**CATCH, **flags}))
+
+
+def test_snapshots_and_tests_use_the_mean_of_the_weights(tmp_path: Path) -> None:
+    flags = {"epochs": 1, "average_updates": 64, "checkpoint_minutes": 0}
+    config = Config.from_flags({**CATCH, **flags, "save_weights_prefix": str(tmp_path / "catch")})
+    run = make_run(config, Interrupt())
+    run.begin()
+    network = run.agent.network
+    mean, latest = network.get_weights(average=True), network.get_weights()
+    saved = Snapshot.load(tmp_path / "catch_1.pkl").weights
+    assert all(np.array_equal(saved[name], mean[name]) for name in mean)
+    assert any(not np.array_equal(saved[name], latest[name]) for name in latest)
+    states = run.agent.player.states
+    for player, average in ((run._tester._player, True), (run.agent.player, False)):
+        np.testing.assert_array_equal(player._predict(states), network.predict(states, average=average))
+    assert np.any(network.predict(states) != network.predict(states, average=True))
+
+
+def test_nothing_is_learnt_from_half_a_rollout() -> None:
+    agent, tape = started(), list[str]()
+    for owner, name in ((agent, "execute"), (agent.memory, "set_returns"), (agent, "learn")):
+        watch(owner, name, tape)
+    RolloutSchedule(6).train(
+        agent, 240, lambda: tape.count("execute") >= 9, lambda steps: tape.append(str(steps))
+    )
+    assert tape == [*["execute"] * 6, "set_returns", *["learn"] * 6, "24", *["execute"] * 3]

@@ -161,7 +161,8 @@ def _open_env(game: str, **arguments: Any) -> AnyEnv:
     """Return Gymnasium's environment `game`, which may be the `game_name` by which a snapshot knows it."""
     name = game
     if game not in gymnasium.registry:
-        name = next((known for known in gymnasium.registry if game_name(known) == game), game)
+        wanted = game.removeprefix("ale_py_")  # from the id ale_py:ALE/Pong-v5
+        name = next((known for known in gymnasium.registry if game_name(known) == wanted), game)
     try:
         return gymnasium.make(name, disable_env_checker=True, **arguments)
     except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:

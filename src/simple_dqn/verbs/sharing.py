@@ -3,6 +3,7 @@
 import csv
 import glob
 import io
+import re
 import shutil
 import tempfile
 from contextlib import closing, redirect_stdout, suppress
@@ -139,7 +140,9 @@ def curve_of(path: Path, snapshot: Snapshot) -> Path | None:
     """Return the CSV of the run that wrote `snapshot`: one with its epoch after as many training steps."""
     folder = home() / "results" / ("trained" if is_trained(path) else "")
     wanted = ("train", str(snapshot.epoch), str(snapshot.total_train_steps))
-    for file in sorted(folder.glob(f"{glob.escape(run_of(path, snapshot))}*.csv")):
+    name = run_of(path, snapshot)
+    first = re.sub(r"_before(_\d+)?$", "", name)  # the CSV of an earlier run has a number instead
+    for file in (folder / f"{name}.csv", *sorted(folder.glob(f"{glob.escape(first)}*.csv"))):
         with suppress(OSError, ValueError, csv.Error), file.open(newline="", encoding="utf-8") as text:
             for row in csv.DictReader(text):
                 if tuple(map(row.get, ("phase", "epoch", "total_train_steps"))) == wanted:
@@ -153,7 +156,7 @@ def name_of_game(snapshot: Snapshot) -> str:
         return snapshot.game
     if snapshot.flags.get("environment") == "gym":
         return snapshot.game.replace("ALE_", "ALE/", 1)  # file names have no slash
-    return f"ALE/{''.join(map(str.capitalize, snapshot.game.split('_')))}-v5"
+    return f"ALE/{''.join(map(str.capitalize, snapshot.game.split('_'))).replace('3d', '3D')}-v5"
 
 
 def _environment(snapshot: Snapshot) -> EnvironmentConfig:

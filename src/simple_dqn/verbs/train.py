@@ -105,9 +105,10 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
                     config = config.with_flags({"game": str(rom.resolve())})
                 begin(config, [*settings_writers(config, preset_name), *writers])
             else:
-                # Shares are of the run as it began: the checkpoint has their numbers.
-                wanted = {name: one for name, one in preset(given).items() if not isinstance(one, Share)}
-                go_on(saved, prefix, {**wanted, **given}, writers, log)
+                # Shares are of the run as it began, and the checkpoint has their numbers.
+                asked = {**preset(given), **given}
+                numbers = {name: one for name, one in asked.items() if not isinstance(one, Share)}
+                go_on(saved, prefix, numbers, writers, log)
         except CompleteError as error:  # no failure: a script may repeat this command until the run is done
             logger.info("Nothing is left to do: %s", error)
     return config.run
