@@ -96,7 +96,6 @@ def add(_: Namespace) -> None:
 
 def sample_row(replay_size: int) -> tuple[str, ...]:
     """Return a row of figures for a full memory of `replay_size`."""
-    ctypes.CDLL(None).malloc_trim(0)  # what an earlier memory freed would be reused, and not be counted
     resident = resident_bytes()
     memory = new_memory(replay_size, games=1)
     fill(memory, random_steps(1), replay_size)
@@ -141,6 +140,7 @@ def prioritized(_: Namespace) -> None:
 
 def compressed_row(steps: list[Step], compression: str, replay_size: int) -> tuple[str, ...]:
     """Return figures for a memory of `replay_size` that is filled with repetitions of `steps`."""
+    ctypes.CDLL(None).malloc_trim(0)  # what an earlier memory freed would be reused, and not be counted
     resident = resident_bytes()
     memory = new_memory(replay_size, 1, replay_compression=compression)
     fill(memory, steps, replay_size)

@@ -179,7 +179,7 @@ def q_network(actions: int, rng: np.random.Generator) -> nn.Sequential:
             bound = layer.weight[0].numel() ** -0.5  # 1/√n for the n inputs of a unit
             for values in layer.parameters():
                 values.data = torch.from_numpy(rng.uniform(-bound, bound, values.shape)).float()
-        if isinstance(layer, nn.Conv2d):  # faster on a CPU:
+        if isinstance(layer, nn.Conv2d):  # faster on a CPU
             layer.weight.data = layer.weight.data.contiguous(memory_format=torch.channels_last)
     return network
 

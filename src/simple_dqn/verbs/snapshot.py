@@ -43,7 +43,7 @@ def _parser(program: str) -> Parser:
         description="Look into a snapshot, convert one of Neon's, average several, or share one.",
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="show|convert|average|export|card")
-    show = actions.add_parser("show", help="print what is in a snapshot")
+    show = actions.add_parser("show", help="print the settings and layers of a snapshot")
     show.add_argument("source", type=Path, metavar="FILE", help="such as snapshots/pong_10.pkl")
     convert = actions.add_parser("convert", help="write a snapshot, Neon's or ours, in our format")
     convert.add_argument("source", type=Path, metavar="IN", help="such as breakout_77.pkl")

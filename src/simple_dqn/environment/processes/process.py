@@ -153,7 +153,7 @@ class GameProcess:
         self._connection.close()
 
     def wait(self) -> None:
-        """Wait for the end of a process that was let go."""
+        """Wait for the end of a process that was disconnected."""
         try:
             self._process.wait(EXIT_TIMEOUT)
         except subprocess.TimeoutExpired:
