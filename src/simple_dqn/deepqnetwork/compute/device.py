@@ -21,6 +21,8 @@ from simple_dqn.types import DeviceStates, Flags, Screens, States
 logger = logging.getLogger(__name__)
 
 CPU = torch.device("cpu")
+# Whether the CPU multiplies matrices of bfloat16 (Intel's AMX), which favours channels-last convolutions.
+AMX = torch.cpu.get_capabilities().get("amx_bf16", False)
 RESERVED = 2 * 10**9  # bytes of GPU memory left to the network and its updates
 
 
@@ -41,7 +43,9 @@ class Precision:
 
 PRECISIONS = {
     "float32": Precision(torch.float32, torch.float32, torch.channels_last),
-    "bfloat16": Precision(torch.bfloat16, torch.float32, torch.contiguous_format),
+    "bfloat16": Precision(
+        torch.bfloat16, torch.float32, torch.channels_last if AMX else torch.contiguous_format
+    ),
     "float16": Precision(torch.float16, torch.float32, torch.channels_last, loss_scaling=True),
     "float64": Precision(torch.float64, torch.float64, torch.channels_last),
 }
