@@ -636,6 +636,9 @@ def test_a_rom_is_recorded_with_its_folder_and_a_name_as_it_is(
     for game in ("mine.bin", "pong", "roms/pong.rom"):
         assert main.run(["train", game]) == 0
     assert begun == [str(tmp_path / "mine.bin"), "pong", "roms/pong.rom"]
+    Path("CartPole-v1").touch()
+    assert main.run(["train", "CartPole-v1", "--environment", "gym"]) == 0
+    assert begun[3] == "CartPole-v1"
 
 
 OTHERS: dict[str, Any] = {

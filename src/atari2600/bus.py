@@ -65,14 +65,14 @@ auto write_sync = [=](int place, int value, int now) -> void {
 auto note = [=](int place, int value, int now, int logged) -> int {
     if (held[place] != value) {
         held[place] = value;
-        if (place == GRP1) held[HANDS_ON0] = 1;
-        if (place == GRP0 || place == ENABL) held[HANDS_ON1] = 1;
+        if (place == GRP1) held[LATCHES0] = 1;
+        if (place == GRP0 || place == ENABL) held[LATCHES1] = 1;
         if (place == HMCLR) for (int motion = HMP0; motion <= HMBL; ++motion) held[motion] = -1;
         if (TIA_STROBES >> place & 1) held[place] = -1;
     } else if (place == GRP0 || place == GRP1) {
-        if (!held[HANDS_ON0 + place - GRP0]) return logged;
+        if (!held[LATCHES0 + place - GRP0]) return logged;
     } else return logged;
-    if (place == GRP0 || place == GRP1) held[HANDS_ON0 + place - GRP0] = 0;
+    if (place == GRP0 || place == GRP1) held[LATCHES0 + place - GRP0] = 0;
     log[logged] = now << 14 | place << 8 | value;
     return logged + 1;
 };
@@ -96,7 +96,7 @@ auto note = [=](int place, int value, int now, int logged) -> int {
     if (place == WSYNC) now += (76 - now % 76) % 76; \
     else { \
         if (place < WSYNC) write_sync(place, (V), now); \
-        if (TIA_HEARS >> place & 1) logged = note(place, (V), now, logged); \
+        if (TIA_LOGGED >> place & 1) logged = note(place, (V), now, logged); \
         if (logged == LOG_LENGTH) STOP(LOG_FULL) \
     } \
     if (!cpu[CPU_RUNNING]) STOP(DONE) }
@@ -117,7 +117,7 @@ WORDS = (
 )
 # Registers whose writes are logged: VBLANK, NUSIZ0 to RESBL, GRP0 to CXCLR.
 WORDS = (
-    f"constexpr unsigned long long TIA_HEARS = {1 << 1 | (1 << 21) - (1 << 4) | (1 << 45) - (1 << 27)};\n"
+    f"constexpr unsigned long long TIA_LOGGED = {1 << 1 | (1 << 21) - (1 << 4) | (1 << 45) - (1 << 27)};\n"
     + WORDS
 )
 for _name, _value in {
@@ -131,8 +131,8 @@ for _name, _value in {
     "HMP0": tables.HMP0,
     "HMBL": tables.HMBL,
     "HMCLR": tables.HMCLR,
-    "HANDS_ON0": 62,
-    "HANDS_ON1": 63,
+    "LATCHES0": 62,
+    "LATCHES1": 63,
     "DONE": DONE,
     "LOG_FULL": LOG_FULL,
     "COLLISIONS": COLLISIONS,

@@ -136,7 +136,7 @@ class Console:
     def execute(self, instructions: int = FRAME_INSTRUCTIONS) -> None:
         """Play each game whose `CPU.PLAYS` is 1 to the end of its frame, for at most `instructions`."""
         self._bus[:, BUS.FRAMES] = 1
-        self._launch(instructions, plugged=0, drawn=1)
+        self._launch(instructions, follow_inputs=0, drawn=1)
 
     def play(self, frames: NDArray[np.int64]) -> NDArray[np.int32]:
         """Play `frames` [E] frames of each game whose `CPU.PLAYS` is 1, or fewer if the game ends.
@@ -151,20 +151,20 @@ class Console:
         whole = self.cpu, self.riot, self.tia, self.ram
         before = [array.copy() for array in whole]
         self._bus[:, BUS.FRAMES] = frames
-        self._launch(FRAME_INSTRUCTIONS, plugged=1, drawn=2)
+        self._launch(FRAME_INSTRUCTIONS, follow_inputs=1, drawn=2)
         again = (self._bus[:, BUS.UNDRAWN] & plays).astype(np.bool_) & (frames > 2)
         if again.any():  # the rows that a short frame leaves unchanged were drawn two frames ago
             for array, old in zip(whole, before, strict=True):
                 array[again] = old[again]
             self.cpu[:, CPU.PLAYS] = again
-            self._launch(FRAME_INSTRUCTIONS, plugged=1, drawn=len(self.inputs[0]))
+            self._launch(FRAME_INSTRUCTIONS, follow_inputs=1, drawn=len(self.inputs[0]))
             self.cpu[:, CPU.PLAYS] = plays
         return self._bus[:, BUS.FRAMES].copy()
 
-    def _launch(self, instructions: int, plugged: int, drawn: int) -> None:
+    def _launch(self, instructions: int, follow_inputs: int, drawn: int) -> None:
         for here, there in self._mirrors:
             there.assign(here)
-        for place, value in enumerate((instructions, plugged, drawn), 1):
+        for place, value in enumerate((instructions, follow_inputs, drawn), 1):
             self._command.set_param_at_index(place, value)
         self._command.launch()
         for here, there in self._mirrors:

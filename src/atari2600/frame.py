@@ -57,7 +57,7 @@ def run(m: wp.ref[Machine], g: int, instructions: int) -> None:
 
 
 @wp.func
-def plug_in(m: wp.ref[Machine], g: int, frame: int) -> None:
+def set_controllers(m: wp.ref[Machine], g: int, frame: int) -> None:
     """Set the controllers to their state in a frame."""
     m.riot[g, RIOT.SWCHA] = m.inputs[g, frame, INPUT.SWCHA]
     m.tia[g, TIA.INPT4] = m.inputs[g, frame, INPUT.INPT4]
@@ -89,13 +89,13 @@ def is_over(m: wp.ref[Machine], g: int) -> int:
 
 
 @wp.kernel(enable_backward=False)
-def play_frames(m: Machine, instructions: int, plugged: int, drawn: int) -> None:
+def play_frames(m: Machine, instructions: int, follow_inputs: int, drawn: int) -> None:
     """Play `BUS.FRAMES` frames of each game, or fewer if it ends.
 
     Args:
         m: The consoles.
         instructions: The limit of instructions per frame.
-        plugged: Whether the controllers follow `Machine.inputs`.
+        follow_inputs: Whether the controllers follow `Machine.inputs`.
         drawn: The number of frames, the last ones, that are drawn.
     """
     g = wp.tid()
@@ -104,8 +104,8 @@ def play_frames(m: Machine, instructions: int, plugged: int, drawn: int) -> None
         frame = int(0)
         m.bus[g, BUS.UNDRAWN] = 0
         while frame < frames:
-            if plugged:
-                plug_in(m, g, frame)
+            if follow_inputs:
+                set_controllers(m, g, frame)
             m.cpu[g, CPU.RUNNING] = 1
             m.tia[g, TIA.BUFFER] = 1 - m.tia[g, TIA.BUFFER]
             m.tia[g, TIA.DRAWS] = wp.where(frame >= frames - drawn, 1, 0)

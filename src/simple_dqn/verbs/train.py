@@ -101,7 +101,10 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
                 preset_name = _preset_of(given)
                 logger.info("Preset %s", preset_name)
                 config = settle(config, log=False)
-                if (rom := Path(config.environment.game)).is_file():  # a resume may be in another folder
+                rom = Path(config.environment.game)
+                if (
+                    config.environment.environment == "ale" and rom.is_file()
+                ):  # a resume may be in another folder
                     config = config.with_flags({"game": str(rom.resolve())})
                 begin(config, [*settings_writers(config, preset_name), *writers])
             else:
