@@ -182,6 +182,36 @@ def test_ctrl_c_while_the_memory_is_filled_leaves_the_rest_to_be_filled(
     assert_same(tmp_path / "stopped", tmp_path / "whole")
 
 
+# Games that cannot be saved begin anew where a run was stopped.
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "games that cannot be saved"])
+def test_ctrl_c_in_mid_phase_goes_on_exactly(
+    tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(overlapped, "REST", 40)
+    assert start("whole", "train", *command(kind)) == 0
+    at_rest = Epochs._at_rest
+    for name, epoch, done in KILLED_AT.get(kind, MOMENTS):
+        if name == "random" or not done:
+            continue
+
+        def stopping(self: Epochs, steps: int, moment: tuple[str, int, int] = (name, epoch, done)) -> None:
+            at_rest(self, steps)
+            if (self.phase.name, self.phase.epoch, self.phase.done) == moment:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        folder = f"{name}-{epoch}-{done}"
+        with monkeypatch.context() as patch:
+            patch.setattr(Epochs, "_at_rest", stopping)
+            assert start(folder, "train", *command(kind)) == 128 + signal.SIGINT
+        stopped_rows, snapshots = outcome(tmp_path / folder)
+        assert (stopped_rows[-1]["phase"], int(stopped_rows[-1]["steps"])) == (name, done)
+        assert len(snapshots) == epoch
+        last = next((tmp_path / folder / "snapshots").glob(f"*_{epoch}.pkl"))
+        assert start(folder, "resume", f"snapshots/{last.name}") == 0
+        assert_same(tmp_path / folder, tmp_path / "whole")
+        assert len(list((tmp_path / folder).glob("**/*.csv"))) == 1
+
+
 def train_until_killed(home: Path, seconds: float, *arguments: str) -> int:
     """Carry out `train` in another process, kill it a while after its first checkpoint; return its end."""
     process = subprocess.Popen(

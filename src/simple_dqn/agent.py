@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,25 +137,19 @@ class Agent:
         if self.config.target_steps and self.due(self.config.target_steps, steps):
             self.network.update_target_network()
 
-    def play_rollout(self, steps: int, stopped: Callable[[], bool]) -> bool:
-        """Make up to `steps` training steps in every game, and compute their targets from one set of weights.
+    def play_rollout(self, steps: int) -> None:
+        """Make `steps` training steps in every game, and compute their targets from one set of weights.
 
-        Gallici et al. (2024), Algorithm 1. `stopped` is checked before each step.
-
-        Returns:
-            Whether all the steps were made.
+        Gallici et al. (2024), Algorithm 1.
         """
         values = []
         for _ in range(steps):
-            if stopped():
-                return False
             qvalues = self.player.predict()
             self.store(self.execute(self.choose(qvalues)))
             values.append(qvalues.max(axis=1))
         values.append(self.player.predict().max(axis=1))
         with self.profiler.section("target"):
             self.memory.set_returns(self.network.returns(self.memory.rollout(), np.stack(values)))
-        return True
 
     def learn(self) -> None:
         """Sample a minibatch and make one gradient step on it, `train_repeat` times.

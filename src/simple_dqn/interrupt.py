@@ -33,7 +33,7 @@ class Interrupt:
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         self.requested, self.number = True, number
         self._restore_handlers()
-        logger.info("Stopping: ending this phase cleanly. Press Ctrl-C again to quit immediately.")
+        logger.info("Stopping cleanly. Press Ctrl-C again to quit immediately.")
 
     def _restore_handlers(self) -> None:
         for number, handler in self._handlers.items():

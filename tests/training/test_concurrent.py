@@ -198,11 +198,12 @@ def test_an_error_in_one_thread_ends_all(make: Make, part: str, at: int) -> None
 
 
 @pytest.mark.parametrize("moment", range(0, 40, 3))
-def test_a_stop_at_any_moment_keeps_what_was_played(make: Make, moment: int) -> None:
+def test_a_stop_at_any_moment_ends_with_a_whole_period(make: Make, moment: int) -> None:
     agent, tape, _ = make(concurrent=True, target_steps=8, train_frequency=4)
-    before = agent.memory.count
-    ConcurrentSchedule().train(agent, 80, stopped=lambda: len(tape) >= moment)
-    assert agent.memory.count - before == tape.count("step") == agent.total_train_steps
+    before, rests = agent.memory.count, [0]
+    ConcurrentSchedule().train(agent, 80, lambda: len(tape) >= moment, rests.append)
+    assert agent.memory.count - before == tape.count("step") == agent.total_train_steps == sum(rests)
+    assert tape.count("update") == agent.total_train_steps // 4
 
 
 def test_the_memory_after_some_periods_equals_a_plain_list(make: Make) -> None:

@@ -81,9 +81,11 @@ def test_actions_of_a_round_know_the_updates_of_the_one_before_the_last(
 
 def test_it_stops_with_no_minibatch_in_flight(make: Make) -> None:
     agent, tape, _ = make(4, overlap=True, target_steps=8, train_frequency=4)
-    OverlappedSchedule().train(agent, 4000, lambda: agent.total_train_steps >= 40)
-    assert agent.total_train_steps == 40
-    assert tape.count("update") == 10
+    rests: list[int] = []
+    OverlappedSchedule().train(agent, 4000, lambda: agent.total_train_steps >= 40, rests.append)
+    assert agent.total_train_steps == overlapped.REST
+    assert rests == [overlapped.REST]
+    assert tape.count("update") == overlapped.REST // 4
 
 
 def test_a_failure_of_the_player_ends_the_training(make: Make) -> None:

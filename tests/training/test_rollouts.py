@@ -139,7 +139,7 @@ def test_a_minibatch_has_the_states_that_were_played_and_their_returns() -> None
 
 def test_an_update_descends_half_the_squared_error_of_the_returns() -> None:
     agent = started(loss="mse")
-    assert agent.play_rollout(6, lambda: False)
+    agent.play_rollout(6)
     minibatch = agent.memory.sample(8)
     assert minibatch.returns is not None
     qvalues = agent.network.predict(minibatch.prestates)[np.arange(8), minibatch.actions]

@@ -46,7 +46,7 @@ def train(
 ) -> TrainingRun:
     """Train an agent as `./train.sh GAME LABEL --preset PRESET --FLAG VALUE ...` does, and wait for its end.
 
-    Ctrl-C ends the phase cleanly, writes a checkpoint and raises KeyboardInterrupt; `resume=True` continues
+    Ctrl-C stops the run cleanly, writes a checkpoint and raises KeyboardInterrupt; `resume=True` continues
     from there. Unless the application has configured logging, the run logs to standard error.
 
     Args:

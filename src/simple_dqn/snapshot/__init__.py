@@ -6,7 +6,7 @@ The `Keeper` writes both.
 
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder
 from simple_dqn.snapshot.experience_log import pack, unpack
-from simple_dqn.snapshot.keeper import Keeper
+from simple_dqn.snapshot.keeper import Keeper, copied
 from simple_dqn.snapshot.run_files import (
     checkpoint_folder,
     earlier_checkpoint_folders,
@@ -25,6 +25,7 @@ __all__ = [
     "check_fits",
     "check_layers",
     "checkpoint_folder",
+    "copied",
     "earlier_checkpoint_folders",
     "first_to_last",
     "locked",

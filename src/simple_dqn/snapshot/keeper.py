@@ -57,7 +57,9 @@ class Keeper:
         self._next = clock() + self._interval
         self._saving: Future[None] | None = None
         self._unwritten: list[tuple[Path, Snapshot]] = []  # snapshots that have not been written yet
-        self._weights_sum: int | None = None  # checksum of the latest snapshot; None before the first
+        # Checksums of the latest snapshots: of a complete epoch, and of one that was stopped and goes on.
+        self._weights_sum: int | None = None
+        self._stopped_sum: int | None = None
 
     def begin(self, resumed: Snapshot | None = None) -> None:
         """Begin a new run, from the snapshot `resumed` if given; set an earlier run's files aside.
@@ -72,6 +74,7 @@ class Keeper:
         """Continue the run that wrote `checkpoint`."""
         self._checkpoints.resume(checkpoint)
         self._weights_sum = checkpoint.run.get("weights_sum")
+        self._stopped_sum = checkpoint.run.get("stopped_sum")
         self._log.resume(checkpoint.rows, checkpoint.chunks)
 
     def log(self, step: Step) -> None:
@@ -122,18 +125,27 @@ class Keeper:
             self._next = self._clock()
             return
         self._log.flush()
-        state = copied({"flags": self._flags(), "weights_sum": self._weights_sum, **run})
+        sums = {"weights_sum": self._weights_sum, "stopped_sum": self._stopped_sum}
+        state = copied({"flags": self._flags(), **sums, **run})
         self._saving = self._background.submit(self._write_checkpoint, state, self._log.rows, held)
         self._next = self._clock() + self._interval
 
-    def save_snapshot(self, epoch: int, total_train_steps: int, weights: Mapping[str, np.ndarray]) -> Path:
-        """Write the snapshot of `epoch`, and return its path; a failure is retried at the next checkpoint."""
+    def save_snapshot(
+        self, epoch: int, total_train_steps: int, weights: Mapping[str, np.ndarray], complete: bool = True
+    ) -> Path:
+        """Write the snapshot of `epoch`, and return its path; a failure is retried at the next checkpoint.
+
+        `complete` is False if the epoch was stopped; the resumed run replaces the snapshot.
+        """
         path = self.prefix.with_name(f"{self.prefix.name}_{epoch}.pkl")
         logger.info("Saving weights to %s", path)
         flags = self._config.shared_flags()
         facts = (self._game, epoch, self._actions, total_train_steps)
         snapshot = Snapshot(*facts, flags, dict(weights))
-        self._weights_sum = snapshot.weights_sum
+        if complete:
+            self._weights_sum, self._stopped_sum = snapshot.weights_sum, None
+        else:
+            self._stopped_sum = snapshot.weights_sum
         self._unwritten.append((path, snapshot))
         self._write_snapshots()
         return path

@@ -126,8 +126,9 @@ def _rename(path: Path) -> None:
 def _remove_later_rows(path: Path, last: tuple[int, int], header: str) -> None:
     """Remove the rows after `last`, an epoch and the order of a phase.
 
-    A last row without an end of line was cut short by a crash, and is removed. If complete rows are removed,
-    the file is first copied to a numbered name. A file with another header is renamed.
+    A last row without an end of line was cut short by a crash, and is removed. If more than one complete row
+    is removed, the file is first copied to a numbered name; one row is that of a phase that was stopped and
+    goes on. A file with another header is renamed.
     """
     text = path.read_bytes().decode(errors="replace")
     whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
@@ -135,7 +136,7 @@ def _remove_later_rows(path: Path, last: tuple[int, int], header: str) -> None:
         _rename(path)
         return
     kept = whole[:1] + [row for row in whole[1:] if _is_up_to(row, last)]
-    if len(kept) < len(whole):
+    if len(kept) < len(whole) - 1:
         aside = numbered(path)
         shutil.copy2(path, aside)
         logger.info("%s has rows after epoch %d: a copy with all rows is kept as %s", path, last[0], aside)

@@ -32,9 +32,9 @@ class ConcurrentSchedule(SerialSchedule):
     """Acts, samples and learns in three threads; fills the memory as `SerialSchedule` does."""
 
     def train(self, agent: Agent, steps: int, stopped: Stopped, at_rest: AtRest = lambda _: None) -> None:
-        """Train for `steps` steps, a multiple of `target_steps`; `at_rest` is called after each period.
+        """Train for `steps` steps, a multiple of `target_steps`.
 
-        `stopped` is checked before each step and each update; the steps made until then are stored.
+        After each period `at_rest` is called and `stopped` is checked.
         """
         with (
             ThreadPoolExecutor(1, "actor", agent.network.use_one_thread) as actor,
@@ -43,22 +43,16 @@ class ConcurrentSchedule(SerialSchedule):
             for _ in range(0, steps, agent.config.target_steps):
                 if stopped():
                     return
-                _train_one_period(agent, actor, sampler, stopped)
+                _train_one_period(agent, actor, sampler)
                 at_rest(agent.config.target_steps)
 
 
-def _train_one_period(
-    agent: Agent, actor: ThreadPoolExecutor, sampler: ThreadPoolExecutor, stopped: Stopped
-) -> None:
+def _train_one_period(agent: Agent, actor: ThreadPoolExecutor, sampler: ThreadPoolExecutor) -> None:
     agent.network.update_target_network()
     failed, steps_before = False, agent.total_train_steps
-
-    def stops() -> bool:
-        return failed or stopped()
-
-    acting: Future[list[Step]] = actor.submit(act, agent, stops)
+    acting: Future[list[Step]] = actor.submit(act, agent, lambda: failed)
     try:
-        learn(agent, sampler, steps_before, lambda: stops() or _has_failed(acting))
+        learn(agent, sampler, steps_before, lambda: _has_failed(acting))
     except BaseException:
         failed = True  # Ends the actor's loop; the executor waits for it.
         raise

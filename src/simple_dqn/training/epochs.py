@@ -9,7 +9,7 @@ from simple_dqn.agent import Agent, DivergedError
 from simple_dqn.config import Config, RunConfig
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.player import Player, Tester
-from simple_dqn.snapshot import Checkpoint, Keeper, Snapshot
+from simple_dqn.snapshot import Checkpoint, Keeper, Snapshot, copied
 from simple_dqn.statistics import PhaseOutcome, Statistics
 from simple_dqn.training.serial import SerialSchedule
 from simple_dqn.types import CheckpointState, Experience, States
@@ -143,10 +143,6 @@ class Epochs:
         try:
             while not self._is_over():
                 self._run_phase(self.phase)
-                if self._is_complete(self.phase):
-                    self.phase = self.phase.next(self._config)
-                    self._skip_empty_phases()
-                self._save_checkpoint(wait=self._is_over())
         except DivergedError as error:
             back = f", and go on from before with ./resume.sh {self._keeper.folder}" if self._keeper else ""
             raise DivergedError(f"{error}: lower --learning_rate{back}") from None
@@ -158,7 +154,7 @@ class Epochs:
             self.phase = self.phase.next(self._config)
 
     def _run_phase(self, phase: Phase) -> None:
-        """Make the steps of `phase` that are left."""
+        """Make the steps of `phase` that are left, and a checkpoint after them."""
         length = phase.length(self._config)
         if phase.done:
             self._statistics.on_phase_resume(length)
@@ -166,15 +162,24 @@ class Epochs:
             self._statistics.on_phase_start(phase.name, phase.epoch, length)
         with self.agent.profiler.phase(phase.name):
             PHASES[phase.name](self, length - phase.done)
+        self.agent.check()
         if self._is_complete(phase):
             self._end_phase()
-        if phase.name == "train" and self._keeper:
-            steps, weights = self.agent.total_train_steps, self.agent.network.get_weights(average=True)
-            self._statistics.on_file(self._keeper.save_snapshot(phase.epoch, steps, weights))
+            self.phase = phase.next(self._config)
+            self._skip_empty_phases()
+            self._save_checkpoint(wait=self._is_over())
+            return
+        # The resumed run goes on with this phase and replaces its row and its snapshot.
+        state = copied(self.get_state())
+        if phase.done and phase.name != "random":
+            self._end_phase(complete=False)
+        self._save_checkpoint(wait=True, state=state)
 
     def _is_complete(self, phase: Phase) -> bool:
-        """Return whether `phase` is over: interrupted training or tests are, random play is resumed."""
-        return phase.name != "random" or phase.done >= phase.length(self._config)
+        """Return whether all steps of `phase` were made."""
+        if phase.name == "test":
+            return self._tester.complete
+        return phase.done >= phase.length(self._config)
 
     def _play_random(self, steps: int) -> None:
         logger.info("Populating replay memory with %d random moves", steps)
@@ -184,7 +189,6 @@ class Epochs:
         logger.info("Epoch #%d", self.phase.epoch)
         logger.info(" Training for %d steps", steps)
         self._schedule.train(self.agent, steps, self._stopped, self._at_rest)
-        self.agent.check()
 
     def _test(self, steps: int) -> None:
         logger.info(" Testing for %d steps", max(0, steps))
@@ -202,23 +206,23 @@ class Epochs:
         if self.phase.name == "train" and self._statistics.point_due(before, self.phase.done):
             qvalues = None if self._held_out is None else self.agent.network.predict(self._held_out)
             self._statistics.on_point(self.agent.total_train_steps, qvalues)
-        testing = self.phase.name == "test"
-        over = self._tester.complete if testing else self.phase.done >= self.phase.length(self._config)
-        if self._keeper is None or self._stopped() or over:
+        if self._keeper is None or self._stopped() or self._is_complete(self.phase):
             return  # A checkpoint follows at the end of the phase.
-        if self._keeper.is_due(before, self.phase.done, self._tester.games if testing else 1):
+        games = self._tester.games if self.phase.name == "test" else 1
+        if self._keeper.is_due(before, self.phase.done, games):
+            self.agent.check()
             self._save_checkpoint()
 
-    def _save_checkpoint(self, wait: bool = False) -> None:
-        """Make a checkpoint, which is written while training continues.
+    def _save_checkpoint(self, wait: bool = False, state: CheckpointState | None = None) -> None:
+        """Make a checkpoint, which is written while training continues; `Agent.check` comes first.
 
         Args:
             wait: Wait until the checkpoint before it is written, rather than leave this one out.
+            state: What `get_state` returned a moment ago; None: the present state.
         """
         if self._keeper:
-            self.agent.check()
             held = self.agent.memory.count // self.agent.games
-            self._keeper.save_checkpoint(self.get_state(), held, wait)
+            self._keeper.save_checkpoint(state or self.get_state(), held, wait)
             self._restart_unsaved_games()
 
     def _restart_unsaved_games(self) -> None:
@@ -231,13 +235,17 @@ class Epochs:
         self._schedule.start(self.agent)
         self._statistics.on_games_start()
 
-    def _end_phase(self) -> None:
+    def _end_phase(self, complete: bool = True) -> None:
+        """Write the row of the phase and, after training, a snapshot; `complete`: all its steps were made."""
         agent = self.agent
         if self._held_out is None and agent.memory.ready:
             self._held_out = agent.memory.sample_states(HELD_OUT_STATES)
         meanq = None if self._held_out is None else agent.mean_q(self._held_out)
         count, updates, more = agent.memory.count, agent.network.updates, self._schedule.report()
         self._statistics.on_phase_end(PhaseOutcome(agent.total_train_steps, count, meanq, updates, more))
+        if self.phase.name == "train" and self._keeper:
+            steps, weights = agent.total_train_steps, agent.network.get_weights(average=True)
+            self._statistics.on_file(self._keeper.save_snapshot(self.phase.epoch, steps, weights, complete))
 
     def _is_over(self) -> bool:
         return self.phase.epoch > self._config.epochs or self._stopped()

@@ -37,25 +37,23 @@ class OverlappedSchedule(SerialSchedule):
     def train(self, agent: Agent, steps: int, stopped: Stopped, at_rest: AtRest = lambda _: None) -> None:
         """Train for `steps` steps, in whole rounds; on one core, without a second thread.
 
-        `stopped` is checked before each round; `at_rest` is called every `REST` steps.
+        Every `REST` steps `at_rest` is called and `stopped` is checked.
         """
         with ThreadPoolExecutor(1, "player", agent.network.use_one_thread) as player:
             submit: Submit = player.submit if usable_cores() > 1 else in_turn
             rounds, per_rest = -(-steps // agent.games), max(1, REST // agent.games)
             for done in range(0, rounds, per_rest):
-                made = play_rounds(agent, min(per_rest, rounds - done), submit, stopped)
                 if stopped():
                     return
-                at_rest(made * agent.games)
+                some = min(per_rest, rounds - done)
+                play_rounds(agent, some, submit)
+                at_rest(some * agent.games)
 
 
-def play_rounds(agent: Agent, rounds: int, submit: Submit, stopped: Stopped) -> int:
-    """Make up to `rounds` rounds with all their updates, and return how many."""
+def play_rounds(agent: Agent, rounds: int, submit: Submit) -> None:
+    """Make `rounds` rounds with all their updates."""
     batches: Batches = []
-    for made in range(rounds):
-        if stopped():
-            rounds = made
-            break
+    for _ in range(rounds):
         playing = submit(play_and_prepare, agent, agent.choose())
         try:
             learn(agent, batches)
@@ -66,7 +64,6 @@ def play_rounds(agent: Agent, rounds: int, submit: Submit, stopped: Stopped) -> 
         agent.update_target_network_if_due(agent.games)
     learn(agent, batches)
     agent.update_priorities()
-    return rounds
 
 
 def play_and_prepare(agent: Agent, choice: Choice) -> Batches:

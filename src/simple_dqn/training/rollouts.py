@@ -16,9 +16,10 @@ class RolloutSchedule(SerialSchedule):
         self._steps = steps
 
     def train(self, agent: Agent, steps: int, stopped: Stopped, at_rest: AtRest = lambda _: None) -> None:
-        """Train for `steps` steps, in whole rollouts; `stopped` is checked before each step of all games."""
+        """Train for `steps` steps, in whole rollouts; `stopped` is checked before each of them."""
         for _ in range(0, steps, self._steps * agent.games):
-            if not agent.play_rollout(self._steps, stopped):
+            if stopped():
                 return
+            agent.play_rollout(self._steps)
             agent.learn_due(self._steps * agent.games)
             at_rest(self._steps * agent.games)

@@ -87,6 +87,8 @@ def prefix_for(path: Path, snapshot: Snapshot) -> Path:
 def follows(snapshot: Snapshot, run: dict[str, Any]) -> bool:
     """Return whether `snapshot` is the last that was written before the checkpoint of `run`."""
     phase, steps = Phase(**run["phase"]), run["agent"]["total_train_steps"]
+    if snapshot.weights_sum == run.get("stopped_sum"):  # written when Ctrl-C stopped this epoch
+        return True
     if phase.name == "train":
         steps -= phase.done
     if (phase.trained, steps) != (snapshot.epoch, snapshot.total_train_steps):
@@ -171,7 +173,7 @@ def go_on(
     phase = Phase(**saved.run["phase"])
     if phase.epoch > config.run.epochs:
         raise _complete("the run", phase.trained, config)
-    if later := snapshots_after(prefix, phase.trained):
+    if later := snapshots_after(prefix, phase.epoch if phase.done else phase.trained):
         logger.info("Later snapshots of the run, %s, will be overwritten", first_to_last(later))
     writers = [*settings_writers(config), *writers]
     with Interrupt() as interrupt, closing(make_run(config, interrupt, phase.before, writers)) as run:
