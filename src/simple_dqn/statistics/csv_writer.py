@@ -126,17 +126,18 @@ def _rename(path: Path) -> None:
 def _remove_later_rows(path: Path, last: tuple[int, int], header: str) -> None:
     """Remove the rows after `last`, an epoch and the order of a phase.
 
-    A last row without an end of line was cut short by a crash, and is removed. If more than one complete row
-    is removed, the file is first copied to a numbered name; one row is that of a phase that was stopped and
-    goes on. A file with another header is renamed.
+    A last row without an end of line was cut short by a crash, and is removed. So is the row of a phase that
+    was stopped and goes on. If more is removed, the file is first copied to a numbered name. A file with
+    another header is renamed.
     """
     text = path.read_bytes().decode(errors="replace")
     whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
     if whole and whole[0] != header:
         _rename(path)
         return
-    kept = whole[:1] + [row for row in whole[1:] if _is_up_to(row, last)]
-    if len(kept) < len(whole) - 1:
+    kept = whole[:1] + [row for row in whole[1:] if (phase := _phase_of(row)) and phase <= last]
+    removed = [row for row in whole if row not in kept]
+    if len(removed) > 1 or (removed and _phase_of(removed[0]) is None):
         aside = numbered(path)
         shutil.copy2(path, aside)
         logger.info("%s has rows after epoch %d: a copy with all rows is kept as %s", path, last[0], aside)
@@ -145,7 +146,7 @@ def _remove_later_rows(path: Path, last: tuple[int, int], header: str) -> None:
             beside.write_text("".join(kept), newline="")
 
 
-def _is_up_to(row: str, last: tuple[int, int]) -> bool:
-    """Return whether `row` is that of the epoch and phase `last`, or of an earlier one."""
+def _phase_of(row: str) -> tuple[int, int] | None:
+    """Return the epoch of `row` and the order of its phase; None: it is not the row of a phase."""
     epoch, phase, *_ = f"{row},".split(",")
-    return epoch.isdecimal() and phase in ORDER and (int(epoch), ORDER[phase]) <= last
+    return (int(epoch), ORDER[phase]) if epoch.isdecimal() and phase in ORDER else None
