@@ -20,7 +20,7 @@ from simple_dqn.player import Player
 from simple_dqn.profiler import Profiler
 from simple_dqn.replay_memory import ReplayMemory, rows_for
 from simple_dqn.snapshot import Keeper
-from simple_dqn.statistics import CLUSTER_COLUMNS, Console, CsvWriter, Statistics, Writer
+from simple_dqn.statistics import CLUSTER_COLUMNS, Console, CsvWriter, Resumed, Statistics, Writer
 from simple_dqn.training import (
     ConcurrentSchedule,
     Epochs,
@@ -171,7 +171,7 @@ def make_agent(
 
 
 def make_statistics(
-    config: Config, resumed: tuple[int, str] | None = None, writers: Sequence[Writer] = ()
+    config: Config, resumed: Resumed | None = None, writers: Sequence[Writer] = ()
 ) -> Statistics:
     """Return statistics with the writers that `config` asks for, and `writers`; see `make_run`."""
     own: list[Writer] = [Console()]
@@ -194,7 +194,7 @@ def make_statistics(
 def make_run(
     config: Config,
     interrupt: Interrupt,
-    resumed: tuple[int, str] | None = None,
+    resumed: Resumed | None = None,
     writers: Sequence[Writer] = (),
 ) -> Epochs:
     """Return a whole run that has not begun yet.
@@ -202,7 +202,7 @@ def make_run(
     Args:
         config: All settings.
         interrupt: What can end the run early.
-        resumed: The epoch and the phase of it after which the CSV is continued; None: it is a new one.
+        resumed: Where the CSV is continued; None: it is a new one.
         writers: Receive the events of phases, beside those that `config` asks for.
 
     Raises:

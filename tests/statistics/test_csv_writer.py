@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simple_dqn.errors import UserError
 from simple_dqn.statistics import PhaseSummary
-from simple_dqn.statistics.csv_writer import CsvWriter
+from simple_dqn.statistics.csv_writer import CsvWriter, Resumed
 
 HEADER = (
     "epoch,phase,steps,nr_games,average_reward,min_game_reward,max_game_reward,last_exploration_rate,"
@@ -22,8 +22,10 @@ HEADER = (
 ROW = "1,train,250,3,-20.5,-21.0,-19.0,0.1,250,300,0.3333333333333333,0.001,62,12.5,10.0,25.0\n"
 
 
-def write(path: Path, *summaries: PhaseSummary, resume_epoch: int | None = None) -> None:
-    writer = CsvWriter(path, None if resume_epoch is None else (resume_epoch, "test"))
+def write(
+    path: Path, *summaries: PhaseSummary, resume_epoch: int | None = None, stopped: bool = False
+) -> None:
+    writer = CsvWriter(path, None if resume_epoch is None else Resumed(resume_epoch, "test", stopped))
     writer.open()
     for summary in summaries:
         writer.on_phase_end(summary)
@@ -116,7 +118,7 @@ def test_resuming_between_the_phases_of_an_epoch_keeps_those_before(
     path = tmp_path / "pong.csv"
     before = [replace(row, phase=phase) for row in rows(summary, 1) for phase in ("random", "train", "test")]
     write(path, *before)
-    writer = CsvWriter(path, (1, phase))
+    writer = CsvWriter(path, Resumed(1, phase))
     writer.open()
     writer.close()
     assert [line.split(",")[1] for line in path.read_text().splitlines()[1:]] == [
@@ -141,10 +143,21 @@ def test_a_csv_cut_anywhere_goes_on_whole(
     write(path, *rows(summary, 9), resume_epoch=resume_epoch)
     complete = max(0, whole[:cut].count(b"\n") - 1)
     assert epochs_in(path) == [epoch for epoch in range(1, complete + 1) if epoch <= resume_epoch] + [9]
-    if complete > resume_epoch + 1:
+    if complete > resume_epoch:
         assert (folder / "pong.1.csv").read_bytes() == whole[:cut]
     else:
         assert files_in(folder) == ["pong.csv"]
+
+
+def test_the_row_of_a_stopped_phase_is_replaced_without_a_copy(tmp_path: Path, summary: PhaseSummary) -> None:
+    path = tmp_path / "pong.csv"
+    write(path, *rows(summary, 1, 2))
+    write(path, *rows(summary, 2, 3), resume_epoch=1, stopped=True)
+    assert epochs_in(path) == [1, 2, 3]
+    assert files_in(tmp_path) == ["pong.csv"]
+    write(path, *rows(summary, 2), resume_epoch=1, stopped=True)
+    assert epochs_in(path) == [1, 2]
+    assert epochs_in(tmp_path / "pong.1.csv") == [1, 2, 3]
 
 
 def test_a_row_that_is_none_goes_with_the_later_ones(tmp_path: Path, summary: PhaseSummary) -> None:

@@ -2,7 +2,7 @@
 
 from simple_dqn.statistics.console import Console, ConsoleHandler
 from simple_dqn.statistics.csv_reader import Run, field_name, read_run
-from simple_dqn.statistics.csv_writer import CsvWriter
+from simple_dqn.statistics.csv_writer import CsvWriter, Resumed
 from simple_dqn.statistics.statistics import Statistics
 from simple_dqn.statistics.summary import CLUSTER_COLUMNS, PhaseOutcome, PhaseSummary, Point, Progress, Writer
 
@@ -15,6 +15,7 @@ __all__ = [
     "PhaseSummary",
     "Point",
     "Progress",
+    "Resumed",
     "Run",
     "Statistics",
     "Writer",

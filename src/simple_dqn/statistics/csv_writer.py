@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
+from typing import NamedTuple
 
 from simple_dqn.files import numbered, replacing, reporting_failure
 from simple_dqn.statistics.summary import PhaseSummary, Writer
@@ -17,6 +18,14 @@ logger = logging.getLogger(__name__)
 
 ORDER = {"random": 0, "train": 1, "test": 2}  # order of the phases in an epoch
 COLUMNS = tuple(field.name for field in fields(PhaseSummary) if field.name != "more")
+
+
+class Resumed(NamedTuple):
+    """Where a CSV is continued: after the row of this epoch and phase."""
+
+    epoch: int
+    phase: str
+    stopped: bool = False  # the next phase was stopped and goes on; its row is replaced
 
 
 def _line(values: Sequence[object]) -> str:
@@ -33,12 +42,12 @@ class CsvWriter(Writer):
     none.
     """
 
-    def __init__(self, path: Path, resumed: tuple[int, str] | None = None, more: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, resumed: Resumed | None = None, more: Sequence[str] = ()) -> None:
         """Check that `path` can be written.
 
         Args:
             path: The CSV. A new run renames an existing file to a numbered name.
-            resumed: Continue an existing file after its row of this epoch and phase; None: a new run.
+            resumed: Where an existing file is continued; None: a new run.
             more: Names of additional columns; see `PhaseSummary.more`.
 
         Raises:
@@ -47,7 +56,7 @@ class CsvWriter(Writer):
         self._path = path
         self._more = tuple(more)
         self._header = _line((*COLUMNS, *more))
-        self._resume = resumed and (resumed[0], ORDER[resumed[1]])
+        self._resumed = resumed
         self._file: io.FileIO | None = None
         with _writing(path):
             _check_writable(path)
@@ -61,10 +70,10 @@ class CsvWriter(Writer):
         with _writing(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if self._path.exists():
-                if self._resume is None:
+                if self._resumed is None:
                     _rename(self._path)
                 else:
-                    _remove_later_rows(self._path, self._resume, self._header)
+                    _remove_later_rows(self._path, self._resumed, self._header)
             self._file = io.FileIO(self._path, "a")
             if self._file.tell() == 0:
                 _append(self._file, self._header)
@@ -123,13 +132,14 @@ def _rename(path: Path) -> None:
         logger.info("%s belongs to another run: it was renamed to %s", path, aside)
 
 
-def _remove_later_rows(path: Path, last: tuple[int, int], header: str) -> None:
-    """Remove the rows after `last`, an epoch and the order of a phase.
+def _remove_later_rows(path: Path, resumed: Resumed, header: str) -> None:
+    """Remove the rows after the one that `resumed` names.
 
-    A last row without an end of line was cut short by a crash, and is removed. So is the row of a phase that
-    was stopped and goes on. If more is removed, the file is first copied to a numbered name. A file with
-    another header is renamed.
+    A last row without an end of line was cut short by a crash, and is removed. So is the row of a stopped
+    phase. If more is removed, the file is first copied to a numbered name. A file with another header is
+    renamed.
     """
+    last = resumed.epoch, ORDER[resumed.phase]
     text = path.read_bytes().decode(errors="replace")
     whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
     if whole and whole[0] != header:
@@ -137,10 +147,13 @@ def _remove_later_rows(path: Path, last: tuple[int, int], header: str) -> None:
         return
     kept = whole[:1] + [row for row in whole[1:] if (phase := _phase_of(row)) and phase <= last]
     removed = [row for row in whole if row not in kept]
-    if len(removed) > 1 or (removed and _phase_of(removed[0]) is None):
+    replaced = resumed.stopped and len(removed) == 1 and _phase_of(removed[0])
+    if removed and not replaced:
         aside = numbered(path)
         shutil.copy2(path, aside)
-        logger.info("%s has rows after epoch %d: a copy with all rows is kept as %s", path, last[0], aside)
+        logger.info(
+            "%s has rows after epoch %d: a copy with all rows is kept as %s", path, resumed.epoch, aside
+        )
     if "".join(kept) != text:
         with replacing(path) as beside:
             beside.write_text("".join(kept), newline="")

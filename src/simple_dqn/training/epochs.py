@@ -10,7 +10,7 @@ from simple_dqn.config import Config, RunConfig
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.player import Player, Tester
 from simple_dqn.snapshot import Checkpoint, Keeper, Snapshot, copied
-from simple_dqn.statistics import PhaseOutcome, Statistics
+from simple_dqn.statistics import PhaseOutcome, Resumed, Statistics
 from simple_dqn.training.serial import SerialSchedule
 from simple_dqn.types import CheckpointState, Experience, States
 
@@ -43,9 +43,12 @@ class Phase:
         return self.epoch if self.name == "test" else max(0, self.epoch - 1)
 
     @property
-    def before(self) -> tuple[int, str]:
-        """The epoch and the name of the phase before it, the last one with a row in the CSV."""
-        return (self.epoch, "train") if self.name == "test" else (self.epoch - 1, "test")
+    def before(self) -> Resumed:
+        """The phase before it, after whose row the CSV is continued."""
+        stopped = self.done > 0
+        if self.name == "test":
+            return Resumed(self.epoch, "train", stopped)
+        return Resumed(self.epoch - 1, "test", stopped)
 
 
 class Epochs:

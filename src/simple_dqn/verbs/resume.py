@@ -26,7 +26,7 @@ from simple_dqn.snapshot import (
     prefix_of,
     snapshots_after,
 )
-from simple_dqn.statistics import Writer
+from simple_dqn.statistics import Resumed, Writer
 from simple_dqn.training import Phase
 from simple_dqn.verbs.common import finish, load_weights, open_snapshot, run_of, start_log
 from simple_dqn.verbs.settings import parser_for, portable, settings_for, settle
@@ -194,7 +194,7 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
     config = settle(settings_for("resume", given, portable(snapshot.flags), fixed))
     if config.run.epochs <= config.run.start_epoch:
         raise _complete(str(path), snapshot.epoch, config)
-    resumed = (config.run.start_epoch, "test")
+    resumed = Resumed(config.run.start_epoch, "test")
     writers = settings_writers(config)
     with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, writers)) as run:
         logger.warning(
