@@ -171,11 +171,11 @@ AT_ONCE = [
     (["train", "CartPole-v1"], ["add --environment gym for Gymnasium's CartPole-v1"]),
     (["train", "pong_1.pkl"], ["pong_1.pkl is a snapshot, not a game: ./resume.sh pong_1.pkl"]),
     (["train", "pong", "--lr", "0.1"], ["did you mean --learning_rate?"]),
-    (["play", "snapshots/pong_159"], ["did you mean snapshots/trained/pong_159.pkl?"]),
-    (["play", "pong_159"], ["did you mean snapshots/trained/pong_159.pkl?"]),
-    (["test", "snapshots/pong_159"], ["did you mean snapshots/trained/pong_159.pkl?"]),
-    (["test", "snapshots/pong_159.prm"], ["did you mean snapshots/trained/pong_159.pkl?"]),
-    (["test", "snapshots/pong_7.pkl"], ["does not exist: snapshots/trained holds pong_159.pkl"]),
+    (["play", "snapshots/pong_200"], ["did you mean snapshots/trained/pong_200.pkl?"]),
+    (["play", "pong_200"], ["did you mean snapshots/trained/pong_200.pkl?"]),
+    (["test", "snapshots/pong_200"], ["did you mean snapshots/trained/pong_200.pkl?"]),
+    (["test", "snapshots/pong_200.prm"], ["did you mean snapshots/trained/pong_200.pkl?"]),
+    (["test", "snapshots/pong_7.pkl"], ["does not exist: snapshots/trained holds pong_200.pkl"]),
     (["play", "snapshot.txt", "--workers", "2"], ["one game at a time is shown"]),
     (["play", "breakout_77.prm", "--workers", "2"], ["one game at a time is shown"]),
     (["play", "breakout_77.prm", "--network", "small"], ["was trained with --network neon"]),
@@ -214,7 +214,7 @@ AT_ONCE = [
 @pytest.mark.parametrize(("command", "words"), AT_ONCE, ids=lambda part: " ".join(part)[:60])
 def test_refused_before_pytorch_is_imported(folder: Path, command: list[str], words: list[str]) -> None:
     (folder / "snapshots" / "trained").mkdir(parents=True)
-    shutil.copy(folder / "pong_1.pkl", folder / "snapshots" / "trained" / "pong_159.pkl")
+    shutil.copy(folder / "pong_1.pkl", folder / "snapshots" / "trained" / "pong_200.pkl")
     shutil.copy(folder / "pong_1.pkl", folder / "snapshot.txt")
     snapshot(flags=PRESETS[USUAL]).save(folder / "quick_1.pkl")
     shutil.copy(PROJECT / "tests" / "data" / "breakout_1.pkl", folder / "breakout_77.prm")

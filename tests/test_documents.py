@@ -220,13 +220,13 @@ def test_every_flag_in_the_text_exists(page: Path, known_flags: set[str]) -> Non
         ("`./train.sh pong label` `./play.sh snapshots/pong_10.pkl`", "snapshots/pong_10.pkl is neither"),
         ("`./train.sh pong --epochs 2` `./play.sh snapshots/pong_3.pkl`", "snapshots/pong_3.pkl is neither"),
         (
-            "`./resume.sh snapshots/trained/pong_159.pkl --epochs 160` `./play.sh snapshots/pong_160.pkl`",
-            "pong_160.pkl is neither",
+            "`./resume.sh snapshots/trained/pong_200.pkl --epochs 201` `./play.sh snapshots/pong_201.pkl`",
+            "pong_201.pkl is neither",
         ),
         (
-            "`./resume.sh snapshots/trained/pong_159.pkl --epochs 160` "
-            "`./play.sh snapshots/pong_trained_161.pkl`",
-            "pong_trained_161.pkl is neither",
+            "`./resume.sh snapshots/trained/pong_200.pkl --epochs 201` "
+            "`./play.sh snapshots/pong_trained_202.pkl`",
+            "pong_trained_202.pkl is neither",
         ),
         ("`./train.sh roms/pnog.rom`", "roms/pnog.rom is neither"),
         ("`./snapshot.sh show\\|covert FILE`", "invalid choice: 'covert'"),

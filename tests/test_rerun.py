@@ -180,11 +180,11 @@ def test_the_former_place_of_a_trained_agent_leads_to_the_new_one(
     home: Path, capsys: pytest.CaptureFixture[str], verb: str
 ) -> None:
     (home / "snapshots" / "trained").mkdir(parents=True)
-    (home / "snapshots" / "trained" / "pong_159.pkl").write_bytes(b"")
+    (home / "snapshots" / "trained" / "pong_200.pkl").write_bytes(b"")
     (home / "snapshots" / "pong_1.pkl").write_bytes(b"")
-    assert main.run([verb, "snapshots/pong_159.pkl"]) == 2
+    assert main.run([verb, "snapshots/pong_200.pkl"]) == 2
     assert capsys.readouterr().err.endswith(
-        ": snapshots/pong_159.pkl does not exist: did you mean snapshots/trained/pong_159.pkl?\n"
+        ": snapshots/pong_200.pkl does not exist: did you mean snapshots/trained/pong_200.pkl?\n"
     )
     assert main.run([verb, "snapshots/pong_2.pkl"]) == 2
     assert "snapshots/pong_2.pkl does not exist: snapshots holds pong_1.pkl" in capsys.readouterr().err

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str], program: str) -> None:
 def _settings(player: str, given: dict[str, Any]) -> Config:
     """Return the settings to play with a snapshot, or alone with a game."""
     path = Path(player)
-    unfinished = re.search(r"_\d+$", player) and not path.is_file()  # such as pong_159 for pong_159.pkl
+    unfinished = re.search(r"_\d+$", player) and not path.is_file()  # such as pong_200 for pong_200.pkl
     if not (unfinished or path.suffix in (".pkl", ".prm") or is_snapshot(path)):
         return settings_for("play", given, fixed={**canonical_flags({"game": player}), "random_starts": 0})
     snapshot = open_snapshot(path)

@@ -71,7 +71,7 @@ HELP: dict[str, tuple[str, tuple[str, ...]]] = {
         "epochs", "train_steps", "test_steps", "learning_rate", "checkpoint_minutes", "keep", "tensorboard",
         "backend", "threads",
     )),
-    "test": ("snapshots/trained/pong_159.pkl --protocol nature", (
+    "test": ("snapshots/trained/pong_200.pkl --protocol nature", (
         "test_steps", "play_games", "workers", "exploration_rate_test", "repeat_action_probability",
         "random_starts", "random_seed", "csv_file", "backend", "threads",
     )),
