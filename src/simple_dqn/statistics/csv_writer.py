@@ -145,9 +145,10 @@ def _remove_later_rows(path: Path, resumed: Resumed, header: str) -> None:
     if whole and whole[0] != header:
         _rename(path)
         return
-    kept = whole[:1] + [row for row in whole[1:] if (phase := _phase_of(row)) and phase <= last]
-    removed = [row for row in whole if row not in kept]
-    replaced = resumed.stopped and len(removed) == 1 and _phase_of(removed[0])
+    rows = [(row, _phase_of(row)) for row in whole[1:]]
+    kept = whole[:1] + [row for row, phase in rows if phase and phase <= last]
+    removed = [phase for _, phase in rows if not phase or phase > last]
+    replaced = resumed.stopped and len(removed) == 1 and removed[0]
     if removed and not replaced:
         aside = numbered(path)
         shutil.copy2(path, aside)

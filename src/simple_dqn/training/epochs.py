@@ -45,10 +45,8 @@ class Phase:
     @property
     def before(self) -> Resumed:
         """The phase before it, after whose row the CSV is continued."""
-        stopped = self.done > 0
-        if self.name == "test":
-            return Resumed(self.epoch, "train", stopped)
-        return Resumed(self.epoch - 1, "test", stopped)
+        epoch, name = (self.epoch, "train") if self.name == "test" else (self.epoch - 1, "test")
+        return Resumed(epoch, name, stopped=self.done > 0)
 
 
 class Epochs:
