@@ -5,6 +5,7 @@
     ./bench.sh training hands_on  the speed-ups of Deep RL Hands-On, chapter 9, one by one
     ./bench.sh training scaling   more workers, larger batches, memories and screens
     ./bench.sh training peers     comparison with Stable-Baselines3, Tianshou and CleanRL
+    ./bench.sh training gpu       a GPU, with more games, processes and threads
 
 All tables train on one game with Nature's network and 32 samples every 4 steps, unless a row says otherwise.
 """
@@ -21,6 +22,8 @@ from common import machine, positive, print_table
 from measurement import Flags, train
 
 from simple_dqn.command_line import Parser
+from simple_dqn.deepqnetwork.compute.device import gpus
+from simple_dqn.errors import UserError
 
 
 def loop(arguments: Namespace) -> None:
@@ -114,7 +117,42 @@ def scaling(arguments: Namespace) -> None:
     )
 
 
-TABLES = {"loop": loop, "grid": grid, "hands_on": hands_on, "scaling": scaling, "peers": comparison.peers}
+GPU_FLAGS: Flags = {"datatype": "bfloat16", "backend": "gpu", "color_averaging": False, "random_starts": 0}
+GPU_CASES: list[tuple[str, Flags]] = [
+    ("CPU, bfloat16, 1 game", {"backend": "cpu"}),
+    ("GPU, float32, 1 game", {"datatype": "float32"}),
+    ("GPU, bfloat16, 1 game", {}),
+    ("the same, 16 games", {"workers": 16}),
+    ("the same, 8 processes", {"workers": 16, "processes": 8}),
+    ("the same, --overlap true", {"workers": 16, "processes": 8, "overlap": True}),
+    ("16 games, 8 processes, --concurrent true", {"workers": 16, "processes": 8, "concurrent": True}),
+]
+
+
+def gpu(arguments: Namespace) -> None:
+    """Print the steps/s on the GPU, compared with all cores of the CPU.
+
+    Raises:
+        UserError: There is no GPU that PyTorch can use.
+    """
+    if not (found := gpus()):
+        raise UserError("there is no GPU that PyTorch can use: this table compares one with the CPU")
+    rates = [train(arguments, {**GPU_FLAGS, **flags})["rate"] for _, flags in GPU_CASES]
+    rows = [
+        [name, f"{rate:.0f}", f"{rate / rates[0]:.1f}"]
+        for (name, _), rate in zip(GPU_CASES, rates, strict=True)
+    ]
+    print_table(f"Steps/s on {arguments.game}, {found[0]}", ["setting", "steps/s", "ratio"], rows)
+
+
+TABLES = {
+    "loop": loop,
+    "grid": grid,
+    "hands_on": hands_on,
+    "scaling": scaling,
+    "peers": comparison.peers,
+    "gpu": gpu,
+}
 
 
 def parser() -> Parser:

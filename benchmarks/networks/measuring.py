@@ -117,7 +117,7 @@ def _prove(contender: Contender, row: Row, subject: Subject, expected: Answers) 
         row.reason = str(error)
         return row.reason, False
     given = Answers(np.array(answer["outputs"]), answer["loss"])
-    return difference(given, expected, subject.datatype), answer["loss"] is not None
+    return difference(given, expected, subject.datatype, row.device), answer["loss"] is not None
 
 
 def _ask(contender: Contender, row: Row, task: Task, what: str, seconds: float) -> dict[str, float]:

@@ -36,7 +36,7 @@ def test_q_networks_of_pytorch_are_the_reference(
     kind: type[Framework], datatype: str, expected: Answers
 ) -> None:
     given = q_answers(kind("cpu", torch.get_num_threads()).q_network(NATURE, WEIGHTS, TARGET, datatype))
-    assert difference(given, expected, datatype) == ""
+    assert difference(given, expected, datatype, "cpu") == ""
 
 
 @pytest.mark.parametrize("name", ["small", "large"])
@@ -44,7 +44,7 @@ def test_the_classifier_of_pytorch_is_the_reference(name: str) -> None:
     spec, wanted = NETWORKS[name], reference(Subject(name))
     framework = PyTorchEager("cpu", torch.get_num_threads())
     given = classifier_answers(framework.classifier(spec, draw_weights(spec, WEIGHTS_SEED)))
-    assert difference(given, wanted, "float32") == ""
+    assert difference(given, wanted, "float32", "cpu") == ""
 
 
 class Forgetful(NumpyQNetwork):
@@ -74,20 +74,22 @@ class Endless(NumpyQNetwork):
 @pytest.mark.parametrize("kind", [Forgetful, Unclipped, Endless])
 def test_other_updates_are_wrong(kind: type[NumpyQNetwork], expected: Answers) -> None:
     given = q_answers(kind(NATURE, WEIGHTS, TARGET))
-    assert difference(given, expected, "bfloat16").startswith("wrong: the loss")
+    assert difference(given, expected, "bfloat16", "cpu").startswith("wrong: the loss")
 
 
 def test_the_wrong_target_network_is_wrong(expected: Answers) -> None:
-    assert "the loss" in difference(q_answers(NumpyQNetwork(NATURE, WEIGHTS, WEIGHTS)), expected, "float32")
+    assert "the loss" in difference(
+        q_answers(NumpyQNetwork(NATURE, WEIGHTS, WEIGHTS)), expected, "float32", "cpu"
+    )
 
 
 def test_other_outputs_are_wrong(expected: Answers) -> None:
     swapped = Answers(expected.outputs[:, ::-1], expected.loss)
-    assert difference(swapped, expected, "bfloat16").startswith("wrong: outputs are off")
+    assert difference(swapped, expected, "bfloat16", "cpu").startswith("wrong: outputs are off")
     nothing = Answers(expected.outputs * np.nan, expected.loss)
-    assert difference(nothing, expected, "bfloat16").startswith("wrong: outputs are off")
+    assert difference(nothing, expected, "bfloat16", "cpu").startswith("wrong: outputs are off")
     fewer = Answers(expected.outputs[:4], expected.loss)
-    assert difference(fewer, expected, "bfloat16").startswith("wrong: outputs have the shape")
+    assert difference(fewer, expected, "bfloat16", "cpu").startswith("wrong: outputs have the shape")
 
 
 class ForgetfulClassifier(NumpyClassifier):
@@ -103,7 +105,7 @@ class ForgetfulClassifier(NumpyClassifier):
 def test_a_classifier_that_does_not_learn_is_wrong() -> None:
     spec = NETWORKS["small"]
     given = classifier_answers(ForgetfulClassifier(spec, draw_weights(spec, WEIGHTS_SEED)))
-    assert "the loss" in difference(given, reference(Subject("small")), "float32")
+    assert "the loss" in difference(given, reference(Subject("small")), "float32", "cpu")
 
 
 def test_operations_are_counted_as_by_hand() -> None:
@@ -113,3 +115,11 @@ def test_operations_are_counted_as_by_hand() -> None:
     assert Task(Subject("nature"), False, 8).flops == 8 * forward
     assert Task(Subject("nature"), True, 32).flops == 32 * (4 * forward - 2 * layers[0])
     assert Task(Subject("large"), True, 1).flops == 3 * sum(LARGE.layer_flops()) - LARGE.layer_flops()[0]
+
+
+def test_on_a_gpu_float32_is_convolved_in_tf32() -> None:
+    expected = reference(Subject("small"))
+    rounded = replace(expected, outputs=expected.outputs * 1.001)
+    assert difference(rounded, expected, "float32", "gpu") == ""
+    assert difference(rounded, expected, "float32", "cpu").startswith("wrong: outputs are off")
+    assert difference(rounded, expected, "bfloat16", "gpu") == ""

@@ -74,6 +74,7 @@ ROWS = [
     *({**training.RECIPE, "game": "pong", **flags} for _, flags in training.SPEED_UPS),
     *({**training.RECIPES["catch"], "game": "catch", **flags} for _, flags in training.SPEED_UPS),
     *({"game": "pong", **flags} for flags in comparison.OURS.values()),
+    *({"game": "pong", **training.GPU_FLAGS, **flags} for _, flags in training.GPU_CASES),
 ]
 
 
@@ -113,6 +114,32 @@ def test_hands_on_without_a_reward_has_no_time(
     monkeypatch.setattr(training, "train", lambda *_: {"rate": 50.0})
     training.main(["hands_on"])
     assert "until" not in capsys.readouterr().out
+
+
+def test_a_gpu_is_compared_with_the_cpu(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Flags] = []
+
+    def train(_arguments: Any, flags: Flags) -> dict[str, float]:
+        asked.append(flags)
+        return {"rate": 100.0 * len(asked)}
+
+    monkeypatch.setattr(training, "train", train)
+    monkeypatch.setattr(training, "gpus", lambda: ["Some GPU", "Another"])
+    training.main(["gpu"])
+    lines = capsys.readouterr().out.splitlines()
+    assert "Steps/s on pong, Some GPU" in lines
+    assert [line.split()[-2:] for line in lines[-len(asked) :]] == [
+        [f"{rate}00", f"{rate}.0"] for rate in range(1, len(asked) + 1)
+    ]
+    assert [flags["backend"] for flags in asked] == ["cpu", *["gpu"] * (len(asked) - 1)]
+
+
+def test_without_a_gpu_there_is_no_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "gpus", list[str])
+    with pytest.raises(UserError, match="there is no GPU that PyTorch can use"):
+        training.main(["gpu"])
 
 
 def test_a_training_in_a_process_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:

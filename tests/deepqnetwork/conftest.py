@@ -33,6 +33,7 @@ def make_network() -> Callable[..., DeepQNetwork]:
         state_shape: tuple[int, int, int] = STATE_SHAPE,
         spec: NetworkSpec = SMALL,
         threads: int = 1,
+        backend: str = "cpu",
         **settings: Any,
     ) -> DeepQNetwork:
         return DeepQNetwork(
@@ -40,7 +41,7 @@ def make_network() -> Callable[..., DeepQNetwork]:
             state_shape[0],
             state_shape[1:],
             NetworkConfig(**settings),
-            BackendConfig(backend="cpu", datatype=datatype, threads=threads),
+            BackendConfig(backend=backend, datatype=datatype, threads=threads),
             np.random.default_rng(seed),
             use_target_network=use_target_network,
             spec=spec,

@@ -149,6 +149,33 @@ def test_a_network_learns_the_same_recorded(
         np.testing.assert_array_equal(values, taped.get_weights()[name])
 
 
+@pytest.mark.parametrize("explore", [False, True])
+def test_predictions_are_recorded_too(
+    explore: bool,
+    make_network: Callable[..., DeepQNetwork],
+    make_minibatch: Callable[..., Minibatch],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings: dict[str, Any] = {"noisy": True, "average_updates": 32, "datatype": "bfloat16"}
+    plain, tape = make_network(**settings), Tape()
+    record_on(tape, monkeypatch)
+    taped = make_network(**settings)
+    for seed in range(WARM_UPS + 20):
+        minibatch = make_minibatch(seed)
+        assert train(plain, minibatch) == train(taped, minibatch)
+        for kind in ({}, {"target": True}, {"average": True}):
+            expected = plain.predict(minibatch.prestates, explore=explore, **kind)
+            np.testing.assert_array_equal(
+                taped.predict(minibatch.prestates, explore=explore, **kind), expected
+            )
+        if seed == WARM_UPS + 3:
+            plain.update_target_network()
+            taped.update_target_network()
+            taped.set_weights({name: 2 * values for name, values in taped.get_weights().items()})
+            plain.set_weights(taped.get_weights())
+    assert tape.recordings == 2 + 3
+
+
 def test_losses_are_told_once(
     make_network: Callable[..., DeepQNetwork], make_minibatch: Callable[[int], Minibatch]
 ) -> None:

@@ -18,7 +18,7 @@ SHAPE = (9, 7)
 
 def memories(games: int, size: int, **settings: Any) -> tuple[ReplayMemory, ReplayMemory]:
     """Return a memory on the host, and one whose screens lie on a device, fed and seeded alike."""
-    config = MemoryConfig(replay_size=size, history_length=4, **settings)
+    config = MemoryConfig(**{"replay_size": size, "history_length": 4, **settings})
     on_device = DeviceScreens(rows_for(config, games), games, SHAPE, torch.device("cpu"))
     return (
         ReplayMemory(config, games, SHAPE, 0.99, stream(1, "sampling")),
@@ -44,7 +44,7 @@ def feed(memory: ReplayMemory, games: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize(("games", "steps"), [(1, 30), (1, 150), (3, 20), (3, 70)])
-@pytest.mark.parametrize("settings", [{}, {"n_step": 3, "prioritized": True}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"n_step": 3, "prioritized": True}, {"history_length": 2}], ids=str)
 def test_minibatches_are_the_same(games: int, steps: int, settings: dict[str, Any]) -> None:
     host, device = memories(games, 99, **settings)
     for memory in (host, device):

@@ -19,7 +19,7 @@ from simple_dqn.deepqnetwork.building import build
 from simple_dqn.deepqnetwork.compute.device import DeviceScreens, choose_device, screens_on
 from simple_dqn.deepqnetwork.compute.mixed_precision import MasterWeights
 from simple_dqn.deepqnetwork.compute.peak import share_of_peak
-from simple_dqn.deepqnetwork.compute.threads import use_one_thread, use_threads
+from simple_dqn.deepqnetwork.compute.threads import use_copying_threads, use_one_thread, use_threads
 from simple_dqn.deepqnetwork.guided_backpropagation import GuidedBackpropagation
 from simple_dqn.deepqnetwork.networks import NATURE, NetworkSpec
 from simple_dqn.deepqnetwork.noisy import Noise
@@ -84,11 +84,13 @@ class DeepQNetwork:
         self._noise = Noise(self._online.noise_size, rng)
         self._no_noise = self._device.tensor(np.empty((1, 0), np.float32))
         self._results: list[tuple[Tensor, Numbers]] = []  # of updates, still on the device
-        self._set_up_update()
+        self._set_up_graphs()
         self.updates, self.threads = 0, backend.threads
         if self._device.is_cpu:
             kind = (self.datatype, network, spec, self._sample_shape)
             self.threads = use_threads(self.threads, spare_cores, kind, self._dry_run)
+        else:
+            self.threads = use_copying_threads(self.threads)
 
     @torch.inference_mode()
     def predict(
@@ -104,8 +106,10 @@ class DeepQNetwork:
         network = self._target if target else self._online
         network = self._average.network if average and self._average else network
         assert not target or network is not self._online, "there is no target network"
-        noise = self._draw_noise("acting", len(states)) if explore else None
-        qvalues: Tensor = network(self._device.floats(states), noise)
+        inputs = [self._device.floats(states)]
+        if explore:
+            inputs.append(self._draw_noise("acting", len(states)))
+        qvalues = self._forward[network](*inputs)  # network(*inputs), on a GPU as one graph
         return cast(QValues, qvalues.float().cpu().numpy())
 
     def prepare(self, minibatch: Minibatch) -> PreparedBatch:
@@ -223,17 +227,19 @@ class DeepQNetwork:
             self._average.set_state(state.get("average"))
         self._noise.set_state(state["noise"])
         self.updates = state["updates"]
-        self._set_up_update()  # because the optimizer has new tensors
+        self._set_up_graphs()  # because the optimizer has new tensors
         if self._config.learning_rate_decay_updates:
             rate = self._config.learning_rate * learning_rate_share(self._config, self.updates)
             logger.info("The learning rate is %g after %d updates", rate, self.updates)
 
-    def _set_up_update(self) -> None:
-        """Create the functions of an update, which a GPU records as graphs."""
+    def _set_up_graphs(self) -> None:
+        """Create the functions that a GPU records as graphs: predictions, targets and updates."""
         self._update = Update(self._online, self._target, self._config, self._master.step)
         self._targets = self._device.record(self._update.targets)
         self._choose = self._device.record(self._update.choose)
         self._descend = self._device.record(self._update.descend)
+        networks = [self._online, self._target, *([self._average.network] if self._average else [])]
+        self._forward = {network: self._device.record(network) for network in networks}
 
     def _anneal(self) -> None:
         """Set the learning rate of the next update."""

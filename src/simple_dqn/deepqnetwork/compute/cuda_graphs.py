@@ -4,6 +4,7 @@ An update of a network as small as Nature's consists of about a hundred kernels.
 microseconds, less than the CPU needs to launch it. A graph launches them all at once.
 """
 
+import threading
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -13,6 +14,7 @@ from torch import Tensor
 Work: TypeAlias = Callable[..., Tensor]  # computes one tensor from others, and may change weights
 Replay: TypeAlias = Callable[[], Tensor]  # does the same work again, on the current values of its inputs
 
+RECORDING = threading.Lock()  # a recording begins by waiting for the GPU, which would break another thread's
 WARM_UPS = 3  # calls before the recording, in which libraries choose kernels and allocate their workspace
 
 
@@ -72,7 +74,7 @@ _new_stream: Callable[[], torch.cuda.Stream] = torch.cuda.Stream
 def record_graph(work: Replay, gpu: torch.device) -> Replay:
     """Record `work` on `gpu` without running it; other threads may use the GPU meanwhile."""
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.device(gpu), torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    with RECORDING, torch.cuda.device(gpu), torch.cuda.graph(graph, capture_error_mode="thread_local"):
         result = work()
 
     def replay() -> Tensor:

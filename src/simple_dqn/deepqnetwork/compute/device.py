@@ -124,6 +124,8 @@ def tensor_on(device: torch.device, array: NDArray[np.generic] | Tensor) -> Tens
     """
     if isinstance(array, Tensor):
         return array
+    if min(array.strides, default=0) < 0:  # which NumPy calls contiguous if that axis has one element
+        array = array.copy()
     values = torch.from_numpy(np.require(array, requirements=["C", "W"]))
     if device.type == "cuda":
         values = values.pin_memory()

@@ -29,7 +29,7 @@ def share_of_peak(device: Device, update: Callable[[], object], updates: float, 
     most = peak(device, min(SECONDS, SHARE * seconds))
     rate = counter.get_total_flops() * updates / seconds
     return (
-        f"Of peak: {rate / most:.0%}; the updates made {rate / 1e9:.1f} of the {most / 1e9:.0f} GFLOP/s of a "
+        f"Of peak: {rate / most:.1%}; the updates made {rate / 1e9:.1f} of the {most / 1e9:.0f} GFLOP/s of a "
         f"matrix product in {device.datatype}"
     )
 

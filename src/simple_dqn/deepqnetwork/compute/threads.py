@@ -66,6 +66,15 @@ def use_threads(threads: int, spare_cores: int, kind: Hashable, work: Callable[[
     return threads
 
 
+def use_copying_threads(threads: int) -> int:
+    """Copy arrays to a GPU with `threads` threads, 0: with one, and return their number.
+
+    More would spin between two copies, on cores that the games need.
+    """
+    torch.set_num_threads(threads or 1)
+    return threads or 1
+
+
 def use_one_thread() -> None:
     """Compute on one core in the calling thread from now on; other threads keep their number."""
     torch.set_num_threads(1)
