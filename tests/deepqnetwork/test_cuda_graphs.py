@@ -1,7 +1,9 @@
 """Recorded work against the same work simply run; a list of calls stands in for a CUDA graph."""
 
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -114,6 +116,27 @@ def test_streams_and_recordings_are_of_the_gpu_that_holds_the_tensors(
     run_beside(lambda given: given, (values,))
     record_graph(lambda: values, gpu)
     assert opened == [gpu, gpu, gpu]
+
+
+def test_one_thread_records_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--concurrent` two threads record, and a recording begins by waiting for the whole GPU."""
+    inside, most = list[int](), list[int]()
+
+    @contextmanager
+    def graph(_graph: Any, **_: Any) -> Iterator[None]:
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.01)
+        yield
+        inside.pop()
+
+    monkeypatch.setattr(torch.cuda, "device", lambda _gpu: nullcontext())
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", SimpleNamespace)
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(8):
+            threads.submit(record_graph, lambda: torch.zeros(1), torch.device("cuda", 0))
+    assert most == [1] * 8
 
 
 @pytest.mark.parametrize("settings", [
