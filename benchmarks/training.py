@@ -22,7 +22,6 @@ from common import machine, positive, print_table
 from measurement import Flags, train
 
 from simple_dqn.command_line import Parser
-from simple_dqn.deepqnetwork.compute.device import gpus
 from simple_dqn.errors import UserError
 
 
@@ -135,6 +134,8 @@ def gpu(arguments: Namespace) -> None:
     Raises:
         UserError: There is no GPU that PyTorch can use.
     """
+    from simple_dqn.deepqnetwork.compute.device import gpus  # PyTorch takes seconds to import
+
     if not (found := gpus()):
         raise UserError("there is no GPU that PyTorch can use: this table compares one with the CPU")
     rates = [train(arguments, {**GPU_FLAGS, **flags})["rate"] for _, flags in GPU_CASES]

@@ -15,6 +15,7 @@ import training
 from common import FailedError, machine, print_table
 from measurement import Flags, measure
 
+from simple_dqn.deepqnetwork.compute import device
 from simple_dqn.errors import UserError
 from simple_dqn.types import Step
 
@@ -126,7 +127,7 @@ def test_a_gpu_is_compared_with_the_cpu(
         return {"rate": 100.0 * len(asked)}
 
     monkeypatch.setattr(training, "train", train)
-    monkeypatch.setattr(training, "gpus", lambda: ["Some GPU", "Another"])
+    monkeypatch.setattr(device, "gpus", lambda: ["Some GPU", "Another"])
     training.main(["gpu"])
     lines = capsys.readouterr().out.splitlines()
     assert "Steps/s on pong, Some GPU" in lines
@@ -137,7 +138,7 @@ def test_a_gpu_is_compared_with_the_cpu(
 
 
 def test_without_a_gpu_there_is_no_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "gpus", list[str])
+    monkeypatch.setattr(device, "gpus", list[str])
     with pytest.raises(UserError, match="there is no GPU that PyTorch can use"):
         training.main(["gpu"])
 
