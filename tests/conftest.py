@@ -3,10 +3,13 @@
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from simple_dqn import main
 
 # A busy machine is no fault: no test looks at the time, so neither does Hypothesis.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -35,3 +38,16 @@ def _log_of_its_own() -> Iterator[None]:
     yield
     root.setLevel(level)
     logging.disable(disabled)
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Return a function that carries out a command in a folder of its own below `tmp_path`."""
+
+    def run(folder: str, *arguments: str) -> int:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / folder)
+        monkeypatch.setenv("SIMPLE_DQN_HOME", ".")
+        return main.run(arguments)
+
+    return run

@@ -107,19 +107,6 @@ def assert_same(one: Path, other: Path) -> None:
         assert all(np.array_equal(a[name], b[name]) for name in a)
 
 
-@pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Return a function that carries out a command in a folder of its own below `tmp_path`."""
-
-    def run(folder: str, *arguments: str) -> int:
-        (tmp_path / folder).mkdir(exist_ok=True)
-        monkeypatch.chdir(tmp_path / folder)
-        monkeypatch.setenv("SIMPLE_DQN_HOME", ".")
-        return main.run(arguments)
-
-    return run
-
-
 def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, int, int]]) -> None:
     """Make many checkpoints, and at `moments` copy the folder as a run killed there leaves it."""
     save_checkpoint, write = Keeper.save_checkpoint, CheckpointFolder.write

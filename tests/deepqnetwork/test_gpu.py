@@ -10,7 +10,6 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from simple_dqn import main
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.compute.cuda_graphs import WARM_UPS
 from simple_dqn.deepqnetwork.compute.device import Device, DeviceScreens
@@ -33,10 +32,10 @@ MakeMinibatch = Callable[..., Minibatch]
 
 
 @pytest.fixture
-def eager(monkeypatch: pytest.MonkeyPatch) -> MakeNetwork:
-    """Return a function that makes a network on the GPU whose updates are not recorded."""
+def make_eager(make_network: MakeNetwork, monkeypatch: pytest.MonkeyPatch) -> MakeNetwork:
+    """Return a function that makes a network on the GPU that records no graphs."""
 
-    def make(make_network: MakeNetwork, **settings: Any) -> DeepQNetwork:
+    def make(**settings: Any) -> DeepQNetwork:
         with monkeypatch.context() as patch:
             patch.setattr(Device, "records", False)
             return make_network(backend="gpu", **settings)
@@ -67,11 +66,11 @@ def test_a_graph_learns_what_its_kernels_learn(
     datatype: str,
     make_network: MakeNetwork,
     make_minibatch: MakeMinibatch,
-    eager: MakeNetwork,
+    make_eager: MakeNetwork,
 ) -> None:
     """Bit for bit: the graph launches the same kernels."""
     settings = {**EXTENSIONS[extension], "datatype": datatype}
-    graph, kernels = make_network(backend="gpu", **settings), eager(make_network, **settings)
+    graph, kernels = make_network(backend="gpu", **settings), make_eager(**settings)
     assert graph._device.records
     assert learn(graph, make_minibatch) == learn(kernels, make_minibatch)
     ours, theirs = graph.get_weights(), kernels.get_weights()
@@ -195,26 +194,20 @@ def test_minibatches_of_screens_on_the_gpu_are_the_same(
 
 
 @pytest.mark.parametrize("kind", ["serial", "concurrent", "overlapped", "adam", "rollouts", "prioritized"])
-def test_a_run_is_repeated_and_resumed_exactly(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(folder: str, *arguments: str) -> int:
-        (tmp_path / folder).mkdir(exist_ok=True)
-        monkeypatch.chdir(tmp_path / folder)
-        monkeypatch.setenv("SIMPLE_DQN_HOME", ".")
-        return main.run(arguments)
-
+def test_a_run_is_repeated_and_resumed_exactly(kind: str, tmp_path: Path, start: Callable[..., int]) -> None:
     flags = [*command(kind), "--backend", "gpu", "--average_updates", "40"]  # not a share of the epochs
     for folder in ("whole", "again"):
-        assert run(folder, "train", *flags) == 0
+        assert start(folder, "train", *flags) == 0
     assert_same(tmp_path / "again", tmp_path / "whole")
-    assert run("halves", "train", *flags, "--epochs", "1", "--checkpoint_minutes", "0") == 0
-    assert run("halves", "resume", "snapshots/catch_1.pkl", "--epochs", "2") == 0
+    assert start("halves", "train", *flags, "--epochs", "1", "--checkpoint_minutes", "0") == 0
+    assert start("halves", "resume", "snapshots/catch_1.pkl", "--epochs", "2") == 0
     assert_same(tmp_path / "halves", tmp_path / "whole")
     snapshot = Snapshot.load(tmp_path / "whole" / "snapshots" / "catch_2.pkl")
     assert all(np.isfinite(values).all() for values in snapshot.weights.values())
     for backend in ("gpu", "cpu"):
-        assert run("whole", "test", "snapshots/catch_2.pkl", "--test_steps", "50", "--backend", backend) == 0
+        assert (
+            start("whole", "test", "snapshots/catch_2.pkl", "--test_steps", "50", "--backend", backend) == 0
+        )
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
