@@ -15,7 +15,8 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 STAGE = PROJECT / "build" / "docs"
-LINK = re.compile(r"\]\((?!https?:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]+)?\)")
+CODE = r"(?P<ticks>`+).+?(?<!`)(?P=ticks)(?!`)"  # a span or a block: `forward[name](*inputs)` is not a link
+LINK = re.compile(rf"{CODE}|\]\((?!https?:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]+)?\)", re.DOTALL)
 NAVIGATION = {
     "Start": ["docs/getting_started.md", "docs/guide.md", "docs/from_simple_dqn.md", "docs/faq.md"],
     "Choose": [
@@ -61,6 +62,8 @@ def stage_page(page: Path) -> None:
     """Copy a page, and the pictures and source files that it links to."""
 
     def staged(link: re.Match[str]) -> str:
+        if link["ticks"]:
+            return link[0]
         target = (PROJECT / page.parent / link["path"]).resolve()
         anchor = link["anchor"] or ""
         if target.suffix == ".md" or target.is_dir():
