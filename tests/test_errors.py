@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simple_dqn.errors import EXTRAS, UserError, exit_code
+from simple_dqn.errors import EXTRAS, UserError, exit_code, printable
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.verbs.common import finish
 
@@ -29,6 +29,23 @@ def test_what_the_user_can_mend_is_a_line(capsys: pytest.CaptureFixture[str]) ->
 
     assert exit_code("./x.sh", work) == 2
     assert capsys.readouterr().err == "./x.sh: it is so: do this\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("pong ± 😀", "pong ± 😀"),
+        ("\x1b[2J\x07", r"\x1b[2J\x07"),
+        ("a\nb\r\tc", r"a\nb\r\tc"),
+        ("\x9b31m\x7f\u2028", r"\x9b31m\x7f\u2028"),
+        ("\u202egnp", r"\u202egnp"),
+        ("\udcff\ud800", r"\udcff\ud800"),
+        (r"\x1b", r"\x1b"),
+    ],
+)
+def test_no_control_character_is_printed(text: str, shown: str) -> None:
+    assert printable(text) == printable(shown) == shown
+    assert str(UserError(text)) == shown
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -12,12 +12,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 
+def printable(text: str) -> str:
+    r"""Return `text` in one line, with escapes such as `\x1b` for characters that could change a terminal.
+
+    These are control characters, marks of direction, lone surrogates, and separators other than the space.
+    """
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+
+
 class UserError(Exception):
     """An argument, a file or the machine does not allow what the user asked for.
 
-    The message is one line: the problem, then the remedy. `exit_code` prints it without a traceback and
-    returns 2.
+    The message is one printable line: the problem, then the remedy. `exit_code` prints it without a traceback
+    and returns 2.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 # The packages of the extras of pyproject.toml that a flag or a verb may need.

@@ -1,12 +1,17 @@
-"""The project's folders, and atomic writing of files."""
+"""The project's folders, opening files that a user names, and atomic writing of files."""
 
 import itertools
 import os
+import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO, Literal
 
 from simple_dqn.errors import UserError
+
+Kind = Literal["file", "folder", "other", ""]  # other: a device, a pipe or a socket; "": there is nothing
 
 TRAINED = "trained"  # the folder in `snapshots/` with the agents that come with the project
 ZIP = b"PK\3\4"  # the first bytes of a snapshot of this project
@@ -30,12 +35,72 @@ def is_trained(path: Path) -> bool:
     return path.parent.resolve() == (home() / "snapshots" / TRAINED).resolve()
 
 
+def kind_of(path: Path) -> Kind:
+    """Return what is at `path`, or at the target of a link.
+
+    Raises:
+        UserError: It cannot be known: the folder may not be entered, or the name is too long.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except (OSError, ValueError) as error:  # ValueError: no file can have such a name
+        raise UserError(f"cannot use {path}: {_reason(error)}: give another path") from None
+    return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
+
+
+def open_file(path: Path, most: int, advice: str) -> BinaryIO:
+    """Open a regular file of at most `most` bytes; a device or a pipe could be read for ever.
+
+    Raises:
+        UserError: "cannot read PATH: REASON: ADVICE".
+    """
+    try:
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: {_reason(error)}: {advice}") from None
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= most:
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        reason = f"it has {status.st_size:,} bytes, more than {most:,}"
+    else:
+        reason = "it is a folder" if stat.S_ISDIR(status.st_mode) else "it is a device or a pipe"
+    raise UserError(f"cannot read {path}: {reason}: {advice}")
+
+
+def read_file(path: Path, most: int, advice: str) -> bytes:
+    """Return the content of a file; see `open_file`."""
+    with open_file(path, most, advice) as file:
+        try:
+            return file.read(most)
+        except OSError as error:
+            raise UserError(f"cannot read {path}: {_reason(error)}: {advice}") from None
+
+
+def read_text(path: Path, most: int, advice: str) -> str:
+    """Return the content of a text file in UTF-8, with or without a byte order mark; see `open_file`."""
+    try:
+        return read_file(path, most, advice).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UserError(f"cannot read {path}: it is not a text file: {advice}") from None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return "no file can have such a name"
+
+
 def is_snapshot(path: Path) -> bool:
     """Return whether `path` is a file that begins like a snapshot, whatever its extension."""
     try:
-        with path.open("rb") as file:
+        with open_file(path, sys.maxsize, "") as file:
             return file.read(len(ZIP)).startswith((ZIP, *PICKLES))
-    except OSError:
+    except (OSError, UserError):
         return False
 
 
@@ -64,6 +129,17 @@ def reporting_failure(what: str, advice: str) -> Iterator[None]:
         raise UserError(f"cannot write {what}: {error.strerror}: {advice}") from error
 
 
+def check_target(path: Path) -> None:
+    """Check that a file can be written as `path`, where there is a file or nothing.
+
+    Raises:
+        UserError: There is a folder, a device or a pipe, or no file can have this name.
+    """
+    if (kind := kind_of(path)) not in ("file", ""):
+        what = "a folder" if kind == "folder" else "a device or a pipe"
+        raise UserError(f"cannot write {path}: it is {what}: give another path")
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary name beside `path` to write to; rename it to `path` once it is complete and on disk.
@@ -73,13 +149,10 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         UserError: The folder or the file cannot be written; `path` is unchanged.
     """
+    check_target(path)
     path = Path(os.path.realpath(path))
     beside = path.parent / f".{path.name}.{os.getpid()}.part"
     try:
-        if path.is_dir():
-            raise UserError(f"cannot write {path}: it is a folder; move it away")
-        if path.exists() and not path.is_file():
-            raise UserError(f"cannot write {path}: it is a device or a pipe; give a file")
         path.parent.mkdir(parents=True, exist_ok=True)
         yield beside
         with beside.open("rb") as written:
