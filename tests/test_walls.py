@@ -56,7 +56,7 @@ OWNERS = {
     "pygame": ["src/simple_dqn/watch", "benchmarks", "tests"],
     "blessed": ["src/simple_dqn/watch", "tests"],
     "wandb": ["src/simple_dqn/statistics/trackers.py", "tests"],
-    "mlflow": ["src/simple_dqn/statistics/trackers.py", "tests"],
+    "trackio": ["src/simple_dqn/statistics/trackers.py", "tests"],
     "onnxruntime": ["src/simple_dqn/deepqnetwork/onnx_file.py", "benchmarks", "tests"],
     "tensorboard": ["src/simple_dqn/statistics", "tests"],
     "tqdm": ["src/simple_dqn/statistics", "src/simple_dqn/watch", "nvis", "benchmarks", "tests"],

@@ -62,7 +62,11 @@ REGISTERED: dict[str, list[str]] = {
     "network": ["nature", "neon", "small", "impala"],
     "sampler": ["auto"],
     "target_rule": ["auto"],
-    "track": ["none", "wandb", "mlflow"],
+    "track": ["none", "wandb", "trackio"],
+}
+# Values that have gone -> the replacement.
+GONE_VALUES = {
+    "mlflow": "mlflow is gone: give wandb or trackio, or a writer of your own (simple_dqn.register_track)",
 }
 
 CLASS_FILE = re.compile(r"(.+\.py)(?::([^\W\d]\w*))?")  # a file with a game of the user's, and its class

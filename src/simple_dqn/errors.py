@@ -35,8 +35,8 @@ class UserError(Exception):
 EXTRAS = {
     "cluster": ("ray>=2.60,<3",),
     "emulator": ("warp-lang==1.19.0",),
-    "mlflow": ("mlflow==3.17.2",),
     "onnx": ("onnx==1.23.2", "onnxruntime==1.31.1", "onnxscript==0.7.2"),
+    "trackio": ("trackio==0.43.0",),
     "tune": ("optuna==5.0.0",),
     "wandb": ("wandb==0.31.0",),
 }

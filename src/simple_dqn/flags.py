@@ -9,6 +9,7 @@ from typing import Any, get_args, get_type_hints
 from simple_dqn.command_line import INDENT, WIDTH, Parser, ShortHelp, number, or_none, yes_no_or, yes_or_no
 from simple_dqn.config import (
     CLASS_FILE,
+    GONE_VALUES,
     AgentConfig,
     BackendConfig,
     ClusterConfig,
@@ -154,7 +155,8 @@ def _add_flag(group: Any, setting: "Field[Any]", settings: type, default: Any) -
         words = (*setting.metadata["choices"], setting.metadata["file"])
         arguments |= {"type": _one_of(words), "metavar": f"{{{','.join(words)}}}"}
     elif setting.metadata["choices"]:
-        arguments |= {"choices": setting.metadata["choices"]}
+        known = setting.metadata["choices"]
+        arguments |= {"choices": known, "type": _not_gone(known)}
     else:
         limits = {name: setting.metadata[name] for name in ("minimum", "above", "maximum", "endless")}
         arguments |= {
@@ -166,6 +168,17 @@ def _add_flag(group: Any, setting: "Field[Any]", settings: type, default: Any) -
     if isinstance(hint, types.UnionType):
         arguments["type"] = or_none(arguments["type"])
     group.add_argument(f"--{setting.name}", **arguments)
+
+
+def _not_gone(known: Sequence[str]) -> Any:
+    """Return a converter that refuses a value of an earlier version, unless it is `known` again."""
+
+    def convert(word: str) -> str:
+        if word in GONE_VALUES and word not in known:
+            raise argparse.ArgumentTypeError(GONE_VALUES[word])
+        return word
+
+    return convert
 
 
 def _or_share(convert: Any) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.config import CLASS_FILE, REGISTERED, Config, MemoryConfig
+from simple_dqn.config import CLASS_FILE, GONE_VALUES, REGISTERED, Config, MemoryConfig
 from simple_dqn.errors import UserError
 
 # Settings that determine the layers of a network; with distributions, `atoms` and `quantiles` do, too.
@@ -50,6 +50,8 @@ def check(config: Config) -> None:
 def _registered(config: Config) -> Iterator[str]:
     settings = config.flags()
     for name, known in REGISTERED.items():
+        if settings[name] not in known and settings[name] in GONE_VALUES:
+            yield f"--{name} {GONE_VALUES[settings[name]]}"
         if settings[name] not in known:
             yield (
                 f"--{name} {settings[name]} is not registered (choose from {', '.join(known)}): run a file "

@@ -6,14 +6,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from simple_dqn import main
+from simple_dqn.config import REGISTERED
 from simple_dqn.errors import EXTRAS
-from simple_dqn.statistics import statistics
-from simple_dqn.statistics.trackers import MlflowWriter
+from simple_dqn.statistics import statistics, trackers
+from tests.command_line import read
 
 BLOCK = 32 * 1024  # bytes of a block in a log of LevelDB's
 CATCH = [
@@ -41,33 +44,107 @@ def run_all(home: Path, tracker: str) -> None:
     assert (home / "videos" / "catch_2.mov").exists()
 
 
-def test_mlflow_has_the_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mlflow = pytest.importorskip("mlflow")
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    run_all(home, "mlflow")
-    client = mlflow.MlflowClient(f"sqlite:///{home}/results/mlflow.db")
-    experiment = client.get_experiment_by_name("simple-dqn")
-    (run,) = client.search_runs([experiment.experiment_id])
-    assert (run.info.run_name, run.info.status) == ("catch", "FINISHED")
-    assert run.data.params["batch_size"] == "4"
-    for name, steps in (("progress/mean_q", [20, 40, 60, 80]), ("test/average_reward", [40, 80])):
-        assert [metric.step for metric in client.get_metric_history(run.info.run_id, name)] == steps
-    files = {
-        file.path for kind in ("snapshots", "films") for file in client.list_artifacts(run.info.run_id, kind)
+@dataclass
+class FakePackage:
+    """A module with the interface that W&B and trackio share; it has the runs that were begun."""
+
+    runs: list["FakeRun"] = field(default_factory=list)
+    Settings = dict
+
+    def init(self, **given: Any) -> "FakeRun":
+        self.runs.append(FakeRun(given, f"id{len(self.runs)}"))
+        return self.runs[-1]
+
+
+@dataclass
+class FakeRun:
+    given: dict[str, Any]
+    id: str
+    rows: list[tuple[dict[str, float], int | None]] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    ended: bool = False
+
+    def define_metric(self, name: str, step_metric: str) -> None:
+        assert (name, step_metric) == ("*", "train_steps")
+
+    def log(self, row: dict[str, float], step: int | None = None) -> None:
+        self.rows.append((row, step))
+        if "test/average_reward" in row:
+            raise ConnectionError("the server\nis away")  # costs a line of the log, not the run
+
+    def log_artifact(self, path: str, name: str, type: str) -> None:  # noqa: A002 - the packages' own name
+        assert Path(path).is_file()
+        self.files.append(f"{type} {name}")
+
+    def finish(self) -> None:
+        self.ended = True
+
+
+@pytest.mark.parametrize("package", ["wandb", "trackio"])
+def test_a_run_is_tracked_and_resumed_under_its_id(
+    package: str, home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fake = FakePackage()
+    monkeypatch.setattr(trackers, "require_extra", lambda *_: None)
+    monkeypatch.setattr(trackers, "import_module", lambda name: {package: fake}[name])
+    run_all(home, package)
+    assert main.run(["train", *CATCH, "--epochs", "1", "--track", package]) == 0
+    # A resumed run and a film continue the run of the file; a new training of the same name is another run.
+    assert [run.given["resume"] for run in fake.runs] == ["never", "allow", "allow", "never"]
+    assert {(run.given["project"], run.given["name"], run.ended) for run in fake.runs} == {
+        ("simple-dqn", "catch", True)
     }
-    assert files == {"snapshots/catch_1.pkl", "snapshots/catch_2.pkl", "films/catch_2.mov"}
-    # A new training of the same name is another run.
-    assert main.run(["train", *CATCH, "--epochs", "1", "--track", "mlflow"]) == 0
-    assert len(client.search_runs([experiment.experiment_id])) == 2
+    if package == "wandb":
+        assert [run.given["id"] for run in fake.runs] == [None, "id0", "id1", None]
+        assert fake.runs[0].given["dir"] == home / "results"
+    assert (home / "results" / f"catch.{package}").read_text() == "id3"
+    first, second, film, _ = fake.runs
+    assert first.given["config"]["batch_size"] == 4
+    for run, steps in ((first, [20, 40]), (second, [60, 80])):
+        assert [row["train_steps"] for row, _ in run.rows if "progress/mean_q" in row] == steps
+        at = [row["train_steps"] if package == "trackio" else None for row, _ in run.rows]
+        assert [step for _, step in run.rows] == at
+    files = [first.files, second.files, film.files]
+    assert files == [["snapshot catch_1.snapshot"], ["snapshot catch_2.snapshot"], ["film catch_2.film"]]
+    assert f"--track {package} failed: the server is away" in capfd.readouterr().err
 
 
-def test_mlflow_without_its_server(
+def test_a_server_that_is_away_at_the_start_ends_the_run_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("mlflow")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "pigeon://post")
-    assert main.run(["train", *CATCH, "--epochs", "1", "--track", "mlflow"]) == 2
-    assert "--track mlflow: " in capsys.readouterr().err.splitlines()[-1]
+    def no_server(_name: str) -> None:
+        raise ConnectionError("no\nserver")
+
+    monkeypatch.setattr(trackers, "require_extra", lambda *_: None)
+    monkeypatch.setattr(trackers, "import_module", no_server)
+    assert main.run(["train", *CATCH, "--epochs", "1", "--track", "wandb"]) == 2
+    assert "--track wandb: no server: " in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_mlflow_names_its_replacement(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    (home / "old.yaml").write_text("settings:\n  track: mlflow\n")
+    for given in (["--track", "mlflow"], ["--config", "old.yaml"]):
+        catch = [word for word in CATCH if word not in ("--preset", "simple_dqn")]
+        assert main.run(["train", *catch, *given]) == 2
+        assert "mlflow is gone: give wandb or trackio" in capsys.readouterr().err
+    REGISTERED["track"].append("mlflow")  # a writer of one's own may have the name
+    try:
+        assert read("train", [*CATCH, "--track", "mlflow"]).given["track"] == "mlflow"
+    finally:
+        REGISTERED["track"].remove("mlflow")
+
+
+def test_trackio_has_the_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACKIO_DIR", str(home / "trackio"))
+    trackio = pytest.importorskip("trackio")
+    from trackio.sqlite_storage import SQLiteStorage
+
+    run_all(home, "trackio")
+    (run,) = trackio.Api().runs("simple-dqn")
+    assert (run.name, run.id) == ("catch", (home / "results" / "catch.trackio").read_text())
+    rows = SQLiteStorage.get_logs("simple-dqn", "catch")
+    for name, steps in (("progress/mean_q", [20, 40, 60, 80]), ("test/average_reward", [40, 80])):
+        assert [row["step"] for row in rows if name in row] == steps
 
 
 def entries(log: bytes) -> Iterator[bytes]:
@@ -113,17 +190,16 @@ def test_wandb_has_the_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert files == ["catch_1.snapshot", "catch_2.snapshot", "catch_2.film"]
 
 
-def test_names_with_dots_are_runs_of_their_own(tmp_path: Path) -> None:
-    pytest.importorskip("mlflow")
+def test_names_with_dots_are_runs_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakePackage()
+    monkeypatch.setattr(trackers, "require_extra", lambda *_: None)
+    monkeypatch.setattr(trackers, "import_module", lambda _: fake)
     for name in ("catch_lr0.5", "catch_lr0.1"):
-        tracker = MlflowWriter(tmp_path / name, {}, False)
-        tracker.open()
-        tracker.close()
-    first, second = ((tmp_path / f"catch_lr0.{digit}.mlflow").read_text() for digit in "51")
-    assert first != second
+        trackers.TRACKERS["wandb"](tmp_path / name, {}, False).open()
+    assert [(tmp_path / f"catch_lr0.{digit}.wandb").read_text() for digit in "51"] == ["id0", "id1"]
 
 
-@pytest.mark.parametrize("package", ["wandb", "mlflow"])
+@pytest.mark.parametrize("package", ["wandb", "trackio"])
 def test_a_missing_package_is_told_with_the_command_that_installs_it(
     package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path
 ) -> None:
@@ -137,7 +213,7 @@ def test_a_missing_package_is_told_with_the_command_that_installs_it(
 def test_a_plain_training_imports_no_tracker(home: Path) -> None:
     code = (
         "import sys; from simple_dqn import main; assert main.run(sys.argv[1:]) == 0;"
-        "tools = {'wandb', 'mlflow', 'tensorboard', 'onnx', 'simple_dqn.api'};"
+        "tools = {'wandb', 'trackio', 'tensorboard', 'onnx', 'simple_dqn.api'};"
         "assert not (tools | {'simple_dqn.statistics.trackers'}) & set(sys.modules)"
     )
     command = [sys.executable, "-c", code, "train", *CATCH, "--epochs", "1"]

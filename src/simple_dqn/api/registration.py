@@ -80,7 +80,7 @@ def register_track(name: str, make: "Callable[[Path, Mapping[str, Any], bool], W
     """Register a writer for `--track NAME`; it receives the events of a run.
 
     Args:
-        name: A new name; or `wandb` or `mlflow`, to replace it.
+        name: A new name; or `wandb` or `trackio`, to replace it.
         make: A function or class that returns the writer, a `simple_dqn.statistics.Writer`. Its arguments are
             the path of the run's CSV without its extension, the settings, and whether the run is resumed.
 

@@ -1,10 +1,7 @@
-"""`snapshot`: look into a snapshot, convert one of Neon's, make one of several, or share one."""
+"""`snapshot`: look into a snapshot, convert one of Neon's, or share one."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-
-import numpy as np
 
 from simple_dqn.command_line import Parser, number
 from simple_dqn.errors import UserError
@@ -13,7 +10,11 @@ from simple_dqn.verbs.common import open_snapshot, start_log
 
 
 def main(arguments: Sequence[str], program: str) -> None:
-    """Show, convert, average, export or describe snapshots."""
+    """Show, convert, export or describe snapshots."""
+    if arguments and arguments[0] == "average":
+        raise UserError(
+            "average is gone: train with --average_updates, such as 1%; every snapshot is then a mean"
+        )
     given = _parser(program).parse(arguments)
     if given["action"] == "show":
         print(describe(open_snapshot(given["source"], given["game"])))
@@ -29,10 +30,7 @@ def main(arguments: Sequence[str], program: str) -> None:
         return
     if given["target"].exists():
         raise UserError(f"{given['target']} exists: the last name is that of the new file; give another one")
-    if given["action"] == "average":
-        snapshot = average((source, open_snapshot(source)) for source in given["sources"])
-    else:
-        snapshot = open_snapshot(given["source"], given["game"])
+    snapshot = open_snapshot(given["source"], given["game"])
     snapshot.save(given["target"])
     print(f"{given['target']}: {snapshot.game}, epoch {snapshot.epoch}")
 
@@ -40,19 +38,14 @@ def main(arguments: Sequence[str], program: str) -> None:
 def _parser(program: str) -> Parser:
     parser = Parser(
         prog=program,
-        description="Look into a snapshot, convert one of Neon's, average several, or share one.",
+        description="Look into a snapshot, convert one of Neon's, or share one.",
     )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="show|convert|average|export|card")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="show|convert|export|card")
     show = actions.add_parser("show", help="print the settings and layers of a snapshot")
     show.add_argument("source", type=Path, metavar="FILE", help="such as snapshots/pong_10.pkl")
     convert = actions.add_parser("convert", help="write a snapshot, Neon's or ours, in our format")
     convert.add_argument("source", type=Path, metavar="IN", help="such as breakout_77.pkl")
     convert.add_argument("target", type=Path, metavar="OUT", help="such as snapshots/breakout_77.pkl")
-    mean = actions.add_parser("average", help="write the mean of the weights of several snapshots of one run")
-    mean.add_argument(
-        "sources", type=Path, nargs="+", metavar="IN", help="such as snapshots/pong_{46,48,50}.pkl"
-    )
-    mean.add_argument("target", type=Path, metavar="OUT", help="such as snapshots/pong_mean_50.pkl")
     onnx = actions.add_parser("export", help="write the network for programs without PyTorch")
     onnx.add_argument("source", type=Path, metavar="IN", help="such as snapshots/pong_10.pkl")
     onnx.add_argument("--onnx", action="store_true", required=True, help="as an ONNX file, the only format")
@@ -82,44 +75,3 @@ def describe(snapshot: Snapshot) -> str:
         rows.append((name, f"{shape}, mean {weights.mean():.4f}, deviation {weights.std():.4f}"))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
-
-
-def average(snapshots: Iterable[tuple[Path, Snapshot]]) -> Snapshot:
-    """Return the snapshot with the most training steps, with the mean of the weights of all.
-
-    Late in a run the weights move around a point; their mean is closer to it than any of them (Izmailov et
-    al. 2018, "Averaging weights leads to wider optima and better generalization", algorithm 1).
-
-    Args:
-        snapshots: Paths and snapshots of one game and network, at least one; two are in memory at a time.
-
-    Raises:
-        UserError: One differs from the first in its game or shapes, or has batch normalisation.
-    """
-    rest = iter(snapshots)
-    path, latest = next(rest)
-    # Batch normalisation's running means and variances belong to one network alone.
-    if any(name.endswith("running_var") for name in latest.weights):
-        raise UserError(f"{path} has batch normalisation, which cannot be averaged: use one snapshot alone")
-    sums = {name: weights.astype(np.float64) for name, weights in latest.weights.items()}
-    count = 1
-    for path, snapshot in rest:
-        if snapshot.game != latest.game:
-            raise UserError(
-                f"{path} was trained on {snapshot.game}, not on {latest.game}: average snapshots of one game"
-            )
-        if _shapes(snapshot.weights) != _shapes(sums):
-            raise UserError(
-                f"{path} does not have the same layers as the first: average snapshots of one run"
-            )
-        for name, weights in snapshot.weights.items():
-            sums[name] += weights
-        count += 1
-        if snapshot.total_train_steps > latest.total_train_steps:
-            latest = snapshot
-    means = {name: (weights / count).astype(np.float32) for name, weights in sums.items()}
-    return replace(latest, weights=means)
-
-
-def _shapes(weights: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    return {name: array.shape for name, array in weights.items()}
