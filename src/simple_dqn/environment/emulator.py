@@ -130,6 +130,8 @@ class Emulator:
         """Restore what `get_state` returned; frames emulated again are also recorded again, as PNG."""
         self._anchor = ALEState(state["anchor"].tobytes())
         self._calls = state["calls"].tolist()
+        # ALE does not save whether a frame is unfinished, as it is after loading Q*bert and Tetris.
+        self._ale.act(0)
         self._ale.restoreState(self._anchor)
         for call in self._calls:
             if call == RESTART:
