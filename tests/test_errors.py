@@ -73,17 +73,60 @@ def test_a_reader_who_leaves_ends_the_program_without_a_word(unbuffered: str) ->
     assert process.wait() == 128 + signal.SIGPIPE
 
 
-def test_standard_output_that_is_full_is_told_in_a_line() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("command", "code", "complaint"),
+    [
+        ("--help > /dev/full", 2, "No space left"),
+        ("train --help all > /dev/full", 2, "No space left"),
+        ("--help >&-", 2, "simple-dqn: cannot write to standard output: Bad file descriptor"),
+        ("--help <&- >&- 2>&-", 2, ""),
+        ("trian 2> /dev/full", 2, ""),
+        ("trian <&- 2>&-", 2, ""),
+        ("trian", 2, "simple-dqn: there is no verb 'trian': usage:"),
+        ("--version 2>&-", 0, ""),
+    ],
+)
+def test_a_standard_stream_that_is_full_or_closed(
+    command: str, code: int, complaint: str, unbuffered: str
+) -> None:
+    done = subprocess.run(
+        f'"{sys.executable}" -m simple_dqn.main {command}', shell=True, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(SOURCES), "PYTHONUNBUFFERED": unbuffered}, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert complaint in done.stderr
+    assert len(done.stderr.splitlines()) == (complaint != "")
+
+
+def test_no_file_takes_the_number_of_a_closed_stream() -> None:
     program = (
-        "import sys; from simple_dqn.errors import exit_code; sys.exit(exit_code('x', lambda: print(1)))"
+        "import os, sys; from simple_dqn.errors import open_closed_streams; open_closed_streams(); "
+        "sys.exit(os.open(os.devnull, os.O_RDONLY))"
     )
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True,
-            env=os.environ | {"PYTHONPATH": str(SOURCES), "PYTHONUNBUFFERED": ""}, check=False,
-        )  # fmt: skip
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert "cannot write to standard output: No space left" in done.stderr
+    done = subprocess.run(
+        f'"{sys.executable}" -c "{program}" <&- >&- 2>&-', shell=True, check=False,
+        env=os.environ | {"PYTHONPATH": str(SOURCES)},
+    )  # fmt: skip
+    assert done.returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "complaint"),
+    [
+        (PermissionError(13, "Permission denied", "a\x1bb"), r"cannot use a\x1bb: Permission denied"),
+        (OSError(36, "File name too long", b"\xff.csv"), r"cannot use \udcff.csv: File name too long"),
+        (OSError(28, "No space left on device"), "cannot write: No space left on device"),
+    ],
+)
+def test_a_file_that_the_system_refuses_is_a_line(
+    error: OSError, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> None:
+        raise error
+
+    assert exit_code("x", work) == 2
+    assert capsys.readouterr().err.startswith(f"x: {complaint}")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from simple_dqn.errors import UserError
 
 WIDTH, INDENT = 110, 38  # columns of --help, and the column where its texts start
 
+NO_TEXT = re.compile("[\0\ud800-\udfff]")  # with surrogates Python marks bytes that are not UTF-8
 YES = ("yes", "true", "t", "1")
 NO = ("no", "false", "f", "0")
 
@@ -50,8 +51,12 @@ class Parser(argparse.ArgumentParser):
         """Return the flags given, by name.
 
         Raises:
-            UserError: A flag is unknown, or a value has the wrong type or is out of range.
+            UserError: A flag is unknown, or a value has the wrong type or is out of range, or contains a
+                character that neither a file's name nor a text file can have.
         """
+        for word in arguments:
+            if NO_TEXT.search(word):
+                raise UserError(f"argument '{word}' is not UTF-8 text: rename that file or type it again")
         given, unknown = self.parse_known_args(_as_argparse_reads(arguments))
         for word in unknown:
             if word.startswith("-"):

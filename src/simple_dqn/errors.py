@@ -1,5 +1,6 @@
 """`UserError`, whose message is for the user, and the exit codes of programs."""
 
+import errno
 import importlib.util
 import io
 import os
@@ -9,7 +10,9 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import TextIO
 
 
 def printable(text: str) -> str:
@@ -40,6 +43,12 @@ EXTRAS = {
     "tune": ("optuna==5.0.0",),
     "wandb": ("wandb==0.31.0",),
 }
+
+
+# Errors of a system that has run out of a resource, or has lost a disk.
+EXHAUSTED = (
+    errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENOMEM,
+)  # fmt: skip
 
 
 def require_extra(extra: str, what: str) -> None:
@@ -77,18 +86,38 @@ def replace_unencodable_output() -> None:
         sys.stdout.reconfigure(errors="replace")
 
 
+def open_closed_streams() -> None:
+    """Give a standard stream that is closed its number back; the next file opened would get it otherwise.
+
+    Writing to standard output remains an error, as the result would be lost; messages are discarded.
+    """
+    for name, access, mode in (
+        ("stdin", os.O_RDONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")
+    ):  # fmt: skip
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))
+
+
+def discard(stream: TextIO | None) -> None:
+    """Discard what is still to be written to `stream`, whose reader or disk is gone, and all that follows."""
+    with suppress(OSError, AttributeError), Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())  # type: ignore[union-attr]
+
+
 def exit_code(program: str, work: Callable[[], object]) -> int:
     """Do `work`, and return the exit code of `program`.
 
     Returns:
-        0 after success, 2 after a `UserError`, 130 after Ctrl-C, 143 after `kill`, 141 if the reader of its
-        output has quit, as `head` does.
+        0 after success, 2 after a `UserError` or if a file or the disk refuses, 130 after Ctrl-C, 143 after
+        `kill`, 141 if the reader of its output has quit, as `head` does.
     """
     try:
-        work()
-        _flush_output()
+        _work(work)
     except UserError as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        try:
+            print(f"{program}: {error}", file=sys.stderr, flush=True)
+        except OSError:
+            discard(sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
@@ -99,19 +128,37 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
     return 0
 
 
-def _flush_output() -> None:
-    """Flush standard output.
+def _work(work: Callable[[], object]) -> None:
+    """Do `work`, and flush standard output.
 
     Raises:
-        UserError: It cannot be written, for example to a full disk.
+        UserError: Standard output or a file cannot be used, for example because of a full disk.
     """
+    try:
+        work()
+    except SystemExit:  # as after --help
+        _flush_output()
+        raise
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _flush_output()  # fails again if `print` did
+        if error.filename is not None:
+            raise UserError(f"cannot use {os.fsdecode(error.filename)}: {error.strerror}") from error
+        if error.errno in EXHAUSTED:
+            raise UserError(f"cannot write: {error.strerror}; mend this, or redirect the output") from error
+        raise
+    _flush_output()
+
+
+def _flush_output() -> None:
     try:
         if sys.stdout:  # None: it was closed from the start
             sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        _discard_output()
+        discard(sys.stdout)
         raise UserError(f"cannot write to standard output: {error.strerror}; redirect it elsewhere") from None
 
 
@@ -123,10 +170,5 @@ def _reader_has_left() -> bool:
     poll.register(sys.stdout.fileno(), 0)  # errors are reported without being requested
     if not poll.poll(0):
         return False
-    _discard_output()
+    discard(sys.stdout)
     return True
-
-
-def _discard_output() -> None:
-    """Discard the buffer of standard output, which Python would otherwise flush again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

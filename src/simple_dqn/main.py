@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from simple_dqn import __version__
-from simple_dqn.errors import exit_code, replace_unencodable_output
+from simple_dqn.errors import UserError, exit_code, open_closed_streams, replace_unencodable_output
 
 # Verb -> the module whose `main` carries it out, imported only when it is called, and further arguments.
 VERBS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -32,19 +32,23 @@ USAGE = f"usage: simple-dqn VERB [arguments]; VERB is one of {', '.join(VERBS)};
 def run(arguments: Sequence[str]) -> int:
     """Carry out one command, and return the exit code: 2 after a UserError, 130 after Ctrl-C."""
     verb = arguments[0] if arguments else "--help"
-    program = os.environ.get("SIMPLE_DQN_PROGRAM", f"simple-dqn {verb}")
+    program = os.environ.get("SIMPLE_DQN_PROGRAM", f"simple-dqn {verb}" if verb in VERBS else "simple-dqn")
+    return exit_code(program, lambda: _carry_out(verb, arguments[1:], program))
+
+
+def _carry_out(verb: str, arguments: Sequence[str], program: str) -> None:
     if verb in ("-h", "--help", "--version"):
         print(f"simple-dqn {__version__}" if verb == "--version" else USAGE)
-        return 0
+        return
     if verb not in VERBS:
-        print(USAGE, file=sys.stderr)
-        return 2
+        raise UserError(f"there is no verb {verb!r}: {USAGE}")
     module, told = VERBS[verb]
-    return exit_code(program, lambda: import_module(module).main(arguments[1:], program, **told))
+    import_module(module).main(arguments, program, **told)
 
 
 def console() -> NoReturn:
     """Run the command line `simple-dqn`."""
+    open_closed_streams()
     replace_unencodable_output()
     sys.exit(run(sys.argv[1:]))
 

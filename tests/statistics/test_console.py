@@ -6,6 +6,7 @@ import os
 import re
 import select
 import termios
+from pathlib import Path
 
 import pytest
 
@@ -107,3 +108,19 @@ def test_log_lines_go_above_the_bar() -> None:
     assert lines[0] == "saved pong_1.pkl"
     assert lines[-1].startswith("train 1 0%|")
     console.close()
+
+
+def test_a_log_line_is_one_line_without_control_characters() -> None:
+    output = io.StringIO()
+    ConsoleHandler(output).handle(logging.makeLogRecord({"msg": "play %s", "args": ("a\x1b[2J\nb",)}))
+    assert output.getvalue().endswith("play a\\x1b[2J\\nb\n")
+    assert output.getvalue().count("\n") == 1
+
+
+def test_the_log_outlives_its_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        handler = ConsoleHandler(full)
+        for _ in range(2):
+            handler.handle(logging.makeLogRecord({"msg": "training goes on"}))
+        full.flush()
+    assert capfd.readouterr().err == ""

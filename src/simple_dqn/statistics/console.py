@@ -6,6 +6,7 @@ from typing import NoReturn, TextIO
 
 from tqdm import tqdm
 
+from simple_dqn.errors import discard, printable
 from simple_dqn.statistics.summary import PhaseSummary, Progress, Writer
 
 logger = logging.getLogger(__name__)
@@ -16,15 +17,29 @@ BAR_WITHOUT_END = "{desc} {n_fmt} steps {rate_noinv_fmt}"
 
 
 class ConsoleHandler(logging.StreamHandler[TextIO]):
-    """A log handler that writes its lines above the progress bar."""
+    """A log handler that writes its lines above the progress bar, and outlives its terminal."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        """Write to `stream`; None: standard error."""
+        super().__init__(stream)
+        self.setFormatter(_Lines("%(asctime)s %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record to the stream, by default standard error."""
         try:
             tqdm.write(self.format(record), file=self.stream)
             self.flush()
+        except OSError:
+            discard(self.stream)
         except Exception:
             self.handleError(record)
+
+
+class _Lines(logging.Formatter):
+    """Formats a message as one printable line."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, a name of logging's
+        return printable(super().formatMessage(record))
 
 
 class Console(Writer):

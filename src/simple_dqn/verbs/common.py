@@ -25,9 +25,7 @@ logger = logging.getLogger(__name__)
 
 def start_log(level: str) -> None:
     """Send messages of `level` and above to standard error, above the progress bar."""
-    handler = ConsoleHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.basicConfig(level=level, handlers=[ConsoleHandler()], force=True)
 
 
 def run_name(config: Config, label: str | None) -> str:

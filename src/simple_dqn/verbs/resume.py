@@ -1,6 +1,5 @@
 """`resume`: go on with a run from its checkpoint, or from a snapshot alone; `train` uses the steps, too."""
 
-import errno
 import logging
 import shlex
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 from simple_dqn import settings_file
 from simple_dqn.config import Config
 from simple_dqn.environment.own_game import canonical_flags
-from simple_dqn.errors import UserError
+from simple_dqn.errors import EXHAUSTED, UserError
 from simple_dqn.files import TRAINED, from_here, home, is_trained, numbered, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.rules import OF_STATE, differing
@@ -33,11 +32,6 @@ from simple_dqn.verbs.settings import parser_for, portable, settings_for, settle
 from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
-
-# Errors of a system that has run out of a resource, or has lost a disk.
-EXHAUSTED = (
-    errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENOMEM,
-)  # fmt: skip
 
 
 class CompleteError(UserError):
