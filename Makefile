@@ -3,13 +3,12 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 python := .venv/bin/python
 
-.PHONY: help test lint docs anchors bench soak tables coverage wheel lock dev
+.PHONY: help test lint docs bench soak tables coverage wheel lock dev
 
 help:
 	@echo "make test      all checks: lint, documentation, tests"
 	@echo "make lint      style, format and types only"
 	@echo "make docs      build the documentation in build/site, and check all links"
-	@echo "make anchors   update the line numbers of code in docs/, and the list of files to read"
 	@echo "make bench     run the main benchmarks"
 	@echo "make soak      run the long tests of docs/reliability.md"
 	@echo "make tables    write the figures in docs/data/*.csv into README.md and docs/*.md"
@@ -29,10 +28,6 @@ lint: dev
 
 docs: dev
 	$(python) scripts/site.py
-
-anchors:
-	@$(python) scripts/anchors.py
-	@PYTHONPATH=src:. $(python) scripts/reading_list.py
 
 bench:
 	@set -e; for table in environments replay networks training; do ./bench.sh $$table; done

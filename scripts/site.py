@@ -1,6 +1,6 @@
 """Builds the documentation site, with the API reference, into build/site: `make docs`.
 
-The pages in docs/ link to README files, lines of source files and pictures outside of docs/. Therefore all of
+The pages in docs/ link to README files, source files and pictures outside of docs/. Therefore all of
 these are copied to build/docs with the same relative paths; a source file becomes a page with its text.
 In Zensical's strict mode, a dead link or anchor is an error, and so is a docstring that it cannot parse.
 Links are checked nowhere else.
@@ -16,7 +16,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 STAGE = PROJECT / "build" / "docs"
 CODE = r"(?P<ticks>`+).+?(?<!`)(?P=ticks)(?!`)"  # a span or a block: `forward[name](*inputs)` is not a link
-LINK = re.compile(rf"{CODE}|\]\((?!https?:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]+)?\)", re.DOTALL)
+LINK = re.compile(rf"{CODE}|\]\((?!https?:|#)(?P<path>[^)#\s]+)(?:#[^)\s]+)?\)", re.DOTALL)
 NAVIGATION = {
     "Start": ["docs/getting_started.md", "docs/guide.md", "docs/from_simple_dqn.md", "docs/faq.md"],
     "Choose": [
@@ -65,7 +65,6 @@ def stage_page(page: Path) -> None:
         if link["ticks"]:
             return link[0]
         target = (PROJECT / page.parent / link["path"]).resolve()
-        anchor = link["anchor"] or ""
         if target.suffix == ".md" or target.is_dir():
             return link[0]
         if not target.is_file():
@@ -75,18 +74,16 @@ def stage_page(page: Path) -> None:
             copy(inside)
             return link[0]
         stage_source(inside)
-        return f"]({link['path']}.md{anchor.replace('#L', '#line-')})"
+        return f"]({link['path']}.md)"
 
     text = LINK.sub(staged, (PROJECT / page).read_text(encoding="utf-8"))
     write(page, text)
 
 
 def stage_source(source: Path) -> None:
-    """Write a page that shows a source file, with an anchor for each line."""
-    lines = (PROJECT / source).read_text(encoding="utf-8").splitlines()
-    anchors = "".join(f'<a id="line-{number}"></a>' for number in range(1, len(lines) + 1))
-    code = "\n".join(["````python" if source.suffix == ".py" else "````text", *lines, "````"])
-    write(source.with_name(f"{source.name}.md"), f"# {source}\n\n{anchors}\n\n{code}\n")
+    """Write a page that shows a source file."""
+    text, kind = (PROJECT / source).read_text(encoding="utf-8"), "python" if source.suffix == ".py" else "text"
+    write(source.with_name(f"{source.name}.md"), f"# {source}\n\n````{kind}\n{text}````\n")
 
 
 def stage_reference() -> None:

@@ -35,6 +35,10 @@ WRITING = {"--json", "--csv_file", "--png_file", "--visualization_file"}
 A_FILE = re.compile(r".+\.(pkl|csv|rom|bin|py|md|json|npz|html|png)|(snapshots|results|roms|videos|docs)/.+")
 
 
+# A link to a file of code, whose text is a name that the file defines: [`NAME`](../src/file.py).
+LINKED_NAME = re.compile(r"\[`(\w+)`\]\(([\w./]+\.py)\)")
+
+
 class WrongError(Exception):
     """A command in a document would not work; the message says why."""
 
@@ -206,6 +210,15 @@ def test_every_command_is_read_by_its_own_parser_and_finds_its_files() -> None:
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(HOME)))
 def test_every_flag_in_the_text_exists(page: Path, known_flags: set[str]) -> None:
     assert flags(page.read_text()) <= known_flags
+
+
+def test_every_name_that_a_page_links_to_is_defined_in_its_file() -> None:
+    found = [(page, *link) for page in pages() for link in LINKED_NAME.findall(page.read_text())]
+    assert len(found) > 15
+    for page, name, path in found:
+        code = (page.parent / path).read_text()
+        definition = rf"^(\s*def|\s*class) {name}\b|^{name}\b[^=]* = "
+        assert re.search(definition, code, re.MULTILINE), f"{page.name}: {path} does not define {name}"
 
 
 @pytest.mark.parametrize(
