@@ -23,11 +23,18 @@ SHOW_CURSOR = re.compile(r"\x1b\[\?(12;)?25h|\x1b\[34h\x1b\[\?25h")
 
 
 class Terminal:
-    """A program in a pseudo-terminal of 24 rows and 80 columns."""
+    """A program in a pseudo-terminal."""
 
-    def __init__(self, home: Path, arguments: list[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        arguments: list[str],
+        environment: Mapping[str, str],
+        rows: int = 24,
+        columns: int = 80,
+    ) -> None:
         self._master, self.slave = pty.openpty()
-        self.resize(24, 80)
+        self.resize(rows, columns)
         self.before = termios.tcgetattr(self.slave)
         self.output = ""
         variables = {
@@ -84,8 +91,8 @@ class Terminal:
 
 @pytest.fixture
 def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Terminal]:
-    arguments, environment = getattr(request, "param", ([], {}))
-    opened = Terminal(tmp_path, ["roms/pong.rom", *arguments], environment)
+    arguments, environment, *size = getattr(request, "param", ([], {}))
+    opened = Terminal(tmp_path, ["roms/pong.rom", *arguments], environment, *size)
     yield opened
     opened.close()
 
@@ -151,6 +158,15 @@ def test_it_draws_anew_when_the_terminal_changes_its_size(terminal: Terminal) ->
     assert terminal.end() == 130
     assert_restored(terminal)
     assert "Traceback" not in terminal.output
+
+
+@pytest.mark.parametrize("terminal", [([], {}, *size) for size in ((0, 0), (1, 1))], indirect=True)
+def test_q_ends_it_where_no_cell_has_room(terminal: Terminal) -> None:
+    terminal.wait(re.escape("\x1b[?1049h"))
+    terminal.read(0.3)
+    terminal.type("q")
+    assert terminal.end() == 0
+    assert_restored(terminal)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

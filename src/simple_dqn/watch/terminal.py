@@ -10,7 +10,7 @@ import pygame
 from numpy.typing import NDArray
 
 from simple_dqn.environment.interface import Picture
-from simple_dqn.errors import UserError
+from simple_dqn.errors import UserError, printable
 from simple_dqn.watch.controls import BUTTONS, COMMANDS, NO_BUTTON, OPPOSITES, Keys
 from simple_dqn.watch.overlay import (
     BACKGROUND,
@@ -58,6 +58,7 @@ class GameTerminal:
         self._panel = TerminalPanel(self._terminal)
         self._overlay = Overlay(scale=1)
         self._held: dict[str, float] = {}  # for each button the time at which it is released
+        self._started = False
         self._layout: tuple[int, ...] = ()  # rows, columns, panel: a change redraws everything
         self._cells: Cells = np.zeros((0, 0, 6), np.uint8)  # now on the terminal
         self._lines: dict[int, str] = {}  # of the panel, now on the terminal
@@ -68,7 +69,7 @@ class GameTerminal:
         """Return the keys pressed since the last call."""
         commands = []
         now = time.monotonic()
-        while self._layout and (key := self._terminal.inkey(timeout=0)):
+        while self._started and (key := self._terminal.inkey(timeout=0)):
             name = KEY_NAMES.get(key.name or key) or (key.name or key).removeprefix("KEY_").lower()
             if name in COMMANDS:
                 commands.append(name)
@@ -87,6 +88,10 @@ class GameTerminal:
 
     def show(self, picture: Picture, view: View, panel: bool) -> None:
         """Show `picture` and `view`, with the `panel` if the terminal is wide enough."""
+        if not self._started:  # even where no cell has room: keys are read in these modes
+            self._started = True
+            for mode in (self._terminal.fullscreen, self._terminal.cbreak, self._terminal.hidden_cursor):
+                self._restore.enter_context(mode())
         rows, columns = self._terminal.height, self._terminal.width
         panel = panel and columns > PANEL_COLUMNS + LEAST_COLUMNS
         game_rows = rows if panel else rows - 1
@@ -96,9 +101,6 @@ class GameTerminal:
         if game_rows < 1 or game_columns < 1:
             return
         output = ""
-        if not self._layout:
-            for mode in (self._terminal.fullscreen, self._terminal.cbreak, self._terminal.hidden_cursor):
-                self._restore.enter_context(mode())
         if self._layout != (rows, columns, panel):
             self._layout = (rows, columns, panel)
             self._cells, self._lines = np.zeros((0, 0, 6), np.uint8), {}
@@ -183,7 +185,9 @@ class TerminalPanel:
             np.zeros(len(view.action_names)) if view.qvalues is None else self._bars.lengths(view.qvalues)
         )
         lines = []
-        for number, (name, length) in enumerate(zip(view.action_names, lengths.tolist(), strict=True)):
+        for number, (name, length) in enumerate(
+            zip(map(printable, view.action_names), lengths.tolist(), strict=True)
+        ):
             colour = colour_of(number, view)
             value = "" if view.qvalues is None else f"{view.qvalues[number]:.3f}"
             text = BRIGHT if colour else FAINT
