@@ -2,14 +2,19 @@
 
 import importlib.util
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from simple_dqn import tune
+import simple_dqn
+from simple_dqn import rules, tune
+from simple_dqn.agent import Agent, DivergedError
 from simple_dqn.errors import UserError
 from simple_dqn.settings_file import read
+from simple_dqn.verbs.settings import settings_for
+from simple_dqn.verbs.train import read as read_train
 
 CATCH = [
     "catch", "--environment", "catch", "--preset", "simple_dqn", "--screen_width", "36",
@@ -96,8 +101,75 @@ def test_a_trial_below_the_median_is_pruned(
 
 
 def test_a_search_without_a_score_says_what_to_do(trainings: list[list[int]]) -> None:
-    with pytest.raises(UserError, match="no game ended in any test phase: raise --test_steps"):
-        search("--trials", "1", "--epochs", "0", "--exploration_decay_steps", "9")
+    for _ in range(2):  # when it is asked for again, too
+        with pytest.raises(UserError, match="none of 2 trials has a score"):
+            search("--trials", "2", "--epochs", "0", "--exploration_decay_steps", "9")
+    assert len(trainings) == 2
+
+
+@pytest.mark.parametrize("words", [[], ["--log_level", "INFO"]])
+def test_a_trial_that_diverges_is_marked_and_the_study_goes_on(
+    words: list[str],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    ways = iter(["diverge", "crash", "fine"])
+
+    way = ""
+    original = Agent.check
+
+    def check(self: Agent) -> None:
+        if way == "diverge":
+            raise DivergedError("after update 1 the loss holds NaN or infinity")
+        if way == "crash":
+            raise ValueError("a fault\nof a library")
+        original(self)
+
+    def train(game: str, **settings: Any) -> Any:
+        nonlocal way
+        way = next(ways)
+        return simple_dqn.train(game, **settings)
+
+    monkeypatch.setattr(Agent, "check", check)
+    monkeypatch.setattr(tune, "train", train)
+    search("--trials", "3", *words)
+    study = optuna.load_study(study_name="catch", storage=f"sqlite:///{folder}/catch.db")
+    assert [trial.state.name for trial in study.trials] == ["FAIL", "FAIL", "COMPLETE"]
+    shown = capfd.readouterr()
+    lines = [line for line in shown.out.splitlines() if line.startswith("Trial ")]
+    assert lines[0].startswith(
+        "Trial 0: after update 1 the loss holds NaN or infinity: lower --learning_rate, {"
+    )
+    assert lines[1].startswith("Trial 1: a fault of a library, {")
+    assert "Best of 3 trials: 2, " in shown.out
+    # No advice names a snapshot or a checkpoint: trials have none.
+    assert "Traceback" not in shown.err
+    assert "snapshots" not in shown.out + shown.err
+    assert not list((folder.parents[1] / "snapshots").iterdir())
+
+
+SPACES = [
+    ([], {"learning_rate", "train_frequency", "network", "target_steps", "exploration_decay_steps"}),
+    (["--preset", "fast_dqn"], {"learning_rate", "network", "train_frequency", "exploration_decay_steps"}),
+    (["--preset", "strong"], {"learning_rate", "network", "exploration_decay_steps"}),
+    (["--preset", "rainbow"], {"learning_rate", "network", "train_frequency", "target_steps"}),
+    (["--preset", "quick", "--workers", "2", "--overlap", "--train_frequency", "2"],
+     {"learning_rate", "network", "target_steps", "exploration_decay_steps"}),
+    (["--load_weights", "x.pkl", "--learning_rate", "0.1"],
+     {"train_frequency", "target_steps", "exploration_decay_steps"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "names"), SPACES)
+def test_what_the_settings_exclude_is_not_searched(words: list[str], names: set[str]) -> None:
+    given = {"epochs": 10, **read_train(["pong", *words], "./train.sh")}
+    config = settings_for("train", given)
+    found = tune.space(config, given)
+    assert found.keys() == names
+    # No combination of the values contradicts itself, and so no trial fails by it.
+    for values in product(*found.values()):
+        rules.check(config.with_flags(dict(zip(found, values, strict=True))))
 
 
 def test_a_trial_that_is_interrupted_does_not_count(
@@ -124,6 +196,7 @@ def test_without_optuna_the_command_that_installs_it_is_named(monkeypatch: pytes
         (["--trials", "0"], "0 is too small"),
         (["--csv_file", "x.csv"], "--csv_file is not for a search"),
         (["--n_step", "3", "--max_reward", "-0.5"], "--n_step 3"),
+        (["--name", "../other"], "cannot be part of a file's name"),
     ],
 )
 def test_what_cannot_be_searched(flags: list[str], words: str) -> None:

@@ -42,9 +42,14 @@ def check(config: Config) -> None:
     Raises:
         UserError: Two do; the message names both and what to do.
     """
+    for complaint in complaints(config):
+        raise UserError(complaint)
+
+
+def complaints(config: Config) -> Iterator[str]:
+    """Yield a message for each contradiction between settings."""
     for rule in (_registered, _rollouts, _memory, _periods, overlap, _environment, _cluster, _learning, _run):
-        for complaint in rule(config):
-            raise UserError(complaint)
+        yield from rule(config)
 
 
 def _registered(config: Config) -> Iterator[str]:

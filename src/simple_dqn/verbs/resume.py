@@ -109,10 +109,10 @@ def running(prefix: Path) -> Iterator[None]:
         except OSError as error:
             if error.errno not in EXHAUSTED:
                 raise
-            raise UserError(
-                f"training cannot continue: {error.strerror}; fix this, then continue with ./resume.sh "
-                f"{checkpoint_folder(prefix)}"
-            ) from error
+            folder = checkpoint_folder(prefix)
+            saved = CheckpointFolder(folder).latest_number()  # a run without snapshots has none
+            remedy = f"then continue with ./resume.sh {folder}" if saved else "then start again"
+            raise UserError(f"training cannot continue: {error.strerror}; fix this, {remedy}") from error
 
 
 class _SettingsWriter(Writer):
