@@ -82,7 +82,10 @@ def stage_page(page: Path) -> None:
 
 def stage_source(source: Path) -> None:
     """Write a page that shows a source file."""
-    text, kind = (PROJECT / source).read_text(encoding="utf-8"), "python" if source.suffix == ".py" else "text"
+    text, kind = (
+        (PROJECT / source).read_text(encoding="utf-8"),
+        "python" if source.suffix == ".py" else "text",
+    )
     write(source.with_name(f"{source.name}.md"), f"# {source}\n\n````{kind}\n{text}````\n")
 
 

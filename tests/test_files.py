@@ -33,7 +33,7 @@ def sparse(path: Path) -> None:
 # name, what makes it, why it cannot be read, whether it can be written
 PLACES: list[tuple[str, Callable[[Path], object], str, bool]] = [
     ("missing", lambda path: None, "No such file", True),
-    ("folder", Path.mkdir, "it is a folder", False),
+    ("folder", Path.mkdir, "Is a directory", False),
     ("pipe", fifo, "it is a device or a pipe", False),
     ("/dev/zero", lambda path: None, "it is a device or a pipe", False),
     ("/dev/full", lambda path: None, "it is a device or a pipe", False),

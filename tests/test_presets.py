@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from simple_dqn import flags, main, rules
+from simple_dqn import flags, main, rules, settings_file
 from simple_dqn.config import Config
 from simple_dqn.presets import PRESETS
 from simple_dqn.snapshot import Snapshot
@@ -164,13 +164,44 @@ def test_a_resumed_run_renews_its_settings(
     [
         ("a: [", "line 1"),
         ("hello", "line 1: there is no key `settings`"),
-        ("settings:\n  epochs: 1\n  epoks: 1\n", "line 3: epoks: unknown flag"),
+        ("settings:\n  epochs: 1\n  epoks: 1\n", "line 3: epoks: unknown flag: did you mean --epochs?"),
         ("settings:\n  epochs: many\n", "line 2: epochs: argument --epochs: 'many'"),
         ("settings:\n  epochs: [1]\n", "line 2: epochs has no single value"),
         ("settings:\n  [epochs]: 1\n", "line 2: its key has no single value"),
         ("preset: [quick]\nsettings:\n  epochs: 1\n", "line 1: preset has no single value"),
+        ("preset: quik\nsettings:\n  epochs: 1\n", "line 1: there is no preset quik"),
         ("learning_rate: 1\n", "line 1: there is no key `settings`"),
         ("settings: 3\n", "line 1: there is no key `settings`"),
+        ("", "line 1: there is no key `settings`"),
+        ("settings:\n  help: all\n", "line 2: help: unknown flag"),
+        ("settings:\n  epochs=1 --config: x\n", "line 2: epochs=1 --config: unknown flag"),
+        ('settings:\n  "\\e[2J\\n": 1\n', r"line 2: \x1b[2J\n: unknown flag"),
+        ("settings:\n  1: 2\n  ~: 3\n", "line 2: 1: unknown flag"),
+        ("settings:\n  epochs: 1\n  epochs: 2\n", "line 3: epochs is there twice"),
+        ("settings: {epochs: 1}\nsettings: {}\n", "line 2: settings is there twice"),
+        ("settings:\n  epochs: 010\n", "line 2: epochs: 010 is not a decimal number"),
+        ("settings:\n  epochs: 0x10\n", "line 2: epochs: 0x10 is not a decimal number"),
+        ("settings:\n  epochs: 1:30\n", "line 2: epochs: 1:30 is not a decimal number"),
+        ("settings:\n  epochs: 2026-11-26\n", "line 2: epochs: argument --epochs: '2026-11-26' is not a"),
+        ("settings:\n  epochs: ~\n", "line 2: epochs: argument --epochs: 'none' is not a whole number"),
+        (f"settings:\n  random_seed: {'9' * 5000}\n", "line 2: random_seed: argument --random_seed: "),
+        ("settings:\n  epochs: !!python/object/apply:os.abort []\n", "line 2: epochs has no single value"),
+        (
+            "settings:\n  epochs: !!python/name:os.abort 3\n",
+            "line 2: epochs has the tag tag:yaml.org,2002:py",
+        ),
+        ("settings:\n  epochs: !new 3\n", "line 2: epochs has the tag !new"),
+        ("settings:\n  epochs: *x\n", "line 2: found undefined alias 'x'"),
+        ("a: &a [x, x]\nb: &b [*a, *a]\nsettings:\n  epochs: *b\n", "line 2: epochs has no single value"),
+        ("settings: &s\n  epochs: 1\n  <<: *s\n", "line 3: its key has the tag tag:yaml.org,2002:merge"),
+        ("settings:\n  epochs: 1\n---\nsettings:\n", "line 3: but found another document"),
+        ("settings:\n  " + "- " * 5000, "its brackets are nested too deeply"),
+        ("settings: " + "{a: " * 5000, "its brackets are nested too deeply"),
+        ("settings:\n  epochs: 1\n" + "#" * 70_000, "70,022 bytes, more than 65,536"),
+        ('settings:\n  load_weights: "a\\0b"\n', "line 2: load_weights: argument"),
+        ('settings:\n  load_weights: "\\ud83d"\n', "line 2: load_weights: argument"),
+        ("settings:\n\tepochs: 1\n", "line 2: found character '\\t' that cannot start any token"),
+        ("settings:\n  epochs: \x07\n", "line 1: "),
         ("settings:\n  game: pong\n  environment: /tmp/x.py:X\n", "is not one of this project's files"),
     ],
 )
@@ -181,6 +212,55 @@ def test_a_foreign_file_is_refused_by_line_and_key(
     assert main.run(["train", "pong", "--config", str(tmp_path / "x.yaml")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert words in line
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "/tmp/\N{GRINNING FACE}/ä.rom",
+        "a: #b",
+        "\x1b[2J\n",
+        "\x85\u2028",
+        'a"\\b',
+        " ",
+        "~",
+        "010",
+        "-",
+        "null",
+        "\ue000",
+    ],
+)
+def test_a_word_is_read_as_it_was_written(tmp_path: Path, word: str) -> None:
+    config = Config.from_flags({"load_weights": word, "game": word})
+    (tmp_path / "x.yaml").write_text(settings_file.listing(config, "quick"), "utf-8")
+    found = settings_file.read(str(tmp_path / "x.yaml"))
+    assert (found["load_weights"], found["game"]) == (word, word)
+
+
+def test_two_halves_of_a_character_are_one(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text('settings:\n  game: "\\ud83d\\ude00"\n')
+    assert settings_file.read(str(tmp_path / "x.yaml"))["game"] == "\N{GRINNING FACE}"
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "expected"),
+    [
+        ("preset: nature\n", [], {"preset": "nature", "n_step": 2}),
+        ("preset: nature\n", ["--preset", "rainbow"], {"preset": "rainbow", "n_step": 2}),
+        ("preset: rainbow\n", ["--n_step", "5"], {"preset": "rainbow", "n_step": 5}),
+        ("", [], {"preset": "quick", "n_step": 2}),
+        ("", ["--preset", "nature", "--workers", "3"], {"preset": "nature", "n_step": 2, "workers": 3}),
+    ],
+)
+def test_a_file_lies_over_a_preset_and_below_the_flags(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, words: list[str], expected: dict[str, Any]
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(f"{file}settings:\n  n_step: 2\n  display_screen: false\n")
+    assert main.run(["train", "pong", "--config", str(path), "--print_config", *words]) == 0
+    path.write_text(capsys.readouterr().out)
+    found = settings_file.read(str(path))
+    assert found == {**found, **PRESETS[expected["preset"]], **expected}
 
 
 @pytest.mark.parametrize(

@@ -60,12 +60,12 @@ class Parser(argparse.ArgumentParser):
         given, unknown = self.parse_known_args(_as_argparse_reads(arguments))
         for word in unknown:
             if word.startswith("-"):
-                raise UserError(f"unknown flag {word}{self._nearest(word)} (see {self.prog} --help)")
+                raise UserError(f"unknown flag {word}{self.nearest(word)} (see {self.prog} --help)")
         if unknown:
             raise UserError(f"unexpected argument {unknown[0]!r} (see {self.prog} --help)")
         return vars(given)
 
-    def _nearest(self, word: str) -> str:
+    def nearest(self, word: str) -> str:
         """Return a question that names the flag meant by `word`; nothing if none is near."""
         name = word.split("=")[0].lstrip("-").lower().replace("-", "_")
         known = [flag.lstrip("-") for action in self._actions for flag in action.option_strings]

@@ -1,5 +1,6 @@
 """The project's folders, opening files that a user names, and atomic writing of files."""
 
+import errno
 import itertools
 import os
 import stat
@@ -68,7 +69,7 @@ def open_file(path: Path, most: int, advice: str) -> BinaryIO:
     if stat.S_ISREG(status.st_mode):
         reason = f"it has {status.st_size:,} bytes, more than {most:,}"
     else:
-        reason = "it is a folder" if stat.S_ISDIR(status.st_mode) else "it is a device or a pipe"
+        reason = os.strerror(errno.EISDIR) if stat.S_ISDIR(status.st_mode) else "it is a device or a pipe"
     raise UserError(f"cannot read {path}: {reason}: {advice}")
 
 

@@ -1,9 +1,9 @@
 """Settings as a YAML file: beside the CSV of each run, printed by `--print_config`, read by `--config`."""
 
 import argparse
-import json
 import platform
 import re
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,15 @@ import yaml
 from simple_dqn import __version__, flags
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
+from simple_dqn.files import kind_of, read_text
 from simple_dqn.machine import usable_cores
 from simple_dqn.presets import PRESETS
 
 PACKAGES = ("torch", "numpy", "ale-py")
-PLAIN = re.compile(r"[\w./+-]+")  # words that YAML takes without quotation marks
+MOST_BYTES = 64 << 10  # of a file, which has about 4,000
+DECIMAL = re.compile("[-+]?(0|[1-9][0-9_]*)")  # YAML reads 010 as 8, and 1:30 as 90
+# Words that need no quotation marks in YAML.
+PLAIN = re.compile(r"(?!null$|-$|[-+]?0\w)[\w./+-]+", re.IGNORECASE)
 OF_ONE_RUN = ("csv_file", "save_weights_prefix")  # the next run has files of its own
 GONE = ("demonstrations", "replay_file")  # settings of earlier versions, which had no other effect on a run
 
@@ -40,65 +44,102 @@ def listing(config: Config, preset: str) -> str:
 
 
 def preset_in(path: Path) -> str:
-    """Return the preset that the settings file of a run names; without one `simple_dqn`, the defaults."""
-    named = re.search(r"^preset: (\w+)$", path.read_text("utf-8"), re.MULTILINE) if path.is_file() else None
+    """Return the preset that the settings file of a run names; without one `simple_dqn`, the defaults.
+
+    Raises:
+        UserError: The file cannot be read.
+    """
+    text = read_text(path, MOST_BYTES, "move it away") if kind_of(path) else ""
+    named = re.search(r"^preset: (\w+)$", text, re.MULTILINE)
     return named[1] if named and named[1] in PRESETS else "simple_dqn"
 
 
 def _scalar(word: str) -> str:
-    return word if PLAIN.fullmatch(word) else json.dumps(word)
+    if PLAIN.fullmatch(word):
+        return word
+    quoted: str = yaml.dump(word, default_style='"', allow_unicode=True, width=sys.maxsize)
+    return quoted.rstrip("\n")
 
 
 def read(file: str) -> dict[str, Any]:
-    """Return the settings in `file`, by name, and the name of the preset that they began with, as `preset`.
+    """Return the settings in `file`, by name, and the name of the preset that it changes, as `preset`.
 
     Raises:
         UserError: It cannot be read, or a line is not a setting.
     """
-    try:
-        root = yaml.compose(Path(file).read_text(encoding="utf-8"), yaml.SafeLoader)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise UserError(f"cannot read {file}: {reason}: give a file that --print_config wrote") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise UserError(
-            f"{file}, line {mark.line + 1 if mark else 1}: {getattr(error, 'problem', None)}: fix it"
-        ) from None
-    parts = {str(key.value): (key, value) for key, value in root.value} if _is_table(root) else {}
-    settings = parts.get("settings", (None, None))[1]
-    if not _is_table(settings):
+    parts = _entries(file, _root(file))
+    settings = parts.get("settings")
+    if not isinstance(settings, yaml.MappingNode):
         raise UserError(f"{file}, line 1: there is no key `settings`: give a file that --print_config wrote")
-    values: dict[str, Any] = {"preset": _word(file, *parts["preset"])} if "preset" in parts else {}
+    values: dict[str, Any] = {}
+    if "preset" in parts:
+        values["preset"] = _word(file, "preset", parts["preset"])
+        if values["preset"] not in PRESETS:
+            raise _wrong(file, parts["preset"], f"there is no preset {values['preset']}")
     parser = flags.parser("settings", "")
-    for key, value in settings.value:
-        word = _word(file, key, value)
-        if key.value == "game":
-            values["game"] = word
-        if key.value in ("game", *GONE):
-            continue
-        try:
-            values |= parser.parse([f"--{key.value}={word}"])
-        except UserError as error:
-            reason = str(error).removesuffix(" (see settings --help)")
-            raise UserError(f"{file}, line {key.start_mark.line + 1}: {key.value}: {reason}") from None
+    for name, node in _entries(file, settings).items():
+        word = _word(file, name, node)
+        if name == "game":
+            values[name] = word
+        elif name in flags.SETTINGS:
+            try:
+                values |= parser.parse([f"--{name}={word}"])
+            except UserError as error:
+                raise _wrong(file, node, f"{name}: {error}".removesuffix(" (see settings --help)")) from None
+        elif name not in GONE:
+            raise _wrong(file, node, f"{name}: unknown flag{parser.nearest(name)}")
     return {name: value for name, value in values.items() if name not in OF_ONE_RUN}
 
 
-def _is_table(node: yaml.Node | None) -> bool:
-    return isinstance(node, yaml.MappingNode)
+def _root(file: str) -> yaml.Node | None:
+    """Return the content of a YAML file as nodes, from which nothing is constructed."""
+    text = read_text(Path(file), MOST_BYTES, "give a file that --print_config wrote")
+    try:
+        return yaml.compose(text, yaml.SafeLoader)
+    except RecursionError:
+        raise UserError(f"{file}: its brackets are nested too deeply: fix it") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise UserError(f"{file}, line {mark.line + 1 if mark else 1}: {problem}: fix it") from None
 
 
-def _word(file: str, key: yaml.Node, value: yaml.Node) -> str:
-    """Return the value of a line.
+def _entries(file: str, table: yaml.Node | None) -> dict[str, yaml.Node]:
+    """Return the values in a table by their keys; nothing if it is no table.
 
     Raises:
-        UserError: The key or the value is a list or a table.
+        UserError: A key is not a word, or is there twice.
     """
-    if isinstance(key, yaml.ScalarNode) and isinstance(value, yaml.ScalarNode):
-        return str(value.value)
-    name = key.value if isinstance(key, yaml.ScalarNode) else "its key"
-    raise UserError(f"{file}, line {key.start_mark.line + 1}: {name} has no single value: fix it")
+    entries: dict[str, yaml.Node] = {}
+    for key, value in table.value if isinstance(table, yaml.MappingNode) else ():
+        name = _word(file, "its key", key)
+        if name in entries:
+            raise _wrong(file, key, f"{name} is there twice")
+        entries[name] = value
+    return entries
+
+
+def _word(file: str, name: str, node: yaml.Node) -> str:
+    """Return the value of a line as on the command line.
+
+    Raises:
+        UserError: It is a list or a table, has a tag, or another meaning in YAML than here.
+    """
+    if not isinstance(node, yaml.ScalarNode):
+        raise _wrong(file, node, f"{name} has no single value")
+    plain = node.style is None
+    kind = node.tag.removeprefix("tag:yaml.org,2002:")
+    if kind not in ("str", "int", "float", "bool", "null", "timestamp"):
+        raise _wrong(file, node, f"{name} has the tag {node.tag}")
+    if plain and kind == "int" and not DECIMAL.fullmatch(node.value):
+        raise _wrong(file, node, f"{name}: {node.value} is not a decimal number")
+    # A character beyond the first 65,536 may be two halves, as JSON writes it.
+    word: str = node.value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return "none" if plain and kind == "null" else word
+
+
+def _wrong(file: str, node: yaml.Node, problem: str) -> UserError:
+    return UserError(f"{file}, line {node.start_mark.line + 1}: {problem}: fix it")
 
 
 def _read_flag(file: str) -> dict[str, Any]:
@@ -113,5 +154,5 @@ def add_flag(parser: argparse.ArgumentParser) -> None:
     """Add `--config`."""
     parser.add_argument(
         "--config", type=_read_flag, metavar="FILE",
-        help="settings of an earlier run, such as results/pong.yaml, in place of a preset; other flags win",
+        help="settings of an earlier run, such as results/pong.yaml, over those of a preset; other flags win",
     )  # fmt: skip

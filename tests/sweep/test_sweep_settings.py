@@ -39,11 +39,14 @@ def test_a_sweep_begins_with_the_settings_of_a_run(
     assert read(str(tmp_path / "sweep.yaml")) == expected
 
 
-@pytest.mark.parametrize("words", [["--preset", "nature"], ["--compare", "a=--preset nature"]])
-def test_a_file_and_a_preset_exclude_each_other(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_lies_over_a_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run.yaml"
-    path.write_text(printed(capsys, "train", "pong")[0])
-    assert main.run(["sweep", "pong", "--config", str(path), *words]) == 2
-    assert "--config and --preset both say where the settings begin" in capsys.readouterr().err
+    path.write_text("settings:\n  n_step: 7\n")
+    (text,) = printed(capsys, "sweep", "pong", "--config", str(path), "--preset", "nature")
+    (tmp_path / "sweep.yaml").write_text(text)
+    found = read(str(tmp_path / "sweep.yaml"))
+    assert {name: found[name] for name in ("preset", "n_step", "network", "batch_size")} == {
+        "preset": "nature", "n_step": 7, "network": "nature", "batch_size": 32,
+    }  # fmt: skip
+    assert main.run(["sweep", "pong", "--config", str(path), "--compare", "a=--preset nature"]) == 2
+    assert "--config lies over the presets of --compare" in capsys.readouterr().err

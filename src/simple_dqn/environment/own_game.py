@@ -16,11 +16,12 @@ import numpy as np
 from simple_dqn.config import CLASS_FILE, EnvironmentConfig
 from simple_dqn.environment.interface import Environment, Frame, Game, Outcome, Screen, SimpleGame, Watcher
 from simple_dqn.errors import UserError, one_line
-from simple_dqn.files import home, project
+from simple_dqn.files import home, kind_of, open_file, project
 from simple_dqn.profiler import Profiler
 
 OwnClass: TypeAlias = type[SimpleGame] | type[Environment]
 
+MOST_BYTES = 1 << 20  # of a file with a game
 # Folders of the project whose files may come from strangers.
 FROM_ELSEWHERE = ("roms", "snapshots", "results", "videos")
 
@@ -178,7 +179,7 @@ def check_trusted(recorded: dict[str, Any], given: dict[str, Any]) -> None:
     file, name = split(environment)
     folder = project()
     path = ((folder or Path()) / file).resolve()
-    if folder and path.is_relative_to(folder.resolve()) and path.is_file():
+    if folder and path.is_relative_to(folder.resolve()) and kind_of(path) == "file":
         parts = path.relative_to(folder.resolve()).parts
         if parts[0] not in FROM_ELSEWHERE and not any(part.startswith(".") for part in parts):
             return
@@ -228,8 +229,7 @@ def load(environment: str) -> OwnClass:
 @functools.cache  # the games for training and those for tests are of one class
 def _import(path: Path) -> ModuleType:
     """Return the module in the file at `path`."""
-    if not path.is_file():
-        raise UserError(f"there is no file {path}: give the path of the game's file")
+    open_file(path, MOST_BYTES, "give the path of the game's file").close()
     name = f"simple_dqn_own_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec

@@ -11,10 +11,11 @@ import ale_py.roms
 from ale_py import ALEInterface
 
 from simple_dqn.errors import UserError
-from simple_dqn.files import is_snapshot
+from simple_dqn.files import is_snapshot, kind_of, read_file
 
 logger = logging.getLogger(__name__)
 
+MOST_BYTES = 128 << 20  # of a ROM, or of a snapshot given by mistake
 # ROMs that ale-py ships for several players only: ALEInterface ends the whole process on loading one.
 MULTIPLAYER_ONLY = frozenset(("combat", "joust", "maze_craze", "warlords"))
 # An id of Gymnasium's; of an Atari game's, the name without what tells the variants of one game apart.
@@ -57,11 +58,7 @@ def md5(path: Path) -> str:
     Raises:
         UserError: The file cannot be read.
     """
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "md5").hexdigest()
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}; give another ROM file") from None
+    return hashlib.md5(read_file(path, MOST_BYTES, "give a ROM file")).hexdigest()
 
 
 def game_of(run: str) -> str | None:
@@ -75,8 +72,11 @@ def game_of(run: str) -> str | None:
 
 def _locate(game: str) -> Path:
     path = Path(game)
-    if game and path.is_file():
+    kind = kind_of(path) if game else ""
+    if kind == "file":
         return path
+    if kind == "other":
+        raise UserError(f"{path} is a device or a pipe: give a ROM file, or a game's name such as pong")
     name = re.sub(r"[ -]", "_", path.stem.lower())
     if name in known_games():
         try:

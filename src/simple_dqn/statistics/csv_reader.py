@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn.errors import UserError
+from simple_dqn.files import read_text
 from simple_dqn.statistics.csv_writer import COLUMNS
 
 OTHER_NAMES = {"phase_time": "epoch_time"}  # a column's name in the first versions of simple_dqn
+MOST_BYTES = 1 << 30  # of a CSV; a row has about 200
 WORDS = {"": math.nan, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 NO_NUMBER = 2.0**62  # simple_dqn wrote ±maxint as the minimum and maximum of no games
 
@@ -45,11 +47,7 @@ def read_run(path: Path, name: str, skip_rows: int | None = None, delimiter: str
     Raises:
         UserError: The file cannot be read, is not such a CSV, or has no row of a phase yet.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
-        raise UserError(f"cannot read {path}: {reason}: give a CSV that train.sh wrote") from error
+    text = read_text(path, MOST_BYTES, "give a CSV that train.sh wrote")
     try:
         rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(row)]
     except csv.Error as error:

@@ -9,7 +9,7 @@ from simple_dqn import flags, random_streams, rules
 from simple_dqn.command_line import Parser
 from simple_dqn.config import AgentConfig, ClusterConfig, Config, MemoryConfig, NetworkConfig
 from simple_dqn.environment import as_played
-from simple_dqn.environment.own_game import check_trusted, is_own
+from simple_dqn.environment.own_game import canonical_flags, check_trusted, is_own
 from simple_dqn.errors import UserError
 from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL
 from simple_dqn.rules import OF_WEIGHTS
@@ -110,11 +110,11 @@ def settings_for(
     snapshot: dict[str, Any] | None = None,
     fixed: dict[str, Any] | None = None,
 ) -> Config:
-    """Return the settings of a command: defaults < preset or snapshot < fixed by the verb < given by hand.
+    """Return the settings of a command: defaults < preset or snapshot < fixed by the verb < given.
 
     Args:
         verb: A key of `FIXED`.
-        given: The flags given by hand, by name.
+        given: The flags given by hand, over those of a file; see `over_file`.
         snapshot: The flags of the snapshot or checkpoint that the command starts from; they take the
             place of a preset. None: the command starts from no snapshot.
         fixed: Further settings that the verb fixes, such as the path of the weights.
@@ -197,6 +197,18 @@ def without_training(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in OF_TRAINING}
 
 
+def over_file(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the flags `given` over the settings of the file that `--config` names.
+
+    Raises:
+        UserError: The file names a game of a user's own that may not be imported on its word.
+    """
+    recorded = given.get("config", {})
+    given = canonical_flags({name: value for name, value in given.items() if name != "config"})
+    check_trusted(recorded, given)
+    return {**recorded, **given}
+
+
 def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
     """Return the settings of the preset that is `given`, or of the `default` one; None: no settings.
 
@@ -204,10 +216,6 @@ def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
     out if the flags given by hand exclude it; see `rules.overlap`. Its `processes` play games meanwhile, and
     are left out with it, and with games of the user's own, which may all be one object.
     """
-    if "config" in given:
-        recorded: dict[str, Any] = given["config"]
-        check_trusted(recorded, given)
-        return recorded
     name = given.get("preset", default)
     settings = PRESETS[name] if name else {}
     config = Config.from_flags({**settings, **given})

@@ -15,7 +15,7 @@ from simple_dqn.config import Config
 from simple_dqn.environment.own_game import canonical_flags, is_own
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
-from simple_dqn.presets import PRESETS, USUAL
+from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import locked
 from simple_dqn.sweep.plan import (
     GAME_SETS,
@@ -54,8 +54,8 @@ def main(arguments: Sequence[str], program: str) -> None:
     compared = {name: _plain(one) for name, one in given.get("compare", [("", {})])}
     if len(compared) < len(given.get("compare", [()])):
         raise UserError("two settings of --compare have one name: give each its own")
-    if "config" in given and any("preset" in one for one in (given, *compared.values())):
-        raise UserError("--config and --preset both say where the settings begin: give one of them")
+    if "config" in given and any("preset" in one for one in compared.values()):
+        raise UserError("--config lies over the presets of --compare: give the settings to compare as flags")
     common = _plain(given) if given["gpus_per_run"] else {"backend": "cpu", **_plain(given)}
     plan = Plan(
         games=find_games(given["games"], Config.from_flags(common).environment),
@@ -131,8 +131,6 @@ def _plain(given: dict[str, Any]) -> dict[str, Any]:
     recorded = {name: value for name, value in given.get("config", {}).items() if name not in own}
     names = (Config().flags().keys() | {"preset"}) - {"game", "cluster"}
     result = {name: value for name, value in {**recorded, **given}.items() if name in names}
-    if result.get("preset", USUAL) not in PRESETS:
-        del result["preset"]
     return result | {name: str(Path(result[name]).absolute()) for name in FILES if result.get(name)}
 
 

@@ -11,7 +11,6 @@ from simple_dqn import flags, settings_file
 from simple_dqn.command_line import yes_or_no
 from simple_dqn.config import Config, RunConfig, Share
 from simple_dqn.environment import as_played
-from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
@@ -20,7 +19,7 @@ from simple_dqn.snapshot import Checkpoint, CheckpointFolder, checkpoint_folder
 from simple_dqn.statistics import Writer
 from simple_dqn.verbs.common import check_weights, load_weights, run_name, start_log
 from simple_dqn.verbs.resume import CompleteError, finish_training, go_on, running, settings_writers
-from simple_dqn.verbs.settings import check_csv, parser_for, preset, settings_for, settle
+from simple_dqn.verbs.settings import check_csv, over_file, parser_for, preset, settings_for, settle
 from simple_dqn.verbs.test import play
 from simple_dqn.wiring import make_run
 
@@ -33,7 +32,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     config = settings_for("train", given)
     if given.get("print_config"):
         played = replace(config, environment=as_played(config.environment))
-        print(settings_file.listing(played, _preset_of(given)))
+        print(settings_file.listing(played, given.get("preset", USUAL)))
     elif config.run.play_games:
         play(settle(config))
     else:
@@ -57,19 +56,10 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     )  # fmt: skip
     flags.add_presets(parser, USUAL)
     settings_file.add_flag(parser)
-    given = parser.parse(arguments)
-    if "config" in given and "preset" in given:
-        raise UserError("--config and --preset both choose the settings: give only one")
-    if "game" not in given and "game" not in given.get("config", {}):
+    given = over_file(parser.parse(arguments))
+    if "game" not in given:
         raise UserError(f"the following arguments are required: game (see {program} --help)")
-    return canonical_flags({"game": given.get("config", {}).get("game"), **given})
-
-
-def _preset_of(given: dict[str, Any]) -> str:
-    """Return the name of the preset with which the settings of a run began."""
-    where, default = (given["config"], "simple_dqn") if "config" in given else (given, USUAL)
-    name: str = where.get("preset", default)
-    return name
+    return given
 
 
 def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = True) -> RunConfig:
@@ -98,7 +88,7 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
         saved = _newest_checkpoint(prefix) if given.get("resume") else None
         try:
             if saved is None:
-                preset_name = _preset_of(given)
+                preset_name = given.get("preset", USUAL)
                 logger.info("Preset %s", preset_name)
                 config = settle(config, log=False)
                 rom = Path(config.environment.game)
