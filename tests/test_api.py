@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,29 @@ CATCH: dict[str, Any] = {
 NEON = PROJECT / "tests" / "data" / "breakout_1.pkl"
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 TINY = NetworkSpec((Convolution(4, 8, 4), Dense(8)), biases=True, initializer=uniform_by_inputs)
+
+
+class NoDraw:
+    """A class that may be made as a sampler, and is none."""
+
+    def __init__(self, ring: Any, config: Any) -> None: ...
+
+    def on_append(self) -> None: ...
+
+
+class Bare: ...
+
+
+class NoWriter:
+    def __init__(self, path: Path, settings: Any, resumed: bool) -> None: ...
+
+
+REGISTERS: list[tuple[str, Any, Any]] = [
+    ("network", simple_dqn.register_network, TINY),
+    ("target_rule", simple_dqn.register_target_rule, max_targets),
+    ("sampler", simple_dqn.register_sampler, Uniform),
+    ("track", simple_dqn.register_track, lambda path, settings, resumed: Writer()),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -203,38 +227,108 @@ def test_neons_snapshot_plays() -> None:
 
 
 def test_an_environment() -> None:
+    environment: Any = simple_dqn.make("pong", games=2, screen_width=64)
+    for call, told in (
+        (partial(environment.step, np.array([0, 1])), "the games have not begun: call reset"),
+        (environment.reset, ""),
+        (partial(environment.step, np.array([0, 99])), r"\[0, 99\]: give int64 \[2\] from 0 to 5"),
+        (partial(environment.step, np.array([-1, 0])), r"\[-1, 0\]: give"),
+        (partial(environment.step, np.array([0])), r"int64 \[1\]: give int64 \[2\]"),
+        (partial(environment.step, 1), r"int64 \[\]: give"),
+        (partial(environment.step, np.array([0.0, 1.0])), r"float64 \[2\]: give"),
+        (partial(environment.step, np.array([True, False])), r"bool \[2\]: give"),
+        (partial(environment.step, None), r"object \[\]: give"),
+        (partial(environment.step, ["a", "b"]), "give int64"),
+        (partial(environment.step, [0, 1]), ""),
+        (partial(environment.step, np.array([5, 0], np.uint8)), ""),
+        (environment.close, ""),
+        (environment.close, ""),
+        (partial(environment.step, np.array([0, 1])), "the environment is closed: make another one"),
+        (environment.reset, "the environment is closed"),
+        (environment.get_state, "the environment is closed"),
+    ):
+        with pytest.raises(simple_dqn.UserError, match=told) if told else nullcontext():
+            call()
+
+
+def test_what_it_returns_and_restores() -> None:
     environment = simple_dqn.make("pong", games=2, screen_width=64)
     assert environment.reset().screens.shape == (2, 84, 64)
-    assert environment.step(np.array([0, 1])).rewards.shape == (2,)
-    environment.close()
+    state, other = environment.get_state(), simple_dqn.make("pong", games=2, screen_width=64)
+    other.set_state(state)  # which begins its games
+    for one in (environment, other):
+        assert one.step(np.array([0, 1])).rewards.shape == (2,)
+        one.close()
+
+
+def test_nothing_to_resume_is_told(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    simple_dqn.train("catch", **CATCH, resume=True)
+    assert f"There is no checkpoint {home}/snapshots/catch_checkpoint: the run begins" in caplog.messages
+    caplog.clear()
+    simple_dqn.train("catch", **{**CATCH, "epochs": 2}, resume=True)
+    assert not [line for line in caplog.messages if "There is no checkpoint" in line]
 
 
 def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
-    agent = simple_dqn.load(snapshot)
+    api: Any = simple_dqn  # whose types forbid these calls
+    agent = api.load(snapshot)
     wrong: list[tuple[Callable[[], object], str]] = [
         (lambda: agent.q_values(states(2)[:, :3]), r"uint8 \[2, 3, 36, 36\]: give uint8 \[B, 4, 36, 36\]"),
         (lambda: agent.q_values(states(2).astype(np.float32)), r"float32 \[2, 4, 36, 36\]: give uint8"),
         (lambda: agent.q_values(states(0)), "give uint8"),
-        (lambda: agent.q_values([1]), "the states are list"),  # type: ignore[arg-type]
+        (lambda: agent.q_values([1]), "the states are list"),
         (lambda: agent.saliency(states(2)[:, :, :20]), "give uint8"),
         (lambda: agent.act(states(1), epsilon=2), "2 is too large"),
         (lambda: agent.evaluate(games=0), "give at least 1"),
-        (lambda: simple_dqn.load("no.pkl"), "no.pkl does not exist"),
-        (lambda: simple_dqn.load(PROJECT / "README.md"), "README.md"),
-        (lambda: simple_dqn.load(PROJECT / "LICENSE"), "LICENSE is not a snapshot"),
-        (lambda: simple_dqn.load(NEON, minimal_action_set=False), "chooses among 4 actions and breakout"),
-        (lambda: simple_dqn.load(snapshot, exploration=1), "unknown flag --exploration"),
-        (lambda: simple_dqn.train("pong", preset="slow"), "invalid choice: 'slow'"),
-        (lambda: simple_dqn.train("pong", lr=0.1), "did you mean --learning_rate"),
-        (lambda: simple_dqn.train("pong", double=True, munchausen=True), "give one of them"),
-        (lambda: simple_dqn.train("pong", sampler="mine"), "--sampler mine is not registered"),
-        (lambda: simple_dqn.train("pong", target_rule="mine"), "simple_dqn.register_target_rule"),
-        (lambda: simple_dqn.make("pongg"), "did you mean pong"),
-        (lambda: simple_dqn.make("pong", games=0), "0 is too small"),
-        (lambda: simple_dqn.GymnasiumEnv(lambda seed: simple_dqn.make("pong", games=2)), "for several"),
-        (lambda: simple_dqn.register_network("auto", TINY), "'auto' cannot name a network"),
-        (lambda: simple_dqn.register_network("a b", TINY), "use letters"),
-    ]
+        (lambda: api.load("no.pkl"), "no.pkl does not exist"),
+        (lambda: api.load(PROJECT / "README.md"), "README.md"),
+        (lambda: api.load(PROJECT / "LICENSE"), "LICENSE is not a snapshot"),
+        (lambda: api.load(NEON, minimal_action_set=False), "chooses among 4 actions and breakout"),
+        (lambda: api.load(snapshot, exploration=1), "unknown flag --exploration"),
+        (lambda: api.train("pong", preset="slow"), "invalid choice: 'slow'"),
+        (lambda: api.train("pong", lr=0.1), "did you mean --learning_rate"),
+        (lambda: api.train("pong", double=True, munchausen=True), "give one of them"),
+        (lambda: api.train("pong", sampler="mine"), "--sampler mine is not registered"),
+        (lambda: api.train("pong", target_rule="mine"), "simple_dqn.register_target_rule"),
+        (lambda: api.make("pongg"), "did you mean pong"),
+        (lambda: api.make("pong", games=0), "0 is too small"),
+        (lambda: api.GymnasiumEnv(lambda seed: api.make("pong", games=2)), "for several"),
+        *((partial(register, name, entry), f"{name!r} cannot name a {kind}")
+          for kind, register, entry in REGISTERS for name in ("auto", "none", "", "a b", "1a", 3)),
+        *((partial(register, "x", 3), "^3 .*: give a ") for _, register, _ in REGISTERS),
+        (lambda: api.register_target_rule("x", lambda target: 0), r"\(target, config"),
+        (lambda: api.register_target_rule("x", Uniform), "too many positional arguments"),
+        (lambda: api.register_sampler("x", NoDraw), r"draw\(self, count, steps, rng\) too"),
+        (lambda: api.register_sampler("x", Bare), "Bare cannot be called with"),
+        (lambda: api.register_sampler("x", Uniform.draw), "is no class"),
+        (lambda: api.register_track("x", lambda path: Writer()), r"\(path, settings, resumed\)"),
+        (lambda: api.register_track("x", NoWriter), "NoWriter is no Writer"),
+        *((partial(api.train, game), "^game is") for game in (None, 3, "", b"pong", "--help")),
+        (partial(api.train, "pong", label="--epochs"), "^label is '--epochs'"),
+        (partial(api.train, "pong", label=3), "^label is 3"),
+        (partial(api.train, "pong", preset=""), "invalid choice: ''"),
+        (partial(api.train, "pong", help="all"), "help is for the command line"),
+        (partial(api.train, "pong", print_config=True), "print_config is for the command line"),
+        (partial(api.train, "pong", play_games=2), "play_games is not for a training"),
+        (partial(api.train, "pong", epochs=[1]), "--epochs"),
+        (partial(api.train, "pong", on_phase_end="print"), "on_phase_end is 'print'"),
+        (partial(api.make, None), "^game is None"),
+        (partial(api.make, "pong", games="ten"), "'ten' is not a whole number"),
+        (partial(api.make, "pong", training="no"), "training is 'no': give True or False"),
+        (partial(api.make, "pong", seed=0.5), "'0.5' is not a whole number"),
+        (partial(api.load, None), "^path is None"),
+        (partial(api.load, snapshot, game=3), "^game is 3"),
+        (partial(agent.evaluate, games="ten"), "'ten' is not a whole number"),
+        (partial(agent.evaluate, games=2.5), "'2.5' is not a whole number"),
+        (partial(agent.evaluate, games=None), "'none' is not a whole number"),
+        (partial(agent.evaluate, seed="x"), "'x' is not a whole number"),
+        (partial(agent.act, states(1), epsilon="x"), "'x' is not a number"),
+        (partial(agent.act, None), "the states are NoneType"),
+        (lambda: next(agent.play(game=3)), "^game is 3"),
+        (lambda: next(agent.play(frames="no")), "frames is 'no'"),
+        (lambda: next(agent.play(epsilon=2)), "2 is too large"),
+        (partial(api.GymnasiumEnv, 3), "3 makes no games: give a function"),
+    ]  # fmt: skip
     for call, told in wrong:
         with pytest.raises(simple_dqn.UserError, match=told) as refusal:
             call()

@@ -155,7 +155,39 @@ def test_a_network_of_fewer_actions_than_machado_asks_for_plays_its_own() -> Non
 @pytest.mark.parametrize(
     ("protocol", "flags", "expected"),
     [
-        ("simple_dqn", {"frame_skip": 3, "play_games": 2}, []),
+        ("simple_dqn", {}, []),
+        (
+            "simple_dqn",
+            {"frame_skip": 3, "play_games": 2},
+            ["--frame_skip 3, not 4", "--play_games 2, not --test_steps 125000"],
+        ),
+        (
+            "simple_dqn",
+            {"test_steps": 500, "exploration_rate_test": 0.0, "repeat_action_probability": 0.25},
+            [
+                "--exploration_rate_test 0.0, not 0.05",
+                "--repeat_action_probability 0.25, not 0.0",
+                "--test_steps 500, not 125000",
+            ],
+        ),
+        (
+            "simple_dqn",
+            {
+                "random_starts": 0,
+                "random_start_frames": 30,
+                "color_averaging": False,
+                "max_game_frames": 0,
+                "minimal_action_set": False,
+            },
+            [
+                "--random_starts 0, not 30",
+                "--random_start_frames 30, not 0",
+                "--max_game_frames 0, not 108000",
+                "--color_averaging false, not true",
+                "--minimal_action_set false, not true",
+            ],
+        ),
+        ("nature", {"color_averaging": False, "test_steps": 500}, []),  # its games are counted, not steps
         ("nature", {"color_averaging": False}, []),
         ("nature", {"color_averaging": True}, ["--color_averaging true, not false"]),
         (

@@ -23,6 +23,8 @@ OF_GAME = (
     "color_averaging", "frame_maximum", "minimal_action_set",
 )  # fmt: skip
 ALL_ACTIONS = 18  # of a joystick with one button
+DEFAULTS = Config().flags()  # those of simple_dqn
+STEPS = DEFAULTS["test_steps"]
 
 
 @dataclass(frozen=True)
@@ -30,15 +32,19 @@ class Protocol:
     """The rules of a test; docs/protocols.md has them in a table, with the source of each."""
 
     source: str  # the paper or project
-    games: int | None  # games played to the end; None: `test_steps` steps instead
+    games: int | None  # games played to the end; None: `STEPS` steps instead
     flags: dict[str, Any] = field(default_factory=dict)  # settings that it prescribes for the test
-    # Settings that its authors trained with. A snapshot is tested with its own, because others would be a new
-    # task; the report lists the differences.
+    # Settings of its authors that are not prescribed: a snapshot is tested with its own, because others would
+    # be a new task. The report lists the differences.
     trained: dict[str, Any] = field(default_factory=dict)
 
 
 PROTOCOLS = {
-    "simple_dqn": Protocol("simple_dqn: one test epoch", games=None),
+    "simple_dqn": Protocol(
+        "simple_dqn: one test epoch",
+        games=None,
+        trained={name: DEFAULTS[name] for name in ("exploration_rate_test", *OF_GAME)},
+    ),
     "nature": Protocol(
         "Mnih et al. 2015",
         games=30,
@@ -83,11 +89,16 @@ def departures(protocol: str, config: Config) -> list[str]:
     asked = {**rules.flags, **rules.trained}
     if rules.games and used["play_games"]:
         asked["play_games"] = rules.games
-    return [
+    elif not (rules.games or used["play_games"]):
+        asked["test_steps"] = STEPS
+    found = [
         f"--{name} {as_word(used[name])}, not {as_word(value)}"
         for name, value in asked.items()
         if used[name] != value
     ]
+    if used["play_games"] and not rules.games:
+        found.append(f"--play_games {used['play_games']}, not --test_steps {STEPS}")
+    return found
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Registration of your own networks, target rules, samplers and writers, chosen by name."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
     from simple_dqn.statistics import Writer
 
 Entry = TypeVar("Entry")
+SAMPLER_METHODS = {
+    "on_append": "self",
+    "draw": "self, count, steps, rng",
+    "update": "self, numbers, errors",
+    "get_state": "self",
+    "set_state": "self, state",
+}
 
 
 def register_network(name: str, spec: "NetworkSpec") -> None:
@@ -25,15 +33,20 @@ def register_network(name: str, spec: "NetworkSpec") -> None:
         spec: The layers, from `simple_dqn.deepqnetwork.networks`.
 
     Raises:
-        UserError: The name is not made of letters, digits and _, or is `auto`.
+        UserError: The name is not made of letters, digits and _, or is `auto`; or `spec` is no such object.
 
     Example:
         >>> spec = NetworkSpec((Convolution(16, 8, 4), Dense(128)), True, uniform_by_inputs)
         >>> simple_dqn.register_network("tiny", spec)
         >>> simple_dqn.train("pong", network="tiny")
     """
-    from simple_dqn.deepqnetwork.networks import NETWORKS
+    from simple_dqn.deepqnetwork.networks import NETWORKS, NetworkSpec
 
+    if not isinstance(spec, NetworkSpec):
+        raise UserError(
+            f"{spec!r} is no network: give a simple_dqn.deepqnetwork.networks.NetworkSpec, such as "
+            "NetworkSpec((Convolution(16, 8, 4), Dense(128)), True, uniform_by_inputs)"
+        )
     _register("network", name, spec, NETWORKS)
 
 
@@ -45,7 +58,7 @@ def register_target_rule(name: str, rule: "TargetRule") -> None:
         rule: Returns the targets of transitions, as `examples/expected_sarsa.py` does.
 
     Raises:
-        UserError: The name is not made of letters, digits and _, or is `auto`.
+        UserError: The name is not made of letters, digits and _, or is `auto`; or `rule` cannot be called so.
 
     Example:
         >>> simple_dqn.register_target_rule("sarsa", of_policy)
@@ -53,6 +66,8 @@ def register_target_rule(name: str, rule: "TargetRule") -> None:
     """
     from simple_dqn.deepqnetwork.update import TARGET_RULES
 
+    contract = "give a function (target, config, transitions, noise) that returns targets [B, 1, N]"
+    _check_call(rule, "target, config, transitions, noise", contract)
     _register("target_rule", name, rule, TARGET_RULES)
 
 
@@ -65,7 +80,8 @@ def register_sampler(name: str, sampler: "type[Uniform] | type[Prioritized]") ->
             errors if its `uses_errors` is true.
 
     Raises:
-        UserError: The name is not made of letters, digits and _, or is `auto`.
+        UserError: The name is not made of letters, digits and _, or is `auto`; or a method is missing, or
+            takes other arguments.
 
     Example:
         >>> simple_dqn.register_sampler("combined", Combined)
@@ -73,6 +89,15 @@ def register_sampler(name: str, sampler: "type[Uniform] | type[Prioritized]") ->
     """
     from simple_dqn.replay_memory.memory import SAMPLERS
 
+    contract = "give a class with the methods of simple_dqn.replay_memory.uniform.Uniform"
+    if not isinstance(sampler, type):
+        raise UserError(f"{sampler!r} is no class: {contract}")
+    _check_call(sampler, "ring, config", contract)
+    for name_of, arguments in SAMPLER_METHODS.items():
+        _check_call(getattr(sampler, name_of, None), arguments, f"{contract}, {name_of}({arguments}) too")
+    for name_of in ("experience_bytes", "nbytes", "uses_errors"):
+        if not hasattr(sampler, name_of):
+            raise UserError(f"{sampler.__qualname__} has no attribute {name_of}: {contract}")
     _register("sampler", name, sampler, SAMPLERS)
 
 
@@ -85,21 +110,44 @@ def register_track(name: str, make: "Callable[[Path, Mapping[str, Any], bool], W
             the path of the run's CSV without its extension, the settings, and whether the run is resumed.
 
     Raises:
-        UserError: The name is not made of letters, digits and _, or is `auto` or `none`.
+        UserError: The name is not made of letters, digits and _, or is `auto` or `none`; or `make` cannot be
+            called so.
 
     Example:
         >>> simple_dqn.register_track("mine", MyWriter)
         >>> simple_dqn.train("pong", track="mine")
     """
+    from simple_dqn.statistics import Writer
     from simple_dqn.statistics.trackers import TRACKERS
 
+    contract = "give a function (path, settings, resumed) that returns a simple_dqn.statistics.Writer"
+    _check_call(make, "path, settings, resumed", contract)
+    if isinstance(make, type) and not issubclass(make, Writer):
+        raise UserError(f"{make.__qualname__} is no Writer: {contract}")
     _register("track", name, make, TRACKERS)
 
 
 def _register(setting: str, name: str, entry: Entry, table: dict[str, Entry]) -> None:
     """Add `entry` to `table`, and a new `name` to the values of `setting`."""
-    if name in ("auto", "none") or not name.isidentifier():
+    if not isinstance(name, str) or name in ("auto", "none") or not name.isidentifier():
         raise UserError(f"{name!r} cannot name a {setting}: use letters, digits and _, not a digit first")
     if name not in table:
         REGISTERED[setting].append(name)
     table[name] = entry
+
+
+def _check_call(function: object, arguments: str, contract: str) -> None:
+    """Check that `function` can be called with `arguments`, their names.
+
+    Raises:
+        UserError: It cannot; the `contract` says what to give.
+    """
+    if not callable(function):
+        raise UserError(f"{function!r} cannot be called: {contract}")
+    try:
+        inspect.signature(function).bind(*arguments.split(", "))
+    except TypeError as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise UserError(f"{name} cannot be called with ({arguments}), {error}: {contract}") from None
+    except ValueError:  # a function written in C may have no signature
+        return

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn import evaluation, random_streams
+from simple_dqn.api.training import check_switch, checked_word, words
 from simple_dqn.config import Config
 from simple_dqn.environment import Frame
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
-from simple_dqn.flags import words
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.snapshot import Snapshot, check_fits, check_layers
 from simple_dqn.statistics import Statistics
@@ -115,8 +115,8 @@ class TrainedAgent:
         Example:
             >>> agent.act(np.zeros((1, 4, 84, 84), np.uint8), epsilon=0.05)
         """
-        _read("play", {"exploration_rate_test": epsilon})
-        return self._player.act(self._checked(states), epsilon)
+        rate = _read("play", {"exploration_rate_test": epsilon})["exploration_rate_test"]
+        return self._player.act(self._checked(states), rate)
 
     def saliency(self, states: States) -> NDArray[np.float32]:
         """Return which pixels raised the highest Q-value of each state, by guided backpropagation.
@@ -153,10 +153,11 @@ class TrainedAgent:
         Example:
             >>> agent.evaluate(games=10).mean
         """
-        if games < 1:
-            raise UserError(f"{games} games have no score: give at least 1")
         asked = {"play_games": games, "random_seed": seed, "exploration_rate_test": epsilon}
-        config = self._config("test", asked, **workers_for(games, self._snapshot.flags))
+        number = _read("test", asked)["play_games"]
+        if number < 1:
+            raise UserError(f"{games} games have no score: give at least 1")
+        config = self._config("test", asked, **workers_for(number, self._snapshot.flags))
         with closing(make_environment(config, training=False)) as environment:
             player = make_player(config, environment, self._network)
             outcome = evaluation.evaluate(player, config, "simple_dqn", Statistics([]), Interrupt())
@@ -184,17 +185,18 @@ class TrainedAgent:
         Example:
             >>> for step in agent.play(): print(step.action, step.reward)
         """
+        check_switch("frames", frames)
         asked = {"random_seed": seed, "exploration_rate_test": epsilon}
-        config = self._config("play", asked, **({"game": game} if game else {}))
+        config = self._config("play", asked, **({} if game is None else {"game": checked_word("game", game)}))
         seen: deque[Frame] = deque(maxlen=1)
         watcher = seen.append if frames else None
         with closing(make_environment(config, training=False, watcher=watcher)) as environment:
             check_fits(self._path, self._snapshot, environment.name, environment.actions)
-            rng = random_streams.stream(seed, "test exploration")
+            rng = random_streams.stream(config.seed, "test exploration")
             player = WatchedPlayer(environment, self._network.predict, config.memory.history_length, rng)
             over = player.start().resets[0]
             while not over:
-                step = player.step(epsilon)
+                step = player.step(config.agent.exploration_rate_test)
                 over = bool(step.resets[0])
                 assert player.qvalues is not None
                 screen = seen[0].picture if frames else step.screens[0]
@@ -232,7 +234,9 @@ def load(path: str | Path, game: str | None = None, **flags: Any) -> TrainedAgen
     Example:
         >>> agent = simple_dqn.load("snapshots/trained/breakout_200.pkl")
     """
-    return TrainedAgent(Path(path), open_snapshot(Path(path), game), _read("play", flags))
+    file = Path(checked_word("path", path))
+    snapshot = open_snapshot(file, None if game is None else checked_word("game", game))
+    return TrainedAgent(file, snapshot, _read("play", flags))
 
 
 def _read(verb: str, flags: dict[str, Any]) -> dict[str, Any]:

@@ -1,19 +1,26 @@
 """Training, and environments, from Python."""
 
 import logging
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from simple_dqn import flags as command_flags
 from simple_dqn import rules
 from simple_dqn.environment import Environment, as_played
-from simple_dqn.flags import words
+from simple_dqn.errors import UserError
 from simple_dqn.snapshot import snapshots_after
 from simple_dqn.statistics import PhaseSummary, Writer
+from simple_dqn.types import Actions, CheckpointState, Step
 from simple_dqn.verbs.settings import settings_for
 from simple_dqn.verbs.train import learn, read
 from simple_dqn.wiring import make_environment
+
+ONLY_COMMANDS = ("help", "h", "print_config")  # flags that print and end the program
 
 
 @dataclass(frozen=True)
@@ -68,10 +75,14 @@ def train(
         >>> simple_dqn.load(run.snapshots[-1])
     """
     rows: list[dict[str, Any]] = []
+    if on_phase_end is not None and not callable(on_phase_end):
+        raise UserError(f"on_phase_end is {on_phase_end!r}: give a function of a row, such as print")
+    if "play_games" in flags:
+        raise UserError("play_games is not for a training: use simple_dqn.load(SNAPSHOT).evaluate(games=...)")
     calls = [rows.append, *([on_phase_end] if on_phase_end else [])]
-    flags = {"preset": preset, **flags} if preset else flags
-    arguments = [game, *([label] if label else []), *words(flags)]
-    given = read(arguments, "simple-dqn train")
+    flags = flags if preset is None else {"preset": preset, **flags}
+    named = [checked_word("game", game)] + ([] if label is None else [checked_word("label", label)])
+    given = read([*named, *words(flags)], "simple-dqn train")
     run = learn(given, [_PhaseEnds(calls)], log=not logging.getLogger().handlers)
     rewards = [row["average_reward"] for row in rows if row["average_reward"] is not None]
     snapshots = snapshots_after(Path(run.save_weights_prefix), 0) if run.save_weights_prefix else []
@@ -100,8 +111,103 @@ def make(game: str, games: int = 1, training: bool = False, seed: int = 0, **fla
         >>> environment.reset().screens.shape
         (8, 84, 84)
     """
+    check_switch("training", training)
     asked = {"preset": "simple_dqn", "workers": games, "random_seed": seed, **flags}
-    given = read([game, *words(asked)], "simple-dqn train")
+    given = read([checked_word("game", game), *words(asked)], "simple-dqn train")
     config = settings_for("train", given)
     rules.check_games(config)
-    return make_environment(replace(config, environment=as_played(config.environment)), training)
+    played = replace(config, environment=as_played(config.environment))
+    return CheckedEnvironment(make_environment(played, training))
+
+
+def checked_word(name: str, value: object) -> str:
+    """Return `value`, a word or a path, as a word of a command line.
+
+    Raises:
+        UserError: It is neither, or would be taken for a flag.
+    """
+    word = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(word, str) or not word or word.startswith("-"):
+        raise UserError(f"{name} is {value!r}: give a word or a path, such as 'pong'")
+    return word
+
+
+def check_switch(name: str, value: object) -> None:
+    """Check that `value` is True or False: any word, "no" too, would be taken for True.
+
+    Raises:
+        UserError: It is not.
+    """
+    if not isinstance(value, bool):
+        raise UserError(f"{name} is {value!r}: give True or False")
+
+
+def words(flags: Mapping[str, Any]) -> list[str]:
+    """Return `flags` as on the command line.
+
+    Raises:
+        UserError: One is for commands alone.
+    """
+    for name in ONLY_COMMANDS:
+        if name in flags:
+            raise UserError(f"{name} is for the command line: leave it out")
+    return command_flags.words(flags)
+
+
+class CheckedEnvironment(Environment):
+    """An environment that refuses wrong calls. Training makes none, and does without the checks."""
+
+    def __init__(self, environment: Environment) -> None:
+        """Wrap `environment`, whose games have not begun."""
+        self._inner, self._begun, self._closed = environment, False, False
+        for name in Environment.__annotations__:
+            setattr(self, name, getattr(environment, name))
+
+    def reset(self) -> Step:
+        """See `Environment`."""
+        self._check_open()
+        self._begun = True
+        return self._inner.reset()
+
+    def send(self, actions: Actions) -> None:
+        """See `Environment`.
+
+        Raises:
+            UserError: The actions are no integers [E] from 0 to A - 1, or the games have not begun or are
+                closed.
+        """
+        self._check_open()
+        if not self._begun:
+            raise UserError("the games have not begun: call reset() before step()")
+        given, wanted = np.asarray(actions), f"give int64 [{self.games}] from 0 to {self.actions - 1}"
+        if given.dtype.kind not in "iu" or given.shape != (self.games,):
+            raise UserError(f"the actions are {given.dtype} {list(given.shape)}: {wanted}")
+        if ((given < 0) | (given >= self.actions)).any():
+            raise UserError(f"the actions are {given.tolist()}: {wanted}")
+        self._inner.send(given.astype(np.int64))
+
+    def recv(self) -> Step:
+        """See `Environment`."""
+        self._check_open()
+        return self._inner.recv()
+
+    def get_state(self) -> CheckpointState:
+        """See `Environment`."""
+        self._check_open()
+        return self._inner.get_state()
+
+    def set_state(self, state: CheckpointState) -> None:
+        """See `Environment`."""
+        self._check_open()
+        self._inner.set_state(state)
+        self._begun = True
+
+    def close(self) -> None:
+        """See `Environment`; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._inner.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UserError("the environment is closed: make another one")

@@ -35,6 +35,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Flags]):
         Raises:
             UserError: They cannot be played.
         """
+        if not callable(make):
+            raise UserError(f"{make!r} makes no games: give a function from a seed to an environment")
         self._make = make
         self.environment = make(seed)
         self.num_envs = self.environment.games
@@ -65,7 +67,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Flags]):
             Screens uint8 [E, H, W], rewards float32 [E] in raw game points, terminations bool [E],
             truncations bool [E], and info.
         """
-        step = self.environment.step(np.asarray(actions, np.int64))
+        step = self.environment.step(np.asarray(actions))
         info = {"terminals": step.terminals}
         return step.screens, step.rewards, step.terminals & step.resets, step.truncations, info
 

@@ -88,6 +88,8 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
         saved = _newest_checkpoint(prefix) if given.get("resume") else None
         try:
             if saved is None:
+                if given.get("resume"):
+                    logger.warning("There is no checkpoint %s: the run begins", checkpoint_folder(prefix))
                 preset_name = given.get("preset", USUAL)
                 logger.info("Preset %s", preset_name)
                 config = settle(config, log=False)
