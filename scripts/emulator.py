@@ -4,11 +4,10 @@
     python scripts/emulator.py check [GAME ...]  10,000 frames from each of three seeds, as a table; 1,000
                                                  frames of games that are not supported
 
-Without a game, `check` writes the table of all games into docs/emulator.md.
+Without a game, `check` writes all games into docs/data/roms.csv; `make tables` then updates docs/emulator.md.
 """
 
 import hashlib
-import re
 import struct
 import sys
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ from atari2600.machine import CPU, RIOT, TIA
 from atari2600.starts import Start, State, Timers
 from atari2600.tables import NEVER
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "emulator.md"
+TABLE = Path(__file__).resolve().parents[1] / "docs" / "data" / "roms.csv"
 COLOURS = np.arange(256).astype(np.uint8) & np.uint8(0xFE)
 TRUE = 0xFAB1FAB2  # how ALE writes a boolean into its saved states
 CONTROLLERS = ("joystick", "paddle0", "paddle1")
@@ -280,7 +279,7 @@ def make() -> None:
 
 
 def check(names: list[str]) -> None:
-    """Print how well each game matches; without `names`, write the table into the page."""
+    """Print how well each game matches; without `names`, write the table."""
     rows = []
     for game, kind in known_roms(names):
         found: str | None = "not emulated"
@@ -294,15 +293,13 @@ def check(names: list[str]) -> None:
                 if offered
                 else f"exact in the first {TRIAL:,}"
             )
-        rows.append(f"| {game} | {kind} | {found} | {'yes' if game in GAMES else 'no'} |")
+        quoted = f'"{found}"' if "," in found else found
+        rows.append(f"{game},{kind},{quoted},{'yes' if game in GAMES else 'no'}")
         print(rows[-1], flush=True)
     if not names:
-        begin, end = "<!-- roms -->\n", "<!-- end of roms -->"
-        table = "\n".join(
-            ["| ROM | cartridge | random frames | `--emulator warp` |", "|---|---|---|---|", *rows, ""]
-        )
-        text = re.sub(f"{begin}.*{end}", lambda _: f"{begin}{table}{end}", PAGE.read_text(), flags=re.DOTALL)
-        PAGE.write_text(text)
+        head = [line for line in TABLE.read_text().splitlines() if line[0] == "#"]
+        columns = "ROM,cartridge,random frames equal to ALE's,warp"
+        TABLE.write_text("\n".join([*head, columns, *rows, ""]))
 
 
 if __name__ == "__main__":
