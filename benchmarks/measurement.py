@@ -23,10 +23,10 @@ from peers import FILL_STEPS, WARM_UP_STEPS
 
 from simple_dqn import rules
 from simple_dqn.agent import Agent
+from simple_dqn.command_line import parser_of_settings
 from simple_dqn.config import Config
 from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
-from simple_dqn.flags import parser
 from simple_dqn.profiler import Profiler
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Step
@@ -103,7 +103,7 @@ def settings(flags: Flags) -> Config:
         UserError: A flag, a value or the game does not exist, or the flags contradict each other.
     """
     words = [f"--{name}={value}" for name, value in flags.items() if name != "game"]
-    given = parser("./train.sh", "").parse(words)
+    given = parser_of_settings("./train.sh", "").parse(words)
     game = {"game": flags["game"]} | ({"environment": "catch"} if flags["game"] == "catch" else {})
     config = Config.from_flags({**DEFAULTS, **given, **game})
     rules.check(config)

@@ -21,11 +21,10 @@ from gymnasium.wrappers import FrameStackObservation
 
 import simple_dqn
 from simple_dqn import main, random_streams
-from simple_dqn.config import REGISTERED, EnvironmentConfig
+from simple_dqn.config import REGISTERED, EnvironmentConfig, words
 from simple_dqn.deepqnetwork.networks import NETWORKS, Convolution, Dense, NetworkSpec, uniform_by_inputs
 from simple_dqn.deepqnetwork.update import TARGET_RULES, double_targets, max_targets
 from simple_dqn.environment import make as make_games
-from simple_dqn.flags import words
 from simple_dqn.presets import PRESETS
 from simple_dqn.replay_memory.memory import SAMPLERS
 from simple_dqn.replay_memory.prioritized import Prioritized

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from simple_dqn import rules
-from simple_dqn.config import Config
+from simple_dqn.command_line import parser_of_settings
+from simple_dqn.config import Config, words
 from simple_dqn.errors import UserError
-from simple_dqn.flags import parser, words
 
 # Names and defaults that simple_dqn promised.
 PROMISED = {
@@ -14,7 +14,7 @@ PROMISED = {
     "minimal_action_set": True, "screen_width": 84, "screen_height": 84, "record_screen_path": None,
     "record_sound_filename": None, "replay_size": 1_000_000, "history_length": 4, "learning_rate": 0.00025,
     "discount_rate": 0.99, "batch_size": 32, "optimizer": "rmsprop", "decay_rate": 0.95, "clip_error": 1,
-    "min_reward": -1, "max_reward": 1, "batch_norm": False, "backend": "gpu", "device_id": 0,
+    "min_reward": -1, "max_reward": 1, "backend": "gpu", "device_id": 0,
     "datatype": "float32", "exploration_rate_start": 1, "exploration_rate_end": 0.1,
     "exploration_decay_steps": 1_000_000, "exploration_rate_test": 0.05, "train_frequency": 4,
     "train_repeat": 1, "target_steps": 10_000, "random_starts": 30, "random_steps": 50_000,
@@ -25,7 +25,7 @@ PROMISED = {
 
 
 def parse(*arguments: str) -> dict[str, Any]:
-    return parser("train.sh", "Train.").parse(arguments)
+    return parser_of_settings("train.sh", "Train.").parse(arguments)
 
 
 def complaint(*arguments: str) -> str:
@@ -151,7 +151,7 @@ def test_bad_values(arguments: tuple[str, ...], words: list[str]) -> None:
             ["hold 3 screens", "needs 5"],
         ),
         ({"synchronize": True}, ["--synchronize true", "--workers"]),
-        ({"concurrent": True, "target_steps": 0}, ["--concurrent true", "--target_steps above 0"]),
+        ({"concurrent": True, "target_steps": 0}, ["--schedule concurrent", "--target_steps above 0"]),
         ({"concurrent": True, "workers": 3}, ["--workers 3", "--train_frequency 4 divide", "give 10008"]),
         ({"concurrent": True, "train_frequency": 7}, ["--train_frequency 7 divide", "give 10003"]),
         (

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from simple_dqn import flags, main, rules, settings_file
+from simple_dqn import main, rules, settings_file
+from simple_dqn.command_line import parser_of_settings
 from simple_dqn.config import Config
 from simple_dqn.presets import PRESETS
 from simple_dqn.snapshot import Snapshot
@@ -23,7 +24,7 @@ def test_a_preset_names_settings_that_agree(name: str) -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_holds_what_its_flags_would_take(name: str) -> None:
     words = [word for key, value in PRESETS[name].items() for word in (f"--{key}", str(value))]
-    assert flags.parser("train.sh", "Train.").parse(words) == PRESETS[name]
+    assert parser_of_settings("train.sh", "Train.").parse(words) == PRESETS[name]
 
 
 @pytest.mark.parametrize("verb", ["test", "play", "record", "nvis"])
@@ -52,7 +53,7 @@ def test_flags_win_and_the_outcome_is_shown(
 ) -> None:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     shown = printed(capsys, "--preset", "rainbow", "--n_step", "5", "--noisy", "false")
-    assert (shown["n_step"], shown["noisy"], shown["double"]) == ("5", "false", "true")
+    assert (shown["n_step"], shown["noisy"], shown["target_rule"]) == ("5", "false", "double")
     assert shown.keys() == Config().flags().keys() - {"game"}
     assert not list(tmp_path.iterdir())
 
@@ -164,8 +165,8 @@ def test_a_resumed_run_renews_its_settings(
     [
         ("a: [", "line 1"),
         ("hello", "line 1: there is no key `settings`"),
-        ("settings:\n  epochs: 1\n  epoks: 1\n", "line 3: epoks: unknown flag: did you mean --epochs?"),
-        ("settings:\n  epochs: many\n", "line 2: epochs: argument --epochs: 'many'"),
+        ("settings:\n  epochs: 1\n  epoks: 1\n", "line 3: unknown setting epoks: did you mean epochs"),
+        ("settings:\n  epochs: many\n", "line 2: epochs: 'many'"),
         ("settings:\n  epochs: [1]\n", "line 2: epochs has no single value"),
         ("settings:\n  [epochs]: 1\n", "line 2: its key has no single value"),
         ("preset: [quick]\nsettings:\n  epochs: 1\n", "line 1: preset has no single value"),
@@ -173,18 +174,18 @@ def test_a_resumed_run_renews_its_settings(
         ("learning_rate: 1\n", "line 1: there is no key `settings`"),
         ("settings: 3\n", "line 1: there is no key `settings`"),
         ("", "line 1: there is no key `settings`"),
-        ("settings:\n  help: all\n", "line 2: help: unknown flag"),
-        ("settings:\n  epochs=1 --config: x\n", "line 2: epochs=1 --config: unknown flag"),
-        ('settings:\n  "\\e[2J\\n": 1\n', r"line 2: \x1b[2J\n: unknown flag"),
-        ("settings:\n  1: 2\n  ~: 3\n", "line 2: 1: unknown flag"),
+        ("settings:\n  help: all\n", "line 2: unknown setting help"),
+        ("settings:\n  epochs=1 --config: x\n", "line 2: unknown setting epochs=1 --config"),
+        ('settings:\n  "\\e[2J\\n": 1\n', r"line 2: unknown setting \x1b[2J\n"),
+        ("settings:\n  1: 2\n  ~: 3\n", "line 2: unknown setting 1"),
         ("settings:\n  epochs: 1\n  epochs: 2\n", "line 3: epochs is there twice"),
         ("settings: {epochs: 1}\nsettings: {}\n", "line 2: settings is there twice"),
         ("settings:\n  epochs: 010\n", "line 2: epochs: 010 is not a decimal number"),
         ("settings:\n  epochs: 0x10\n", "line 2: epochs: 0x10 is not a decimal number"),
         ("settings:\n  epochs: 1:30\n", "line 2: epochs: 1:30 is not a decimal number"),
-        ("settings:\n  epochs: 2026-11-26\n", "line 2: epochs: argument --epochs: '2026-11-26' is not a"),
-        ("settings:\n  epochs: ~\n", "line 2: epochs: argument --epochs: 'none' is not a whole number"),
-        (f"settings:\n  random_seed: {'9' * 5000}\n", "line 2: random_seed: argument --random_seed: "),
+        ("settings:\n  epochs: 2026-11-26\n", "line 2: epochs: '2026-11-26' is not a"),
+        ("settings:\n  epochs: ~\n", "line 2: epochs: 'none' is not a whole number"),
+        (f"settings:\n  random_seed: {'9' * 5000}\n", "line 2: random_seed: "),
         ("settings:\n  epochs: !!python/object/apply:os.abort []\n", "line 2: epochs has no single value"),
         (
             "settings:\n  epochs: !!python/name:os.abort 3\n",
@@ -198,8 +199,8 @@ def test_a_resumed_run_renews_its_settings(
         ("settings:\n  " + "- " * 5000, "its brackets are nested too deeply"),
         ("settings: " + "{a: " * 5000, "its brackets are nested too deeply"),
         ("settings:\n  epochs: 1\n" + "#" * 70_000, "70,022 bytes, more than 65,536"),
-        ('settings:\n  load_weights: "a\\0b"\n', "line 2: load_weights: argument"),
-        ('settings:\n  load_weights: "\\ud83d"\n', "line 2: load_weights: argument"),
+        ('settings:\n  load_weights: "a\\0b"\n', "line 2: load_weights: "),
+        ('settings:\n  load_weights: "\\ud83d"\n', "line 2: load_weights: "),
         ("settings:\n\tepochs: 1\n", "line 2: found character '\\t' that cannot start any token"),
         ("settings:\n  epochs: \x07\n", "line 1: "),
         ("settings:\n  game: pong\n  environment: /tmp/x.py:X\n", "is not one of this project's files"),

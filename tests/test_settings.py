@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from simple_dqn import flags, main
-from simple_dqn.config import Config, Share
+from simple_dqn import main
+from simple_dqn.command_line import parser_of_settings
+from simple_dqn.config import Config, Share, known
+from simple_dqn.config import words as as_flags
 from simple_dqn.errors import UserError
-from simple_dqn.flags import SETTINGS
 from simple_dqn.presets import PRESETS
-from simple_dqn.rules import OF_STATE, differing
+from simple_dqn.rules import CHECKPOINT_SHAPE, differing
 from simple_dqn.verbs.settings import FIXED, HELP, check_source, preset, settings_for
 
 # Flags of a run in which every source below can be told from the others.
 RUN = {
     "workers": 8,
     "processes": 2,
-    "concurrent": True,
-    "overlap": True,
+    "schedule": "concurrent",
     "synchronize": True,
     "random_seed": 7,
     "frame_skip": 3,
@@ -26,8 +26,7 @@ RUN = {
 PROJECT = Path(__file__).parents[1]
 QUICK = PRESETS["quick"]
 ALONE = {
-    "concurrent": False,
-    "overlap": False,
+    "schedule": "serial",
     "synchronize": None,
     "cluster": "none",
     "actors": 1,
@@ -46,31 +45,33 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any] | None, dict[str, Any], di
      {"workers": 3, "csv_file": "a"}),
     ("train", {"learning_rate": 0.5, "csv_file": "b"}, None, {"csv_file": "a"},
      {**QUICK, "learning_rate": 0.5, "csv_file": "b"}),
-    ("train", {"target_steps": 0}, None, {}, {**QUICK, "target_steps": 0, "overlap": False, "processes": 0}),
-    ("train", {"workers": 1}, None, {}, {**QUICK, "workers": 1, "overlap": False, "processes": 0}),
+    ("train", {"target_steps": 0}, None, {},
+     {**QUICK, "target_steps": 0, "schedule": "serial", "processes": 0}),
+    ("train", {"workers": 1}, None, {}, {**QUICK, "workers": 1, "schedule": "serial", "processes": 0}),
     ("train", {"concurrent": True}, None, {},
-     {**QUICK, "concurrent": True, "overlap": False, "processes": 0}),
+     {**QUICK, "schedule": "concurrent", "processes": 0}),
     ("train", {"workers": 1, "overlap": True}, None, {}, {**QUICK, "workers": 1, "processes": 0}),
     ("train", {"preset": "fast_dqn"}, None, {}, PRESETS["fast_dqn"]),
     ("train", {"preset": "fast_dqn", "cluster": "auto"}, None, {},
-     {**PRESETS["fast_dqn"], **APE_X, "cluster": "auto", "concurrent": False}),
-    ("train", ACTORS, None, {}, {**QUICK, **APE_X, **ACTORS, "overlap": False, "processes": 0}),
+     {**PRESETS["fast_dqn"], **APE_X, "cluster": "auto", "schedule": "serial"}),
+    ("train", ACTORS, None, {}, {**QUICK, **APE_X, **ACTORS, "schedule": "serial", "processes": 0}),
     ("train", {**ACTORS, "exploration_spread": 1.0}, None, {},
-     {**QUICK, **APE_X, **ACTORS, "exploration_spread": 1.0, "overlap": False, "processes": 0}),
+     {**QUICK, **APE_X, **ACTORS, "exploration_spread": 1.0, "schedule": "serial", "processes": 0}),
     ("train", {"cluster": "local", "preset": "nature"}, None, {}, {**PRESETS["nature"], "cluster": "local"}),
     ("sweep", {}, None, {}, QUICK),
-    ("sweep", {"preset": "rainbow", "double": False}, None, {}, {**PRESETS["rainbow"], "double": False}),
+    ("sweep", {"preset": "rainbow", "double": False}, None, {}, {**PRESETS["rainbow"], "target_rule": "max"}),
     ("tune", {}, None, {}, {**QUICK, "epochs": 10}),
     ("resume", {}, RUN, {}, RUN),
     ("resume", {"epochs": 3}, RUN, {"random_seed": None, "epochs": 2},
      {**RUN, "random_seed": None, "epochs": 3}),
     ("test", {}, RUN, {"game": "pong"}, {**RUN, **ALONE, "random_seed": None, "game": "pong"}),
     ("test", {"random_seed": 1, "concurrent": True}, RUN, {},
-     {**RUN, **ALONE, "random_seed": 1, "concurrent": True}),
+     {**RUN, **ALONE, "random_seed": 1, "schedule": "concurrent"}),
     ("play", {}, RUN, {}, {**RUN, **ONE}),
     ("play", {}, None, {"game": "pong", "random_starts": 0},
-     {**QUICK, **ONE, "game": "pong", "random_starts": 0}),
-    ("play", {"random_starts": 5}, None, {"random_starts": 0}, {**QUICK, **ONE, "random_starts": 5}),
+     {**QUICK, **ONE, "sampler": "uniform", "game": "pong", "random_starts": 0}),
+    ("play", {"random_starts": 5}, None, {"random_starts": 0},
+     {**QUICK, **ONE, "sampler": "uniform", "random_starts": 5}),
     ("record", {}, RUN, {}, {**RUN, **ONE, "play_games": 1}),
     ("record", {"play_games": 4}, RUN, {}, {**RUN, **ONE, "play_games": 4}),
     ("nvis", {"frame_skip": 5}, RUN, {}, {**RUN, **ONE, "frame_skip": 5}),
@@ -99,18 +100,18 @@ def test_every_verb_with_settings_is_in_the_table_and_fixes_known_ones() -> None
 
 def test_a_preset_that_is_not_given_gives_no_settings() -> None:
     assert preset({}) == {}
-    assert preset({"preset": "fast_dqn", "cluster": "local"})["concurrent"] is False
+    assert preset({"preset": "fast_dqn", "cluster": "local"})["schedule"] == "serial"
 
 
 def test_settings_that_must_match() -> None:
     flags = Config().flags()
-    assert set(OF_STATE) <= set(flags)
-    assert differing(OF_STATE, flags, flags) == []
-    assert differing(OF_STATE, {"workers": 2, "keep": 9}, flags) == ["workers"]
+    assert set(CHECKPOINT_SHAPE) <= set(flags)
+    assert differing(CHECKPOINT_SHAPE, flags, flags) == []
+    assert differing(CHECKPOINT_SHAPE, {"workers": 2, "keep": 9}, flags) == ["workers"]
     own = {"environment": "games/count.py:CountDown"}
-    assert differing(OF_STATE, own, {"environment": "/moved.py:CountDown"}) == []
-    assert differing(OF_STATE, own, {"environment": "games/count.py:Other"}) == ["environment"]
-    assert differing(OF_STATE, own, {"environment": "catch"}) == ["environment"]
+    assert differing(CHECKPOINT_SHAPE, own, {"environment": "/moved.py:CountDown"}) == []
+    assert differing(CHECKPOINT_SHAPE, own, {"environment": "games/count.py:Other"}) == ["environment"]
+    assert differing(CHECKPOINT_SHAPE, own, {"environment": "catch"}) == ["environment"]
 
 
 @pytest.mark.parametrize("verb", HELP)
@@ -141,7 +142,7 @@ def test_all_of_the_help_has_every_setting(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit):
         main.run(["train", "--help", "all"])
     text = capsys.readouterr().out
-    assert not [name for name in SETTINGS if f"--{name} " not in text]
+    assert not [name for name in known().keys() - {"game"} if f"--{name} " not in text]
 
 
 def test_a_share_of_the_run_becomes_a_number_that_a_longer_run_keeps() -> None:
@@ -153,18 +154,18 @@ def test_a_share_of_the_run_becomes_a_number_that_a_longer_run_keeps() -> None:
         "--average_updates",
         "2e3",
     ]
-    config = Config.from_flags({**flags.parser("train", "").parse(words), **length})
+    config = Config.from_flags({**parser_of_settings("train", "").parse(words), **length})
     assert config.agent.exploration_decay_steps == 1000
     assert config.network.learning_rate_decay_updates == 20
     assert config.network.average_updates == 2000
     assert Config.from_flags({**config.flags(), "epochs": 20}).agent.exploration_decay_steps == 1000
-    assert flags.words({"exploration_decay_steps": Share(12.5)}) == ["--exploration_decay_steps=12.5%"]
+    assert as_flags({"exploration_decay_steps": Share(12.5)}) == ["--exploration_decay_steps=12.5%"]
 
 
 @pytest.mark.parametrize("word", ["101%", "-1%", "%", "x%", "nan%"])
 def test_a_share_is_from_0_to_100(word: str) -> None:
     with pytest.raises(UserError, match="exploration_decay_steps"):
-        flags.parser("train", "").parse([f"--exploration_decay_steps={word}"])
+        parser_of_settings("train", "").parse([f"--exploration_decay_steps={word}"])
 
 
 def test_load_weights_may_name_the_snapshot_itself() -> None:

@@ -1,39 +1,90 @@
-"""Parsers of command lines: errors in one line that name the nearest flag, a short help, checked numbers."""
+"""Parsers of command lines: a flag for every setting, errors in one line, a short help."""
 
 import argparse
 import difflib
-import math
 import re
 import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import partial
 from typing import Any, NoReturn
 
+from simple_dqn import conversion
+from simple_dqn.config import BOOLEANS, GONE, Config, as_word, known
+from simple_dqn.conversion import NO_TEXT, convert, yes_or_no
 from simple_dqn.errors import UserError
+from simple_dqn.presets import PRESETS
 
 WIDTH, INDENT = 110, 38  # columns of --help, and the column where its texts start
 
-NO_TEXT = re.compile("[\0\ud800-\udfff]")  # with surrogates Python marks bytes that are not UTF-8
-YES = ("yes", "true", "t", "1")
-NO = ("no", "false", "f", "0")
+# The names of flags in other projects.
+OTHER_NAMES = {
+    "lr": "learning_rate", "alpha": "learning_rate", "gamma": "discount_rate", "discount": "discount_rate",
+    "epsilon": "exploration_rate_start", "eps_start": "exploration_rate_start",
+    "eps_end": "exploration_rate_end", "exploration_fraction": "exploration_decay_steps",
+    "epsilon_decay": "exploration_decay_steps", "buffer_size": "replay_size", "memory_size": "replay_size",
+    "learning_starts": "random_steps", "total_timesteps": "epochs", "env": "environment",
+    "env_id": "environment", "num_envs": "workers", "n_envs": "workers", "seed": "random_seed",
+    "target_network_frequency": "target_steps", "target_update_interval": "target_steps",
+    "model": "load_weights", "checkpoint": "load_weights", "cpu": "backend", "gpu": "backend",
+    "cuda": "backend", "dtype": "datatype", "per": "sampler", "frameskip": "frame_skip",
+    "sticky_actions": "repeat_action_probability", "n_steps": "n_step", "num_epochs": "epochs",
+}  # fmt: skip
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line and name the nearest flag.
-
-    With the action `ShortHelp`, `--help` prints the verb's own flags and the most used settings.
-    """
+    """An argument parser whose errors are one line and name the nearest flag."""
 
     example = ""  # of its arguments
-    settings: Collection[str] = ()  # flags that are not the verb's own
-    most_used: Collection[str] = ()  # those of them that `--help` shows
-    other_names: Mapping[str, str] = MappingProxyType({})  # flags of other projects -> ours
+    most_used: Sequence[str] = ()  # the settings that `--help` shows
+    _help_defaults: Callable[[], Mapping[str, Any]] = staticmethod(dict)
+
+    def add_settings(self, defaults: Callable[[], Mapping[str, Any]]) -> None:
+        """Add a flag for every setting, in simple_dqn's groups; `defaults` returns those of the help."""
+        self._help_defaults = defaults
+        headings = {group.name: HEADINGS[group.name] for group in fields(Config)}
+        groups = {heading: self.add_argument_group(heading) for heading in (*headings.values(), "Common")}
+        for name, (one, kind, _) in known().items():
+            if name == "game":
+                continue
+            about = one.metadata
+            choices = (*(about.get("choices") or ()), *([about["file"]] if "file" in about else []))
+            shown = f"{{{','.join(choices)}}}" if choices else "INT|N%" if "share_of" in about else ""
+            bare: dict[str, Any] = {"nargs": "?", "const": True} if kind is bool else {}
+            groups[about.get("group") or headings[GROUP_OF[name]]].add_argument(
+                f"--{name}",
+                type=partial(convert, name),
+                metavar="|".join(("BOOL", *choices[1:])) if kind is bool else shown or kind.__name__.upper(),
+                help=about["help"].replace("%", "%%"),
+                **bare,
+            )
+        for name in BOOLEANS:
+            self.add_argument(
+                f"--{name}", type=partial(convert, name), nargs="?", const=True, help=argparse.SUPPRESS
+            )
+
+    def show_defaults(self) -> None:
+        """Add the default of each setting to its help."""
+        values = self._help_defaults()
+        for action in self._actions:
+            if action.dest in values and action.option_strings:
+                action.help = f"{action.help} (default: {as_word(values[action.dest])})".replace("%)", "%%)")
+
+    def add_presets(self, usual: str) -> None:
+        """Add `--preset`, with the default `usual`, `--config` and `--print_config`."""
+        group = self.add_argument_group("Preset")
+        help_of_presets = (
+            f"a set of settings, over the defaults above; flags beside it win (default: {usual})"
+        )
+        group.add_argument("--preset", choices=tuple(PRESETS), help=help_of_presets)
+        group.add_argument("--print_config", type=yes_or_no, nargs="?", const=True, metavar="BOOL",
+            help="print every setting and exit (default: false)")  # fmt: skip
 
     def short_help(self) -> str:
         """Return the usage, an example, the verb's own flags and the most used settings."""
         actions = [action for action in self._actions if action.dest != "help"]
         arguments = [action for action in actions if not action.option_strings]
-        own = [action for action in actions if action.dest not in self.settings and action.option_strings]
+        own = [one for one in actions if one.option_strings and one.dest not in (*known(), *BOOLEANS)]
         used = [action for name in self.most_used for action in actions if action.dest == name]
         words = [f"[{_name(action)}]" if action.nargs == "?" else _name(action) for action in arguments]
         lines = [f"usage: {' '.join((self.prog, *words))} [flags]"]
@@ -60,29 +111,66 @@ class Parser(argparse.ArgumentParser):
         given, unknown = self.parse_known_args(_as_argparse_reads(arguments))
         for word in unknown:
             if word.startswith("-"):
-                raise UserError(f"unknown flag {word}{self.nearest(word)} (see {self.prog} --help)")
+                self.error(self._unknown(word))
         if unknown:
-            raise UserError(f"unexpected argument {unknown[0]!r} (see {self.prog} --help)")
+            self.error(f"unexpected argument {unknown[0]!r}")
         return vars(given)
 
-    def nearest(self, word: str) -> str:
-        """Return a question that names the flag meant by `word`; nothing if none is near."""
+    def _unknown(self, word: str) -> str:
+        """Return the message on an unknown flag: its replacement, or the flag with the nearest name."""
         name = word.split("=")[0].lstrip("-").lower().replace("-", "_")
-        known = [flag.lstrip("-") for action in self._actions for flag in action.option_strings]
-        near = (
-            [self.other_names[name]]
-            if name in self.other_names
-            else difflib.get_close_matches(name, known, n=1)
-        )
-        return f": did you mean --{near[0]}?" if near and near[0] in known else ""
+        if name in GONE:
+            return f"--{name} is gone: {GONE[name]}"
+        flags = [flag.lstrip("-") for action in self._actions for flag in action.option_strings]
+        near = [OTHER_NAMES[name]] if name in OTHER_NAMES else difflib.get_close_matches(name, flags, n=1)
+        hint = f": did you mean --{near[0]}?" if near and near[0] in flags else ""
+        return f"unknown flag {word}{hint}"
 
 
-class ShortHelp(argparse.Action):
+# The headings of --help for the groups of settings.
+HEADINGS = {
+    "environment": "Environment",
+    "memory": "Replay memory",
+    "network": "Deep Q-learning network",
+    "backend": "Backend",
+    "agent": "Agent",
+    "run": "Main loop",
+    "cluster": "Cluster",
+}
+GROUP_OF = {one.name: group.name for group in fields(Config) for one in fields(getattr(Config(), group.name))}
+
+
+def parser_of_settings(
+    program: str, description: str, defaults: Callable[[], Mapping[str, Any]] = dict
+) -> Parser:
+    """Return a parser with a flag for every setting; `--help` prints the most used, `--help all` every flag.
+
+    Args:
+        program: The command, as the user called it.
+        description: One sentence on what it does.
+        defaults: Returns the values that the help shows, by name.
+    """
+    parser = Parser(
+        prog=program,
+        description=description,
+        allow_abbrev=False,
+        argument_default=argparse.SUPPRESS,
+        add_help=False,
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=INDENT, width=WIDTH),
+    )
+    parser.add_argument(
+        "-h", "--help", action=_Help, nargs="?", metavar="all", help="most used flags; all: every flag"
+    )
+    parser.add_settings(defaults)
+    return parser
+
+
+class _Help(argparse.Action):
     """Prints the short help, or with `all` the whole, and ends the command."""
 
     def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> NoReturn:
-        """See `argparse.Action`; `arguments` are the namespace, the value and the flag."""
         assert isinstance(parser, Parser)
+        parser.show_defaults()
         print(parser.format_help().rstrip() if arguments[1] == "all" else parser.short_help())
         parser.exit()
 
@@ -109,12 +197,11 @@ def _line(action: argparse.Action) -> str:
 
 def _value(action: argparse.Action) -> str:
     """Return how the value of a flag is shown: its type, or its choices where they are short."""
-    choices = "|".join(map(str, action.choices or ()))
-    return (
-        choices
-        if 0 < len(choices) < 20
-        else str(action.metavar or ("NAME" if choices else action.dest.upper()))
+    word = (
+        "|".join(map(str, action.choices)) if action.choices else str(action.metavar or action.dest.upper())
     )
+    word = word.strip("{}").replace(",", "|")
+    return word if len(word) < 20 else "NAME"
 
 
 def _as_argparse_reads(arguments: Sequence[str]) -> list[str]:
@@ -124,9 +211,9 @@ def _as_argparse_reads(arguments: Sequence[str]) -> list[str]:
     flag -h, and some negative numbers (`-1e-3`, `-inf`) as flags. After `--` nothing is a flag.
     """
     words: list[str] = []
-    for number, word in enumerate(arguments):
+    for place, word in enumerate(arguments):
         if word == "--":
-            return [*words, *arguments[number:]]
+            return [*words, *arguments[place:]]
         if _is_negative_number(word) and words and re.fullmatch(r"--\w+", words[-1]):
             words[-1] += f"={word}"
         else:
@@ -142,69 +229,6 @@ def _is_negative_number(word: str) -> bool:
     return word.startswith("-")
 
 
-def yes_or_no(word: str) -> bool:
-    """Return the boolean that `word` means, as in simple_dqn."""
-    if word.lower() in YES:
-        return True
-    if word.lower() in NO:
-        return False
-    raise argparse.ArgumentTypeError(f"{word!r} is not one of {', '.join(YES + NO)}")
-
-
-def number(
-    kind: type[float],
-    *,
-    minimum: float | None = None,
-    above: float | None = None,
-    maximum: float | None = None,
-    endless: bool = False,
-) -> Callable[[str], Any]:
-    """Return a function from a word to an int or float within limits, as argparse needs it.
-
-    The value is at least `minimum`, above `above` and at most `maximum`, and infinite only if `endless`.
-    """
-
-    def convert(word: str) -> float:
-        try:
-            value = _whole(word) if kind is int else kind(word)
-        except (ValueError, OverflowError):
-            words = "a whole number" if kind is int else "a number"
-            raise argparse.ArgumentTypeError(f"{word!r} is not {words}") from None
-        if math.isnan(value):
-            raise argparse.ArgumentTypeError(f"{word!r} is not a number")
-        if math.isinf(value) and not endless:
-            raise argparse.ArgumentTypeError(f"{word} is not finite: give a number")
-        if minimum is not None and value < minimum:
-            raise argparse.ArgumentTypeError(f"{word} is too small: give at least {minimum:g}")
-        if above is not None and value <= above:
-            raise argparse.ArgumentTypeError(f"{word} is too small: give more than {above:g}")
-        if maximum is not None and value > maximum:
-            raise argparse.ArgumentTypeError(f"{word} is too large: give at most {maximum:g}")
-        return value
-
-    return convert
-
-
-def _whole(word: str) -> int:
-    """Return the whole number that `word` writes, such as 1000, 1_000 or 1e3."""
-    try:
-        return int(word)
-    except ValueError:
-        value = float(word)
-        if int(value) != value:
-            raise
-        return int(value)
-
-
-def or_none(convert: Any) -> Any:
-    """Return `convert`, but with None for the word none."""
-    return lambda word: None if word == "none" else convert(word)
-
-
-def yes_no_or(words: tuple[str, ...]) -> Any:
-    """Return `yes_or_no`, for which the first of `words` means yes, and the others themselves."""
-
-    def convert(word: str) -> bool | str:
-        return word if word in words[1:] else yes_or_no("yes" if word in words else word)
-
-    return convert if words else yes_or_no
+def number(kind: type[float], **limits: Any) -> Callable[[str], Any]:
+    """Return a function from a word to an int or float within `limits`, for a flag's `type`."""
+    return partial(conversion.number, kind, **limits)

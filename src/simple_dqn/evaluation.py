@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from simple_dqn.config import Config
+from simple_dqn.config import Config, as_word
 from simple_dqn.files import replacing
-from simple_dqn.flags import as_word
 from simple_dqn.human_scores import SOURCE, human_normalised
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.player import Player

@@ -5,18 +5,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.config import CLASS_FILE, GONE_VALUES, REGISTERED, Config, MemoryConfig
+from simple_dqn.config import CLASS_FILE, Config, MemoryConfig
 from simple_dqn.errors import UserError
 
 # Settings that determine the layers of a network; with distributions, `atoms` and `quantiles` do, too.
-OF_WEIGHTS = (
-    "history_length", "screen_width", "screen_height", "network", "batch_norm", "layer_norm", "dueling",
-    "noisy", "distributional",
+NETWORK_SHAPE = (
+    "history_length", "screen_width", "screen_height", "network", "normalization", "dueling", "noisy",
+    "distributional",
 )  # fmt: skip
 # Settings that determine the shape and the meaning of a checkpoint's state. The datatype is not among them:
 # the optimizer's weights are float32 in both float32 and bfloat16.
-OF_STATE = (
-    "environment", "workers", "minimal_action_set", "replay_size", "rollout_steps", *OF_WEIGHTS, "atoms",
+CHECKPOINT_SHAPE = (
+    "environment", "workers", "minimal_action_set", "replay_size", "rollout_steps", *NETWORK_SHAPE, "atoms",
     "quantiles", "optimizer", "decay_rate", "priority_exponent", "random_seed",
 )  # fmt: skip
 
@@ -48,20 +48,8 @@ def check(config: Config) -> None:
 
 def complaints(config: Config) -> Iterator[str]:
     """Yield a message for each contradiction between settings."""
-    for rule in (_registered, _rollouts, _memory, _periods, overlap, _environment, _cluster, _learning, _run):
+    for rule in (_rollouts, _memory, _concurrent, overlapped, _environment, _cluster, _learning, _run):
         yield from rule(config)
-
-
-def _registered(config: Config) -> Iterator[str]:
-    settings = config.flags()
-    for name, known in REGISTERED.items():
-        if settings[name] not in known and settings[name] in GONE_VALUES:
-            yield f"--{name} {GONE_VALUES[settings[name]]}"
-        if settings[name] not in known:
-            yield (
-                f"--{name} {settings[name]} is not registered (choose from {', '.join(known)}): run a file "
-                f"that calls simple_dqn.register_{name} first, as docs/modify.md shows"
-            )
 
 
 def _memory(config: Config) -> Iterator[str]:
@@ -72,7 +60,7 @@ def _memory(config: Config) -> Iterator[str]:
             f"--replay_compression {memory.replay_compression} keeps the screens in RAM and --replay_device "
             "gpu on the GPU: give one of them"
         )
-    if memory.rollout_steps:
+    if agent.schedule == "rollouts":
         return
     shortest = memory.history_length + memory.n_step
     if memory.replay_size < shortest * workers:
@@ -86,7 +74,7 @@ def _memory(config: Config) -> Iterator[str]:
             "a batch is drawn from the memory, so lower the one or raise the other"
         )
     # In the concurrent schedule the memory lacks the steps played during the first update.
-    before = (config.run.random_steps, 0 if agent.concurrent else agent.train_frequency)
+    before = (config.run.random_steps, 0 if agent.schedule == "concurrent" else agent.train_frequency)
     rounds = 1 + sum(-(-steps // workers) for steps in before)
     # A trajectory from a cluster holds a transition.
     if config.run.train_steps and not config.cluster.on and rounds < shortest:
@@ -99,28 +87,23 @@ def _memory(config: Config) -> Iterator[str]:
 def _rollouts(config: Config) -> Iterator[str]:
     """Check that no setting asks for what learning from rollouts does without, and that updates are due."""
     memory, network, agent = config.memory, config.network, config.agent
-    if not memory.rollout_steps:
+    if agent.schedule != "rollouts":
         return
     size, frequency = memory.rollout_steps * config.environment.workers, agent.train_frequency
     excluded = (
         (memory.replay_size != MemoryConfig.replay_size, f"--replay_size {memory.replay_size}"),
-        (memory.prioritized, "--prioritized true"),
-        (memory.sampler != "auto", f"--sampler {memory.sampler}"),
+        (memory.sampler != MemoryConfig.sampler, f"--sampler {memory.sampler}"),
         (memory.n_step > 1, f"--n_step {memory.n_step}"),
-        (network.double, "--double true"),
-        (network.munchausen, "--munchausen true"),
-        (network.target_rule != "auto", f"--target_rule {network.target_rule}"),
+        (network.target_rule != "max", f"--target_rule {network.target_rule}"),
         (network.distributional != "none", f"--distributional {network.distributional}"),
         (agent.target_steps > 0, f"--target_steps {agent.target_steps}"),
-        (agent.concurrent, "--concurrent true"),
-        (agent.overlap, "--overlap true"),
         (config.cluster.on, f"--cluster {config.cluster.cluster}"),
     )
     for holds, other in excluded:
         if holds:
             remedy = "give --target_steps 0" if "target_steps" in other else "leave out one of them"
             yield (
-                f"--rollout_steps {memory.rollout_steps} learns from λ-returns of the latest steps, "
+                "--schedule rollouts learns from λ-returns of the latest steps, "
                 f"without a replay memory and a target network, so {other} does not fit: {remedy}"
             )
     if network.batch_size > size:
@@ -141,39 +124,37 @@ def _rollouts(config: Config) -> Iterator[str]:
         )
 
 
-def _periods(config: Config) -> Iterator[str]:
+def _concurrent(config: Config) -> Iterator[str]:
     """Check that a period of the concurrent schedule has whole numbers of rounds and updates."""
-    if not config.agent.concurrent:
+    if config.agent.schedule != "concurrent":
         return
     period, frequency = config.agent.target_steps, config.agent.train_frequency
     workers = config.environment.workers
     if not period:
-        yield "--concurrent true acts by the target network: give a --target_steps above 0"
+        yield "--schedule concurrent acts by the target network: give a --target_steps above 0"
     least = math.lcm(workers, frequency)
     if period % least:
         yield (
-            f"--concurrent true needs a --target_steps that --workers {workers} and --train_frequency "
+            f"--schedule concurrent needs a --target_steps that --workers {workers} and --train_frequency "
             f"{frequency} divide: give {(period // least + 1) * least}, for example, in place of {period}"
         )
     if config.run.train_steps % period:
         yield (
-            f"--concurrent true trains in whole periods of --target_steps {period}: give a multiple of "
+            f"--schedule concurrent trains in whole periods of --target_steps {period}: give a multiple of "
             f"it as --train_steps, not {config.run.train_steps}"
         )
 
 
-def overlap(config: Config) -> Iterator[str]:
+def overlapped(config: Config) -> Iterator[str]:
     """Check that every round of the overlapped schedule has an update to overlap with."""
     agent, workers = config.agent, config.environment.workers
-    if not agent.overlap:
+    if agent.schedule != "overlapped":
         return
-    if agent.concurrent:
-        yield "--overlap true and --concurrent true are two schedules: give one of them"
     if not agent.target_steps:
-        yield "--overlap true needs a target network: give a --target_steps above 0"
+        yield "--schedule overlapped needs a target network: give a --target_steps above 0"
     if workers < agent.train_frequency:
         yield (
-            f"--overlap true needs an update in every step of all games: give --workers "
+            f"--schedule overlapped needs an update in every step of all games: give --workers "
             f"{agent.train_frequency} or more, or --train_frequency {workers} or less"
         )
 
@@ -211,8 +192,11 @@ def _cluster(config: Config) -> Iterator[str]:
             )
         return
     exclusions = (
-        (config.agent.concurrent, "--concurrent true", "actors always play while the network learns"),
-        (config.agent.overlap, "--overlap true", "actors always play while the network learns"),
+        (
+            config.agent.schedule != "serial",
+            f"--schedule {config.agent.schedule}",
+            "actors always play while the network learns",
+        ),
         (environment.processes > 0, f"--processes {environment.processes}", "each actor is a process"),
         (environment.display_screen, "--display_screen true", "actors have no display"),
         (environment.record_screen_path, "--record_screen_path", "actors have no display"),
@@ -255,16 +239,14 @@ def _learning(config: Config) -> Iterator[str]:
             f"{network.learning_rate:g}, which can only fall: lower it, or give "
             "--learning_rate_decay_updates 0 for a rate that stays"
         )
-    if network.batch_norm and network.layer_norm:
-        yield "--batch_norm true and --layer_norm true both normalise the hidden layers: give one of them"
-    if network.double and network.munchausen:
-        yield "--double true chooses one action and --munchausen true averages over all: give one of them"
-    if network.double and not config.agent.target_steps:
-        yield "--double true needs a target network and --target_steps 0 has none: leave out one of them"
-    if network.munchausen and kind == "c51":
+    if network.target_rule == "double" and not config.agent.target_steps:
         yield (
-            "--munchausen true adds to the return of each action and --distributional c51 has returns on "
-            "fixed atoms: give --distributional quantile or none"
+            "--target_rule double needs a target network and --target_steps 0 has none: leave out one of them"
+        )
+    if network.target_rule == "munchausen" and kind == "c51":
+        yield (
+            "--target_rule munchausen adds to the return of each action and --distributional c51 has returns "
+            "on fixed atoms: give --distributional quantile or none"
         )
     if kind != "none" and network.loss == "mse":
         yield (

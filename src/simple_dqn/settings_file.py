@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from simple_dqn import __version__, flags
-from simple_dqn.config import Config
+from simple_dqn import __version__, conversion
+from simple_dqn.config import Config, as_word
 from simple_dqn.errors import UserError
 from simple_dqn.files import kind_of, read_text
 from simple_dqn.machine import usable_cores
@@ -23,7 +23,6 @@ DECIMAL = re.compile("[-+]?(0|[1-9][0-9_]*)")  # YAML reads 010 as 8, and 1:30 a
 # Words that need no quotation marks in YAML.
 PLAIN = re.compile(r"(?!null$|-$|[-+]?0\w)[\w./+-]+", re.IGNORECASE)
 OF_ONE_RUN = ("csv_file", "save_weights_prefix")  # the next run has files of its own
-GONE = ("demonstrations", "replay_file")  # settings of earlier versions, which had no other effect on a run
 
 
 def listing(config: Config, preset: str) -> str:
@@ -38,8 +37,8 @@ def listing(config: Config, preset: str) -> str:
     ]
     plain = Config.from_flags(PRESETS.get(preset, {})).flags()
     for name, value in config.flags().items():
-        mark = "" if name == "game" or plain[name] == value else f"  # {preset}: {flags.as_word(plain[name])}"
-        lines.append(f"  {name}: {_scalar(flags.as_word(value))}{mark}")
+        mark = "" if name == "game" or plain[name] == value else f"  # {preset}: {as_word(plain[name])}"
+        lines.append(f"  {name}: {_scalar(as_word(value))}{mark}")
     return "\n".join(lines)
 
 
@@ -76,18 +75,12 @@ def read(file: str) -> dict[str, Any]:
         values["preset"] = _word(file, "preset", parts["preset"])
         if values["preset"] not in PRESETS:
             raise _wrong(file, parts["preset"], f"there is no preset {values['preset']}")
-    parser = flags.parser("settings", "")
     for name, node in _entries(file, settings).items():
         word = _word(file, name, node)
-        if name == "game":
-            values[name] = word
-        elif name in flags.SETTINGS:
-            try:
-                values |= parser.parse([f"--{name}={word}"])
-            except UserError as error:
-                raise _wrong(file, node, f"{name}: {error}".removesuffix(" (see settings --help)")) from None
-        elif name not in GONE:
-            raise _wrong(file, node, f"{name}: unknown flag{parser.nearest(name)}")
+        try:
+            values |= conversion.read({name: word})
+        except UserError as error:
+            raise _wrong(file, node, str(error)) from None
     return {name: value for name, value in values.items() if name not in OF_ONE_RUN}
 
 

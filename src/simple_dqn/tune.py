@@ -6,10 +6,10 @@ from shlex import quote
 from statistics import fmean
 from typing import Any
 
-from simple_dqn import flags, rules
+from simple_dqn import rules
 from simple_dqn.api import train
 from simple_dqn.command_line import number
-from simple_dqn.config import Config
+from simple_dqn.config import Config, words
 from simple_dqn.errors import UserError, one_line, require_extra
 from simple_dqn.files import from_here, home, reporting_failure
 from simple_dqn.presets import USUAL
@@ -27,15 +27,15 @@ def main(arguments: Sequence[str], program: str) -> None:
     trials_help = "trials of the study, earlier ones included (default: 20)"
     parser.add_argument("--trials", type=number(int, minimum=1), default=20, metavar="N", help=trials_help)
     parser.add_argument("--name", default=None, help="of the study (default: the game)")
-    flags.add_presets(parser, USUAL)
+    parser.add_presets(USUAL)
     given = {"preset": USUAL, "epochs": 10, "random_seed": 1, **parser.parse(arguments)}
     game, trials, name = (given.pop(word) for word in ("game", "trials", "name"))
     if own := [flag for flag in OWN if flag in given]:
         raise UserError(f"--{own[0]} is not for a search, whose trials have their own: leave it out")
     if given.get("print_config"):
-        verb.main([game, *flags.words(given)], program)
+        verb.main([game, *words(given)], program)
         return
-    config = settings_for("train", verb.read([game, *flags.words(given)], program))
+    config = settings_for("train", verb.read([game, *words(given)], program))
     rules.check(config)
     usual = run_name(config, name)  # refuses a name that cannot be a file's
     require_extra("tune", "tune")

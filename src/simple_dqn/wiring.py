@@ -68,11 +68,14 @@ def make_schedule(config: Config, environment: Environment, statistics: Statisti
         UserError: The cluster cannot be reached, or is of another version.
     """
     if not config.cluster.on:
-        if config.memory.rollout_steps:
+        if config.agent.schedule == "rollouts":
             return RolloutSchedule(config.memory.rollout_steps)
-        if config.agent.overlap:
-            return OverlappedSchedule()
-        return ConcurrentSchedule() if config.agent.concurrent else SerialSchedule()
+        schedules = {
+            "serial": SerialSchedule,
+            "concurrent": ConcurrentSchedule,
+            "overlapped": OverlappedSchedule,
+        }
+        return schedules[config.agent.schedule]()
     from simple_dqn.cluster import RemoteEnvironment, Session
 
     assert isinstance(environment, RemoteEnvironment), "with a cluster no game is played here"
@@ -136,7 +139,7 @@ def spare_cores(config: Config) -> int:
     """Return the number of cores that the learning thread leaves to actors and samplers."""
     if config.cluster.cluster == "local":
         return config.cluster.actors
-    return 1 if config.agent.concurrent or config.agent.overlap else 0  # for the actor and the sampler
+    return int(config.agent.schedule in ("concurrent", "overlapped"))  # for the actor and the sampler
 
 
 def make_player(
@@ -159,7 +162,7 @@ def make_agent(
     """Return an agent that has seen nothing yet."""
     player = Player(
         environment,
-        partial(network.predict, explore=True, target=config.agent.concurrent),
+        partial(network.predict, explore=True, target=config.agent.schedule == "concurrent"),
         config.memory.history_length,
         random_streams.stream(config.seed, "exploration"),
         profiler,

@@ -173,7 +173,7 @@ def test_td_errors_of_actors_are_the_first_priorities() -> None:
     schedule.train(agent, 200, lambda: False)
     new = agent.memory._sampler._tree.masses[before : agent.memory.taken]
     assert len(set(new[new > 0].tolist())) > 20
-    assert config.memory.prioritized
+    assert config.memory.sampler == "prioritized"
 
 
 def test_it_stops_early() -> None:

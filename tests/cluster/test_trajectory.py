@@ -36,7 +36,7 @@ class Setting:
     def memory(self, rows: int) -> ReplayMemory:
         config = MemoryConfig(
             replay_size=rows * self.games, history_length=self.history_length, n_step=self.n_step,
-            prioritized=self.prioritized,
+            sampler="prioritized" if self.prioritized else "uniform",
         )  # fmt: skip
         return ReplayMemory(config, self.games, (1, 2), DISCOUNT, np.random.default_rng(self.seed))
 

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simple_dqn.config import BackendConfig, NetworkConfig
+from simple_dqn.config import BackendConfig, Config
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.networks import Convolution, Dense, NetworkSpec, uniform_by_inputs
 from simple_dqn.types import Minibatch
@@ -40,7 +40,7 @@ def make_network() -> Callable[..., DeepQNetwork]:
             actions,
             state_shape[0],
             state_shape[1:],
-            NetworkConfig(**settings),
+            Config.from_flags(settings).network,
             BackendConfig(backend=backend, datatype=datatype, threads=threads),
             np.random.default_rng(seed),
             use_target_network=use_target_network,

@@ -54,7 +54,7 @@ class PlainNetwork:
 
     def normalised(self, name: str, values: Array) -> Array:
         """Ba et al. 2016, equation 3: over all units of the layer, then a gain and an offset."""
-        if not self.config.layer_norm:
+        if self.config.normalization != "layer":
             return values
         gain, offset = (self.weights[f"{name}_norm.{what}"] for what in ("weight", "bias"))
         shape = (-1,) + (1,) * (values.ndim - 1)
@@ -116,7 +116,7 @@ def target_of(n: int, batch: Minibatch, nets: dict[str, Any], config: NetworkCon
     target, noise = nets["target"], nets["target noise"]
     after = target.outputs(batch.poststates[n] / 255.0, noise)
     values = qvalues(after, config)
-    if config.munchausen:  # Vieillard et al. 2020, equation 1
+    if config.target_rule == "munchausen":  # Vieillard et al. 2020, equation 1
         tau = config.munchausen_tau
         before = qvalues(target.outputs(batch.prestates[n] / 255.0, noise), config)
         taken = tau * math.log(softmax(before / tau)[batch.actions[n]])
@@ -124,7 +124,7 @@ def target_of(n: int, batch: Minibatch, nets: dict[str, Any], config: NetworkCon
         policy = softmax(values / tau)
         follows = sum(p * (z - tau * math.log(p)) for p, z in zip(policy, after, strict=True))
         return cast(Array, reward + discount * follows)
-    if config.double:  # van Hasselt et al. 2016, equation 4
+    if config.target_rule == "double":  # van Hasselt et al. 2016, equation 4
         values = qvalues(nets["online"].outputs(batch.poststates[n] / 255.0, nets["choice noise"]), config)
     best = after[values.argmax()]
     if config.distributional == "c51":
@@ -202,14 +202,14 @@ def test_an_update(
     before = network.get_state()
     sizes = [w.shape for name, w in before["online"].items() if name.endswith("weight_sigma")]
     count = sum(sum(size) for size in sizes)
-    for name, draws in (("targets", 1), ("updates", 1 + config.double)):
+    for name, draws in (("targets", 1), ("updates", 1 + (config.target_rule == "double"))):
         streams[name].standard_normal((draws, count), np.float32)  # those of the update before
     nets: dict[str, Any] = {
         "online": PlainNetwork(before["online"], config),
         "target": PlainNetwork(before["target"], config),
         "target noise": f(streams["targets"].standard_normal(count, np.float32)),
     }
-    if config.double:
+    if config.target_rule == "double":
         nets["choice noise"] = f(streams["updates"].standard_normal(count, np.float32))
     noise = f(streams["updates"].standard_normal(count, np.float32))
     batch = make_minibatch(0, size=6, steps=3)

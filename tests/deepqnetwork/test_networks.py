@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from simple_dqn.config import BackendConfig, Config, NetworkConfig
+from simple_dqn.config import BackendConfig, NetworkConfig, known
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.building import build
 from simple_dqn.deepqnetwork.compute import device
@@ -30,7 +30,7 @@ def test_layers_are_natures(name: str) -> None:
 
 
 def test_batch_norm_follows_every_hidden_layer_and_takes_over_its_biases() -> None:
-    network = build(NATURE, 6, 4, (84, 84), NetworkConfig(batch_norm=True), np.random.default_rng(0))
+    network = build(NATURE, 6, 4, (84, 84), NetworkConfig(normalization="batch"), np.random.default_rng(0))
     order = [name for name, _ in network.hidden.named_children()]
     layers = ("conv1", "conv2", "conv3", "dense1")
     expected = [name for layer in layers for name in (layer, f"{layer}_norm", f"{layer}_relu")]
@@ -71,9 +71,7 @@ def test_orthogonal_weights_keep_lengths_but_for_the_square_root_of_two() -> Non
             torch.testing.assert_close(
                 products, 2 * torch.eye(len(rows), dtype=torch.double), atol=1e-5, rtol=0
             )
-    assert set(INITIALIZERS) | {"auto"} == set(
-        next(one for one in Config().settings() if one.name == "initializer").metadata["choices"]
-    )
+    assert set(INITIALIZERS) | {"auto"} == set(known()["initializer"][0].metadata["choices"])
 
 
 @pytest.mark.parametrize(("name", "layers"), [
@@ -120,7 +118,7 @@ def test_dueling_streams_have_the_dense_layers_each(name: str) -> None:
 
 def test_layer_norm_follows_every_hidden_layer_and_takes_over_its_biases() -> None:
     network = build(
-        NETWORKS["impala"], 6, 4, (84, 84), NetworkConfig(layer_norm=True), np.random.default_rng(0)
+        NETWORKS["impala"], 6, 4, (84, 84), NetworkConfig(normalization="layer"), np.random.default_rng(0)
     )
     parameters = dict(network.named_parameters())
     hidden = [name for name in parameters if name.endswith("weight") and parameters[name].dim() > 1]

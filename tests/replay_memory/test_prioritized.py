@@ -18,7 +18,7 @@ from simple_dqn.types import Experience, Step
 from tests.contents import contents_of
 
 HISTORY = 2
-CONFIG = MemoryConfig(prioritized=True, replay_size=60, history_length=HISTORY, priority_exponent=0.6)
+CONFIG = MemoryConfig(sampler="prioritized", replay_size=60, history_length=HISTORY, priority_exponent=0.6)
 
 
 def memory_of(steps: int, games: int = 2, seed: int = 0, **settings: Any) -> ReplayMemory:
@@ -107,7 +107,7 @@ def test_with_an_exponent_of_0_it_is_uniform() -> None:
     memory = memory_of(75, priority_exponent=0.0)
     give_errors(memory, np.random.default_rng(3))
     feed(memory, 2, range(75, 80))
-    plain = memory_of(80, prioritized=False)
+    plain = memory_of(80, sampler="uniform")
     numbers = plain._ring.transitions().tolist()
     assert priorities(memory) == pytest.approx({number: 1 / len(numbers) for number in numbers})
     batch = memory.sample(32)
@@ -205,10 +205,10 @@ def test_a_restored_memory_goes_on_bit_for_bit(steps: int, n_step: int) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [
-    ({"prioritized": False}, {}),
+    ({"sampler": "uniform"}, {}),
     ({"n_step": 3}, {"n_step": 1}),
     ({"n_step": 1}, {"n_step": 5}),
-    ({}, {"prioritized": False}),
+    ({}, {"sampler": "uniform"}),
 ], ids=str)  # fmt: skip
 def test_a_memory_that_was_drawn_from_otherwise_goes_on(
     before: dict[str, Any], after: dict[str, Any]
@@ -224,10 +224,8 @@ def test_a_memory_that_was_drawn_from_otherwise_goes_on(
 def test_bytes_are_told() -> None:
     size, shape = 30_000, (10, 10)
     plain, prioritized = (
-        ReplayMemory(
-            replace(CONFIG, replay_size=size, prioritized=kind), 1, shape, 0.9, np.random.default_rng(0)
-        )
-        for kind in (False, True)
+        ReplayMemory(replace(CONFIG, replay_size=size, sampler=kind), 1, shape, 0.9, np.random.default_rng(0))
+        for kind in ("uniform", "prioritized")
     )
     assert plain.nbytes == size * (100 + OTHER_BYTES)
     assert 8 * size < prioritized.nbytes - plain.nbytes < Prioritized.experience_bytes * size
@@ -243,7 +241,8 @@ def cliff_walk(prioritized: bool, seed: int) -> ReplayMemory:
     The blind cliffwalk of Schaul et al. (2016, section 3.1): one way of 2^n is paid, at its very end.
     """
     config = MemoryConfig(
-        replay_size=2 ** (LENGTH + 2), history_length=1, prioritized=prioritized, priority_exponent=1.0,
+        replay_size=2 ** (LENGTH + 2), history_length=1, sampler="prioritized" if prioritized else "uniform",
+        priority_exponent=1.0,
         priority_beta_start=0.0,
     )  # fmt: skip
     memory = ReplayMemory(config, 1, (1, 1), DISCOUNT, np.random.default_rng(seed))

@@ -141,12 +141,15 @@ def test_memory_that_begins_in_mid_game_begins_its_episode_there(monkeypatch: py
 
 
 # Sums of what an earlier version drew, which is drawn still.
-DRAWN = {(1, False): 339438390, (3, False): 1356850448, (1, True): 231870299, (3, True): 492945463}
+DRAWN = {
+    (1, "uniform"): 339438390, (3, "uniform"): 1356850448, (1, "prioritized"): 231870299,
+    (3, "prioritized"): 492945463,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("n_step", "prioritized"), DRAWN)
-def test_the_draws_are_what_they_were(n_step: int, prioritized: bool) -> None:
-    config = MemoryConfig(replay_size=44, history_length=3, n_step=n_step, prioritized=prioritized)
+@pytest.mark.parametrize(("n_step", "sampler"), DRAWN)
+def test_the_draws_are_what_they_were(n_step: int, sampler: str) -> None:
+    config = MemoryConfig(replay_size=44, history_length=3, n_step=n_step, sampler=sampler)
     memory = ReplayMemory(config, 2, (1, 2), DISCOUNT, np.random.default_rng(1))
     rng, drawn = np.random.default_rng(1), 0
     for t in range(500):
@@ -159,4 +162,4 @@ def test_the_draws_are_what_they_were(n_step: int, prioritized: bool) -> None:
         if t > 10:
             batch = memory.sample(8)
             drawn = zlib.crc32(batch.numbers.tobytes() + batch.poststates.tobytes(), drawn)
-    assert drawn == DRAWN[n_step, prioritized]
+    assert drawn == DRAWN[n_step, sampler]

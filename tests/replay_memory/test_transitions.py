@@ -55,7 +55,7 @@ class Story:
     def memory(self, seed: int = 0) -> ReplayMemory:
         config = MemoryConfig(
             replay_size=self.rows * self.games, history_length=self.history_length, n_step=self.n_step,
-            prioritized=self.prioritized,
+            sampler="prioritized" if self.prioritized else "uniform",
         )  # fmt: skip
         return ReplayMemory(config, self.games, SCREEN_SHAPE, DISCOUNT, np.random.default_rng(seed))
 

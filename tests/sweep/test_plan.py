@@ -6,9 +6,9 @@ from pathlib import Path
 import ale_py.roms
 import pytest
 
-from simple_dqn import flags
-from simple_dqn.command_line import yes_or_no
+from simple_dqn.command_line import parser_of_settings
 from simple_dqn.config import Config, EnvironmentConfig, Share
+from simple_dqn.conversion import yes_or_no
 from simple_dqn.environment.roms import known_games
 from simple_dqn.errors import UserError
 from simple_dqn.human_scores import SCORES
@@ -75,8 +75,8 @@ def test_train_is_told_all_that_was_given_and_what_is_the_run_s_own(plan: Plan, 
     given = {"epochs": 2, "double": True, "min_reward": -2.5, "preset": "nature"}
     command = files.arguments(replace(plan, flags=given, cpus_per_run=3), plan.runs[2])
     assert command[:2] == ("train", "pong")
-    parser = flags.parser("train.sh", "Train.")
-    flags.add_presets(parser, "quick")
+    parser = parser_of_settings("train.sh", "Train.")
+    parser.add_presets("quick")
     parser.add_argument("--resume", type=yes_or_no)
     told = parser.parse(command[2:])
     assert told == {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from simple_dqn.agent import Agent
-from simple_dqn.config import AgentConfig, MemoryConfig
+from simple_dqn.config import Config
 from simple_dqn.deepqnetwork import UpdateOutcome
 from simple_dqn.player import Player
 from simple_dqn.profiler import Profiler
@@ -88,9 +88,9 @@ def make(games: int = 1, memory: dict[str, Any] | None = None, **settings: Any) 
     listener: Any = Listener()
     environment: Any = TapedEnvironment(games, tape)
     network: Any = TapedNetwork(tape)
-    memory_config = MemoryConfig(**{"replay_size": 500, **(memory or {})})
+    memory_config = Config.from_flags({"replay_size": 500, **(memory or {})}).memory
     remembered = ReplayMemory(memory_config, games, (4, 4), 0.99, stream(0, "sampling"))
-    config = AgentConfig(**settings)
+    config = Config.from_flags(settings).agent
     profiler = Profiler()
     player = Player(environment, network.predict, 4, stream(0, "exploration"), profiler)
     agent = Agent(player, remembered, network, config, 8, listener, profiler)

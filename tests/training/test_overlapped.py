@@ -55,7 +55,7 @@ def test_an_update_lags_one_round_and_none_is_left_at_rest(
     """With one thread the player's part of a round comes first, then the trainer's."""
     monkeypatch.setattr(overlapped, "usable_cores", lambda: 1)
     monkeypatch.setattr(overlapped, "REST", 12)
-    agent, tape, _ = make(4, overlap=True, target_steps=8, train_frequency=4)
+    agent, tape, _ = make(4, schedule="overlapped", target_steps=8, train_frequency=4)
     OverlappedSchedule().train(agent, 24, lambda: False, lambda steps: tape.append(steps))
     first = ["step", "step", "update", "copy", "step", "update", "update", 12]
     second = ["step", "copy", "step", "update", "step", "update", "copy", "update", 12]
@@ -66,7 +66,7 @@ def test_actions_of_a_round_know_the_updates_of_the_one_before_the_last(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overlapped, "usable_cores", lambda: 1)
-    agent, _, _ = make(4, overlap=True, target_steps=1000, train_frequency=2)
+    agent, _, _ = make(4, schedule="overlapped", target_steps=1000, train_frequency=2)
     known, choose = [], agent.choose
 
     def watched() -> Any:
@@ -80,7 +80,7 @@ def test_actions_of_a_round_know_the_updates_of_the_one_before_the_last(
 
 
 def test_it_stops_with_no_minibatch_in_flight(make: Make) -> None:
-    agent, tape, _ = make(4, overlap=True, target_steps=8, train_frequency=4)
+    agent, tape, _ = make(4, schedule="overlapped", target_steps=8, train_frequency=4)
     rests: list[int] = []
     OverlappedSchedule().train(agent, 4000, lambda: agent.total_train_steps >= 40, rests.append)
     assert agent.total_train_steps == overlapped.REST
@@ -89,7 +89,7 @@ def test_it_stops_with_no_minibatch_in_flight(make: Make) -> None:
 
 
 def test_a_failure_of_the_player_ends_the_training(make: Make) -> None:
-    agent, _, _ = make(4, overlap=True, target_steps=8, train_frequency=4)
+    agent, _, _ = make(4, schedule="overlapped", target_steps=8, train_frequency=4)
     steps, step = [], agent.player.environment.step
 
     def failing(actions: Any) -> Any:
@@ -104,15 +104,14 @@ def test_a_failure_of_the_player_ends_the_training(make: Make) -> None:
 
 
 @pytest.mark.parametrize(("flags", "words"), [
-    ({"concurrent": True, "target_steps": 1000}, "two schedules"),
+    ({"concurrent": True, "target_steps": 1000}, "exclude each other"),
     ({"target_steps": 0}, "needs a target network"),
     ({"workers": 3}, "give --workers 4 or more"),
     ({"cluster": "local"}, "exclude each other"),
 ])  # fmt: skip
 def test_what_it_cannot_do_is_refused(flags: dict[str, Any], words: str) -> None:
-    config = Config.from_flags({"game": "catch", "overlap": True, "workers": 8, **flags})
     with pytest.raises(UserError, match=words):
-        rules.check(config)
+        rules.check(Config.from_flags({"game": "catch", "overlap": True, "workers": 8, **flags}))
 
 
 @pytest.mark.parametrize("given", [
@@ -123,10 +122,10 @@ def test_a_preset_gives_way_where_nothing_can_overlap(
 ) -> None:
     from simple_dqn.presets import PRESETS
 
-    monkeypatch.setitem(PRESETS, "quick", {**PRESETS["quick"], "overlap": True, "processes": 1})
+    monkeypatch.setitem(PRESETS, "quick", {**PRESETS["quick"], "schedule": "overlapped", "processes": 1})
     plain, serial = settings_for("train", {"game": "pong"}), settings_for("train", {"game": "pong", **given})
-    assert (plain.agent.overlap, plain.environment.processes) == (True, 1)
-    assert (serial.agent.overlap, serial.environment.processes) == (False, 0)
+    assert (plain.agent.schedule, plain.environment.processes) == ("overlapped", 1)
+    assert (serial.agent.schedule, serial.environment.processes) == ("serial", 0)
 
 
 def test_a_checkpoint_continues_exactly(monkeypatch: pytest.MonkeyPatch) -> None:

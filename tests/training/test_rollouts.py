@@ -185,10 +185,10 @@ def test_a_run_is_repeated_by_its_seed_and_reports_the_rollout_as_its_memory() -
     ("flags", "named"),
     [
         ({"replay_size": 5000}, "--replay_size 5000"),
-        ({"prioritized": True}, "--prioritized true"),
+        ({"prioritized": True}, "--sampler prioritized"),
         ({"n_step": 3}, "--n_step 3"),
-        ({"double": True}, "--double true"),
-        ({"munchausen": True}, "--munchausen true"),
+        ({"double": True}, "--target_rule double"),
+        ({"munchausen": True}, "--target_rule munchausen"),
         ({"distributional": "c51"}, "--distributional c51"),
         ({"target_steps": 100}, "--target_steps 100"),
         ({"concurrent": True}, "--concurrent true"),

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from simple_dqn import flags as command_flags
 from simple_dqn import rules
+from simple_dqn.config import words as config_words
 from simple_dqn.environment import Environment, as_played
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import snapshots_after
@@ -151,7 +151,7 @@ def words(flags: Mapping[str, Any]) -> list[str]:
     for name in ONLY_COMMANDS:
         if name in flags:
             raise UserError(f"{name} is for the command line: leave it out")
-    return command_flags.words(flags)
+    return config_words(flags)
 
 
 class CheckedEnvironment(Environment):

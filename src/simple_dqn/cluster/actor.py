@@ -80,7 +80,7 @@ class Actor:
         )
         self._config = config
         # A registered sampler is unknown here, and may use them.
-        wanted = config.memory.prioritized or config.memory.sampler != "auto"
+        wanted = config.memory.sampler != "uniform"
         self._sends_errors = wanted and config.network.distributional in WITH_ERRORS
         self._version, self._sent = -1, 0
         self._qvalues = np.zeros((environment.games, environment.actions), np.float32)

@@ -47,8 +47,8 @@ def build(
             f"screens of {width}x{height} pixels are too small for this network: give --screen_width and "
             f"--screen_height of at least {smallest}"
         )
-    if config.batch_norm and config.batch_size < 2:
-        raise UserError("--batch_norm true cannot normalise over one transition: raise --batch_size")
+    if config.normalization == "batch" and config.batch_size < 2:
+        raise UserError("--normalization batch cannot normalize over one transition: raise --batch_size")
     builder, value_head = _Builder(spec, config), VALUE_HEADS[config.distributional](config)
     hidden = builder.convolutional(history_length)
     features = _features(spec, history_length, screen_shape)
@@ -81,7 +81,7 @@ class _Builder:
         self._spec = spec
         self._config = config
         # A normalisation has an offset, which takes the place of the layer's biases.
-        self._hidden_biases = spec.biases and not (config.batch_norm or config.layer_norm)
+        self._hidden_biases = spec.biases and config.normalization == "none"
 
     def convolutional(self, channels: int) -> "OrderedDict[str, nn.Module]":
         """Return the convolutional layers, for an input of `channels` screens."""
@@ -135,10 +135,10 @@ class _Builder:
 
     def _normalised(self, name: str, channels: int, of_screens: bool) -> dict[str, nn.Module]:
         """Return the normalisation of the layer called `name`, if there is one."""
-        if self._config.batch_norm:
+        if self._config.normalization == "batch":
             kind = nn.BatchNorm2d if of_screens else nn.BatchNorm1d
             return {f"{name}_norm": kind(channels)}
-        if self._config.layer_norm:
+        if self._config.normalization == "layer":
             # Over all units of a layer in one state (Ba et al. 2016), with one gain and offset per filter.
             return {f"{name}_norm": nn.GroupNorm(1, channels)}
         return {}

@@ -43,8 +43,8 @@ class GuidedBackpropagation:
     bright or dark. It has the unit of that value, per change of a pixel from black (0) to white (255).
 
     The skip connection of a residual block passes gradients unchanged. The mean and the deviation by which
-    `--layer_norm` normalises count as constants: otherwise every pixel would influence every unit. Noisy
-    layers have no noise.
+    `--normalization layer` normalizes count as constants: otherwise every pixel would influence every unit.
+    Noisy layers have no noise.
 
     Letters in shapes are those of `simple_dqn.types`.
     """

@@ -67,7 +67,7 @@ class Update:
         self._online, self._target = online, target
         self._config = config
         self._step = step
-        self._rule = TARGET_RULES[rule_name(config)]
+        self._rule = TARGET_RULES[config.target_rule]
 
     @torch.no_grad()
     def targets(
@@ -117,10 +117,10 @@ class Update:
             weights: Importance-sampling weights, floats [B].
             noise: Of the online network, float32 [1, K].
         """
-        if self._config.batch_norm:  # the only layer that behaves differently in training
+        if self._config.normalization == "batch":  # the only layer that behaves differently in training
             self._online.train()
         outputs = self._online.outputs(prestates, noise)
-        if self._config.batch_norm:
+        if self._config.normalization == "batch":
             self._online.eval()
         losses, errors = self._online.value_head.losses(of_actions(outputs, actions), targets)
         loss = losses.dot(weights / len(weights))
@@ -204,16 +204,6 @@ TARGET_RULES: dict[str, TargetRule] = {
     "double": double_targets,
     "munchausen": munchausen_targets,
 }
-
-
-def rule_name(config: NetworkConfig) -> str:
-    """Return the key in `TARGET_RULES` of the rule that `config` chooses.
-
-    `double` and `munchausen` exclude each other, since a soft policy chooses no action.
-    """
-    if config.target_rule != "auto":
-        return config.target_rule
-    return "double" if config.double else "munchausen" if config.munchausen else "max"
 
 
 def fetch_outcomes(results: Sequence[tuple[Tensor, Numbers]]) -> list[UpdateOutcome]:

@@ -53,7 +53,7 @@ def check_fit(arrays: Mapping[str, object], tensors: Mapping[str, Tensor]) -> No
         odd = min(arrays.keys() ^ tensors.keys())
         raise UserError(
             f"the snapshot is of a network with other layers ({odd} is in only one of the two): give "
-            "the --network, --dueling, --noisy, --batch_norm and --layer_norm that it was trained with"
+            "the --network, --dueling, --noisy, and --normalization that it was trained with"
         )
     for name, values in tensors.items():
         theirs, ours = np.shape(cast(NDArray[np.generic], arrays[name])), tuple(values.shape)

@@ -42,11 +42,7 @@ SAMPLERS: dict[str, type[Uniform] | type[Prioritized]] = {
 
 def sampler_name(config: MemoryConfig) -> str:
     """Return the key in `SAMPLERS` of the sampler that `config` asks for."""
-    if config.sampler != "auto":
-        return config.sampler
-    if config.rollout_steps:
-        return "shuffled"
-    return "prioritized" if config.prioritized else "uniform"
+    return "shuffled" if config.rollout_steps else config.sampler
 
 
 def rows_for(config: MemoryConfig, games: int) -> int:

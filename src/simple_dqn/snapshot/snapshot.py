@@ -1,5 +1,6 @@
 """Snapshots: files with a network's weights, its game and its settings, small enough to share."""
 
+import logging
 import re
 import zlib
 from dataclasses import dataclass
@@ -9,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simple_dqn import __version__, flags
-from simple_dqn.config import CLASS_FILE, Config
+from simple_dqn import __version__
+from simple_dqn.config import BOOLEANS, CLASS_FILE, GONE, Config, as_word, known, layered
+from simple_dqn.conversion import read
 from simple_dqn.errors import UserError
 from simple_dqn.files import ZIP, is_snapshot
-from simple_dqn.rules import OF_WEIGHTS, differing
+from simple_dqn.rules import NETWORK_SHAPE, differing
 from simple_dqn.snapshot import archive, neon
 from simple_dqn.types import CheckpointState
 
@@ -21,6 +23,7 @@ FORMAT = "simple-dqn snapshot 1"
 SHARED = archive.Limits(members=128 << 20, tree=1 << 20, directory=64 << 10)  # a Nature network takes 7 MB
 # A game's name or a Gymnasium id, but not `module:id`, for which Gymnasium would import a module.
 GAME = re.compile(r"\w[\w.-]{0,63}(/\w[\w.-]{0,63})?", re.ASCII)
+logger = logging.getLogger(__name__)
 LONGEST_WORD = 200
 # Trained weights are below 10. Five layers of weights up to this limit cannot overflow a float32 at 84x84.
 LARGEST_WEIGHT = 1e4
@@ -117,19 +120,20 @@ def _count(number: Any, name: str, least: int = 0) -> int:
 def _settings(given: Any) -> dict[str, Any]:
     """Return the settings in `given`, checked like flags on the command line.
 
-    Settings unknown to this version, and paths, are left out.
+    Settings of one machine are left out, and so are those unknown to this version, with a line in the log.
     """
-    known = Config().shared_flags()
-    values = {name: value for name, value in dict(given).items() if name in known}
+    values = dict(given)
     for name, value in values.items():
         if not isinstance(value, bool | int | float | str | None) or len(str(value)) > LONGEST_WORD:
             raise ValueError(f"its setting {name} is neither a number nor a string")
-    unset = {name for name, value in values.items() if value is None and known[name] is None}
-    words = [f"--{name}={'none' if name in unset else value}" for name, value in values.items()]
+    if unknown := sorted(name for name in values if not (name in known() or name in {*BOOLEANS, *GONE})):
+        logger.warning("The snapshot has settings that this version does not have: %s", ", ".join(unknown))
+    local = {name for name, (one, *_) in known().items() if one.metadata.get("local")}
+    shared = {name: value for name, value in values.items() if name not in {*local, *unknown, *GONE}}
     try:
-        return flags.parser("settings", "").parse(words)
+        return layered(read(shared))
     except UserError as error:
-        raise ValueError(str(error).removesuffix(" (see settings --help)")) from None
+        raise ValueError(str(error)) from None
 
 
 def _weights(arrays: Any) -> dict[str, NDArray[np.float32]]:
@@ -160,7 +164,7 @@ def check_fits(path: Path, snapshot: Snapshot, game: str, actions: int | None = 
         raise UserError(f"{path} was trained on {snapshot.game}, not on {game}: use a snapshot of {game}")
     if actions not in (None, snapshot.actions):
         was = snapshot.flags.get("minimal_action_set")  # absent from Neon snapshots
-        told = "the value that it was trained with" if was is None else flags.as_word(was)
+        told = "the value that it was trained with" if was is None else as_word(was)
         raise UserError(
             f"{path} chooses among {snapshot.actions} actions and {game} is played with {actions} here: "
             f"give --minimal_action_set {told}"
@@ -175,11 +179,10 @@ def check_layers(path: Path, snapshot: Snapshot, config: Config) -> None:
     """
     recorded, now = Config.from_flags(snapshot.flags).flags(), config.flags()
     own = CLASS_FILE.fullmatch(now["environment"])  # such a class may set the size of its screens
-    names = [name for name in OF_WEIGHTS if not (own and name.startswith("screen_"))]
+    names = [name for name in NETWORK_SHAPE if not (own and name.startswith("screen_"))]
     names += {"c51": ["atoms"], "quantile": ["quantiles"]}.get(recorded["distributional"], [])
     if wrong := differing(names, recorded, now):
         was, here = (
-            " ".join(f"--{name} {flags.as_word(settings[name])}" for name in wrong)
-            for settings in (recorded, now)
+            " ".join(f"--{name} {as_word(settings[name])}" for name in wrong) for settings in (recorded, now)
         )
         raise UserError(f"{path} was trained with {was}, and does not fit {here}: give {was}")

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.config import EnvironmentConfig
+from simple_dqn.config import EnvironmentConfig, as_word, words
 from simple_dqn.environment import game_name
 from simple_dqn.environment.own_game import is_own, load, name_of, split
 from simple_dqn.environment.roms import known_games
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
-from simple_dqn.flags import as_word, words
 from simple_dqn.human_scores import SCORES
 
 # Names of sets of games: those with a human score, and those that ale-py ships for one player.

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from simple_dqn.command_line import yes_or_no
 from simple_dqn.config import Config
+from simple_dqn.conversion import yes_or_no
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError

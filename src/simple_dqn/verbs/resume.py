@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn import settings_file
-from simple_dqn.config import Config
+from simple_dqn.config import Config, layered
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import EXHAUSTED, UserError
 from simple_dqn.files import TRAINED, from_here, home, is_trained, numbered, replacing
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.rules import OF_STATE, differing
+from simple_dqn.rules import CHECKPOINT_SHAPE
 from simple_dqn.snapshot import (
     Checkpoint,
     CheckpointFolder,
@@ -232,18 +232,19 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
     Raises:
         UserError: A flag was changed that must stay as it was when the run began.
     """
-    settings = Config.from_flags({**saved, **given})
-    on_cluster = Config.from_flags(saved).cluster.on
-    if settings.cluster.on != on_cluster:
+    before, now = Config.from_flags(layered(saved)), Config.from_flags(layered(saved, given))
+    if now.cluster.on != before.cluster.on:
         raise UserError(
-            f"the run was started {'with' if on_cluster else 'without'} --cluster and cannot continue "
-            f"{'without' if on_cluster else 'with'} it: start a new run with --load_weights"
+            f"the run was started {'with' if before.cluster.on else 'without'} --cluster and cannot continue "
+            f"{'without' if before.cluster.on else 'with'} it: start a new run with --load_weights"
         )
-    now = settings.flags()
-    for name in differing([name for name in settings.shared_flags() if name in given], saved, now):
-        if name in OF_STATE:
+    was = before.flags()
+    for name, value in now.shared_flags().items():
+        if value == was[name]:
+            continue
+        if name in CHECKPOINT_SHAPE:
             raise UserError(
-                f"the run was started with --{name} {saved[name]} and cannot continue with {now[name]}: "
+                f"the run was started with --{name} {was[name]} and cannot continue with {value}: "
                 f"leave out --{name}, or start a new run with another label"
             )
-        logger.info("From now on --%s is %s instead of %s", name, now[name], saved[name])
+        logger.info("From now on --%s is %s instead of %s", name, value, was[name])

@@ -5,14 +5,23 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import flags, random_streams, rules
-from simple_dqn.command_line import Parser
-from simple_dqn.config import AgentConfig, ClusterConfig, Config, MemoryConfig, NetworkConfig
+from simple_dqn import random_streams, rules
+from simple_dqn.command_line import Parser, parser_of_settings
+from simple_dqn.config import (
+    BOOLEANS,
+    AgentConfig,
+    ClusterConfig,
+    Config,
+    MemoryConfig,
+    NetworkConfig,
+    as_word,
+    layered,
+)
 from simple_dqn.environment import as_played
 from simple_dqn.environment.own_game import canonical_flags, check_trusted, is_own
 from simple_dqn.errors import UserError
 from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL
-from simple_dqn.rules import OF_WEIGHTS
+from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.common import start_log
 
@@ -22,17 +31,16 @@ logger = logging.getLogger(__name__)
 DEFAULT_PRESETS = {"train": USUAL, "sweep": USUAL, "tune": USUAL, "play": USUAL}
 # However a snapshot was trained, a verb that only plays learns nothing beside its games.
 PLAYS_ONLY: dict[str, Any] = {
-    "concurrent": False, "overlap": False, "synchronize": None, "cluster": "none", "actors": 1,
-    "play_games": 0, "random_seed": None, "sampler": "auto", "target_rule": "auto",
-    "train_steps": 0, "rollout_steps": 0,
+    "schedule": "serial", "synchronize": None, "cluster": "none", "actors": 1, "play_games": 0,
+    "random_seed": None, "sampler": "uniform", "target_rule": "max", "train_steps": 0,
 }  # fmt: skip
 # Settings that only training reads.
-OF_TRAINING = {
+TRAINING_ONLY = {
     *(one.name for config in (MemoryConfig, NetworkConfig, AgentConfig, ClusterConfig)
-      for one in fields(config)),
+      for one in fields(config)), *(name for name in BOOLEANS if not name.endswith("_norm")),
     "random_steps", "train_steps", "epochs", "save_weights_prefix", "checkpoint_minutes",
     "checkpoint_steps", "keep",
-} - {*OF_WEIGHTS, "atoms", "quantiles", "v_min", "v_max", "exploration_rate_test"}  # fmt: skip
+} - {*NETWORK_SHAPE, "atoms", "quantiles", "v_min", "v_max", "exploration_rate_test"}  # fmt: skip
 ONE_GAME: dict[str, Any] = {
     **PLAYS_ONLY,
     "workers": 1,
@@ -95,13 +103,16 @@ OF_SNAPSHOT = ("resume", "test", "record", "nvis")  # verbs whose settings come 
 
 def parser_for(verb: str, program: str, description: str) -> Parser:
     """Return a parser of the flags of `verb`, whose help shows the values that the verb uses."""
-    example, most_used = HELP[verb]
-    if verb in OF_SNAPSHOT:
+
+    def defaults() -> dict[str, Any]:
+        if verb not in OF_SNAPSHOT:
+            return settings_for(verb, {}).flags()
         recorded = dict.fromkeys(Config().shared_flags(), "the snapshot's")
-        defaults = {**recorded, "random_seed": None, **FIXED[verb]}
-    else:
-        defaults = settings_for(verb, {}).flags()
-    return flags.parser(program, description, example, most_used, defaults)
+        return {**Config().flags(), **recorded, "random_seed": None, **FIXED[verb]}
+
+    parser = parser_of_settings(program, description, defaults)
+    parser.example, parser.most_used = HELP[verb]
+    return parser
 
 
 def settings_for(
@@ -129,7 +140,7 @@ def settings_for(
         check_trusted(snapshot, given)
         check_source(given)
         snapshot = snapshot if verb == "resume" else portable(snapshot)
-    config = Config.from_flags({**snapshot, **FIXED[verb], **(fixed or {}), **given})
+    config = Config.from_flags(layered(snapshot, FIXED[verb], fixed or {}, given))
     if verb == "train" and config.cluster.on and config.cluster.actors * config.environment.workers > 1:
         config = config.with_flags({**APE_X_EXPLORATION, **given})
     return config
@@ -172,7 +183,7 @@ def check_csv(given: dict[str, Any], config: Config) -> None:
     """
     for name in ("tensorboard", "track"):
         if given.get(name, "none") not in (False, "none") and not config.run.csv_file:
-            raise UserError(f"--{name} {flags.as_word(given[name])} accompanies a CSV: give --csv_file FILE")
+            raise UserError(f"--{name} {as_word(given[name])} accompanies a CSV: give --csv_file FILE")
 
 
 def check_source(given: dict[str, Any]) -> None:
@@ -190,11 +201,11 @@ def check_source(given: dict[str, Any]) -> None:
 
 def without_training(given: dict[str, Any]) -> dict[str, Any]:
     """Return the flags `given` to a verb that only plays, without those of training; they are logged."""
-    ignored = [f"--{name}" for name in given if name in OF_TRAINING]
+    ignored = [f"--{name}" for name in given if name in TRAINING_ONLY]
     if ignored:
         start_log(given.get("log_level", "INFO"))
         logger.warning("Ignored, as only training uses them: %s", ", ".join(ignored))
-    return {name: value for name, value in given.items() if name not in OF_TRAINING}
+    return {name: value for name, value in given.items() if name not in TRAINING_ONLY}
 
 
 def over_file(given: dict[str, Any]) -> dict[str, Any]:
@@ -212,18 +223,17 @@ def over_file(given: dict[str, Any]) -> dict[str, Any]:
 def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
     """Return the settings of the preset that is `given`, or of the `default` one; None: no settings.
 
-    A preset's schedule is for one machine, and is left out if actors play on a cluster. Its `overlap` is left
-    out if the flags given by hand exclude it; see `rules.overlap`. Its `processes` play games meanwhile, and
-    are left out with it, and with games of the user's own, which may all be one object.
+    A preset's schedule is for one machine, and is left out if actors play on a cluster. The overlapped one is
+    left out if the flags given by hand exclude it; see `rules.overlapped`. Its `processes` play games
+    meanwhile, and are left out with it, and with games of the user's own, which may all be one object.
     """
     name = given.get("preset", default)
     settings = PRESETS[name] if name else {}
-    config = Config.from_flags({**settings, **given})
+    config = Config.from_flags(layered(settings, given))
     serial: dict[str, Any] = {}
-    if config.cluster.on:
-        serial = {"concurrent": False, "overlap": False, "processes": 0}
-    elif any(rules.overlap(config)):
-        serial = {"overlap": False, "processes": 0}
+    replaced = settings.get("schedule") == "overlapped" and config.agent.schedule == "concurrent"
+    if config.cluster.on or any(rules.overlapped(config)) or replaced:
+        serial = {"schedule": "serial", "processes": 0}
     elif config.environment.own:
         serial = {"processes": 0}
     return {**settings, **{name: value for name, value in serial.items() if name in settings}}

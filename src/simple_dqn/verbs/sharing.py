@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from simple_dqn import __version__, evaluation, flags, plot, settings_file
-from simple_dqn.config import Config, EnvironmentConfig
+from simple_dqn import __version__, evaluation, plot, settings_file
+from simple_dqn.config import Config, EnvironmentConfig, as_word
 from simple_dqn.environment import is_atari
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, is_trained, replacing, reporting_failure
@@ -130,7 +130,7 @@ def _fill(folder: Path, path: Path, snapshot: Snapshot, games: int) -> None:
         tags=", ".join(["deep-reinforcement-learning", "reinforcement-learning", "dqn", snapshot.game]),
         name=path.stem, title=title, score=f"{outcome.mean:.2f} +/- {outcome.standard_deviation:.2f}",
         version=__version__, epoch=snapshot.epoch, steps=snapshot.total_train_steps, report=outcome,
-        settings="\n".join(f"- `--{key} {flags.as_word(value)}`" for key, value in sorted(changed.items())),
+        settings="\n".join(f"- `--{key} {as_word(value)}`" for key, value in sorted(changed.items())),
         curve="\n![The curves of the training](curve.png)\n" if curve else "", file=file,
     )  # fmt: skip
     (folder / "README.md").write_text(text, "utf-8")

@@ -9,7 +9,7 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import command_line, flags, rules, settings_file
+from simple_dqn import command_line, rules, settings_file
 from simple_dqn.cluster.session import Session
 from simple_dqn.config import Config
 from simple_dqn.environment.own_game import canonical_flags, is_own
@@ -94,7 +94,7 @@ def _parser(program: str) -> command_line.Parser:
     add("--gpus_per_run", type=command_line.number(float, minimum=0, maximum=1), default=0.0, metavar="SHARE",
         help="share of a GPU of each run, such as 0.25; 0: the processor alone (default: 0)")  # fmt: skip
     add("--name", help="of the sweep, and of the folders of its files (default: the games)")
-    flags.add_presets(parser, USUAL)
+    parser.add_presets(USUAL)
     settings_file.add_flag(parser)
     return parser
 
@@ -106,8 +106,8 @@ def _setting(word: str) -> tuple[str, dict[str, Any]]:
         raise argparse.ArgumentTypeError(
             f"{word!r} is no setting: give NAME=FLAGS, such as 'double=--double true'"
         )
-    parser = flags.parser("sweep", "")
-    flags.add_presets(parser, USUAL)
+    parser = command_line.parser_of_settings("sweep", "")
+    parser.add_presets(USUAL)
     try:
         return name, parser.parse(shlex.split(line))
     except (UserError, ValueError) as error:

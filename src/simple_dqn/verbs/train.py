@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import flags, settings_file
-from simple_dqn.command_line import yes_or_no
+from simple_dqn import settings_file
 from simple_dqn.config import Config, RunConfig, Share
+from simple_dqn.conversion import yes_or_no
 from simple_dqn.environment import as_played
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
@@ -54,7 +54,7 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
         "--resume", type=yes_or_no, nargs="?", const=True, metavar="BOOL",
         help="go on from the run's last checkpoint if there is one (default: false)",
     )  # fmt: skip
-    flags.add_presets(parser, USUAL)
+    parser.add_presets(USUAL)
     settings_file.add_flag(parser)
     given = over_file(parser.parse(arguments))
     if "game" not in given:
