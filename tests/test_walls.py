@@ -18,7 +18,7 @@ LAYERS = [
         "presets",
         "errors",
         "command_line",
-        "flags",
+        "conversion",
         "interrupt",
         "profiler",
         "machine",

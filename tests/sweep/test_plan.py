@@ -48,7 +48,7 @@ def test_a_class_of_one_s_own_is_named_in_full(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     expected = {"flappy_bird": f"{tmp_path / 'mine.py'}:FlappyBird"}
     assert find_games(["mine.py", "./mine.py:FlappyBird"], EnvironmentConfig()) == expected
-    with pytest.raises(UserError, match="there is no file"):
+    with pytest.raises(UserError, match="cannot read"):
         find_games(["none.py"], EnvironmentConfig())
 
 

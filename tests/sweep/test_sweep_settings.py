@@ -22,8 +22,8 @@ def test_each_setting_is_printed_as_a_file(tmp_path: Path, capsys: pytest.Captur
         path = tmp_path / "settings.yaml"
         path.write_text(text)
         found.append(read(str(path)))
-    assert [(one["preset"], one["n_step"], one["double"], one["game"]) for one in found] == [
-        ("quick", 3, False, "pong"), ("nature", 3, True, "pong"),
+    assert [(one["preset"], one["n_step"], one["target_rule"], one["game"]) for one in found] == [
+        ("quick", 3, "max", "pong"), ("nature", 3, "double", "pong"),
     ]  # fmt: skip
 
 

@@ -217,7 +217,9 @@ def over_file(given: dict[str, Any]) -> dict[str, Any]:
     recorded = given.get("config", {})
     given = canonical_flags({name: value for name, value in given.items() if name != "config"})
     check_trusted(recorded, given)
-    return {**recorded, **given}
+    chosen = {BOOLEANS.get(name, (name,))[0] for name in given}  # whichever spelling they have
+    kept = {name: value for name, value in recorded.items() if BOOLEANS.get(name, (name,))[0] not in chosen}
+    return {**kept, **given}
 
 
 def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
