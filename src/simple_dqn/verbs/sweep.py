@@ -11,7 +11,7 @@ from typing import Any
 
 from simple_dqn import command_line, rules, settings_file
 from simple_dqn.cluster.session import Session
-from simple_dqn.config import Config
+from simple_dqn.config import BOOLEANS, Config
 from simple_dqn.environment.own_game import canonical_flags, is_own
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
@@ -129,7 +129,7 @@ def _plain(given: dict[str, Any]) -> dict[str, Any]:
         )
     own = {*OWN, "game", "backend"}
     recorded = {name: value for name, value in given.get("config", {}).items() if name not in own}
-    names = (Config().flags().keys() | {"preset"}) - {"game", "cluster"}
+    names = {*Config().flags(), *BOOLEANS, "preset"} - {"game", "cluster"}
     result = {name: value for name, value in {**recorded, **given}.items() if name in names}
     return result | {name: str(Path(result[name]).absolute()) for name in FILES if result.get(name)}
 
