@@ -21,7 +21,7 @@ NAVIGATION = {
     "Start": ["docs/getting_started.md", "docs/guide.md", "docs/from_simple_dqn.md", "docs/faq.md"],
     "Choose": [
         "docs/algorithms.md", "docs/settings.md", "docs/compare.md", "docs/recipes.md", "docs/gpu.md",
-        "docs/cluster.md", "docs/cluster_simulation.md",
+        "docs/cluster.md",
     ],
     "Judge": [
         "docs/results.md", "docs/performance.md", "docs/networks.md", "docs/reliability.md", "docs/safety.md",

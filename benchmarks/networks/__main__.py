@@ -139,7 +139,8 @@ def main(words: Sequence[str]) -> None:
     rows = run(frameworks, plan, flags["threads"], failures)
     speeds = report.higher(speeds, peaks(flags["threads"]))
     lines = heading(flags, plan, rows, speeds)
-    tables = [*report.original_tables(rows), *report.dqn_tables(rows, speeds)]
+    dqn = report.dqn_tables(rows, speeds)
+    tables = [*report.original_tables(rows), *dqn]
     print("\n".join(lines))
     for table in tables:
         print_table(table.title, table.header, table.rows)
@@ -147,7 +148,7 @@ def main(words: Sequence[str]) -> None:
     report.write_csv(flags["csv_file"], rows, speeds)
     chart.draw(rows, flags["png_file"] or flags["csv_file"].with_suffix(".png"))
     if flags["docs"]:
-        report.fill(flags["docs"], report.markdown(lines, tables))
+        report.fill(flags["docs"], report.markdown(lines, dqn))
     print(f"\nThe figures are in {flags['csv_file']}")
 
 

@@ -117,10 +117,14 @@ def peak_share(row: Row, task: Task, cell: Cell, peaks: Peaks) -> float | None:
 
 
 def markdown(heading: Sequence[str], tables: Sequence[Table]) -> str:
-    """Return the heading and the tables as Markdown, with each note once below all tables."""
+    """Return the heading and the tables as Markdown, without rows that have no figure.
+
+    Each note stands once below all tables.
+    """
     lines = [*(f"- {line}" for line in heading)]
     for table in tables:
-        rows = [table.header, ["---", *["---:"] * (len(table.header) - 1)], *table.rows]
+        measured = [row for row in table.rows if set(row[1:]) != {"–"}]
+        rows = [table.header, ["---", *["---:"] * (len(table.header) - 1)], *measured]
         lines += ["", f"**{table.title}**", "", *("| " + " | ".join(row) + " |" for row in rows)]
     notes = dict.fromkeys(note for table in tables for note in table.notes)
     lines += ["", "Cells without a figure:", "", *(f"- {note}" for note in notes)] if notes else []
