@@ -14,12 +14,10 @@ import matplotlib.font_manager  # noqa: F401  asks a program for the system's fo
 import pytest
 
 from simple_dqn import rules
-from simple_dqn.config import Config
 from simple_dqn.environment.roms import game_of, known_games
 from simple_dqn.errors import UserError
 from simple_dqn.main import VERBS
-from simple_dqn.presets import PRESETS, USUAL
-from simple_dqn.verbs.settings import preset
+from simple_dqn.verbs.settings import settings_for
 from tests.command_line import ReadError, only_reading, read
 from tests.documents import HOME, Command, commands, flags, is_placeholder, pages
 
@@ -74,7 +72,7 @@ def check(command: Command, made: set[str]) -> None:
         require(command.verb in VERBS and (HOME / program).exists(), f"there is no {program}")
         given = read_verb(command.verb, words, command.inline)
         if command.verb == "train" and given:
-            rules.check(Config.from_flags({**preset(given, USUAL), **given}))
+            rules.check(settings_for("train", given))
             made |= written_by_training(given)
         if command.verb == "resume" and "epochs" in given:
             prefix = re.sub(r"_(\d+\.pkl|checkpoint)$", "", str(given["snapshot"]))
@@ -139,7 +137,7 @@ def written_by_training(given: dict[str, Any]) -> set[str]:
     """Return the files that a training writes, of which the snapshots are one for each epoch."""
     game = Path(given["game"]).stem
     name = f"{game}_{given['label']}" if "label" in given else game
-    epochs = Config.from_flags({**PRESETS[given.get("preset", USUAL)], **given}).run.epochs
+    epochs = settings_for("train", given).run.epochs
     snapshots = {f"snapshots/{name}_{epoch}.pkl" for epoch in range(1, epochs + 1)}
     return {f"results/{name}.csv", f"snapshots/{name}_checkpoint", *snapshots}
 
