@@ -407,31 +407,28 @@ def translated(flags: Mapping[str, Any], below: Mapping[str, Any]) -> dict[str, 
     Raises:
         UserError: Two of `flags` make different choices.
     """
-    result: dict[str, Any] = {}
-    why: dict[str, str] = {}
-
-    def put(name: str, value: Any, given: str) -> None:
-        if result.get(name, value) != value:
-            raise UserError(f"{why[name]} and {given} exclude each other: leave out one of them")
-        result[name], why[name] = value, given
-
-    for name, value in flags.items():
-        if name in BOOLEANS:
-            choice, word = BOOLEANS[name]
-            if value:
-                put(choice, word, f"--{name} true")
-            elif below.get(choice) == word:
-                result.setdefault(choice, known()[choice][0].default)
-        elif name == "rollout_steps" and (value or "schedule" not in flags):
-            result[name] = value
-            if value:
-                put("schedule", "rollouts", f"--{name} {value}")
-            elif below.get("schedule") == "rollouts":
-                result.setdefault("schedule", "serial")
-        elif name in ("sampler", "target_rule") and value == "auto":
+    result = {name: value for name, value in flags.items() if name not in BOOLEANS}
+    for name in ("sampler", "target_rule"):
+        if result.get(name) == "auto":
+            del result[name]
+    for name, (choice, word) in BOOLEANS.items():
+        if name not in flags:
             continue
-        else:
-            put(name, value, f"--{name} {as_word(value)}")
+        if not flags[name]:
+            if below.get(choice) == word:
+                result.setdefault(choice, known()[choice][0].default)
+        elif result.setdefault(choice, word) != word:
+            raise UserError(
+                f"--{name} true and --{choice} {result[choice]} exclude each other: give one of them"
+            )
+    steps = result.get("rollout_steps")
+    if steps and result.setdefault("schedule", "rollouts") != "rollouts":
+        raise UserError(
+            f"--rollout_steps {steps} and --schedule {result['schedule']} exclude each other: "
+            "give one of them"
+        )
+    if steps == 0 and below.get("schedule") == "rollouts":
+        result.setdefault("schedule", "serial")
     if result.get("schedule", "rollouts") != "rollouts":
         result["rollout_steps"] = 0
     return result

@@ -266,7 +266,7 @@ BAD = [
     (["--cluster", "nowhere"], ["neither local nor auto nor an address"]),
     (["--cluster", "ray://127.0.0.1:10001"], ["neither local nor auto nor an address"]),
     (["--actors", "3"], ["--actors 3 play on a cluster", "--cluster local"]),
-    (["--cluster", "local", "--concurrent", "true"], ["--concurrent true", "exclude each other"]),
+    (["--cluster", "local", "--concurrent", "true"], ["--schedule concurrent", "exclude each other"]),
     (["--cluster", "local", "--processes", "1"], ["--processes 1", "exclude each other"]),
     (["--cluster", "local", "--display_screen", "true"], ["--display_screen true", "exclude each other"]),
     (["--cluster", "local", "--chunk_steps", "4"], ["--chunk_steps 4", "at least 5"]),

@@ -129,7 +129,7 @@ def test_weights_carry_the_q_values(
         ),
         ({"state_shape": (2, 20, 17)}, "conv1.weight .*--history_length"),
         ({"state_shape": (3, 30, 17)}, "dense1.weight .*--screen_height"),
-        ({"batch_norm": True}, "--batch_norm"),
+        ({"batch_norm": True}, "--normalization"),
     ],
 )
 def test_another_networks_weights_are_refused_and_change_nothing(

@@ -118,15 +118,15 @@ def running(prefix: Path) -> Iterator[None]:
 class _SettingsWriter(Writer):
     """Writes the settings of a run beside its CSV, once the run begins."""
 
-    def __init__(self, path: Path, text: str, resumed: bool) -> None:
-        self._path, self._text, self._resumed = path, text, resumed
+    def __init__(self, path: Path, config: Config, preset: str, resumed: bool) -> None:
+        self._path, self._config, self._preset, self._resumed = path, config, preset, resumed
         # The earlier CSV, renamed by its own writer before `open`, and its settings keep one number.
         self._earlier = numbered(path.with_suffix(".csv")).with_suffix(".yaml")
 
     def open(self) -> None:
         """Write the file; that of an earlier run is renamed, that of the resumed run is renewed."""
         with replacing(self._path) as beside:
-            beside.write_text(f"{self._text}\n", encoding="utf-8")
+            beside.write_text(f"{settings_file.listing(self._config, self._preset)}\n", encoding="utf-8")
             if self._path.exists() and not self._resumed:
                 self._path.rename(numbered(self._path) if self._earlier.exists() else self._earlier)
 
@@ -144,7 +144,7 @@ def settings_writers(config: Config, preset: str | None = None) -> list[Writer]:
     name = preset or settings_file.preset_in(path)
     if preset is None and path.is_file():
         logger.info("Preset %s", name)
-    return [_SettingsWriter(path, settings_file.listing(config, name), resumed=preset is None)]
+    return [_SettingsWriter(path, config, name, resumed=preset is None)]
 
 
 def go_on(

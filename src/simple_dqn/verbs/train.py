@@ -29,12 +29,12 @@ logger = logging.getLogger(__name__)
 def main(arguments: Sequence[str], program: str) -> None:
     """Learn a game from the start, or go on after a crash."""
     given = read(arguments, program)
-    config = settings_for("train", given)
     if given.get("print_config"):
+        config = settings_for("train", given)
         played = replace(config, environment=as_played(config.environment))
         print(settings_file.listing(played, given.get("preset", USUAL)))
-    elif config.run.play_games:
-        play(settle(config))
+    elif given.get("play_games"):
+        play(settle(settings_for("train", given)))
     else:
         learn(given)
 
@@ -74,12 +74,13 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
         UserError: The settings contradict each other, or a file cannot be used.
         KeyboardInterrupt: A signal ended the run; its files are complete up to there.
     """
-    name = run_name(settings_for("train", given), given.get("label"))
+    config = settings_for("train", given)
+    name = run_name(config, given.get("label"))
     files = {
         "csv_file": str(home() / "results" / f"{name}.csv"),
         "save_weights_prefix": str(home() / "snapshots" / name),
     }
-    config = settings_for("train", given, fixed=files)
+    config = config.with_flags({setting: path for setting, path in files.items() if setting not in given})
     check_csv(given, config)
     prefix = Path(config.run.save_weights_prefix or files["save_weights_prefix"])
     with running(prefix):
