@@ -19,9 +19,8 @@ from common import machine, positive, print_table
 
 from simple_dqn.config import Config
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.run import Run, make_run
 from simple_dqn.snapshot import Keeper
-from simple_dqn.training import Epochs
-from simple_dqn.wiring import make_run
 
 
 class Timer:
@@ -46,7 +45,7 @@ def train(flags: dict[str, Any]) -> float:
     """Train for one epoch, and return the steps/s."""
     with Interrupt() as interrupt, closing(make_run(Config.from_flags(flags), interrupt)) as run:
         run.begin()
-        profile = run.agent.profiler.phases["train"]
+        profile = run.profiler.phases["train"]
     return profile.steps / profile.wall
 
 
@@ -67,7 +66,7 @@ def main(words: Sequence[str]) -> None:
     # A checkpoint blocks training while it copies the state; only the last one also waits for the disk.
     rates: dict[str, list[float]] = {"without": [], "with": []}
     with (
-        patch.object(Epochs, "_save_checkpoint", checkpoints.wrap(Epochs._save_checkpoint)),
+        patch.object(Run, "_save_checkpoint", checkpoints.wrap(Run._save_checkpoint)),
         patch.object(Keeper, "log", steps.wrap(Keeper.log)),
         tempfile.TemporaryDirectory() as folder,
     ):

@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from argparse import Namespace
+from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -23,16 +24,15 @@ from common import machine, positive, print_table
 
 from simple_dqn import rules
 from simple_dqn.agent import Agent
-from simple_dqn.cluster import RemoteEnvironment
 from simple_dqn.cluster.trajectory import TrajectoryStream
 from simple_dqn.config import Config
 from simple_dqn.profiler import Profiler
-from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.replay import ReplayMemory
+from simple_dqn.run import make_agent, make_environment, make_network, make_schedule
+from simple_dqn.schedules import SerialSchedule
 from simple_dqn.snapshot import pack, unpack
 from simple_dqn.statistics import Statistics
-from simple_dqn.training import SerialSchedule
 from simple_dqn.types import Experience
-from simple_dqn.wiring import make_agent, make_environment, make_network, make_schedule
 
 FILL = 4000  # steps in the memory before the measurement
 SETTINGS: dict[str, Any] = {
@@ -48,7 +48,9 @@ class Contender:
         self.agent, self.config, self._schedule = agent, config, schedule
         listener.on_phase_start("train", 1, 0)
         schedule.start(agent)
-        schedule.fill(agent, FILL, 1.0, lambda: False)
+        deque(schedule.fill(agent, FILL, 1.0), maxlen=0)
+        self.profiler = Profiler()
+        self.profiler.watch(agent.memory)
         self.rates: dict[str, list[float]] = {"play": [], "train": []}
 
     def round(self, task: str, seconds: float) -> None:
@@ -57,7 +59,7 @@ class Contender:
         act(
             time.perf_counter() + seconds / 5
         )  # uses up the trajectories that have waited since the last round
-        with self.agent.profiler.phase(task):
+        with self.profiler.phase(task):
             start = time.perf_counter()
             steps = act(start + seconds)
             self.rates[task].append(steps / (time.perf_counter() - start))
@@ -71,33 +73,27 @@ class Contender:
     def _run(self, phase: str, until: float) -> int:
         """Run the schedule until the time `until`, and return the number of steps."""
         steps = 0
-
-        def at_rest(made: int) -> None:
-            nonlocal steps
+        for made in getattr(self._schedule, phase)(self.agent, 10**9):
             steps += made
-
-        def over() -> bool:
-            return time.perf_counter() > until
-
-        if phase == "fill":
-            self._schedule.fill(self.agent, 10**9, None, over, at_rest)
-        else:
-            self._schedule.train(self.agent, 10**9, over, at_rest)
+            if time.perf_counter() > until:
+                break
         return steps
 
 
 def one_machine(config: Config) -> Contender:
     environment, listener = make_environment(config, training=True), Statistics([])
-    agent = make_agent(config, environment, make_network(config, environment), listener, Profiler())
+    agent = make_agent(config, environment, make_network(config, environment), listener)
     return Contender(config, agent, SerialSchedule(), listener)
 
 
 def cluster(config: Config, open_things: ExitStack) -> Contender:
-    games, listener = RemoteEnvironment(make_environment(config, training=False)), Statistics([])
-    agent = make_agent(config, games, make_network(config, games), listener, Profiler())
-    schedule = make_schedule(config, games, listener)
+    games, listener = make_environment(config, training=False), Statistics([])
+    agent = make_agent(config, games, make_network(config, games), listener)
+    schedule: Any = make_schedule(config, games, listener)
     open_things.callback(schedule.close)
-    return Contender(config, agent, schedule, listener)
+    contender = Contender(config, agent, schedule, listener)
+    contender.profiler.watch(schedule._pool)
+    return contender
 
 
 def first_rows(memory: ReplayMemory, rows: int) -> Experience:
@@ -124,7 +120,7 @@ def measured_inputs(contender: Contender) -> list[tuple[str, str]]:
     ingest = repeats * steps / (time.perf_counter() - start)
     start = time.perf_counter()
     for _ in range(50):
-        agent.learn()
+        agent.learn(agent.config.train_frequency)
     update = (time.perf_counter() - start) / 50
     weights = pickle.dumps(agent.network.get_weights())
     return [
@@ -168,7 +164,7 @@ def main(words: Sequence[str]) -> None:
         for task in ("play", "train"):
             for name, contender in contenders.items():
                 rates = contender.rates[task]
-                (shares,) = contender.agent.profiler.phases[task].shares().values()
+                (shares,) = contender.profiler.phases[task].shares().values()
                 rows.append(
                     (
                         f"{task}: {name}", f"{statistics.median(rates):,.0f}", f"{min(rates):,.0f}",

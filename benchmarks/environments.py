@@ -21,9 +21,9 @@ from common import machine, positive, print_table
 from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
+from simple_dqn.agent import StateBuffer
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
-from simple_dqn.player import StateBuffer
 from simple_dqn.random_streams import stream
 
 ROUNDS = 5
@@ -44,11 +44,11 @@ def this_project(
     )
     environment = make(config, [stream(0, "environment", i) for i in range(games)], training=True)
     states = StateBuffer(games, HISTORY, environment.screen_shape)
-    states.update(environment.reset())
+    states.append(environment.reset())
     actions = random_actions(environment.actions, games)
 
     def step() -> None:
-        states.update(environment.step(next(actions)))
+        states.append(environment.step(next(actions)))
 
     return step
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
 from simple_dqn.random_streams import stream
-from simple_dqn.replay_memory import ReplayMemory
-from simple_dqn.replay_memory.screens import HostScreens
-from simple_dqn.types import Flags, Step
+from simple_dqn.replay import ReplayMemory
+from simple_dqn.screens import HostScreens
+from simple_dqn.types import Mask, Step
 
 SCREEN_SHAPE = (84, 84)
 HISTORY = 4
@@ -55,8 +55,8 @@ class LoopSampler:
     def __init__(self, memory: ReplayMemory) -> None:
         assert isinstance(memory._screens, HostScreens)
         self.screens: NDArray[np.uint8] = memory._screens._screens[:, 0]  # a view: a copy may not fit
-        self.starts: Flags = memory._ring.starts[:, 0]
-        self.terminals: Flags = memory._ring.terminals[:, 0]
+        self.starts: Mask = memory._ring.starts[:, 0]
+        self.terminals: Mask = memory._ring.terminals[:, 0]
         self.rng = np.random.default_rng(2)
 
     def sample(self, batch_size: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

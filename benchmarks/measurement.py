@@ -28,9 +28,9 @@ from simple_dqn.config import Config
 from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
 from simple_dqn.profiler import Profiler
+from simple_dqn.run import make_agent, make_environment, make_network, make_schedule
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Step
-from simple_dqn.wiring import make_agent, make_environment, make_network, make_schedule
 
 Flags: TypeAlias = dict[str, Any]
 Outcome: TypeAlias = dict[str, Any]
@@ -133,32 +133,40 @@ class LastGames(Statistics):
         self._running[step.resets] = 0
 
 
-def new_agent(config: Config, statistics: Statistics) -> Agent:
-    """Return a new agent that reports to `statistics`."""
-    profiler = Profiler()
-    environment = make_environment(config, training=True, profiler=profiler)
-    return make_agent(config, environment, make_network(config, environment), statistics, profiler)
+def new_agent(config: Config, statistics: Statistics, profiler: Profiler | None = None) -> Agent:
+    """Return a new agent that reports to `statistics`, and whose parts the `profiler` measures."""
+    environment = make_environment(config, training=True)
+    network = make_network(config, environment)
+    if profiler:
+        profiler.watch(network, environment)
+    agent = make_agent(config, environment, network, statistics)
+    if profiler:
+        profiler.watch(agent.memory)
+    return agent
 
 
 def rate(flags: Flags, seconds: float) -> Outcome:
     """Train for about `seconds`; return the steps/s, the profile and the memory used in bytes."""
     config = settings(flags)
-    statistics = Statistics([])
-    agent = new_agent(config, statistics)
+    statistics, profiler = Statistics([]), Profiler()
+    agent = new_agent(config, statistics, profiler)
     schedule = make_schedule(config, agent.player.environment, statistics)
     with closing(agent.player.environment):
-        agent.start()
-        schedule.fill(agent, FILL_STEPS, 1.0, stopped=lambda: False)
+        schedule.start(agent)
+        deque(schedule.fill(agent, FILL_STEPS, 1.0), maxlen=0)
         agent.total_train_steps = config.agent.exploration_decay_steps  # the ε of most of a training
-        schedule.train(agent, max(WARM_UP_STEPS, config.agent.target_steps), stopped=lambda: False)
+        deque(schedule.train(agent, max(WARM_UP_STEPS, config.agent.target_steps)), maxlen=0)
         start, updates = time.perf_counter(), agent.network.updates
-        with agent.profiler.phase("train"):
-            schedule.train(agent, 10**9, stopped=lambda: time.perf_counter() - start > seconds)
+        with profiler.phase("train") as profile:
+            for steps in schedule.train(agent, 10**9):
+                profile.steps += steps
+                if time.perf_counter() - start > seconds:
+                    break
     # Steps are counted by updates, because the concurrent actor plays ahead within a target period.
     steps = (agent.network.updates - updates) * config.agent.train_frequency
     return {
-        "rate": steps / agent.profiler.phases["train"].wall,
-        "lines": agent.profiler.lines(),
+        "rate": steps / profile.wall,
+        "lines": profiler.lines(),
         "bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
 
@@ -178,13 +186,12 @@ def time_to_reward(flags: Flags, reward: float, limit: float) -> Outcome:
     def reached() -> bool:
         return statistics.mean is not None and statistics.mean >= reward
 
-    def over() -> bool:
-        return reached() or time.perf_counter() - start > limit
-
     with closing(agent.player.environment):
-        agent.start()
-        schedule.fill(agent, config.run.random_steps, 1.0, over)
-        schedule.train(agent, 10**9, over)
+        schedule.start(agent)
+        for loop in (schedule.fill(agent, config.run.random_steps, 1.0), schedule.train(agent, 10**9)):
+            for _ in loop:
+                if reached() or time.perf_counter() - start > limit:
+                    break
     return {"seconds": time.perf_counter() - start if reached() else None}
 
 

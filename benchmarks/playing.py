@@ -20,11 +20,11 @@ from common import machine, positive, print_table
 from simple_dqn import random_streams
 from simple_dqn.config import Config
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame, make
+from simple_dqn.run import make_network
 from simple_dqn.watch.controls import Controls
 from simple_dqn.watch.display import open_display
 from simple_dqn.watch.viewer import FrameClock, Speaker, Viewer
 from simple_dqn.watch.watched_player import WatchedPlayer
-from simple_dqn.wiring import make_network
 
 # Picture -> the keys that switch it on.
 SHOWN = {

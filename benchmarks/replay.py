@@ -28,11 +28,11 @@ from common import machine, positive, print_table
 from experience import HISTORY, SCREEN_SHAPE, LoopSampler, played_steps, random_steps
 from measurement import train
 
+from simple_dqn.agent import StateBuffer
 from simple_dqn.command_line import Parser
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
-from simple_dqn.player import StateBuffer
-from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.replay import ReplayMemory
 from simple_dqn.types import Step
 
 SIZES = (10_000, 100_000)
@@ -89,7 +89,7 @@ def add(_: Namespace) -> None:
         fill(memory, steps, SIZES[0])
         states = StateBuffer(games, HISTORY, SCREEN_SHAPE)
         stored = microseconds(each(steps, memory.add), 5000)
-        updated = microseconds(each(steps, states.update), 5000)
+        updated = microseconds(each(steps, states.append), 5000)
         rows.append((games, f"{stored:.1f}", f"{updated:.1f}"))
     print_table("Time to add a step (median)", ("games", "replay memory µs", "state buffer µs"), rows)
 

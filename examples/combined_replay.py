@@ -7,14 +7,14 @@ import numpy as np
 
 import simple_dqn
 from simple_dqn.main import console
-from simple_dqn.replay_memory.uniform import Uniform
-from simple_dqn.types import Factors, Numbers
+from simple_dqn.samplers import Uniform
+from simple_dqn.types import Floats, Ids
 
 
 class Combined(Uniform):
     """Samples uniformly, but always includes the latest transitions."""
 
-    def draw(self, count: int, steps: int, rng: np.random.Generator) -> tuple[Numbers, Factors]:
+    def draw(self, count: int, steps: int, rng: np.random.Generator) -> tuple[Ids, Floats]:
         """Sample `count` transitions of equal weight, like `Uniform`."""
         numbers, weights = super().draw(count, steps, rng)
         _, end = self._ring.candidates()

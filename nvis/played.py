@@ -7,7 +7,7 @@ from typing import NoReturn
 import numpy as np
 from tqdm import tqdm
 
-from simple_dqn.player import Player
+from simple_dqn.agent import Player
 from simple_dqn.types import Actions, Rewards, Screens, States
 
 BATCH = 32  # states per forward pass: the activations of all units take some MB

@@ -1,8 +1,10 @@
 """The experience in a replay memory, for comparisons."""
 
+from dataclasses import fields
+
 import numpy as np
 
-from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.replay import ReplayMemory
 from simple_dqn.types import Experience
 
 
@@ -18,3 +20,9 @@ def contents_of(memory: ReplayMemory) -> Experience:
         terminals=ring.terminals[:held].copy(),
         starts=ring.starts[:held].copy(),
     )
+
+
+def oldest_first(memory: ReplayMemory) -> Experience:
+    """Return what `memory` holds as a log of it would have it."""
+    held, position = contents_of(memory), memory._ring.next_row
+    return Experience(*(np.roll(getattr(held, field.name), -position, axis=0) for field in fields(held)))

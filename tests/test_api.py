@@ -26,13 +26,11 @@ from simple_dqn.deepqnetwork.networks import NETWORKS, Convolution, Dense, Netwo
 from simple_dqn.deepqnetwork.update import TARGET_RULES, double_targets, max_targets
 from simple_dqn.environment import make as make_games
 from simple_dqn.presets import PRESETS
-from simple_dqn.replay_memory.memory import SAMPLERS
-from simple_dqn.replay_memory.prioritized import Prioritized
-from simple_dqn.replay_memory.uniform import Uniform
+from simple_dqn.run import make_environment
+from simple_dqn.samplers import SAMPLERS, Prioritized, Uniform
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics import Point, Writer, statistics
 from simple_dqn.statistics.trackers import TRACKERS
-from simple_dqn.wiring import make_environment
 
 PROJECT = Path(__file__).parents[1]
 CATCH: dict[str, Any] = {
@@ -374,13 +372,20 @@ def test_a_registered_sampler_receives_the_errors_that_it_uses() -> None:
     received: list[Any] = []
 
     class Hearing(Prioritized):
-        def update(self, numbers: Any, errors: Any) -> None:
+        def set_errors(self, numbers: Any, errors: Any) -> None:
             received.append(errors)
-            super().update(numbers, errors)
+            super().set_errors(numbers, errors)
 
     simple_dqn.register_sampler("hearing", Hearing)
     simple_dqn.train("catch", **CATCH, sampler="hearing")
     assert len(received) == 10
+
+    class Earlier(Prioritized):
+        def update(self, numbers: Any, errors: Any) -> None:
+            """The name of `set_errors` in version 1."""
+
+    with pytest.raises(simple_dqn.UserError, match="is now called set_errors"):
+        simple_dqn.register_sampler("earlier", Earlier)
 
 
 @pytest.mark.usefixtures("tables", "home")

@@ -171,6 +171,7 @@ AT_ONCE = [
     (["train", "CartPole-v1"], ["add --environment gym for Gymnasium's CartPole-v1"]),
     (["train", "pong_1.pkl"], ["pong_1.pkl is a snapshot, not a game: ./resume.sh pong_1.pkl"]),
     (["train", "pong", "--lr", "0.1"], ["did you mean --learning_rate?"]),
+    (["train", "pong", "--slip_probability", "0.05"], ["--slip_probability is gone: leave it out"]),
     (["play", "snapshots/pong_200"], ["did you mean snapshots/trained/pong_200.pkl?"]),
     (["play", "pong_200"], ["did you mean snapshots/trained/pong_200.pkl?"]),
     (["test", "snapshots/pong_200"], ["did you mean snapshots/trained/pong_200.pkl?"]),

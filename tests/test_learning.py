@@ -5,9 +5,8 @@ import pytest
 from simple_dqn.config import Config
 from simple_dqn.evaluation import evaluate
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.run import Run, make_environment, make_player, make_run
 from simple_dqn.statistics import Statistics
-from simple_dqn.training import Epochs
-from simple_dqn.wiring import make_environment, make_player, make_run
 
 SETTINGS = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "history_length": 2,
@@ -18,14 +17,14 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def train(seed: int, **flags: object) -> tuple[Epochs, Config]:
+def train(seed: int, **flags: object) -> tuple[Run, Config]:
     config = Config.from_flags({**SETTINGS, "random_seed": seed, **flags})
     run = make_run(config, Interrupt())
     run.begin()
     return run, config
 
 
-def score(run: Epochs, config: Config) -> float:
+def score(run: Run, config: Config) -> float:
     """Return the mean of 100 games without exploration."""
     config = config.with_flags({"play_games": 100, "random_seed": 1_000})
     player = make_player(config, make_environment(config, training=False), run.agent.network)

@@ -1,5 +1,8 @@
+"""The profiler: shares of the wall time by thread, phases, and the load of cores."""
+
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,65 +16,39 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+
 
 def test_shares_of_each_thread_add_up_to_the_wall_time() -> None:
     clock = Clock()
     profiler = Profiler(clock)
-    with profiler.phase("train"):
+    network, games = (SimpleNamespace() for _ in range(2))
+    network.predict = network.update = games.step = games.reset = clock.pass_time
+    profiler.watch(network, games, games)
+    network.update(100)  # outside of a phase
+    assert profiler.lines() == []
+    with profiler.phase("train") as profile:
         for _ in range(4):
-            with profiler.section("act"):
-                clock.now += 1
-            with profiler.section("update"):
-                clock.now += 2
-            clock.now += 1
-            profiler.count(3)
-
-        def play() -> None:
-            with profiler.section("emulate"):
-                clock.now += 4
-
-        actor = threading.Thread(target=play, name="actor_0")
+            network.predict(1)
+            network.update(2)
+            games.reset(1)  # which is not measured
+            profile.steps += 3
+        actor = threading.Thread(target=games.step, args=(4,), name="actor_0")
         actor.start()
         actor.join()
-    profile = profiler.phases["train"]
-    assert profile.wall == 20
-    assert profile.steps == 12
+    assert (profile.wall, profile.steps) == (20, 12)
     assert profile.shares()["MainThread"] == pytest.approx({"act": 0.2, "update": 0.4, "other": 0.4})
     assert profile.shares()["actor_0"] == pytest.approx({"emulate": 0.2, "other": 0.8})
-    text = "\n".join(profiler.lines())
-    assert "train, 12 steps in 20.0 s, 1 a second" in text
+    assert "train, 12 steps in 20.0 s, 1 a second" in profiler.lines()[0]
     assert [line.split()[0] for line in profiler.lines()[2:]] == ["main", "actor", "cores"]
-
-
-def test_a_section_within_another_counts_once() -> None:
-    clock = Clock()
-    profiler = Profiler(clock)
-    with profiler.phase("train"):
-        for _ in range(2):
-            with profiler.section("emulate"):
-                clock.now += 1
-                for _ in range(3):
-                    with profiler.section("preprocess"):
-                        clock.now += 2
-                clock.now += 1
-            clock.now += 2
-    shares = profiler.phases["train"].shares()["MainThread"]
-    assert shares == pytest.approx({"emulate": 0.2, "preprocess": 0.6, "other": 0.2})
-
-
-def test_nothing_is_booked_outside_of_a_phase() -> None:
-    profiler = Profiler()
-    with profiler.section("act"):
-        profiler.count(1)
-    assert profiler.lines() == []
-    assert not profiler.phases["train"].seconds
 
 
 def test_training_is_shown_before_tests_and_random_play() -> None:
     profiler = Profiler()
     for phase in ("random", "test", "train"):
-        with profiler.phase(phase), profiler.section("act"):
-            profiler.count(1)
+        with profiler.phase(phase) as profile:
+            profile.steps += 1
         assert f": {phase}, 1 steps" in profiler.lines()[0]
 
 

@@ -17,13 +17,13 @@ import ale_py.roms
 import numpy as np
 import pytest
 
-from simple_dqn import main
+from simple_dqn import main, schedules
 from simple_dqn.agent import Agent
 from simple_dqn.config import Config
 from simple_dqn.deepqnetwork import PreparedBatch
 from simple_dqn.errors import UserError
+from simple_dqn.run import Phase, Run
 from simple_dqn.snapshot import CheckpointFolder, Keeper, Snapshot
-from simple_dqn.training import Epochs, Phase, overlapped
 from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.resume import check_flags
 
@@ -135,7 +135,9 @@ def test_a_killed_run_goes_on_exactly(
     tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     moments = KILLED_AT.get(kind, MOMENTS)
-    monkeypatch.setattr(overlapped, "REST", 40)  # steps, so that there is a checkpoint at each moment
+    monkeypatch.setattr(
+        schedules, "SAFE_POINT_STEPS", 40
+    )  # steps, so that there is a checkpoint at each moment
     assert start("whole", "train", *command(kind), "--checkpoint_minutes", "0") == 0
     with monkeypatch.context() as patch:
         leave_behind(patch, moments)
@@ -154,15 +156,15 @@ def test_ctrl_c_while_the_memory_is_filled_leaves_the_rest_to_be_filled(
     tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch, kind: str, after: int
 ) -> None:
     assert start("whole", "train", *command(kind)) == 0
-    at_rest = Epochs._at_rest
+    count = Run._is_end_at_safe_point
 
-    def stopping(self: Epochs, steps: int) -> None:
-        at_rest(self, steps)
-        if self.phase.done == after:
+    def stopping(self: Run, steps: int) -> bool:
+        if self.phase.done + steps == after:
             os.kill(os.getpid(), signal.SIGINT)
+        return count(self, steps)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Epochs, "_at_rest", stopping)
+        patch.setattr(Run, "_is_end_at_safe_point", stopping)
         assert start("stopped", "train", *command(kind)) == 128 + signal.SIGINT
     assert not list((tmp_path / "stopped").glob("snapshots/*.pkl"))
     assert start("stopped", "resume", "snapshots/catch_checkpoint") == 0
@@ -174,21 +176,21 @@ def test_ctrl_c_while_the_memory_is_filled_leaves_the_rest_to_be_filled(
 def test_ctrl_c_in_mid_phase_goes_on_exactly(
     tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(overlapped, "REST", 40)
+    monkeypatch.setattr(schedules, "SAFE_POINT_STEPS", 40)
     assert start("whole", "train", *command(kind)) == 0
-    at_rest = Epochs._at_rest
+    count = Run._is_end_at_safe_point
     for name, epoch, done in KILLED_AT.get(kind, MOMENTS):
         if name == "random" or not done:
             continue
 
-        def stopping(self: Epochs, steps: int, moment: tuple[str, int, int] = (name, epoch, done)) -> None:
-            at_rest(self, steps)
-            if (self.phase.name, self.phase.epoch, self.phase.done) == moment:
+        def stopping(self: Run, steps: int, moment: tuple[str, int, int] = (name, epoch, done)) -> bool:
+            if (self.phase.name, self.phase.epoch, self.phase.done + steps) == moment:
                 os.kill(os.getpid(), signal.SIGINT)
+            return count(self, steps)
 
         folder = f"{name}-{epoch}-{done}"
         with monkeypatch.context() as patch:
-            patch.setattr(Epochs, "_at_rest", stopping)
+            patch.setattr(Run, "_is_end_at_safe_point", stopping)
             assert start(folder, "train", *command(kind)) == 128 + signal.SIGINT
         stopped_rows, snapshots = outcome(tmp_path / folder)
         assert (stopped_rows[-1]["phase"], int(stopped_rows[-1]["steps"])) == (name, done)
@@ -524,7 +526,7 @@ def test_training_goes_on_or_ends_with_a_line_when_the_system_gives_out(
     command = ["train", *CATCH, *SMALL, "--train_steps", "600", "--checkpoint_minutes", "0.001"]
     program = f"""
 import resource
-from simple_dqn import main
+from simple_dqn import main, schedules
 from simple_dqn.snapshot import CheckpointFolder
 write = CheckpointFolder.write
 def last(self, run, *others):
@@ -588,7 +590,7 @@ def test_a_test_that_an_earlier_version_saved_begins_anew(
     with monkeypatch.context() as patch:
         leave_behind(patch, [("test", 1, 24)])
         # As in version 1.0.0.
-        patch.setattr("simple_dqn.player.Tester.get_state", lambda self: self._player.get_state())
+        patch.setattr("simple_dqn.agent.Tester.get_state", lambda self: self._player.get_state())
         assert start("watched", "train", *CATCH, *SMALL, "--epochs", "1") == 0
     assert start("test-1-24", "resume", "snapshots/catch_checkpoint") == 0
     last = rows(tmp_path / "test-1-24" / "results" / "catch.csv")[-1]

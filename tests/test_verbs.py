@@ -159,13 +159,6 @@ def test_tensorboard_files_lie_beside_the_csv(home: Path) -> None:
     assert list((home / "results" / "pong").glob("events.out.tfevents.*"))
 
 
-def test_a_run_ends_with_the_profile(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run("train", "pong", *SMALL, "--epochs", "1")
-    log = capsys.readouterr().err
-    assert "Where the time went: train, 120 steps" in log
-    assert all(section in log for section in ("act", "emulate", "store", "sample", "update"))
-
-
 def test_a_run_ends_with_the_commands_that_can_follow(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,21 +29,21 @@ LAYERS = [
         "human_scores",
         "files",
     },
-    {"environment", "replay_memory", "deepqnetwork", "statistics", "snapshot"},
-    {"player"},
+    {"screens", "samplers"},
+    {"environment", "replay", "deepqnetwork", "statistics", "snapshot"},
     {"agent"},
-    {"training", "evaluation", "plot", "watch"},
+    {"schedules", "evaluation", "plot", "watch"},
     {"cluster"},
-    {"wiring", "sweep"},
+    {"run", "sweep"},
     {"doctor"},
     {"verbs"},
     {"api"},
     {"main", "tune"},
 ]
-# The core is DQN itself. It runs without the tools and without a cluster: `wiring` and the verbs join them.
-CORE = {"environment", "replay_memory", "deepqnetwork", "player", "agent", "training", "statistics"}
+# The core is DQN itself. It runs without the tools and without a cluster: `run` and the verbs join them.
+CORE = {"environment", "replay", "deepqnetwork", "agent", "schedules", "statistics"}
 TOOLS = {"watch", "plot", "nvis", "doctor", "sweep", "tune"}
-NOT_FOR_THE_CORE = TOOLS | {"cluster", "wiring", "verbs", "main"}
+NOT_FOR_THE_CORE = TOOLS | {"cluster", "run", "verbs", "main"}
 # The bottom layer is one package: config and flags build on errors and types.
 ONE_PACKAGE = 0
 OWNERS = {
@@ -74,7 +74,7 @@ OWNERS = {
         "scripts",
         "tests",
     ],
-    "lz4": ["src/simple_dqn/replay_memory", "src/simple_dqn/snapshot", "tests"],
+    "lz4": ["src/simple_dqn/screens.py", "src/simple_dqn/snapshot", "tests"],
 }
 
 
@@ -185,12 +185,12 @@ def test_the_emulator_knows_nothing_of_the_project() -> None:
     assert not [name for name in emulator if name.split(".")[0] in ("simple_dqn", "nvis", "torch", "ale_py")]
 
 
-def test_only_wiring_builds_the_objects() -> None:
-    objects = {"ReplayMemory", "DeepQNetwork", "Agent", "Epochs"}
+def test_only_the_run_builds_the_objects() -> None:
+    objects = {"ReplayMemory", "DeepQNetwork", "Agent"}
     builders = {
         package_of(path)
         for path in SOURCES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in objects
     }
-    assert builders == {"wiring", "cluster"}  # an actor on another machine builds the network that it acts by
+    assert builders == {"run", "cluster"}  # an actor on another machine builds the network that it acts by

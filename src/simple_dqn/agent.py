@@ -1,24 +1,31 @@
-"""The agent: acts, stores transitions, and has the network learn from them."""
+"""The agent: an ε-greedy player of E games with a memory and a network; and a tester that only plays."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simple_dqn.errors import UserError
-from simple_dqn.player import Choice, Player
-from simple_dqn.profiler import Profiler
-from simple_dqn.replay_memory import ReplayMemory
-from simple_dqn.types import ExplorationRates
+from simple_dqn.scores import ScoreBoard
 
 if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
     from simple_dqn.deepqnetwork import DeepQNetwork, PreparedBatch, UpdateOutcome
+    from simple_dqn.environment import Environment
+    from simple_dqn.replay import ReplayMemory
     from simple_dqn.statistics import Statistics
-    from simple_dqn.types import CheckpointState, Experience, QValues, States, Step
+    from simple_dqn.types import (
+        Actions,
+        CheckpointState,
+        Experience,
+        ExplorationRates,
+        QValues,
+        States,
+        Step,
+    )
 
 UPDATES_PER_REPORT = 50  # reading a loss from a GPU waits for it, so losses are read this many at a time
 
@@ -27,14 +34,148 @@ class DivergedError(UserError):
     """A loss or a weight is NaN or infinite."""
 
 
-class Agent:
-    """Deep Q-learning with experience replay (Mnih et al. 2015, Algorithm 1).
+class StateBuffer:
+    """The current states of E games, on which the agent acts.
 
-    The schedules in `training/` call `act`, `store` and `learn_due` in turn.
+    They equal the prestates of the next transitions in the replay memory, bit for bit.
 
     Attributes:
-        player: Acts in the E games. memory: Holds their steps. network: Q. config: The settings of the agent.
-        profiler: Measures where the time goes.
+        states: uint8 [E, S, H, W], a read-only view, valid until the next `append`.
+    """
+
+    states: States
+
+    def __init__(self, games: int, history_length: int, screen_shape: tuple[int, int]) -> None:
+        self._states = np.zeros((games, history_length, *screen_shape), np.uint8)
+        self.states = self._states.view()
+        self.states.flags.writeable = False
+
+    def append(self, step: Step) -> None:
+        """Append the screens of `step`, and set those from before an episode to zero.
+
+        A game that ended keeps its last state until the next step starts another game.
+        """
+        states = self._states
+        states[:, :-1] = states[:, 1:]
+        states[:, -1] = step.screens
+        begins = step.starts | (step.terminals & ~step.resets)
+        if begins.any():
+            states[begins, :-1] = 0
+
+    def get_state(self) -> CheckpointState:
+        """Return the states for a checkpoint: a view, valid until the next `append`."""
+        return {"states": self.states}
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Restore what `get_state` of a buffer of the same shape returned."""
+        self._states[...] = state["states"]
+
+
+class Player:
+    """The ε-greedy policy in E games side by side.
+
+    Attributes:
+        environment: The games.
+        states: The current states, uint8 [E, S, H, W]: a view to read, valid until the next step.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        predict: Callable[[States], QValues],
+        history_length: int,
+        rng: np.random.Generator,
+        synchronize: bool = True,
+    ) -> None:
+        """Set up a player whose games have not begun.
+
+        Args:
+            environment: The games.
+            predict: Returns the Q-values float32 [B, A] of states uint8 [B, S, H, W].
+            history_length: S.
+            rng: The random stream of exploration.
+            synchronize: Predict for all games in one batch; False: for one game after the other.
+        """
+        self.environment = environment
+        self._predict = predict if synchronize else _one_by_one(predict)
+        self._buffer = StateBuffer(environment.games, history_length, environment.screen_shape)
+        self.states = self._buffer.states
+        self._rng = rng
+
+    def start(self) -> Step:
+        """Start a new episode in every game, and return the step with its first screens."""
+        step = self.environment.reset()
+        self._buffer.append(step)
+        return step
+
+    def predict(self) -> QValues:
+        """Return the Q-values of the current states, float32 [E, A], for `choose`."""
+        return self._predict(self.states)
+
+    def choose(
+        self,
+        exploration_rate: float | ExplorationRates,
+        qvalues: QValues | None = None,
+        states: States | None = None,
+    ) -> Actions:
+        """Return a random action with probability ε, otherwise argmax_a Q(s, a), for each state.
+
+        Mnih et al. (2015), Algorithm 1.
+
+        Args:
+            exploration_rate: ε, from 0 to 1; or float64 [B], one for each state.
+            qvalues: Q, float32 [B, A]; None: they are predicted.
+            states: uint8 [B, S, H, W]; None: the current states of the games.
+
+        Returns:
+            int64 [B].
+        """
+        states = self.states if states is None else states
+        explore = self._rng.random(len(states)) < exploration_rate
+        actions = self._rng.integers(self.environment.actions, size=len(states))
+        if explore.all():
+            return actions
+        qvalues = self._predict(states) if qvalues is None else qvalues
+        return np.where(explore, actions, qvalues.argmax(axis=1))
+
+    def execute(self, actions: Actions) -> Step:
+        """Take `actions` int64 [E], one in each game, and return the step."""
+        step = self.environment.step(actions)
+        self._buffer.append(step)
+        return step
+
+    def step(self, exploration_rate: float | ExplorationRates) -> Step:
+        """Make one ε-greedy step in every game; see `choose`."""
+        return self.execute(self.choose(exploration_rate))
+
+    def get_state(self) -> CheckpointState:
+        """Return the state for a checkpoint, in the middle of every game."""
+        return {
+            "environment": self.environment.get_state(),
+            "states": self._buffer.get_state(),
+            "rng": self._rng.bit_generator.state,
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Restore what `get_state` returned."""
+        self.environment.set_state(state["environment"])
+        self._buffer.set_state(state["states"])
+        self._rng.bit_generator.state = state["rng"]
+
+
+def _one_by_one(predict: Callable[[States], QValues]) -> Callable[[States], QValues]:
+    """Return `predict` without batching, as for workers that do not wait for each other."""
+    return lambda states: np.concatenate([predict(state[np.newaxis]) for state in states])
+
+
+class Agent:
+    """Deep Q-learning with experience replay (Mnih et al. 2015, Algorithm 1), a part at a time.
+
+    The schedules in `schedules.py` call these parts in turn.
+
+    Attributes:
+        player: Acts in the games. memory: Holds their steps. network: Q. config: The settings of the agent.
+        games: The number of games side by side, E.
         total_train_steps: Training steps so far, over all games.
     """
 
@@ -46,7 +187,6 @@ class Agent:
         config: AgentConfig,
         batch_size: int,
         statistics: Statistics,
-        profiler: Profiler,
     ) -> None:
         """Let `network` learn from what `player` plays.
 
@@ -56,122 +196,84 @@ class Agent:
             network: Q.
             config: The settings of the agent.
             batch_size: B, transitions in an update.
-            statistics: Receives each loss.
-            profiler: Measures where the time goes.
+            statistics: Receives each step and each loss.
         """
-        self.player = player
-        self.memory = memory
-        self.network = network
-        self.config = config
+        self.player, self.memory, self.network, self.config = player, memory, network, config
+        self.games = player.environment.games
         self.total_train_steps = 0
         self._batch_size = batch_size
-        self._unreported: list[UpdateOutcome] = []  # updates whose TD errors the memory has not received
         self._statistics = statistics
-        self.profiler = profiler
+        self._unreported: list[UpdateOutcome] = []  # updates whose TD errors the memory has not received
 
-    @property
-    def games(self) -> int:
-        """The number of games side by side, E."""
-        return self.player.environment.games
+    def exploration_rates(self, games: range | None = None, count: int = 0) -> ExplorationRates:
+        """Return the present ε of each game of training, float64 [len(games)].
 
-    @property
-    def exploration_rate(self) -> float:
-        """The ε of training: falls linearly over `exploration_decay_steps`, then stays."""
-        start, end = self.config.exploration_rate_start, self.config.exploration_rate_end
-        if self.total_train_steps >= self.config.exploration_decay_steps:
-            return end
-        return start + (end - start) * self.total_train_steps / self.config.exploration_decay_steps
+        ε falls linearly over `exploration_decay_steps`, then stays. Game i of N explores with
+        ε_i = ε^(1 + α i / (N - 1)), α = `exploration_spread`: games with a large ε find new states while
+        those with a small one play far (Horgan et al. 2018, section 4.1, with one game for each actor).
 
-    @property
-    def exploration_rates(self) -> ExplorationRates:
-        """The ε of each game, float64 [E]."""
-        return spread(self.exploration_rate, self.config.exploration_spread, range(self.games), self.games)
+        Args:
+            games: The games i, out of all N; None: those of this agent.
+            count: N.
+        """
+        config, games = self.config, games or range(self.games)
+        start, rate = config.exploration_rate_start, config.exploration_rate_end
+        if self.total_train_steps < config.exploration_decay_steps:
+            rate = start + (rate - start) * self.total_train_steps / config.exploration_decay_steps
+        return rate ** (1 + config.exploration_spread * np.array(games) / max(1, (count or self.games) - 1))
 
     def count_from(self, steps: int) -> None:
         """Set ε, β and the learning rate to their values after `steps` training steps."""
         self.total_train_steps = steps
         self.network.updates = self.config.updates_in(steps)
 
-    def start(self) -> None:
-        """Start a new episode in every game."""
-        self.memory.add(self.player.start())
+    def choose(self, qvalues: QValues | None = None) -> Actions:
+        """Return the actions of the next training step, by `qvalues` [E, A] if they are predicted already."""
+        return self.player.choose(self.exploration_rates(), qvalues)
 
-    def play(self, exploration_rate: float | ExplorationRates) -> Step:
-        """Make one ε-greedy step in every game, which does not count as training; see `Player.act`."""
-        step = self.player.step(exploration_rate)
-        self._statistics.on_step(step, float(np.mean(exploration_rate)))
-        return step
+    def execute(self, actions: Actions, exploration_rate: float | None = None) -> Step:
+        """Take `actions` int64 [E], and return the step of every game.
 
-    def act(self) -> Step:
-        """Make one training step in every game: ε-greedy, with the current ε of each game."""
-        return self.execute(self.choose())
-
-    def choose(self, qvalues: QValues | None = None) -> Choice:
-        """Choose the actions of the next training step, by `qvalues` [E, A] if they are predicted already."""
-        return self.player.choose(self.exploration_rates, qvalues)
-
-    def execute(self, choice: Choice) -> Step:
-        """Make one training step with the actions from `choose`."""
-        step = self.player.execute(choice)
-        self._statistics.on_step(step, float(np.mean(self.exploration_rates)))
-        self.total_train_steps += self.games
-        return step
-
-    def store(self, step: Step) -> None:
-        """Store a step of every game in the replay memory."""
-        with self.profiler.section("store"):
-            self.memory.add(step)
-
-    def learn_due(self, steps: int) -> None:
-        """Make the updates due for the latest `steps` training steps, then copy θ to θ⁻ if that is due."""
-        for _ in range(self.due(self.config.train_frequency, steps)):
-            self.learn()
-        self.update_target_network_if_due(steps)
-
-    def due(self, every: int, steps: int) -> int:
-        """Return the number of multiples of `every` among the latest `steps` training steps."""
-        return multiples(every, self.total_train_steps - steps, self.total_train_steps)
-
-    def update_target_network_if_due(self, steps: int) -> None:
-        """Set θ⁻ = θ if that was due in the latest `steps` training steps, once every `target_steps`."""
-        if self.config.target_steps and self.due(self.config.target_steps, steps):
-            self.network.update_target_network()
-
-    def play_rollout(self, steps: int) -> None:
-        """Make `steps` training steps in every game, and compute their targets from one set of weights.
-
-        Gallici et al. (2024), Algorithm 1.
+        It counts as a step of training, unless the actions were chosen with the given `exploration_rate`.
         """
-        values = []
-        for _ in range(steps):
-            qvalues = self.player.predict()
-            self.store(self.execute(self.choose(qvalues)))
-            values.append(qvalues.max(axis=1))
-        values.append(self.player.predict().max(axis=1))
-        with self.profiler.section("target"):
-            self.memory.set_returns(self.network.returns(self.memory.rollout(), np.stack(values)))
+        step = self.player.execute(actions)
+        if exploration_rate is None:
+            exploration_rate = float(self.exploration_rates().mean())
+            self.total_train_steps += self.games
+        self._statistics.on_step(step, exploration_rate)
+        return step
 
-    def learn(self) -> None:
-        """Sample a minibatch and make one gradient step on it, `train_repeat` times.
+    def learn(self, steps: int) -> None:
+        """Make the updates due for the latest `steps` training steps, then copy θ to θ⁻ if that is due.
 
         With prioritized replay, the memory receives the TD errors after each update (Schaul et al. 2016,
         Algorithm 1).
         """
-        for _ in range(self.config.train_repeat):
-            self.update(self.prepare(self.total_train_steps))
-            self.update_priorities()
+        for _ in range(self.due(self.config.train_frequency, steps) * self.config.train_repeat):
+            minibatch = self.memory.sample(self._batch_size, self.total_train_steps)
+            self.network.update(self.network.prepare(minibatch))
+            if self.memory.uses_errors:
+                self.update_priorities()
+            elif self.network.updates % UPDATES_PER_REPORT == 0:
+                self.report_losses()
+        self.copy_to_target_if_due(steps)
+
+    def due(self, every: int, steps: int) -> int:
+        """Return the number of multiples of `every` among the latest `steps` training steps."""
+        return self.total_train_steps // every - (self.total_train_steps - steps) // every
+
+    def copy_to_target_if_due(self, steps: int) -> None:
+        """Set θ⁻ = θ if that was due in the latest `steps` training steps, once every `target_steps`."""
+        if self.config.target_steps and self.due(self.config.target_steps, steps):
+            self.network.update_target_network()
 
     def prepare(self, steps: int) -> PreparedBatch:
         """Sample a minibatch and compute its targets; `steps` is the training step, for the β of sampling."""
-        with self.profiler.section("sample"):
-            minibatch = self.memory.sample(self._batch_size, steps)
-        with self.profiler.section("target"):
-            return self.network.prepare(minibatch)
+        return self.network.prepare(self.memory.sample(self._batch_size, steps))
 
-    def update(self, batch: PreparedBatch) -> None:
-        """Make one gradient step on `batch`."""
-        with self.profiler.section("update"):
-            self.network.update(batch)
+    def learn_from(self, batch: PreparedBatch) -> None:
+        """Make one update from `batch`; the memory receives its TD errors by `update_priorities`."""
+        self.network.update(batch)
         if self.network.updates % UPDATES_PER_REPORT == 0:
             self.report_losses()
 
@@ -201,9 +303,8 @@ class Agent:
         self.report_losses()
         outcomes, self._unreported = self._unreported, []
         if outcomes:
-            with self.profiler.section("store"):
-                numbers, errors = ([getattr(one, name) for one in outcomes] for name in ("numbers", "errors"))
-                self.memory.update_priorities(np.concatenate(numbers), np.concatenate(errors))
+            numbers, errors = ([getattr(one, name) for one in outcomes] for name in ("numbers", "errors"))
+            self.memory.update_priorities(np.concatenate(numbers), np.concatenate(errors))
 
     def check(self) -> None:
         """Report the losses so far, and check that all weights are finite.
@@ -215,10 +316,6 @@ class Agent:
         for name, values in self.network.get_weights().items():
             if not np.isfinite(values).all():
                 raise DivergedError(f"after update {self.network.updates} {name} holds NaN or infinity")
-
-    def mean_q(self, states: States) -> float:
-        """Return the mean of max_a Q(s, a) over states uint8 [B, S, H, W] (Mnih et al. 2013, section 5.1)."""
-        return float(np.mean(self.network.predict(states).max(axis=1)))
 
     def get_state(self) -> CheckpointState:
         """Return the state for a checkpoint, without the experience in the replay memory."""
@@ -237,21 +334,51 @@ class Agent:
         self.total_train_steps = int(state["total_train_steps"])
 
 
-def spread(rate: float, exponent: float, games: range, count: int) -> ExplorationRates:
-    """Return ε_i = ε^(1 + α i / (N - 1)) for each i of `games`, float64 [len(games)].
+class Tester:
+    """Plays one test after another, ε-greedily, in games of its own."""
 
-    Games with a large ε find new states while those with a small one play far (Horgan et al. 2018, section
-    4.1, with one game for each actor).
+    def __init__(self, player: Player, exploration_rate: float, steps: int, statistics: Statistics) -> None:
+        """Set up a tester with ε = `exploration_rate`, for tests of `steps` steps over all games.
 
-    Args:
-        rate: ε, the largest.
-        exponent: α; with 0 all games have the same ε.
-        games: The games i to return, out of all N.
-        count: N.
-    """
-    return rate ** (1 + exponent * np.array(games) / max(1, count - 1))
+        Games that begin later do not count, see `ScoreBoard`. `statistics` receives the steps and the scores.
+        """
+        self.games = player.environment.games
+        self._player, self._steps, self._exploration_rate = player, steps, exploration_rate
+        self._statistics = statistics
+        self._board = ScoreBoard(self.games, steps=steps)
 
+    @property
+    def complete(self) -> bool:
+        """Whether all games that count have ended."""
+        return self._board.complete
 
-def multiples(of: int, before: int, now: int) -> int:
-    """Return the number of multiples of `of` in (before, now]."""
-    return now // of - before // of
+    def begin(self) -> None:
+        """Begin a test with a new episode in every game."""
+        self._player.start()
+        self._board = ScoreBoard(self.games, steps=self._steps)
+
+    def restart_games(self) -> None:
+        """Start a new episode in every game, within the test; the games in progress do not count."""
+        self._player.start()
+        self._board.on_games_start()
+
+    def play(self) -> Iterator[int]:
+        """Play until all games that count have ended; yield the number of steps of each round."""
+        while not self._board.complete:
+            scores = self._board.add(self._player.step(self._exploration_rate))
+            self._statistics.on_steps(self.games, scores, self._exploration_rate)
+            yield self.games
+
+    def get_state(self) -> CheckpointState:
+        """Return the state for a checkpoint, in the middle of a test."""
+        return {**self._player.get_state(), "board": self._board.get_state()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Restore what `get_state` returned."""
+        self._player.set_state(state)
+        if "board" in state:  # version 1.0.0 did not save it; `Run` begins its test anew
+            self._board.set_state(state["board"])
+
+    def close(self) -> None:
+        """Close the games."""
+        self._player.environment.close()

@@ -217,9 +217,6 @@ class AgentConfig:
     exploration_spread: float = option(0.0,
         "vary ε between games in training: game i of N explores with ε ** (1 + SPREAD i / (N - 1)); 0: all "
         "alike; on a cluster ε is constant at 0.4 and the spread 7", minimum=0, maximum=100)
-    slip_probability: float = option(0.0,
-        "probability that a training game executes a random action while the chosen one is stored: the "
-        "network learns to be safe from random actions", minimum=0, maximum=1)
     exploration_rate_test: float = option(0.05, "ε in tests", minimum=0, maximum=1)
     train_frequency: int = option(4, "steps between updates", minimum=1)
     train_repeat: int = option(1, "updates at a time", minimum=1)
@@ -383,7 +380,7 @@ BOOLEANS = {
 }
 # Settings of earlier versions that are gone, and what replaces them.
 GONE = {
-    "slip_probability": "leave it out: no replacement was as good as none",
+    "slip_probability": "leave it out: what it gained was never separated from --average_updates",
     "demonstrations": "leave it out",
     "replay_file": "leave it out",
 }

@@ -124,7 +124,7 @@ def packages(home: Path) -> Finding:
 
 def memory(_home: Path) -> Finding:
     """Check how large a replay memory fits."""
-    from simple_dqn.replay_memory.memory import OTHER_BYTES
+    from simple_dqn.replay import OTHER_BYTES
 
     screen = PLAIN.environment.screen_width * PLAIN.environment.screen_height
     free = available_memory()
@@ -231,7 +231,7 @@ def trial_of(seconds: float) -> Check:
 
 def steps_per_second(config: Config, seconds: float) -> float:
     """Train with `config` for `seconds`, and return the training steps per second."""
-    from simple_dqn.wiring import make_run
+    from simple_dqn.run import make_run
 
     with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
         timer = threading.Timer(seconds, setattr, (interrupt, "requested", True))
@@ -243,7 +243,7 @@ def steps_per_second(config: Config, seconds: float) -> float:
             timer.cancel()
     if told_to_stop:
         raise KeyboardInterrupt
-    profile = run.agent.profiler.phases["train"]
+    profile = run.profiler.phases["train"]
     if not profile.steps:
         raise UserError(f"{seconds:g} seconds are too short to start training: raise --trial_seconds")
     return profile.steps / profile.wall

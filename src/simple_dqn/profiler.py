@@ -1,4 +1,7 @@
-"""The profiler: the wall time of each part of the loop, by thread, and the load of the cores."""
+"""The profiler: the wall time of each part of the loop, by thread, and the load of the cores.
+
+It times the parts from outside: `watch` puts a clock around their methods, so the algorithm knows of none.
+"""
 
 import threading
 import time
@@ -6,11 +9,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from simple_dqn.machine import busy_seconds, cpu_seconds, usable_cores
 
-SECTIONS = ("act", "emulate", "preprocess", "store", "sample", "target", "update", "wait")
-OTHER = "other"
+SECTIONS = ("act", "emulate", "store", "sample", "target", "update", "wait")
+# The methods that `Profiler.watch` measures, of the network, the games, the memory and a cluster's actors.
+METHODS = {
+    "predict": "act", "prepare": "target", "returns": "target", "update": "update", "step": "emulate",
+    "add": "store", "update_priorities": "store", "sample": "sample", "next": "wait",
+}  # fmt: skip
+OTHER = "other"  # the rest, which includes waiting for other threads
 WIDTH = 11  # characters of a column
 
 
@@ -51,29 +60,22 @@ class PhaseProfile:
         return lines
 
 
-class _Thread(threading.local):
-    """Data of the calling thread."""
-
-    within = 0.0  # seconds of the nested sections of the open one
-
-
 class Profiler:
-    """Measures the sections of phases; at most one phase is open at a time."""
+    """Measures phases, and the watched methods within them; at most one phase is open at a time."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         # By phase: random, train or test.
         self.phases: defaultdict[str, PhaseProfile] = defaultdict(PhaseProfile)
         self._clock = clock
         self._open: PhaseProfile | None = None
-        self._thread = _Thread()
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Measure the time inside as phase `name`."""
+    def phase(self, name: str) -> Iterator[PhaseProfile]:
+        """Measure the time inside as phase `name`; the caller counts the steps."""
         profile = self._open = self.phases[name]
         start, cpu, cores = self._clock(), cpu_seconds(), busy_seconds()
         try:
-            yield
+            yield profile
         finally:
             self._open = None
             profile.wall += self._clock() - start
@@ -82,25 +84,11 @@ class Profiler:
             for core in now.keys() & cores.keys():  # the usable cores may change during a run
                 profile.busy[core] = profile.busy.get(core, 0.0) + now[core] - cores[core]
 
-    @contextmanager
-    def section(self, name: str) -> Iterator[None]:
-        """Measure the time inside, without nested sections, as `name`, one of `SECTIONS`, of this thread."""
-        thread = self._thread
-        around, thread.within = thread.within, 0.0
-        start = self._clock()
-        try:
-            yield
-        finally:
-            elapsed = self._clock() - start
-            if self._open is not None:
-                seconds = self._open.seconds.setdefault(threading.current_thread().name, {})
-                seconds[name] = seconds.get(name, 0.0) + elapsed - thread.within
-            thread.within = around + elapsed
-
-    def count(self, steps: int) -> None:
-        """Count `steps` more steps of the open phase."""
-        if self._open is not None:
-            self._open.steps += steps
+    def watch(self, *parts: object) -> None:
+        """Measure those of `METHODS` that `parts` have from now on; before others keep references to them."""
+        for part in set(parts):
+            for method in METHODS.keys() & set(dir(part)):
+                setattr(part, method, self._timed(getattr(part, method), METHODS[method]))
 
     def lines(self) -> list[str]:
         """Return the table of training, else of a test, else of random play; empty if there were no steps."""
@@ -108,3 +96,17 @@ class Profiler:
             if self.phases[phase].steps:
                 return self.phases[phase].lines(phase)
         return []
+
+    def _timed(self, method: Callable[..., Any], section: str) -> Callable[..., Any]:
+        """Return `method` with a clock around it."""
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            start = self._clock()
+            try:
+                return method(*arguments, **named)
+            finally:
+                if self._open is not None:
+                    seconds = self._open.seconds.setdefault(threading.current_thread().name, {})
+                    seconds[section] = seconds.get(section, 0.0) + self._clock() - start
+
+        return timed

@@ -16,11 +16,11 @@ States: TypeAlias = NDArray[np.uint8]  # [B, S, H, W], oldest screen first
 DeviceStates: TypeAlias = Any  # the same on a GPU, in an array of the deep-learning framework
 Actions: TypeAlias = NDArray[np.int64]  # [E] or [B], indices into the environment's action set
 Rewards: TypeAlias = NDArray[np.float32]  # [E] or [B, n], raw game points
-Factors: TypeAlias = NDArray[np.float32]  # [B]
+Floats: TypeAlias = NDArray[np.float32]  # [B], or [T, E] of T steps
 Indices: TypeAlias = NDArray[np.int64]  # positions of experiences in the replay memory: row * E + game
-Numbers: TypeAlias = NDArray[np.int64]  # [B], how many experiences were added before each experience
+Ids: TypeAlias = NDArray[np.int64]  # [B], how many experiences were added before each experience
 ExplorationRates: TypeAlias = NDArray[np.float64]  # [E], ε
-Flags: TypeAlias = NDArray[np.bool_]  # [E] or [B]
+Mask: TypeAlias = NDArray[np.bool_]  # [E] or [B]
 QValues: TypeAlias = NDArray[np.float32]  # [B, A], discounted sum of clipped rewards
 
 # An object's entry in a checkpoint: `get_state` returns it, and `set_state` restores the object from it. It
@@ -50,10 +50,10 @@ class Step:
     screens: Screens  # uint8 [E, H, W]
     actions: Actions  # int64 [E], the chosen actions, or `CONTEXT`
     rewards: Rewards  # float32 [E], raw game points
-    terminals: Flags  # bool [E], the episode ended: game over, or in training a lost life
-    truncations: Flags  # bool [E], a time limit ended the game; never together with a terminal
-    resets: Flags  # bool [E], the game ended in either way: the next screen starts a new game
-    starts: Flags  # bool [E], this screen starts a game: no action led to it
+    terminals: Mask  # bool [E], the episode ended: game over, or in training a lost life
+    truncations: Mask  # bool [E], a time limit ended the game; never together with a terminal
+    resets: Mask  # bool [E], the game ended in either way: the next screen starts a new game
+    starts: Mask  # bool [E], this screen starts a game: no action led to it
 
     @staticmethod
     def start(screens: Screens) -> "Step":
@@ -91,11 +91,11 @@ class Minibatch:
     poststates: (
         States | DeviceStates
     )  # uint8 [B, S, H, W], observed after the last step; may be strided views
-    terminals: Flags  # bool [B], the episode ended with the last step
-    discounts: Factors  # float32 [B], γ^k after k steps, the factor of the poststate's value
-    weights: Factors  # float32 [B], weights in the loss; 1 without prioritized sampling
-    numbers: Numbers  # int64 [B], the transitions' numbers in the replay memory, for `update_priorities`
-    returns: Factors | None = None  # float32 [B], the targets themselves, of a rollout
+    terminals: Mask  # bool [B], the episode ended with the last step
+    discounts: Floats  # float32 [B], γ^k after k steps, the factor of the poststate's value
+    weights: Floats  # float32 [B], weights in the loss; 1 without prioritized sampling
+    numbers: Ids  # int64 [B], the transitions' numbers in the replay memory, for `update_priorities`
+    returns: Floats | None = None  # float32 [B], the targets themselves, of a rollout
 
 
 @dataclass(frozen=True, slots=True)

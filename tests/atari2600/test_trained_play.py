@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
 
 import simple_dqn
-from simple_dqn.player import StateBuffer
+from simple_dqn.agent import StateBuffer
 
 GAMES = 6
 LIVES = 3
@@ -34,7 +34,7 @@ def test_games_that_end_because_the_invaders_land() -> None:
     lives, landings = np.full(GAMES, LIVES), 0
     shots = ["FIRE" in name for name in agent.action_names]
     for number in range(1000):
-        buffer.update(step)
+        buffer.append(step)
         qvalues = agent.q_values(buffer.states)
         if number >= SHOOTING:
             qvalues[:, shots] = -np.inf

@@ -8,16 +8,15 @@ import lz4.frame
 import numpy as np
 import pytest
 
-from simple_dqn.cluster import RemoteEnvironment
 from simple_dqn.cluster.actor import Actor, ActorSettings
 from simple_dqn.cluster.trajectory import Trajectory, TrajectoryStream
 from simple_dqn.config import Config
 from simple_dqn.environment import make
 from simple_dqn.random_streams import stream
-from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.replay import ReplayMemory
+from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import unpack
 from simple_dqn.types import Minibatch
-from simple_dqn.wiring import make_environment, make_network
 
 CATCH: dict[str, Any] = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "history_length": 2,
@@ -53,22 +52,6 @@ def test_no_two_actors_play_the_same_games() -> None:
     }
     assert len(packed) == 4
     assert actor(0, 1)[0].play(None, 0, 1.0).packed in packed  # by the seed
-
-
-def test_actors_of_a_resumed_run_play_other_games() -> None:
-    config = Config.from_flags(CATCH)
-    games = RemoteEnvironment(make_environment(config, training=False))
-    resumes = [games.resumes]
-    for _ in range(2):
-        games.set_state(games.get_state())
-        resumes.append(games.resumes)
-    settings = [
-        ActorSettings(config, number, generation, count)
-        for number in (0, 1)
-        for generation in (0, 1)
-        for count in resumes
-    ]
-    assert len({one.stream_index for one in settings}) == 12
 
 
 def test_no_errors_are_sent_for_random_play() -> None:

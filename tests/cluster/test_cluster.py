@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from simple_dqn import main
-from simple_dqn.cluster import RemoteEnvironment, actor_pool
+from simple_dqn.cluster import actor_pool
 from simple_dqn.cluster.actor_pool import ActorPool, WorkerSlot
 from simple_dqn.cluster.schedule import ClusterSchedule
 from simple_dqn.cluster.session import Session, machine_facts
@@ -26,8 +26,7 @@ from simple_dqn.config import Config
 from simple_dqn.deepqnetwork.networks import NETWORKS, Convolution, Dense, NetworkSpec
 from simple_dqn.errors import UserError
 from simple_dqn.presets import APE_X_EXPLORATION
-from simple_dqn.training import Epochs
-from simple_dqn.wiring import make_environment, make_run
+from simple_dqn.run import Run, make_environment, make_run
 from tests.cluster.conftest import Nodes
 from tests.test_learning import SETTINGS, score
 
@@ -42,7 +41,7 @@ NEVER: Any = SimpleNamespace(requested=False)
 
 
 @contextmanager
-def running(nodes: Nodes, interrupt: Any = NEVER, **flags: Any) -> Iterator[tuple[Epochs, Config]]:
+def running(nodes: Nodes, interrupt: Any = NEVER, **flags: Any) -> Iterator[tuple[Run, Config]]:
     config = Config.from_flags({"random_seed": 0, **CATCH, "cluster": nodes.address, **flags})
     with closing(make_run(config, interrupt)) as run:
         yield run, config
@@ -104,15 +103,14 @@ def test_nodes_and_actors_die_and_training_goes_on(nodes: Nodes, monkeypatch: py
         elif what == "add a node":
             nodes.add(2)
 
-    def over() -> bool:
-        return len(happened) == len(COURSE)
-
     flags = {"actors": 3, "workers": 4, "train_frequency": 50}
     with running(nodes, Faults(look), **flags) as (run, _):
         agent, schedule = run.agent, run._schedule
         run._statistics.on_phase_start("train", 1, 0)
-        schedule.fill(agent, 500, 1.0, lambda: False)
-        schedule.train(agent, 10**9, lambda: run._interrupt.requested or over())
+        list(schedule.fill(agent, 500, 1.0))
+        for _ in schedule.train(agent, 10**9):
+            if run._interrupt.requested or len(happened) == len(COURSE):
+                break
     assert len(set(taken)) == len(taken)
     assert len(set(contents)) == len(contents)
     for number, generation in {(number, generation) for number, generation, _ in taken}:
@@ -125,7 +123,9 @@ def test_actors_without_a_free_core_keep_no_one_waiting(nodes: Nodes) -> None:
     began = time.monotonic()
     with running(nodes, actors=12, workers=4) as (run, _):
         run._statistics.on_phase_start("random", 0, 0)
-        run._schedule.fill(run.agent, 1000, 1.0, lambda: time.monotonic() - began > 120)
+        for _ in run._schedule.fill(run.agent, 1000, 1.0):
+            if time.monotonic() - began > 120:
+                break
         alive = run._schedule.report()["actors_alive"]
         assert alive is not None
         assert alive < 12
@@ -136,21 +136,19 @@ def test_what_a_machine_lacks_is_a_line(
     nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = Config.from_flags({**CATCH, "random_seed": 0, "actors": 1})
-    environment = RemoteEnvironment(make_environment(config, training=False))
+    with closing(make_environment(config, training=False)) as environment:
+        rom = environment.rom_md5
     elsewhere = config.with_flags({"environment": "ale", "game": str(tmp_path / "here_alone.bin")})
     with closing(Session(nodes.address, 1)):
-        assert "there is no file" in complaint(ActorPool(elsewhere, environment))
+        assert "there is no file" in complaint(ActorPool(elsewhere, rom))
         theirs = machine_facts()
         for what in ("Python", "project"):
             monkeypatch.setattr(
                 f"{actor_pool.__name__}.machine_facts", lambda what=what: {**theirs, what: "0"}
             )
-            assert f"has {what} {theirs[what]} and this machine 0" in complaint(
-                ActorPool(config, environment)
-            )
+            assert f"has {what} {theirs[what]} and this machine 0" in complaint(ActorPool(config, rom))
         monkeypatch.undo()
-        environment.rom_md5 = "another"
-        assert "another ROM of this game" in complaint(ActorPool(config, environment))
+        assert "another ROM of this game" in complaint(ActorPool(config, "another"))
 
 
 def zeros(_rng: Any, shape: tuple[int, ...], _inputs: int) -> Any:

@@ -1,22 +1,21 @@
 """The learner's side of a cluster, with actors in this process, and the limit of trajectories in flight."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from simple_dqn.cluster import RemoteEnvironment
 from simple_dqn.cluster import schedule as under_test
 from simple_dqn.cluster.actor import Actor, ActorSettings
 from simple_dqn.cluster.actor_pool import IN_FLIGHT, WorkerSlot
 from simple_dqn.cluster.schedule import BUSY, ClusterSchedule, InFlightLimit
 from simple_dqn.cluster.trajectory import Trajectory, TrajectoryStream
 from simple_dqn.config import Config
-from simple_dqn.profiler import Profiler
+from simple_dqn.errors import UserError
+from simple_dqn.run import make_agent, make_environment, make_network
 from simple_dqn.statistics import Statistics
-from simple_dqn.wiring import make_agent, make_environment, make_network
 from tests.cluster.test_actor import CATCH
 
 
@@ -25,7 +24,7 @@ class LocalPool:
 
     def __init__(self, config: Config) -> None:
         self.slots = [WorkerSlot(number) for number in range(config.cluster.actors)]
-        self.most = 0
+        self.most = self.resumes = 0
         self.requests: list[tuple[int, int, Any]] = []
         self.trajectory_steps = config.cluster.chunk_steps * config.environment.workers
         for slot in self.slots:
@@ -74,33 +73,54 @@ def made(**flags: Any) -> tuple[ClusterSchedule, LocalPool, Any, Config]:
     config = Config.from_flags(given)
     environment = make_environment(config, training=False)
     network, statistics = make_network(config, environment), Statistics([])
-    agent = make_agent(config, RemoteEnvironment(environment), network, statistics, Profiler())
+    agent = make_agent(config, environment, network, statistics)
     pool: Any = LocalPool(config)
     schedule = ClusterSchedule(config, pool, SimpleNamespace(close=deque), statistics)  # type: ignore[arg-type]
     statistics.on_phase_start("train", 1, 0)
     return schedule, pool, agent, config
 
 
+def run(loop: Iterator[int], stopped: Callable[[], bool] = lambda: False) -> None:
+    """Run a schedule's loop to its end, or until `stopped` at a safe point."""
+    for _ in loop:
+        if stopped():
+            return
+
+
+def test_a_resumed_run_plays_other_games() -> None:
+    schedule, pool, _, config = made()
+    resumes = [pool.resumes]
+    for _ in range(2):
+        schedule.set_state(schedule.get_state())
+        resumes.append(pool.resumes)
+    settings = [
+        ActorSettings(config, number, generation, count)
+        for number in (0, 1)
+        for generation in (0, 1)
+        for count in resumes
+    ]
+    assert len({one.stream_index for one in settings}) == 12
+    with pytest.raises(UserError, match="earlier version"):
+        schedule.set_state({})
+
+
 @pytest.mark.parametrize(("train_frequency", "train_repeat"), [(4, 1), (1, 1), (3, 2), (64, 1)])
 def test_updates_per_step_are_those_of_one_machine(train_frequency: int, train_repeat: int) -> None:
     schedule, pool, agent, _ = made(train_frequency=train_frequency, train_repeat=train_repeat)
-    schedule.fill(agent, 200, 1.0, lambda: False)
+    run(schedule.fill(agent, 200, 1.0))
     assert agent.network.updates == agent.total_train_steps == 0
-    rests: list[int] = []
-
-    def at_rest(steps: int) -> None:
-        rests.append(steps)
-        assert agent.network.updates == sum(rests) // train_frequency * train_repeat
-        assert agent.total_train_steps == sum(rests)
-
-    schedule.train(agent, 300, lambda: False, at_rest)
-    assert rests == [40] * 8  # whole trajectories
+    rounds: list[int] = []
+    for steps in schedule.train(agent, 300):
+        rounds.append(steps)
+        assert agent.network.updates == sum(rounds) // train_frequency * train_repeat
+        assert agent.total_train_steps == sum(rounds)
+    assert [steps for steps in rounds if steps] == [40] * 8  # whole trajectories
     assert pool.most == IN_FLIGHT
 
 
 def test_random_play_requests_no_more_than_it_needs() -> None:
     schedule, pool, agent, _ = made()
-    schedule.fill(agent, 130, 1.0, lambda: False)
+    run(schedule.fill(agent, 130, 1.0))
     assert len(pool.requests) == 4  # of 40 steps
     assert pool.steps_in_flight == 0
     assert {rate for _, _, rate in pool.requests} == {1.0}
@@ -108,9 +128,9 @@ def test_random_play_requests_no_more_than_it_needs() -> None:
 
 def test_new_weights_are_sent_when_due_and_their_age_is_reported() -> None:
     schedule, pool, agent, _ = made()
-    schedule.fill(agent, 100, 1.0, lambda: False)
+    run(schedule.fill(agent, 100, 1.0))
     schedule.report()
-    schedule.train(agent, 800, lambda: False)
+    run(schedule.train(agent, 800))
     versions = [version for _, version, _ in pool.requests if version >= 0]
     assert versions == sorted(versions)
     assert set(versions) >= {0, 10, 20}  # ten updates a trajectory; a version is 7 updates old at least
@@ -125,17 +145,11 @@ def test_new_weights_are_sent_when_due_and_their_age_is_reported() -> None:
 
 def test_no_more_is_in_flight_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     schedule, pool, agent, _ = made()
-    schedule.fill(agent, 100, 1.0, lambda: False)
+    run(schedule.fill(agent, 100, 1.0))
     heard: list[tuple[float, float]] = []
     limit = SimpleNamespace(trajectories=2, on_trajectory=lambda waited, since: heard.append((waited, since)))
     monkeypatch.setattr(schedule, "_limit", limit)
-    in_flight: list[int] = []
-
-    def stopped() -> bool:
-        in_flight.append(pool.steps_in_flight)
-        return False
-
-    schedule.train(agent, 400, stopped)
+    in_flight = [pool.steps_in_flight for _ in schedule.train(agent, 400)]
     assert max(in_flight) <= 2 * 40
     assert len(heard) == 10
     assert all(0 < waited <= since for waited, since in heard)
@@ -145,8 +159,8 @@ def test_games_have_the_exploration_rates_of_one_machine() -> None:
     schedule, pool, agent, _ = made(
         exploration_rate_start=0.4, exploration_rate_end=0.4, exploration_spread=7
     )
-    schedule.fill(agent, 100, 1.0, lambda: False)
-    schedule.train(agent, 400, lambda: False)
+    run(schedule.fill(agent, 100, 1.0))
+    run(schedule.train(agent, 400))
     rates = {number: rate for number, version, rate in pool.requests if version >= 0}
     # Two games of each of three actors: every third of the six.
     assert {number: list(rate) for number, rate in rates.items()} == {
@@ -156,8 +170,8 @@ def test_games_have_the_exploration_rates_of_one_machine() -> None:
 
 def test_the_exploration_rate_falls() -> None:
     schedule, pool, agent, _ = made(exploration_decay_steps=400)
-    schedule.fill(agent, 100, 1.0, lambda: False)
-    schedule.train(agent, 400, lambda: False)
+    run(schedule.fill(agent, 100, 1.0))
+    run(schedule.train(agent, 400))
     rates = [list(rate) for _, version, rate in pool.requests if version >= 0]
     assert rates[0] == [1.0, 1.0]
     assert rates == sorted(rates, reverse=True)
@@ -166,21 +180,21 @@ def test_the_exploration_rate_falls() -> None:
 
 def test_td_errors_of_actors_are_the_first_priorities() -> None:
     schedule, _, agent, config = made(prioritized=True, n_step=2, train_frequency=10_000)
-    schedule.fill(agent, 100, 1.0, lambda: False)
-    masses = agent.memory._sampler._tree.masses
+    run(schedule.fill(agent, 100, 1.0))
+    masses = agent.memory._sampler._up_to_date().masses
     assert set(masses[masses > 0].tolist()) == {1.0}  # of random play no error is known
     before = agent.memory.taken
-    schedule.train(agent, 200, lambda: False)
-    new = agent.memory._sampler._tree.masses[before : agent.memory.taken]
+    run(schedule.train(agent, 200))
+    new = agent.memory._sampler._up_to_date().masses[before : agent.memory.taken]
     assert len(set(new[new > 0].tolist())) > 20
     assert config.memory.sampler == "prioritized"
 
 
 def test_it_stops_early() -> None:
     schedule, _, agent, _ = made()
-    schedule.fill(agent, 100, 1.0, lambda: agent.memory.count > 0)
+    run(schedule.fill(agent, 100, 1.0), lambda: agent.memory.count > 0)
     assert 0 < agent.memory.count <= 60
-    schedule.train(agent, 400, lambda: agent.total_train_steps > 0)
+    run(schedule.train(agent, 400), lambda: agent.total_train_steps > 0)
     assert agent.total_train_steps == 40
 
 

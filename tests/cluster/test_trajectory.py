@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simple_dqn.cluster.trajectory import TrajectoryStream, td_errors
 from simple_dqn.config import MemoryConfig
-from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.replay import ReplayMemory
 from simple_dqn.snapshot import pack, unpack
 from simple_dqn.types import Experience, Step
 from tests.replay_memory.transitions import Transition, as_transitions

@@ -7,9 +7,9 @@ import pytest
 
 from simple_dqn.config import Config
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.training import ConcurrentSchedule
+from simple_dqn.run import make_run
+from simple_dqn.schedules import ConcurrentSchedule
 from simple_dqn.types import CheckpointState
-from simple_dqn.wiring import make_run
 from tests.training.sequence import train_in_sequence
 
 CATCH = {
@@ -48,5 +48,5 @@ def assert_same(one: Any, other: Any) -> None:
 def test_threads_equal_sequence(way: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     threads = learnt(way)
     assert threads["network"]["updates"] == 48
-    monkeypatch.setattr(ConcurrentSchedule, "train", staticmethod(train_in_sequence))
+    monkeypatch.setattr(ConcurrentSchedule, "train", lambda _self, *run: train_in_sequence(*run))
     assert_same(threads, learnt(way))

@@ -9,7 +9,7 @@ import torch
 from simple_dqn.config import MemoryConfig
 from simple_dqn.deepqnetwork.compute.device import CPU, DeviceScreens, screens_on
 from simple_dqn.random_streams import stream
-from simple_dqn.replay_memory import ReplayMemory, rows_for
+from simple_dqn.replay import ReplayMemory, rows_for
 from simple_dqn.types import Step
 from tests.contents import contents_of
 

@@ -9,7 +9,7 @@ import pytest
 from simple_dqn.config import MemoryConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.networks import Dense, NetworkSpec, uniform_by_inputs
-from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.replay import ReplayMemory
 from simple_dqn.types import Step
 from tests.deepqnetwork.updates import train
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Timer
 
 import numpy as np
 import psutil
@@ -18,7 +19,6 @@ from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Game, Outcome, Screen, Watcher
 from simple_dqn.environment.processes.vector import ProcessVector
 from simple_dqn.errors import UserError
-from simple_dqn.profiler import Profiler
 from simple_dqn.random_streams import stream
 from simple_dqn.types import Actions, CheckpointState
 
@@ -75,7 +75,6 @@ def open_game(
     stream: np.random.Generator,
     training: bool,
     watcher: Watcher | None,
-    profiler: Profiler,
 ) -> Game:
     return FaultyGame()
 
@@ -85,7 +84,6 @@ def open_none(
     stream: np.random.Generator,
     training: bool,
     watcher: Watcher | None,
-    profiler: Profiler,
 ) -> Game:
     raise ZeroDivisionError("no game was made")
 
@@ -155,11 +153,10 @@ def test_a_fault_in_a_step(fault: int, error: type[Exception], message: str, gam
 
 def test_a_process_that_is_killed_while_it_plays() -> None:
     with games() as environment:
-        environment.send(actions(DAWDLE, of=3))
-        psutil.Process().children()[1].kill()
+        Timer(0.2, psutil.Process().children()[1].kill).start()
         started = time.monotonic()
         with pytest.raises(RuntimeError, match="games 2 to 3 was ended by signal 9"):
-            environment.recv()
+            environment.step(actions(DAWDLE, of=3))
         assert time.monotonic() - started < PATIENCE
 
 

@@ -14,8 +14,8 @@ from simple_dqn import main
 from simple_dqn.config import BackendConfig, MemoryConfig, NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.deepqnetwork.update import TARGET_RULES
-from simple_dqn.replay_memory import ReplayMemory
-from simple_dqn.replay_memory.memory import SAMPLERS
+from simple_dqn.replay import ReplayMemory
+from simple_dqn.samplers import SAMPLERS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Minibatch, Step
 

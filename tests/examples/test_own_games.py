@@ -46,12 +46,11 @@ WHOLE = '''
 
 from simple_dqn.environment.catch import open_game
 from simple_dqn.environment.vector import GameVector
-from simple_dqn.profiler import Profiler
 
 
 class Whole(GameVector):
     def __init__(self, config, streams, training, watcher):
-        games = [open_game(config, stream, training, watcher, Profiler()) for stream in streams]
+        games = [open_game(config, stream, training, watcher) for stream in streams]
         super().__init__(games, (config.screen_height, config.screen_width))
         self.name = "whole"
 '''

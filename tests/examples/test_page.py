@@ -11,13 +11,12 @@ import torch
 from torch import nn
 
 from examples import dqn
-from simple_dqn import wiring
 from simple_dqn.agent import Agent
 from simple_dqn.config import Config
 from simple_dqn.deepqnetwork.optimizers import RMSProp
 from simple_dqn.presets import PRESETS
-from simple_dqn.profiler import Profiler
-from simple_dqn.training import SerialSchedule
+from simple_dqn.run import make_agent, make_environment, make_network
+from simple_dqn.schedules import SerialSchedule
 from simple_dqn.types import Step
 
 SETTINGS = {
@@ -58,9 +57,9 @@ def train_packages(game: str, steps: int) -> tuple[Agent, Recorder, list[np.ndar
     flags = {**PRESETS["nature"], **SETTINGS, "game": game, "backend": "cpu", "threads": 1}
     config = Config.from_flags(flags)
     recorder: Any = Recorder()
-    environment = wiring.make_environment(config, training=True)
-    network = wiring.make_network(config, environment)
-    agent = wiring.make_agent(config, environment, network, recorder, Profiler())
+    environment = make_environment(config, training=True)
+    network = make_network(config, environment)
+    agent = make_agent(config, environment, network, recorder)
     errors: list[np.ndarray] = []
     take = network.take_outcomes
 
@@ -70,10 +69,11 @@ def train_packages(game: str, steps: int) -> tuple[Agent, Recorder, list[np.ndar
         return outcomes
 
     network.take_outcomes = watched  # type: ignore[method-assign]
-    agent.start()
     schedule = SerialSchedule()
-    schedule.fill(agent, config.run.random_steps, 1.0, lambda: False)
-    schedule.train(agent, steps, lambda: False)
+    schedule.start(agent)
+    for loop in (schedule.fill(agent, config.run.random_steps, 1.0), schedule.train(agent, steps)):
+        for _ in loop:
+            pass
     agent.report_losses()
     return agent, recorder, errors
 

@@ -2,11 +2,10 @@ import numpy as np
 import pytest
 
 from nvis.played import PlayedGame, play_game
+from simple_dqn.agent import Player
 from simple_dqn.config import BackendConfig, EnvironmentConfig, NetworkConfig
 from simple_dqn.deepqnetwork import DeepQNetwork
 from simple_dqn.environment import make
-from simple_dqn.player import Player
-from simple_dqn.profiler import Profiler
 
 HISTORY_LENGTH = 3
 SCREEN_SHAPE = (40, 36)
@@ -31,7 +30,7 @@ def player(network: DeepQNetwork) -> Player:
     height, width = SCREEN_SHAPE
     config = EnvironmentConfig(environment="catch", screen_height=height, screen_width=width)
     environment = make(config, [np.random.default_rng(0)], training=False)
-    return Player(environment, network.predict, HISTORY_LENGTH, np.random.default_rng(1), Profiler())
+    return Player(environment, network.predict, HISTORY_LENGTH, np.random.default_rng(1))
 
 
 @pytest.fixture(scope="session")

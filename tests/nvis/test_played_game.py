@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from nvis.played import PlayedGame, play_game
+from simple_dqn.agent import Player
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
-from simple_dqn.player import Player
-from simple_dqn.profiler import Profiler
 from simple_dqn.types import QValues, States
 
 
@@ -23,7 +22,7 @@ def test_states_are_those_that_the_player_saw(games: int) -> None:
     config = EnvironmentConfig(environment="catch", screen_height=16, screen_width=10)
     streams = [np.random.default_rng(seed) for seed in range(games)]
     environment = make(config, streams, training=False)
-    player = Player(environment, predict, 3, np.random.default_rng(0), Profiler())
+    player = Player(environment, predict, 3, np.random.default_rng(0))
     for _ in range(3):
         seen.clear()
         game = play_game(player, 3, exploration_rate=0)

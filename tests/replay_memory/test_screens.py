@@ -1,43 +1,227 @@
-"""The memory that screens take, and what is said where there is too little."""
+"""Compressed screens against plain ones, and the memory that both take."""
 
+import logging
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import lz4.block
 import numpy as np
 import psutil
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
-from simple_dqn.config import MemoryConfig
+from simple_dqn import rules
+from simple_dqn.config import Config, MemoryConfig
 from simple_dqn.errors import UserError
-from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.replay import ReplayMemory
+from simple_dqn.screens import ENTRY, OBJECT, CompressedScreens, HostScreens
+from simple_dqn.types import Minibatch, Screens, Step
+from tests.contents import contents_of, oldest_first
+
+SCREEN_SHAPE, ATARI = (9, 7), (84, 84)
+KINDS = ("none", "lz4")
 
 
-def memory_for(replay_size: int) -> ReplayMemory:
-    config = MemoryConfig(replay_size=replay_size)
-    return ReplayMemory(config, 1, (84, 84), 0.99, np.random.default_rng(0))
+def memory_of(
+    compression: str,
+    games: int,
+    size: int,
+    shape: tuple[int, int] = SCREEN_SHAPE,
+    seed: int = 0,
+    **settings: Any,
+) -> ReplayMemory:
+    config = MemoryConfig(replay_size=size, replay_compression=compression, **settings)
+    return ReplayMemory(config, games, shape, 0.99, np.random.default_rng(seed))
 
 
-def test_too_little_memory_names_a_size_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=30_000_000))
-    with pytest.raises(UserError, match="fits, and more with --replay_compression lz4") as error:
-        memory_for(1_000_000)
-    message = str(error.value)
-    assert message.startswith(
-        "--replay_size 1000000 needs 7.07 GB of memory and this machine can spare 0.027 GB"
+def screens_of(rng: np.random.Generator, games: int, shape: tuple[int, int] = SCREEN_SHAPE) -> Screens:
+    """Return screens of which some are noise, which nothing compresses, and some are of one grey."""
+    noise = rng.integers(0, 256, (games, *shape), np.uint8)
+    return np.where(rng.random((games, 1, 1)) < 0.5, noise, noise[:, :1, :1])
+
+
+def feed(memories: list[ReplayMemory], games: int, steps: int, seed: int = 1) -> None:
+    """Give each of `memories` the same `steps` steps, in which games end and lives are lost."""
+    rng = np.random.default_rng(seed)
+    for _ in range(steps):
+        step = Step.start(screens_of(rng, games))
+        step.actions[:] = rng.integers(0, 6, games)
+        step.rewards[:] = rng.random(games)
+        step.terminals[:] = rng.random(games) < 0.1
+        step.starts[:] = rng.random(games) < 0.1
+        for memory in memories:
+            memory.add(step)
+
+
+def assert_same(one: Minibatch, other: Minibatch) -> None:
+    for name in Minibatch.__slots__:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
+
+
+# A small ring may hold the starts of games and no transition: then there is nothing to draw.
+@given(
+    games=st.integers(1, 5),
+    rows=st.integers(8, 30),
+    steps=st.integers(12, 90),
+    n_step=st.integers(1, 4),
+    sampler=st.sampled_from(("uniform", "prioritized")),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=60)
+def test_minibatches_are_those_of_plain_screens(
+    games: int, rows: int, steps: int, n_step: int, sampler: str, seed: int
+) -> None:
+    plain, compressed = (
+        memory_of(kind, games, rows * games, n_step=n_step, sampler=sampler) for kind in KINDS
     )
-    found = re.search(r"--replay_size (\d+) fits", message)
-    assert found
-    fits = int(found[1])
-    assert memory_for(fits).nbytes <= 30_000_000
-    with pytest.raises(UserError):
-        memory_for(round(1.1 * fits))
+    feed([plain, compressed], games, steps, seed)
+    assume(len(plain._ring.transitions()))
+    for batch_size in (1, 32, 32, 7):
+        assert_same(plain.sample(batch_size), compressed.sample(batch_size))
+    np.testing.assert_array_equal(plain.sample_states(5), compressed.sample_states(5))
+    np.testing.assert_array_equal(contents_of(plain).screens, contents_of(compressed).screens)
 
 
-def test_million_experiences_take_what_was_promised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=10**11))
-    monkeypatch.setattr("simple_dqn.machine.control_group_allowances", lambda: [])
-    process = psutil.Process()
-    before = process.memory_info().rss
-    memory = memory_for(1_000_000)
+@pytest.mark.parametrize(("giver", "taker"), [KINDS, KINDS[::-1], ("lz4", "lz4")])
+@pytest.mark.parametrize("steps", [8, 20, 33])  # part of the ring, all of it, and some again
+def test_what_is_held_passes_from_any_kind_to_any(giver: str, taker: str, steps: int) -> None:
+    first, second = memory_of(giver, 3, 60), memory_of(taker, 3, 60, seed=5)
+    feed([first], 3, steps)
+    feed([second], 3, 25, seed=2)
+    second.set_state(first.get_state(), [oldest_first(first)])
+    for _ in range(3):
+        assert_same(first.sample(16), second.sample(16))
+        feed([first, second], 3, 11, seed=3)
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_screens_of_any_order_and_size(noisy: bool) -> None:
+    """Rows are written at random, and from parts of other arrays."""
+    rng, rows, games = np.random.default_rng(3), 130, 3
+    plain, compressed = HostScreens(rows, games, ATARI), CompressedScreens(rows, games, ATARI)
+    for row in [*range(rows), *rng.integers(0, rows, 400).tolist()]:
+        screens = rng.integers(0, 256, (games, *ATARI), np.uint8) if noisy else screens_of(rng, games, ATARI)
+        plain.write(row, screens[:, ::-1])
+        compressed.write(row, screens[:, ::-1])
+    every = np.arange(rows * games)[:, np.newaxis]
+    np.testing.assert_array_equal(plain.gather(every, None), compressed.gather(every, None))
+    windows = rng.integers(0, rows * games, (20, 5))
+    for hidden in (rng.random((20, 3)) < 0.3, None):
+        np.testing.assert_array_equal(plain.gather(windows, hidden), compressed.gather(windows, hidden))
+
+
+def test_memory_does_not_grow_over_wraps() -> None:
+    """Blocks of 50 to 7,000 bytes replace each other, in no order of lengths, twenty times over."""
+    rng, rows = np.random.default_rng(4), 3000
+    pool = rng.integers(0, 256, (50, 1, *ATARI), np.uint8)
+    for lines, screen in enumerate(pool):
+        screen[:, 84 * lines // 50 :] = 0
+    lengths = [len(lz4.block.compress(screen, store_size=False)) for screen in pool]
+    screens, held, resident = CompressedScreens(rows, 1, ATARI), [], []
+    for _ in range(20):
+        numbers = rng.integers(50, size=rows)
+        for row, number in enumerate(numbers):
+            screens.write(row, pool[number])
+        held.append(screens.nbytes)
+        resident.append(int(psutil.Process().memory_info().rss))
+        assert screens.nbytes == (ENTRY + OBJECT) * rows + sum(lengths[number] for number in numbers)
+    assert max(resident) - resident[0] < max(held) - held[0] + 2**20
+
+
+FILL = """
+import numpy as np, psutil
+from simple_dqn.screens import CompressedScreens
+
+rows, shape = 4000, (84, 84)
+pool = np.random.default_rng(4).integers(0, 256, (50, 1, *shape), np.uint8)
+CompressedScreens(rows, 1, shape).write(0, pool[0])  # what the library itself takes
+before = psutil.Process().memory_info().rss
+screens = CompressedScreens(rows, 1, shape)
+empty = screens.nbytes
+for row in range(rows):
+    screens.write(row, pool[row % 50])
+print(empty, screens.nbytes, psutil.Process().memory_info().rss - before)
+"""
+
+
+def test_bytes_are_those_really_held() -> None:
+    """In a process of its own, whose heap has no room left by other tests."""
+    source = Path(__file__).parents[2] / "src"
+    command = [sys.executable, "-P", "-c", FILL]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(source)}, capture_output=True)
+    empty, counted, resident = map(int, done.stdout.split())
+    assert empty < 100_000
+    assert counted > 4000 * 84 * 84  # noise does not shrink
+    assert abs(resident - counted) < 0.05 * counted
+
+
+def test_million_experiences_take_nothing_before_they_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    available(monkeypatch, 10**11)
+    before = psutil.Process().memory_info().rss
+    memory = memory_of("none", 1, 1_000_000, ATARI)
     assert 7_056_000_000 < memory.nbytes <= 7_200_000_000
-    assert process.memory_info().rss - before < 100_000_000  # nothing is taken before it is filled
+    assert psutil.Process().memory_info().rss - before < 100_000_000
+
+
+def available(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=count))
+    monkeypatch.setattr("simple_dqn.machine.control_group_allowances", lambda: [])
+
+
+@pytest.mark.parametrize(("kind", "free", "words", "refused"), [
+    ("none", 30_000_000, r"needs 7\.07 GB of memory .* spare 0\.027 GB: --replay_size (\d+) fits", True),
+    ("lz4", 200_000_000, r"needs 0\.299 GB of memory .* --replay_size (\d+) fits", True),
+    ("lz4", 2_000_000_000, r"takes 0\.299 GB to 2\.42 GB .* 1\.8 GB: --replay_size (\d+) would fit", False),
+])  # fmt: skip
+def test_too_little_memory_is_said_before_the_run_with_a_size_that_fits(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    kind: str,
+    free: int,
+    words: str,
+    refused: bool,
+) -> None:
+    available(monkeypatch, free)
+    if refused:
+        with pytest.raises(UserError, match=r"^--replay_size 1000000 ") as error:
+            memory_of(kind, 1, 1_000_000, ATARI)
+        said = str(error.value)
+    else:
+        memory_of(kind, 1, 1_000_000, ATARI)
+        (said,) = caplog.messages
+    caplog.clear()
+    found = re.search(words, said)
+    assert found
+    assert memory_of(kind, 1, int(found[1]), ATARI).nbytes <= free
+    if refused:
+        with pytest.raises(UserError):
+            memory_of(kind, 1, round(1.1 * int(found[1])), ATARI)
+    else:
+        assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_memory_that_runs_short_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    screens = CompressedScreens(100_000, 1, ATARI)
+    noise = np.random.default_rng(0).integers(0, 256, (1, *ATARI), np.uint8)
+
+    def fill() -> None:
+        for row in range(100_000):
+            available(monkeypatch, 400_000_000 - screens.nbytes)
+            screens.write(row, noise)
+
+    words = r"takes 0\.3 GB for 4\d{4} of 100000 experiences .* 0\.09\d+ GB left: lower"
+    with pytest.raises(UserError, match=words):
+        fill()
+    np.testing.assert_array_equal(screens.gather(np.array([[1]]), None)[0], noise)
+
+
+def test_screens_are_kept_in_one_place() -> None:
+    rules.check(Config.from_flags({"replay_compression": "lz4", "replay_device": "memory"}))
+    with pytest.raises(UserError, match="--replay_compression lz4 keeps the screens in RAM and"):
+        rules.check(Config.from_flags({"replay_compression": "lz4", "replay_device": "gpu"}))

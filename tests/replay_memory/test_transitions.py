@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from simple_dqn.agent import StateBuffer
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
-from simple_dqn.player import StateBuffer
-from simple_dqn.replay_memory import ReplayMemory
-from simple_dqn.replay_memory.prioritized import Prioritized
-from simple_dqn.types import Experience, Flags, Step
+from simple_dqn.replay import ReplayMemory
+from simple_dqn.samplers import Prioritized
+from simple_dqn.types import Experience, Mask, Step
 from tests.replay_memory.transitions import Transition, as_transitions
 
 SCREEN_SHAPE = (1, 2)  # two bytes that spell the number of the experience
@@ -60,7 +60,7 @@ class Story:
         return ReplayMemory(config, self.games, SCREEN_SHAPE, DISCOUNT, np.random.default_rng(seed))
 
 
-def is_any(events: Sequence[str], event: str) -> Flags:
+def is_any(events: Sequence[str], event: str) -> Mask:
     return np.array([happened == event for happened in events])
 
 
@@ -169,7 +169,7 @@ def test_whatever_the_errors_all_transitions_have_mass_and_nothing_else(story: S
         if drawn and rng.random() < 0.3:  # long after they were drawn
             memory.update_priorities(drawn.pop(), 9 * rng.random(3, np.float32) ** 5)
         assert isinstance(memory._sampler, Prioritized)
-        with_mass = memory._ring.numbers(np.flatnonzero(memory._sampler._tree.masses))
+        with_mass = memory._ring.numbers(np.flatnonzero(memory._sampler._up_to_date().masses))
         if memory.ready:
             assert sorted(with_mass.tolist()) == transitions.tolist()
     assert {number + 1 for number in with_mass.tolist()} >= set(remembered(story))
@@ -183,7 +183,7 @@ def test_state_acted_on_is_the_prestate_sampled_later(story: Story) -> None:
     acted_on: dict[int, NDArray[np.uint8]] = {}
     for t, step in enumerate(story.steps()):
         acted_on |= {t * story.games + e + 1: buffer.states[e].copy() for e in range(story.games)}
-        buffer.update(step)
+        buffer.append(step)
         memory.add(step)
     if not remembered(story) or not memory.ready:
         return
@@ -251,7 +251,7 @@ def test_game_from_start_to_start() -> None:
         (step_of(10, start=True), [0, 0, 10]),
     ]
     for now, state in expected:
-        buffer.update(now)
+        buffer.append(now)
         assert shown(buffer) == state
 
 
@@ -263,8 +263,8 @@ def test_states_are_for_reading() -> None:
 
 def test_saved_and_restored_buffer_goes_on_as_the_first() -> None:
     first, second = StateBuffer(1, 3, (1, 1)), StateBuffer(1, 3, (1, 1))
-    first.update(step_of(1, start=True))
+    first.append(step_of(1, start=True))
     second.set_state(first.get_state())
     for buffer in (first, second):
-        buffer.update(step_of(2))
+        buffer.append(step_of(2))
     assert shown(second) == shown(first) == [0, 1, 2]

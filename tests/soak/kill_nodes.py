@@ -21,7 +21,7 @@ from simple_dqn.cluster.actor_pool import WorkerSlot
 from simple_dqn.cluster.schedule import ClusterSchedule
 from simple_dqn.cluster.trajectory import Trajectory
 from simple_dqn.config import Config
-from simple_dqn.wiring import make_run
+from simple_dqn.run import make_run
 
 CATCH: dict[str, Any] = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "history_length": 2,
@@ -50,7 +50,7 @@ def main() -> None:
     with closing(nodes), closing(make_run(config, SimpleNamespace(requested=False))) as run:  # type: ignore[arg-type]
         agent, schedule = run.agent, run._schedule
         run._statistics.on_phase_start("train", 1, 0)
-        schedule.fill(agent, 1000, 1.0, lambda: False)
+        list(schedule.fill(agent, 1000, 1.0))
 
         def train_until(alive: int, seconds: float) -> None:
             """Train until so many actors are alive, and for so long after."""
@@ -62,7 +62,9 @@ def main() -> None:
                 return bool(since) and time.monotonic() - since[0] > seconds
 
             before = len(taken)
-            schedule.train(agent, 10**9, over)
+            for _ in schedule.train(agent, 10**9):
+                if over():
+                    break
             assert len(taken) > before, "training did not go on"
 
         for kill in range(1, flags.kills + 1):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simple_dqn.scores import Scores
 from simple_dqn.statistics import PhaseOutcome, PhaseSummary, Point, Progress, Statistics, Writer
-from simple_dqn.types import Flags, Step
+from simple_dqn.types import Mask, Step
 
 Wanted = tuple[int, bool, bool]  # a reward, whether the game ends, whether a life is lost
 Phase = tuple[str, list[list[Wanted]], list[float]]  # its name, steps [steps][E] and losses
@@ -54,7 +54,7 @@ def make_step(
 ) -> Step:
     games = len(rewards)
 
-    def flags(given: Sequence[bool] | None) -> Flags:
+    def flags(given: Sequence[bool] | None) -> Mask:
         return np.array(given if given is not None else [False] * games, dtype=np.bool_)
 
     return Step(

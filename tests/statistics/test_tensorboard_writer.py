@@ -103,7 +103,7 @@ def test_a_folder_that_cannot_be_made_is_a_user_error(tmp_path: Path) -> None:
 
 def test_tensorboard_is_imported_when_asked_for_and_never_torch(tmp_path: Path) -> None:
     program = (
-        "import sys; from simple_dqn.config import Config; from simple_dqn.wiring import make_statistics;"
+        "import sys; from simple_dqn.config import Config; from simple_dqn.run import make_statistics;"
         "config = Config.from_flags({'csv_file': f'{sys.argv[1]}/a.csv'});"
         "make_statistics(config); assert 'tensorboard' not in sys.modules;"
         "make_statistics(config.with_flags({'tensorboard': True})); assert 'tensorboard' in sys.modules;"

@@ -6,15 +6,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from simple_dqn.agent import Agent
+from simple_dqn.agent import Agent, Player
 from simple_dqn.config import Config
 from simple_dqn.deepqnetwork import UpdateOutcome
-from simple_dqn.player import Player
-from simple_dqn.profiler import Profiler
 from simple_dqn.random_streams import stream
-from simple_dqn.replay_memory import ReplayMemory
-from simple_dqn.training import SerialSchedule
-from simple_dqn.types import Actions, Minibatch, Numbers, QValues, States, Step
+from simple_dqn.replay import ReplayMemory
+from simple_dqn.schedules import SerialSchedule
+from simple_dqn.types import Actions, Ids, Minibatch, QValues, States, Step
 
 
 class TapedEnvironment:
@@ -50,10 +48,10 @@ class TapedNetwork:
     def use_one_thread(self) -> None:
         self.tape.append("thread")
 
-    def prepare(self, minibatch: Minibatch) -> Numbers:
+    def prepare(self, minibatch: Minibatch) -> Ids:
         return minibatch.numbers
 
-    def update(self, batch: Numbers) -> None:
+    def update(self, batch: Ids) -> None:
         """Make an update whose errors depend on its number and on what it was made from."""
         self.tape.append("update")
         self.updates += 1
@@ -91,11 +89,12 @@ def make(games: int = 1, memory: dict[str, Any] | None = None, **settings: Any) 
     memory_config = Config.from_flags({"replay_size": 500, **(memory or {})}).memory
     remembered = ReplayMemory(memory_config, games, (4, 4), 0.99, stream(0, "sampling"))
     config = Config.from_flags(settings).agent
-    profiler = Profiler()
-    player = Player(environment, network.predict, 4, stream(0, "exploration"), profiler)
-    agent = Agent(player, remembered, network, config, 8, listener, profiler)
-    agent.start()
-    SerialSchedule().fill(agent, 8 * games, 1.0, stopped=lambda: False)
+    player = Player(environment, network.predict, 4, stream(0, "exploration"))
+    agent = Agent(player, remembered, network, config, 8, listener)
+    schedule = SerialSchedule()
+    schedule.start(agent)
+    for _ in schedule.fill(agent, 8 * games, 1.0):
+        pass
     tape.clear()
     listener.rates.clear()
     return agent, tape, listener

@@ -1,20 +1,17 @@
-"""The work of `ConcurrentSchedule` in one thread."""
+"""The work of `ConcurrentSchedule` in one thread: first the updates of a period, or first its steps."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 
 from simple_dqn.agent import Agent
-from simple_dqn.training.concurrent import act, store, updates_due
+from simple_dqn.schedules import play_period, store_period
 
 
-def train_in_sequence(
-    agent: Agent, steps: int, stopped: Callable[[], bool], at_rest: Callable[[int], None] = lambda _: None
-) -> None:
-    """Train in one thread: learn, then act."""
+def train_in_sequence(agent: Agent, steps: int, play_first: bool = False) -> Iterator[int]:
     for _ in range(0, steps, agent.config.target_steps):
         agent.network.update_target_network()
         steps_before = agent.total_train_steps
-        for _ in range(updates_due(agent)):
-            if not stopped():
-                agent.update(agent.prepare(steps_before))
-        store(agent, act(agent, stopped))
-        at_rest(agent.config.target_steps)
+        played = play_period(agent, lambda: False) if play_first else []
+        for _ in range(agent.config.updates_in(agent.config.target_steps)):
+            agent.learn_from(agent.prepare(steps_before))
+        store_period(agent, played or play_period(agent, lambda: False))
+        yield agent.config.target_steps

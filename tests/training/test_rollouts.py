@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any, TypeAlias
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,11 +14,11 @@ from simple_dqn.config import Config, MemoryConfig, NetworkConfig
 from simple_dqn.deepqnetwork.returns import lambda_returns
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.replay_memory import ReplayMemory
+from simple_dqn.replay import ReplayMemory
+from simple_dqn.run import make_run
+from simple_dqn.schedules import RolloutSchedule
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.training import RolloutSchedule
 from simple_dqn.types import Rollout, Step
-from simple_dqn.wiring import make_run
 
 Values: TypeAlias = NDArray[np.float32]
 
@@ -31,7 +32,7 @@ CATCH = {
 def started(**flags: Any) -> Agent:
     """Return an agent whose games have begun."""
     agent = make_run(Config.from_flags({**CATCH, **flags}), Interrupt()).agent
-    agent.start()
+    RolloutSchedule(6).start(agent)
     return agent
 
 
@@ -119,11 +120,11 @@ def test_each_transition_is_sampled_once_before_any_is_sampled_again() -> None:
 def test_a_minibatch_has_the_states_that_were_played_and_their_returns() -> None:
     agent = started()
     for _ in range(3):
-        agent.store(agent.act())
+        agent.memory.add(agent.execute(agent.choose()))
     seen, starts = [], []
     for _ in range(6):
         seen.append(agent.player.states.copy())
-        agent.store(agent.act())
+        agent.memory.add(agent.execute(agent.choose()))
         starts.append(agent.memory.rollout().starts[-1])
     states, played = np.concatenate(seen), ~np.concatenate(starts)
     assert played.sum() < 24
@@ -139,7 +140,8 @@ def test_a_minibatch_has_the_states_that_were_played_and_their_returns() -> None
 
 def test_an_update_descends_half_the_squared_error_of_the_returns() -> None:
     agent = started(loss="mse")
-    agent.play_rollout(6)
+    with patch.object(agent, "learn"):
+        list(RolloutSchedule(6).train(agent, 24))
     minibatch = agent.memory.sample(8)
     assert minibatch.returns is not None
     qvalues = agent.network.predict(minibatch.prestates)[np.arange(8), minibatch.actions]
@@ -151,13 +153,17 @@ def test_an_update_descends_half_the_squared_error_of_the_returns() -> None:
     assert np.mean((minibatch.returns - after) ** 2) < np.mean((minibatch.returns - qvalues) ** 2)
 
 
-def test_a_rollout_is_played_whole_before_its_updates() -> None:
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_rollout_is_played_whole_before_its_updates(stopped: bool) -> None:
     agent = started()
     tape: list[str] = []
-    for owner, name in ((agent, "execute"), (agent.memory, "set_returns"), (agent, "learn")):
+    for owner, name in ((agent, "execute"), (agent.memory, "set_returns"), (agent.network, "update")):
         watch(owner, name, tape)
-    RolloutSchedule(6).train(agent, 48, lambda: False, lambda steps: tape.append(str(steps)))
-    assert tape == 2 * [*["execute"] * 6, "set_returns", *["learn"] * 6, "24"]
+    for steps in RolloutSchedule(6).train(agent, 240 if stopped else 48):
+        tape.append(str(steps))
+        if tape.count("execute") >= 9:
+            break
+    assert tape == 2 * [*["execute"] * 6, "set_returns", *["update"] * 6, "24"]
 
 
 def watch(owner: Any, name: str, tape: list[str]) -> None:
@@ -220,13 +226,3 @@ def test_snapshots_and_tests_use_the_mean_of_the_weights(tmp_path: Path) -> None
     for player, average in ((run._tester._player, True), (run.agent.player, False)):
         np.testing.assert_array_equal(player._predict(states), network.predict(states, average=average))
     assert np.any(network.predict(states) != network.predict(states, average=True))
-
-
-def test_a_stop_ends_with_a_whole_rollout() -> None:
-    agent, tape = started(), list[str]()
-    for owner, name in ((agent, "execute"), (agent.memory, "set_returns"), (agent, "learn")):
-        watch(owner, name, tape)
-    RolloutSchedule(6).train(
-        agent, 240, lambda: tape.count("execute") >= 9, lambda steps: tape.append(str(steps))
-    )
-    assert tape == 2 * [*["execute"] * 6, "set_returns", *["learn"] * 6, "24"]

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from simple_dqn import main
 from simple_dqn.config import Config
 from simple_dqn.environment import emulator
+from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.watch.film import Film
-from simple_dqn.wiring import make_environment, make_network
 
 LIMIT = 130  # frames of a game
 SMALL = {

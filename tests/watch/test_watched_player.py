@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from simple_dqn.agent import Player
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import Environment, make
-from simple_dqn.player import Player
-from simple_dqn.profiler import Profiler
 from simple_dqn.random_streams import stream
 from simple_dqn.types import QValues, States
 from simple_dqn.watch.watched_player import WatchedPlayer
@@ -31,7 +30,7 @@ def watched(saliency: Callable[[States], NDArray[np.float32]] | None = None) -> 
 
 def test_a_watched_player_plays_as_a_player_does() -> None:
     player = WatchedPlayer(environment(), predict, 4, stream(1, "exploration"))
-    plain = Player(environment(), predict, 4, stream(1, "exploration"), Profiler())
+    plain = Player(environment(), predict, 4, stream(1, "exploration"))
     player.start()
     plain.start()
     explored = 0
@@ -48,7 +47,7 @@ def test_a_watched_player_keeps_the_last_qvalues() -> None:
     player = watched()
     states = np.arange(4 * 9, dtype=np.uint8).reshape(1, 4, 3, 3)
     expected = predict(states)[0]
-    player.act(states, 0.0)
+    player.choose(0.0, states=states)
     states[:] = 0
     assert player.qvalues is not None
     assert np.array_equal(player.qvalues, expected)
@@ -91,7 +90,7 @@ def test_the_heat_map_is_the_strongest_of_the_screens_and_worked_out_once() -> N
     player = watched(saliency)
     assert player.heat_map() is None
     states = np.ones((1, 4, 5, 6), np.uint8)
-    player.act(states, 0.0)
+    player.choose(0.0, states=states)
     states[:] = 0
     assert not asked
     heat = player.heat_map()
@@ -103,13 +102,13 @@ def test_the_heat_map_is_the_strongest_of_the_screens_and_worked_out_once() -> N
         for x in range(6):
             strongest = max(abs(float(gradients[0, s, y, x])) for s in range(4))
             assert heat[y, x] == pytest.approx(strongest / np.abs(gradients).max())
-    player.act(np.ones((1, 4, 5, 6), np.uint8), 0.0)
+    player.choose(0.0, states=np.ones((1, 4, 5, 6), np.uint8))
     assert player.heat_map() is not heat
 
 
 def test_an_agent_that_looks_nowhere_has_a_cold_heat_map() -> None:
     player = watched(lambda states: np.zeros(states.shape, np.float32))
-    player.act(np.ones((1, 4, 5, 6), np.uint8), 0.0)
+    player.choose(0.0, states=np.ones((1, 4, 5, 6), np.uint8))
     heat = player.heat_map()
     assert heat is not None
     assert np.array_equal(heat, np.zeros((5, 6)))

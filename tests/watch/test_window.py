@@ -14,8 +14,9 @@ import pygame
 import pytest
 from numpy.typing import NDArray
 
-from simple_dqn import main, wiring
+from simple_dqn import main
 from simple_dqn.config import Config
+from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.watch.display import GameWindow
 from simple_dqn.watch.overlay import BACKGROUND, BADGES
@@ -77,8 +78,8 @@ def snapshot(tmp_path: Path) -> Path:
     config = Config.from_flags(
         {"game": "pong", "random_seed": 0, "backend": "cpu", "threads": 1, "random_starts": 0}
     )
-    environment = wiring.make_environment(config, training=False)
-    weights = wiring.make_network(config, environment).get_weights()
+    environment = make_environment(config, training=False)
+    weights = make_network(config, environment).get_weights()
     path = tmp_path / "pong_1.pkl"
     Snapshot("pong", 1, environment.actions, 0, config.shared_flags(), weights).save(path)
     return path

@@ -11,15 +11,13 @@ from simple_dqn.errors import UserError
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork.networks import NetworkSpec
     from simple_dqn.deepqnetwork.update import TargetRule
-    from simple_dqn.replay_memory.prioritized import Prioritized
-    from simple_dqn.replay_memory.uniform import Uniform
+    from simple_dqn.samplers import Uniform
     from simple_dqn.statistics import Writer
 
 Entry = TypeVar("Entry")
 SAMPLER_METHODS = {
-    "on_append": "self",
     "draw": "self, count, steps, rng",
-    "update": "self, numbers, errors",
+    "set_errors": "self, numbers, errors",
     "get_state": "self",
     "set_state": "self, state",
 }
@@ -71,7 +69,7 @@ def register_target_rule(name: str, rule: "TargetRule") -> None:
     _register("target_rule", name, rule, TARGET_RULES)
 
 
-def register_sampler(name: str, sampler: "type[Uniform] | type[Prioritized]") -> None:
+def register_sampler(name: str, sampler: "type[Uniform]") -> None:
     """Register a sampler of the replay memory for `--sampler NAME`; snapshots record the name.
 
     Args:
@@ -87,12 +85,15 @@ def register_sampler(name: str, sampler: "type[Uniform] | type[Prioritized]") ->
         >>> simple_dqn.register_sampler("combined", Combined)
         >>> simple_dqn.train("pong", sampler="combined")
     """
-    from simple_dqn.replay_memory.memory import SAMPLERS
+    from simple_dqn.samplers import SAMPLERS
 
-    contract = "give a class with the methods of simple_dqn.replay_memory.uniform.Uniform"
+    contract = "give a class with the methods of simple_dqn.samplers.Uniform"
     if not isinstance(sampler, type):
         raise UserError(f"{sampler!r} is no class: {contract}")
     _check_call(sampler, "ring, config", contract)
+    for old, new in {"update": "set_errors", "on_append": "draw, which sees what was appended"}.items():
+        if hasattr(sampler, old):
+            raise UserError(f"{sampler.__qualname__}.{old} is now called {new}: rename it")
     for name_of, arguments in SAMPLER_METHODS.items():
         _check_call(getattr(sampler, name_of, None), arguments, f"{contract}, {name_of}({arguments}) too")
     for name_of in ("experience_bytes", "nbytes", "uses_errors"):

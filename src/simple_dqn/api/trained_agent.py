@@ -16,13 +16,13 @@ from simple_dqn.environment import Frame
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.run import make_environment, make_network, make_player
 from simple_dqn.snapshot import Snapshot, check_fits, check_layers
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Actions, QValues, States
 from simple_dqn.verbs.common import load_weights, open_snapshot
 from simple_dqn.verbs.settings import parser_for, settings_of_agent, workers_for
 from simple_dqn.watch.watched_player import WatchedPlayer
-from simple_dqn.wiring import make_environment, make_network, make_player
 
 
 class Scores(NamedTuple):
@@ -116,7 +116,7 @@ class TrainedAgent:
             >>> agent.act(np.zeros((1, 4, 84, 84), np.uint8), epsilon=0.05)
         """
         rate = _read("play", {"exploration_rate_test": epsilon})["exploration_rate_test"]
-        return self._player.act(self._checked(states), rate)
+        return self._player.choose(rate, states=self._checked(states))
 
     def saliency(self, states: States) -> NDArray[np.float32]:
         """Return which pixels raised the highest Q-value of each state, by guided backpropagation.

@@ -13,12 +13,12 @@ from simple_dqn import rules
 from simple_dqn.config import words as config_words
 from simple_dqn.environment import Environment, as_played
 from simple_dqn.errors import UserError
+from simple_dqn.run import make_environment
 from simple_dqn.snapshot import snapshots_after
 from simple_dqn.statistics import PhaseSummary, Writer
 from simple_dqn.types import Actions, CheckpointState, Step
 from simple_dqn.verbs.settings import settings_for
 from simple_dqn.verbs.train import learn, read
-from simple_dqn.wiring import make_environment
 
 ONLY_COMMANDS = ("help", "h", "print_config")  # flags that print and end the program
 
@@ -169,7 +169,7 @@ class CheckedEnvironment(Environment):
         self._begun = True
         return self._inner.reset()
 
-    def send(self, actions: Actions) -> None:
+    def step(self, actions: Actions) -> Step:
         """See `Environment`.
 
         Raises:
@@ -184,12 +184,7 @@ class CheckedEnvironment(Environment):
             raise UserError(f"the actions are {given.dtype} {list(given.shape)}: {wanted}")
         if ((given < 0) | (given >= self.actions)).any():
             raise UserError(f"the actions are {given.tolist()}: {wanted}")
-        self._inner.send(given.astype(np.int64))
-
-    def recv(self) -> Step:
-        """See `Environment`."""
-        self._check_open()
-        return self._inner.recv()
+        return self._inner.step(given.astype(np.int64))
 
     def get_state(self) -> CheckpointState:
         """See `Environment`."""

@@ -8,7 +8,6 @@ neither side runs ahead of the other. `actor_pool.py` starts the actors and repl
 `session.py` joins Ray, for sweeps too.
 """
 
-from simple_dqn.cluster.actor import RemoteEnvironment
 from simple_dqn.cluster.session import Session
 
-__all__ = ["RemoteEnvironment", "Session"]
+__all__ = ["Session"]

@@ -2,21 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn import random_streams
+from simple_dqn.agent import Player
 from simple_dqn.cluster.session import machine_facts
 from simple_dqn.cluster.trajectory import Trajectory, td_errors
 from simple_dqn.config import Config
-from simple_dqn.environment import Environment, make
-from simple_dqn.player import Player
-from simple_dqn.profiler import Profiler
+from simple_dqn.environment import make
 from simple_dqn.scores import Scores
 from simple_dqn.snapshot import pack
-from simple_dqn.types import Actions, CheckpointState, ExplorationRates, QValues, States, Step
+from simple_dqn.types import ExplorationRates, QValues, Step
 
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork.networks import NetworkSpec
@@ -74,10 +74,8 @@ class Actor:
             use_target_network=False, spec=settings.spec or NETWORKS[config.network.network],
         )  # fmt: skip
         rng = random_streams.stream(config.seed, "actor exploration", index)
-        slips = config.agent.slip_probability
-        self._player = Player(
-            environment, self._latest_qvalues, length, rng, Profiler(), slip_probability=slips
-        )
+        predict = partial(self._network.predict, explore=True)
+        self._player = Player(environment, predict, length, rng)
         self._config = config
         # A registered sampler is unknown here, and may use them.
         wanted = config.memory.sampler != "uniform"
@@ -108,8 +106,8 @@ class Actor:
             rows.append((self._player.start(), self._qvalues))
         for _ in range(self._config.cluster.chunk_steps):
             if weights is not None:
-                self._qvalues = self._network.predict(self._player.states, explore=True)
-            step = self._player.step(exploration_rate)
+                self._qvalues = self._player.predict()  # the TD errors need them too
+            step = self._player.execute(self._player.choose(exploration_rate, self._qvalues))
             rows.append((step, self._qvalues))
             scores += self._scores.add(step)
         self._sent += 1
@@ -121,10 +119,6 @@ class Actor:
             version=version,
             errors=self._errors(rows, predicted=weights is not None) if self._sends_errors else None,
         )
-
-    def _latest_qvalues(self, _states: States) -> QValues:
-        """Return the prediction for the current states, which the TD errors use too."""
-        return self._qvalues
 
     def _errors(self, rows: list[tuple[Step, QValues]], predicted: bool) -> NDArray[np.float32] | None:
         """Return `td_errors` of the rows in which `MemoryRows` lets transitions begin.
@@ -143,7 +137,7 @@ class Actor:
         if not (predicted and predicted_before):
             return None
         steps, qvalues = [step for step, _ in rows], np.stack([before for _, before in rows])
-        after = self._network.predict(self._player.states, explore=True)
+        after = self._player.predict()
         actions = np.stack([step.actions for step in steps])
         rewards = np.stack([step.rewards for step in steps])
         return td_errors(
@@ -155,43 +149,3 @@ class Actor:
             config.network.discount_rate,
             config.memory.n_step,
         )
-
-
-class RemoteEnvironment(Environment):
-    """The learner's view of the games that actors play: their properties, and no game.
-
-    A checkpoint holds no games of actors: they play on while it is made, and a resumed run begins new games.
-
-    Attributes:
-        resumes: How often the run was resumed, so that its games differ from those of its start.
-    """
-
-    can_save = True
-
-    def __init__(self, like: Environment) -> None:
-        """Copy the properties of `like`, games with the same settings."""
-        self.games, self.actions, self.action_names = like.games, like.actions, like.action_names
-        self.screen_shape, self.name, self.rom_md5 = like.screen_shape, like.name, like.rom_md5
-        self.resumes = 0
-
-    def reset(self) -> NoReturn:
-        """Raise AssertionError: actors play these games."""
-        raise AssertionError("actors play these games")
-
-    def send(self, _actions: Actions) -> NoReturn:
-        """Raise AssertionError: actors play these games."""
-        self.reset()
-
-    recv = reset
-
-    def get_state(self) -> CheckpointState:
-        """Return the number of times that the run was resumed."""
-        return {"resumes": self.resumes}
-
-    def set_state(self, state: CheckpointState) -> None:
-        """Count one more resume than `state` has."""
-        name = "resumes" if "resumes" in state else "sitting"  # the name in older checkpoints
-        self.resumes = state.get(name, 0) + 1
-
-    def close(self) -> None:
-        """Do nothing."""

@@ -10,7 +10,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from simple_dqn.cluster.actor import Actor, ActorSettings, RemoteEnvironment
+from simple_dqn.cluster.actor import Actor, ActorSettings
 from simple_dqn.cluster.session import machine_facts
 from simple_dqn.cluster.trajectory import Trajectory, TrajectoryStream
 from simple_dqn.config import Config
@@ -75,9 +75,10 @@ class ActorPool:
     slot, on whichever machine of the cluster has a free core.
     """
 
-    def __init__(self, config: Config, environment: RemoteEnvironment) -> None:
-        """Make slots for `config.cluster.actors` actors, which play the games of `environment`."""
-        self._config, self._environment = config, environment
+    def __init__(self, config: Config, rom_md5: str | None) -> None:
+        """Make slots for `config.cluster.actors` actors; their game has the ROM with `rom_md5`, or none."""
+        self._config, self._rom_md5 = config, rom_md5
+        self.resumes = 0  # how often the run was resumed, so that its games differ from those of its start
         self._slots = [WorkerSlot(number) for number in range(config.cluster.actors)]
         self._remote_class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Actor)
         self._spec = _sendable(NETWORKS[config.network.network])
@@ -160,9 +161,7 @@ class ActorPool:
             slot.received, slot.stream = 0, TrajectoryStream(memory.history_length, memory.n_step)
             slot.actor = self._remote_class.remote()
             slot.pending.append(("describe_machine", slot.actor.describe_machine.remote()))
-            settings = ActorSettings(
-                self._config, slot.number, slot.generation, self._environment.resumes, self._spec
-            )
+            settings = ActorSettings(self._config, slot.number, slot.generation, self.resumes, self._spec)
             slot.pending.append(("start", slot.actor.start.remote(settings)))
 
     def _check_machine(self, slot: WorkerSlot, theirs: dict[str, str]) -> None:
@@ -176,7 +175,7 @@ class ActorPool:
         slot.host, slot.process = host, int(theirs["process"])
 
     def _check_rom(self, slot: WorkerSlot, rom: str | None) -> None:
-        ours = self._environment.rom_md5
+        ours = self._rom_md5
         if rom != ours:
             raise UserError(
                 f"{slot.host} has another ROM of this game (MD5 {rom}, here {ours}): put the same file "

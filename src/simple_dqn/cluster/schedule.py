@@ -1,20 +1,22 @@
 """The cluster's schedule: store what actors played, make the updates due for it, send out new weights."""
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import ray
 
-from simple_dqn.agent import Agent, spread
+from simple_dqn.agent import Agent
 from simple_dqn.cluster.actor_pool import IN_FLIGHT, ActorPool, WorkerSlot
 from simple_dqn.cluster.session import Session
 from simple_dqn.cluster.trajectory import Trajectory
 from simple_dqn.config import Config
+from simple_dqn.errors import UserError
+from simple_dqn.schedules import SerialSchedule
 from simple_dqn.snapshot import unpack
 from simple_dqn.statistics import Statistics
-from simple_dqn.training.serial import AtRest, SerialSchedule, Stopped
-from simple_dqn.types import ExplorationRates
+from simple_dqn.types import CheckpointState, ExplorationRates
 
 RANDOM = 1.0  # the ε at which no prediction is needed
 WAITING = 0.05  # share of the learner's time above which it counts as waiting
@@ -67,25 +69,22 @@ class ClusterSchedule(SerialSchedule):
     def start(self, agent: Agent) -> None:
         """Do nothing: actors begin with new games."""
 
-    def fill(
-        self,
-        agent: Agent,
-        steps: int,
-        exploration_rate: float | None,
-        stopped: Stopped,
-        at_rest: AtRest = lambda _: None,
-    ) -> None:
+    def fill(self, agent: Agent, steps: int, exploration_rate: float | None = None) -> Iterator[int]:
         """Store `steps` steps that actors play, without learning, and request no more."""
         left = steps
-        while left > 0 and not stopped():
-            left -= self._take(agent, exploration_rate, left, at_rest, learns=False)
+        while left > 0:
+            made = self._take(agent, exploration_rate, left, learns=False)
+            left -= made
+            yield made
 
-    def train(self, agent: Agent, steps: int, stopped: Stopped, at_rest: AtRest = lambda _: None) -> None:
+    def train(self, agent: Agent, steps: int) -> Iterator[int]:
         """Store `steps` steps in whole trajectories, and make the updates due for them."""
         left = steps
-        while left > 0 and not stopped():
+        while left > 0:
             most = self._limit.trajectories * self._pool.trajectory_steps
-            left -= self._take(agent, None, most, at_rest, learns=True)
+            made = self._take(agent, None, most, learns=True)
+            left -= made
+            yield made
 
     def report(self) -> dict[str, float | None]:
         """Return the CSV's columns of the cluster; `weight_age` is the mean since the last report."""
@@ -96,28 +95,40 @@ class ClusterSchedule(SerialSchedule):
             "weight_age": float(np.mean(ages)) if ages else None,
         }
 
+    def get_state(self) -> CheckpointState:
+        """Return how often the run was resumed; actors play on, and their games are not saved."""
+        return {"resumes": self._pool.resumes}
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Count one more resume than `state` has: actors begin new games.
+
+        Raises:
+            UserError: The checkpoint is from a version that counted elsewhere.
+        """
+        if "resumes" not in state:
+            raise UserError(
+                "the checkpoint of this cluster is from an earlier version: move its folder away, and "
+                "./resume.sh will continue from a snapshot's weights"
+            )
+        self._pool.resumes = state["resumes"] + 1
+
     def close(self) -> None:
         """End all actors, and leave the cluster."""
         self._pool.close()
         self._session.close()
 
-    def _take(
-        self, agent: Agent, exploration_rate: float | None, most: int, at_rest: AtRest, learns: bool
-    ) -> int:
+    def _take(self, agent: Agent, exploration_rate: float | None, most: int, learns: bool) -> int:
         """Wait for a trajectory while at most `most` steps are in flight, store it, and make its updates.
 
         Returns:
             The number of steps of the trajectory; 0: none arrived in time.
         """
-        with agent.profiler.section("wait"):
-            self._request(agent, exploration_rate, most)
-            received = self._next(learns)
+        self._request(agent, exploration_rate, most)
+        received = self._next(learns)
         if received is None:
             return 0
         slot, trajectory = received
-        with agent.profiler.section("store"):
-            self._store(agent, slot, trajectory)
-        agent.profiler.count(trajectory.steps)
+        self._store(agent, slot, trajectory)
         rates = self._rates(agent, slot.number, exploration_rate)
         self._statistics.on_steps(trajectory.steps, trajectory.scores, float(np.mean(rates)))
         if learns:
@@ -125,8 +136,7 @@ class ClusterSchedule(SerialSchedule):
                 self._ages.append(agent.network.updates - trajectory.version)
             for _ in range(trajectory.steps):
                 agent.total_train_steps += 1
-                agent.learn_due(1)
-        at_rest(trajectory.steps)
+                agent.learn(1)
         return trajectory.steps
 
     def _request(self, agent: Agent, exploration_rate: float | None, most: int) -> None:
@@ -178,4 +188,4 @@ class ClusterSchedule(SerialSchedule):
         actors = self._config.cluster.actors
         count = actors * self._config.environment.workers
         games = range(number, count, actors)
-        return spread(agent.exploration_rate, agent.config.exploration_spread, games, count)
+        return agent.exploration_rates(games, count)

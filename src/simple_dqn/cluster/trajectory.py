@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from simple_dqn.types import CONTEXT, Experience, Flags, Step
+from simple_dqn.types import CONTEXT, Experience, Mask, Step
 
 FIELDS = tuple(field.name for field in fields(Experience))
 
@@ -47,7 +47,7 @@ class MemoryRows:
         self.end = len(self.experience.actions) - (n_step - 1)
 
     @property
-    def begins(self) -> Flags:
+    def begins(self) -> Mask:
         """The rows and games in which transitions begin, bool [R, W]."""
         begins = ~self.experience.starts
         begins[: self.first] = begins[self.end :] = False

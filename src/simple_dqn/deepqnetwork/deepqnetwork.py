@@ -28,7 +28,7 @@ from simple_dqn.deepqnetwork.returns import Values, lambda_returns
 from simple_dqn.deepqnetwork.update import PreparedBatch, Update, UpdateOutcome, fetch_outcomes
 from simple_dqn.deepqnetwork.weight_average import WeightAverage
 from simple_dqn.deepqnetwork.weights import check_fit, copy_arrays, floating_tensors, write_tensors
-from simple_dqn.types import CheckpointState, Minibatch, Numbers, QValues, Rollout, States
+from simple_dqn.types import CheckpointState, Ids, Minibatch, QValues, Rollout, States
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class DeepQNetwork:
         self._average = WeightAverage(self._online, weights, span) if span else None
         self._noise = Noise(self._online.noise_size, rng)
         self._no_noise = self._device.tensor(np.empty((1, 0), np.float32))
-        self._results: list[tuple[Tensor, Numbers]] = []  # of updates, still on the device
+        self._results: list[tuple[Tensor, Ids]] = []  # of updates, still on the device
         self._set_up_graphs()
         self.updates, self.threads = 0, backend.threads
         if self._device.is_cpu:

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from simple_dqn.config import NetworkConfig
 from simple_dqn.deepqnetwork.layers import Network
-from simple_dqn.types import Factors, Numbers
+from simple_dqn.types import Floats, Ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class PreparedBatch:
     actions: Tensor  # int64 [B, 1]
     targets: Tensor  # y, floats [B, 1, N]; or [B, A, N], one for each next action
     weights: Tensor  # floats [B], importance-sampling weights
-    numbers: Numbers  # int64 [B], the transitions' numbers in the replay memory, on the host
+    numbers: Ids  # int64 [B], the transitions' numbers in the replay memory, on the host
     poststates: Tensor | None  # floats in 0..1 [B, S, H, W], where the next action is yet to be chosen
 
 
@@ -45,8 +45,8 @@ class UpdateOutcome:
     """The result of one update from B transitions."""
 
     loss: float  # the mean over the transitions
-    errors: Factors  # float32 [B], ≥ 0: |δ|, or as `ValueHead.losses` defines the error
-    numbers: Numbers  # int64 [B], the transitions' numbers in the replay memory
+    errors: Floats  # float32 [B], ≥ 0: |δ|, or as `ValueHead.losses` defines the error
+    numbers: Ids  # int64 [B], the transitions' numbers in the replay memory
 
 
 class Update:
@@ -206,7 +206,7 @@ TARGET_RULES: dict[str, TargetRule] = {
 }
 
 
-def fetch_outcomes(results: Sequence[tuple[Tensor, Numbers]]) -> list[UpdateOutcome]:
+def fetch_outcomes(results: Sequence[tuple[Tensor, Ids]]) -> list[UpdateOutcome]:
     """Return the outcomes of updates, given the results of `Update.descend` and the transitions' numbers.
 
     All results are copied from the device at once, because each copy waits for the device.

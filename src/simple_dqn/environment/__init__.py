@@ -19,7 +19,6 @@ from simple_dqn.environment.interface import (
 from simple_dqn.environment.roms import find_rom
 from simple_dqn.environment.vector import open_games
 from simple_dqn.errors import UserError
-from simple_dqn.profiler import Profiler
 
 __all__ = [
     "FRAMES_PER_SECOND",
@@ -50,7 +49,6 @@ def make(
     streams: Sequence[np.random.Generator],
     training: bool,
     watcher: Watcher | None = None,
-    profiler: Profiler | None = None,
 ) -> Environment:
     """Return the environment that `config` describes.
 
@@ -59,7 +57,6 @@ def make(
         streams: One random stream for each game; their number is the number of games.
         training: Whether a lost life ends an episode (the game itself goes on).
         watcher: Receives each frame of the first game, which is then played in this process.
-        profiler: Measures the preprocessing of games that are played in this process.
 
     Raises:
         UserError: There is no such game, or it cannot be played or recorded as asked.
@@ -87,7 +84,7 @@ def make(
         from simple_dqn.environment.processes import ProcessVector
 
         return ProcessVector(module.open_game, config, streams, training)
-    return open_games(module.open_game, config, streams, training, watcher, profiler)
+    return open_games(module.open_game, config, streams, training, watcher)
 
 
 def as_played(config: EnvironmentConfig) -> EnvironmentConfig:

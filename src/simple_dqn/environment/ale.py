@@ -16,7 +16,6 @@ from simple_dqn.environment.frames import NO_OP, SEEDS, FrameGame, scale
 from simple_dqn.environment.interface import Outcome, Screen, Watcher
 from simple_dqn.environment.roms import game_name, md5
 from simple_dqn.errors import UserError
-from simple_dqn.profiler import Profiler
 from simple_dqn.types import CheckpointState
 
 
@@ -31,7 +30,6 @@ class AtariGame(FrameGame):
         stream: np.random.Generator,
         training: bool,
         watcher: Watcher | None,
-        profiler: Profiler,
         variant: Variant = STANDARD,
     ) -> None:
         """Load the ROM `config.game`; `stream` decides ALE's seed, no-ops, and which frames repeat an action.
@@ -41,7 +39,7 @@ class AtariGame(FrameGame):
         Raises:
             UserError: There is no display, or a recording cannot be written.
         """
-        super().__init__(config, stream, profiler)
+        super().__init__(config, stream)
         rom = Path(config.game)
         seed = int(stream.integers(SEEDS))
         self._emulator = Emulator(rom, config, seed, watcher, variant)
@@ -110,9 +108,8 @@ class AtariGame(FrameGame):
 
     def _draw(self, screen: Screen) -> None:
         """Turn the frames last seen into `screen` uint8 [H, W]."""
-        with self._profiler.section("preprocess"):
-            frame = cv2.max(self._older, self._newer, dst=self._frame) if self._maximum else self._newer
-            scale(frame, screen)
+        frame = cv2.max(self._older, self._newer, dst=self._frame) if self._maximum else self._newer
+        scale(frame, screen)
 
     def get_state(self) -> CheckpointState:
         """Return the emulator's state, the action held and the random stream."""

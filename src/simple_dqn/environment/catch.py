@@ -8,7 +8,6 @@ import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Frame, Game, Outcome, Screen, Watcher
-from simple_dqn.profiler import Profiler
 from simple_dqn.types import CheckpointState
 
 ROWS = 8  # no more than the least height of a screen in pixels
@@ -79,7 +78,6 @@ def open_game(
     stream: np.random.Generator,
     _training: bool,
     watcher: Watcher | None,
-    _profiler: Profiler,
 ) -> CatchGame:
     """Return a game of Catch.
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Game, Screen
-from simple_dqn.profiler import Profiler
 
 NO_OP = 0  # the action that does nothing, in games that have one
 SEEDS = 2**31  # ALE and Gymnasium take seeds below this
@@ -23,10 +22,10 @@ SEEDS = 2**31  # ALE and Gymnasium take seeds below this
 class FrameGame(Game):
     """A game in steps of `frame_skip` frames, which starts with a random number of no-ops."""
 
-    def __init__(self, config: EnvironmentConfig, stream: np.random.Generator, profiler: Profiler) -> None:
+    def __init__(self, config: EnvironmentConfig, stream: np.random.Generator) -> None:
         """Set up a game; `stream` decides its no-ops, and the seeds of its own randomness."""
         cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
-        self.random, self._profiler = stream, profiler
+        self.random = stream
         self._frame_skip = config.frame_skip
         self._frame_limit = config.max_game_frames or math.inf
         self._most_no_ops = config.random_start_frames or config.random_starts

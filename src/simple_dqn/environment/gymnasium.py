@@ -23,7 +23,6 @@ from simple_dqn.environment.emulator import Variant
 from simple_dqn.environment.frames import SEEDS, FrameGame, scale
 from simple_dqn.environment.interface import Frame, Game, Outcome, Screen, Watcher
 from simple_dqn.errors import UserError, one_line
-from simple_dqn.profiler import Profiler
 
 AnyEnv: TypeAlias = gymnasium.Env[Any, Any]
 
@@ -46,14 +45,13 @@ class GymnasiumGame(FrameGame):
         config: EnvironmentConfig,
         stream: np.random.Generator,
         watcher: Watcher | None,
-        profiler: Profiler,
     ) -> None:
         """Play `env`; `stream` seeds each of its games.
 
         Raises:
             UserError: It lacks pixels, discrete actions or a library.
         """
-        super().__init__(config, stream, profiler)
+        super().__init__(config, stream)
         self._env, self._rendered = _with_pixels(env)
         space = self._env.action_space
         assert isinstance(space, Discrete)
@@ -98,8 +96,7 @@ class GymnasiumGame(FrameGame):
 
     def _draw(self, screen: Screen) -> None:
         frame = self._seen()
-        with self._profiler.section("preprocess"):
-            scale(cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) if frame.ndim == 3 else frame, screen)
+        scale(cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) if frame.ndim == 3 else frame, screen)
 
     def _seen(self) -> NDArray[np.uint8]:
         """Return the current picture, uint8 [height, width], or [height, width, 3] in colour."""
@@ -115,7 +112,6 @@ def open_game(
     stream: np.random.Generator,
     training: bool,
     watcher: Watcher | None,
-    profiler: Profiler,
 ) -> Game:
     """Return the Gymnasium environment `config.game`: an `AtariGame` if it is ale-py's.
 
@@ -124,12 +120,12 @@ def open_game(
     """
     env = _open_env(config.game)
     if not _is_atari(env):
-        return GymnasiumGame(env, config, stream, watcher, profiler)
+        return GymnasiumGame(env, config, stream, watcher)
     assert env.spec
     settings = env.spec.kwargs
     of_rom = replace(config, game=str(ale_py.roms.get_rom_path(settings["game"])))
     variant = Variant(settings.get("mode"), settings.get("difficulty"))
-    game = AtariGame(of_rom, stream, training, watcher, profiler, variant)
+    game = AtariGame(of_rom, stream, training, watcher, variant)
     game.name = game_name(config.game)
     return game
 

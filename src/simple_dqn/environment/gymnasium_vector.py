@@ -11,13 +11,13 @@ from gymnasium.vector.utils import batch_space
 
 from simple_dqn.environment.interface import Environment, Screen
 from simple_dqn.errors import UserError
-from simple_dqn.types import Actions, Flags, Rewards, Screens
+from simple_dqn.types import Actions, Mask, Rewards, Screens
 
 MakeEnvironment: TypeAlias = Callable[[int], Environment]  # from a seed
 Info: TypeAlias = dict[str, Any]
 
 
-class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Flags]):
+class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Mask]):
     """E games of an `Environment` as a `gymnasium.vector.VectorEnv`.
 
     Observations are screens uint8 [E, H, W]. A game ends by `terminations` or `truncations`, and the next
@@ -60,7 +60,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Flags]):
 
     def step(  # type: ignore[override]  # Gymnasium gives rewards and ends one type
         self, actions: Actions
-    ) -> tuple[Screens, Rewards, Flags, Flags, Info]:
+    ) -> tuple[Screens, Rewards, Mask, Mask, Info]:
         """Take an action in every game, `actions` int64 [E]; a game that has ended starts anew instead.
 
         Returns:

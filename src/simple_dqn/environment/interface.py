@@ -65,28 +65,16 @@ class Environment(ABC):
     def reset(self) -> Step:
         """Start every game anew; return the step with their first screens."""
 
+    @abstractmethod
     def step(self, actions: Actions) -> Step:
-        """Take `actions` int64 [E], one in each game, and return the step.
+        """Take `actions` int64 [E], one in each game, and return the step, whose arrays the caller may keep.
 
         A game whose last step said `resets` is started anew instead; its action is ignored.
         """
-        self.send(actions)
-        return self.recv()
-
-    @abstractmethod
-    def send(self, actions: Actions) -> None:
-        """Begin a step; `actions` int64 [E] are copied."""
-
-    @abstractmethod
-    def recv(self) -> Step:
-        """Wait for the step that was begun and return it; its arrays are the caller's to keep."""
 
     @abstractmethod
     def get_state(self) -> CheckpointState:
-        """Return the complete state of the games, with their random streams.
-
-        Not to be called between `send` and `recv`.
-        """
+        """Return the complete state of the games, with their random streams."""
 
     @abstractmethod
     def set_state(self, state: CheckpointState) -> None:

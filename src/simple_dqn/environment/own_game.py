@@ -17,7 +17,6 @@ from simple_dqn.config import CLASS_FILE, EnvironmentConfig
 from simple_dqn.environment.interface import Environment, Frame, Game, Outcome, Screen, SimpleGame, Watcher
 from simple_dqn.errors import UserError, one_line
 from simple_dqn.files import home, kind_of, open_file, project
-from simple_dqn.profiler import Profiler
 
 OwnClass: TypeAlias = type[SimpleGame] | type[Environment]
 
@@ -82,7 +81,6 @@ def open_game(
     stream: np.random.Generator,
     _training: bool,
     watcher: Watcher | None,
-    _profiler: Profiler,
 ) -> OwnGame:
     """Return a game of the class that `config.environment` names; in a process of its own this imports it."""
     own = load(config.environment)

@@ -1,7 +1,6 @@
 """E games in one process, stepped one after the other."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -9,12 +8,11 @@ import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Environment, Game, Watcher, check_games
-from simple_dqn.profiler import Profiler
 from simple_dqn.types import Actions, CheckpointState, Step
 
-# Makes one game from its settings, its random stream, whether a lost life ends an episode, a watcher,
-# and the profiler for preprocessing. It is at the top of a module, so that it can be sent to a process.
-OpenGame: TypeAlias = Callable[[EnvironmentConfig, np.random.Generator, bool, Watcher | None, Profiler], Game]
+# Makes one game from its settings, its random stream, whether a lost life ends an episode, and a watcher. It
+# is at the top of a module, so that it can be sent to a process.
+OpenGame: TypeAlias = Callable[[EnvironmentConfig, np.random.Generator, bool, Watcher | None], Game]
 
 
 def open_games(
@@ -23,19 +21,17 @@ def open_games(
     streams: Sequence[np.random.Generator],
     training: bool,
     watcher: Watcher | None = None,
-    profiler: Profiler | None = None,
 ) -> Environment:
     """Return a game for each of `streams`, the first of which is displayed, recorded and watched."""
-    profiler = profiler or Profiler()
     if config.emulator == "warp" and config.environment == "ale" and watcher is None:
         from simple_dqn.environment.warp_emulator import check
 
         check(Path(config.game), config)
         from simple_dqn.environment.warp_vector import WarpVector
 
-        return WarpVector(config, streams, training, profiler)
-    games = [open_game(config, streams[0], training, watcher, profiler)]
-    games += [open_game(config.unseen(), stream, training, None, profiler) for stream in streams[1:]]
+        return WarpVector(config, streams, training)
+    games = [open_game(config, streams[0], training, watcher)]
+    games += [open_game(config.unseen(), stream, training, None) for stream in streams[1:]]
     return GameVector(games, (config.screen_height, config.screen_width))
 
 
@@ -53,7 +49,6 @@ class GameVector(Environment):
         self.can_save = self.each_game[0].can_save
         self.screen_shape = screen_shape
         self._ended = np.ones(self.games, np.bool_)  # [E], games that the next step starts anew
-        self._sent = np.zeros(self.games, np.int64)  # [E], actions of the step that has begun
 
     def reset(self) -> Step:
         """Start every game anew; return the step with their first screens."""
@@ -63,23 +58,19 @@ class GameVector(Environment):
         self._ended = step.resets.copy()
         return step
 
-    def send(self, actions: Actions) -> None:
-        """Begin a step; the games themselves are played by `recv`."""
-        self._sent = np.where(self._ended, 0, actions)
-
-    def recv(self) -> Step:
-        """Play the step that was begun, game after game, and return it."""
-        step = Step.start(np.empty((self.games, *self.screen_shape), np.uint8))
-        step = replace(step, actions=self._sent, starts=self._ended)
-        rewards, terminals, truncations, resets = step.rewards, step.terminals, step.truncations, step.resets
-        for i, (game, action) in enumerate(zip(self.each_game, self._sent.tolist(), strict=True)):
-            if step.starts[i]:
-                game.start(step.screens[i])
+    def step(self, actions: Actions) -> Step:
+        """Take `actions` int64 [E], game after game; see `Environment.step`."""
+        starts, actions = self._ended, np.where(self._ended, 0, actions)
+        screens = np.empty((self.games, *self.screen_shape), np.uint8)
+        rewards = np.zeros(self.games, np.float32)
+        terminals, truncations, resets = np.zeros((3, self.games), np.bool_)
+        for i, (game, action) in enumerate(zip(self.each_game, actions.tolist(), strict=True)):
+            if starts[i]:
+                game.start(screens[i])
             else:
-                outcome = game.act(action, step.screens[i])
-                rewards[i], terminals[i], truncations[i], resets[i] = outcome
+                rewards[i], terminals[i], truncations[i], resets[i] = game.act(action, screens[i])
         self._ended = resets.copy()
-        return step
+        return Step(screens, actions, rewards, terminals, truncations, resets, starts)
 
     def get_state(self) -> CheckpointState:
         """Return the state of every game, and which of them are to start anew."""

@@ -20,10 +20,7 @@ from simple_dqn.environment.interface import Environment, check_games
 from simple_dqn.environment.roms import game_name, md5
 from simple_dqn.environment.warp_emulator import compiling
 from simple_dqn.errors import UserError
-from simple_dqn.profiler import Profiler
-from simple_dqn.types import Actions, CheckpointState, Screens, Step
-
-Mask = NDArray[np.bool_]  # [E]
+from simple_dqn.types import Actions, CheckpointState, Mask, Screens, Step
 
 
 class WarpVector(Environment):
@@ -36,13 +33,12 @@ class WarpVector(Environment):
         config: EnvironmentConfig,
         streams: Sequence[np.random.Generator],
         training: bool,
-        profiler: Profiler,
     ) -> None:
         """Load the ROM `config.game`, which `warp_emulator.check` has let pass; see `AtariGame`."""
         rom = Path(config.game)
         self.name, self.rom_md5, self.games = game_name(str(rom)), md5(rom), len(streams)
         self.screen_shape = (config.screen_height, config.screen_width)
-        self._config, self._training, self._random, self._profiler = config, training, streams, profiler
+        self._config, self._training, self._random = config, training, streams
         for random in streams:
             random.integers(SEEDS)  # ALE's seed, which decides nothing
         self._start, self._rules = starts.find(self.name), GAMES[self.name]
@@ -65,7 +61,6 @@ class WarpVector(Environment):
         self._score, self._frames, self._lives, self._held = np.zeros((4, self.games), np.int64)
         self._over, self._single = np.zeros((2, self.games), np.bool_)  # [E]; see `_draw`
         self._ended = np.ones(self.games, np.bool_)  # [E], games that the next step starts anew
-        self._sent = np.zeros(self.games, np.int64)  # [E], actions of the step that has begun
         self._restart(self._ended)
 
     def reset(self) -> Step:
@@ -76,16 +71,13 @@ class WarpVector(Environment):
         self._ended = step.resets.copy()
         return step
 
-    def send(self, actions: Actions) -> None:
-        """Begin a step; the games themselves are played by `recv`."""
-        self._sent = np.where(self._ended, 0, actions)
-
-    def recv(self) -> Step:
-        """Play the step that was begun in all games at once, and return it."""
+    def step(self, actions: Actions) -> Step:
+        """Take `actions` int64 [E] in all games at once; see `Environment.step`."""
         started, before = self._ended, self._lives.copy()
+        actions = np.where(started, 0, actions)
         rewards = np.zeros(self.games, np.float32)
         if not started.all():
-            rewards = self._hold(~started, self._codes[self._sent], self._config.frame_skip)
+            rewards = self._hold(~started, self._codes[actions], self._config.frame_skip)
         if started.any():
             self._begin(started)
         resets = self._finished() & ~started
@@ -93,7 +85,7 @@ class WarpVector(Environment):
         self._ended = resets
         return Step(
             screens=self._draw(),
-            actions=self._sent,
+            actions=actions,
             rewards=rewards,
             terminals=terminals,
             truncations=resets & ~terminals,
@@ -182,16 +174,15 @@ class WarpVector(Environment):
 
     def _draw(self) -> Screens:
         """Return the screens: the maximum of the last two frames, or of `_single` games the last alone."""
-        with self._profiler.section("preprocess"):
-            single = self._single if self._config.frame_maximum else np.ones_like(self._single)
-            if self._scaler is not None:
-                return self._scaler.make(single)
-            screens = np.empty((self.games, *self.screen_shape), np.uint8)
-            newest = self._console.tia[:, TIA.BUFFER]
-            for game, screen in enumerate(screens):
-                pictures = self._console.pictures[game, :, : self._start.rows]
-                scale(pictures[newest[game]] if single[game] else pictures.max(axis=0), screen)
-            return screens
+        single = self._single if self._config.frame_maximum else np.ones_like(self._single)
+        if self._scaler is not None:
+            return self._scaler.make(single)
+        screens = np.empty((self.games, *self.screen_shape), np.uint8)
+        newest = self._console.tia[:, TIA.BUFFER]
+        for game, screen in enumerate(screens):
+            pictures = self._console.pictures[game, :, : self._start.rows]
+            scale(pictures[newest[game]] if single[game] else pictures.max(axis=0), screen)
+        return screens
 
     def get_state(self) -> CheckpointState:
         """Return the state of every game, and which of them are to start anew."""

@@ -12,10 +12,10 @@ from simple_dqn.environment import Environment, game_name
 from simple_dqn.environment.roms import game_of
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.run import make_network
 from simple_dqn.snapshot import Snapshot, check_fits, check_layers
 from simple_dqn.statistics import ConsoleHandler
 from simple_dqn.watch.watched_player import WatchedPlayer
-from simple_dqn.wiring import make_network
 
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import DeepQNetwork

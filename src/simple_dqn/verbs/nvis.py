@@ -10,9 +10,9 @@ from nvis.played import play_game
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, replacing
+from simple_dqn.run import make_environment, make_network, make_player
 from simple_dqn.verbs.common import check_weights, load_weights, open_snapshot, run_of
 from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
-from simple_dqn.wiring import make_environment, make_network, make_player
 
 logger = logging.getLogger(__name__)
 

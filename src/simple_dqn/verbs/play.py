@@ -13,12 +13,12 @@ from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, is_snapshot
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.run import make_environment
 from simple_dqn.verbs.common import check_weights, finish, make_watched_player, open_snapshot
 from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
 from simple_dqn.watch.controls import HELP, Controls
 from simple_dqn.watch.display import OPENERS, open_display
 from simple_dqn.watch.viewer import FrameClock, Speaker, Viewer
-from simple_dqn.wiring import make_environment
 
 logger = logging.getLogger(__name__)
 

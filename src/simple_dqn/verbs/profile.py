@@ -10,9 +10,10 @@ from pathlib import Path
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.profiler import Profiler
+from simple_dqn.run import make_run
 from simple_dqn.verbs.common import check_weights, load_weights, run_name
 from simple_dqn.verbs.settings import parser_for, settings_for, settle
-from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,8 @@ def main(arguments: Sequence[str], program: str, phase: str) -> None:
     given = canonical_flags(parser.parse(arguments))
     config = settle(settings_for(f"profile_{phase}", given))
     check_weights(config)
-    with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
+    parts = Profiler()
+    with Interrupt() as interrupt, closing(make_run(config, interrupt, profiler=parts)) as run:
         if config.run.load_weights:
             load_weights(Path(config.run.load_weights), run.agent.player.environment, run.agent.network)
         profiler = cProfile.Profile()
@@ -35,4 +37,6 @@ def main(arguments: Sequence[str], program: str, phase: str) -> None:
     with replacing(path) as beside:
         profiler.dump_stats(beside)
     pstats.Stats(profiler).sort_stats("tottime").print_stats(LINES)
+    for line in parts.lines():
+        logger.info(line)
     logger.info("The whole profile is in %s", path)

@@ -12,12 +12,12 @@ from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.run import make_environment
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics import Writer
 from simple_dqn.verbs.common import check_weights, make_watched_player, open_snapshot, run_of
 from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
 from simple_dqn.watch.film import FORMATS, Film, Recording, replacing_screens
-from simple_dqn.wiring import make_environment
 
 logger = logging.getLogger(__name__)
 

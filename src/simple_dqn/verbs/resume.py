@@ -14,6 +14,7 @@ from simple_dqn.errors import EXHAUSTED, UserError
 from simple_dqn.files import TRAINED, from_here, home, is_trained, numbered, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.rules import CHECKPOINT_SHAPE
+from simple_dqn.run import Phase, make_run
 from simple_dqn.snapshot import (
     Checkpoint,
     CheckpointFolder,
@@ -26,10 +27,8 @@ from simple_dqn.snapshot import (
     snapshots_after,
 )
 from simple_dqn.statistics import Resumed, Writer
-from simple_dqn.training import Phase
 from simple_dqn.verbs.common import finish, load_weights, open_snapshot, run_of, start_log
 from simple_dqn.verbs.settings import parser_for, portable, settings_for, settle
-from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
 

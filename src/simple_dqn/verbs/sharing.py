@@ -19,12 +19,12 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import home, is_trained, replacing, reporting_failure
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.presets import PRESETS
+from simple_dqn.run import make_environment, make_network, make_player
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics import Statistics
 from simple_dqn.verbs.common import load_weights, open_snapshot, run_of
 from simple_dqn.verbs.record import record
 from simple_dqn.verbs.settings import settings_of_agent, workers_for
-from simple_dqn.wiring import make_environment, make_network, make_player
 
 SEED = 0
 SEEDED: dict[str, Any] = {"random_seed": SEED}

@@ -10,6 +10,7 @@ from simple_dqn.environment import is_atari
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.run import make_environment, make_network, make_player, make_statistics
 from simple_dqn.verbs.common import check_weights, finish, load_weights, open_snapshot
 from simple_dqn.verbs.settings import (
     check_csv,
@@ -19,7 +20,6 @@ from simple_dqn.verbs.settings import (
     without_training,
     workers_for,
 )
-from simple_dqn.wiring import make_environment, make_network, make_player, make_statistics
 
 
 def main(arguments: Sequence[str], program: str) -> None:

@@ -15,13 +15,13 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.presets import USUAL
+from simple_dqn.run import make_run
 from simple_dqn.snapshot import Checkpoint, CheckpointFolder, checkpoint_folder
 from simple_dqn.statistics import Writer
 from simple_dqn.verbs.common import check_weights, load_weights, run_name, start_log
 from simple_dqn.verbs.resume import CompleteError, finish_training, go_on, running, settings_writers
 from simple_dqn.verbs.settings import check_csv, over_file, parser_for, preset, settings_for, settle
 from simple_dqn.verbs.test import play
-from simple_dqn.wiring import make_run
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from simple_dqn.agent import Player
 from simple_dqn.environment import Environment
-from simple_dqn.player import Player
-from simple_dqn.profiler import Profiler
 from simple_dqn.types import Actions, ExplorationRates, QValues, States
 
 HeatMap: TypeAlias = NDArray[np.float32]  # [H, W], from 0 (no influence) to 1
@@ -64,17 +63,21 @@ class WatchedPlayer(Player):
             saliency: The influence of each pixel on the highest Q-value; None: there are no heat maps.
             person: Returns the action that the person wants; None: the agent chooses.
         """
-        super().__init__(environment, predict or _no_qvalues, history_length, rng, Profiler())
+        super().__init__(environment, predict or _no_qvalues, history_length, rng)
         self.qvalues: NDArray[np.float32] | None = None
         self.action, self.exploring, self.human = 0, False, False
         self._has_agent, self._saliency, self._person = predict is not None, saliency, person
         self._state: States | None = None  # the last one, uint8 [1, S, H, W]
         self._heat_map: HeatMap | None = None  # of that state, once it was asked for
 
-    def act(
-        self, states: States, exploration_rate: float | ExplorationRates, qvalues: QValues | None = None
+    def choose(
+        self,
+        exploration_rate: float | ExplorationRates,
+        qvalues: QValues | None = None,
+        states: States | None = None,
     ) -> Actions:
         """Return the action, int64 [1], that the person or the agent chooses in `states`."""
+        states = self.states if states is None else states
         if self._has_agent:
             qvalues = self._predict(states) if qvalues is None else qvalues
             self.qvalues = qvalues[0]
@@ -84,7 +87,7 @@ class WatchedPlayer(Player):
         if self.human or qvalues is None:
             actions = np.array([wanted or 0])
         else:
-            actions = super().act(states, exploration_rate, qvalues)
+            actions = super().choose(exploration_rate, qvalues, states)
         self.action = int(actions[0])
         self.exploring = not self.human and self.qvalues is not None and self.action != self.qvalues.argmax()
         return actions

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from simple_dqn.config import BackendConfig
 from simple_dqn.deepqnetwork.compute.cuda_graphs import Recorded
 from simple_dqn.errors import UserError
-from simple_dqn.types import DeviceStates, Flags, Screens, States
+from simple_dqn.types import DeviceStates, Mask, Screens, States
 
 logger = logging.getLogger(__name__)
 
@@ -209,7 +209,7 @@ class DeviceScreens:
         """Store `screens` uint8 [E, H, W] as `row`."""
         self._screens[row].copy_(tensor_on(self._device, screens))
 
-    def gather(self, windows: NDArray[np.int64], hidden: Flags | None) -> Tensor:
+    def gather(self, windows: NDArray[np.int64], hidden: Mask | None) -> Tensor:
         """Return the screens at `windows` int64 [B, K]; those where `hidden` bool [B, L] is true are zero.
 
         Returns:

@@ -62,20 +62,18 @@ class ProcessVector(Environment):
     def reset(self) -> Step:
         """Start every game anew; return the step with their first screens."""
         self._ask("reset")
-        return self.recv()
+        self._answers()
+        return self._shared.read()
 
-    def send(self, actions: Actions) -> None:
-        """Begin a step in all processes, and return at once."""
-        self._shared.arrays["actions"][:] = actions
-        self._ask("step")
-
-    def recv(self) -> Step:
-        """Wait for the slowest process, and return the step.
+    def step(self, actions: Actions) -> Step:
+        """Take `actions` int64 [E] in all processes at the same time; see `Environment.step`.
 
         Raises:
             UserError: A process raised it.
             RuntimeError: A process raised another error, or has ended.
         """
+        self._shared.arrays["actions"][:] = actions
+        self._ask("step")
         self._answers()
         return self._shared.read()
 

@@ -7,23 +7,18 @@ transitions, prioritized sampling, and several ways to store the screens.
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
-from simple_dqn.replay_memory import uniform
-from simple_dqn.replay_memory.prioritized import Prioritized
-from simple_dqn.replay_memory.rollout import Shuffled
-from simple_dqn.replay_memory.screens import ScreenStore, make_screens
-from simple_dqn.replay_memory.transitions import TransitionRing
-from simple_dqn.replay_memory.uniform import Uniform
+from simple_dqn.samplers import SAMPLERS, Ring, Uniform, sampler_name
+from simple_dqn.screens import ScreenStore, make_screens
 from simple_dqn.types import (
     CONTEXT,
     CheckpointState,
     Experience,
-    Factors,
+    Floats,
+    Ids,
     Minibatch,
-    Numbers,
     Rollout,
     States,
     Step,
@@ -31,18 +26,6 @@ from simple_dqn.types import (
 
 # Bytes of an experience without its screen: action int64, reward float32; starts, terminal and excluded bool.
 OTHER_BYTES = 8 + 4 + 1 + 1 + 1
-
-# The samplers, by name.
-SAMPLERS: dict[str, type[Uniform] | type[Prioritized]] = {
-    "uniform": Uniform,
-    "prioritized": Prioritized,
-    "shuffled": Shuffled,
-}
-
-
-def sampler_name(config: MemoryConfig) -> str:
-    """Return the key in `SAMPLERS` of the sampler that `config` asks for."""
-    return "shuffled" if config.rollout_steps else config.sampler
 
 
 def rows_for(config: MemoryConfig, games: int) -> int:
@@ -58,9 +41,8 @@ def rows_for(config: MemoryConfig, games: int) -> int:
 class ReplayMemory:
     """The latest `replay_size` experiences of E games, and minibatches of transitions from them.
 
-    The memory is a ring of T rows (see `rows_for`), one `Step` each. `transitions.py` defines
-    the transitions and their states, `uniform.py` and `prioritized.py` sample them, and `screens.py` stores
-    the screens.
+    The memory is a ring of T rows (see `rows_for`), one `Step` each. `samplers.py` defines the transitions
+    and their states, and samples them; `screens.py` stores the screens.
     """
 
     def __init__(
@@ -95,8 +77,8 @@ class ReplayMemory:
         self._rewards = np.zeros((rows, games), np.float32)
         self._rollout_steps = config.rollout_steps
         self._returns = np.zeros((rows, games), np.float32) if config.rollout_steps else None
-        self._ring = TransitionRing(rows, games, config.history_length, config.n_step)
-        self._sampler = sampler(self._ring, config)
+        self._ring = Ring(rows, games, config.history_length, config.n_step)
+        self._sampler, self._uniform = sampler(self._ring, config), Uniform(self._ring, config)
         self.uses_errors = sampler.uses_errors  # whether `update_priorities` has an effect
         self._discounts = (discount_rate ** np.arange(config.n_step + 1)).astype(np.float32)  # γ^k by k
         self._rng = rng
@@ -130,7 +112,6 @@ class ReplayMemory:
         self._screens.write(row, step.screens)
         self._actions[row] = step.actions
         self._rewards[row] = step.rewards
-        self._sampler.on_append()
         if self._log:
             self._log(step)
 
@@ -152,20 +133,20 @@ class ReplayMemory:
 
     def sample_states(self, count: int) -> States:
         """Return the prestates uint8 [count, S, H, W] of uniformly sampled transitions, a new array."""
-        numbers = uniform.draw(self._ring, count, self._rng)
-        return self._screens.on_host(self._gather(numbers, np.ones(count, np.float32)).prestates)
+        drawn = self._uniform.draw(count, 0, self._rng)
+        return self._screens.on_host(self._gather(*drawn).prestates)
 
     def rollout(self) -> Rollout:
         """Return the latest `rollout_steps` rows, oldest first; new arrays."""
         rows = self._ring.held_rows()[-self._rollout_steps :]
         return Rollout(self._rewards[rows], self._ring.terminals[rows], self._ring.starts[rows])
 
-    def set_returns(self, returns: NDArray[np.float32]) -> None:
+    def set_returns(self, returns: Floats) -> None:
         """Set the targets of the steps of `rollout`, float32 [T, E], for the minibatches from it."""
         assert self._returns is not None, "there are no rollouts"
         self._returns[self._ring.held_rows()[-self._rollout_steps :]] = returns
 
-    def update_priorities(self, numbers: Numbers, errors: Factors) -> None:
+    def update_priorities(self, numbers: Ids, errors: Floats) -> None:
         """Set priorities from TD errors; this has no effect unless the sampler uses them.
 
         Args:
@@ -173,7 +154,7 @@ class ReplayMemory:
                 no longer held are ignored.
             errors: float32 [N], absolute TD errors.
         """
-        self._sampler.update(numbers, errors)
+        self._sampler.set_errors(numbers, errors)
 
     def get_state(self) -> CheckpointState:
         """Return the state for a checkpoint, without the experience, which is in the experience log."""
@@ -197,11 +178,13 @@ class ReplayMemory:
             UserError: The state is that of a memory of another size, or of other games or screens.
         """
         self._require_same_shape(state)
-        self._ring.set_state(state["ring"])
-        held, filled = self._ring.held_rows(), 0
+        ring = self._ring
+        ring.set_state(state["ring"])
+        held, filled = ring.held_rows(), 0
         for piece in experience:
             rows = held[filled : filled + len(piece.actions)]
-            self._ring.write(rows, piece.starts, piece.terminals, piece.actions == CONTEXT)
+            ring.starts[rows], ring.terminals[rows] = piece.starts, piece.terminals
+            ring.excluded[rows] = piece.starts | (piece.actions == CONTEXT)
             self._actions[rows], self._rewards[rows] = piece.actions, piece.rewards
             for row, screens in zip(rows.tolist(), piece.screens, strict=True):
                 self._screens.write(row, screens)
@@ -210,7 +193,7 @@ class ReplayMemory:
         self._sampler.set_state(state.get("sampler", {}))
         self._rng.bit_generator.state = state["rng"]
 
-    def _gather(self, numbers: Numbers, weights: Factors) -> Minibatch:
+    def _gather(self, numbers: Ids, weights: Floats) -> Minibatch:
         """Return the transitions with `numbers` int64 [B]; their weights in the loss are float32 [B]."""
         ring, count = self._ring, len(numbers)
         indices = ring.indices(numbers)

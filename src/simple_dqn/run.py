@@ -1,0 +1,458 @@
+"""A run: random play once, then in each epoch training, a snapshot and a test; and how its objects are built.
+
+They are built here from the settings; an actor on a cluster, which has games but neither memory nor
+statistics, builds what it plays by itself (`cluster/actor.py`).
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simple_dqn import random_streams
+from simple_dqn.agent import Agent, DivergedError, Player, Tester
+from simple_dqn.config import Config, RunConfig
+from simple_dqn.environment import Environment, Watcher, make
+from simple_dqn.errors import UserError, require_extra
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.profiler import Profiler
+from simple_dqn.replay import ReplayMemory, rows_for
+from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
+from simple_dqn.snapshot import Checkpoint, Keeper, Snapshot, copied
+from simple_dqn.statistics import (
+    CLUSTER_COLUMNS,
+    Console,
+    CsvWriter,
+    PhaseOutcome,
+    Resumed,
+    Statistics,
+    Writer,
+)
+from simple_dqn.types import CheckpointState, Experience, States
+
+if TYPE_CHECKING:
+    from simple_dqn.deepqnetwork import DeepQNetwork
+
+logger = logging.getLogger(__name__)
+
+HELD_OUT_STATES = 256  # states of which `meanq` is the mean of the highest Q-values
+
+
+@dataclass
+class Phase:
+    """A number of steps of one kind."""
+
+    name: str  # random, train or test
+    epoch: int  # counted from 1; 0 for random play
+    done: int = 0  # steps so far, over all games
+
+    def length(self, config: RunConfig) -> int:
+        """Return the number of its steps, over all games."""
+        return int(getattr(config, f"{self.name}_steps"))
+
+    def next(self, config: RunConfig) -> "Phase":
+        """Return the phase that follows."""
+        if self.name == "train":
+            return Phase("test", self.epoch)
+        return Phase("train", max(self.epoch, config.start_epoch) + 1)
+
+    @property
+    def trained(self) -> int:
+        """The number of complete epochs of training."""
+        return self.epoch if self.name == "test" else max(0, self.epoch - 1)
+
+    @property
+    def before(self) -> Resumed:
+        """The phase before it, after whose row the CSV is continued."""
+        epoch, name = (self.epoch, "train") if self.name == "test" else (self.epoch - 1, "test")
+        return Resumed(epoch, name, stopped=self.done > 0)
+
+
+class Run:
+    """A run from its first phase to its last; `phase` is the current one."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        tester: Tester,
+        statistics: Statistics,
+        keeper: Keeper | None,
+        config: Config,
+        interrupt: Interrupt,
+        schedule: SerialSchedule,
+        profiler: Profiler,
+    ) -> None:
+        """Set up a run that has not begun."""
+        self.agent = agent
+        self.phase = Phase("random", 0)
+        self.profiler = profiler
+        agent.count_from(config.run.start_epoch * config.run.train_steps)
+        self._tester, self._schedule = tester, schedule
+        self._statistics, self._keeper = statistics, keeper
+        self._config = config.run
+        self._interrupt = interrupt
+        self._held_out: States | None = None  # uint8 [HELD_OUT_STATES, S, H, W]
+
+    def begin(self, resumed: Snapshot | None = None) -> None:
+        """Fill the replay memory, then train and test up to the last epoch or an interrupt.
+
+        Args:
+            resumed: The snapshot to go on from; the memory is filled by the agent's policy, not at random.
+        """
+        if self._keeper:
+            self._keeper.begin(resumed)
+        self._start_games()
+        if resumed:
+            steps = self._config.random_steps
+            logger.info("Refilling replay memory with %d steps of the agent's own play", steps)
+            for _ in self._schedule.fill(self.agent, steps):
+                if self._interrupt.requested:
+                    break
+            self.phase = self.phase.next(self._config)
+        self._run()
+
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Resume from a checkpoint, and train and test up to the last epoch or an interrupt."""
+        if self._keeper:
+            self._keeper.resume(checkpoint)
+        self.set_state(checkpoint.run, checkpoint.experience())
+        self._restart_unsaved_games()
+        self._run()
+
+    def close(self) -> None:
+        """Finish writing checkpoints, and close files and games."""
+        self._statistics.close()
+        self._schedule.close()
+        self.agent.player.environment.close()
+        self._tester.close()
+        if self._keeper:
+            self._keeper.close()
+
+    def get_state(self) -> CheckpointState:
+        """Return the state for a checkpoint, without the experience in the replay memory."""
+        return {
+            "phase": asdict(self.phase),
+            "agent": self.agent.get_state(),
+            "schedule": self._schedule.get_state(),
+            "tester": self._tester.get_state(),
+            "statistics": self._statistics.get_state(),
+            "held_out": self._held_out,
+        }
+
+    def set_state(self, state: dict[str, Any], experience: Iterable[Experience]) -> None:
+        """Restore what `get_state` returned, and fill the replay memory with `experience`."""
+        self._schedule.set_state(state.get("schedule", {}))
+        self.phase = Phase(**state["phase"])
+        self.agent.set_state(state["agent"], experience)
+        self._tester.set_state(state["tester"])
+        if self.phase.name == "test" and "board" not in state["tester"]:
+            self.phase.done = 0  # a checkpoint of version 1.0.0, without the scores of the test
+        self._statistics.set_state(state["statistics"])
+        self._held_out = state["held_out"]
+
+    def _run(self) -> None:
+        """Run the phases up to the last epoch or an interrupt.
+
+        Raises:
+            DivergedError: A loss or a weight is not finite; no file has such values.
+            UserError: A snapshot could not be written.
+        """
+        self._skip_empty_phases()
+        try:
+            while not self._is_over():
+                phase, before = self.phase, self.phase.done
+                with self.profiler.phase(phase.name) as profile:
+                    for steps in self._loop_of(phase):
+                        if self._is_end_at_safe_point(steps):
+                            break
+                profile.steps += phase.done - before
+                self._end_loop(phase)
+        except DivergedError as error:
+            back = f", and go on from before with ./resume.sh {self._keeper.folder}" if self._keeper else ""
+            raise DivergedError(f"{error}: lower --learning_rate{back}") from None
+        if self._keeper:
+            self._keeper.require_snapshots()
+
+    def _skip_empty_phases(self) -> None:
+        while not self.phase.length(self._config) and self.phase.epoch <= self._config.epochs:
+            self.phase = self.phase.next(self._config)
+
+    def _loop_of(self, phase: Phase) -> Iterator[int]:
+        """Return the loop over the steps of `phase` that are left."""
+        length = phase.length(self._config)
+        left = length - phase.done
+        if phase.done:
+            self._statistics.on_phase_resume(length)
+        else:
+            self._statistics.on_phase_start(phase.name, phase.epoch, length)
+        if phase.name == "random":
+            logger.info("Populating replay memory with %d random moves", left)
+            return self._schedule.fill(self.agent, left, exploration_rate=1.0)
+        if phase.name == "train":
+            logger.info("Epoch #%d", phase.epoch)
+            logger.info(" Training for %d steps", left)
+            return self._schedule.train(self.agent, left)
+        logger.info(" Testing for %d steps", max(0, left))
+        if not phase.done:
+            self._tester.begin()
+        return self._tester.play()
+
+    def _is_end_at_safe_point(self, steps: int) -> bool:
+        """Count `steps` steps, make a checkpoint if one is due, and return whether to end the loop."""
+        phase, before = self.phase, self.phase.done
+        phase.done += steps
+        if phase.name == "train" and self._statistics.point_due(before, phase.done):
+            qvalues = None if self._held_out is None else self.agent.network.predict(self._held_out)
+            self._statistics.on_point(self.agent.total_train_steps, qvalues)
+        if self._keeper and not self._interrupt.requested:
+            games = self._tester.games if phase.name == "test" else 1
+            # At the end of the phase a checkpoint follows anyway.
+            if self._keeper.is_due(before, phase.done, games) and not self._is_complete(phase):
+                self.agent.check()
+                self._save_checkpoint()
+        return self._interrupt.requested
+
+    def _end_loop(self, phase: Phase) -> None:
+        """Make a checkpoint after the steps of `phase`, all of them or those up to an interrupt."""
+        self.agent.check()
+        if self._is_complete(phase):
+            self._end_phase()
+            self.phase = phase.next(self._config)
+            self._skip_empty_phases()
+            self._save_checkpoint(wait=self._is_over())
+            return
+        # The resumed run goes on with this phase and replaces its row and its snapshot.
+        state = copied(self.get_state())
+        if phase.done and phase.name != "random":
+            self._end_phase(complete=False)
+        self._save_checkpoint(wait=True, state=state)
+
+    def _is_complete(self, phase: Phase) -> bool:
+        """Return whether all steps of `phase` were made."""
+        if phase.name == "test":
+            return self._tester.complete
+        return phase.done >= phase.length(self._config)
+
+    def _save_checkpoint(self, wait: bool = False, state: CheckpointState | None = None) -> None:
+        """Make a checkpoint, which is written while training continues; `Agent.check` comes first.
+
+        Args:
+            wait: Wait until the checkpoint before it is written, rather than leave this one out.
+            state: What `get_state` returned a moment ago; None: the present state.
+        """
+        if self._keeper:
+            held = self.agent.memory.count // self.agent.games
+            self._keeper.save_checkpoint(state or self.get_state(), held, wait)
+            self._restart_unsaved_games()
+
+    def _restart_unsaved_games(self) -> None:
+        """Start new games if a checkpoint cannot save them, so that the run continues like a resumed one."""
+        if not self.agent.player.environment.can_save:
+            self._start_games()
+            self._tester.restart_games()
+
+    def _start_games(self) -> None:
+        self._schedule.start(self.agent)
+        self._statistics.on_games_start()
+
+    def _end_phase(self, complete: bool = True) -> None:
+        """Write the row of the phase and, after training, a snapshot; `complete`: all its steps were made."""
+        agent = self.agent
+        if self._held_out is None and agent.memory.ready:
+            self._held_out = agent.memory.sample_states(HELD_OUT_STATES)
+        meanq = None  # the mean of max_a Q(s, a) (Mnih et al. 2013, section 5.1)
+        if self._held_out is not None:
+            meanq = float(np.mean(agent.network.predict(self._held_out).max(axis=1)))
+        count, updates, more = agent.memory.count, agent.network.updates, self._schedule.report()
+        self._statistics.on_phase_end(PhaseOutcome(agent.total_train_steps, count, meanq, updates, more))
+        if self.phase.name == "train" and self._keeper:
+            steps, weights = agent.total_train_steps, agent.network.get_weights(average=True)
+            self._statistics.on_file(self._keeper.save_snapshot(self.phase.epoch, steps, weights, complete))
+
+    def _is_over(self) -> bool:
+        return self.phase.epoch > self._config.epochs or self._interrupt.requested
+
+
+def make_environment(config: Config, training: bool, watcher: Watcher | None = None) -> Environment:
+    """Return `workers` games, each with a random stream of its own.
+
+    In `training` a lost life ends an episode. The `watcher` receives each frame of the first game.
+    """
+    name = "environment" if training else "test environment"
+    places = range(config.environment.workers)
+    streams = [random_streams.stream(config.seed, name, place) for place in places]
+    return make(config.environment, streams, training, watcher)
+
+
+def make_schedule(config: Config, environment: Environment, statistics: Statistics) -> SerialSchedule:
+    """Return the schedule that the settings choose; the default is the serial one.
+
+    Raises:
+        UserError: The cluster cannot be reached, or is of another version.
+    """
+    if not config.cluster.on:
+        if config.agent.schedule == "rollouts":
+            return RolloutSchedule(config.memory.rollout_steps)
+        schedules = {
+            "serial": SerialSchedule,
+            "concurrent": ConcurrentSchedule,
+            "overlapped": OverlappedSchedule,
+        }
+        return schedules[config.agent.schedule]()
+    require_extra("cluster", "--cluster")
+    from simple_dqn.cluster import Session
+
+    session = Session(config.cluster.cluster, config.cluster.actors)
+    try:
+        # After the session has set what Ray reads when it is imported, which takes seconds.
+        from simple_dqn.cluster.actor_pool import ActorPool
+        from simple_dqn.cluster.schedule import ClusterSchedule
+
+        return ClusterSchedule(config, ActorPool(config, environment.rom_md5), session, statistics)
+    except BaseException:
+        session.close()
+        raise
+
+
+def make_memory(
+    config: Config, environment: Environment, network: "DeepQNetwork", keeper: Keeper | None = None
+) -> ReplayMemory:
+    """Return an empty replay memory for the steps of `environment`.
+
+    The screens are stored on the GPU of `network` if it has one with enough memory. Steps that are added also
+    go to the experience log of `keeper`.
+
+    Raises:
+        UserError: `--replay_device gpu` was given and no GPU has enough memory; or this machine has not.
+    """
+    memory, games, shape = config.memory, environment.games, environment.screen_shape
+    screens = None
+    in_memory = memory.replay_device == "memory" or memory.replay_compression != "none"
+    if not in_memory:
+        screens = network.make_screens(rows_for(memory, games), games, shape)
+    if memory.replay_device == "gpu" and screens is None:
+        raise UserError(
+            f"--replay_device gpu: there is no GPU with room for {rows_for(memory, games) * games} screens: "
+            "leave out --replay_device, or use a GPU with more memory"
+        )
+    rng = random_streams.stream(config.seed, "sampling")
+    log = keeper.log if keeper else None
+    return ReplayMemory(memory, games, shape, config.network.discount_rate, rng, screens, log)
+
+
+def make_network(config: Config, environment: Environment) -> "DeepQNetwork":
+    """Return a fresh network that sees `environment`'s screens and chooses among its actions."""
+    from simple_dqn.deepqnetwork import DeepQNetwork  # PyTorch takes seconds that --help can do without
+    from simple_dqn.deepqnetwork.networks import NETWORKS
+
+    return DeepQNetwork(
+        environment.actions,
+        config.memory.history_length,
+        environment.screen_shape,
+        config.network,
+        config.backend,
+        random_streams.stream(config.seed, "weights"),
+        use_target_network=config.agent.target_steps > 0,
+        spec=NETWORKS[config.network.network],
+        spare_cores=spare_cores(config),
+    )
+
+
+def spare_cores(config: Config) -> int:
+    """Return the number of cores that the learning thread leaves to actors and samplers."""
+    if config.cluster.cluster == "local":
+        return config.cluster.actors
+    return int(config.agent.schedule in ("concurrent", "overlapped"))  # for the actor and the sampler
+
+
+def make_player(config: Config, environment: Environment, network: "DeepQNetwork") -> Player:
+    """Return a player of test games, which acts by the network's averaged weights if there are any."""
+    rng = random_streams.stream(config.seed, "test exploration")
+    predict = partial(network.predict, average=True)
+    return Player(environment, predict, config.memory.history_length, rng)
+
+
+def make_agent(
+    config: Config,
+    environment: Environment,
+    network: "DeepQNetwork",
+    statistics: Statistics,
+    keeper: Keeper | None = None,
+) -> Agent:
+    """Return an agent that has seen nothing yet."""
+    player = Player(
+        environment,
+        partial(network.predict, explore=True, target=config.agent.schedule == "concurrent"),
+        config.memory.history_length,
+        random_streams.stream(config.seed, "exploration"),
+        synchronize=config.agent.synchronize is not False,
+    )
+    memory = make_memory(config, environment, network, keeper)
+    return Agent(player, memory, network, config.agent, config.network.batch_size, statistics)
+
+
+def make_statistics(
+    config: Config, resumed: Resumed | None = None, writers: Sequence[Writer] = ()
+) -> Statistics:
+    """Return statistics with the writers that `config` asks for, and `writers`; see `make_run`."""
+    own: list[Writer] = [Console()]
+    run = config.run
+    if run.csv_file:
+        path, again = Path(run.csv_file), resumed is not None
+        own.append(CsvWriter(path, resumed, CLUSTER_COLUMNS if config.cluster.on else ()))
+        # The packages of the others take long to import.
+        if run.tensorboard:
+            from simple_dqn.statistics.tensorboard_writer import TensorboardWriter
+
+            own.append(TensorboardWriter(path.with_suffix(""), again, run.tensorboard == "histograms"))
+        if run.track != "none":
+            from simple_dqn.statistics.trackers import TRACKERS
+
+            own.append(TRACKERS[run.track](path.with_suffix(""), config.shared_flags(), again))
+    return Statistics([*own, *writers])
+
+
+def make_run(
+    config: Config,
+    interrupt: Interrupt,
+    resumed: Resumed | None = None,
+    writers: Sequence[Writer] = (),
+    profiler: Profiler | None = None,
+) -> Run:
+    """Return a whole run that has not begun yet.
+
+    Args:
+        config: All settings.
+        interrupt: What can end the run early.
+        resumed: Where the CSV is continued; None: it is a new one.
+        writers: Receive the events of phases, beside those that `config` asks for.
+        profiler: Measures the parts of the loop; None: only the time of each phase is measured.
+
+    Raises:
+        UserError: A setting cannot be met; nothing was written.
+    """
+    # Only one environment displays and records: the training one, if there is training.
+    unseen = replace(config, environment=config.environment.unseen())
+    test_environment = make_environment(unseen, training=False)
+    # With a cluster actors play, and the learner only needs to know what the games are like.
+    environment = test_environment if config.cluster.on else make_environment(config, training=True)
+    network = make_network(config, environment)
+    if profiler:
+        profiler.watch(network, environment, test_environment)
+    # Float sums depend on the number of threads, too: a run that is resumed goes on with the same.
+    config = config.with_flags({"threads": network.threads, "datatype": network.datatype})
+    prefix = config.run.save_weights_prefix
+    name, actions, can_save = environment.name, environment.actions, environment.can_save
+    keeper = Keeper(Path(prefix), name, actions, config, can_save=can_save) if prefix else None
+    statistics = make_statistics(config, resumed, writers)
+    agent = make_agent(config, environment, network, statistics, keeper)
+    if profiler:
+        profiler.watch(agent.memory)
+    player = make_player(config, test_environment, network)
+    tester = Tester(player, config.agent.exploration_rate_test, config.run.test_steps, statistics)
+    schedule = make_schedule(config, environment, statistics)
+    return Run(agent, tester, statistics, keeper, config, interrupt, schedule, profiler or Profiler())

@@ -1,0 +1,429 @@
+"""The transitions of the replay memory, and the samplers that choose among them.
+
+Row t of one game holds action t, its reward, whether the episode ended, and the screen observed afterwards.
+With S screens in a state, transition t is
+
+    prestate    screens t-S ... t-1     observed before the action
+    action t, reward t, terminal t
+    poststate   screens t-S+1 ... t     observed after the action
+
+and the S + 1 screens t-S ... t, the transition's window, hold both states. This is `ReplayMemory` of
+`examples/dqn.py`, whose states have 4 screens.
+
+Which rows are transitions: A row at which a game starts is none, because no action led to its screen. In a
+full ring the oldest S rows are none, because their windows would contain the newest rows. While the ring is
+not full, a window may reach back before row 0. Those screens are hidden, because a game starts at row 0.
+
+Which screens are hidden: A state never mixes episodes. Screens from before its episode are zero, as in
+DeepMind's code for Mnih et al. (2015). An episode begins at a row that starts a game, and at a terminal row:
+the screen on which a life is lost ends one episode and begins the next. (If the whole game ended, the next
+row starts a game, and hides the terminal screen too.) So screen k of window t is hidden if an episode begins
+in rows k+1 ... t-1. An episode that begins at row t itself makes no difference: t is no transition, or it is
+terminal and the value of its poststate is not used.
+
+n steps (`n_step` above 1): Transition t goes on to row e, which is row t+n-1, or the last row before that in
+the episode: row e is terminal, or row e+1 starts a game because this one was truncated (then the value of
+the poststate still counts).
+
+    prestate    screens t-S ... t-1
+    action t, rewards t ... e, terminal e
+    poststate   screens e-S+1 ... e
+
+The newest n-1 rows are no transitions until row t+n-1 is written.
+
+Context rows: Their screens belong to the states of other rows, but they are no transitions; see `CONTEXT` in
+`types.py`.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simple_dqn.config import MemoryConfig
+from simple_dqn.errors import UserError
+from simple_dqn.types import CheckpointState, Floats, Ids, Indices, Mask
+
+Masses = NDArray[np.float64]  # [B], ≥ 0
+
+# Few rows are excluded, so two rounds are nearly always enough. If nearly all are, listing the transitions
+# is faster than more rounds.
+ROUNDS = 8
+LEAST_PRIORITY = 1e-6  # ε, with which transitions without an error are sampled again; as in OpenAI Baselines
+FIRST_PRIORITY = 1.0  # p₁ of Algorithm 1, until the first TD error is known
+# Children of a node in the sum tree. A wide tree has few levels, and each level costs a few calls of numpy.
+WIDTH = 32
+
+
+class Ring:
+    """A ring buffer of T rows with its transitions of n steps between states of S screens.
+
+    A row holds one step of each of E games, that is E experiences. An experience has
+
+        an index    row * E + game: its position in arrays [T, E] that are flattened to [T * E]
+        a number    how many experiences were added before it
+
+    An index is used again when its row, the oldest, is overwritten; a number is unique. With one game, as in
+    `examples/dqn.py`, the experience with number t has the index t % T.
+
+    Attributes:
+        rows: T. games: E. size: T * E. history_length: S. n_step: n. needed: How many rows a transition
+            needs, S + n.
+        written: How many rows were written, since the run began or, after a resume, as if the ring had been
+            filled once at most. held: How many of them are not overwritten, at most T.
+        starts: bool [T, E], a game starts at this row: no action led to its screen.
+        terminals: bool [T, E], the episode ended at this row.
+        excluded: bool [T, E], this row is no transition: a game starts there, or it is context.
+    """
+
+    def __init__(self, rows: int, games: int, history_length: int, n_step: int = 1) -> None:
+        self.rows, self.games, self.size = rows, games, rows * games
+        self.written = self.held = 0
+        self.history_length, self.n_step, self.needed = history_length, n_step, history_length + n_step
+        self.starts = np.zeros((rows, games), np.bool_)
+        self.terminals = np.zeros((rows, games), np.bool_)
+        self.excluded = np.zeros((rows, games), np.bool_)
+        self._window = games * np.arange(-history_length, 1)  # offsets of indices
+        self._steps = games * np.arange(n_step)
+
+    @property
+    def next_row(self) -> int:
+        """The row to write next."""
+        return self.written % self.rows
+
+    def append(self, starts: Mask, terminals: Mask, context: Mask) -> int:
+        """Write the masks of a step, bool [E] each, into the next row, the oldest if the ring is full.
+
+        Returns:
+            The row.
+        """
+        row = self.written % self.rows
+        # The first row counts as a start, since nothing is known of the row before.
+        self.starts[row] = starts if self.held else True
+        self.terminals[row] = terminals
+        self.excluded[row] = self.starts[row] | context
+        self.written, self.held = self.written + 1, min(self.held + 1, self.rows)
+        return row
+
+    def candidates(self) -> tuple[int, int]:
+        """Return the first number, and the last plus one, of rows whose screens and steps are all held.
+
+        Each candidate is a transition unless it is `excluded`.
+        """
+        first = self.written - self.held + (self.history_length if self.held == self.rows else 1)
+        return first * self.games, max(first, self.written - self.n_step + 1) * self.games
+
+    def transitions(self) -> Ids:
+        """Return the numbers of all transitions, oldest first; slow for a large ring."""
+        candidates = np.arange(*self.candidates())
+        return candidates[~self.excluded.take(self.indices(candidates))]
+
+    def indices(self, numbers: Ids) -> Indices:
+        """Return the indices of the experiences with these `numbers`, which are held."""
+        return numbers % self.size
+
+    def numbers(self, indices: Indices) -> Ids:
+        """Return the numbers of the experiences at these `indices`."""
+        oldest = (self.written - self.held) * self.games
+        return oldest + (indices - oldest) % self.size
+
+    def windows(self, indices: Indices) -> Indices:
+        """Return the indices of the screens of each transition's window, int64 [B, S + 1]."""
+        return (indices[:, np.newaxis] + self._window) % self.size  # after the newest row comes the oldest
+
+    def hidden(self, windows: Indices) -> Mask | None:
+        """Return which screens of `windows` int64 [B, S + 1] are from before their episode.
+
+        Returns:
+            bool [B, S - 1], for all screens but the last two, which never are. None: no screen is, as in most
+            minibatches.
+        """
+        between = windows[:, 1:-1]
+        begins = self.starts.take(between) | self.terminals.take(between)
+        if not begins.any():
+            return None
+        return np.logical_or.accumulate(begins[:, ::-1], axis=1)[:, ::-1]
+
+    def steps(self, indices: Indices) -> tuple[Indices, Indices]:
+        """Return the indices of rows t ... t+n-1 of each transition, and how many steps it has.
+
+        Returns:
+            int64 [B, n], and int64 [B] from 1 to n, which is e - t + 1.
+        """
+        through = (indices[:, np.newaxis] + self._steps) % self.size
+        ends = self.terminals.take(through)
+        ends[:, :-1] |= self.starts.take(through[:, 1:])
+        ends[:, -1] = True
+        return through, ends.argmax(axis=1) + 1
+
+    def windows_of_states(self, firsts: Indices, lasts: Indices) -> tuple[Indices, Mask | None]:
+        """Return the indices of the screens of each prestate, then of each poststate, and which are hidden.
+
+        Args:
+            firsts: int64 [B], the index of row t of each transition.
+            lasts: int64 [B], the index of its row e.
+
+        Returns:
+            int64 [2 B, S], and for the first S - 1 of each what `hidden` returns.
+        """
+        count, windows = len(firsts), self.windows(np.concatenate((firsts, lasts)))
+        hidden = self.hidden(windows)
+        if hidden is not None:  # A poststate has all screens of its window but the first.
+            hidden[count:, :-1] = hidden[count:, 1:]
+            hidden[count:, -1] = False
+        return np.concatenate((windows[:count, :-1], windows[count:, 1:])), hidden
+
+    def held_rows(self) -> Indices:
+        """Return the rows that are held, int64 [held], in the order in which they were written."""
+        return np.arange(self.written - self.held, self.written) % self.rows
+
+    def get_state(self) -> CheckpointState:
+        """Return the positions for a checkpoint."""
+        return {"rows": self.rows, "position": self.next_row, "held": self.held}
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Restore what `get_state` of a ring with as many rows and games returned."""
+        self.held = state["held"]
+        self.written = state["position"] + (self.rows if self.held == self.rows else 0)
+
+
+class Uniform:
+    """Samples transitions uniformly; the other samplers have the same methods."""
+
+    experience_bytes = 0  # bytes for each experience, at most
+    nbytes = 0  # bytes in all
+    uses_errors = False  # whether `set_errors` has an effect
+
+    def __init__(self, ring: Ring, _config: MemoryConfig) -> None:
+        self._ring = ring
+
+    def draw(self, count: int, _steps: int, rng: np.random.Generator) -> tuple[Ids, Floats]:
+        """Sample transitions with replacement.
+
+        Args:
+            count: B.
+            _steps: Training steps so far, over all games.
+            rng: The random stream.
+
+        Returns:
+            Their numbers int64 [B], and their weights in the loss float32 [B]; new arrays.
+
+        Raises:
+            UserError: The ring holds no transition yet.
+        """
+        ring, weights = self._ring, np.ones(count, np.float32)
+        if ring.held < ring.needed:
+            raise no_transition(ring)
+        first, end = ring.candidates()
+        numbers = rng.integers(first, end, count)
+        for _ in range(ROUNDS):
+            excluded = np.flatnonzero(ring.excluded.take(numbers % ring.size))
+            if not excluded.size:
+                return numbers, weights
+            numbers[excluded] = rng.integers(first, end, excluded.size)
+        transitions = ring.transitions()
+        if not transitions.size:
+            raise no_transition(ring)
+        excluded = np.flatnonzero(ring.excluded.take(numbers % ring.size))
+        numbers[excluded] = transitions[rng.integers(transitions.size, size=excluded.size)]
+        return numbers, weights
+
+    def set_errors(self, numbers: Ids, errors: Floats) -> None:
+        """Receive the TD errors of sampled transitions, float32 [N], ≥ 0, by their numbers int64 [N].
+
+        Of two equal numbers the later counts, and those no longer held are ignored.
+        """
+
+    def get_state(self) -> CheckpointState:
+        """Return the state for a checkpoint, valid until the next change."""
+        return {}
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Restore what `get_state` returned; the ring is restored already."""
+
+
+class Shuffled(Uniform):
+    """Samples the latest rollout without replacement, and shuffles again when all of it was drawn.
+
+    It takes the place of a replay memory in PQN (Gallici et al. 2024).
+    """
+
+    def __init__(self, ring: Ring, config: MemoryConfig) -> None:
+        """Sample from `ring`, whose latest `rollout_steps` rows are the rollout."""
+        super().__init__(ring, config)
+        self._rows = config.rollout_steps
+        self._written = 0  # rows of the ring at the latest draw
+        self._order: Ids = np.empty(0, np.int64)  # of the transitions to take next
+
+    def draw(self, count: int, _steps: int, rng: np.random.Generator) -> tuple[Ids, Floats]:
+        """Return the next `count` transitions, each with the weight 1; see `Uniform.draw`."""
+        if self._ring.written != self._written:  # the rollout has other rows
+            self._order, self._written = np.empty(0, np.int64), self._ring.written
+        while len(self._order) < count:
+            numbers = self._ring.transitions()
+            numbers = numbers[numbers >= (self._ring.written - self._rows) * self._ring.games]
+            if not numbers.size:
+                raise no_transition(self._ring)
+            self._order = np.concatenate((self._order, rng.permutation(numbers)))
+        numbers, self._order = np.split(self._order, [count])
+        return numbers, np.ones(count, np.float32)
+
+
+class Prioritized(Uniform):
+    """Samples transition i with probability P(i) = p_i^α / Σ_k p_k^α and p_i = |δ_i| + ε (equation 1).
+
+    The proportional variant of Schaul et al. (2016). δ_i is the latest TD error of transition i. A new
+    transition has the greatest priority so far. The sum tree holds the mass p_i^α of each transition, and 0
+    for other rows; rows that were appended since enter it before it is used.
+    """
+
+    experience_bytes = 8 + -(-8 // (WIDTH - 1))  # the mass float64, and its part of the sums
+    uses_errors = True
+
+    def __init__(self, ring: Ring, config: MemoryConfig) -> None:
+        """Sample from `ring`, which is empty, with the α and β of `config`."""
+        super().__init__(ring, config)
+        self._config = config
+        self._tree = SumTree(ring.size)
+        self.nbytes = self._tree.nbytes
+        self._greatest = FIRST_PRIORITY
+        self._first, self._end = ring.candidates()  # the numbers that have a mass, unless excluded
+
+    def draw(self, count: int, steps: int, rng: np.random.Generator) -> tuple[Ids, Floats]:
+        """Sample one transition from each of `count` segments of equal mass.
+
+        The weights are those of importance sampling, (N P(i))^-β, divided by their maximum (equation 2).
+        """
+        tree = self._up_to_date()
+        if self._ring.held < self._ring.needed or not tree.total:
+            raise no_transition(self._ring)
+        shares = (np.arange(count) + rng.random(count)) / count
+        indices, masses = tree.find(shares * tree.total)
+        weights = (masses.min() / masses) ** self._beta(steps)  # N and the sum of masses cancel out
+        return self._ring.numbers(indices), weights.astype(np.float32)
+
+    def set_errors(self, numbers: Ids, errors: Floats) -> None:
+        """Set the priorities of sampled transitions."""
+        tree, priorities = self._up_to_date(), errors.astype(np.float64) + LEAST_PRIORITY
+        self._greatest = max(self._greatest, float(priorities.max(initial=0)))
+        held = numbers >= self._first
+        tree.set(self._ring.indices(numbers[held]), priorities[held] ** self._config.priority_exponent)
+
+    def get_state(self) -> CheckpointState:
+        """Return the masses p^α float64 [held * E], by index, and the greatest p."""
+        held = self._ring.held * self._ring.games
+        return {"masses": self._up_to_date().masses[:held], "greatest": self._greatest}
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Restore what `get_state` returned.
+
+        Transitions without a mass are new ones: `--n_step` or `--prioritized` has changed.
+        """
+        self._greatest = state.get("greatest", FIRST_PRIORITY)
+        ring = self._ring
+        indices = ring.indices(ring.transitions())
+        saved = state.get("masses", np.zeros(ring.held * ring.games))[indices]
+        self._tree = SumTree(ring.size)
+        self._tree.set(indices, np.where(saved, saved, self._mass_of_new))
+        self._first, self._end = ring.candidates()
+
+    def _up_to_date(self) -> "SumTree":
+        """Return the tree, with a mass for the transitions of new rows and none for overwritten ones."""
+        first, end = self._ring.candidates()
+        if (first, end) != (self._first, self._end):
+            dropped = self._ring.indices(np.arange(self._first, min(first, self._end)))
+            new = self._ring.indices(np.arange(max(first, self._end), end))
+            masses = np.where(self._ring.excluded.take(new), 0, self._mass_of_new)
+            # Where many rows were appended, an index may be among both, and its new mass counts.
+            self._tree.set(np.concatenate((dropped, new)), np.concatenate((np.zeros(len(dropped)), masses)))
+            self._first, self._end = first, end
+        return self._tree
+
+    @property
+    def _mass_of_new(self) -> float:
+        """The mass of a transition that was never sampled."""
+        return float(self._greatest**self._config.priority_exponent)
+
+    def _beta(self, steps: int) -> float:
+        """Return β after `steps` training steps: it rises linearly to 1, then stays."""
+        start, last = self._config.priority_beta_start, self._config.priority_beta_steps
+        return 1.0 if steps >= last else start + (1 - start) * steps / last
+
+
+class SumTree:
+    """Masses ≥ 0 of N indices, and a tree of their sums to sample by (Schaul et al. 2016, B.2.1).
+
+    The lowest level holds the masses in groups of WIDTH; the level above holds the sum of each group, again
+    in groups of WIDTH; and so on up to a level with one group. A million masses make four levels. Each sum
+    is computed from its whole group, from left to right, so it depends on the masses only, not on their
+    history.
+    """
+
+    def __init__(self, size: int) -> None:
+        """Create a tree of N = `size` zeros; the system allocates its memory as masses are set."""
+        self._levels: list[Masses] = []  # [groups, WIDTH] each, the lowest first
+        while size > 1 or not self._levels:
+            size = -(-size // WIDTH)
+            self._levels.append(np.zeros((size, WIDTH)))
+        self.total = 0.0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all levels."""
+        return sum(level.nbytes for level in self._levels)
+
+    @property
+    def masses(self) -> Masses:
+        """The masses by index, padded with zeros: a view to read."""
+        return self._levels[0].reshape(-1)
+
+    def set(self, indices: Indices, masses: Masses) -> None:
+        """Set the masses at `indices` int64 [B] to `masses` float64 [B]; of equal indices the last counts."""
+        if not len(indices):
+            return
+        for level in self._levels:
+            level.reshape(-1)[indices] = masses
+            groups = indices // WIDTH
+            indices = groups[np.concatenate(([True], groups[1:] != groups[:-1]))]  # most duplicates removed
+            masses = level[indices].cumsum(axis=1)[:, -1]
+        self.total = float(masses[-1])
+
+    def find(self, points: Masses) -> tuple[Indices, Masses]:
+        """Return for each point the first index at which the cumulative sum of masses exceeds it.
+
+        An index with mass 0 is never returned.
+
+        Args:
+            points: float64 [B], from 0 up to `total`, which is above 0.
+
+        Returns:
+            The indices int64 [B], and their masses float64 [B].
+        """
+        each, indices = np.arange(len(points)), np.zeros(len(points), np.int64)
+        masses = np.full(len(points), self.total)
+        for level in reversed(self._levels):
+            points = np.minimum(points, np.nextafter(masses, 0))  # rounding may exceed the sum
+            sums = level[indices].cumsum(axis=1)
+            columns = (sums > points[:, np.newaxis]).argmax(axis=1)
+            masses = level[indices, columns]
+            points = np.maximum(points - (sums[each, columns] - masses), 0)
+            indices = indices * WIDTH + columns
+        return indices, masses
+
+
+def no_transition(ring: Ring) -> UserError:
+    """Return the error for a ring without transitions."""
+    screens = f"{ring.held} screen{'s' if ring.held != 1 else ''}" + (
+        " of each game" if ring.games > 1 else ""
+    )
+    reason = "no action between any two of them"
+    if ring.held < ring.needed:
+        reason = f"a transition needs {ring.needed}"
+    return UserError(f"memory holds {screens} and {reason}: raise --random_steps")
+
+
+# The samplers, by name.
+SAMPLERS: dict[str, type[Uniform]] = {"uniform": Uniform, "prioritized": Prioritized, "shuffled": Shuffled}
+
+
+def sampler_name(config: MemoryConfig) -> str:
+    """Return the key in `SAMPLERS` of the sampler that `config` asks for."""
+    return "shuffled" if config.rollout_steps else config.sampler

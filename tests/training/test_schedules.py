@@ -1,0 +1,363 @@
+"""The schedules on tape: what is called, in which order and when; and threads against one thread."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+from simple_dqn import rules, schedules
+from simple_dqn.config import Config
+from simple_dqn.errors import UserError
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.run import Run, make_run
+from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, SerialSchedule
+from simple_dqn.verbs.settings import settings_for
+from tests.contents import contents_of
+from tests.training.sequence import train_in_sequence
+
+Make: TypeAlias = Callable[..., Any]
+
+CATCH = {
+    "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "replay_size": 400,
+    "random_steps": 96, "train_steps": 192, "test_steps": 0, "epochs": 2, "batch_size": 8, "target_steps": 48,
+    "exploration_decay_steps": 200, "backend": "cpu", "random_seed": 0,
+    "threads": 1,  # sums depend on how many threads share them
+}  # fmt: skip
+CONCURRENT = {"schedule": "concurrent"}
+OVERLAP = {"schedule": "overlapped", "workers": 4}
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    assert set(threading.enumerate()) <= before
+
+
+def run_catch(**flags: Any) -> Run:
+    run = make_run(Config.from_flags({**CATCH, **flags}), Interrupt())
+    run.begin()
+    return run
+
+
+def train(agent: Any, steps: int, schedule: SerialSchedule | None = None) -> list[int]:
+    """Train to the end, and return the steps up to each safe point."""
+    return list((schedule or SerialSchedule()).train(agent, steps))
+
+
+def assert_same(a: Any, b: Any) -> None:
+    if isinstance(a, dict):
+        assert a.keys() == b.keys()
+        for key in a:
+            assert_same(a[key], b[key])
+    else:
+        assert np.array_equal(a, b)
+
+
+def assert_same_run(one: Run, other: Run) -> None:
+    assert_same(one.agent.get_state(), other.agent.get_state())
+    assert_same(asdict(contents_of(one.agent.memory)), asdict(contents_of(other.agent.memory)))
+
+
+def watch(owner: Any, name: str, before: Callable[..., None]) -> None:
+    """Call `before` before each call of a method, with its arguments."""
+    call = getattr(owner, name)
+
+    def watched(*arguments: Any) -> Any:
+        before(*arguments)
+        return call(*arguments)
+
+    setattr(owner, name, watched)
+
+
+LEARN = ["step"] * 4 + ["update"]
+
+
+@pytest.mark.parametrize(("settings", "steps", "expected"), [
+    ({"train_frequency": 4, "target_steps": 8}, 16, (LEARN + LEARN + ["copy"]) * 2),
+    ({"train_frequency": 2, "train_repeat": 3, "target_steps": 0}, 4, (["step"] * 2 + ["update"] * 3) * 2),
+], ids=str)  # fmt: skip
+def test_the_serial_loop(make: Make, settings: dict[str, int], steps: int, expected: list[str]) -> None:
+    agent, tape, listener = make(**settings)
+    assert train(agent, steps) == [1] * steps
+    assert tape == expected
+    agent.report_losses()
+    assert listener.losses == [8.0] * tape.count("update")
+    assert agent.total_train_steps == steps
+
+
+def test_the_count_goes_on_from_call_to_call(make: Make) -> None:
+    (agent, tape, _), (whole, whole_tape, _) = (make(train_frequency=4, target_steps=6) for _ in range(2))
+    for _ in range(4):
+        train(agent, 3)
+    train(whole, 12)
+    assert tape == whole_tape
+
+
+def test_a_memory_with_priorities_hears_of_the_errors_of_each_update(make: Make) -> None:
+    agent, tape, listener = make(train_frequency=2, train_repeat=2, memory={"sampler": "prioritized"})
+    samples: list[int] = []
+
+    def heard(numbers: Any, errors: Any) -> None:
+        tape.append("errors")
+        np.testing.assert_array_equal(errors, agent.network.updates + numbers % 7)
+
+    watch(agent.memory, "update_priorities", heard)
+    watch(agent.memory, "sample", lambda _size, steps: samples.append(steps))
+    train(agent, 4)
+    assert tape == (["step"] * 2 + ["update", "errors"] * 2) * 2
+    assert samples == [2, 2, 4, 4]
+    assert listener.losses == [8.0] * 4
+
+
+@pytest.mark.parametrize("games", [1, 2, 3, 8, 16])
+def test_many_games_learn_as_often_per_step_as_one(make: Make, games: int) -> None:
+    agent, tape, _ = make(games, train_frequency=4, target_steps=48)
+    train(agent, 96 * games)
+    assert tape.count("step") == 96
+    assert tape.count("update") == 96 * games // 4
+    assert tape.count("copy") == 96 * games // 48
+
+
+@pytest.mark.parametrize(("every", "before", "now"), [(4, 0, 3), (4, 3, 4), (4, 0, 16), (10, 5, 31)])
+def test_what_is_due_are_the_multiples(make: Make, every: int, before: int, now: int) -> None:
+    agent, _, _ = make()
+    agent.total_train_steps = now
+    assert agent.due(every, now - before) == sum(step % every == 0 for step in range(before + 1, now + 1))
+
+
+def test_exploration_falls_linearly_over_training_steps_only(make: Make) -> None:
+    agent, tape, listener = make(exploration_rate_end=0.2, exploration_decay_steps=8)
+    list(SerialSchedule().fill(agent, 20))
+    assert set(tape) == {"step"}
+    assert agent.total_train_steps == 0
+    train(agent, 12)
+    assert listener.rates == pytest.approx([1.0] * 20 + [1.0 - 0.1 * step for step in range(8)] + [0.2] * 4)
+
+
+def test_the_best_action_is_taken_but_for_the_share_of_exploration(make: Make) -> None:
+    agent, _, _ = make()
+    states = np.zeros((20_000, 4, 4, 4), np.uint8)
+    for rate, shares in ((0.0, [0, 1, 0]), (0.3, [0.1, 0.8, 0.1]), (1.0, [1 / 3] * 3)):
+        taken = np.bincount(agent.player.choose(rate, states=states), minlength=3) / len(states)
+        assert taken == pytest.approx(shares, abs=0.02)
+
+
+def test_each_game_can_explore_less_than_the_one_before(make: Make) -> None:
+    same = {"exploration_rate_start": 0.4, "exploration_rate_end": 0.4}
+    agent, _, listener = make(5, **same, exploration_spread=7, train_frequency=1000)
+    expected = [0.4 ** (1 + 7 * game / 4) for game in range(5)]  # Horgan et al. 2018, section 4.1
+    assert agent.exploration_rates() == pytest.approx(expected)
+    seen: list[np.ndarray] = []
+    watch(agent.player.environment, "step", seen.append)
+    train(agent, 5 * 4000)
+    assert listener.rates == pytest.approx([np.mean(expected)] * 4000)
+    others = np.mean(np.stack(seen) != 1, axis=0)  # the best action is 1 of 3
+    assert others == pytest.approx(np.array(expected) * 2 / 3, abs=0.03)
+    assert list(make(1, **same, exploration_spread=7)[0].exploration_rates()) == [0.4]  # a game alone
+    assert list(make(3, **same)[0].exploration_rates()) == [0.4] * 3
+
+
+@pytest.mark.parametrize("flags", [
+    {},
+    {"workers": 4},
+    {"workers": 3, "synchronize": False},
+    {"workers": 2, "sampler": "prioritized", "n_step": 3, "priority_beta_steps": 300},
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("play_first", [False, True])
+def test_concurrent_threads_equal_sequence(
+    monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any], play_first: bool
+) -> None:
+    def sequence(_self: Any, agent: Any, steps: int) -> Iterator[int]:
+        return train_in_sequence(agent, steps, play_first)
+
+    threads = run_catch(**CONCURRENT, **flags)
+    monkeypatch.setattr(ConcurrentSchedule, "train", sequence)
+    assert_same_run(threads, run_catch(**CONCURRENT, **flags))
+    assert threads.agent.network.updates == 2 * 192 // 4
+    serial = run_catch(**flags).agent.network.get_weights()  # another algorithm
+    assert any(not np.array_equal(threads.agent.network.get_weights()[name], serial[name]) for name in serial)
+
+
+@pytest.mark.parametrize("flags", [
+    {},
+    {"workers": 8, "processes": 1, "train_repeat": 2},
+    {"double": True, "noisy": True},
+    {"sampler": "prioritized", "n_step": 3, "priority_beta_steps": 300},
+    {"batch_norm": True, "workers": 6},
+], ids=str)  # fmt: skip
+def test_overlapped_threads_equal_one(monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any]) -> None:
+    monkeypatch.setattr(schedules, "SAFE_POINT_STEPS", 40)
+    monkeypatch.setattr(schedules, "usable_cores", lambda: 2)
+    two = run_catch(**{**OVERLAP, **flags})
+    monkeypatch.setattr(schedules, "usable_cores", lambda: 1)
+    assert_same_run(two, run_catch(**{**OVERLAP, **flags}))
+    assert two.agent.network.updates == 2 * 192 // 4 * flags.get("train_repeat", 1)
+
+
+def test_the_memory_holds_still_while_the_trainer_reads_it(make: Make) -> None:
+    agent, tape, _ = make(4, schedule="concurrent", target_steps=16, train_frequency=4)
+    before, counts = agent.memory.count, []
+    for name in ("prepare", "update"):
+        watch(agent.network, name, lambda _: counts.append(agent.memory.count))
+    seen = [contents_of(agent.memory).screens.copy()]
+    step = agent.player.environment.step
+
+    def watched(actions: Any) -> Any:
+        result = step(actions)
+        seen.append(result.screens[np.newaxis].copy())
+        return result
+
+    agent.player.environment.step = watched
+    assert train(agent, 64, ConcurrentSchedule()) == [16] * 4
+    assert sorted(counts) == [before + 16 * period for period in range(4) for _ in range(8)]
+    assert tape.count("copy") == 4
+    np.testing.assert_array_equal(contents_of(agent.memory).screens, np.concatenate(seen))
+
+
+def test_copies_and_priorities_change_between_periods_alone(make: Make) -> None:
+    agent, tape, _ = make(
+        schedule="concurrent", target_steps=8, train_frequency=4, memory={"sampler": "prioritized"}
+    )
+    received: list[tuple[Any, Any]] = []
+
+    def heard(*numbers_and_errors: Any) -> None:
+        tape.append("errors")
+        received.append(numbers_and_errors)
+
+    watch(agent.memory, "update_priorities", heard)
+    list(train_in_sequence(agent, 24))
+    assert tape == ["copy", "update", "update", *["step"] * 8, "errors"] * 3
+    for number, (numbers, errors) in enumerate(received):
+        updates = np.repeat([2 * number + 1, 2 * number + 2], 8)  # in their order
+        np.testing.assert_array_equal(errors, updates + numbers % 7)
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_times_at_which_threads_meet_change_nothing(make: Make, seed: int, sampler: str) -> None:
+    settings = {"schedule": "concurrent", "target_steps": 12, "train_frequency": 3}
+    memory = {"sampler": sampler, "priority_beta_steps": 50}
+    (agent, _, listener), (quiet, _, quiet_listener) = (make(3, memory, **settings) for _ in range(2))
+    list(train_in_sequence(quiet, 60))
+    delays = random.Random(seed)
+    for owner, name in (
+        (agent.network, "update"),
+        (agent.network, "prepare"),
+        (agent.player.environment, "step"),
+        (agent.memory, "add"),
+    ):
+        watch(owner, name, lambda *_: time.sleep(delays.choice((0, 0, 0.0005, 0.002))))
+    train(agent, 60, ConcurrentSchedule())
+    assert_same(contents_of(agent.memory).actions, contents_of(quiet.memory).actions)
+    assert_same(agent.memory.get_state(), quiet.memory.get_state())
+    for one in (agent, quiet):
+        one.report_losses()
+    assert listener.rates == quiet_listener.rates
+    assert listener.losses == quiet_listener.losses
+    assert len(listener.losses) == 20
+
+
+class BrokenError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("at", [1, 5, 9])
+@pytest.mark.parametrize(("schedule", "part"), [
+    *((ConcurrentSchedule, part) for part in ("actor", "sampler", "trainer")),
+    (OverlappedSchedule, "actor"),
+], ids=str)  # fmt: skip
+def test_an_error_in_one_thread_ends_all(
+    make: Make, schedule: type[SerialSchedule], part: str, at: int
+) -> None:
+    agent, _, _ = make(schedule="concurrent", target_steps=16, train_frequency=4)
+    owner, name = {
+        "actor": (agent.player.environment, "step"),
+        "sampler": (agent.network, "prepare"),
+        "trainer": (agent.network, "update"),
+    }[part]
+    calls: list[int] = []
+
+    def break_at(*_: Any) -> None:
+        calls.append(1)
+        if len(calls) == at:
+            raise BrokenError
+
+    watch(owner, name, break_at)
+    with pytest.raises(BrokenError):
+        train(agent, 16_000, schedule())
+    assert len(calls) <= at + schedules.MINIBATCHES_AHEAD
+
+
+@pytest.mark.parametrize(("schedule", "safe_point"), [
+    (SerialSchedule, 4), (ConcurrentSchedule, 8), (OverlappedSchedule, 256),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("moment", [1, 17, 40])
+def test_a_stop_leaves_no_thread_and_no_minibatch_in_flight(
+    make: Make, schedule: type[SerialSchedule], safe_point: int, moment: int
+) -> None:
+    agent, tape, _ = make(4, schedule="concurrent", target_steps=8, train_frequency=4)
+    before, made = agent.memory.count, []
+    for steps in schedule().train(agent, 4000):
+        made.append(steps)
+        if len(tape) >= moment:
+            break
+    assert set(made) == {safe_point}
+    assert agent.memory.count - before == 4 * tape.count("step") == agent.total_train_steps == sum(made)
+    assert tape.count("update") == agent.total_train_steps // 4
+
+
+def test_an_overlapped_update_lags_one_round_and_none_is_left_at_a_safe_point(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one thread the player's part of a round comes first, then the trainer's."""
+    monkeypatch.setattr(schedules, "usable_cores", lambda: 1)
+    monkeypatch.setattr(schedules, "SAFE_POINT_STEPS", 12)
+    agent, tape, _ = make(4, schedule="overlapped", target_steps=8, train_frequency=4)
+    for steps in OverlappedSchedule().train(agent, 24):
+        tape.append(steps)
+    first = ["step", "step", "update", "copy", "step", "update", "update", 12]
+    second = ["step", "copy", "step", "update", "step", "update", "copy", "update", 12]
+    assert tape == first + second
+
+
+def test_actions_of_a_round_know_the_updates_of_the_one_before_the_last(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedules, "usable_cores", lambda: 1)
+    agent, _, _ = make(4, schedule="overlapped", target_steps=1000, train_frequency=2)
+    known: list[int] = []
+    watch(agent, "choose", lambda: known.append(agent.network.updates))
+    train(agent, 24, OverlappedSchedule())
+    assert known == [0, 0, 2, 4, 6, 8]
+    assert agent.network.updates == 12
+
+
+@pytest.mark.parametrize(("flags", "words"), [
+    ({"concurrent": True, "target_steps": 1000}, "exclude each other"),
+    ({"target_steps": 0}, "needs a target network"),
+    ({"workers": 3}, "give --workers 4 or more"),
+    ({"cluster": "local"}, "exclude each other"),
+])  # fmt: skip
+def test_where_nothing_can_overlap_it_is_refused(flags: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        rules.check(Config.from_flags({"game": "catch", "overlap": True, "workers": 8, **flags}))
+
+
+@pytest.mark.parametrize("given", [
+    {"workers": 1}, {"train_frequency": 16}, {"concurrent": True}, {"cluster": "local", "actors": 2},
+])  # fmt: skip
+def test_a_preset_gives_way_where_nothing_can_overlap(
+    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from simple_dqn.presets import PRESETS
+
+    monkeypatch.setitem(PRESETS, "quick", {**PRESETS["quick"], "schedule": "overlapped", "processes": 1})
+    plain, serial = settings_for("train", {"game": "pong"}), settings_for("train", {"game": "pong", **given})
+    assert (plain.agent.schedule, plain.environment.processes) == ("overlapped", 1)
+    assert (serial.agent.schedule != "overlapped", serial.environment.processes) == (True, 0)
