@@ -57,7 +57,7 @@ def test_one_line_for_a_path_that_is_no_file(
         open_file(path, MOST, "give another")
     assert name == "sparse" or not is_snapshot(path)
     if not writable:
-        with pytest.raises(UserError, match=r"^cannot (write|use) .*"), replacing(path) as beside:
+        with pytest.raises(UserError, match=r"^cannot (write|use).*"), replacing(path) as beside:
             beside.write_bytes(b"x")
     else:
         check_target(path)

@@ -33,7 +33,12 @@ def home() -> Path:
 
 def is_trained(path: Path) -> bool:
     """Return whether `path` is in the folder of the agents that come with the project."""
-    return path.parent.resolve() == (home() / "snapshots" / TRAINED).resolve()
+    return real(path.parent) == real(home() / "snapshots" / TRAINED)
+
+
+def real(path: Path) -> Path:
+    """Return `path` without links; unlike `Path.resolve`, also if two links point to each other."""
+    return Path(os.path.realpath(path))
 
 
 def kind_of(path: Path) -> Kind:
@@ -130,15 +135,20 @@ def reporting_failure(what: str, advice: str) -> Iterator[None]:
         raise UserError(f"cannot write {what}: {error.strerror}: {advice}") from error
 
 
-def check_target(path: Path) -> None:
+def check_target(path: Path, flag: str = "") -> None:
     """Check that a file can be written as `path`, where there is a file or nothing.
+
+    Args:
+        path: The name, or a link.
+        flag: The flag that named it.
 
     Raises:
         UserError: There is a folder, a device or a pipe, or no file can have this name.
     """
     if (kind := kind_of(path)) not in ("file", ""):
         what = "a folder" if kind == "folder" else "a device or a pipe"
-        raise UserError(f"cannot write {path}: it is {what}: give another path")
+        where = f" as {flag}" if flag else ""
+        raise UserError(f"cannot write: {path} is {what}: give the name of a file{where}")
 
 
 @contextmanager
@@ -151,7 +161,7 @@ def replacing(path: Path) -> Iterator[Path]:
         UserError: The folder or the file cannot be written; `path` is unchanged.
     """
     check_target(path)
-    path = Path(os.path.realpath(path))
+    path = real(path)
     beside = path.parent / f".{path.name}.{os.getpid()}.part"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -269,6 +269,8 @@ def _run(config: Config) -> Iterator[str]:
             f"--csv_file {run.csv_file} is also the name of the folder of --tensorboard true: give it an "
             f"extension, such as {run.csv_file}.csv"
         )
+    if run.csv_file and not Path(run.csv_file).name:
+        yield f"--csv_file {run.csv_file} is a folder: give the name of a file"
     if agent.exploration_rate_end > agent.exploration_rate_start:
         yield (
             f"--exploration_rate_end {agent.exploration_rate_end:g} is above --exploration_rate_start "

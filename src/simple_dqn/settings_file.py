@@ -56,7 +56,7 @@ def preset_in(path: Path) -> str:
 def _scalar(word: str) -> str:
     if PLAIN.fullmatch(word):
         return word
-    quoted: str = yaml.dump(word, default_style='"', allow_unicode=True, width=sys.maxsize)
+    quoted: str = yaml.dump(word, default_style='"', width=sys.maxsize)
     return quoted.rstrip("\n")
 
 

@@ -12,6 +12,7 @@ from ale_py import Action, ALEInterface, ALEState, LoggerMode
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import FRAMES_PER_SECOND, Frame, Screen, Watcher
 from simple_dqn.errors import UserError
+from simple_dqn.files import kind_of
 from simple_dqn.machine import require_display
 from simple_dqn.types import CheckpointState
 
@@ -158,6 +159,8 @@ def _writable_folder(name: str) -> Path:
 
 
 def _sound_file(name: str) -> wave.Wave_write:
+    if kind_of(Path(name)) == "other":
+        raise UserError(f"cannot write the sound to {name}: it is a device or a pipe; choose another file")
     try:
         # First: a Wave_write that cannot open its file complains once more when it goes.
         Path(name).open("ab").close()

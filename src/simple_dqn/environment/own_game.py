@@ -16,7 +16,7 @@ import numpy as np
 from simple_dqn.config import CLASS_FILE, EnvironmentConfig
 from simple_dqn.environment.interface import Environment, Frame, Game, Outcome, Screen, SimpleGame, Watcher
 from simple_dqn.errors import UserError, one_line
-from simple_dqn.files import home, kind_of, open_file, project
+from simple_dqn.files import home, kind_of, open_file, project, real
 
 OwnClass: TypeAlias = type[SimpleGame] | type[Environment]
 
@@ -153,7 +153,7 @@ def canonical_flags(given: dict[str, Any]) -> dict[str, Any]:
     if environment is None or not is_own(environment):
         return given
     file, _ = split(environment)
-    path, folder = Path(file).resolve(), home().resolve()
+    path, folder = real(Path(file)), real(home())
     kept = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
     own = load(kept + environment.removeprefix(file))
     return {**given, "environment": f"{kept}:{own.__name__}", "game": name_of(own)}
@@ -176,9 +176,9 @@ def check_trusted(recorded: dict[str, Any], given: dict[str, Any]) -> None:
         return
     file, name = split(environment)
     folder = project()
-    path = ((folder or Path()) / file).resolve()
-    if folder and path.is_relative_to(folder.resolve()) and kind_of(path) == "file":
-        parts = path.relative_to(folder.resolve()).parts
+    path = real((folder or Path()) / file)
+    if folder and path.is_relative_to(real(folder)) and kind_of(path) == "file":
+        parts = path.relative_to(real(folder)).parts
         if parts[0] not in FROM_ELSEWHERE and not any(part.startswith(".") for part in parts):
             return
     raise UserError(
@@ -197,7 +197,7 @@ def load(environment: str) -> OwnClass:
         UserError: There is no such file or class, it cannot be imported, or it is no game.
     """
     file, name = split(environment)
-    module = _import((home() / file).resolve())
+    module = _import(real(home() / file))
     games: dict[str, OwnClass] = {
         key: kind
         for key, kind in vars(module).items()

@@ -1,6 +1,7 @@
 """Steps that several verbs share: the log, names of files, snapshots, and the end of a run."""
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from simple_dqn.watch.watched_player import WatchedPlayer
 if TYPE_CHECKING:
     from simple_dqn.deepqnetwork import DeepQNetwork
 
+LABEL = re.compile(r"[\w+=@,~-][\w+=@,~. -]{0,99}")
+
 logger = logging.getLogger(__name__)
 
 
@@ -34,7 +37,7 @@ def run_name(config: Config, label: str | None) -> str:
     Raises:
         UserError: The label cannot be part of a file's name.
     """
-    if label and ("/" in label or label.startswith(".")):
+    if label and not LABEL.fullmatch(label):
         raise UserError(f"label {label!r} cannot be part of a file's name: use letters, digits, - and _")
     name = game_name(config.environment)
     return f"{name}_{label}" if label else name

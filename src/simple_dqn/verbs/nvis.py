@@ -8,8 +8,8 @@ from pathlib import Path
 from nvis.page import draw
 from nvis.played import play_game
 from simple_dqn.environment.own_game import canonical_flags
-from simple_dqn.errors import UserError
-from simple_dqn.files import home, replacing
+from simple_dqn.errors import printable
+from simple_dqn.files import check_target, home, replacing
 from simple_dqn.run import make_environment, make_network, make_player
 from simple_dqn.verbs.common import check_weights, load_weights, open_snapshot, run_of
 from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
@@ -28,8 +28,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     config = settle(settings_for("nvis", given, snapshot.flags, fixed))
     check_weights(config)
     file = Path(config.run.visualization_file or home() / "results" / f"{run_of(path, snapshot)}.html")
-    if file.is_dir():
-        raise UserError(f"{file} is a folder: give the name of a file as --visualization_file")
+    check_target(file, "--visualization_file")
     rate = config.agent.exploration_rate_test
     with closing(make_environment(config, training=False)) as environment:
         network = make_network(config, environment)
@@ -47,4 +46,4 @@ def main(arguments: Sequence[str], program: str) -> None:
     page = draw(game, network, config.run.visualization_filters, facts)
     with replacing(file) as beside:
         beside.write_text(page, encoding="utf-8")
-    print(f"The page is in {file}")
+    print(printable(f"The page is in {file}"))

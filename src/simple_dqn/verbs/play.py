@@ -11,7 +11,7 @@ from simple_dqn.config import Config
 from simple_dqn.environment import game_name
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
-from simple_dqn.files import home, is_snapshot
+from simple_dqn.files import home, is_snapshot, kind_of
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import make_environment
 from simple_dqn.verbs.common import check_weights, finish, make_watched_player, open_snapshot
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str], program: str) -> None:
 def _settings(player: str, given: dict[str, Any]) -> Config:
     """Return the settings to play with a snapshot, or alone with a game."""
     path = Path(player)
-    unfinished = re.search(r"_\d+$", player) and not path.is_file()  # such as pong_200 for pong_200.pkl
+    unfinished = re.search(r"_\d+$", player) and not kind_of(path)  # such as pong_200 for pong_200.pkl
     if not (unfinished or path.suffix in (".pkl", ".prm") or is_snapshot(path)):
         return settings_for("play", given, fixed={**canonical_flags({"game": player}), "random_starts": 0})
     snapshot = open_snapshot(path)

@@ -9,7 +9,7 @@ from simple_dqn.config import Config
 from simple_dqn.conversion import yes_or_no
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame
 from simple_dqn.environment.own_game import canonical_flags
-from simple_dqn.errors import UserError
+from simple_dqn.errors import UserError, printable
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import make_environment
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str], program: str) -> None:
 
         tracker = TRACKERS[config.run.track](home() / "results" / name, config.shared_flags(), True)
     played = record(config, film, videos / name, kind, given.get("overlay", False))
-    print(f"{film}: {played}; its screens are in {videos / name}")
+    print(printable(f"{film}: {played}; its screens are in {videos / name}"))
     if tracker:
         with closing(tracker):
             tracker.open()

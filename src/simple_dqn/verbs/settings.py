@@ -20,6 +20,7 @@ from simple_dqn.config import (
 from simple_dqn.environment import as_played
 from simple_dqn.environment.own_game import canonical_flags, check_trusted, is_own
 from simple_dqn.errors import UserError
+from simple_dqn.files import real
 from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL
 from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.snapshot import Snapshot
@@ -193,7 +194,7 @@ def check_source(given: dict[str, Any]) -> None:
         UserError: It names another file.
     """
     source, weights = given.get("snapshot", given.get("player")), given.get("load_weights")
-    if weights and (source is None or Path(weights).resolve() != Path(source).resolve()):
+    if weights and (source is None or real(Path(weights)) != real(Path(source))):
         raise UserError(
             f"--load_weights {weights}: the weights come from {source or 'the snapshot'}; leave it out"
         )

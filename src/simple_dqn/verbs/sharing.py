@@ -15,8 +15,8 @@ import numpy as np
 from simple_dqn import __version__, evaluation, plot, settings_file
 from simple_dqn.config import Config, EnvironmentConfig, as_word
 from simple_dqn.environment import is_atari
-from simple_dqn.errors import UserError
-from simple_dqn.files import home, is_trained, replacing, reporting_failure
+from simple_dqn.errors import UserError, printable
+from simple_dqn.files import home, is_trained, kind_of, replacing, reporting_failure
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.presets import PRESETS
 from simple_dqn.run import make_environment, make_network, make_player
@@ -67,7 +67,7 @@ def export(path: Path, target: Path | None) -> None:
     """
     snapshot = open_snapshot(path)
     target = target or (home() / "snapshots" / path.name if is_trained(path) else path).with_suffix(".onnx")
-    if target.exists():
+    if kind_of(target):
         raise UserError(f"{target} exists: remove it or give another name")
     config = settings_of_agent(
         "play", path, snapshot, {}, {**SEEDED, "backend": "cpu", "datatype": "float32"}
@@ -85,7 +85,7 @@ def export(path: Path, target: Path | None) -> None:
     wanted = network.predict(states)
     off = np.abs(found - wanted).max() / np.abs(wanted).max()
     sizes = ", ".join(map(str, shape[1:]))
-    print(f"{target}: q_values float32 [B, {environment.actions}] of states uint8 [B, {sizes}]")
+    print(printable(f"{target}: q_values float32 [B, {environment.actions}] of states uint8 [B, {sizes}]"))
     print(f"ONNX Runtime is off by at most {off:.1e} of the largest |Q|")
 
 
@@ -97,7 +97,7 @@ def card(path: Path, target: Path | None, games: int) -> None:
     """
     snapshot = open_snapshot(path)
     target = target or home() / "snapshots" / f"{path.stem}_card"
-    if target.exists():
+    if kind_of(target):
         raise UserError(f"{target} exists: remove it or give another name")
     with reporting_failure(f"the folder {target}", "give another name"):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -106,8 +106,8 @@ def card(path: Path, target: Path | None, games: int) -> None:
         folder.mkdir()
         _fill(folder, path, snapshot, games)
         folder.rename(target)
-    print(f"{target} holds {', '.join(sorted(file.name for file in target.iterdir()))}")
-    print(f"Nothing was uploaded. To do so: hf upload YOUR_NAME/{target.name} {target}")
+    print(printable(f"{target} holds {', '.join(sorted(file.name for file in target.iterdir()))}"))
+    print(printable(f"Nothing was uploaded. To do so: hf upload YOUR_NAME/{target.name} {target}"))
 
 
 def _fill(folder: Path, path: Path, snapshot: Snapshot, games: int) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simple_dqn.command_line import Parser, number
-from simple_dqn.errors import UserError
+from simple_dqn.errors import UserError, printable
+from simple_dqn.files import kind_of
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.common import open_snapshot, start_log
 
@@ -28,11 +29,11 @@ def main(arguments: Sequence[str], program: str) -> None:
         else:
             sharing.card(given["source"], given["target"], given["games"])
         return
-    if given["target"].exists():
+    if kind_of(given["target"]):
         raise UserError(f"{given['target']} exists: the last name is that of the new file; give another one")
     snapshot = open_snapshot(given["source"], given["game"])
     snapshot.save(given["target"])
-    print(f"{given['target']}: {snapshot.game}, epoch {snapshot.epoch}")
+    print(printable(f"{given['target']}: {snapshot.game}, epoch {snapshot.epoch}"))
 
 
 def _parser(program: str) -> Parser:
@@ -72,6 +73,6 @@ def describe(snapshot: Snapshot) -> str:
     ]
     for name, weights in snapshot.weights.items():
         shape = " x ".join(map(str, weights.shape))
-        rows.append((name, f"{shape}, mean {weights.mean():.4f}, deviation {weights.std():.4f}"))
+        rows.append((printable(name), f"{shape}, mean {weights.mean():.4f}, deviation {weights.std():.4f}"))
     width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+    return "\n".join(f"{name:<{width}}  {printable(str(value))}" for name, value in rows)

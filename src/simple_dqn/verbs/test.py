@@ -9,6 +9,7 @@ from simple_dqn.config import Config, RunConfig
 from simple_dqn.environment import is_atari
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
+from simple_dqn.files import check_target
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import make_environment, make_network, make_player, make_statistics
 from simple_dqn.verbs.common import check_weights, finish, load_weights, open_snapshot
@@ -69,8 +70,8 @@ def play(config: Config, protocol: str = "simple_dqn", json: Path | None = None)
     Raises:
         UserError: Something cannot be written, or the snapshot does not fit.
     """
-    if json and json.is_dir():
-        raise UserError(f"{json} is a folder: give the name of a file as --json")
+    if json:
+        check_target(json, "--json")
     check_weights(config)
     environment = make_environment(config, training=False)
     network = make_network(config, environment)
