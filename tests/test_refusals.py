@@ -1,5 +1,6 @@
 """Commands that are refused in one line, before anything is started or written, in this process."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from simple_dqn import main
 
 ROWS = [
     ("snapshot average a.pkl b.pkl", ["average is gone", "--average_updates"]),
+    *((f"plot {word}", ["is a folder"]) for word in (".", "''", "x=.", "/")),
     ("train pong --track mlflow", ["mlflow is gone", "trackio"]),
 ]
 
@@ -22,7 +24,7 @@ def test_refused_in_one_line(
 ) -> None:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    assert main.run(command.split()) == 2
+    assert main.run(shlex.split(command)) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert all(word in line for word in words), line
     assert not list(tmp_path.iterdir())

@@ -3,12 +3,27 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from simple_dqn.errors import UserError
 from simple_dqn.human_scores import references
-from simple_dqn.plot.panels import AXES, COLOURS, TITLES, Panel, Plot, View, make_plot
-from simple_dqn.statistics import read_run
+from simple_dqn.plot.panels import (
+    AXES,
+    COLOURS,
+    STRETCHES,
+    TITLES,
+    Line,
+    Panel,
+    Plot,
+    View,
+    aligned,
+    make_plot,
+    thinned,
+)
+from simple_dqn.plot.png import draw
+from simple_dqn.statistics import Run, read_run
 
 
 def values(panel: Panel) -> dict[str, tuple[list[float], list[float]]]:
@@ -129,3 +144,41 @@ def test_references_are_levels_beside_the_rewards_alone(csv_file: Path) -> None:
     assert first["DeepMind 18.9 (Mnih et al. 2015)"] == ([], [18.9])
     assert list(second) == ["Random", "Train", "Test"]
     assert plot.legend == list(first)
+
+
+def test_a_long_curve_is_thinned_and_looks_the_same() -> None:
+    """Drawn with all its points or with few, a curve with rare spikes covers the same pixels."""
+    rng = np.random.default_rng(0)
+    x = np.arange(100_000.0)
+    values = np.sin(x / 7_000) + rng.normal(0, 0.05, len(x))
+    values[[0, 31_337, 77_777]] = 5, -9, 8  # peaks of one point
+    whole = Line("Train", x, values, "#1f77b4", "solid", 1.5, low=values - 1, high=values + 1)
+    few = thinned(whole)
+    assert len(few.x) <= 8 * STRETCHES < len(x) / 2
+    assert {0, 31_337, 77_777, 99_999} <= set(few.x.tolist())
+    assert few.low is not None
+    assert few.high is not None
+    assert (few.low.min(), few.high.max()) == (-10, 9)
+    assert (few.values == values[few.x.astype(int)]).all()
+    pictures = []
+    for line in (whole, few):
+        figure = draw(Plot(("x",), (Panel("Panel", (line,)),)), 8, 4.5)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        pictures.append(np.asarray(canvas.buffer_rgba(), np.int64))
+    off = np.abs(pictures[0] - pictures[1]).max(axis=2) > 64
+    assert off.mean() < 0.003, "only the antialiasing of edges may differ"
+    short = Line("Train", x[:5], values[:5], "#1f77b4", "solid", 1.5)
+    assert thinned(short) is short
+
+
+@pytest.mark.parametrize("smooth", [1, 2, 7, 1000])
+def test_smoothing_is_the_mean_of_the_latest_values(smooth: int) -> None:
+    epochs, values = np.arange(1.0, 41), np.random.default_rng(1).normal(size=40)
+    values[[4, 9]] = np.nan
+    run = Run("x", np.array(["train"] * 40), {"epoch": epochs, "meanq": values})
+    found = aligned([run], "train", "meanq", View(smooth=smooth))
+    there = values[~np.isnan(values)]
+    expected = [there[max(0, end - smooth) : end].mean() for end in range(1, len(there) + 1)]
+    np.testing.assert_allclose(found[1][:, 0], expected, atol=1e-12)
+    assert found[0][:, 0].tolist() == epochs[~np.isnan(values)].tolist()

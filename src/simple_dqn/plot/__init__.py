@@ -115,6 +115,9 @@ def _names(words: Sequence[str]) -> dict[Path, str]:
             new = _seeds(word)
         else:
             new = {Path(word): Path(word).stem if distinct else str(Path(word).with_suffix(""))}
+        for path in new:
+            if not path.name:  # '', a dot, or the root
+                raise UserError(f"{str(path)!r} is a folder: give a CSV that train.sh wrote")
         for path in new.keys() & names.keys():
             if new[path] != names[path]:
                 raise UserError(f"{path} is both {names[path]} and {new[path]}: draw one of them, or a copy")

@@ -62,6 +62,7 @@ REFERENCE_COLOURS = ("#2ca02c", "#7f7f7f", "#9467bd", "#8c564b")
 STYLES = {"random": "dotted", "train": "dashed", "test": "solid"}
 STYLES_ALONE = {"random": "dotted", "train": "solid", "test": "solid"}
 WIDTHS = {"random": 1.8, "train": 1.5, "test": 2.2}  # in points
+STRETCHES = 5_000  # of the points of a line: more than a figure has pixels in width
 THIN = 0.6  # in points: the line of a single run beside those of medians
 
 
@@ -171,7 +172,25 @@ def _panel(runs: Sequence[Run], field: str, names: Sequence[str], view: View) ->
         end, levels = len(names) * len(PHASES), (view.levels or {}).items()
         for (label, level), colour in zip(levels, REFERENCE_COLOURS, strict=False):
             lines.append(Line(label, np.empty(0), np.array([level]), colour, "dashdot", 1.2, end))
-    return Panel(TITLES.get(field, field), tuple(lines), view.axis)
+    return Panel(TITLES.get(field, field), tuple(map(thinned, lines)), view.axis)
+
+
+def thinned(line: Line) -> Line:
+    """Return `line` with few enough points to draw; it covers the same pixels.
+
+    Of each stretch of points, narrower than a pixel, those with the lowest and highest values are kept.
+    """
+    count = len(line.x)
+    if count <= 4 * STRETCHES:
+        return line
+    kept, size = {0, count - 1}, -(-count // STRETCHES)
+    for heights in filter(lambda one: one is not None, (line.values, line.low, line.high)):
+        padded = np.pad(heights, (0, -count % size), mode="edge").reshape(-1, size)
+        for places in (padded.argmin(axis=1), padded.argmax(axis=1)):
+            kept.update(np.minimum(places + size * np.arange(len(padded)), count - 1).tolist())
+    at = np.array(sorted(kept))
+    low, high = (None if one is None else one[at] for one in (line.low, line.high))
+    return replace(line, x=line.x[at], values=line.values[at], low=low, high=high)
 
 
 def _level(look: Line, values: Column) -> Line:
@@ -214,20 +233,23 @@ def aligned(runs: Sequence[Run], phase: str, field: str, view: View = View()) ->
         float64 [epochs, runs]: The values, smoothed along each run. Both are NaN where a run has no value.
     """
     curves = [_curve(run, phase, field, view) for run in runs]
-    epochs = sorted(set().union(*curves))
-    missing = (np.nan, np.nan)
-    cells = [[curve.get(epoch, missing) for curve in curves] for epoch in epochs]
-    both = np.array(cells, np.float64).reshape(len(epochs), len(runs), 2)
-    return both[..., 0], both[..., 1]
+    epochs = np.unique(np.concatenate([epochs for epochs, _, _ in curves] or [np.zeros(0)]))
+    both = np.full((2, len(epochs), len(runs)), np.nan)
+    for place, (at, x, means) in enumerate(curves):
+        both[:, np.searchsorted(epochs, at), place] = x, means
+    return both[0], both[1]
 
 
-def _curve(run: Run, phase: str, field: str, view: View) -> dict[float, tuple[float, float]]:
-    """Return, by epoch, the position on the axis and the mean of the latest `view.smooth` values."""
-    epochs, values = run.line(phase, field)
-    x = dict(zip(*(part.tolist() for part in run.line(phase, view.axis.column)), strict=True))
-    means = [values[max(0, end - view.smooth) : end].mean() for end in range(1, len(values) + 1)]
-    pairs = zip(epochs.tolist(), means, strict=True)
-    return {epoch: (x[epoch] / view.axis.unit, mean) for epoch, mean in pairs if epoch in x}
+def _curve(run: Run, phase: str, field: str, view: View) -> tuple[Column, Column, Column]:
+    """Return the epochs, the positions on the axis and the means of the latest `view.smooth` values."""
+    there = (run.phases == phase) & np.isfinite(run.columns[field])
+    values, x = run.columns[field][there], run.columns[view.axis.column][there] / view.axis.unit
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    ends = np.arange(1, len(values) + 1)
+    begins = np.maximum(0, ends - view.smooth)
+    means = values if view.smooth == 1 else (sums[ends] - sums[begins]) / (ends - begins)
+    placed = np.isfinite(x) & np.isfinite(run.columns["epoch"][there])
+    return run.columns["epoch"][there][placed], x[placed], means[placed]
 
 
 def complete(values: Column) -> NDArray[np.bool_]:

@@ -1,8 +1,11 @@
 """Reading the CSV of a run, also of the original simple_dqn, and while it is being written."""
 
 import csv
+import io
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +18,7 @@ from simple_dqn.statistics.csv_writer import COLUMNS
 OTHER_NAMES = {"phase_time": "epoch_time"}  # a column's name in the first versions of simple_dqn
 MOST_BYTES = 1 << 30  # of a CSV; a row has about 200
 WORDS = {"": math.nan, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+BLOCK = 10_000  # rows that are words at a time, which take ten times the memory of numbers
 NO_NUMBER = 2.0**62  # simple_dqn wrote ±maxint as the minimum and maximum of no games
 
 Column = NDArray[np.float64]
@@ -48,17 +52,19 @@ def read_run(path: Path, name: str, skip_rows: int | None = None, delimiter: str
         UserError: The file cannot be read, is not such a CSV, or has no row of a phase yet.
     """
     text = read_text(path, MOST_BYTES, "give a CSV that train.sh wrote")
+    whole, _, last = text.rpartition("\n")  # the last row is still being written, or empty
+    first = 1 if skip_rows is None else skip_rows
     try:
-        rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(row)]
+        rows = (row for row in csv.reader(io.StringIO(whole, newline=None), delimiter=delimiter) if any(row))
+        begin = list(islice(rows, first))
+        if not (begin or whole.strip()):
+            raise UserError(f"{path} is empty: give a CSV that train.sh wrote, or wait for its first row")
+        names = _column_names(path, begin, required=skip_rows is None)
+        half = next(csv.reader([last], delimiter=delimiter), [])
+        more = [[*half[: len(names) - 1], ""]] if len(half) >= len(names) else []
+        return _to_run(path, name, names, _blocks(path, len(names), rows, more))
     except csv.Error as error:
         raise UserError(f"{path} is not a CSV: {error}: give one that train.sh wrote") from error
-    if not rows:
-        raise UserError(f"{path} is empty: give a CSV that train.sh wrote, or wait for its first row")
-    first = 1 if skip_rows is None else skip_rows
-    names, rows = _column_names(path, rows[:first], required=skip_rows is None), rows[first:]
-    if rows and not text.endswith("\n"):
-        rows = _without_half_value(rows, len(names))
-    return _to_run(path, name, names, rows)
 
 
 def _column_names(path: Path, rows: list[list[str]], required: bool) -> list[str]:
@@ -74,33 +80,58 @@ def _column_names(path: Path, rows: list[list[str]], required: bool) -> list[str
     return list(COLUMNS)
 
 
-def _without_half_value(rows: list[list[str]], columns: int) -> list[list[str]]:
-    """Return the rows without the last value, or the last row, which is still being written."""
-    *whole, last = rows
-    return whole if len(last) < columns else [*whole, [*last[: columns - 1], ""]]
+def _blocks(
+    path: Path, columns: int, rows: Iterator[list[str]], more: list[list[str]]
+) -> Iterator[list[list[str]]]:
+    """Yield `rows`, and then `more`, in blocks.
+
+    Raises:
+        UserError: One has fewer than `columns` columns.
+    """
+    number = 0
+    while block := list(islice(rows, BLOCK)):
+        for row in block:
+            number += 1
+            if len(row) < columns:
+                raise UserError(
+                    f"{path} is broken: row {number} of its data has {len(row)} columns instead of "
+                    f"{columns}: delete that row"
+                )
+        yield block
+    if more:
+        yield more
 
 
-def _to_run(path: Path, name: str, names: list[str], rows: list[list[str]]) -> Run:
-    for number, row in enumerate(rows, 1):
-        if len(row) < len(names):
-            raise UserError(
-                f"{path} is broken: row {number} of its data has {len(row)} columns instead of {len(names)}: "
-                "delete that row"
-            )
-    cells = dict(zip(names, zip(*rows, strict=False), strict=False))
-    phases = np.array([phase.strip() for phase in cells.pop("phase", ())], dtype=np.str_)
-    if not np.isin(phases, ("train", "test")).any():
-        found = f", only of {', '.join(sorted(set(phases.tolist())))}" if len(phases) else ""
-        raise UserError(
-            f"{path} has no row of training or a test yet{found}: wait for one, there is nothing to draw"
-        )
+def _to_run(path: Path, name: str, names: list[str], blocks: Iterable[list[list[str]]]) -> Run:
+    phases: list[NDArray[np.str_]] = [np.zeros(0, np.str_)]
+    columns: dict[str, list[Column]] = {field: [np.zeros(0)] for field in names if field != "phase"}
     try:
-        columns = {field: np.array([_number(word) for word in words]) for field, words in cells.items()}
+        for block in blocks:
+            cells = dict(zip(names, zip(*block, strict=False), strict=False))
+            phases.append(np.array([phase.strip() for phase in cells.pop("phase", ())], dtype=np.str_))
+            for field, words in cells.items():
+                columns[field].append(_numbers(words))
     except ValueError as error:
         raise UserError(
             f"{path} is not a CSV of statistics: {error}: give one that train.sh wrote"
         ) from error
-    return Run(name, phases, columns)
+    every = np.concatenate(phases)
+    if not np.isin(every, ("train", "test")).any():
+        found = f", only of {', '.join(sorted(set(every.tolist())))}" if len(every) else ""
+        raise UserError(
+            f"{path} has no row of training or a test yet{found}: wait for one, there is nothing to draw"
+        )
+    return Run(name, every, {field: np.concatenate(parts) for field, parts in columns.items()})
+
+
+def _numbers(words: tuple[str, ...]) -> Column:
+    """Return the numbers in `words`, a column of a block; see `_number`."""
+    try:
+        numbers = np.array([float(word or "nan") for word in words])
+    except ValueError:
+        return np.array([_number(word) for word in words])
+    numbers[~(np.abs(numbers) < NO_NUMBER)] = math.nan
+    return numbers
 
 
 def _number(word: str) -> float:
