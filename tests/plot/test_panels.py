@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -163,7 +164,7 @@ def test_a_long_curve_is_thinned_and_looks_the_same() -> None:
     pictures = []
     for line in (whole, few):
         figure = draw(Plot(("x",), (Panel("Panel", (line,)),)), 8, 4.5)
-        canvas = FigureCanvasAgg(figure)
+        canvas: Any = FigureCanvasAgg(figure)
         canvas.draw()
         pictures.append(np.asarray(canvas.buffer_rgba(), np.int64))
     off = np.abs(pictures[0] - pictures[1]).max(axis=2) > 64

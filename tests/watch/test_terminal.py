@@ -13,8 +13,14 @@ import termios
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import ale_py
+import numpy as np
 import pytest
+
+from simple_dqn.watch.terminal import PANEL_COLUMNS, TerminalPanel
+from simple_dqn.watch.watched_player import View
 
 PROJECT = Path(__file__).parents[2]
 PATIENCE = 60  # seconds
@@ -129,7 +135,8 @@ def test_without_a_display_it_says_so_and_plays_in_the_terminal(terminal: Termin
 @pytest.mark.parametrize("terminal", [(["--display", "terminal"], {})], indirect=True)
 def test_arrows_play(terminal: Terminal) -> None:
     terminal.wait("YOU PLAY")
-    chosen = re.search(r"(\x1b\[38;5;\d+m)NOOP ", terminal.output)  # the colour of the action that is taken
+    # The colours of the action that is taken.
+    chosen = re.search(r"(\x1b\[38;5;\d+m\x1b\[48;5;\d+m)NOOP ", terminal.output)
     assert chosen
     terminal.type("\x1b[C")  # right
     terminal.wait(re.escape(chosen[1]) + "RIGHT ")
@@ -227,3 +234,33 @@ def test_no_sound_device_is_one_line(tmp_path: Path) -> None:
     assert error.count("There is no sound device") == 1
     assert "ALSA lib" not in error
     assert "Games played: 1" in error
+
+
+class Marks:
+    """A terminal whose colours can be read: `<f>` and `<b>` in place of its codes."""
+
+    normal = "<n>"
+
+    def color_rgb(self, *_colour: int) -> str:
+        return "<f>"
+
+    def on_color_rgb(self, *_colour: int) -> str:
+        return "<b>"
+
+
+@pytest.mark.parametrize("qvalues", [None, np.linspace(-99, 999, 18, dtype=np.float32)])
+def test_every_cell_of_the_panel_has_its_own_background_and_every_name_its_space(qvalues: Any) -> None:
+    """On a light terminal, light words without a background could not be read."""
+    names = tuple(action.name for action in ale_py.Action.__members__.values())
+    view = View(names, 17, human=False, score=265, lives=3, qvalues=qvalues, message="volume 60%")
+    marks: Any = Marks()
+    panel = TerminalPanel(marks)
+    lines = panel.lines(view, 30)
+    assert sorted(lines) == list(range(30))
+    for line in (*lines.values(), panel.status_line(view, 70)):
+        assert line.startswith("<n>")
+        assert all(part.startswith("<f><b>") for part in line.split("<n>")[1:])
+    words = [re.sub("<.>", "", line) for line in lines.values()]
+    assert {len(line) for line in words[4:]} == {PANEL_COLUMNS}
+    assert [line[:14].rstrip() for line in words[5:23]] == list(names)
+    assert all(line[13] == " " for line in words[5:23])

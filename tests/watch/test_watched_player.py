@@ -6,10 +6,10 @@ from numpy.typing import NDArray
 
 from simple_dqn.agent import Player
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment, make
+from simple_dqn.environment import Environment, Frame, as_played, make
 from simple_dqn.random_streams import stream
 from simple_dqn.types import QValues, States
-from simple_dqn.watch.watched_player import WatchedPlayer
+from simple_dqn.watch.watched_player import FrameFollower, WatchedPlayer
 
 CATCH = EnvironmentConfig(game="catch", environment="catch", screen_width=16, screen_height=16)
 
@@ -112,3 +112,62 @@ def test_an_agent_that_looks_nowhere_has_a_cold_heat_map() -> None:
     heat = player.heat_map()
     assert heat is not None
     assert np.array_equal(heat, np.zeros((5, 6)))
+
+
+class Screening:
+    """Follows a player's games, and keeps the frames as they are shown."""
+
+    def __init__(self, config: EnvironmentConfig) -> None:
+        self.follower = FrameFollower(self._show)
+        games = make(as_played(config), [stream(1, "environment")], training=False, watcher=self._watch)
+        self.player = WatchedPlayer(games, newest, 4, stream(1, "exploration"))
+        self.shown: list[tuple[Frame, float, NDArray[np.float32] | None]] = []
+        self.rewards = 0.0  # of the frames since the last step
+
+    def _watch(self, frame: Frame) -> None:
+        self.rewards += frame.reward
+        self.follower.watch(frame)
+
+    def _show(self, frame: Frame, score: float, begins: bool) -> None:
+        view = self.player.view(score, frame.lives, 0.5, heat_map=False, begins=begins)
+        self.shown.append((frame, view.score, view.qvalues))
+
+
+def newest(states: States) -> QValues:
+    """Return Q-values that tell the newest screen of a state."""
+    return np.repeat(states[:, -1].mean(axis=(1, 2))[:, np.newaxis], 6, axis=1).astype(np.float32)
+
+
+def test_a_frame_is_shown_with_the_qvalues_of_the_state_that_it_ends() -> None:
+    screening = Screening(CATCH)
+    screening.follower.add(screening.player.start())
+    for _ in range(40):
+        screening.follower.add(screening.player.step(0.0))
+    frames = screening.shown
+    assert len(frames) == 40  # of 41; the last one is held back
+    for frame, _, qvalues in frames:
+        assert qvalues is not None
+        assert qvalues[0] == np.float32(frame.picture[:, :, 0].mean())
+    # A game of Catch has eight frames and pays with its last, which shows it; the next game begins at 0.
+    games = [[score for _, score, _ in frames[first : first + 8]] for first in range(0, 40, 8)]
+    assert all(scores[:7] == [0] * 7 for scores in games)
+    assert [scores[7] for scores in games] == screening.follower.scores
+    screening.follower.flush()
+    assert len(frames) == 41
+
+
+def test_the_score_is_that_of_each_frame_within_a_step() -> None:
+    """Points are won in one of the four frames of a step, and are shown from this frame on."""
+    screening = Screening(EnvironmentConfig(game="space_invaders"))
+    follower, within = screening.follower, 0
+    follower.add(screening.player.start())
+    for _ in range(300):
+        shown, before, screening.rewards = len(screening.shown), follower.score, 0.0
+        step = screening.player.step(1.0)
+        assert screening.rewards == step.rewards[0]
+        follower.add(step)
+        scores = [score for _, score, _ in screening.shown[shown:]]
+        assert len(scores) == 4
+        assert scores[0] == before  # of the last frame of the step before
+        within += len(set(scores)) > 1
+    assert within, "points were won before the last frame of a step"

@@ -44,17 +44,18 @@ class CatchGame(Game):
         """Move the paddle, and let the ball fall by a row."""
         self._paddle = min(max(self._paddle + action - 1, 0), COLUMNS - 1)
         self._ball_row += 1
-        self._draw(screen)
         over = self._ball_row == ROWS - 1
         caught = 1.0 if self._paddle == self._ball_column else -1.0
-        return Outcome(reward=caught if over else 0.0, terminal=over, truncation=False, reset=over)
+        reward = caught if over else 0.0
+        self._draw(screen, reward)
+        return Outcome(reward, terminal=over, truncation=False, reset=over)
 
-    def _draw(self, screen: Screen) -> None:
+    def _draw(self, screen: Screen, reward: float = 0.0) -> None:
         screen[:] = 0
         screen[self._rows[-1], self._columns[self._paddle]] = PADDLE
         screen[self._rows[self._ball_row], self._columns[self._ball_column]] = BALL
         if self._watcher:
-            self._watcher(Frame.silent(screen))
+            self._watcher(Frame.silent(screen, reward))
 
     def get_state(self) -> CheckpointState:
         """Return the positions of ball and paddle, and the random stream."""

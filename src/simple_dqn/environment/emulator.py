@@ -103,7 +103,8 @@ class Emulator:
         if self._sound:
             self._sound.writeframes(self._ale.getAudio().tobytes())
         if self._watcher:
-            self._watcher(Frame(self._ale.getScreenRGB(), self._ale.getAudio(), self._ale.lives()))
+            seen, sound = self._ale.getScreenRGB(), self._ale.getAudio()
+            self._watcher(Frame(seen, sound, self._ale.lives(), reward))
         return reward
 
     def draw(self, screen: Screen) -> None:

@@ -85,7 +85,7 @@ class GymnasiumGame(FrameGame):
             self._frames += 1
             total += float(reward)
             if self._watcher:
-                self._watcher(Frame.silent(self._seen()))
+                self._watcher(Frame.silent(self._seen(), float(reward)))
             self._cut_off = cut_off or self._frames >= self._frame_limit
             if self._ended():
                 break

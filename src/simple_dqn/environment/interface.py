@@ -27,12 +27,13 @@ class Frame:
     picture: Picture
     sound: NDArray[np.uint8]  # unsigned 8-bit samples, one channel; none where the game has no sound
     lives: int  # left; 0 where there are no lives
+    reward: float = 0.0  # gained in this frame, raw game points
 
     @staticmethod
-    def silent(picture: NDArray[np.uint8]) -> "Frame":
+    def silent(picture: NDArray[np.uint8], reward: float = 0.0) -> "Frame":
         """Return a frame without sound and lives, with a copy of `picture`, in grey or in colour."""
         colours = picture.copy() if picture.ndim == 3 else np.repeat(picture[:, :, np.newaxis], 3, axis=2)
-        return Frame(colours, np.zeros(0, np.uint8), lives=0)
+        return Frame(colours, np.zeros(0, np.uint8), lives=0, reward=reward)
 
 
 Watcher: TypeAlias = Callable[[Frame], None]  # is called at each frame, before the next is played

@@ -63,17 +63,17 @@ class OwnGame(Game):
         if not math.isfinite(reward):
             raise UserError(f"{type(self._game).__name__}.act paid a reward of {reward}: fix it")
         self._frames += self._frame_skip
-        self._draw(screen)
+        self._draw(screen, float(reward))
         cut_off = not over and self._frames >= self._frame_limit
         return Outcome(float(reward), bool(over), truncation=cut_off, reset=over or cut_off)
 
-    def _draw(self, screen: Screen) -> None:
+    def _draw(self, screen: Screen, reward: float = 0.0) -> None:
         self._canvas[...] = 0
         self._game.draw(self._canvas)
         self._scale(self._canvas, screen)
         if self._watcher:
-            for _ in range(self._frame_skip):
-                self._watcher(Frame.silent(self._canvas))
+            for number in range(self._frame_skip):
+                self._watcher(Frame.silent(self._canvas, reward if number == 0 else 0.0))
 
 
 def open_game(

@@ -184,7 +184,9 @@ def thinned(line: Line) -> Line:
     if count <= 4 * STRETCHES:
         return line
     kept, size = {0, count - 1}, -(-count // STRETCHES)
-    for heights in filter(lambda one: one is not None, (line.values, line.low, line.high)):
+    for heights in (line.values, line.low, line.high):
+        if heights is None:
+            continue
         padded = np.pad(heights, (0, -count % size), mode="edge").reshape(-1, size)
         for places in (padded.argmin(axis=1), padded.argmax(axis=1)):
             kept.update(np.minimum(places + size * np.arange(len(padded)), count - 1).tolist())

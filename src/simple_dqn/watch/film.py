@@ -23,10 +23,9 @@ from tqdm import tqdm
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame
 from simple_dqn.environment.interface import Picture
 from simple_dqn.errors import UserError
-from simple_dqn.scores import Scores
 from simple_dqn.types import Step
 from simple_dqn.watch.overlay import Overlay
-from simple_dqn.watch.watched_player import View, WatchedPlayer
+from simple_dqn.watch.watched_player import FrameFollower, WatchedPlayer
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +43,6 @@ SCREEN = re.compile(r"\d{6,}\.png")
 FLAT = {"pred": "none"}  # the flat colours of a game compress better without PNG's prediction
 
 BAR = "{desc}: {n_fmt} frames, {rate_noinv_fmt}{postfix}"  # without a total: games differ in length
-NO_ACTION = -1  # before the first choice of a game
 
 
 def film_scale(picture: Picture) -> int:
@@ -173,10 +171,7 @@ def replacing_screens(folder: Path) -> Iterator[Path]:
 
 
 class Recording:
-    """Plays and films games.
-
-    `scores` has the raw points of each game that has ended.
-    """
+    """Plays and films games."""
 
     def __init__(
         self,
@@ -192,13 +187,17 @@ class Recording:
         The player's environment appends each frame to `frames`. A frame is added to `film`, with Q-values and
         heat map if `overlay`, and written unchanged into the folder `screens`.
         """
-        self.scores: list[float] = []
         self._player, self._frames = player, frames
         self._film, self._screens = film, screens
         self._exploration_rate = exploration_rate
         self._with_overlay = overlay
         self._overlay: Overlay | None = None  # made when the first frame gives the scale
-        self._running = Scores(np.zeros(1))
+        self._follower = FrameFollower(self._add)
+
+    @property
+    def scores(self) -> list[float]:
+        """Raw points of each game that has ended."""
+        return self._follower.scores
 
     def play(self, games: int, stopped: Callable[[], bool]) -> None:
         """Play and film `games` games; a terminal shows a progress bar.
@@ -218,27 +217,27 @@ class Recording:
                     logger.info("Stopped: no film was written")
                     raise KeyboardInterrupt
                 bar.update(self._write(self._player.step(self._exploration_rate)))
-                bar.set_postfix_str(f"score {self._running.running[0]:g}", refresh=False)
+                bar.set_postfix_str(f"score {self._follower.score:g}", refresh=False)
                 bar.set_description_str(f"game {min(len(self.scores) + 1, games)} of {games}", refresh=False)
 
+            self._follower.flush()
+
     def _write(self, step: Step) -> int:
-        """Write the frames of `step`, add its reward, and return the number of frames."""
+        """Write the frames of `step` but the last, add its reward, and return the number of frames."""
         for frame in self._frames:
-            (self._screens / f"{self._film.frames:06}.png").write_bytes(png(frame.picture))
-            picture, scale = frame.picture, film_scale(frame.picture)
-            if self._with_overlay:
-                self._overlay = self._overlay or Overlay(scale)
-                picture, scale = self._overlay.draw(picture, self._view(step, frame.lives)), 1
-            self._film.add(picture, frame.sound, scale)
+            self._follower.watch(frame)
         count = len(self._frames)
         self._frames.clear()
-        self.scores += self._running.add(step)
+        self._follower.add(step)
         return count
 
-    def _view(self, step: Step, lives: int) -> View:
-        """Return the view of a frame of `step`; a game that starts has no action and no Q-values yet."""
-        player, rate = self._player, self._exploration_rate
-        if step.starts[0]:
-            names = player.environment.action_names
-            return View(names, NO_ACTION, human=False, score=0.0, lives=lives, exploration_rate=rate)
-        return player.view(float(self._running.running[0]), lives, rate, heat_map=True)
+    def _add(self, frame: Frame, score: float, begins: bool) -> None:
+        """Add a frame to the film and to the folder of screens."""
+        (self._screens / f"{self._film.frames:06}.png").write_bytes(png(frame.picture))
+        picture, scale = frame.picture, film_scale(frame.picture)
+        if self._with_overlay:
+            self._overlay = self._overlay or Overlay(scale)
+            rate = self._exploration_rate
+            view = self._player.view(score, frame.lives, rate, heat_map=True, begins=begins)
+            picture, scale = self._overlay.draw(picture, view), 1
+        self._film.add(picture, frame.sound, scale)

@@ -33,7 +33,7 @@ LEAST_COLUMNS = 16  # for the game; if the panel leaves fewer, it is hidden
 HELD_SECONDS = 0.25  # a terminal reports when a key is pressed, not when it is released
 KEY_NAMES = {"KEY_ENTER": "return", "\n": "return", "\r": "return", " ": "space"}  # blessed's -> pygame's
 
-NAME, BAR, VALUE = 13, 6, 7  # columns of each part of an action's line
+NAME, BAR, VALUE = 14, 6, 7  # columns of each part of an action's line
 PANEL_COLUMNS = NAME + BAR + VALUE
 EIGHTHS = " ▏▎▍▌▋▊▉"  # of a cell, from the left
 
@@ -104,7 +104,8 @@ class GameTerminal:
         if self._layout != (rows, columns, panel):
             self._layout = (rows, columns, panel)
             self._cells, self._lines = np.zeros((0, 0, 6), np.uint8), {}
-            output = self._terminal.normal + self._terminal.clear
+            # Our own background: the texts are light, and the terminal may be, too.
+            output = self._terminal.normal + self._terminal.on_color_rgb(*BACKGROUND) + self._terminal.clear
         output += self._draw_game(self._cells_of(picture, view.heat_map, game_rows, game_columns))
         lines = self._panel.lines(view, rows) if panel else {rows - 1: self._panel.status_line(view, columns)}
         output += self._draw_lines(lines, game_columns + 1 if panel else 0)
@@ -163,7 +164,9 @@ class TerminalPanel:
         message = self._paint(f"{view.message:<{PANEL_COLUMNS}}"[:PANEL_COLUMNS], BRIGHT)
         told = [self._fact(*fact) for fact in facts(view).items()]
         lines = [self._badge(view, PANEL_COLUMNS), message, told[0] + told[1], told[2] + told[3]]
-        return dict(enumerate([*lines, " " * PANEL_COLUMNS, *self._actions(view)][:rows]))
+        blank = self._paint(" " * PANEL_COLUMNS, BRIGHT)
+        lines += [blank, *self._actions(view)]
+        return dict(enumerate([*lines, *[blank] * (rows - len(lines))][:rows]))
 
     def status_line(self, view: View, columns: int) -> str:
         """Return the line of `columns` columns that is shown instead of the panel."""
@@ -192,14 +195,14 @@ class TerminalPanel:
             value = "" if view.qvalues is None else f"{view.qvalues[number]:.3f}"
             text = BRIGHT if colour else FAINT
             lines.append(
-                self._paint(f"{name:<{NAME}}"[:NAME], colour or text)
+                self._paint(f"{name[: NAME - 1]:<{NAME}}", colour or text)
                 + self._paint(_bar(length), colour or IDLE_BAR, TRACK if value else None)
                 + self._paint(f"{value:>{VALUE}}"[:VALUE], text)
             )
         return lines
 
     def _paint(self, words: str, colour: Colour, behind: Colour | None = None) -> str:
-        background = self._terminal.on_color_rgb(*behind) if behind else ""
+        background = self._terminal.on_color_rgb(*(behind or BACKGROUND))
         return f"{self._terminal.normal}{self._terminal.color_rgb(*colour)}{background}{words}"
 
 

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
-from simple_dqn.scores import Scores
 from simple_dqn.watch.controls import Controls
 from simple_dqn.watch.display import Display
 from simple_dqn.watch.overlay import Overlay
-from simple_dqn.watch.watched_player import View, WatchedPlayer
+from simple_dqn.watch.watched_player import FrameFollower, View, WatchedPlayer
 
 logger = logging.getLogger(__name__)
 
@@ -121,32 +120,35 @@ def _mute_libraries() -> Iterator[None]:
 
 
 class Viewer:
-    """Shows each frame of a player's games, and applies the person's keys.
-
-    Attributes:
-        scores: Raw points of each game that has ended.
-    """
+    """Shows each frame of a player's games, and applies the person's keys."""
 
     def __init__(
         self, controls: Controls, display: Display, speaker: Speaker, exploration_rate: float, pictures: Path,
         clock: FrameClock,
     ) -> None:  # fmt: skip
         """Set up the viewer; screenshots go into the folder `pictures`."""
-        self.scores: list[float] = []
         self._controls, self._display, self._speaker = controls, display, speaker
         self._exploration_rate = exploration_rate
         self._pictures = pictures
         self._clock = clock
-        self._running = Scores(np.zeros(1))
+        self._follower = FrameFollower(self._show)
+
+    @property
+    def scores(self) -> list[float]:
+        """Raw points of each game that has ended."""
+        return self._follower.scores
 
     def watch(self, frame: Frame) -> None:
-        """Show `frame` when it is due; the environment of the player calls this."""
+        """Show the frame before `frame` when it is due; the environment of the player calls this."""
+        self._follower.watch(frame)
+
+    def _show(self, frame: Frame, score: float, begins: bool) -> None:
         controls = self._controls
         controls.apply(*self._display.keys())
         self._speaker.play(frame.sound, controls.speed, controls.volume)
         self._clock.wait(controls.speed)
         if self._clock.picture_due() or controls.screenshot:
-            view = self._view(frame)
+            view = self._view(frame, score, begins)
             if controls.screenshot:
                 self._take_screenshot(frame, view)
             self._display.show(frame.picture, view, controls.overlay)
@@ -157,14 +159,15 @@ class Viewer:
         The player's environment must have `watch` as its watcher.
         """
         self._player = player
-        player.start()
+        self._follower.add(player.start())
         while not (stopped() or self._controls.ended or (games and len(self.scores) == games)):
-            self.scores += self._running.add(player.step(self._exploration_rate))
+            self._follower.add(player.step(self._exploration_rate))
+        self._follower.flush()
 
-    def _view(self, frame: Frame) -> View:
+    def _view(self, frame: Frame, score: float, begins: bool) -> View:
         """Return the values to show with `frame`, including the state of the controls."""
-        controls, score = self._controls, float(self._running.running[0])
-        view = self._player.view(score, frame.lives, self._exploration_rate, heat_map=controls.saliency)
+        controls, rate = self._controls, self._exploration_rate
+        view = self._player.view(score, frame.lives, rate, heat_map=controls.saliency, begins=begins)
         return replace(view, human=controls.human, speed=controls.speed_name, message=controls.message())
 
     def _take_screenshot(self, frame: Frame, view: View) -> None:

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn.agent import Player
-from simple_dqn.environment import Environment
-from simple_dqn.types import Actions, ExplorationRates, QValues, States
+from simple_dqn.environment import Environment, Frame
+from simple_dqn.scores import Scores
+from simple_dqn.types import Actions, ExplorationRates, QValues, States, Step
 
+NO_ACTION = -1  # before the first choice of a game
 HeatMap: TypeAlias = NDArray[np.float32]  # [H, W], from 0 (no influence) to 1
 
 
@@ -103,8 +105,13 @@ class WatchedPlayer(Player):
             self._heat_map = strengths / (float(strengths.max()) or 1.0)
         return self._heat_map
 
-    def view(self, score: float, lives: int, exploration_rate: float, heat_map: bool) -> View:
-        """Return the values to show with a frame of the last action's step."""
+    def view(
+        self, score: float, lives: int, exploration_rate: float, heat_map: bool, begins: bool = False
+    ) -> View:
+        """Return the values to show with a frame before which no action was chosen (`begins`), or one was."""
+        if begins:
+            names, rate = self.environment.action_names, exploration_rate if self._has_agent else None
+            return View(names, NO_ACTION, human=False, score=score, lives=lives, exploration_rate=rate)
         return View(
             action_names=self.environment.action_names,
             action=self.action,
@@ -116,6 +123,51 @@ class WatchedPlayer(Player):
             qvalues=self.qvalues,
             heat_map=self.heat_map() if heat_map else None,
         )
+
+
+class FrameFollower:
+    """Shows each frame of a player's game with the score and the choice that belong to it.
+
+    An agent values a state once its last frame was played. So a frame is held back until the next one is: the
+    last frame of a step is then shown with its own Q-values and heat map, and with the action that follows.
+
+    Attributes:
+        scores: Raw points of each game that has ended.
+    """
+
+    def __init__(self, show: Callable[[Frame, float, bool], None]) -> None:
+        """Follow a game that has not begun.
+
+        Args:
+            show: Shows a frame, given the points so far in it, and whether no action was chosen before it.
+        """
+        self.scores: list[float] = []
+        self._show, self._running = show, Scores(np.zeros(1))
+        self._score, self._steps, self._begins = 0.0, 0, True
+        self._held: tuple[Frame, float, int] | None = None  # with its points, and its step if a game begins
+
+    @property
+    def score(self) -> float:
+        """Points so far in the game."""
+        return float(self._running.running[0])
+
+    def watch(self, frame: Frame) -> None:
+        """Show the frame before `frame`, which has just been played."""
+        self.flush()
+        self._score += 0.0 if self._begins else frame.reward  # a game begins with no points
+        self._held = frame, self._score, self._steps if self._begins else -1
+
+    def flush(self) -> None:
+        """Show the frame that is held back."""
+        if self._held:
+            (frame, score, step), self._held = self._held, None
+            self._show(frame, score, step == self._steps)
+
+    def add(self, step: Step) -> None:
+        """Take note of a step, whose frames `watch` has seen."""
+        self.scores += self._running.add(step)
+        self._score, self._begins = self.score, bool(step.resets[0])
+        self._steps += 1
 
 
 def _no_qvalues(states: States) -> QValues:
