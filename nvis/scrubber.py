@@ -125,13 +125,16 @@ def _curves(game: PlayedGame, moments: Moments) -> figure:
     )  # fmt: skip
     colours = Category20[20][::2] + Category20[20][1::2]
     items = []
-    for name, qvalues, colour in zip(game.action_names, moments.qvalues.T, colours, strict=False):
-        line = curves.line(moments.times, qvalues, color=colour, line_width=1.3)
+    # Each line is thinner than the one below it, since the values of actions are often nearly equal.
+    widths = np.linspace(min(1.3 + len(game.action_names), 8), 1.3, len(game.action_names))
+    lines = zip(game.action_names, moments.qvalues.T, colours, widths, strict=False)
+    for name, qvalues, colour, width in lines:
+        line = curves.line(moments.times, qvalues, color=colour, line_width=width)
         items.append(LegendItem(label=name, renderers=[line]))
     height = moments.qvalues.max(axis=1)
     for word, sign, marker, colour in (
-        ("reward", 1, "triangle", "#1a9850"),
-        ("penalty", -1, "inverted_triangle", "#d73027"),
+        ("reward", 1, "triangle", "#222222"),
+        ("penalty", -1, "inverted_triangle", "#888888"),
     ):
         paid = np.flatnonzero(sign * game.rewards > 0)
         if len(paid):

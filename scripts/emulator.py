@@ -293,7 +293,7 @@ def check(names: list[str]) -> None:
                 if offered
                 else f"exact in the first {TRIAL:,}"
             )
-        quoted = f'"{found}"' if "," in found else found
+        quoted = f'"{found}"' if found and "," in found else found
         rows.append(f"{game},{kind},{quoted},{'yes' if game in GAMES else 'no'}")
         print(rows[-1], flush=True)
     if not names:

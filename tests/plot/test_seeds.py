@@ -51,7 +51,7 @@ def test_the_median_and_the_range_end_where_the_first_run_does(runs: list[Run]) 
         ([2, 3, 4], [7, 9, 11]),
         ([2, 4], [4, 20]),
     ]
-    assert {one.label for one in single} == {"Test, single runs where one is missing"}
+    assert {one.label for one in single} == {"Test, single runs"}
     assert all(one.width < line.width for one in single)
 
 
@@ -99,14 +99,14 @@ def test_two_settings_have_a_colour_and_a_band_each(runs: list[Run]) -> None:
     (panel,) = make_plot([*runs, *others], ["pong", "other"], View(["average_reward"], ["test"])).panels
     first, *single, second, last = panel.lines
     assert [first.label, second.label] == [
-        "pong Test, median and range of 3",
-        "other Test, median and range of 2",
+        "pong, median and range of 3",
+        "other, median and range of 2",
     ]
     assert [line for line in panel.lines if line.low is not None] == [first, second]
     assert {line.colour for line in single} == {first.colour} != {second.colour} == {last.colour}
     assert second.high is not None
     assert second.high.tolist() == [5, 8]
-    assert last.label == "other Test, single runs where one is missing"
+    assert last.label == "other, single runs"
 
 
 def test_a_field_that_a_run_lacks_is_refused(runs: list[Run]) -> None:
@@ -125,5 +125,5 @@ def test_the_picture_shows_the_band_and_names_single_runs_once(runs: list[Run]) 
     assert [text.get_text() for text in legend.get_texts()] == [
         "Random, median of 3",
         "Test, median and range of 3",
-        "Test, single runs where one is missing",
+        "Test, single runs",
     ]

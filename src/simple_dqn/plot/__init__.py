@@ -39,7 +39,8 @@ def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
     levels = references(games[0]) if flags["reference"] and len(games) == 1 else {}
     if flags["reference"] and not levels:
         raise UserError("--reference needs CSVs of one game with known scores, named after it: leave it out")
-    view = View(flags["fields"], flags["phases"], AXES[flags["x"]], flags["smooth"], levels, title(games))
+    heading = flags["title"] or title(games)
+    view = View(flags["fields"], flags["phases"], AXES[flags["x"]], flags["smooth"], levels, heading)
     runs = [read_run(csv, name, flags["skiprows"], flags["delimiter"]) for csv, name in names.items()]
     plot = make_plot(runs, list(dict.fromkeys(names.values())), view)
     from simple_dqn.plot.png import write  # Importing matplotlib takes a second.
@@ -90,6 +91,7 @@ def _parser(program: str) -> Parser:
         help="draw the mean of the latest N points of each run (default: %(default)s)")  # fmt: skip
     add("--reference", type=yes_or_no, nargs="?", const=True, default=False, metavar="BOOL",
         help="draw published scores: a person, random play, other agents (default: false)")  # fmt: skip
+    add("--title", help="above the figure (default: the games in the names of the files)")
     add("--figure_width", type=size, default=16, help="in inches (default: %(default)s)")
     add("--figure_height", type=size, default=9, help="in inches (default: %(default)s)")
     add("--skiprows", type=number(int, minimum=0, maximum=1e9),

@@ -159,7 +159,9 @@ def _panel(runs: Sequence[Run], field: str, names: Sequence[str], view: View) ->
                 continue
             label, style, colour = phase.capitalize(), STYLES_ALONE[phase], PHASE_COLOURS[phase]
             if len(names) > 1:
-                label, style, colour = f"{name} {label}", STYLES[phase], colour_of(place)
+                one_phase = len(view.phases) == 1
+                label = name if one_phase else f"{name} {label}"
+                style, colour = STYLES_ALONE[phase] if one_phase else STYLES[phase], colour_of(place)
             order = place * len(PHASES) + PHASES.index(phase)
             look = Line(label, x[:, 0], values[:, 0], colour, style, WIDTHS[phase], order)
             if phase == "random":
@@ -218,7 +220,7 @@ def _median_and_rest(look: Line, x: Column, values: Column) -> list[Line]:
         both, middle = values[shared], np.median(x[shared], axis=1)
         low, median, high = both.min(axis=1), np.median(both, axis=1), both.max(axis=1)
         lines.append(replace(look, label=label, x=middle, values=median, low=low, high=high))
-    thin = replace(look, label=f"{look.label}, single runs where one is missing", style="solid", width=THIN)
+    thin = replace(look, label=f"{look.label}, single runs", style="solid", width=THIN)
     first = shared[-1] if len(shared) else 0
     for run_x, run in zip(x[first:].T, values[first:].T, strict=True):
         present = ~np.isnan(run)

@@ -38,7 +38,7 @@ def draw(plot: Plot, width: float, height: float) -> Figure:
 
 def _draw_panel(axes: Axes, panel: Panel) -> None:
     for line in panel.lines:
-        _draw_line(axes, line)
+        _draw_line(axes, line, interval=bool(panel.rows))
     axes.set_title(panel.title, fontsize=13, pad=8)
     axes.set_xlabel(panel.axis.label)
     axes.grid(True, linewidth=0.5, color="#dddddd")
@@ -61,14 +61,16 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         axes.text(0.5, 0.5, "no values yet", transform=axes.transAxes, ha="center", color="#7f7f7f")
 
 
-def _draw_line(axes: Axes, line: Line) -> None:
+def _draw_line(axes: Axes, line: Line, interval: bool) -> None:
+    """Draw a curve, a level, or an `interval` [low, value, high], in which only the value has a mark."""
     if not len(line.x):
         drawn = axes.axhline(line.values[0])
     else:
         if line.low is not None and line.high is not None:
             axes.fill_between(line.x, line.low, line.high, color=line.colour, alpha=0.2, linewidth=0)
         size, marker = min(MARK, 3 * line.width), "o" if len(line.values) <= FEW_POINTS else ""
-        (drawn,) = axes.plot(line.x, line.values, marker=marker, markersize=size)
+        marked = slice(1, 2) if interval and len(line.x) == 3 else None
+        (drawn,) = axes.plot(line.x, line.values, marker=marker, markersize=size, markevery=marked)
     drawn.set(label=line.label, color=line.colour, linestyle=line.style, linewidth=line.width)
 
 

@@ -148,7 +148,7 @@ class Comparison:
 
 
 def _interval(label: str, place: int, height: float, one: Estimate) -> Line:
-    """Return the line from end to end of an interval, with marks at the ends and at the value."""
+    """Return the line from end to end of an interval, with a mark at the value."""
     x = [one.value] if one.low is None or one.high is None else [one.low, one.value, one.high]
     return Line(
         label or "all runs", np.array(x), np.full(len(x), height), colour_of(place), "solid", 2.0, place
