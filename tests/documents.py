@@ -70,9 +70,12 @@ def is_placeholder(word: str) -> bool:
 
 
 def pages() -> list[Path]:
-    """Return every document in reading order, without the lab notebook, whose commands are of its day."""
+    """Return every document in reading order, without the lab notebook, whose commands are of its day, and
+    without `upgrading.md`, which names what has gone.
+    """
+    docs = {*(HOME / "docs").glob("*.md")} - {HOME / "docs" / "upgrading.md"}
     folders = [HOME / folder / "README.md" for folder in ("roms", "snapshots", "results", "videos")]
-    return [HOME / "README.md", *folders, HOME / "CONTRIBUTING.md", *sorted((HOME / "docs").glob("*.md"))]
+    return [HOME / "README.md", *folders, HOME / "CONTRIBUTING.md", *sorted(docs)]
 
 
 def commands(text: str) -> Iterator[Command]:
