@@ -134,7 +134,7 @@ def gpu(arguments: Namespace) -> None:
     Raises:
         UserError: There is no GPU that PyTorch can use.
     """
-    from simple_dqn.deepqnetwork.compute.device import gpus  # PyTorch takes seconds to import
+    from simple_dqn.device import gpus  # PyTorch takes seconds to import
 
     if not (found := gpus()):
         raise UserError("there is no GPU that PyTorch can use: this table compares one with the CPU")

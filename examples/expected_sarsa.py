@@ -7,20 +7,19 @@ from torch import Tensor
 
 import simple_dqn
 from simple_dqn.config import NetworkConfig
-from simple_dqn.deepqnetwork.layers import Network
-from simple_dqn.deepqnetwork.update import Transitions, bellman, of_actions
+from simple_dqn.dqn import Transitions, of_actions
 from simple_dqn.main import console
+from simple_dqn.networks import Network
 
 EXPLORATION = 0.1  # ε of the policy whose value is learned: --exploration_rate_end of simple_dqn
 
 
 def of_policy(target: Network, _config: NetworkConfig, transitions: Transitions, noise: Tensor) -> Tensor:
     """Return y = r + γ Σ_a' π(a'|s') Q(s', a'; θ⁻) [B, 1, N] for an ε-greedy policy π."""
-    outputs = target.outputs(transitions.poststates, noise)  # [B, A, N]
-    best = target.value_head.qvalues(outputs).argmax(1, keepdim=True)  # [B, 1]
-    greedy = of_actions(outputs, best).unsqueeze(1)
-    average = outputs.mean(1, keepdim=True)
-    return bellman(target, transitions, (1 - EXPLORATION) * greedy + EXPLORATION * average)
+    z = target.outputs(transitions.poststates, noise)  # [B, A, N]
+    best = target.value_head.qvalues(z).argmax(1, keepdim=True)  # [B, 1]
+    value = (1 - EXPLORATION) * of_actions(z, best) + EXPLORATION * z.mean(1, keepdim=True)
+    return target.value_head.bellman(transitions.rewards, transitions.discounts, value)
 
 
 if __name__ == "__main__":

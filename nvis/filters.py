@@ -13,7 +13,7 @@ from nvis.played import PlayedGame, batches
 from simple_dqn.types import States
 
 if TYPE_CHECKING:
-    from simple_dqn.deepqnetwork.guided_backpropagation import ConvolutionalLayer, GuidedBackpropagation
+    from simple_dqn.guided import ConvolutionalLayer, GuidedBackpropagation
 
 CHANNELS = ("red", "green", "blue")
 

@@ -14,7 +14,7 @@ from nvis.played import PlayedGame
 from nvis.scrubber import draw_scrubber, look_at_moments
 
 if TYPE_CHECKING:
-    from simple_dqn.deepqnetwork import DeepQNetwork
+    from simple_dqn.dqn import DeepQNetwork
 
 TEMPLATE = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
 COMPRESSION = 9  # gzip's highest level: the page is written once and kept

@@ -28,7 +28,7 @@ from nvis.played import PlayedGame, batches
 from simple_dqn.types import QValues
 
 if TYPE_CHECKING:
-    from simple_dqn.deepqnetwork import DeepQNetwork
+    from simple_dqn.dqn import DeepQNetwork
 
 LEGEND_ROWS = 12  # actions in a column of the legend
 MOST_MOMENTS = 2000  # a longer game shows only every 2nd, 3rd, ... step

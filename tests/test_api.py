@@ -22,9 +22,9 @@ from gymnasium.wrappers import FrameStackObservation
 import simple_dqn
 from simple_dqn import main, random_streams
 from simple_dqn.config import REGISTERED, EnvironmentConfig, words
-from simple_dqn.deepqnetwork.networks import NETWORKS, Convolution, Dense, NetworkSpec, uniform_by_inputs
-from simple_dqn.deepqnetwork.update import TARGET_RULES, double_targets, max_targets
+from simple_dqn.dqn import TARGET_RULES, double_targets, max_targets
 from simple_dqn.environment import make as make_games
+from simple_dqn.networks import NETWORKS, Convolution, Dense, NetworkSpec, uniform_by_inputs
 from simple_dqn.presets import PRESETS
 from simple_dqn.run import make_environment
 from simple_dqn.samplers import SAMPLERS, Prioritized, Uniform

@@ -68,7 +68,7 @@ def free_disk(count: float) -> Prepare:
 
 
 def gpus(*names: str) -> Prepare:
-    return attribute("simple_dqn.deepqnetwork.compute.device.gpus", lambda: list(names))
+    return attribute("simple_dqn.device.gpus", lambda: list(names))
 
 
 def video(driver: str) -> Prepare:
@@ -120,7 +120,7 @@ def test_every_check_has_a_case() -> None:
 
 def test_a_check_that_breaks_is_an_error_of_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # As if torch were broken.
-    monkeypatch.setitem(sys.modules, "simple_dqn.deepqnetwork.compute.device", None)
+    monkeypatch.setitem(sys.modules, "simple_dqn.device", None)
     finding = found("GPU", home)
     assert finding.level is Level.ERROR
     assert "ModuleNotFoundError" in finding.text or "ImportError" in finding.text

@@ -20,7 +20,7 @@ import pytest
 from simple_dqn import main, schedules
 from simple_dqn.agent import Agent
 from simple_dqn.config import Config
-from simple_dqn.deepqnetwork import PreparedBatch
+from simple_dqn.dqn import PreparedBatch
 from simple_dqn.errors import UserError
 from simple_dqn.run import Phase, Run
 from simple_dqn.snapshot import CheckpointFolder, Keeper, Snapshot

@@ -96,7 +96,7 @@ def test_a_resumed_run_goes_on_with_the_same_threads(home: Path, monkeypatch: py
         asked.append(threads)
         return 2
 
-    monkeypatch.setattr("simple_dqn.deepqnetwork.deepqnetwork.use_threads", use)
+    monkeypatch.setattr("simple_dqn.dqn.use_threads", use)
     run("train", "catch", "--environment", "catch", *SMALL, "--test_steps", "0", "--epochs", "1")
     run("resume", str(home / "snapshots" / "catch_1.pkl"), "--epochs", "2")
     assert asked == [0, 2]

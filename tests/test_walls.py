@@ -30,8 +30,11 @@ LAYERS = [
         "files",
     },
     {"screens", "samplers"},
-    {"environment", "replay", "deepqnetwork", "statistics", "snapshot"},
-    {"agent"},
+    {"environment", "replay", "statistics", "snapshot", "device", "value_heads", "weights"},
+    {"networks"},
+    {"guided", "optimizers"},
+    {"dqn"},
+    {"agent", "onnx_file"},
     {"schedules", "evaluation", "plot", "watch"},
     {"cluster"},
     {"run", "sweep"},
@@ -41,13 +44,15 @@ LAYERS = [
     {"main", "tune"},
 ]
 # The core is DQN itself. It runs without the tools and without a cluster: `run` and the verbs join them.
-CORE = {"environment", "replay", "deepqnetwork", "agent", "schedules", "statistics"}
+NETWORK = {"dqn", "networks", "value_heads", "optimizers", "weights", "device", "guided", "onnx_file"}
+CORE = {"environment", "replay", "dqn", "networks", "value_heads", "optimizers", "agent", "schedules"}
+CORE |= {"statistics"}
 TOOLS = {"watch", "plot", "nvis", "doctor", "sweep", "tune"}
 NOT_FOR_THE_CORE = TOOLS | {"cluster", "run", "verbs", "main"}
 # The bottom layer is one package: config and flags build on errors and types.
 ONE_PACKAGE = 0
 OWNERS = {
-    "torch": ["src/simple_dqn/deepqnetwork", "benchmarks", "examples", "tests"],
+    "torch": [*(f"src/simple_dqn/{name}.py" for name in NETWORK), "benchmarks", "examples", "tests"],
     "ale_py": ["src/simple_dqn/environment", "benchmarks", "examples/dqn.py", "scripts/emulator.py", "tests"],
     "gymnasium": ["src/simple_dqn/environment", "benchmarks", "tests"],
     "cv2": ["src/simple_dqn/environment", "benchmarks", "examples/dqn.py", "tests"],
@@ -57,7 +62,7 @@ OWNERS = {
     "blessed": ["src/simple_dqn/watch", "tests"],
     "wandb": ["src/simple_dqn/statistics/trackers.py", "tests"],
     "trackio": ["src/simple_dqn/statistics/trackers.py", "tests"],
-    "onnxruntime": ["src/simple_dqn/deepqnetwork/onnx_file.py", "benchmarks", "tests"],
+    "onnxruntime": ["src/simple_dqn/onnx_file.py", "benchmarks", "tests"],
     "tensorboard": ["src/simple_dqn/statistics", "tests"],
     "tqdm": ["src/simple_dqn/statistics", "src/simple_dqn/watch", "nvis", "benchmarks", "tests"],
     "av": ["src/simple_dqn/watch", "tests"],
@@ -174,10 +179,9 @@ def test_the_page_needs_nothing_of_the_project() -> None:
 
 
 def test_the_algorithm_does_not_know_the_machine() -> None:
-    """A reader of the algorithm never has to open `deepqnetwork/compute/`."""
-    network = SOURCE / "deepqnetwork"
-    users = {path.name for path in network.glob("*.py") if any(".compute" in name for name in imports(path))}
-    assert users == {"deepqnetwork.py"}
+    """A reader of the networks and the optimizers never has to open `device.py`."""
+    users = {path.name for path in SOURCES if "simple_dqn.device" in imports(path)}
+    assert users == {"dqn.py", "doctor.py"}
 
 
 def test_the_emulator_knows_nothing_of_the_project() -> None:

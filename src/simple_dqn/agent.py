@@ -13,7 +13,7 @@ from simple_dqn.scores import ScoreBoard
 
 if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
-    from simple_dqn.deepqnetwork import DeepQNetwork, PreparedBatch, UpdateOutcome
+    from simple_dqn.dqn import DeepQNetwork, PreparedBatch, UpdateOutcome
     from simple_dqn.environment import Environment
     from simple_dqn.replay import ReplayMemory
     from simple_dqn.statistics import Statistics

@@ -202,7 +202,7 @@ class BackendConfig:
         "bfloat16 where the processor has instructions for it, else float32",
         choices=("float32", "bfloat16", "float16", "float64", "auto"))
     threads: int = option(0,
-        "CPU threads of the network; 0: measured at start", minimum=0, maximum=1024, local=True)
+        "CPU threads of the network; 0: one for each idle core", minimum=0, maximum=1024, local=True)
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def memory(_home: Path) -> Finding:
 
 def gpu(_home: Path) -> Finding:
     """Check which GPUs the network can run on."""
-    from simple_dqn.deepqnetwork.compute.device import gpus
+    from simple_dqn.device import gpus
 
     if found := gpus():
         return ok(", ".join(f"{number}: {name}" for number, name in enumerate(found)))

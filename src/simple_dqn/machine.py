@@ -29,10 +29,15 @@ def control_group_allowances(
     host, so every folder from that path up to the top is read. Version 1 of control groups, which no
     distribution has used by default since 2022, is ignored.
     """
+    folders = _control_groups(membership, groups)
+    return [allowance for folder in folders for allowance in _allowance(folder)]
+
+
+def _control_groups(membership: Path, groups: Path) -> list[Path]:
+    """Return the folders of the control groups of this process, from the top down."""
     paths = [line[3:] for line in _lines(membership) if line.startswith("0::")]
     parts = [part for path in paths for part in path.split("/") if part]
-    folders = [groups.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
-    return [allowance for folder in folders for allowance in _allowance(folder)]
+    return [groups.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
 
 
 def _lines(file: Path) -> list[str]:
@@ -59,8 +64,26 @@ def gigabytes(count: float) -> str:
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may run on."""
-    return len(core_numbers())
+    """Return the number of cores that this process may use, in whole cores of CPU time."""
+    return max(1, min([len(core_numbers()), *control_group_cores()]))
+
+
+def control_group_cores(
+    membership: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")
+) -> list[int]:
+    """Return the cores' worth of CPU time, rounded down, of each limited control group of this process."""
+    limits = [
+        line.split() for folder in _control_groups(membership, groups) for line in _lines(folder / "cpu.max")
+    ]
+    return [int(quota) // int(period) for quota, period in limits if quota != "max"]
+
+
+def idle_cores(seconds: float = 0.2) -> int:
+    """Return the number of usable cores that are idle more than half of the next `seconds`."""
+    before = busy_seconds()
+    time.sleep(seconds)
+    busy = [after - before.get(core, after) > seconds / 2 for core, after in busy_seconds().items()]
+    return min(busy.count(False), usable_cores())
 
 
 def core_numbers() -> set[int]:

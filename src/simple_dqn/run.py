@@ -35,7 +35,7 @@ from simple_dqn.statistics import (
 from simple_dqn.types import CheckpointState, Experience, States
 
 if TYPE_CHECKING:
-    from simple_dqn.deepqnetwork import DeepQNetwork
+    from simple_dqn.dqn import DeepQNetwork
 
 logger = logging.getLogger(__name__)
 
@@ -346,8 +346,8 @@ def make_memory(
 
 def make_network(config: Config, environment: Environment) -> "DeepQNetwork":
     """Return a fresh network that sees `environment`'s screens and chooses among its actions."""
-    from simple_dqn.deepqnetwork import DeepQNetwork  # PyTorch takes seconds that --help can do without
-    from simple_dqn.deepqnetwork.networks import NETWORKS
+    from simple_dqn.dqn import DeepQNetwork  # PyTorch takes seconds that --help can do without
+    from simple_dqn.networks import NETWORKS
 
     return DeepQNetwork(
         environment.actions,

@@ -19,7 +19,7 @@ from simple_dqn.machine import usable_cores
 
 if TYPE_CHECKING:
     from simple_dqn.agent import Agent
-    from simple_dqn.deepqnetwork import PreparedBatch
+    from simple_dqn.dqn import PreparedBatch
     from simple_dqn.types import Actions, CheckpointState, Step
 
 MINIBATCHES_AHEAD = 3  # how many minibatches the sampler prepares before the trainer needs them

@@ -15,7 +15,7 @@ import training
 from common import FailedError, machine, print_table
 from measurement import Flags, measure
 
-from simple_dqn.deepqnetwork.compute import device
+from simple_dqn import device
 from simple_dqn.errors import UserError
 from simple_dqn.types import Step
 

@@ -23,8 +23,8 @@ from simple_dqn.cluster.schedule import ClusterSchedule
 from simple_dqn.cluster.session import Session, machine_facts
 from simple_dqn.cluster.trajectory import Trajectory
 from simple_dqn.config import Config
-from simple_dqn.deepqnetwork.networks import NETWORKS, Convolution, Dense, NetworkSpec
 from simple_dqn.errors import UserError
+from simple_dqn.networks import NETWORKS, Convolution, Dense, NetworkSpec
 from simple_dqn.presets import APE_X_EXPLORATION
 from simple_dqn.run import Run, make_environment, make_run
 from tests.cluster.conftest import Nodes

@@ -12,8 +12,7 @@ from examples.combined_replay import Combined
 from examples.expected_sarsa import EXPLORATION, of_policy
 from simple_dqn import main
 from simple_dqn.config import BackendConfig, MemoryConfig, NetworkConfig
-from simple_dqn.deepqnetwork import DeepQNetwork
-from simple_dqn.deepqnetwork.update import TARGET_RULES
+from simple_dqn.dqn import TARGET_RULES, DeepQNetwork
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.samplers import SAMPLERS
 from simple_dqn.snapshot import Snapshot

@@ -13,7 +13,7 @@ from torch import nn
 from examples import dqn
 from simple_dqn.agent import Agent
 from simple_dqn.config import Config
-from simple_dqn.deepqnetwork.optimizers import RMSProp
+from simple_dqn.optimizers import RMSProp
 from simple_dqn.presets import PRESETS
 from simple_dqn.run import make_agent, make_environment, make_network
 from simple_dqn.schedules import SerialSchedule

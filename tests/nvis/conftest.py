@@ -4,7 +4,7 @@ import pytest
 from nvis.played import PlayedGame, play_game
 from simple_dqn.agent import Player
 from simple_dqn.config import BackendConfig, EnvironmentConfig, NetworkConfig
-from simple_dqn.deepqnetwork import DeepQNetwork
+from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.environment import make
 
 HISTORY_LENGTH = 3

@@ -14,7 +14,7 @@ from nvis.filters import find_peaks
 from nvis.page import draw
 from nvis.pictures import percent_of_strongest
 from nvis.played import PlayedGame
-from simple_dqn.deepqnetwork import DeepQNetwork
+from simple_dqn.dqn import DeepQNetwork
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is missing: apt-get install chromium")

@@ -7,7 +7,7 @@ import pytest
 
 from simple_dqn import main
 from simple_dqn.config import BackendConfig, Config, NetworkConfig
-from simple_dqn.deepqnetwork import DeepQNetwork
+from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.snapshot import Snapshot
 
 QUICK = ["--backend", "cpu", "--random_seed", "3"]

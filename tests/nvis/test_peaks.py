@@ -5,7 +5,7 @@ import pytest
 
 from nvis.filters import Peaks, find_peaks
 from nvis.played import PlayedGame
-from simple_dqn.deepqnetwork import DeepQNetwork
+from simple_dqn.dqn import DeepQNetwork
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from simple_dqn import main
 from simple_dqn.config import BackendConfig, Config, NetworkConfig
-from simple_dqn.deepqnetwork import DeepQNetwork
-from simple_dqn.deepqnetwork.networks import NETWORKS
+from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.errors import UserError
+from simple_dqn.networks import NETWORKS
 from simple_dqn.snapshot import Snapshot
 
 DATA = Path(__file__).parents[1] / "data"

@@ -22,9 +22,9 @@ import numpy as np
 from spoilt_snapshots import ACTIONS, MUTATIONS, STATE, Random, neon_file, python2
 
 from simple_dqn.config import BackendConfig, NetworkConfig
-from simple_dqn.deepqnetwork import DeepQNetwork
-from simple_dqn.deepqnetwork.networks import NETWORKS
+from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.errors import UserError
+from simple_dqn.networks import NETWORKS
 from simple_dqn.snapshot import Snapshot
 
 MEMORY = 1 << 30  # bytes, for one load

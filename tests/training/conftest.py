@@ -8,7 +8,7 @@ import pytest
 
 from simple_dqn.agent import Agent, Player
 from simple_dqn.config import Config
-from simple_dqn.deepqnetwork import UpdateOutcome
+from simple_dqn.dqn import UpdateOutcome
 from simple_dqn.random_streams import stream
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.schedules import SerialSchedule

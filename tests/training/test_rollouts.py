@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simple_dqn import rules
 from simple_dqn.agent import Agent
 from simple_dqn.config import Config, MemoryConfig, NetworkConfig
-from simple_dqn.deepqnetwork.returns import lambda_returns
+from simple_dqn.dqn import lambda_returns
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.replay import ReplayMemory

@@ -6,7 +6,7 @@ from torch import Tensor
 from networks.frameworks.pytorch import PyTorchEager, TorchClassifier, TorchQNetwork
 from networks.interface import Classifier, Images, QNetwork, UnsupportedError
 from networks.work import Labels, NetworkSpec, Scores, Weights
-from simple_dqn.deepqnetwork.compute.cuda_graphs import Recorded
+from simple_dqn.device import Recorded
 from simple_dqn.types import QValues, States
 
 

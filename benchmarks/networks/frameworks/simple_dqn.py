@@ -7,8 +7,8 @@ from networks.interface import Classifier, Framework, QNetwork, UnsupportedError
 from networks.work import ADAM_EPSILON, ADAM_RATE, STATE_SHAPE, NetworkSpec, Weights
 from simple_dqn import __version__
 from simple_dqn.config import BackendConfig, NetworkConfig
-from simple_dqn.deepqnetwork import DeepQNetwork
-from simple_dqn.deepqnetwork.networks import NATURE
+from simple_dqn.dqn import DeepQNetwork
+from simple_dqn.networks import NATURE
 from simple_dqn.types import Minibatch
 
 CONFIG = NetworkConfig(optimizer="adam", learning_rate=ADAM_RATE, adam_epsilon=ADAM_EPSILON)

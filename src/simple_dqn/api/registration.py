@@ -9,8 +9,8 @@ from simple_dqn.config import REGISTERED
 from simple_dqn.errors import UserError
 
 if TYPE_CHECKING:
-    from simple_dqn.deepqnetwork.networks import NetworkSpec
-    from simple_dqn.deepqnetwork.update import TargetRule
+    from simple_dqn.dqn import TargetRule
+    from simple_dqn.networks import NetworkSpec
     from simple_dqn.samplers import Uniform
     from simple_dqn.statistics import Writer
 
@@ -28,7 +28,7 @@ def register_network(name: str, spec: "NetworkSpec") -> None:
 
     Args:
         name: A new name, or that of a network to replace.
-        spec: The layers, from `simple_dqn.deepqnetwork.networks`.
+        spec: The layers, from `simple_dqn.networks`.
 
     Raises:
         UserError: The name is not made of letters, digits and _, or is `auto`; or `spec` is no such object.
@@ -38,11 +38,11 @@ def register_network(name: str, spec: "NetworkSpec") -> None:
         >>> simple_dqn.register_network("tiny", spec)
         >>> simple_dqn.train("pong", network="tiny")
     """
-    from simple_dqn.deepqnetwork.networks import NETWORKS, NetworkSpec
+    from simple_dqn.networks import NETWORKS, NetworkSpec
 
     if not isinstance(spec, NetworkSpec):
         raise UserError(
-            f"{spec!r} is no network: give a simple_dqn.deepqnetwork.networks.NetworkSpec, such as "
+            f"{spec!r} is no network: give a simple_dqn.networks.NetworkSpec, such as "
             "NetworkSpec((Convolution(16, 8, 4), Dense(128)), True, uniform_by_inputs)"
         )
     _register("network", name, spec, NETWORKS)
@@ -62,7 +62,7 @@ def register_target_rule(name: str, rule: "TargetRule") -> None:
         >>> simple_dqn.register_target_rule("sarsa", of_policy)
         >>> simple_dqn.train("pong", target_rule="sarsa")
     """
-    from simple_dqn.deepqnetwork.update import TARGET_RULES
+    from simple_dqn.dqn import TARGET_RULES
 
     contract = "give a function (target, config, transitions, noise) that returns targets [B, 1, N]"
     _check_call(rule, "target, config, transitions, noise", contract)

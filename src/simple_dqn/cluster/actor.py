@@ -19,7 +19,7 @@ from simple_dqn.snapshot import pack
 from simple_dqn.types import ExplorationRates, QValues, Step
 
 if TYPE_CHECKING:
-    from simple_dqn.deepqnetwork.networks import NetworkSpec
+    from simple_dqn.networks import NetworkSpec
 
 Weights = Mapping[str, NDArray[np.float32]]
 # Distributions whose priority is a distance of expectations; c51's is a divergence.
@@ -59,8 +59,8 @@ class Actor:
         Raises:
             UserError: The game cannot be played on this machine.
         """
-        from simple_dqn.deepqnetwork import DeepQNetwork
-        from simple_dqn.deepqnetwork.networks import NETWORKS
+        from simple_dqn.dqn import DeepQNetwork
+        from simple_dqn.networks import NETWORKS
 
         config, index = settings.config, settings.stream_index
         games = range(config.environment.workers)

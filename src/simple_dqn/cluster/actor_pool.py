@@ -14,8 +14,8 @@ from simple_dqn.cluster.actor import Actor, ActorSettings
 from simple_dqn.cluster.session import machine_facts
 from simple_dqn.cluster.trajectory import Trajectory, TrajectoryStream
 from simple_dqn.config import Config
-from simple_dqn.deepqnetwork.networks import NETWORKS, NetworkSpec, uniform_by_inputs
 from simple_dqn.errors import UserError
+from simple_dqn.networks import NETWORKS, NetworkSpec, uniform_by_inputs
 from simple_dqn.types import ExplorationRates
 
 logger = logging.getLogger(__name__)

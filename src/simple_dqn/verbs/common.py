@@ -19,7 +19,7 @@ from simple_dqn.statistics import ConsoleHandler
 from simple_dqn.watch.watched_player import WatchedPlayer
 
 if TYPE_CHECKING:
-    from simple_dqn.deepqnetwork import DeepQNetwork
+    from simple_dqn.dqn import DeepQNetwork
 
 LABEL = re.compile(r"[\w+=@,~-][\w+=@,~. -]{0,99}")
 

@@ -78,7 +78,7 @@ def export(path: Path, target: Path | None) -> None:
         facts = {"game": snapshot.game, "actions": " ".join(environment.action_names)}
     shape = (CHECKED_STATES, config.memory.history_length, *environment.screen_shape)
     states = np.random.default_rng(SEED).integers(256, size=shape, dtype=np.uint8)
-    from simple_dqn.deepqnetwork.onnx_file import write_onnx  # imports PyTorch
+    from simple_dqn.onnx_file import write_onnx  # imports PyTorch
 
     with replacing(target) as beside:
         found = write_onnx(network, beside, states, facts)

@@ -1,0 +1,299 @@
+"""The device that the network computes on: datatypes, transfer of arrays, CUDA graphs and CPU threads.
+
+It makes the network fast and is no part of the algorithm. The replay memory's screens can be on the GPU, too,
+so that minibatches are gathered without the host.
+"""
+
+import functools
+import logging
+import threading
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from simple_dqn.config import BackendConfig
+from simple_dqn.errors import UserError
+from simple_dqn.machine import idle_cores, usable_cores
+from simple_dqn.types import DeviceStates, Mask, Screens, States
+
+logger = logging.getLogger(__name__)
+
+CPU = torch.device("cpu")
+# Whether the CPU multiplies matrices of bfloat16 (Intel's AMX), which favours channels-last convolutions.
+AMX = torch.cpu.get_capabilities().get("amx_bf16", False)
+RESERVED = 2 * 10**9  # bytes of GPU memory left to the network and its updates
+MOST_THREADS = 8  # more would wait for each other in updates as small as these
+
+Work: TypeAlias = Callable[..., Tensor]  # computes one tensor from others, and may change weights
+Replay: TypeAlias = Callable[[], Tensor]  # does the same work again, on the current values of its inputs
+
+
+class Device:
+    """A device, and the datatypes that the network computes in.
+
+    The output layer and everything after it are float32 or wider. In bfloat16, neighbouring numbers near 1
+    are 0.004 to 0.008 apart: many Q-values would be equal, and small TD errors would be rounded to 0. The
+    optimizer's weights are float32 or wider, too.
+
+    Attributes:
+        torch_device: PyTorch's name of the device. is_cpu: Whether it is the CPU.
+        datatype: A value of `--datatype`. hidden: The datatype of the hidden layers.
+        wide: That of the output layer, the targets, the loss and the optimizer's weights.
+        loss_scaling: Whether small gradients would underflow in `hidden`.
+        layout: The memory layout of screens and filters; on the CPU, the faster one in our measurements.
+    """
+
+    def __init__(self, torch_device: torch.device, datatype: str) -> None:
+        self.torch_device, self.is_cpu = torch_device, torch_device == CPU
+        self.datatype, self.loss_scaling = datatype, datatype == "float16"
+        self.hidden: torch.dtype = getattr(torch, datatype)
+        self.wide = torch.float64 if datatype == "float64" else torch.float32
+        planes = self.is_cpu and datatype == "bfloat16" and not AMX
+        self.layout = torch.contiguous_format if planes else torch.channels_last
+
+    @property
+    def records(self) -> bool:
+        """Whether an update runs as CUDA graphs.
+
+        Loss scaling asks the host at each update whether a gradient overflowed, which a graph cannot do.
+        """
+        return self.torch_device.type == "cuda" and not self.loss_scaling
+
+    def record(self, work: Work) -> Work:
+        """Return `work` as a CUDA graph if the device `records`, else `work` itself."""
+        return Recorded(work) if self.records else work
+
+    def move(self, network: nn.Module) -> None:
+        """Move `network` to the device, and its filters to the device's memory layout."""
+        network.to(self.torch_device)
+        for weight in network.parameters():
+            if weight.dim() == 4:
+                weight.data = weight.data.contiguous(memory_format=self.layout)
+
+    def tensor(self, array: NDArray[np.generic] | Tensor) -> Tensor:
+        """Return `array`, of any strides, on the device in its own datatype; it may share the array's memory.
+
+        A tensor is returned as it is. An array reaches a GPU through pinned memory, so that the host does not
+        wait for the work that the GPU has queued.
+        """
+        if isinstance(array, Tensor):
+            return array
+        if min(array.strides, default=0) < 0:  # which NumPy calls contiguous if that axis has one element
+            array = array.copy()
+        values = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+        if self.torch_device.type == "cuda":
+            values = values.pin_memory()
+        return values if self.is_cpu else values.to(self.torch_device, non_blocking=True)
+
+    def floats(self, states: States | Tensor) -> Tensor:
+        """Return `states` uint8 [B, S, H, W] as floats in [0, 1], in the datatype of the hidden layers."""
+        if not self.is_cpu or self.layout != torch.channels_last or isinstance(states, Tensor):
+            return self.tensor(states).to(self.hidden, memory_format=self.layout).div_(255)
+        # Interleaving bytes takes a third of the time that interleaving floats does.
+        count, screens, height, width = states.shape
+        interleaved = np.empty((count, height, width, screens), np.uint8)
+        for screen in range(screens):
+            interleaved[..., screen] = states[:, screen]
+        return torch.from_numpy(interleaved).to(self.hidden).div_(255).permute(0, 3, 1, 2)
+
+    def make_screens(self, rows: int, games: int, screen_shape: tuple[int, int]) -> "DeviceScreens | None":
+        """Return storage for screens on the device; None if it is the CPU or has too little free memory."""
+        if self.is_cpu:
+            return None
+        free, _ = torch.cuda.mem_get_info(self.torch_device)
+        height, width = screen_shape
+        fits = rows * games * height * width <= free - RESERVED
+        return DeviceScreens(rows, games, screen_shape, self) if fits else None
+
+
+def choose_device(config: BackendConfig) -> Device:
+    """Return the device that `config` chooses; without a GPU the CPU, with a warning.
+
+    Raises:
+        UserError: There are GPUs, but none with the number `device_id`.
+    """
+    device = CPU
+    if config.backend == "gpu":
+        device = _gpu(config.device_id) or CPU
+    elif config.device_id:
+        _warn(f"--device_id {config.device_id} does nothing with --backend cpu")
+    if device == CPU:
+        # glibc returns freed blocks as large as an activation or a gradient to the kernel, and page faults
+        # when they are allocated again can cost a third of an update in bfloat16. glibc raises its threshold
+        # to the largest block that was ever freed, up to 32 MB: so one is allocated and freed here.
+        torch.empty(31 * 2**20, dtype=torch.uint8)
+    else:
+        torch.backends.cudnn.deterministic = True
+    return Device(device, choose_datatype(config.datatype, device))
+
+
+def choose_datatype(name: str, device: torch.device) -> str:
+    """Return the datatype for `--datatype NAME`; for auto, bfloat16 if `device` has instructions for it."""
+    if name != "auto":
+        return name
+    if device == CPU:
+        native = any(has for kind, has in torch.cpu.get_capabilities().items() if kind.endswith("bf16"))
+    else:
+        with torch.cuda.device(device):
+            native = torch.cuda.is_bf16_supported(including_emulation=False)
+    return "bfloat16" if native else "float32"
+
+
+def gpus() -> list[str]:
+    """Return the names of the GPUs that PyTorch can use, in the order of `--device_id`."""
+    return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+
+
+def _gpu(number: int) -> torch.device | None:
+    if not torch.cuda.is_available():
+        asked = f"--device_id {number} names no GPU, as " if number else ""
+        _warn(f"{asked}no GPU that PyTorch can use was found: the network runs on the CPU (--backend cpu)")
+        return None
+    found = torch.cuda.device_count()
+    if number >= found:
+        raise UserError(
+            f"--device_id {number} names no GPU: this machine has {found}, so give 0 to {found - 1}"
+        )
+    return torch.device("cuda", number)
+
+
+@functools.cache  # one process may make several networks
+def _warn(line: str) -> None:
+    logger.warning("%s", line)
+
+
+class DeviceScreens:
+    """A `ScreenStore` of the replay memory on a GPU.
+
+    For a minibatch only the indices of its screens are copied to the GPU, and nothing comes back.
+    """
+
+    def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], device: Device) -> None:
+        """Allocate `rows` screens of each game on `device`."""
+        where = device.torch_device
+        self._screens = torch.empty((rows, games, *screen_shape), dtype=torch.uint8, device=where)
+        self._flat = self._screens.view(rows * games, *screen_shape)
+        self._device = device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all the screens."""
+        return self._screens.nbytes
+
+    def write(self, row: int, screens: Screens) -> None:
+        """Store `screens` uint8 [E, H, W] as `row`."""
+        self._screens[row].copy_(self._device.tensor(screens))
+
+    def gather(self, windows: NDArray[np.int64], hidden: Mask | None) -> Tensor:
+        """Return the screens at `windows` int64 [B, K]; those where `hidden` bool [B, L] is true are zero.
+
+        Returns:
+            uint8 [B, K, H, W] on the device, fresh.
+        """
+        places = self._device.tensor(windows)
+        screens = self._flat.index_select(0, places.view(-1)).view(*windows.shape, *self._flat.shape[1:])
+        if hidden is not None:
+            covers = self._device.tensor(hidden)[:, :, None, None]
+            screens[:, : hidden.shape[1]].masked_fill_(covers, 0)
+        return screens
+
+    def on_host(self, screens: DeviceStates) -> States:
+        """Return a copy of `screens`, from `gather`, in the host's memory."""
+        return np.array(screens.cpu().numpy())
+
+
+def use_threads(threads: int, device: Device, spare_cores: int) -> int:
+    """Compute with `threads` threads in the calling thread from now on, and return their number.
+
+    0: on the CPU one thread for each core that is idle now, less `spare_cores`, at most `MOST_THREADS`. A
+    thread on a core that another program uses makes all others wait. With a GPU one thread, which copies
+    arrays: more would spin between two copies, on cores that the games need.
+
+    Sums of floats depend on the number of threads, so a run can be repeated bit for bit only with the same.
+    """
+    cores = usable_cores()
+    if not threads:
+        several = device.is_cpu and cores - spare_cores > 1
+        threads = max(1, min(idle_cores() - spare_cores, MOST_THREADS)) if several else 1
+    torch.set_num_threads(threads)
+    if device.is_cpu:
+        logger.info("the network uses %d of %d cores", min(threads, cores), cores)
+    return threads
+
+
+# A recording begins by waiting for the GPU, which would break another thread's.
+RECORDING = threading.Lock()
+WARM_UPS = 3  # calls before the recording, in which libraries choose kernels and allocate their workspace
+
+
+class Recorded:
+    """A function of tensors that is recorded as a CUDA graph, and replayed from its fourth call on.
+
+    An update of a network as small as Nature's consists of about a hundred kernels. Each runs for a few
+    microseconds, less than the CPU needs to launch it. A graph launches them all at once.
+
+    Every call does the work exactly once. When the shapes of the inputs change, the work is recorded again.
+    All other tensors that it reads or writes must stay at the same place in memory.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        run: Callable[[Work, tuple[Tensor, ...]], Tensor] | None = None,
+        record: Callable[[Replay, torch.device], Replay] | None = None,
+    ) -> None:
+        """Set up a recording of `work`; `run` and `record` run and record it, by default on a GPU."""
+        self._work = work
+        self._run = run or run_beside
+        self._record = record or record_graph
+        self._inputs: list[Tensor] = []
+        self._replay: Replay | None = None
+        self._shapes: list[torch.Size] = []
+        self._calls = 0  # with these shapes
+
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        """Do the work on `inputs`; the result is the caller's to keep."""
+        shapes = [values.shape for values in inputs]
+        if shapes != self._shapes:
+            self._shapes, self._calls, self._replay = shapes, 0, None
+        self._calls += 1
+        if self._calls <= WARM_UPS:
+            return self._run(self._work, inputs)
+        if self._replay is None:
+            self._inputs = [values.clone() for values in inputs]
+            self._replay = self._record(lambda: self._work(*self._inputs), inputs[0].device)
+        for place, values in zip(self._inputs, inputs, strict=True):
+            place.copy_(values)
+        return self._replay().clone()
+
+
+def run_beside(work: Work, inputs: tuple[Tensor, ...]) -> Tensor:
+    """Run `work` on its own stream, as a recording does, and make the current stream wait for it."""
+    with torch.cuda.device(inputs[0].device):  # otherwise the streams would be the first GPU's
+        current, beside = torch.cuda.current_stream(), _new_stream()
+        beside.wait_stream(current)
+        with torch.cuda.stream(beside):
+            result = work(*inputs)
+        current.wait_stream(beside)
+        result.record_stream(current)
+    return result
+
+
+_new_stream: Callable[[], torch.cuda.Stream] = torch.cuda.Stream
+
+
+def record_graph(work: Replay, gpu: torch.device) -> Replay:
+    """Record `work` on `gpu` without running it; other threads may use the GPU meanwhile."""
+    graph = torch.cuda.CUDAGraph()
+    with RECORDING, torch.cuda.device(gpu), torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        result = work()
+
+    def replay() -> Tensor:
+        graph.replay()
+        return result
+
+    return replay

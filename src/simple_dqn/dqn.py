@@ -1,0 +1,415 @@
+"""Deep Q-learning (Mnih et al. 2015, "Human-level control through deep reinforcement learning", Algorithm 1).
+
+The targets, the loss and the step are next to each other here, as in `examples/dqn.py`.
+"""
+
+import copy
+import logging
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from simple_dqn.config import BackendConfig, NetworkConfig
+from simple_dqn.device import DeviceScreens, choose_device, use_threads
+from simple_dqn.guided import GuidedBackpropagation
+from simple_dqn.networks import NATURE, Network, NetworkSpec, Noise, build
+from simple_dqn.optimizers import MasterWeights, learning_rate_share
+from simple_dqn.types import CheckpointState, Floats, Ids, Minibatch, QValues, Rollout, States
+from simple_dqn.weights import EVERY, WeightAverage, check_fit, copy_arrays, floating_tensors, write_tensors
+
+logger = logging.getLogger(__name__)
+
+RATES = 100  # learning rates while annealing on a GPU: each needs a new recording
+
+
+class Transitions(NamedTuple):
+    """The arguments of a target rule: B transitions, on the network's device."""
+
+    prestates: Tensor  # s, floats in 0..1 [B, S, H, W]
+    actions: Tensor  # a, int64 [B, 1]
+    rewards: Tensor  # r, floats [B, 1, 1]: the discounted sum of the clipped rewards of n steps
+    poststates: Tensor  # s', floats in 0..1 [B, S, H, W]
+    discounts: Tensor  # γ, or γ^m after m steps, floats [B, 1, 1]; 0 after a terminal
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBatch:
+    """A minibatch with its targets, on the network's device."""
+
+    prestates: Tensor  # s, floats in 0..1 [B, S, H, W]
+    actions: Tensor  # a, int64 [B, 1]
+    targets: Tensor  # y, floats [B, 1, N]; or [B, A, N], one for each next action
+    weights: Tensor  # floats [B], importance-sampling weights
+    numbers: Ids  # [B], the transitions' numbers in the replay memory, on the host
+    poststates: Tensor | None  # s', where the next action is yet to be chosen
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateOutcome:
+    """The result of one update from B transitions."""
+
+    loss: float  # the mean over the transitions
+    errors: Floats  # [B], ≥ 0: |δ|, or as `ValueHead.losses` defines the error
+    numbers: Ids  # [B], the transitions' numbers in the replay memory
+
+
+# (target network, settings, transitions, noise [1, K]) -> y [B, 1, N] or [B, A, N]
+TargetRule: TypeAlias = Callable[[Network, NetworkConfig, Transitions, Tensor], Tensor]
+
+
+def max_targets(target: Network, _config: NetworkConfig, transitions: Transitions, noise: Tensor) -> Tensor:
+    """Return y = r + γ z(s', argmax_a' Q(s', a'; θ⁻); θ⁻) [B, 1, N] (Mnih et al. 2015, equation 2).
+
+    The N numbers z represent an action's return; see `ValueHead`. For DQN itself z is Q.
+    """
+    z = target.outputs(transitions.poststates, noise)
+    best = target.value_head.qvalues(z).argmax(1, keepdim=True)
+    return target.value_head.bellman(transitions.rewards, transitions.discounts, of_actions(z, best))
+
+
+def double_targets(
+    target: Network, _config: NetworkConfig, transitions: Transitions, noise: Tensor
+) -> Tensor:
+    """Return y = r + γ z(s', a'; θ⁻) [B, A, N] for each a'.
+
+    `DeepQNetwork.update` then takes argmax_a' Q(s', a'; θ) (van Hasselt et al. 2016, equation 4): other
+    updates may change the online network θ between the two.
+    """
+    z = target.outputs(transitions.poststates, noise)
+    return target.value_head.bellman(transitions.rewards, transitions.discounts, z)
+
+
+def munchausen_targets(
+    target: Network, config: NetworkConfig, transitions: Transitions, noise: Tensor
+) -> Tensor:
+    """Return the y [B, 1, N] of Munchausen reinforcement learning (Vieillard et al. 2020, equation 1).
+
+    y = r + α [τ ln π(a|s)]_l₀^0 + γ Σ_a' π(a'|s') (z(s', a'; θ⁻) - τ ln π(a'|s')) with π = softmax(Q / τ) of
+    the target network, and the N numbers z in place of Q, as in their M-IQN. Only the first of n steps has
+    the added reward: by now the policy might choose other actions in the later steps.
+    """
+    tau, head = config.munchausen_tau, target.value_head
+    both = torch.cat((transitions.prestates, transitions.poststates))
+    before, after = target.outputs(both, noise).chunk(2)
+    log_policy = tau * functional.log_softmax(head.qvalues(before) / tau, 1)  # τ ln π(·|s) [B, A]
+    next_log_policy = tau * functional.log_softmax(head.qvalues(after) / tau, 1)
+    bonus = config.munchausen_alpha * log_policy.gather(1, transitions.actions).clamp(config.munchausen_floor)
+    policy = (next_log_policy / tau).exp().unsqueeze(2)
+    z = (policy * (after - next_log_policy.unsqueeze(2))).sum(1, keepdim=True)
+    return head.bellman(transitions.rewards + bonus.unsqueeze(2), transitions.discounts, z)
+
+
+# The target rules, by name.
+TARGET_RULES: dict[str, TargetRule] = {
+    "max": max_targets,
+    "double": double_targets,
+    "munchausen": munchausen_targets,
+}
+
+
+def of_actions(outputs: Tensor, actions: Tensor) -> Tensor:
+    """Return those of the `outputs` [B, A, N] that belong to `actions` int64 [B, 1]: [B, 1, N]."""
+    return outputs.gather(1, actions.unsqueeze(2).expand(-1, -1, outputs.shape[2]))
+
+
+class DeepQNetwork:
+    """Predicts the Q-value of each action in a state, and learns from transitions.
+
+    The online network θ predicts and learns. The target network θ⁻, an older copy of it, values the next
+    states. Letters in shapes are those of `simple_dqn.types`.
+
+    An update has two parts, which two threads may do at the same time: `prepare` reads only θ⁻, and `update`
+    uses only θ. Both call functions of tensors (`_targets`, `_choose`, `_descend`), whose control flow does
+    not depend on values, so that a GPU can record them as CUDA graphs.
+    """
+
+    updates: int  # updates made so far
+    datatype: str  # of the hidden layers
+    threads: int  # CPU threads that compute it
+
+    def __init__(
+        self,
+        actions: int,
+        history_length: int,
+        screen_shape: tuple[int, int],
+        network: NetworkConfig,
+        backend: BackendConfig,
+        rng: np.random.Generator,
+        *,
+        use_target_network: bool = True,
+        spec: NetworkSpec = NATURE,
+        spare_cores: int = 0,
+    ) -> None:
+        """Build a network with A = `actions` outputs, for states of S = `history_length` screens.
+
+        Its initial weights and its noise come from `rng` alone. Without `use_target_network` the online
+        network values the next states too. `spec` lists the hidden layers. `spare_cores` are left to other
+        threads unless `backend` says how many threads to use.
+
+        Raises:
+            UserError: The GPU does not exist, or the network cannot be built; see `build`.
+        """
+        self._config, self._rule = network, TARGET_RULES[network.target_rule]
+        self._screen_shape = screen_shape
+        self._device = device = choose_device(backend)
+        self.updates, self.datatype = 0, device.datatype
+        self.threads = use_threads(backend.threads, device, spare_cores)
+        self._online = build(spec, actions, history_length, screen_shape, network, rng, device.wide)
+        device.move(self._online.eval())
+        self._master = MasterWeights(self._online, device.hidden, network, device.loss_scaling)
+        self._target = self._online
+        if use_target_network:
+            self._target = copy.deepcopy(self._online).requires_grad_(False)
+        span, weights = network.average_updates, self._master.tensors()
+        self._average = WeightAverage(self._online, weights, span) if span else None
+        self._noise = Noise(self._online.noise_size, rng)
+        self._no_noise = device.tensor(np.empty((1, 0), np.float32))
+        self._results: list[tuple[Tensor, Ids]] = []  # of updates, still on the device
+        self._set_up_graphs()
+
+    @torch.inference_mode()
+    def predict(
+        self, states: States, *, explore: bool = False, target: bool = False, average: bool = False
+    ) -> QValues:
+        """Return the Q-values, float32 [B, A], of `states` uint8 [B, S, H, W]; the array is the caller's.
+
+        `explore` draws fresh noise for each state, if the network has noisy layers. `target` uses the target
+        network, and `average` the mean of the online network's weights, if one is kept.
+        Another thread may predict by the target network while `update` runs in this one, but not during
+        `update_target_network`. That thread should call `use_one_thread` first.
+        """
+        network = self._target if target else self._online
+        network = cast(Network, self._average.network) if average and self._average else network
+        assert not target or network is not self._online, "there is no target network"
+        inputs = [self._device.floats(states)]
+        if explore:
+            inputs.append(self._draw_noise("acting", len(states)))
+        qvalues = self._forward[network](*inputs)  # network(*inputs), on a GPU as one graph
+        return cast(QValues, qvalues.float().cpu().numpy())
+
+    def prepare(self, minibatch: Minibatch) -> PreparedBatch:
+        """Return `minibatch` with its targets y, on the device; the minibatch's arrays are not kept.
+
+        With a target network another thread may call this while `update` runs in this one.
+        """
+        config, tensor, wide = self._config, self._device.tensor, self._device.wide
+        actions, weights = tensor(minibatch.actions).unsqueeze(1), tensor(minibatch.weights).to(wide)
+        prestates = self._device.floats(minibatch.prestates)
+        if minibatch.returns is not None:
+            targets = tensor(minibatch.returns).to(wide)[:, None, None]
+            return PreparedBatch(prestates, actions, targets, weights, minibatch.numbers, None)
+        # r = Σ_k γ^k r_k over n steps (Sutton 1988), which is the reward itself for n = 1.
+        steps = minibatch.rewards.T.astype(np.float64 if wide == torch.float64 else np.float32)
+        *earlier, reward = steps.clip(config.min_reward, config.max_reward)
+        for one in reversed(earlier):
+            reward = one + config.discount_rate * reward
+        discounts = minibatch.discounts * ~minibatch.terminals
+        poststates = self._device.floats(minibatch.poststates)
+        rewards, factors = (tensor(values[:, None, None]) for values in (reward, discounts))
+        noise = self._draw_noise("targets")
+        targets = self._targets(prestates, actions, rewards, poststates, factors, noise)
+        undecided = poststates if targets.shape[1] > 1 else None
+        return PreparedBatch(prestates, actions, targets, weights, minibatch.numbers, undecided)
+
+    def update(self, batch: PreparedBatch) -> None:
+        """Make one update from `batch`; a GPU may still be computing when this returns."""
+        targets = batch.targets
+        if batch.poststates is not None:
+            targets = self._choose(batch.poststates, targets, self._draw_noise("updates"))
+        noise = self._draw_noise("updates")
+        if self._config.learning_rate_decay_updates:
+            self._anneal()
+        result = self._descend(batch.prestates, batch.actions, targets, batch.weights, noise)
+        self._results.append((result, batch.numbers))
+        self.updates += 1
+        if self._average and self.updates % EVERY == 0:
+            self._average.add()
+
+    @torch.no_grad()
+    def _compute_targets(self, *tensors: Tensor) -> Tensor:
+        """Return the targets y [B, 1, N] or [B, A, N], given the fields of `Transitions` and noise [1, K]."""
+        *transitions, noise = tensors
+        return self._rule(self._target, self._config, Transitions(*transitions), noise)
+
+    @torch.no_grad()
+    def _choose_action(self, poststates: Tensor, targets: Tensor, noise: Tensor) -> Tensor:
+        """Return the y [B, 1, N] of argmax_a' Q(s', a'; θ), selected from `targets` [B, A, N] of all actions.
+
+        Double Q-learning (van Hasselt et al. 2016, equation 4).
+        """
+        return of_actions(targets, self._online(poststates, noise).argmax(1, keepdim=True))
+
+    def _descend_loss(
+        self, prestates: Tensor, actions: Tensor, targets: Tensor, weights: Tensor, noise: Tensor
+    ) -> Tensor:
+        """Make one optimizer step down the gradient of the loss, and return it and the errors [1 + B].
+
+        Args:
+            prestates: s, floats in 0..1 [B, S, H, W].
+            actions: a, int64 [B, 1].
+            targets: y, floats [B, 1, N].
+            weights: Importance-sampling weights, floats [B].
+            noise: Of the online network, float32 [1, K].
+        """
+        batch_norm = self._config.normalization == "batch"
+        if batch_norm:  # the only layer that behaves differently in training
+            self._online.train()
+        q = of_actions(self._online.outputs(prestates, noise), actions)
+        if batch_norm:
+            self._online.eval()
+        losses, errors = self._online.value_head.losses(q.squeeze(1), targets.squeeze(1))
+        loss = losses.dot(weights / len(weights))
+        self._online.zero_grad()
+        torch.autograd.backward(self._master.scale(loss))
+        self._master.step()
+        return torch.cat((loss.detach().unsqueeze(0), errors))
+
+    def _anneal(self) -> None:
+        """Set the learning rate of the next update."""
+        updates, span = float(self.updates), self._config.learning_rate_decay_updates
+        if self._device.records:
+            updates = math.floor(updates / span * RATES) * span / RATES
+        changed = self._master.set_learning_rate(learning_rate_share(self._config, updates))
+        if changed and self._device.records:  # the old rate is a constant of the recording
+            self._descend = self._device.record(self._descend_loss)
+
+    def _draw_noise(self, stream: str, count: int = 1) -> Tensor:
+        """Return fresh noise [count, K] on the device."""
+        return self._device.tensor(self._noise.draw(stream, count)) if self._noise.size else self._no_noise
+
+    def _set_up_graphs(self) -> None:
+        """Create the functions that a GPU records as graphs: predictions, targets and updates."""
+        record = self._device.record
+        self._targets = record(self._compute_targets)
+        self._choose = record(self._choose_action)
+        self._descend = record(self._descend_loss)
+        networks = [self._online, self._target, *([self._average.network] if self._average else [])]
+        self._forward = {network: record(network) for network in networks}
+
+    def returns(self, rollout: Rollout, values: Floats) -> Floats:
+        """Return the targets of the T steps of `rollout`, float32 [T, E]; see `lambda_returns`.
+
+        `values` are max_a Q(s, a) of the T + 1 states of each game, float32 [T + 1, E].
+        """
+        config = self._config
+        rewards = rollout.rewards.clip(config.min_reward, config.max_reward)
+        return lambda_returns(rollout, rewards, values, config.discount_rate, config.trace_decay)
+
+    def take_outcomes(self) -> list[UpdateOutcome]:
+        """Return the outcome of each update since the last call; waits for the last update."""
+        results, self._results = self._results, []
+        if not results:
+            return []
+        # All results are copied from the device at once, because each copy waits for the device.
+        values = torch.cat([result for result, _ in results]).cpu().numpy()
+        each = np.split(values, np.cumsum([len(result) for result, _ in results])[:-1])
+        return [
+            UpdateOutcome(float(one[0]), one[1:].astype(np.float32), numbers)
+            for one, (_, numbers) in zip(each, results, strict=True)
+        ]
+
+    def update_target_network(self) -> None:
+        """Copy the online network to the target network; θ⁻ ← θ."""
+        if self._target is not self._online:
+            self._target.load_state_dict(self._online.state_dict())
+
+    @staticmethod
+    def use_one_thread() -> None:
+        """Compute on one core in the calling thread from now on; other threads keep their number."""
+        torch.set_num_threads(1)
+
+    def guided_backpropagation(self) -> GuidedBackpropagation:
+        """Return a copy of the online network for guided backpropagation."""
+        return GuidedBackpropagation(self._online, self._screen_shape, self._device.torch_device)
+
+    def make_screens(self, rows: int, games: int, screen_shape: tuple[int, int]) -> DeviceScreens | None:
+        """Return GPU storage for the replay memory's screens, or None without a GPU with enough memory."""
+        return self._device.make_screens(rows, games, screen_shape)
+
+    def get_weights(self, average: bool = False) -> dict[str, NDArray[np.float32]]:
+        """Return copies of the online network's weights (or their `average`) and running means, by name."""
+        tensors = self._average.mean if average and self._average else self._master.tensors()
+        return {name: np.asarray(values, np.float32) for name, values in write_tensors(tensors).items()}
+
+    def set_weights(self, weights: Mapping[str, NDArray[np.float32]]) -> None:
+        """Copy `weights`, from `get_weights`, to the online network; the target network keeps its own.
+
+        Raises:
+            UserError: They are the weights of another network; nothing has changed.
+        """
+        check_fit(weights, self._master.tensors())
+        self._master.load(weights)
+        if self._average:
+            self._average.restart()
+
+    def get_state(self) -> CheckpointState:
+        """Return everything that a resume needs: networks, optimizer, random streams, update count."""
+        has_target = self._target is not self._online
+        return {
+            "updates": self.updates,
+            "online": write_tensors(self._master.tensors()),
+            "target": write_tensors(floating_tensors(self._target)) if has_target else None,
+            "training": self._master.get_state(),
+            "noise": self._noise.get_state(),
+            "average": self._average.get_state() if self._average else None,
+        }
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Continue from what `get_state` returned; later updates are the same, bit for bit.
+
+        If `state` has no target network, the target network becomes a copy of the online network. If it has
+        no mean of the weights, the mean begins with the online network's.
+
+        Raises:
+            UserError: It is the state of another network or optimizer; nothing has changed.
+        """
+        online, target, average = state["online"], state["target"], state.get("average")
+        check_fit(online, self._master.tensors())
+        if target is not None:
+            check_fit(target, floating_tensors(self._target))
+        if average is not None:
+            check_fit(average["mean"], self._master.tensors())
+        self._master.check_state(state["training"])
+        self._master.load(online)
+        self._master.set_state(state["training"])
+        self.update_target_network()
+        if target is not None and self._target is not self._online:
+            copy_arrays(target, floating_tensors(self._target))
+        if self._average:
+            self._average.set_state(average)
+        self._noise.set_state(state["noise"])
+        self.updates = state["updates"]
+        self._set_up_graphs()  # because the optimizer has new tensors
+        if self._config.learning_rate_decay_updates:
+            rate = self._config.learning_rate * learning_rate_share(self._config, self.updates)
+            logger.info("The learning rate is %g after %d updates", rate, self.updates)
+
+
+def lambda_returns(
+    rollout: Rollout, rewards: Floats, values: Floats, discount_rate: float, trace_decay: float
+) -> Floats:
+    """Return the λ-returns G float32 [T, E], from the last step to the first: the targets of PQN.
+
+    G_t = r_t + γ ((1 - λ) V_t+1 + λ G_t+1), and G_t = r_t where the episode ends. At the end of the rollout,
+    and where a time limit ended the game, G_t+1 = V_t+1 (Peng & Williams 1996; Gallici et al. 2024).
+
+    Args:
+        rollout: Its T steps of E games.
+        rewards: r, clipped, float32 [T, E].
+        values: V = max_a Q(s, a) of the states before each step and after the last one, float32 [T + 1, E].
+        discount_rate: γ.
+        trace_decay: λ.
+    """
+    returns, after = np.empty_like(rewards), values[-1]
+    for t in reversed(range(len(rewards))):
+        following = (1 - trace_decay) * values[t + 1] + trace_decay * after
+        after = rewards[t] + discount_rate * following * ~rollout.terminals[t]
+        after = returns[t] = np.where(rollout.starts[t], values[t], after)
+    return returns

@@ -1,0 +1,204 @@
+"""Which pixels the network responds to: the guided backpropagation of Springenberg et al. 2015.
+
+"Striving for Simplicity: The All Convolutional Net", section 3.4.
+"""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from simple_dqn.networks import Network
+from simple_dqn.types import Actions, States
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionalLayer:
+    """The units of one convolution, or of a residual section, and their receptive fields on a screen.
+
+    The receptive field of the unit at (row, column) is the square of `field_size` pixels whose top left
+    corner is the pixel (`field_start` + row * `field_stride`, `field_start` + column * `field_stride`). With
+    padding it can begin before the screen's first pixel, or end after its last.
+    """
+
+    name: str  # such as conv1 or section1
+    filters: int  # K
+    rows: int  # of units
+    columns: int
+    field_size: int  # pixels, height and width of a unit's receptive field
+    field_stride: int  # pixels between the receptive fields of neighbours
+    field_start: int  # pixel, 0 without padding and less with it
+
+
+class GuidedBackpropagation:
+    """A float32 copy of the online network, for guided backpropagation.
+
+    In guided backpropagation a rectifier passes a gradient only where both its input and the gradient are
+    positive. The gradient at the screens shows which pixels raised the value of a unit, and whether by being
+    bright or dark. It has the unit of that value, per change of a pixel from black (0) to white (255).
+
+    The skip connection of a residual block passes gradients unchanged. The mean and the deviation by which
+    `--normalization layer` normalizes count as constants: otherwise every pixel would influence every unit.
+    Noisy layers have no noise.
+
+    Letters in shapes are those of `simple_dqn.types`.
+    """
+
+    layers: tuple[ConvolutionalLayer, ...]  # first to last
+
+    def __init__(self, network: Network, screen_shape: tuple[int, int], device: torch.device) -> None:
+        """Copy `network`, which is on `device` and sees screens of `screen_shape` (H, W) in pixels."""
+        self._device = device
+        self._network = deepcopy(network).float().eval().requires_grad_(False)
+        for name, module in list(self._network.named_modules()):
+            for kind, stand_in in STAND_INS.items():
+                if isinstance(module, kind):
+                    self._network.set_submodule(name, stand_in(module))
+        hidden = self._network.hidden
+        self.layers = _convolutional_layers(hidden, screen_shape)
+        # The sums of a residual section are shown after a rectifier, whether one follows them or not.
+        places = {name: place for place, (name, _) in enumerate(hidden.named_children(), 1)}
+        self._up_to = {
+            layer.name: nn.Sequential(
+                hidden[: places.get(f"{layer.name}_norm", places[layer.name])], _guided_rectifier()
+            )
+            for layer in self.layers
+        }
+
+    @torch.no_grad()
+    def activations(self, states: States, layer: str) -> NDArray[np.float32]:
+        """Return the activations for `states` of the layer named `layer`, after the rectifier.
+
+        Returns:
+            float32 [B, K, rows, columns], the caller's.
+        """
+        return _array(self._up_to[layer](self._floats(states)))
+
+    def guided_gradients(
+        self,
+        states: States,
+        layer: str,
+        filters: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        columns: NDArray[np.int64],
+    ) -> NDArray[np.float32]:
+        """Return the guided gradient of one unit for each of `states`; 0 where its activation is 0.
+
+        The unit of each state is at (filter, row, column) of the layer named `layer`, int64 [B] each.
+
+        Returns:
+            float32 [B, S, H, W], the caller's.
+        """
+
+        def units(screens: Tensor) -> Tensor:
+            activations: Tensor = self._up_to[layer](screens)
+            place = [torch.from_numpy(index).to(self._device) for index in (filters, rows, columns)]
+            return activations[torch.arange(len(activations), device=self._device), *place]
+
+        return self._guided_gradients(units, states)
+
+    def saliency(self, states: States, actions: Actions | None = None) -> NDArray[np.float32]:
+        """Return the guided gradient of a Q-value of each state: that of `actions` int64 [B], or the highest.
+
+        Returns:
+            float32 [B, S, H, W], the caller's.
+        """
+
+        def chosen(screens: Tensor) -> Tensor:
+            qvalues: Tensor = self._network(screens)
+            if actions is None:
+                return qvalues.amax(1)
+            return qvalues.gather(1, self._tensor(actions).unsqueeze(1)).squeeze(1)
+
+        return self._guided_gradients(chosen, states)
+
+    def _guided_gradients(self, value: Callable[[Tensor], Tensor], states: States) -> NDArray[np.float32]:
+        """Return the guided gradients of `value`, which gives one number [B] for each of `states`."""
+        with torch.enable_grad():
+            screens = self._floats(states).requires_grad_()
+            # A state's value depends on no other state, so the gradient of the sum is that of each.
+            (gradients,) = torch.autograd.grad(value(screens).sum(), screens)
+        return _array(gradients)
+
+    def _floats(self, states: States) -> Tensor:
+        return self._tensor(states).float().div_(255)
+
+    def _tensor(self, array: States | Actions) -> Tensor:
+        return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self._device)
+
+
+class SteadyNorm(nn.Module):
+    """Layer normalisation whose mean and deviation count as constants when gradients are taken."""
+
+    def __init__(self, norm: nn.GroupNorm) -> None:
+        """Replace `norm`, which has one group."""
+        super().__init__()
+        self._norm = norm
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the normalised `values` [B, K, ...]."""
+        variance, mean = torch.var_mean(values.detach().flatten(1), 1, correction=0)
+        steady = (-1,) + (1,) * (values.dim() - 1)
+        of_filters = (1, -1) + (1,) * (values.dim() - 2)
+        deviation = (variance + self._norm.eps).sqrt()
+        normal = (values - mean.view(steady)) / deviation.view(steady)
+        return normal * self._norm.weight.view(of_filters) + self._norm.bias.view(of_filters)
+
+
+def _guided_rectifier(_rectifier: nn.Module | None = None) -> nn.ReLU:
+    """Return a rectifier that also stops negative gradients.
+
+    It copies its input: the hook cannot be on a module that works in place, as the network's rectifiers do.
+    """
+    rectifier = nn.ReLU()
+    rectifier.register_full_backward_pre_hook(lambda _module, gradients: _positive(gradients))
+    return rectifier
+
+
+def _positive(gradients: tuple[Tensor, ...] | Tensor) -> tuple[Tensor, ...]:
+    return tuple(gradient.relu() for gradient in gradients)
+
+
+# The replacement of each type of module when gradients are taken.
+STAND_INS: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
+    nn.ReLU: _guided_rectifier,
+    nn.GroupNorm: SteadyNorm,
+}
+
+
+def _convolutional_layers(hidden: nn.Module, screen_shape: tuple[int, int]) -> tuple[ConvolutionalLayer, ...]:
+    """Return the layers of `hidden` whose units see a part of a screen (H, W)."""
+    layers = []
+    (rows, columns), filters, field_size, field_stride, field_start = screen_shape, 0, 1, 1, 0
+    for name, layer in hidden.named_children():
+        # A residual section counts as one layer; every module in it widens the receptive field.
+        sliding = [module for module in layer.modules() if isinstance(module, nn.Conv2d | nn.MaxPool2d)]
+        for module in sliding:
+            size, stride, padding = (
+                _side(shape) for shape in (module.kernel_size, module.stride, module.padding)
+            )
+            rows, columns = ((side + 2 * padding - size) // stride + 1 for side in (rows, columns))
+            # Neighbours in this layer's input are field_stride pixels apart on the screen.
+            field_start -= padding * field_stride
+            field_size += (size - 1) * field_stride
+            field_stride *= stride
+            filters = module.out_channels if isinstance(module, nn.Conv2d) else filters
+        if sliding:
+            layers.append(
+                ConvolutionalLayer(name, filters, rows, columns, field_size, field_stride, field_start)
+            )
+    return tuple(layers)
+
+
+def _side(shape: Any) -> int:
+    """Return the side of a square, which the module has as a number or as a pair."""
+    return int(shape[0] if isinstance(shape, tuple) else shape)
+
+
+def _array(values: Tensor) -> NDArray[np.float32]:
+    return cast(NDArray[np.float32], values.contiguous().cpu().numpy())

@@ -1,0 +1,271 @@
+"""Updates with every extension against the same in plain numpy, one transition at a time, in float64.
+
+Gradients are compared with the change of the loss when a weight changes.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from simple_dqn.config import Config, NetworkConfig
+from simple_dqn.networks import NATURE, Convolution, NetworkSpec
+from simple_dqn.types import CheckpointState, Minibatch
+from tests.network.conftest import ACTIONS, SMALL
+from tests.network.updates import MakeMinibatch, MakeNetwork, train
+
+Array = NDArray[np.float64]
+Weights = dict[str, Array]
+
+
+class PlainNetwork:
+    """A network of convolutions and one dense layer with its extensions, for one state at a time."""
+
+    def __init__(self, weights: Weights, config: NetworkConfig, spec: NetworkSpec = SMALL) -> None:
+        self.weights, self.config = weights, config
+        strides = [layer.stride for layer in spec.layers if isinstance(layer, Convolution)]
+        self.strides = {f"conv{number}": stride for number, stride in enumerate(strides, 1)}
+
+    def outputs(self, state: Array, noise: Array | None) -> Array:
+        """Return the numbers that represent the returns of the actions, [A, N]."""
+        self.noise = iter(()) if noise is None else iter(noise)
+        values = state
+        for name, stride in self.strides.items():
+            sums = self.convolution(f"hidden.{name}", values, stride)
+            values = np.maximum(self.normalised(f"hidden.{name}", sums), 0)
+        values = values.reshape(-1)
+        if not self.config.dueling:
+            return self.stream("hidden.dense1", "output", values).reshape(ACTIONS, -1)
+        value = self.stream("output.value.dense1", "output.value.output", values)
+        advantages = self.stream("output.advantages.dense1", "output.advantages.output", values)
+        advantages = advantages.reshape(ACTIONS, -1)
+        return np.array([value + row - advantages.sum(0) / ACTIONS for row in advantages])
+
+    def convolution(self, name: str, values: Array, stride: int) -> Array:
+        weight = self.weights[f"{name}.weight"]
+        size = weight.shape[-1]
+        rows, columns = ((side - size) // stride + 1 for side in values.shape[1:])
+        result = np.zeros((len(weight), rows, columns))
+        for i in range(rows):
+            for j in range(columns):
+                patch = values[:, i * stride : i * stride + size, j * stride : j * stride + size]
+                result[:, i, j] = np.tensordot(weight, patch, 3)
+        return result + self.weights.get(f"{name}.bias", np.zeros(len(weight)))[:, None, None]
+
+    def normalised(self, name: str, values: Array) -> Array:
+        """Ba et al. 2016, equation 3: over all units of the layer, then a gain and an offset."""
+        if self.config.normalization != "layer":
+            return values
+        gain, offset = (self.weights[f"{name}_norm.{what}"] for what in ("weight", "bias"))
+        shape = (-1,) + (1,) * (values.ndim - 1)
+        normal = (values - values.mean()) / math.sqrt(values.var() + 1e-5)
+        return cast(Array, normal * gain.reshape(shape) + offset.reshape(shape))
+
+    def stream(self, dense: str, output: str, values: Array) -> Array:
+        values = np.maximum(self.normalised(dense, self.linear(dense, values)), 0)
+        return self.linear(output, values)
+
+    def linear(self, name: str, values: Array) -> Array:
+        """Fortunato et al. 2018, equation 9, with noise for every weight from equations 10 and 11."""
+        weight = self.weights[f"{name}.weight"]
+        bias = self.weights.get(f"{name}.bias", np.zeros(len(weight)))
+        if not self.config.noisy:
+            return weight @ values + bias
+        of_inputs = np.array([next(self.noise, 0.0) for _ in range(weight.shape[1])])
+        of_outputs = np.array([next(self.noise, 0.0) for _ in range(weight.shape[0])])
+        noisy_weight = weight + self.weights[f"{name}.weight_sigma"] * np.outer(of_outputs, of_inputs)
+        bias_sigma = self.weights.get(f"{name}.bias_sigma", np.zeros(len(weight)))
+        return cast(Array, noisy_weight @ values + bias + bias_sigma * of_outputs)
+
+
+def softmax(values: Array) -> Array:
+    powers = np.exp(values - values.max())
+    return cast(Array, powers / powers.sum())
+
+
+def atoms_of(config: NetworkConfig) -> Array:
+    apart = (config.v_max - config.v_min) / (config.atoms - 1)
+    return np.array([config.v_min + i * apart for i in range(config.atoms)])
+
+
+def qvalues(outputs: Array, config: NetworkConfig) -> Array:
+    if config.distributional == "c51":
+        return np.array([(softmax(row) * atoms_of(config)).sum() for row in outputs])
+    return np.array([row.sum() / len(row) for row in outputs])
+
+
+def projected(odds: Array, reward: float, discount: float, config: NetworkConfig) -> Array:
+    """Bellemare et al. 2017, Algorithm 1."""
+    atoms = atoms_of(config)
+    apart = (config.v_max - config.v_min) / (config.atoms - 1)
+    result = np.zeros(config.atoms)
+    for j, atom in enumerate(atoms):
+        moved = min(max(reward + discount * atom, config.v_min), config.v_max)
+        place = (moved - config.v_min) / apart
+        lower, upper = math.floor(place), min(math.floor(place) + 1, config.atoms - 1)
+        result[lower] += odds[j] * (1 - (place - lower))
+        result[upper] += odds[j] * (place - lower)
+    return result
+
+
+def target_of(n: int, batch: Minibatch, nets: dict[str, Any], config: NetworkConfig) -> Array:
+    """Return y [N] of the transition `n`."""
+    clipped = [min(max(paid, config.min_reward), config.max_reward) for paid in batch.rewards[n].tolist()]
+    reward = sum(config.discount_rate**k * paid for k, paid in enumerate(clipped))
+    discount = 0.0 if batch.terminals[n] else float(batch.discounts[n])
+    target, noise = nets["target"], nets["target noise"]
+    after = target.outputs(batch.poststates[n] / 255.0, noise)
+    values = qvalues(after, config)
+    if config.target_rule == "munchausen":  # Vieillard et al. 2020, equation 1
+        tau = config.munchausen_tau
+        before = qvalues(target.outputs(batch.prestates[n] / 255.0, noise), config)
+        taken = tau * math.log(softmax(before / tau)[batch.actions[n]])
+        reward += config.munchausen_alpha * min(max(taken, config.munchausen_floor), 0)
+        policy = softmax(values / tau)
+        follows = sum(p * (z - tau * math.log(p)) for p, z in zip(policy, after, strict=True))
+        return cast(Array, reward + discount * follows)
+    if config.target_rule == "double":  # van Hasselt et al. 2016, equation 4
+        values = qvalues(nets["online"].outputs(batch.poststates[n] / 255.0, nets["choice noise"]), config)
+    best = after[values.argmax()]
+    if config.distributional == "c51":
+        return projected(softmax(best), reward, discount, config)
+    return cast(Array, reward + discount * best)
+
+
+def huber(error: float, clip: float) -> float:
+    if clip == 0 or abs(error) <= clip:
+        return error**2 / 2
+    return clip * (abs(error) - clip / 2)
+
+
+def loss_of(outputs: Array, y: Array, config: NetworkConfig) -> tuple[float, float]:
+    """Return the loss of one action's `outputs` [N], and the error for the priorities."""
+    clip = config.clip_error
+    if config.distributional == "c51":
+        odds = softmax(outputs)
+        loss = -float((y * np.log(odds)).sum())
+        return loss, float(sum(p * math.log(p / q) for p, q in zip(y, odds, strict=True) if p > 0))
+    error = float(y.mean() - outputs.mean())
+    if config.distributional == "none":
+        return (error**2 / 2 if config.loss == "mse" else huber(error, clip)), abs(error)
+    loss = 0.0  # Dabney et al. 2018, Algorithm 1, with equations 9 and 10
+    for i, quantile in enumerate(outputs):
+        for sample in y:
+            u, fraction = float(sample - quantile), (i + 0.5) / len(outputs)
+            cost = huber(u, clip) / clip if clip else abs(u)
+            loss += abs(fraction - (u < 0)) * cost / len(y)
+    return loss, abs(error)
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "without biases": {"spec": replace(SMALL, biases=False)},
+    "clipped": {"clip_error": 0.1, "min_reward": -0.2, "max_reward": 2.5, "discount_rate": 0.7},
+    "not clipped": {"clip_error": 0.0},
+    "one step": {"steps": 1},
+    "mse": {"loss": "mse"},
+    "double": {"double": True},
+    "dueling": {"dueling": True},
+    "layer norm": {"layer_norm": True},
+    "noisy": {"noisy": True},
+    "munchausen": {"munchausen": True, "munchausen_tau": 0.05, "munchausen_floor": -0.1},
+    "munchausen, cold": {"munchausen": True, "munchausen_tau": 0.002, "munchausen_alpha": 0.5},
+    "c51": {"distributional": "c51", "atoms": 11, "v_min": -2.0, "v_max": 3.0},
+    "c51, double, dueling, noisy": {
+        "distributional": "c51", "atoms": 7, "v_min": -1.0, "v_max": 1.0, "double": True, "dueling": True,
+        "noisy": True,
+    },
+    "quantile": {"distributional": "quantile", "quantiles": 6},
+    "quantile regression": {"distributional": "quantile", "quantiles": 5, "clip_error": 0.0},
+    "quantile, munchausen, layer norm, noisy": {
+        "distributional": "quantile", "quantiles": 4, "munchausen": True, "munchausen_tau": 0.05,
+        "layer_norm": True, "noisy": True, "clip_error": 0.1,
+    },
+    "double, dueling, layer norm, noisy": {
+        "double": True, "dueling": True, "layer_norm": True, "noisy": True, "noisy_sigma": 2.0,
+    },
+}  # fmt: skip
+
+
+def f(normal: NDArray[np.float32]) -> Array:
+    """Fortunato et al. 2018, below equation 11; noise is drawn in float32."""
+    return np.array([math.copysign(math.sqrt(abs(x)), x) for x in normal.tolist()], np.float32).astype(
+        np.float64
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_update(case: str, make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
+    settings = {"optimizer": "adam", "learning_rate": 0.02, **CASES[case]}
+    spec, steps = settings.pop("spec", SMALL), settings.pop("steps", 3)
+    config = Config.from_flags(settings).network
+    network = make_network(seed=3, datatype="float64", spec=spec, **settings)
+    streams = dict(zip(("acting", "targets", "updates"), np.random.default_rng(3).spawn(3), strict=True))
+    train(network, make_minibatch(9))  # so that the two networks differ
+    before = network.get_state()
+    sizes = [w.shape for name, w in before["online"].items() if name.endswith("weight_sigma")]
+    count = sum(sum(size) for size in sizes)
+    for name, draws in (("targets", 1), ("updates", 1 + (config.target_rule == "double"))):
+        streams[name].standard_normal((draws, count), np.float32)  # those of the update before
+    nets: dict[str, Any] = {
+        "online": PlainNetwork(before["online"], config),
+        "target": PlainNetwork(before["target"], config),
+        "target noise": f(streams["targets"].standard_normal(count, np.float32)),
+    }
+    if config.target_rule == "double":
+        nets["choice noise"] = f(streams["updates"].standard_normal(count, np.float32))
+    noise = f(streams["updates"].standard_normal(count, np.float32))
+    batch = make_minibatch(0, size=6, steps=steps)
+    batch.weights[:] = np.random.default_rng(1).uniform(0.2, 1, 6)
+    targets = [target_of(n, batch, nets, config) for n in range(6)]
+
+    def loss_and_errors() -> tuple[float, list[float]]:
+        chosen = [
+            nets["online"].outputs(state / 255.0, noise)[action]
+            for state, action in zip(batch.prestates, batch.actions, strict=True)
+        ]
+        both = [loss_of(outputs, y, config) for outputs, y in zip(chosen, targets, strict=True)]
+        losses = [float(w) * loss for w, (loss, _) in zip(batch.weights, both, strict=True)]
+        return sum(losses) / 6, [error for _, error in both]
+
+    loss, errors = loss_and_errors()
+    still = [qvalues(nets["online"].outputs(state / 255.0, None), config) for state in batch.prestates]
+    np.testing.assert_allclose(network.predict(batch.prestates), still, rtol=0, atol=1e-5)
+    network.update(network.prepare(batch))
+    (outcome,) = network.take_outcomes()
+    assert outcome.loss == pytest.approx(loss, rel=0, abs=1e-10)
+    assert outcome.errors.dtype == np.float32
+    np.testing.assert_allclose(outcome.errors, errors, rtol=0, atol=1e-6)
+    check_gradients(before, network.get_state(), lambda: loss_and_errors()[0])
+
+
+def check_gradients(before: CheckpointState, after: CheckpointState, loss: Callable[[], float]) -> None:
+    """Compare the gradients of some weights with how the loss changes as they do; Adam's mean has them."""
+    rng, apart, moved = np.random.default_rng(2), 1e-5, 0
+    for name, weight in before["online"].items():
+        mean, mean_before = (state["training"]["slots"][name]["exp_avg"] for state in (after, before))
+        gradient = ((mean - 0.9 * mean_before) / 0.1).reshape(-1)
+        for place in rng.choice(weight.size, min(weight.size, 6), replace=False):
+            flat = weight.reshape(-1)
+            value, results = flat[place], []
+            for side in (apart, -apart):
+                flat[place] = value + side
+                results.append(loss())
+            flat[place] = value
+            expected = (results[0] - results[1]) / (2 * apart)
+            assert gradient[place] == pytest.approx(expected, rel=1e-4, abs=1e-7), name
+            moved += abs(expected) > 1e-4
+    assert moved > 5, "too weak a test"
+
+
+def test_q_values_of_natures_network(make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
+    sizes: dict[str, Any] = {"actions": 5, "state_shape": (4, 84, 84)}
+    network, states = make_network(spec=NATURE, **sizes), make_minibatch(0, size=2, **sizes).prestates
+    weights = {name: values.astype(np.float64) for name, values in network.get_weights().items()}
+    plain = PlainNetwork(weights, NetworkConfig(), NATURE)
+    expected = [plain.outputs(state / 255.0, None)[:, 0] for state in states]
+    np.testing.assert_allclose(network.predict(states), expected, rtol=0, atol=1e-6)

@@ -1,0 +1,181 @@
+"""Recorded work against the same work simply run; a list of calls stands in for a CUDA graph."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from simple_dqn import device
+from simple_dqn.device import WARM_UPS, Device, Recorded, Replay, Work, record_graph, run_beside
+from tests.network.updates import MakeMinibatch, MakeNetwork, assert_same, assert_same_weights, train
+
+
+class Tape:
+    """Records as a CUDA graph does: the work is not done meanwhile, and its result lies at one place."""
+
+    def __init__(self) -> None:
+        self.recordings = self.replays = self.runs = 0
+
+    def run(self, work: Work, inputs: tuple[Tensor, ...]) -> Tensor:
+        self.runs += 1
+        return work(*inputs)
+
+    def record(self, work: Replay, _gpu: torch.device) -> Replay:
+        self.recordings += 1
+        results: list[Tensor] = []
+
+        def replay() -> Tensor:
+            self.replays += 1
+            result = work()
+            if not results:
+                results.append(result.clone())
+            return results[0].copy_(result)
+
+        return replay
+
+
+def record_on(tape: Tape, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the CPU record updates, on `tape`."""
+    monkeypatch.setattr(Device, "records", True)
+    monkeypatch.setattr(Device, "record", lambda _device, work: Recorded(work, tape.run, tape.record))
+
+
+def test_every_call_does_the_work_once_on_its_own_inputs() -> None:
+    tape, done = Tape(), []
+
+    def work(a: Tensor, b: Tensor) -> Tensor:
+        done.append(float(a.sum()))
+        return a @ b
+
+    recorded = Recorded(work, tape.run, tape.record)
+    results = []
+    for number in range(WARM_UPS + 4):
+        a, b = torch.full((2, 3), float(number)), torch.ones(3, 2)
+        results.append((recorded(a, b), a @ b))
+        a.zero_()  # the caller's inputs are the caller's again
+    assert done == [6.0 * number for number in range(WARM_UPS + 4)]
+    for result, expected in results:  # none was written over by a later call
+        torch.testing.assert_close(result, expected)
+    assert (tape.runs, tape.recordings, tape.replays) == (WARM_UPS, 1, 4)
+
+
+def test_other_shapes_are_recorded_anew() -> None:
+    tape = Tape()
+    recorded = Recorded(lambda a: a * 2, tape.run, tape.record)
+    for rows in (3, 5):
+        for _ in range(WARM_UPS + 1):
+            assert recorded(torch.ones(rows)).shape == (rows,)
+    assert tape.recordings == 2
+
+
+@contextmanager
+def entered(stack: list[Any], what: Any) -> Iterator[None]:
+    stack.append(what)
+    yield
+    stack.pop()
+
+
+def test_streams_and_recordings_are_of_the_gpu_that_holds_the_tensors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PyTorch takes those of the first GPU unless it is told; of another a recording is empty then."""
+    gpu, current, opened = torch.device("cuda", 1), list[Any](), list[Any]()
+
+    def stream() -> Any:
+        opened.append(current[-1] if current else torch.device("cuda", 0))
+        return SimpleNamespace(wait_stream=lambda _: None)
+
+    def graph(_graph: Any, **_: Any) -> Any:
+        stream()
+        return entered([], None)
+
+    monkeypatch.setattr(torch.cuda, "device", lambda where: entered(current, where))
+    monkeypatch.setattr(torch.cuda, "stream", lambda beside: entered([], beside))
+    monkeypatch.setattr(torch.cuda, "current_stream", stream)
+    monkeypatch.setattr(device, "_new_stream", stream)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", SimpleNamespace)
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    values: Any = SimpleNamespace(device=gpu, record_stream=lambda _: None)
+    run_beside(lambda given: given, (values,))
+    record_graph(lambda: values, gpu)
+    assert opened == [gpu, gpu, gpu]
+
+
+def test_one_thread_records_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--concurrent` two threads record, and a recording begins by waiting for the whole GPU."""
+    inside, most = list[int](), list[int]()
+
+    @contextmanager
+    def graph(_graph: Any, **_: Any) -> Iterator[None]:
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.01)
+        yield
+        inside.pop()
+
+    monkeypatch.setattr(torch.cuda, "device", lambda _gpu: nullcontext())
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", SimpleNamespace)
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(8):
+            threads.submit(record_graph, lambda: torch.zeros(1), torch.device("cuda", 0))
+    assert most == [1] * 8
+
+
+@pytest.mark.parametrize("settings", [
+    {"optimizer": "adadelta", "steps": 4},
+    {"optimizer": "adam", "double": True, "dueling": True, "noisy": True, "distributional": "c51"},
+    {"munchausen": True, "distributional": "quantile", "layer_norm": True},
+    {"double": True, "batch_norm": True},
+], ids=str)  # fmt: skip
+def test_a_network_learns_the_same_recorded(
+    settings: dict[str, Any],
+    make_network: MakeNetwork,
+    make_minibatch: MakeMinibatch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = dict(settings)
+    steps = settings.pop("steps", 1)
+    plain, tape = make_network(**settings), Tape()
+    record_on(tape, monkeypatch)
+    taped = make_network(**settings)
+    for seed in range(WARM_UPS + 9):
+        batch = make_minibatch(seed, steps=steps)
+        assert train(plain, batch) == train(taped, batch)
+        if seed == WARM_UPS + 1:
+            plain.update_target_network()
+            taped.update_target_network()
+        if seed == WARM_UPS + 3:
+            taped.set_state(taped.get_state())  # gives the optimizer new tensors
+    assert tape.recordings == 2 * (3 if settings.get("double") else 2)
+    assert_same_weights(plain, taped)
+
+
+@pytest.mark.parametrize("explore", [False, True])
+def test_predictions_are_recorded_too(
+    explore: bool, make_network: MakeNetwork, make_minibatch: MakeMinibatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: dict[str, Any] = {"noisy": True, "average_updates": 32, "datatype": "bfloat16"}
+    plain, tape = make_network(**settings), Tape()
+    record_on(tape, monkeypatch)
+    taped = make_network(**settings)
+    for seed in range(WARM_UPS + 20):
+        minibatch = make_minibatch(seed)
+        assert train(plain, minibatch) == train(taped, minibatch)
+        for kind in ({}, {"target": True}, {"average": True}):
+            one, other = (
+                each.predict(minibatch.prestates, explore=explore, **kind) for each in (plain, taped)
+            )
+            assert_same(one, other)
+        if seed == WARM_UPS + 3:
+            plain.update_target_network()
+            taped.update_target_network()
+            taped.set_weights({name: 2 * values for name, values in taped.get_weights().items()})
+            plain.set_weights(taped.get_weights())
+    assert tape.recordings == 2 + 3

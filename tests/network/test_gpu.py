@@ -1,0 +1,215 @@
+"""The network, its CUDA graphs and the memory's screens on a real GPU; skipped without one."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from simple_dqn.device import WARM_UPS, Device, DeviceScreens
+from simple_dqn.dqn import DeepQNetwork
+from simple_dqn.networks import NETWORKS
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.types import Minibatch
+from tests.network import test_device_screens as device_screens
+from tests.network.test_meta_device import EXTENSIONS
+from tests.network.updates import take_losses, train
+from tests.test_learning import SCHEDULES, score
+from tests.test_learning import train as train_catch
+from tests.test_resume import assert_same, command
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU that PyTorch can use")
+
+GPU = torch.device("cuda", 0)
+UPDATES = WARM_UPS + 9
+MakeNetwork = Callable[..., DeepQNetwork]
+MakeMinibatch = Callable[..., Minibatch]
+
+
+@pytest.fixture
+def make_eager(make_network: MakeNetwork, monkeypatch: pytest.MonkeyPatch) -> MakeNetwork:
+    """Return a function that makes a network on the GPU that records no graphs."""
+
+    def make(**settings: Any) -> DeepQNetwork:
+        with monkeypatch.context() as patch:
+            patch.setattr(Device, "records", False)
+            return make_network(backend="gpu", **settings)
+
+    return make
+
+
+def learn(network: DeepQNetwork, make_minibatch: MakeMinibatch, updates: int = UPDATES) -> list[float]:
+    """Make updates with a copy to the target network in between; return the losses."""
+    for seed in range(updates):
+        network.update(network.prepare(make_minibatch(seed)))
+        if seed == WARM_UPS + 1:
+            network.update_target_network()
+    return take_losses(network)
+
+
+def assert_near(one: DeepQNetwork, other: DeepQNetwork, tolerance: float) -> None:
+    """Check that the weights differ by less than `tolerance` times the largest of their layer."""
+    theirs = other.get_weights()
+    for name, values in one.get_weights().items():
+        assert_allclose(values, theirs[name], rtol=0, atol=tolerance * np.abs(values).max(), err_msg=name)
+
+
+@pytest.mark.parametrize("datatype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_a_graph_learns_what_its_kernels_learn(
+    extension: str,
+    datatype: str,
+    make_network: MakeNetwork,
+    make_minibatch: MakeMinibatch,
+    make_eager: MakeNetwork,
+) -> None:
+    """Bit for bit: the graph launches the same kernels."""
+    settings = {**EXTENSIONS[extension], "datatype": datatype}
+    graph, kernels = make_network(backend="gpu", **settings), make_eager(**settings)
+    assert graph._device.records
+    assert learn(graph, make_minibatch) == learn(kernels, make_minibatch)
+    ours, theirs = graph.get_weights(), kernels.get_weights()
+    for name in ours:
+        assert_array_equal(ours[name], theirs[name], name)
+    for explore in (False, True):
+        for seed in range(WARM_UPS + 3):
+            states = make_minibatch(seed).prestates
+            expected = kernels.predict(states, explore=explore)
+            assert_array_equal(graph.predict(states, explore=explore), expected)
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_in_float64_it_learns_what_the_cpu_learns(
+    extension: str, make_network: MakeNetwork, make_minibatch: MakeMinibatch
+) -> None:
+    settings = {**EXTENSIONS[extension], "datatype": "float64"}
+    here, there = make_network(**settings), make_network(backend="gpu", **settings)
+    assert_allclose(learn(there, make_minibatch, 6), learn(here, make_minibatch, 6), rtol=1e-6)
+    assert_near(there, here, 1e-5)
+    states = make_minibatch(1).prestates
+    assert_allclose(there.predict(states), here.predict(states), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("datatype", "tolerance"), [("float32", 2e-3), ("bfloat16", 3e-2), ("float16", 1e-2)]
+)
+def test_natures_network_is_near_the_cpu(datatype: str, tolerance: float, make_network: MakeNetwork) -> None:
+    """TF32 has ten bits of mantissa, as float16 has, and bfloat16 has seven."""
+    shape = (4, 84, 84)
+    here, there = (
+        make_network(state_shape=shape, spec=NETWORKS["nature"], backend=backend, datatype=kind)
+        for backend, kind in (("cpu", "float64"), ("gpu", datatype))
+    )
+    states = np.random.default_rng(0).integers(0, 256, (32, *shape), np.uint8)
+    exact = here.predict(states)
+    error = np.linalg.norm(there.predict(states) - exact) / np.linalg.norm(exact)
+    assert 0 < error < tolerance
+
+
+def test_loss_scaling_learns_about_the_same(make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
+    half, single = (make_network(backend="gpu", datatype=kind) for kind in ("float16", "float32"))
+    assert not half._device.records
+    assert_allclose(learn(half, make_minibatch), learn(single, make_minibatch), rtol=0.05)
+    assert half.get_state()["training"]["scaler"]["scale"] > 0
+
+
+@pytest.mark.parametrize("optimizer", ["rmsprop", "adam", "radam", "adadelta"])
+def test_it_goes_on_exactly_from_its_state(
+    optimizer: str, make_network: MakeNetwork, make_minibatch: MakeMinibatch
+) -> None:
+    settings: dict[str, Any] = {
+        "optimizer": optimizer,
+        "average_updates": 32,
+        "learning_rate_decay_updates": 90,
+    }
+    one, other = (make_network(seed, backend="gpu", datatype="bfloat16", **settings) for seed in (0, 1))
+    for seed in range(40):
+        train(one, make_minibatch(seed))
+    other.set_state(one.get_state())
+    for seed in range(40, 70):
+        assert train(one, make_minibatch(seed)) == train(other, make_minibatch(seed))
+    for average in (False, True):
+        ours, theirs = one.get_weights(average), other.get_weights(average)
+        for name in ours:
+            assert_array_equal(ours[name], theirs[name], name)
+
+
+def test_new_recordings_take_no_more_memory(make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
+    network = make_network(
+        backend="gpu", state_shape=(4, 84, 84), spec=NETWORKS["nature"], learning_rate_decay_updates=200
+    )
+    minibatch = make_minibatch(0, state_shape=(4, 84, 84))
+    taken = []
+    for _ in range(200):
+        train(network, minibatch)
+        taken.append(torch.cuda.memory_reserved(GPU))
+    assert max(taken[100:]) <= 1.2 * max(taken[:50])
+
+
+def test_guided_backpropagation_is_that_of_the_cpu(
+    make_network: MakeNetwork, make_minibatch: MakeMinibatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    states = make_minibatch(0).prestates
+    here, there = (make_network(backend=each).guided_backpropagation() for each in ("cpu", "gpu"))
+    assert_allclose(there.saliency(states), here.saliency(states), atol=1e-6)
+    for layer in here.layers:
+        ours = there.activations(states, layer.name)
+        assert_allclose(ours, here.activations(states, layer.name), atol=1e-5)
+        places = [np.zeros(len(states), np.int64)] * 3
+        assert_allclose(
+            there.guided_gradients(states, layer.name, *places),
+            here.guided_gradients(states, layer.name, *places),
+            atol=1e-6,
+        )
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_step": 3, "prioritized": True}, {"history_length": 2}], ids=str)
+def test_minibatches_of_screens_on_the_gpu_are_the_same(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def on_gpu(rows: int, games: int, shape: tuple[int, int], _device: Device) -> DeviceScreens:
+        return DeviceScreens(rows, games, shape, Device(GPU, "float32"))
+
+    monkeypatch.setattr(device_screens, "DeviceScreens", on_gpu)
+    host, device = device_screens.memories(3, 99, **settings)
+    for memory in (host, device):
+        device_screens.feed(memory, 3, 70)
+    for _ in range(20):
+        ours, theirs = host.sample(16), device.sample(16)
+        assert isinstance(theirs.prestates, torch.Tensor)
+        assert theirs.prestates.device == GPU
+        prestates, poststates = (
+            torch.as_tensor(each).cpu() for each in (theirs.prestates, theirs.poststates)
+        )
+        fetched = replace(theirs, prestates=prestates, poststates=poststates)
+        for name in ("prestates", "actions", "rewards", "poststates", "terminals", "discounts"):
+            assert_array_equal(getattr(ours, name), np.asarray(getattr(fetched, name)), name)
+    assert_array_equal(host.sample_states(5), device.sample_states(5))
+
+
+@pytest.mark.parametrize("kind", ["serial", "concurrent", "overlapped", "adam", "rollouts", "prioritized"])
+def test_a_run_is_repeated_and_resumed_exactly(kind: str, tmp_path: Path, start: Callable[..., int]) -> None:
+    flags = [*command(kind), "--backend", "gpu", "--average_updates", "40"]  # not a share of the epochs
+    for folder in ("whole", "again"):
+        assert start(folder, "train", *flags) == 0
+    assert_same(tmp_path / "again", tmp_path / "whole")
+    assert start("halves", "train", *flags, "--epochs", "1", "--checkpoint_minutes", "0") == 0
+    assert start("halves", "resume", "snapshots/catch_1.pkl", "--epochs", "2") == 0
+    assert_same(tmp_path / "halves", tmp_path / "whole")
+    snapshot = Snapshot.load(tmp_path / "whole" / "snapshots" / "catch_2.pkl")
+    assert all(np.isfinite(values).all() for values in snapshot.weights.values())
+    for backend in ("gpu", "cpu"):
+        assert (
+            start("whole", "test", "snapshots/catch_2.pkl", "--test_steps", "50", "--backend", backend) == 0
+        )
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_catch_is_solved(schedule: str) -> None:
+    run, config = train_catch(0, **SCHEDULES[schedule], backend="gpu")
+    assert score(run, config) >= 0.9

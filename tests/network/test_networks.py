@@ -1,0 +1,227 @@
+"""The networks of the table, their initial weights and noise, and the device that they are built on."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from simple_dqn import device
+from simple_dqn.config import BackendConfig, Config, known
+from simple_dqn.errors import UserError
+from simple_dqn.networks import (
+    INITIALIZERS,
+    NATURE,
+    NETWORKS,
+    Convolution,
+    Dense,
+    Network,
+    NetworkSpec,
+    NoisyLinear,
+)
+from simple_dqn.networks import build as build_network
+from tests.network.updates import MakeMinibatch, MakeNetwork, take_losses, train
+
+NATURES = {
+    "hidden.conv1": (32, 4, 8, 8),
+    "hidden.conv2": (64, 32, 4, 4),
+    "hidden.conv3": (64, 64, 3, 3),
+    "hidden.dense1": (512, 3136),
+    "output": (6, 512),
+}
+LAYERS: dict[str, dict[str, tuple[int, ...]]] = {
+    "nature": NATURES,
+    "neon": NATURES,
+    "small": {
+        "hidden.conv1": (16, 4, 8, 8), "hidden.conv2": (32, 16, 4, 4), "hidden.dense1": (256, 2592),
+        "output": (6, 256),
+    },
+    "impala": {
+        **{f"hidden.section{number}.{place}.sums": (filters, filters, 3, 3)
+           for number, filters in ((1, 16), (2, 32), (3, 32))
+           for place in ("blocks.0.branch.1", "blocks.0.branch.3", "blocks.1.branch.1", "blocks.1.branch.3")},
+        "hidden.section1.convolution.sums": (16, 4, 3, 3),
+        "hidden.section2.convolution.sums": (32, 16, 3, 3),
+        "hidden.section3.convolution.sums": (32, 32, 3, 3),
+        "hidden.dense1": (256, 32 * 11 * 11),
+        "output": (6, 256),
+    },
+}  # fmt: skip
+
+
+def build(
+    spec: NetworkSpec = NATURE, length: int = 4, shape: tuple[int, int] = (84, 84), **settings: Any
+) -> Network:
+    return build_network(
+        spec, 6, length, shape, Config.from_flags(settings).network, np.random.default_rng(0)
+    )
+
+
+def shapes_of(network: Network) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(values.shape) for name, values in network.named_parameters()}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_layers_and_their_names(name: str) -> None:
+    """Snapshots have these names."""
+    network = build(NETWORKS[name])
+    expected = {f"{layer}.weight": shape for layer, shape in LAYERS[name].items()}
+    if name != "neon":
+        expected |= {f"{layer}.bias": shape[:1] for layer, shape in LAYERS[name].items()}
+    assert shapes_of(network) == expected
+    assert network(torch.zeros(3, 4, 84, 84)).shape == (3, 6)
+    streams = build(NETWORKS[name], dueling=True, distributional="quantile", quantiles=7)
+    assert streams.outputs(torch.zeros(3, 4, 84, 84)).shape == (3, 6, 7)
+    shapes, units = shapes_of(streams), LAYERS[name]["output"][1]
+    assert shapes["output.value.output.weight"] == (7, units)
+    assert shapes["output.advantages.output.weight"] == (6 * 7, units)
+    assert shapes["output.value.dense1.weight"] == shapes["output.advantages.dense1.weight"]
+    assert not any(each.startswith("hidden.dense") for each in shapes)
+
+
+@pytest.mark.parametrize("norm", ["batch_norm", "layer_norm"])
+@pytest.mark.parametrize("name", ["nature", "impala"])
+def test_a_normalization_follows_every_hidden_layer_and_takes_over_its_biases(norm: str, name: str) -> None:
+    settings: dict[str, Any] = {norm: True}
+    network = build(NETWORKS[name], **settings)
+    shapes = shapes_of(network)
+    for layer, shape in LAYERS[name].items():
+        assert (f"{layer}.bias" in shapes) == (layer == "output")
+        assert layer == "output" or shapes[f"{layer}_norm.weight"] == shape[:1]
+    if name == "nature":
+        order = [each for each, _ in network.hidden.named_children()]
+        layers = ("conv1", "conv2", "conv3", "dense1")
+        expected = [each for layer in layers for each in (layer, f"{layer}_norm", f"{layer}_relu")]
+        expected.insert(expected.index("dense1"), "flatten")
+        assert order == expected
+
+
+def test_initial_weights() -> None:
+    nature, neon, orthogonal = (
+        dict(build(NETWORKS[name], initializer=initializer).named_parameters())
+        for name, initializer in (("nature", "auto"), ("neon", "auto"), ("nature", "orthogonal"))
+    )
+    for layer, shape in NATURES.items():
+        weight, bias = nature[f"{layer}.weight"], nature[f"{layer}.bias"]
+        bound = float(np.prod(shape[1:])) ** -0.5
+        assert bias.abs().max() <= bound
+        assert 0.99 * bound < weight.abs().max() <= bound
+        assert weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.05)
+        gaussian = neon[f"{layer}.weight"]
+        assert gaussian.std().item() == pytest.approx(0.01, rel=0.05)
+        assert abs(gaussian.mean().item()) < 0.001
+        assert not orthogonal[f"{layer}.bias"].any()
+        rows = orthogonal[f"{layer}.weight"].detach().double().flatten(1)
+        twice = 2 * torch.eye(len(rows), dtype=torch.double)  # layers have fewer units than inputs
+        torch.testing.assert_close(rows @ rows.T, twice, atol=1e-5, rtol=0)
+    choices = known()["initializer"][0].metadata["choices"]
+    assert {*INITIALIZERS, "auto"} == set(choices)
+
+
+@pytest.mark.parametrize(
+    ("spec", "length", "shape"),
+    [
+        (replace(NATURE, layers=(Convolution(16, 8, 4), Dense(256), Dense(64))), 2, (40, 44)),
+        (replace(NATURE, layers=(Dense(8),)), 1, (2, 2)),
+        (NATURE, 4, (36, 36)),
+        (NETWORKS["impala"], 2, (1, 1)),
+        (NETWORKS["impala"], 2, (8, 9)),
+        (NETWORKS["impala"], 2, (21, 50)),
+    ],
+)
+def test_other_layers_and_screens(spec: NetworkSpec, length: int, shape: tuple[int, int]) -> None:
+    assert build(spec, length, shape)(torch.zeros(3, length, *shape)).shape == (3, 6)
+    assert spec.smallest_screen() <= min(shape)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (35, 84), (84, 35)])
+def test_small_screens_are_refused_with_the_smallest_size(shape: tuple[int, int]) -> None:
+    with pytest.raises(UserError, match="at least 36") as error:
+        build(shape=shape)
+    assert f"{shape[1]}x{shape[0]}" in str(error.value)
+
+
+@pytest.mark.parametrize("dueling", [False, True])
+def test_all_dense_layers_are_noisy_and_begin_as_in_the_paper(dueling: bool) -> None:
+    network = build(noisy=True, dueling=dueling)
+    layers = [layer for layer in network.modules() if isinstance(layer, NoisyLinear)]
+    sizes = [(3136, 512), (512, 1), (3136, 512), (512, 6)] if dueling else [(3136, 512), (512, 6)]
+    assert [(layer.in_features, layer.out_features) for layer in layers] == sizes
+    taken = [range(layer.noise_start, layer.noise_start + layer.noise_size) for layer in layers]
+    assert sorted(place for places in taken for place in places) == list(range(network.noise_size))
+    assert network.noise_size == sum(sum(size) for size in sizes)
+    for layer in layers:  # section 3.2
+        bound = layer.in_features**-0.5
+        assert 0.9 * bound < layer.weight.abs().max() <= bound
+        assert layer.bias_sigma is not None
+        for sigma in (layer.weight_sigma, layer.bias_sigma):
+            np.testing.assert_array_equal(sigma.detach(), np.float32(0.5 * bound))
+
+
+def test_noise_is_of_mean_0_and_as_strong_as_sigma_says() -> None:
+    torch.manual_seed(0)
+    layer = NoisyLinear(3, 2, True, sigma=0.7)
+    inputs, noise = torch.tensor([[0.5, -2.0, 1.0]]), torch.randn(200_000, 5)
+    noise = noise.sign() * noise.abs().sqrt()
+    deviations = (layer(inputs, noise) - layer(inputs)).detach()
+    # Each f(ε) has the mean 0 and the variance E|ε| = √(2/π).
+    variance = np.sqrt(2 / np.pi)
+    expected = (0.7**2 / 3) * (variance**2 * (0.25 + 4 + 1) + variance)
+    np.testing.assert_allclose(deviations.mean(0), 0, atol=0.01)
+    np.testing.assert_allclose(deviations.var(0), expected, rtol=0.02)
+
+
+def test_only_acting_is_noisy_and_each_state_has_its_own(
+    make_network: MakeNetwork, make_minibatch: MakeMinibatch
+) -> None:
+    network, other = make_network(noisy=True), make_network(noisy=True)
+    states = np.repeat(make_minibatch(0).prestates[:1], 6, axis=0)
+    still = network.predict(states)
+    np.testing.assert_array_equal(network.predict(states), still)
+    for target in (False, True):
+        noisy = np.concatenate([network.predict(states, explore=True, target=target) for _ in range(2)])
+        assert len(np.unique(np.concatenate((noisy, still)).round(5), axis=0)) == 13
+        one_by_one = [other.predict(states[:1], explore=True, target=target) for _ in range(12)]
+        np.testing.assert_allclose(noisy, np.concatenate(one_by_one), rtol=0, atol=1e-6)
+    plain = make_network()
+    np.testing.assert_array_equal(plain.predict(states, explore=True), plain.predict(states))
+    assert plain.get_state()["noise"] == {}
+
+
+def test_acting_draws_nothing_from_learning_and_each_update_has_fresh_noise(
+    make_network: MakeNetwork, make_minibatch: MakeMinibatch
+) -> None:
+    settings = {"noisy": True, "double": True, "learning_rate": 1e-12}
+    alone, watched = make_network(**settings), make_network(**settings)
+    prepared = []
+    for _ in range(4):
+        watched.predict(make_minibatch(1).prestates, explore=True, target=True)
+        prepared.append(watched.prepare(make_minibatch(0)))  # ahead of the updates, as in a thread
+    for batch in prepared:
+        watched.update(batch)
+    losses = take_losses(watched)
+    assert losses == [train(alone, make_minibatch(0)) for _ in range(4)]
+    assert len(set(losses)) == 4
+
+
+def test_without_a_gpu_the_cpu_is_used_and_one_line_says_so(
+    make_network: MakeNetwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    device._warn.cache_clear()
+    for _ in range(2):
+        assert device.choose_device(BackendConfig(backend="gpu", device_id=3)).is_cpu
+    device.choose_device(BackendConfig(backend="cpu", device_id=3))
+    assert make_network(backend="gpu").predict(np.zeros((1, 3, 20, 17), np.uint8)).shape == (1, 5)
+    here, there, again = caplog.messages
+    assert "--device_id 3 names no GPU, as no GPU that PyTorch can use was found" in here
+    assert "--device_id 3 does nothing with --backend cpu" in there
+    assert again.startswith("no GPU that PyTorch can use was found")
+
+
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(UserError, match=r"--device_id 2 .* give 0 to 1"):
+        device.choose_device(BackendConfig(backend="gpu", device_id=2))
