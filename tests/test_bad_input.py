@@ -1,45 +1,70 @@
-"""Every kind of bad input, through the scripts: one line on stderr, exit code 2, no file left behind."""
+"""Every kind of bad input: one line on stderr, exit code 2, no file left behind."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pytest
 
+from simple_dqn import main
 from simple_dqn.config import Config
 from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.snapshot import Snapshot
 
 PROJECT = Path(__file__).parents[1]
-# Runs a verb, and says on standard output whether PyTorch was imported.
+# Carries out commands; prints for each its exit code, complaints, whether PyTorch is imported, and the files.
 WATCHED = """
-import sys
+import io, json, os, sys
+from contextlib import redirect_stderr
+from pathlib import Path
 from simple_dqn.main import run
-code = run(sys.argv[1:])
-print("PyTorch was imported" if "torch" in sys.modules else "no PyTorch")
-sys.exit(code)
+ends = []
+for command in json.load(sys.stdin):
+    os.environ["SIMPLE_DQN_PROGRAM"] = f"./{command[0]}.sh"
+    with redirect_stderr(io.StringIO()) as complaints:
+        code = run(command)
+    files = sorted(map(str, Path().rglob("*")))
+    ends.append((code, complaints.getvalue(), "torch" in sys.modules, files))
+json.dump(ends, sys.stdout)
 """
+# What may change a terminal, and is no end of a line.
+CONTROLS = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]")
 SHORT = [
     "--random_steps", "50", "--train_steps", "20", "--test_steps", "20", "--replay_size", "1000",
     "--preset", "simple_dqn",
 ]  # fmt: skip
 
 
-def verb(
-    name: str, *arguments: str, folder: Path, program: Sequence[str] = ("-m", "simple_dqn.main")
-) -> subprocess.CompletedProcess[str]:
-    """Run `./NAME.sh`, with `folder` as the project's and the current one."""
-    command = [sys.executable, "-P", *program, name, *arguments]
-    environment = os.environ | {
-        "SIMPLE_DQN_HOME": str(folder), "SIMPLE_DQN_PROGRAM": f"./{name}.sh",
-        "PYTHONPATH": f"{PROJECT / 'src'}:{PROJECT}",
-    }  # fmt: skip
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Verb(Protocol):
+    def __call__(self, *arguments: str) -> Ended: ...
+
+
+@pytest.fixture
+def verb(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Verb:
+    """Return a function that carries out `./NAME.sh ARGUMENTS` in `folder`."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(folder))
+
+    def run(*arguments: str) -> Ended:
+        monkeypatch.setenv("SIMPLE_DQN_PROGRAM", f"./{arguments[0]}.sh")
+        capsys.readouterr()
+        return Ended(main.run(arguments), *capsys.readouterr())
+
+    return run
 
 
 def snapshot(game: str = "pong", actions: int = 6, flags: dict[str, Any] | None = None) -> Snapshot:
@@ -52,6 +77,11 @@ def snapshot(game: str = "pong", actions: int = 6, flags: dict[str, Any] | None 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with some files that users might give by mistake."""
+    fill(tmp_path)
+    return tmp_path
+
+
+def fill(tmp_path: Path) -> None:
     (tmp_path / "not_a_rom.bin").write_bytes(b"x" * 4096)
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "file").write_text("a file where a folder should be")
@@ -63,7 +93,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "other.csv").write_text(
         "epoch,phase,steps,nr_games,average_reward\n0,random,10,1,2\n1,train,10,1,2\n"
     )
-    return tmp_path
 
 
 ROWS = [
@@ -212,24 +241,37 @@ AT_ONCE = [
 ]
 
 
-@pytest.mark.parametrize(("command", "words"), AT_ONCE, ids=lambda part: " ".join(part)[:60])
-def test_refused_before_pytorch_is_imported(folder: Path, command: list[str], words: list[str]) -> None:
+@pytest.fixture(scope="module")
+def refusals(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, str, bool, bool]]:
+    """Return for each of AT_ONCE its exit code, complaints, whether it imported PyTorch, wrote files."""
+    folder = tmp_path_factory.mktemp("at_once")
+    fill(folder)
     (folder / "snapshots" / "trained").mkdir(parents=True)
     shutil.copy(folder / "pong_1.pkl", folder / "snapshots" / "trained" / "pong_200.pkl")
     shutil.copy(folder / "pong_1.pkl", folder / "snapshot.txt")
     snapshot(flags=PRESETS[USUAL]).save(folder / "quick_1.pkl")
     shutil.copy(PROJECT / "tests" / "data" / "breakout_1.pkl", folder / "breakout_77.prm")
     snapshot(flags={"distributional": "c51"}).save(folder / "atoms_1.pkl")
-    before = sorted(folder.rglob("*"))
-    done = verb(*command, folder=folder, program=("-c", WATCHED))
-    assert done.returncode == 2, done.stderr
-    complaint = [line for line in done.stderr.splitlines() if line.startswith(f"./{command[0]}.sh: ")]
-    assert len(complaint) == 1, done.stderr
-    assert "Traceback" not in done.stderr
+    before = sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+    environment = os.environ | {
+        "SIMPLE_DQN_HOME": str(folder), "PYTHONPATH": f"{PROJECT / 'src'}:{PROJECT}",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", WATCHED], cwd=folder, env=environment, text=True, check=True,
+        stdout=subprocess.PIPE, input=json.dumps([command for command, _ in AT_ONCE]),
+    )  # fmt: skip
+    return [(*ended, files != before) for *ended, files in json.loads(done.stdout)]
+
+
+@pytest.mark.parametrize("number", range(len(AT_ONCE)), ids=lambda one: " ".join(AT_ONCE[one][0])[:60])
+def test_refused_before_pytorch_is_imported(refusals: list[tuple[int, str, bool, bool]], number: int) -> None:
+    (command, words), (code, complaints, imported, written) = AT_ONCE[number], refusals[number]
+    assert code == 2, complaints
+    (complaint,) = (line for line in complaints.splitlines() if line.startswith(f"./{command[0]}.sh: "))
+    assert "Traceback" not in complaints
     for word in words:
-        assert word in complaint[0]
-    assert done.stdout == "no PyTorch\n"
-    assert sorted(folder.rglob("*")) == before
+        assert word in complaint
+    assert (imported, written) == (False, False)
 
 
 @pytest.mark.parametrize(
@@ -241,39 +283,133 @@ def test_refused_before_pytorch_is_imported(folder: Path, command: list[str], wo
         ["test", "--test_steps", "0"],
     ],
 )
-def test_a_flag_of_training_is_ignored_where_nothing_is_trained(folder: Path, command: list[str]) -> None:
+def test_a_flag_of_training_is_ignored_where_nothing_is_trained(verb: Verb, command: list[str]) -> None:
     name, *others = command
-    flags = ("--replay_size", "10", "--epochs", "1e3", *others)
-    done = verb(name, "pong_1.pkl", *flags, folder=folder)
-    lines = [line for line in done.stderr.splitlines() if "Ignored" in line]
+    done = verb(name, "pong_1.pkl", "--replay_size", "10", "--epochs", "1e3", *others)
+    lines = [line for line in done.err.splitlines() if "Ignored" in line]
     assert [line.partition("Ignored")[2] for line in lines] == [
         ", as only training uses them: --replay_size, --epochs"
     ]
-    complaint = done.stderr.splitlines()[-1]
+    complaint = done.err.splitlines()[-1]
     assert complaint.startswith(f"./{name}.sh: ")
-    assert done.returncode == 2
+    assert done.code == 2
     assert "replay" not in complaint  # each command ends by a complaint of another flag
 
 
 @pytest.mark.parametrize(("command", "words"), ROWS, ids=lambda part: " ".join(part)[:60])
-def test_bad_input(folder: Path, command: list[str], words: list[str]) -> None:
-    before = sorted(p.relative_to(folder) for p in folder.rglob("*") if p.is_file())
+def test_bad_input(verb: Verb, folder: Path, command: list[str], words: list[str]) -> None:
+    before = files_in(folder)
     if command[0] == "train" and "--random_steps" not in command:
         command = [*command, *(flag for flag in SHORT if flag not in ("--replay_size", "1000"))]
-    done = verb(*command, folder=folder)
-    complaint = [line for line in done.stderr.splitlines() if line.startswith(f"./{command[0]}.sh: ")]
-    assert done.returncode == 2, done.stderr
-    assert len(complaint) == 1, done.stderr
-    assert done.stderr.rstrip().endswith(complaint[0])
-    assert "Traceback" not in done.stderr
+    done = verb(*command)
+    complaint = one_complaint(done, command[0])
     for word in words:
-        assert word in complaint[0]
-    after = sorted(p.relative_to(folder) for p in folder.rglob("*") if p.is_file())
-    assert after == before
+        assert word in complaint
+    assert files_in(folder) == before
 
 
-def test_no_verb_and_an_unknown_one(tmp_path: Path) -> None:
-    for name in ("", "trian"):
-        done = verb(name, folder=tmp_path)
-        assert done.returncode == 2
-        assert all(word in done.stderr for word in ("train, resume, test, ", "plot", "profile_train"))
+def one_complaint(done: Ended, name: str) -> str:
+    """Return the last line of a command that was refused as it should be."""
+    lines = done.err.splitlines()
+    assert done.code == 2, done.err
+    assert [line for line in lines if line.startswith(f"./{name}.sh: ")] == lines[-1:]
+    assert "Traceback" not in done.err
+    assert not CONTROLS.search(done.out + done.err)
+    return lines[-1]
+
+
+def files_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if not path.is_dir())
+
+
+CATCH = ["train", "catch", "--environment", "catch", *SHORT, "--backend", "cpu"]
+READERS = [
+    ["train", "PATH", *SHORT],
+    ["train", "pong", "--environment", "PATH.py:X", *SHORT],
+    ["train", "pong", "--config", "PATH"],
+    [*CATCH, "--load_weights", "PATH"],
+    ["sweep", "pong", "--config", "PATH"],
+    ["sweep", "pong", "--load_weights", "PATH"],
+    *([name, "PATH"] for name in ("resume", "test", "play", "record", "nvis", "plot")),
+    ["plot", "a=PATH,PATH"],
+    ["snapshot", "show", "PATH"],
+    ["snapshot", "convert", "PATH", "new.pkl"],
+    ["snapshot", "card", "PATH"],
+    ["profile_test", "pong", "--load_weights", "PATH"],
+]
+WRITERS = [
+    [*CATCH, "--csv_file", "PATH"],
+    [*CATCH, "--save_weights_prefix", "PATH/x"],
+    ["train", "pong", *SHORT, "--backend", "cpu", "--record_sound_filename", "PATH"],
+    ["train", "pong", *SHORT, "--backend", "cpu", "--record_screen_path", "PATH"],
+    ["test", "pong_1.pkl", "--json", "PATH"],
+    ["nvis", "pong_1.pkl", "--visualization_file", "PATH"],
+    ["plot", "curve.csv", "--png_file", "PATH"],
+    ["snapshot", "convert", "pong_1.pkl", "PATH"],
+]
+# No program can open these as files, as root or not; `loop` is a link to itself, `file` no folder.
+NO_FILES = ["loop", "file/x", "x" * 300, "a\0b", "a\udcffb", "a\ud800b", "pipe", "/dev/zero", "folder"]
+NOTHING_TO_READ = ["sparse", "zip", "pickle", "/dev/stdin", "\x1b[2J\n\u202e", "**"]
+
+
+def name_of(command: list[str]) -> str:
+    return " ".join(word for word in command if word not in SHORT)
+
+
+@pytest.mark.parametrize("command", READERS + WRITERS, ids=name_of)
+def test_a_path_that_is_no_file_is_one_line(verb: Verb, folder: Path, command: list[str]) -> None:
+    for name in ("pipe", "pipe.py"):
+        os.mkfifo(folder / name)
+    for name in ("loop", "loop.py"):
+        (folder / name).symlink_to(name)
+    for name, start in (("sparse", b""), ("sparse.py", b""), ("zip", b"PK\3\4"), ("pickle", b"\x80\2")):
+        with (folder / name).open("wb") as file:
+            file.write(start)
+            file.truncate(40 << 30)
+    (folder / "folder").mkdir()
+    (folder / "curve.csv").write_text("epoch,phase,steps,average_reward\n1,train,1,1\n1,test,1,1\n")
+    before = files_in(folder)
+    for path in NO_FILES if command in WRITERS else NO_FILES + NOTHING_TO_READ:
+        if path == "folder" and any(word in ("PATH/x", "--record_screen_path") for word in command):
+            continue
+        complaint = one_complaint(verb(*(word.replace("PATH", path) for word in command)), command[0])
+        assert len(complaint) < 1000
+        assert files_in(folder) == before, path
+
+
+@pytest.mark.parametrize(
+    "label", ["**", "a*", "a/b", ".a", "a\nb", "\x1b[2J", "x" * 300, "a\0b", "?", "[a]", "$(a)"]
+)
+def test_a_label_that_no_file_should_have(verb: Verb, label: str) -> None:
+    one_complaint(verb(*CATCH[:2], label, *CATCH[2:]), "train")
+
+
+def test_names_in_a_snapshot_are_escaped(verb: Verb, folder: Path) -> None:
+    snapshot = Snapshot("pong", 1, 6, 20, Config().shared_flags(), {"\x1b[2J\n": np.zeros(3, np.float32)})
+    snapshot.save(folder / "odd_1.pkl")
+    done = verb("snapshot", "show", "odd_1.pkl")
+    assert done.code == 0
+    assert not CONTROLS.search(done.out)
+    assert r"\x1b[2J\n" in done.out
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("epoch,phase,steps\n1,\x1b[31mX\x07,3\n", r"only of \x1b[31mX\x07"),
+        ("epoch,phase,steps\n1,train,\x1b[2J\n", r"'\x1b[2j'"),
+        ("epoch,phase\x1b[2J,steps\n1,train,3\n", "names of columns"),
+        ("epoch,phase,steps\n1,tr\0ain,3\n", "curve.csv"),
+    ],
+)
+def test_what_a_csv_says_is_escaped(verb: Verb, folder: Path, text: str, words: str) -> None:
+    (folder / "curve.csv").write_text(text)
+    assert words in one_complaint(verb("plot", "curve.csv"), "plot")
+
+
+@pytest.mark.parametrize("name", ["", "trian", "\x1b[2J"])
+def test_no_verb_and_an_unknown_one(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run([name]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert not CONTROLS.search(line)
+    assert all(word in line for word in ("train, resume, test, ", "plot", "profile_train"))

@@ -6,6 +6,7 @@ renames the earlier run's files to `pong_before_...`, or `pong_before_2_...` and
 """
 
 import fcntl
+import glob
 import logging
 import os
 import re
@@ -163,7 +164,7 @@ def _is_still(path: Path, file: TextIO) -> bool:
 
 def _remove_parts(folder: Path, start: str) -> None:
     """Remove the unfinished files in `folder` whose names begin with `start` and whose processes are dead."""
-    for path in folder.glob(f"{start}*.part"):
+    for path in folder.glob(f"{glob.escape(start)}*.part"):
         match = PART.fullmatch(path.name)
         if match and not _is_alive(int(match["pid"])):
             with suppress(OSError):

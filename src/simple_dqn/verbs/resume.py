@@ -11,7 +11,7 @@ from simple_dqn import settings_file
 from simple_dqn.config import Config, layered
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import EXHAUSTED, UserError
-from simple_dqn.files import TRAINED, from_here, home, is_trained, numbered, replacing
+from simple_dqn.files import TRAINED, from_here, home, is_trained, kind_of, numbered, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.rules import CHECKPOINT_SHAPE
 from simple_dqn.run import Phase, make_run
@@ -97,6 +97,7 @@ def running(prefix: Path) -> Iterator[None]:
     Raises:
         UserError: Another run has claimed them, they cannot be written, or the system ran out of a resource.
     """
+    kind_of(prefix)  # refuses a name that no file can have
     if is_trained(prefix):
         raise UserError(
             f"no run writes into {prefix.parent}, the folder of the agents that come with the project: give "
