@@ -263,7 +263,7 @@ class Agent:
         return self.total_train_steps // every - (self.total_train_steps - steps) // every
 
     def copy_to_target_if_due(self, steps: int) -> None:
-        """Set θ⁻ = θ if that was due in the latest `steps` training steps, once every `target_steps`."""
+        """Copy θ to θ⁻ if a multiple of `target_steps` lies in the latest `steps` training steps."""
         if self.config.target_steps and self.due(self.config.target_steps, steps):
             self.network.update_target_network()
 

@@ -90,9 +90,17 @@ class Parser(argparse.ArgumentParser):
         lines = [f"usage: {' '.join((self.prog, *words))} [flags]"]
         lines += textwrap.wrap(self.description or "", WIDTH)
         lines += [f"example: {self.prog} {self.example}", ""] if self.example else [""]
-        lines += [_line(action) for action in (*arguments, *own)]
-        lines += ["", "most used:", *map(_line, used)] if used else []
-        return "\n".join([*lines, "", f"{self.prog} --help all lists every flag"])
+        for action in (*arguments, *own):
+            verbs = action._choices_actions if isinstance(action, argparse._SubParsersAction) else [action]
+            lines += [_line(one, whole=not used) for one in verbs]
+        if not used:
+            return "\n".join(lines)
+        lines += ["", "most used:", *map(_line, used), "", f"{self.prog} --help all lists every flag"]
+        return "\n".join(lines)
+
+    def format_help(self) -> str:
+        """Return the short help, which argparse prints with `--help`."""
+        return f"{self.short_help()}\n"
 
     def error(self, message: str) -> NoReturn:
         """Raise the error as a `UserError`."""
@@ -171,28 +179,30 @@ class _Help(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> NoReturn:
         assert isinstance(parser, Parser)
         parser.show_defaults()
-        print(parser.format_help().rstrip() if arguments[1] == "all" else parser.short_help())
+        every = argparse.ArgumentParser.format_help(parser).rstrip()
+        print(every if arguments[1] == "all" else parser.short_help())
         parser.exit()
 
 
 def _name(action: argparse.Action) -> str:
-    name = action.metavar or action.dest
+    name = action.metavar or action.dest.upper()
     assert isinstance(name, str)
-    return name.upper()
+    return name
 
 
-def _line(action: argparse.Action) -> str:
-    """Return one line of help on `action`: its first clause, and the default."""
-    words = (action.help or "").replace("%%", "%")
+def _line(action: argparse.Action, whole: bool = False) -> str:
+    """Return the help on `action`: the clauses that fit in a line, or the `whole`, and the default."""
+    words = (action.help or "") % vars(action)
     text, _, default = words.partition(" (default: ")
     value = "" if action.nargs == "?" else f" {_value(action)}"
     flag = action.option_strings[-1] + value if action.option_strings else _name(action)
     room = WIDTH - INDENT - (len(default) + 11 if default else 0)
     clauses = text.split(";")
-    while len(clauses) > 1 and len(";".join(clauses)) > room:
+    while not whole and len(clauses) > 1 and len(";".join(clauses)) > room:
         clauses.pop()
     end = f" (default: {default}" if default else ""
-    return f"  {flag.ljust(INDENT - 3)} {textwrap.shorten(';'.join(clauses), room, placeholder=' ...')}{end}"
+    first, *rest = textwrap.wrap(f"{';'.join(clauses)}{end}", WIDTH - INDENT) or [""]
+    return "\n".join([f"  {flag.ljust(INDENT - 3)} {first}", *(" " * INDENT + line for line in rest)])
 
 
 def _value(action: argparse.Action) -> str:
@@ -200,7 +210,7 @@ def _value(action: argparse.Action) -> str:
     word = (
         "|".join(map(str, action.choices)) if action.choices else str(action.metavar or action.dest.upper())
     )
-    word = word.strip("{}").replace(",", "|")
+    word = word.strip("{}").replace(",", "|") if word[0] == "{" else word
     return word if len(word) < 20 else "NAME"
 
 

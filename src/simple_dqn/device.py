@@ -156,7 +156,7 @@ def _gpu(number: int) -> torch.device | None:
     found = torch.cuda.device_count()
     if number >= found:
         raise UserError(
-            f"--device_id {number} names no GPU: this machine has {found}, so give 0 to {found - 1}"
+            f"--device_id {number} names no GPU: give {'0' if found == 1 else f'0 to {found - 1}'}"
         )
     return torch.device("cuda", number)
 

@@ -184,8 +184,8 @@ def make_screens(
         )
     if count * most > spare:
         logger.warning(
-            "--replay_size %d takes %s to %s of memory, as far as the game's screens compress, and this "
-            "machine can spare %s: --replay_size %d would fit either way",
+            "--replay_size %d needs %s to %s of memory, depending on compression; %s can be spared: "
+            "--replay_size %d always fits",
             count, gigabytes(count * least), gigabytes(count * most), gigabytes(spare),
             _round_down(spare // most),
         )  # fmt: skip

@@ -110,5 +110,5 @@ def test_goes_on_from_a_state(played: int) -> None:
     ],
 )
 def test_what_only_ale_can_do_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=f"--{next(iter(settings))} works with --environment ale only"):
+    with pytest.raises(UserError, match=f"--{next(iter(settings))} works only with Atari games"):
         games(**settings)

@@ -131,7 +131,10 @@ def register_track(name: str, make: "Callable[[Path, Mapping[str, Any], bool], W
 def _register(setting: str, name: str, entry: Entry, table: dict[str, Entry]) -> None:
     """Add `entry` to `table`, and a new `name` to the values of `setting`."""
     if not isinstance(name, str) or name in ("auto", "none") or not name.isidentifier():
-        raise UserError(f"{name!r} cannot name a {setting}: use letters, digits and _, not a digit first")
+        reserved = isinstance(name, str) and name in ("auto", "none")
+        remedy = "letters, digits and _, with a letter first"
+        why = "it is reserved, so choose another" if reserved else f"use {remedy}"
+        raise UserError(f"{name!r} cannot name a {setting}: {why}")
     if name not in table:
         REGISTERED[setting].append(name)
     table[name] = entry

@@ -66,8 +66,8 @@ def make(
     wanted = [setting for setting in ONLY_ALE if getattr(config, setting)]
     if wanted and not is_atari(config):
         raise UserError(
-            f"--{wanted[0]} works with --environment ale only, or an id of ale-py's: leave it out with "
-            f"{config.game or config.environment}"
+            f"--{wanted[0]} works only with Atari games, not with {config.game or config.environment}: "
+            "leave it out"
         )
     if config.processes > len(streams):
         raise UserError(

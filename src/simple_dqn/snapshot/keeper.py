@@ -159,8 +159,8 @@ class Keeper:
         if self._unwritten:
             path, _ = self._unwritten[0]
             raise UserError(
-                f"{path} could not be written: make room for it, and continue from the last checkpoint with "
-                f"./resume.sh {self.folder}"
+                f"{path} could not be written: make room for it, or its folder writable, and continue "
+                f"from the last checkpoint with ./resume.sh {self.folder}"
             )
 
     def close(self) -> None:

@@ -168,7 +168,7 @@ class Statistics:
             writer.on_point(Point(step, there, qvalues))
 
     def on_file(self, path: Path) -> None:
-        """Tell the writers of a snapshot."""
+        """Pass the path of a new file, such as a snapshot, to the writers."""
         for writer in self._writers:
             writer.on_file(path)
 

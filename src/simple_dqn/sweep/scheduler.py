@@ -57,11 +57,11 @@ class RunStatus:
         return self.state in (RunState.WAITING, RunState.RUNNING)
 
     def start(self) -> None:
-        """Take note that the run is in the queue."""
+        """Record that the run was queued."""
         self.due, self._log_size = None, size_of(self._log)[0]
 
     def end(self, reason: str, now: float) -> None:
-        """Take note that the run has ended, with the `reason` of its failure, at `now` on the clock.
+        """Record that the run ended at the time `now`, with the `reason` if it failed.
 
         After a failure it is due again, or has failed for good after too many without a new checkpoint.
         """

@@ -227,8 +227,8 @@ def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
     """Return the settings of the preset that is `given`, or of the `default` one; None: no settings.
 
     A preset's schedule is for one machine, and is left out if actors play on a cluster. The overlapped one is
-    left out if the flags given by hand exclude it; see `rules.overlapped`. Its `processes` play games
-    meanwhile, and are left out with it, and with games of the user's own, which may all be one object.
+    left out if the flags given by hand exclude it; see `rules.overlapped`. `processes` is dropped without
+    overlap, and for the user's own games, which may share one object.
     """
     name = given.get("preset", default)
     settings = PRESETS[name] if name else {}

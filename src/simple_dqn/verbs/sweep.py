@@ -53,7 +53,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     cluster = given.pop("cluster", "none")  # that of the runs; there are no actors
     compared = {name: _plain(one) for name, one in given.get("compare", [("", {})])}
     if len(compared) < len(given.get("compare", [()])):
-        raise UserError("two settings of --compare have one name: give each its own")
+        raise UserError("two settings of --compare have the same name: give each its own")
     if "config" in given and any("preset" in one for one in compared.values()):
         raise UserError("--config lies over the presets of --compare: give the settings to compare as flags")
     common = _plain(given) if given["gpus_per_run"] else {"backend": "cpu", **_plain(given)}

@@ -16,8 +16,8 @@ BUTTONS = {
     "return": NO_BUTTON,
 }
 HELP = (
-    "m: you or the agent plays, arrows and space: play, p: no-op, a/s: slower/faster, [/]: volume, "
-    "o: overlay, v: saliency, F12: screenshot, q: quit"
+    "m: you or the agent plays, arrows and space: play, p: release all keys, a/s: slower/faster, "
+    "[/]: volume, o: overlay, v: saliency, F12: screenshot, q: quit"
 )
 OPPOSITES = ({"UP", "DOWN"}, {"LEFT", "RIGHT"})
 PARTS = ("UP", "DOWN", "LEFT", "RIGHT", "FIRE")  # of the names of actions

@@ -164,7 +164,7 @@ class FrameFollower:
             self._show(frame, score, step == self._steps)
 
     def add(self, step: Step) -> None:
-        """Take note of a step, whose frames `watch` has seen."""
+        """Add a step, whose frames `watch` has seen, to the score."""
         self.scores += self._running.add(step)
         self._score, self._begins = self.score, bool(step.resets[0])
         self._steps += 1
