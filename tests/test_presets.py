@@ -10,6 +10,7 @@ import yaml
 from simple_dqn import main, rules, settings_file
 from simple_dqn.command_line import parser_of_settings
 from simple_dqn.config import Config
+from simple_dqn.errors import UserError
 from simple_dqn.presets import PRESETS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.settings import settings_for, settle
@@ -236,6 +237,16 @@ def test_a_word_is_read_as_it_was_written(tmp_path: Path, word: str) -> None:
     (tmp_path / "x.yaml").write_text(settings_file.listing(config, "quick"), "utf-8")
     found = settings_file.read(str(tmp_path / "x.yaml"))
     assert (found["load_weights"], found["game"]) == (word, word)
+
+
+def test_the_preset_in_a_file_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    assert settings_file.preset_in(path) == "simple_dqn"
+    path.write_bytes(bytes(range(256)))
+    with pytest.raises(UserError, match=r"cannot read .*x.yaml: it is not a text file: move it away"):
+        settings_file.preset_in(path)
+    path.write_text("preset: nature\nsettings: [\n")
+    assert settings_file.preset_in(path) == "nature"
 
 
 def test_two_halves_of_a_character_are_one(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from simple_dqn.command_line import Parser, number
 from simple_dqn.conversion import yes_or_no
 from simple_dqn.environment.roms import game_of
-from simple_dqn.errors import UserError
+from simple_dqn.errors import UserError, printable
 from simple_dqn.human_scores import references
 from simple_dqn.plot.panels import AXES, PHASES, View, make_plot
 from simple_dqn.statistics import field_name, read_run
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
     from simple_dqn.plot.png import write  # Importing matplotlib takes a second.
 
     write(plot, path, *size)
-    print(f"The figure is in {path}")
+    print(printable(f"The figure is in {path}"))
 
 
 def title(games: Sequence[str]) -> str:

@@ -11,10 +11,11 @@ from simple_dqn.environment import game_name
 from simple_dqn.environment.own_game import is_own, load, name_of, split
 from simple_dqn.environment.roms import known_games
 from simple_dqn.errors import UserError
-from simple_dqn.files import replacing
+from simple_dqn.files import read_text, replacing
 from simple_dqn.human_scores import SCORES
 
 # Names of sets of games: those with a human score, and those that ale-py ships for one player.
+MOST_BYTES = 16 << 20  # of a plan; 10,000 seeds of all games are numbers and names
 GAME_SETS = {"atari57": lambda: sorted(SCORES), "all": known_games}
 
 
@@ -79,7 +80,7 @@ class SweepFiles:
         Raises:
             UserError: `name` cannot be a folder's name.
         """
-        if not name or "/" in name or name.startswith(".") or len(name) > 100:
+        if not name or "/" in name or name.startswith(".") or len(name) > 100 or not name.isprintable():
             raise UserError(
                 f"--name {name!r} cannot be a folder's name: give up to 100 letters, digits, - and _"
             )
@@ -157,7 +158,7 @@ def save_plan(plan: Plan, path: Path) -> str:
         with replacing(path) as beside:
             beside.write_text(json.dumps(vars(plan), indent=2, default=str) + "\n")
     try:
-        text = path.read_text()
+        text = read_text(path, MOST_BYTES, "remove it, or give another --name")
         before = Plan(**json.loads(text)).words()
     except (OSError, ValueError, TypeError, AttributeError):
         raise UserError(f"{path} cannot be read as a sweep's: remove it, or give another --name") from None
