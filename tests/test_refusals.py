@@ -1,5 +1,6 @@
 """Commands that are refused in one line, before anything is started or written, in this process."""
 
+import importlib.util
 import shlex
 from pathlib import Path
 
@@ -7,9 +8,33 @@ import pytest
 
 from simple_dqn import main
 
+MINE = """
+from simple_dqn.environment.interface import SimpleGame
+
+
+class Mine(SimpleGame):
+    action_names = ("NOOP", "UP")
+
+    def start(self): ...
+
+    def act(self, action):
+        return 0.0, True
+
+    def draw(self, screen): ...
+"""
 ROWS = [
     ("snapshot average a.pkl b.pkl", ["average is gone", "--average_updates"]),
     *((f"plot {word}", ["is a folder"]) for word in (".", "''", "x=.", "/")),
+    ("sweep catch mine.py --environment catch", ["catch is of --environment catch", "mine", "one kind"]),
+    ("sweep pong mine.py", ["pong is of --environment ale and mine a game of your own", "one kind"]),
+    ("sweep pong --preset quick --compare a= 'b=--preset fast_dqn --target_steps 1'", ["--target_steps"]),
+    ("sweep pong --compare a= 'b=--no_such 1'", ["b: unknown flag --no_such"]),
+    ("sweep pong --track wandb", ["--track wandb needs packages that are not installed"]),
+    ("sweep pong --target_rule mine", ["mine"]),
+    ("sweep compare", ["NAME=CSV,CSV"]),
+    ("sweep compare x=", ["'x=' names no seeds"]),
+    ("sweep compare x=no.csv", ["cannot read no.csv"]),
+    ("sweep compare .", ["is a folder"]),
     ("train pong --track mlflow", ["mlflow is gone", "trackio"]),
 ]
 
@@ -24,7 +49,10 @@ def test_refused_in_one_line(
 ) -> None:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)  # no extra is installed
+    (tmp_path / "mine.py").write_text(MINE)
+    before = sorted(tmp_path.iterdir())
     assert main.run(shlex.split(command)) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert all(word in line for word in words), line
-    assert not list(tmp_path.iterdir())
+    assert [path for path in sorted(tmp_path.iterdir()) if path.name != "__pycache__"] == before

@@ -48,6 +48,7 @@ REGISTERED: dict[str, list[str]] = {
     "target_rule": ["max", "double", "munchausen"],
     "track": ["none", "wandb", "trackio"],
 }
+OWN_ENTRIES: list[tuple[str, str]] = []  # (setting, name) of those that the user's program registered
 # Values that have gone -> the replacement.
 GONE_VALUES = {
     "mlflow": "mlflow is gone: give wandb or trackio, or a writer of your own (simple_dqn.register_track)",

@@ -4,12 +4,18 @@ import csv
 import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import matplotlib.image
 import pytest
 
+import simple_dqn
+from simple_dqn import main
+from simple_dqn.config import OWN_ENTRIES, REGISTERED
+from simple_dqn.deepqnetwork.update import max_targets
 from simple_dqn.human_scores import SCORES
 from simple_dqn.plot.panels import Line
+from simple_dqn.samplers import Uniform
 from simple_dqn.sweep.comparison import PROBABILITY, Comparison, compare, last_tenth
 from simple_dqn.sweep.plan import SweepFiles
 from simple_dqn.sweep.report import RUN_COLUMNS, Report, table
@@ -106,6 +112,52 @@ def test_settings_are_compared_in_pairs(two: list[RunStatus]) -> None:
     assert list(found) == ["plain", "double", "double > plain"]
     assert (found["plain"]["mean"].value, found["double"]["mean"].value) == (2, 22)
     assert str(found["double > plain"][PROBABILITY]) == "1.00 (1.00 to 1.00)"
+
+
+def test_csvs_that_exist_are_compared_with_intervals(
+    two: list[RunStatus], files: SweepFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = {
+        setting: ",".join(str(files.csv(one.run)) for one in two if one.run.setting == setting)
+        for setting in ("plain", "double")
+    }
+    words = [f"{setting}={csvs}" for setting, csvs in paths.items()]
+    png = tmp_path / "figure.png"
+    assert main.run(["sweep", "compare", *words, "--png_file", str(png)]) == 0
+    assert capsys.readouterr().out == f"{compare(two)}\n"
+    assert matplotlib.image.imread(png).shape == (720, 1280, 4)
+    for one in two:  # under names that tell no game
+        files.csv(one.run).rename(tmp_path / f"{one.run.setting}{one.run.seed}.csv")
+    words = [f"{name}=" + ",".join(str(tmp_path / f"{name}{n}.csv") for n in (1, 2, 3)) for name in paths]
+    assert main.run(["sweep", "compare", *words]) == 0
+    out = capsys.readouterr().out
+    assert "6 runs of another game" in out
+    assert "double > plain: probability of improvement 1.00 (1.00 to 1.00)" in out
+
+
+@pytest.mark.parametrize(
+    ("setting", "name", "register", "entry"),
+    [
+        ("target_rule", "mine", simple_dqn.register_target_rule, max_targets),
+        ("target_rule", "max", simple_dqn.register_target_rule, max_targets),
+        ("sampler", "mine", simple_dqn.register_sampler, Uniform),
+    ],
+)
+def test_what_the_runs_would_not_know_is_refused(
+    setting: str, name: str, register: Any, entry: Any,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    known = list(REGISTERED[setting])
+    try:
+        register(name, entry)
+        preset = ["--preset", "simple_dqn"]
+        assert main.run(["sweep", "pong", *preset, "--compare", "a=", f"b=--{setting} {name}"]) == 2
+        assert f"--{setting} {name} is registered in this program alone" in capsys.readouterr().err
+        if name == "mine":  # one that no run uses does no harm
+            assert main.run(["sweep", "pong", *preset, "--print_config"]) == 0
+    finally:
+        REGISTERED[setting][:] = known
+        OWN_ENTRIES.remove((setting, name))
 
 
 def levels(lines: tuple[Line, ...]) -> dict[str, tuple[list[float], list[float]]]:

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
     """
     # In simple_dqn's own examples the CSV has a flag: `-csv_file FILE`.
     flags = _parser(program).parse([word for word in arguments if word not in ("-csv_file", "--csv_file")])
-    names = _names(flags["runs"])
+    names = run_names(flags["runs"])
     path: Path = flags["png_file"] or _beside(flags["runs"][0], names)
     size = flags["figure_width"], flags["figure_height"], flags["dpi"]
     if path.is_dir() or path in names:
@@ -101,7 +101,7 @@ def _parser(program: str) -> Parser:
     return parser
 
 
-def _names(words: Sequence[str]) -> dict[Path, str]:
+def run_names(words: Sequence[str]) -> dict[Path, str]:
     """Return the name of each CSV's run: the file's name, with its folder if two files have the same.
 
     Seeds of one setting share the name before the `=`.

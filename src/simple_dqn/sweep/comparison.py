@@ -1,7 +1,7 @@
 """The settings of a sweep compared: which runs count, their scores with intervals, and the figure."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -156,16 +156,26 @@ def _interval(label: str, place: int, height: float, one: Estimate) -> Line:
 
 
 def compare(statuses: Sequence[RunStatus]) -> Comparison:
-    """Return the runs that have not failed, at the latest epoch that all of them have reached.
-
-    With several games, those without a human score are left out, and those that not every setting has.
-    """
+    """Return the runs that have not failed; see `compare_members`."""
     left_out = Counter(one.state.value for one in statuses if one.state is RunState.FAILED or not one.data)
     known = [
         Member(one.run.setting, one.run.game, one.data)
-        for one in sorted(statuses, key=lambda one: one.run.game)
+        for one in statuses
         if one.state is not RunState.FAILED and one.data
     ]
+    return compare_members(known, left_out)
+
+
+def compare_members(members: Sequence[Member], failed: Mapping[str, int] | None = None) -> Comparison:
+    """Return `members` at the latest epoch that all of them have reached.
+
+    With several games, those without a human score are left out, and those that not every setting has.
+
+    Args:
+        members: The runs, in any order.
+        failed: The numbers of runs that were left out before, with reasons; None: there are none.
+    """
+    left_out, known = Counter(failed or {}), sorted(members, key=lambda one: one.game)
     phase = scored_phase([one.run for one in known])
     epoch = min(filter(None, (reached(one.run, phase) for one in known)), default=0)
     scored = [one for one in known if score(one.run, phase, epoch) is not None]

@@ -9,14 +9,17 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import command_line, rules, settings_file
+from simple_dqn import command_line, plot, rules, settings_file
 from simple_dqn.cluster.session import Session
-from simple_dqn.config import BOOLEANS, Config
+from simple_dqn.config import BOOLEANS, OWN_ENTRIES, Config
 from simple_dqn.environment.own_game import canonical_flags, is_own
-from simple_dqn.errors import UserError
+from simple_dqn.environment.roms import game_of
+from simple_dqn.errors import EXTRAS, UserError, require_extra
 from simple_dqn.files import home
 from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import locked
+from simple_dqn.statistics import read_run
+from simple_dqn.sweep.comparison import Member, compare_members
 from simple_dqn.sweep.plan import (
     GAME_SETS,
     Plan,
@@ -48,7 +51,10 @@ FILES = ("load_weights",)  # relative to the folder in which the sweep is starte
 
 
 def main(arguments: Sequence[str], program: str) -> None:
-    """Train games with several settings and seeds, and compare them."""
+    """Train games with several settings and seeds, and compare them; `compare` takes CSVs that exist."""
+    if arguments[:1] == ["compare"]:
+        _compare_files(arguments[1:], program)
+        return
     given = _parser(program).parse(arguments)
     cluster = given.pop("cluster", "none")  # that of the runs; there are no actors
     compared = {name: _plain(one) for name, one in given.get("compare", [("", {})])}
@@ -145,12 +151,58 @@ def _checked(plan: Plan, setting: dict[str, Any]) -> tuple[Config, str]:
         raise UserError(
             "--backend gpu needs a share of a GPU for each run: give --gpus_per_run, such as 0.25"
         )
-    first, *_ = plan.games.values()
-    config = settings_for("sweep", {**given, "game": first})
-    rules.check(config)
-    for game in plan.games.values():
-        check_weights(config.with_flags(canonical_flags({"game": game})))
-    return config, given.get("preset", USUAL)
+    configs = [
+        settings_for("sweep", {**given, **canonical_flags({"game": game})}) for game in plan.games.values()
+    ]
+    kinds = {_kind(config): name for config, name in zip(configs, plan.games, strict=True)}
+    if len(kinds) > 1:
+        one, other = list(kinds.items())[:2]
+        raise UserError(
+            f"{one[1]} is {one[0]} and {other[1]} {other[0]}, which have settings and scores of their own: "
+            "give games of one kind"
+        )
+    for config in configs:
+        rules.check(config)
+        check_weights(config)
+        for entry, name in OWN_ENTRIES:
+            if config.flags()[entry] == name:
+                raise UserError(
+                    f"--{entry} {name} is registered in this program alone, and each run of a sweep is a "
+                    "program of its own: train with this program once for each seed, then give the CSVs to "
+                    "./sweep.sh compare"
+                )
+    if configs[0].run.track in EXTRAS:
+        require_extra(configs[0].run.track, f"--track {configs[0].run.track}")
+    return configs[0], given.get("preset", USUAL)
+
+
+def _kind(config: Config) -> str:
+    kind = config.environment
+    return "a game of your own" if kind.own else f"of --environment {kind.environment}"
+
+
+def _compare_files(arguments: Sequence[str], program: str) -> None:
+    """Print the measures of settings whose runs have been trained, with their intervals."""
+    parser = command_line.Parser(
+        prog=f"{program} compare",
+        description="Compare runs by their CSVs, with intervals.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("runs", nargs="+", metavar="NAME=CSV,CSV", help="the seeds of one setting")
+    parser.add_argument("--png_file", type=Path, help="draw the comparison here, too (default: nowhere)")
+    given = parser.parse(arguments)
+    names = plot.run_names(given["runs"])
+    if given["png_file"] and (given["png_file"] in names or not given["png_file"].name):
+        raise UserError(f"the figure cannot be written as {given['png_file']}: give another --png_file")
+    # Files that are not named after a known game are taken for runs of one other game.
+    games = {csv: game_of(csv.stem) or "another game" for csv in names}
+    members = [Member(name, games[csv], read_run(csv, name)) for csv, name in names.items()]
+    comparison = compare_members(members)
+    if given["png_file"] and comparison.members:
+        from simple_dqn.plot.png import write  # Importing matplotlib takes a second.
+
+        write(comparison.plot(), given["png_file"])
+    print(comparison)
 
 
 def _carry_out(plan: Plan, files: SweepFiles, pool: LocalPool | ClusterPool) -> None:
