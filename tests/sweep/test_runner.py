@@ -34,7 +34,7 @@ def test_why_it_failed_is_its_last_word(job: Job) -> None:
 
 def test_only_what_it_said_this_time_counts(job: Job) -> None:
     Path(job.log).write_text("all was well\n")
-    assert carry_out(replace(job, arguments=("no_such_verb",))).startswith("ended with 2: usage: ")
+    assert carry_out(replace(job, arguments=("no_such_verb",))).startswith("ended with 2: no_such_verb: ")
     assert Path(job.log).read_text().startswith("all was well\n")
 
 
