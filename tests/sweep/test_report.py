@@ -8,11 +8,11 @@ from typing import Any
 
 import matplotlib.image
 import pytest
-from simple_dqn.deepqnetwork.update import max_targets
 
 import simple_dqn
 from simple_dqn import main
 from simple_dqn.config import OWN_ENTRIES, REGISTERED
+from simple_dqn.dqn import max_targets
 from simple_dqn.human_scores import SCORES
 from simple_dqn.plot.panels import Line
 from simple_dqn.samplers import Uniform
