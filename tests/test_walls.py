@@ -24,7 +24,6 @@ LAYERS = [
         "machine",
         "random_streams",
         "rules",
-        "scores",
         "settings_file",
         "human_scores",
         "files",

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from simple_dqn.agent import Player
+from simple_dqn.agent import Player, ScoreBoard
 from simple_dqn.config import Config, as_word
 from simple_dqn.files import replacing
 from simple_dqn.human_scores import SOURCE, human_normalised
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.scores import ScoreBoard
 from simple_dqn.statistics import PhaseOutcome, Statistics
 
 MINUTE = 60 * 60  # frames

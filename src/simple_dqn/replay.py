@@ -115,12 +115,13 @@ class ReplayMemory:
         if self._log:
             self._log(step)
 
-    def sample(self, batch_size: int, steps: int = 0) -> Minibatch:
-        """Sample a minibatch with replacement, uniformly over all games or by priority.
+    def sample(self, batch_size: int, steps: int = 0, sampler: Uniform | None = None) -> Minibatch:
+        """Sample a minibatch, as the settings say or by another `sampler`.
 
         Args:
             batch_size: B.
             steps: Training steps so far, over all games; β of prioritized sampling depends on them.
+            sampler: Draws the transitions; None: the one of the settings.
 
         Returns:
             Arrays that are valid until the next `sample` and must not be written to, since prestates and
@@ -129,12 +130,35 @@ class ReplayMemory:
         Raises:
             UserError: The memory holds no transition yet.
         """
-        return self._gather(*self._sampler.draw(batch_size, steps, self._rng))
+        numbers, weights = (sampler or self._sampler).draw(batch_size, steps, self._rng)
+        ring, indices = self._ring, numbers % self._ring.size
+        if ring.n_step == 1:
+            screens = self._screens.gather(*ring.windows(indices))
+            prestates, poststates = screens[:, :-1], screens[:, 1:]  # they share S - 1 screens
+            rewards = self._rewards.take(indices)[:, np.newaxis]
+            lasts, discounts = indices, np.full(batch_size, self._discounts[1])
+        else:
+            through, lengths = ring.steps(indices)
+            rewards = self._rewards.take(through)
+            rewards[np.arange(ring.n_step) >= lengths[:, np.newaxis]] = 0
+            lasts, discounts = through[np.arange(batch_size), lengths - 1], self._discounts[lengths]
+            states = self._screens.gather(*ring.windows_of_states(indices, lasts))
+            prestates, poststates = states[:batch_size], states[batch_size:]
+        return Minibatch(
+            prestates=prestates,
+            actions=self._actions.take(indices),
+            rewards=rewards,
+            poststates=poststates,
+            terminals=ring.terminals.take(lasts),
+            discounts=discounts,
+            weights=weights,
+            numbers=numbers,
+            returns=None if self._returns is None else self._returns.take(indices),
+        )
 
     def sample_states(self, count: int) -> States:
         """Return the prestates uint8 [count, S, H, W] of uniformly sampled transitions, a new array."""
-        drawn = self._uniform.draw(count, 0, self._rng)
-        return self._screens.on_host(self._gather(*drawn).prestates)
+        return self._screens.on_host(self.sample(count, sampler=self._uniform).prestates)
 
     def rollout(self) -> Rollout:
         """Return the latest `rollout_steps` rows, oldest first; new arrays."""
@@ -192,35 +216,6 @@ class ReplayMemory:
         assert filled == len(held), "rows are missing in the experience log"
         self._sampler.set_state(state.get("sampler", {}))
         self._rng.bit_generator.state = state["rng"]
-
-    def _gather(self, numbers: Ids, weights: Floats) -> Minibatch:
-        """Return the transitions with `numbers` int64 [B]; their weights in the loss are float32 [B]."""
-        ring, count = self._ring, len(numbers)
-        indices = ring.indices(numbers)
-        if ring.n_step == 1:
-            windows = ring.windows(indices)
-            screens = self._screens.gather(windows, ring.hidden(windows))
-            prestates, poststates = screens[:, :-1], screens[:, 1:]  # they share S - 1 screens
-            rewards = self._rewards.take(indices)[:, np.newaxis]
-            lasts, discounts = indices, np.full(count, self._discounts[1])
-        else:
-            through, steps = ring.steps(indices)
-            rewards = self._rewards.take(through)
-            rewards[np.arange(ring.n_step) >= steps[:, np.newaxis]] = 0
-            lasts, discounts = through[np.arange(count), steps - 1], self._discounts[steps]
-            states = self._screens.gather(*ring.windows_of_states(indices, lasts))
-            prestates, poststates = states[:count], states[count:]
-        return Minibatch(
-            prestates=prestates,
-            actions=self._actions.take(indices),
-            rewards=rewards,
-            poststates=poststates,
-            terminals=ring.terminals.take(lasts),
-            discounts=discounts,
-            weights=weights,
-            numbers=numbers,
-            returns=None if self._returns is None else self._returns.take(indices),
-        )
 
     def _require_same_shape(self, state: CheckpointState) -> None:
         """Check that `state` is that of a memory like this one.

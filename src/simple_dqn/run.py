@@ -205,7 +205,8 @@ class Run:
         """Count `steps` steps, make a checkpoint if one is due, and return whether to end the loop."""
         phase, before = self.phase, self.phase.done
         phase.done += steps
-        if phase.name == "train" and self._statistics.point_due(before, phase.done):
+        every = self._statistics.point_steps
+        if phase.name == "train" and every and phase.done // every > before // every:
             qvalues = None if self._held_out is None else self.agent.network.predict(self._held_out)
             self._statistics.on_point(self.agent.total_train_steps, qvalues)
         if self._keeper and not self._interrupt.requested:

@@ -125,22 +125,19 @@ class Ring:
         oldest = (self.written - self.held) * self.games
         return oldest + (indices - oldest) % self.size
 
-    def windows(self, indices: Indices) -> Indices:
-        """Return the indices of the screens of each transition's window, int64 [B, S + 1]."""
-        return (indices[:, np.newaxis] + self._window) % self.size  # after the newest row comes the oldest
-
-    def hidden(self, windows: Indices) -> Mask | None:
-        """Return which screens of `windows` int64 [B, S + 1] are from before their episode.
+    def windows(self, indices: Indices) -> tuple[Indices, Mask | None]:
+        """Return the screens of each transition's window, and which of them are from before their episode.
 
         Returns:
-            bool [B, S - 1], for all screens but the last two, which never are. None: no screen is, as in most
-            minibatches.
+            Indices int64 [B, S + 1]; and bool [B, S - 1], for all screens but the last two, which never are.
+            None: no screen is, as in most minibatches.
         """
+        windows = (indices[:, np.newaxis] + self._window) % self.size  # after the newest row is the oldest
         between = windows[:, 1:-1]
         begins = self.starts.take(between) | self.terminals.take(between)
         if not begins.any():
-            return None
-        return np.logical_or.accumulate(begins[:, ::-1], axis=1)[:, ::-1]
+            return windows, None
+        return windows, np.logical_or.accumulate(begins[:, ::-1], axis=1)[:, ::-1]
 
     def steps(self, indices: Indices) -> tuple[Indices, Indices]:
         """Return the indices of rows t ... t+n-1 of each transition, and how many steps it has.
@@ -162,10 +159,9 @@ class Ring:
             lasts: int64 [B], the index of its row e.
 
         Returns:
-            int64 [2 B, S], and for the first S - 1 of each what `hidden` returns.
+            int64 [2 B, S], and for the first S - 1 of each which are from before their episode.
         """
-        count, windows = len(firsts), self.windows(np.concatenate((firsts, lasts)))
-        hidden = self.hidden(windows)
+        count, (windows, hidden) = len(firsts), self.windows(np.concatenate((firsts, lasts)))
         if hidden is not None:  # A poststate has all screens of its window but the first.
             hidden[count:, :-1] = hidden[count:, 1:]
             hidden[count:, -1] = False

@@ -47,7 +47,8 @@ class SerialSchedule:
     def train(self, agent: Agent, steps: int) -> Iterator[int]:
         """Train for `steps` steps over all games: the loop of Mnih et al. (2015), Algorithm 1."""
         for _ in range(0, steps, agent.games):
-            actions = agent.choose()  # with probability ε random ones, otherwise argmax_a Q(s, a; θ)
+            rates = agent.exploration_rates()  # ε of each game
+            actions = agent.player.choose(rates)  # with probability ε random, otherwise argmax_a Q(s, a; θ)
             step = agent.execute(actions)  # the rewards r and the next screens
             agent.memory.add(step)  # the transition (s, a, r, s') goes into the replay memory D
             agent.learn(agent.games)  # every train_frequency steps an update, every target_steps θ⁻ = θ
@@ -86,7 +87,8 @@ class RolloutSchedule(SerialSchedule):
             values = []  # max_a Q(s, a) of each state
             for _ in range(self._steps):
                 qvalues = agent.player.predict()
-                agent.memory.add(agent.execute(agent.choose(qvalues)))
+                actions = agent.player.choose(agent.exploration_rates(), qvalues)
+                agent.memory.add(agent.execute(actions))
                 values.append(qvalues.max(axis=1))
             values.append(agent.player.predict().max(axis=1))
             agent.memory.set_returns(agent.network.returns(agent.memory.rollout(), np.stack(values)))
@@ -136,7 +138,7 @@ def play_period(agent: Agent, stopped: Callable[[], bool]) -> list[Step]:
     for _ in range(0, agent.config.target_steps, agent.games):
         if stopped():
             break
-        steps.append(agent.execute(agent.choose()))
+        steps.append(agent.execute(agent.player.choose(agent.exploration_rates())))
     return steps
 
 
@@ -206,14 +208,15 @@ def play_rounds(agent: Agent, rounds: int, submit: Submit) -> None:
     """Make `rounds` rounds with all their updates."""
     batches: Batches = []
     for _ in range(rounds):
-        playing = submit(play_and_prepare, agent, agent.choose())
+        playing = submit(play_and_prepare, agent, agent.player.choose(agent.exploration_rates()))
         try:
             for batch in batches:
                 agent.learn_from(batch)
         finally:
             batches = playing.result()
         agent.update_priorities()
-        agent.copy_to_target_if_due(agent.games)
+        if agent.due(agent.config.target_steps, agent.games):
+            agent.network.update_target_network()
     for batch in batches:
         agent.learn_from(batch)
     agent.update_priorities()

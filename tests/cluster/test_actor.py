@@ -16,7 +16,7 @@ from simple_dqn.random_streams import stream
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import unpack
-from simple_dqn.types import Minibatch
+from tests.replay_memory.transitions import transitions_of
 
 CATCH: dict[str, Any] = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "history_length": 2,
@@ -97,7 +97,7 @@ def test_td_errors_are_those_of_an_update(n_step: int, distributional: str) -> N
     numbers = memory._ring.transitions()
     assert sorted(told) == numbers.tolist()
     for number in numbers:
-        batch: Minibatch = memory._gather(np.array([number]), np.ones(1, np.float32))
+        batch = transitions_of(memory, np.array([number]))
         fresh = make_network(config, environment)
         fresh.update(fresh.prepare(batch))
         (outcome,) = fresh.take_outcomes()

@@ -13,7 +13,7 @@ from simple_dqn.config import MemoryConfig
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.snapshot import pack, unpack
 from simple_dqn.types import Experience, Step
-from tests.replay_memory.transitions import Transition, as_transitions
+from tests.replay_memory.transitions import Transition, as_transitions, transitions_of
 
 DISCOUNT = 0.9
 Rows = list[Step]
@@ -106,7 +106,7 @@ def drawn(memory: ReplayMemory) -> dict[int, Transition]:
     numbers = memory._ring.transitions()
     if not len(numbers):
         return {}
-    return dict(as_transitions(memory._gather(numbers, np.ones(len(numbers), np.float32))))
+    return dict(as_transitions(transitions_of(memory, numbers)))
 
 
 @given(all_settings())

@@ -2,8 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
-from simple_dqn.types import Minibatch
+import numpy as np
+
+from simple_dqn.replay import ReplayMemory
+from simple_dqn.types import Ids, Minibatch
 
 
 @dataclass
@@ -24,3 +29,9 @@ def as_transitions(minibatch: Minibatch) -> Iterator[tuple[int, Transition]]:
     columns = (minibatch.actions, pre, minibatch.rewards, post, minibatch.terminals, minibatch.discounts)
     for number, *values in zip(*(column.tolist() for column in columns), strict=True):
         yield number, Transition(*values)
+
+
+def transitions_of(memory: ReplayMemory, numbers: Ids) -> Minibatch:
+    """Return the transitions of `memory` with these `numbers`."""
+    sampler: Any = SimpleNamespace(draw=lambda *_: (numbers, np.ones(len(numbers), np.float32)))
+    return memory.sample(len(numbers), sampler=sampler)

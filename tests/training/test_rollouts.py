@@ -120,11 +120,11 @@ def test_each_transition_is_sampled_once_before_any_is_sampled_again() -> None:
 def test_a_minibatch_has_the_states_that_were_played_and_their_returns() -> None:
     agent = started()
     for _ in range(3):
-        agent.memory.add(agent.execute(agent.choose()))
+        agent.memory.add(agent.execute(agent.player.choose(agent.exploration_rates())))
     seen, starts = [], []
     for _ in range(6):
         seen.append(agent.player.states.copy())
-        agent.memory.add(agent.execute(agent.choose()))
+        agent.memory.add(agent.execute(agent.player.choose(agent.exploration_rates())))
         starts.append(agent.memory.rollout().starts[-1])
     states, played = np.concatenate(seen), ~np.concatenate(starts)
     assert played.sum() < 24

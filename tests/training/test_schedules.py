@@ -332,7 +332,7 @@ def test_actions_of_a_round_know_the_updates_of_the_one_before_the_last(
     monkeypatch.setattr(schedules, "usable_cores", lambda: 1)
     agent, _, _ = make(4, schedule="overlapped", target_steps=1000, train_frequency=2)
     known: list[int] = []
-    watch(agent, "choose", lambda: known.append(agent.network.updates))
+    watch(agent.player, "choose", lambda *_: known.append(agent.network.updates))
     train(agent, 24, OverlappedSchedule())
     assert known == [0, 0, 2, 4, 6, 8]
     assert agent.network.updates == 12

@@ -14,8 +14,8 @@ from simple_dqn.cluster.session import machine_facts
 from simple_dqn.cluster.trajectory import Trajectory, td_errors
 from simple_dqn.config import Config
 from simple_dqn.environment import make
-from simple_dqn.scores import Scores
 from simple_dqn.snapshot import pack
+from simple_dqn.statistics import Scores
 from simple_dqn.types import ExplorationRates, QValues, Step
 
 if TYPE_CHECKING:

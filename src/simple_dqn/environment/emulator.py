@@ -2,6 +2,7 @@
 
 import os
 import wave
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +38,12 @@ class Emulator:
     A state that ALE saves lacks the picture, so after `restoreState` the next frame would be
     averaged with an unrelated frame. So a saved state consists of an earlier state of ALE and the
     calls made since then, which `set_state` repeats.
+
+    Attributes:
+        screen_shape: Height and width of a frame in pixels.
+        over: Returns whether the game is over. lives: Returns the number of lives left.
+        frames: Returns the number of frames since the game was started.
+        draw: Writes the frame just emulated, in grey, into an array uint8 [height, width].
     """
 
     def __init__(
@@ -68,6 +75,10 @@ class Emulator:
         if variant.difficulty is not None:
             self._ale.setDifficulty(variant.difficulty)
         self.screen_shape: tuple[int, int] = self._ale.getScreenDims()  # (H, W) in pixels
+        self.over: Callable[[], bool] = self._ale.game_over
+        self.lives: Callable[[], int] = self._ale.lives
+        self.frames: Callable[[], int] = self._ale.getEpisodeFrameNumber
+        self.draw: Callable[[Screen], object] = self._ale.getScreenGrayscale
         self._anchor = self._ale.cloneState(include_rng=True)
         self._calls: list[int] = []  # made since `_anchor`
 
@@ -106,22 +117,6 @@ class Emulator:
             seen, sound = self._ale.getScreenRGB(), self._ale.getAudio()
             self._watcher(Frame(seen, sound, self._ale.lives(), reward))
         return reward
-
-    def draw(self, screen: Screen) -> None:
-        """Write the frame just emulated, in grey, into `screen` uint8 [H, W]."""
-        self._ale.getScreenGrayscale(screen)
-
-    def over(self) -> bool:
-        """Return whether the game is over."""
-        return self._ale.game_over()
-
-    def lives(self) -> int:
-        """Return the number of lives left."""
-        return self._ale.lives()
-
-    def frames(self) -> int:
-        """Return the number of frames since the game was started."""
-        return self._ale.getEpisodeFrameNumber()
 
     def get_state(self) -> CheckpointState:
         """Return a state of ALE's and the calls made since."""

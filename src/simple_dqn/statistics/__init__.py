@@ -3,7 +3,7 @@
 from simple_dqn.statistics.console import Console, ConsoleHandler
 from simple_dqn.statistics.csv_reader import Run, field_name, read_run
 from simple_dqn.statistics.csv_writer import CsvWriter, Resumed
-from simple_dqn.statistics.statistics import Statistics
+from simple_dqn.statistics.statistics import Scores, Statistics
 from simple_dqn.statistics.summary import CLUSTER_COLUMNS, PhaseOutcome, PhaseSummary, Point, Progress, Writer
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Progress",
     "Resumed",
     "Run",
+    "Scores",
     "Statistics",
     "Writer",
     "field_name",

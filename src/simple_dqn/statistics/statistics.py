@@ -7,13 +7,36 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from simple_dqn.scores import Scores
 from simple_dqn.statistics.summary import PhaseOutcome, PhaseSummary, Point, Progress, Writer
 from simple_dqn.types import CheckpointState, QValues, Step
 
 PROGRESS_INTERVAL = 0.2  # seconds between two `on_progress` events
 POINT_STEPS = 1000  # between two `on_point` events
+
+
+class Scores:
+    """Sums the raw rewards of E games side by side, from a game's start to its end, lost lives included.
+
+    Attributes:
+        running: float64 [E], points of the games in progress; 0 after a game's end.
+    """
+
+    def __init__(self, running: NDArray[np.float64]) -> None:
+        """Start with `running` float64 [E], which is copied."""
+        self.running = running.copy()
+
+    def add(self, step: Step) -> list[float]:
+        """Add a `step` of every game; return the scores of the games that ended with it, in order."""
+        if np.count_nonzero(step.starts):
+            self.running[step.starts] = 0
+        self.running += step.rewards
+        if not np.count_nonzero(step.resets):
+            return []
+        scores: list[float] = self.running[step.resets].tolist()
+        self.running[step.resets] = 0
+        return scores
 
 
 @dataclass(slots=True)
@@ -66,7 +89,8 @@ class Statistics:
         self._phase_time = 0.0  # seconds of the phase before it was resumed
         self._next_progress = math.inf
         self._tally = _Tally()
-        self._points = any(writer.points for writer in writers)
+        # Training steps between two `on_point` events; 0: no writer wants them.
+        self.point_steps = POINT_STEPS * any(writer.points for writer in writers)
         self._last_point = (self._run_start, _Tally())  # the time and the counts then
         self._scores: Scores | None = None  # of the games of random play and training, from the first step
 
@@ -142,10 +166,6 @@ class Statistics:
         tally.updates += 1
         tally.loss_sum += loss
         tally.loss = loss
-
-    def point_due(self, before: int, now: int) -> bool:
-        """Return whether a point is due after the phase's steps grew from `before` to `now`."""
-        return self._points and now // POINT_STEPS > before // POINT_STEPS
 
     def on_point(self, step: int, qvalues: QValues | None) -> None:
         """Pass the numbers since the last point, or since the phase began, to the writers.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from simple_dqn.agent import Player
 from simple_dqn.environment import Environment, Frame
-from simple_dqn.scores import Scores
+from simple_dqn.statistics import Scores
 from simple_dqn.types import Actions, ExplorationRates, QValues, States, Step
 
 NO_ACTION = -1  # before the first choice of a game
