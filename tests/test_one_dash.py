@@ -40,7 +40,7 @@ def long_flags(verb: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_flag_of_every_verb_goes_with_one_dash(verb: str) -> None:
     flags = long_flags(verb)
-    assert flags
+    assert bool(flags) == (verb != "doctor")  # which has no flags
     for flag, value in flags.items():
         plain = outcome(verb, flag, *value)
         assert outcome(verb, flag[1:], *value) == plain

@@ -35,6 +35,7 @@ ROWS = [
     ("sweep compare x=", ["'x=' names no seeds"]),
     ("sweep compare x=no.csv", ["cannot read no.csv"]),
     ("sweep compare .", ["is a folder"]),
+    ("doctor --trial_seconds 5", ["--trial_seconds is gone", "./profile_train.sh pong"]),
     ("train pong --track mlflow", ["mlflow is gone", "trackio"]),
 ]
 
