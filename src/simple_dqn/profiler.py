@@ -86,7 +86,7 @@ class Profiler:
 
     def watch(self, *parts: object) -> None:
         """Measure those of `METHODS` that `parts` have from now on; before others keep references to them."""
-        for part in set(parts):
+        for part in {id(part): part for part in parts}.values():  # each once
             for method in METHODS.keys() & set(dir(part)):
                 setattr(part, method, self._timed(getattr(part, method), METHODS[method]))
 
