@@ -360,7 +360,7 @@ def test_what_is_registered_is_chosen_by_name_and_recorded(home: Path) -> None:
     REGISTERED["sampler"].remove("counting")
     REGISTERED["target_rule"].remove("mine")
     assert simple_dqn.load(run.snapshots[0]).evaluate(games=1).games
-    with pytest.raises(simple_dqn.UserError, match="--sampler counting is not registered"):
+    with pytest.raises(simple_dqn.UserError, match="sampler: invalid choice: 'counting'"):
         simple_dqn.train("catch", **{**CATCH, "epochs": 2, "resume": True})
     REGISTERED["network"].remove("tiny")
     with pytest.raises(simple_dqn.UserError, match="invalid choice: 'tiny'"):

@@ -21,6 +21,14 @@ def test_the_second_leaves_at_once() -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
 
+def test_further_signals_to_stop_change_nothing() -> None:
+    """As `timeout` and a closed terminal send them: at once, to the group and to the process."""
+    with Interrupt() as interrupt:
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGHUP, signal.SIGTERM):
+            os.kill(os.getpid(), number)
+        assert interrupt.number == signal.SIGHUP
+
+
 def test_the_signals_are_given_back() -> None:
     before = signal.getsignal(signal.SIGINT)
     with Interrupt():

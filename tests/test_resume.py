@@ -632,8 +632,9 @@ def test_a_longer_run_keeps_the_schedules_with_which_it_began(
     command = ["train", "pong", *flags, "--random_seed", "0"]
     assert main.run([*command, "--epochs", "10"]) == 2
     recorded = configs[0].flags()
-    saved = SimpleNamespace(run={"flags": recorded, "phase": asdict(Phase("train", 2))}, path=tmp_path)
-    monkeypatch.setattr("simple_dqn.verbs.train._newest_checkpoint", lambda prefix: saved)
+    state = {"flags": recorded, "phase": asdict(Phase("train", 2)), "statistics": {"tally": {"steps": 0}}}
+    saved = SimpleNamespace(run=state, path=tmp_path)
+    monkeypatch.setattr(CheckpointFolder, "usable", lambda self, fits: iter([saved]))
     assert main.run([*command, "--epochs", "20", "--resume"]) == 2
     later = configs[1].flags()
     assert later["epochs"] == 20

@@ -148,10 +148,10 @@ class Player:
         """Make one ε-greedy step in every game; see `choose`."""
         return self.execute(self.choose(exploration_rate))
 
-    def get_state(self) -> CheckpointState:
-        """Return the state for a checkpoint, in the middle of every game."""
+    def get_state(self, games: bool = True) -> CheckpointState:
+        """Return the state for a checkpoint, in the middle of every game; with or without that of `games`."""
         return {
-            "environment": self.environment.get_state(),
+            "environment": self.environment.get_state() if games else None,
             "states": self._buffer.get_state(),
             "rng": self._rng.bit_generator.state,
         }
@@ -309,10 +309,10 @@ class Agent:
             if not np.isfinite(values).all():
                 raise DivergedError(f"after update {self.network.updates} {name} holds NaN or infinity")
 
-    def get_state(self) -> CheckpointState:
+    def get_state(self, games: bool = True) -> CheckpointState:
         """Return the state for a checkpoint, without the experience in the replay memory."""
         return {
-            "player": self.player.get_state(),
+            "player": self.player.get_state(games),
             "memory": self.memory.get_state(),
             "network": self.network.get_state(),
             "total_train_steps": self.total_train_steps,
@@ -439,9 +439,9 @@ class Tester:
             self._statistics.on_steps(self.games, scores, self._exploration_rate)
             yield self.games
 
-    def get_state(self) -> CheckpointState:
-        """Return the state for a checkpoint, in the middle of a test."""
-        return {**self._player.get_state(), "board": self._board.get_state()}
+    def get_state(self, games: bool = True) -> CheckpointState:
+        """Return the state for a checkpoint, in the middle of a test; with or without that of `games`."""
+        return {**self._player.get_state(games), "board": self._board.get_state()}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore what `get_state` returned."""

@@ -27,11 +27,19 @@ class UserError(Exception):
     """An argument, a file or the machine does not allow what the user asked for.
 
     The message is one printable line: the problem, then the remedy. `exit_code` prints it without a traceback
-    and returns 2.
+    and returns `code`.
     """
+
+    code = 2
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
+
+
+class LostError(UserError):
+    """A process that this one needs has ended; the user asked for nothing wrong."""
+
+    code = 1
 
 
 # The packages of the extras of pyproject.toml that a flag or a verb may need.
@@ -108,8 +116,8 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
     """Do `work`, and return the exit code of `program`.
 
     Returns:
-        0 after success, 2 after a `UserError` or if a file or the disk refuses, 130 after Ctrl-C, 143 after
-        `kill`, 141 if the reader of its output has quit, as `head` does.
+        0 after success, 2 after a `UserError` or if a file or the disk refuses, 1 after a `LostError`, 130
+        after Ctrl-C, 143 after `kill`, 141 if the reader of its output has quit, as `head` does.
     """
     try:
         _work(work)
@@ -118,7 +126,7 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
             print(f"{program}: {error}", file=sys.stderr, flush=True)
         except OSError:
             discard(sys.stderr)
-        return 2
+        return error.code
     except KeyboardInterrupt as stop:
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""Signals such as Ctrl-C: the first stops the run cleanly, the second quits immediately."""
+"""Signals such as Ctrl-C: the first stops the run cleanly; a second Ctrl-C quits immediately."""
 
 import logging
 import signal
@@ -12,11 +12,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, a clos
 
 
 class Interrupt:
-    """A context in which the first signal only sets `requested`; the next one stops immediately."""
+    """A context in which the first signal sets `requested`, and a second Ctrl-C stops immediately.
+
+    Further SIGTERMs and SIGHUPs change nothing: `timeout`, a closed terminal and batch systems send several.
+    """
 
     def __init__(self) -> None:
         self.requested = False
-        self.number: int = signal.SIGINT  # the signal that was received
+        self.number: int = signal.SIGINT  # the first signal that was received
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> "Interrupt":
@@ -28,14 +31,13 @@ class Interrupt:
 
     def __exit__(self, *error: object) -> None:
         """Restore the previous handlers."""
-        self._restore_handlers()
-
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
-        self.requested, self.number = True, number
-        self._restore_handlers()
-        logger.info("Stopping cleanly. Press Ctrl-C again to quit immediately.")
-
-    def _restore_handlers(self) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         self._handlers = {}
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if self.requested:
+            return
+        self.requested, self.number = True, number
+        signal.signal(signal.SIGINT, self._handlers.pop(signal.SIGINT))
+        logger.info("Stopping cleanly. Press Ctrl-C again to quit immediately.")

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Adadelta, Adagrad, Adam, Optimizer, RAdam
@@ -214,7 +215,12 @@ class MasterWeights:
 
     def set_state(self, state: CheckpointState) -> None:
         """Continue from what `get_state` returned, which leaves out the weights."""
-        groups = self._optimizer.state_dict()["param_groups"]
+        groups, slots = self._optimizer.state_dict()["param_groups"], state["slots"]
+        for name, weight in self.weights.items():
+            arrays = slots[name].values()
+            shapes = {values.shape for values in arrays if isinstance(values, np.ndarray)}
+            if len({*map(frozenset, slots.values())}) > 1 or len(shapes - {(), (1,), tuple(weight.shape)}):
+                raise ValueError(f"the optimizer's state of {name} is not that of these weights")
         restored = {
             index: read_tensors(state["slots"][name], like=weight)
             for index, (name, weight) in enumerate(self.weights.items())

@@ -16,8 +16,8 @@ NETWORK_SHAPE = (
 # Settings that determine the shape and the meaning of a checkpoint's state. The datatype is not among them:
 # the optimizer's weights are float32 in both float32 and bfloat16.
 CHECKPOINT_SHAPE = (
-    "environment", "workers", "minimal_action_set", "replay_size", "rollout_steps", *NETWORK_SHAPE, "atoms",
-    "quantiles", "optimizer", "decay_rate", "priority_exponent", "random_seed",
+    "environment", "emulator", "workers", "minimal_action_set", "replay_size", "rollout_steps",
+    *NETWORK_SHAPE, "atoms", "quantiles", "optimizer", "decay_rate", "priority_exponent", "random_seed",
 )  # fmt: skip
 
 

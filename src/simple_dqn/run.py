@@ -17,12 +17,12 @@ from simple_dqn import random_streams
 from simple_dqn.agent import Agent, DivergedError, Player, Tester
 from simple_dqn.config import Config, RunConfig
 from simple_dqn.environment import Environment, Watcher, make
-from simple_dqn.errors import UserError, require_extra
+from simple_dqn.errors import LostError, UserError, one_line, require_extra
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.profiler import Profiler
 from simple_dqn.replay import ReplayMemory, rows_for
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
-from simple_dqn.snapshot import Checkpoint, Keeper, Snapshot, copied
+from simple_dqn.snapshot import MALFORMED, Checkpoint, DamagedError, Keeper, Snapshot, check_form, copied
 from simple_dqn.statistics import (
     CLUSTER_COLUMNS,
     Console,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+PHASES = ("random", "train", "test")
 HELD_OUT_STATES = 256  # states of which `meanq` is the mean of the highest Q-values
 
 
@@ -49,6 +50,19 @@ class Phase:
     name: str  # random, train or test
     epoch: int  # counted from 1; 0 for random play
     done: int = 0  # steps so far, over all games
+
+    @staticmethod
+    def of(run: dict[str, Any]) -> "Phase":
+        """Return the phase in the state of a run.
+
+        Raises:
+            ValueError: There is no such phase.
+        """
+        phase = Phase(**run["phase"])
+        numbers = (phase.epoch, phase.done)
+        if phase.name not in PHASES or any(type(one) is not int or one < 0 for one in numbers):
+            raise ValueError(f"it has no phase {phase.name!r} {phase.epoch!r} {phase.done!r}")
+        return phase
 
     def length(self, config: RunConfig) -> int:
         """Return the number of its steps, over all games."""
@@ -116,10 +130,20 @@ class Run:
         self._run()
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Resume from a checkpoint, and train and test up to the last epoch or an interrupt."""
+        """Resume from a checkpoint, and train and test up to the last epoch or an interrupt.
+
+        Raises:
+            DamagedError: The checkpoint is not of such a run; nothing was written.
+        """
+        try:
+            check_form(checkpoint.run, self.get_state(games=False))
+            self.set_state(checkpoint.run, checkpoint.experience())
+        except LostError:
+            raise
+        except (UserError, *MALFORMED) as error:
+            raise DamagedError(f"it is damaged: {one_line(error) or type(error).__name__}") from error
         if self._keeper:
             self._keeper.resume(checkpoint)
-        self.set_state(checkpoint.run, checkpoint.experience())
         self._restart_unsaved_games()
         self._run()
 
@@ -132,13 +156,13 @@ class Run:
         if self._keeper:
             self._keeper.close()
 
-    def get_state(self) -> CheckpointState:
+    def get_state(self, games: bool = True) -> CheckpointState:
         """Return the state for a checkpoint, without the experience in the replay memory."""
         return {
             "phase": asdict(self.phase),
-            "agent": self.agent.get_state(),
+            "agent": self.agent.get_state(games),
             "schedule": self._schedule.get_state(),
-            "tester": self._tester.get_state(),
+            "tester": self._tester.get_state(games),
             "statistics": self._statistics.get_state(),
             "held_out": self._held_out,
         }
@@ -146,13 +170,19 @@ class Run:
     def set_state(self, state: dict[str, Any], experience: Iterable[Experience]) -> None:
         """Restore what `get_state` returned, and fill the replay memory with `experience`."""
         self._schedule.set_state(state.get("schedule", {}))
-        self.phase = Phase(**state["phase"])
+        self.phase = Phase.of(state)
         self.agent.set_state(state["agent"], experience)
         self._tester.set_state(state["tester"])
         if self.phase.name == "test" and "board" not in state["tester"]:
             self.phase.done = 0  # a checkpoint of version 1.0.0, without the scores of the test
         self._statistics.set_state(state["statistics"])
         self._held_out = state["held_out"]
+        scores = state["statistics"]["scores"].get("training", np.zeros(self.agent.games))
+        shape, held = state["agent"]["player"]["states"]["states"].shape[1:], self._held_out
+        if scores.shape != (self.agent.games,) or (held is not None and held.shape[1:] != shape):
+            raise ValueError("its games or their screens are of another run")
+        if state["statistics"]["phase"] not in PHASES:
+            raise ValueError("its statistics are of no phase")
 
     def _run(self) -> None:
         """Run the phases up to the last epoch or an interrupt.

@@ -177,8 +177,12 @@ class Ring:
 
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` of a ring with as many rows and games returned."""
-        self.held = state["held"]
-        self.written = state["position"] + (self.rows if self.held == self.rows else 0)
+        self.held, position = state["held"], state["position"]
+        if not 0 <= position < self.rows or self.held not in (position, self.rows):
+            raise ValueError(
+                f"a ring of {self.rows} rows has no row {position}, or does not hold {self.held}"
+            )
+        self.written = position + (self.rows if self.held == self.rows else 0)
 
 
 class Uniform:

@@ -18,7 +18,7 @@ import pytest
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Game, Outcome, Screen, Watcher
 from simple_dqn.environment.processes.vector import ProcessVector
-from simple_dqn.errors import UserError
+from simple_dqn.errors import LostError, UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.types import Actions, CheckpointState
 
@@ -138,7 +138,7 @@ def test_the_memory_is_there_and_then_is_not() -> None:
     [
         (RAISE, RuntimeError, "(?s)games {} failed.*line.*ZeroDivisionError: the game divided by zero"),
         (REFUSE, UserError, "^the disk is full: free some space$"),
-        (EXIT, RuntimeError, "games {} ended with exit code 7"),
+        (EXIT, LostError, "games {} ended with exit code 7"),
     ],
 )
 def test_a_fault_in_a_step(fault: int, error: type[Exception], message: str, game: int) -> None:
@@ -155,7 +155,7 @@ def test_a_process_that_is_killed_while_it_plays() -> None:
     with games() as environment:
         Timer(0.2, psutil.Process().children()[1].kill).start()
         started = time.monotonic()
-        with pytest.raises(RuntimeError, match="games 2 to 3 was ended by signal 9"):
+        with pytest.raises(LostError, match="games 2 to 3 was ended by signal 9"):
             environment.step(actions(DAWDLE, of=3))
         assert time.monotonic() - started < PATIENCE
 
@@ -165,7 +165,7 @@ def test_a_process_that_was_killed_before_it_is_asked() -> None:
         child = psutil.Process().children()[0]
         child.kill()
         until(lambda: child.status() == psutil.STATUS_ZOMBIE)
-        with pytest.raises(RuntimeError, match="games 0 to 1 was ended by signal 9"):
+        with pytest.raises(LostError, match="games 0 to 1 was ended by signal 9"):
             environment.get_state()
 
 
@@ -186,15 +186,19 @@ def test_a_process_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> No
     assert_nothing_left(before)
 
 
-def test_ctrl_c_is_not_for_them() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_the_whole_group_is_not_for_them(number: int) -> None:
+    """It may arrive at any moment, also before the process has started Python."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     with games() as environment:
         children = psutil.Process().children()
         assert all(os.getpgid(child.pid) != os.getpgid(0) for child in children)
         for child in children:
-            child.send_signal(signal.SIGINT)
+            child.send_signal(number)
         for _ in range(3):
             environment.step(actions(WELL, of=0))
         assert psutil.Process().children() == children
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
 
 
 def python(program: str, *options: str) -> subprocess.Popen[str]:

@@ -231,7 +231,7 @@ def test_a_snapshot_that_cannot_be_written_costs_a_line_and_is_written_later(
         path = keeper.save_snapshot(epoch, 10 * epoch, {"output.weight": np.full(3, epoch, np.float32)})
     assert caplog.text.count("tries again at the next checkpoint") == 2
     (tmp_path / "file").unlink()
-    keep(keeper, 1)
+    keep(keeper, 1, held=0)
     keeper.close()
     assert Snapshot.load(path).weights["output.weight"].tolist() == [2, 2, 2]
     assert Snapshot.load(path.with_name("pong_1.pkl")).total_train_steps == 10
@@ -240,17 +240,17 @@ def test_a_snapshot_that_cannot_be_written_costs_a_line_and_is_written_later(
 def test_no_checkpoint_gets_ahead_of_a_snapshot_and_a_run_that_lost_one_says_so(tmp_path: Path) -> None:
     keeper = Keeper(tmp_path / "pong", "pong", 6, Config())
     keeper.save_snapshot(1, 10, {"output.weight": np.ones(3, np.float32)})
-    keep(keeper, 1)
+    keep(keeper, 1, held=0)
     assert number(settled(keeper)) == 1
     keeper.require_snapshots()
     (tmp_path / "pong_2.pkl").mkdir()  # what cannot be replaced by a file
     keeper.save_snapshot(2, 20, {"output.weight": np.ones(3, np.float32)})
-    keep(keeper, 2)
+    keep(keeper, 2, held=0)
     assert number(settled(keeper)) == 1
     with pytest.raises(UserError, match=r"pong_2\.pkl could not be written: .*resume\.sh .*pong_checkpoint"):
         keeper.require_snapshots()
     (tmp_path / "pong_2.pkl").rmdir()
-    keep(keeper, 3)
+    keep(keeper, 3, held=0)
     assert number(settled(keeper)) == 3
     keeper.require_snapshots()
 

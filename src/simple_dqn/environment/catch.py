@@ -66,6 +66,10 @@ class CatchGame(Game):
         """Restore what `get_state` returned."""
         self._ball_row, self._ball_column = state["ball_row"], state["ball_column"]
         self._paddle = state["paddle"]
+        if self._ball_row not in range(len(self._rows)) or not (
+            {self._ball_column, self._paddle} <= set(range(len(self._columns)))
+        ):
+            raise ValueError("the ball or the paddle is outside of the screen")
         super().set_state(state)
 
 

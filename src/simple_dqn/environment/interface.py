@@ -96,11 +96,13 @@ def check_games(state: CheckpointState, environment: Environment) -> None:
     Raises:
         UserError: The state is of another game, or of another number of games.
     """
-    games = len(state["games"])
+    games, ended = len(state["games"]), state["ended"]
     if state["name"] != environment.name:
         raise UserError(f"the checkpoint is of {state['name']}, not of {environment.name}: use another one")
     if games != environment.games:
         raise UserError(f"the checkpoint holds {games} game(s): resume with --workers {games}")
+    if ended.shape != (games,) or ended.dtype != np.bool_:
+        raise UserError("the checkpoint does not say which games have ended: use another one")
 
 
 class Outcome(NamedTuple):

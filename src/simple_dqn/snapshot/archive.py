@@ -12,6 +12,8 @@ import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -19,9 +21,10 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 
 from simple_dqn.errors import UserError
-from simple_dqn.files import TRAINED, from_here, home, replacing
+from simple_dqn.files import TRAINED, from_here, home, kind_of, replacing
 from simple_dqn.types import CheckpointState
 
+MOST_BYTES = 8 << 30  # of any archive: a checkpoint of thousands of games takes less
 TREE = "tree.json"  # the dict, in which an array is {"$array": name of its member}
 ARRAY = "$array"
 LONGEST_HEADER = 1024  # bytes of a `.npy` header; `write` needs 118
@@ -62,7 +65,7 @@ def write(path: Path, state: CheckpointState) -> None:
     Raises:
         UserError: The file cannot be written.
     """
-    with replacing(path) as beside, zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as archive:
+    with replacing_link(path) as beside, zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as archive:
         tree = _store(state, "", archive)
         archive.writestr(TREE, json.dumps(tree))
 
@@ -74,7 +77,11 @@ def read(path: Path, limits: Limits | None = None) -> CheckpointState:
         UserError: The file is missing, damaged, too large, or not an archive.
     """
     try:
+        if kind_of(path) == "other":
+            raise UserError(f"{path} is a device or a pipe: use another one")
         with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size > MOST_BYTES:
+                raise ValueError("it is too large")
             if limits:
                 _check_directory(file, limits)
             with zipfile.ZipFile(file) as archive:
@@ -89,6 +96,19 @@ def read(path: Path, limits: Limits | None = None) -> CheckpointState:
     if not isinstance(state, dict):
         raise damaged(path, ValueError("it has no settings"))
     return state
+
+
+@contextmanager
+def replacing_link(path: Path) -> Iterator[Path]:
+    """Do as `files.replacing`, but replace a link itself: its target is no file of the run.
+
+    A folder from a stranger may contain links with the names of the next files.
+    """
+    with suppress(OSError):
+        if path.is_symlink():
+            path.unlink()
+    with replacing(path) as beside:
+        yield beside
 
 
 def unreadable(path: Path, error: OSError) -> UserError:

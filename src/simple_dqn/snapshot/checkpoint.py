@@ -1,6 +1,7 @@
 """Checkpoints: everything that a run needs to continue as if it had never stopped."""
 
 import logging
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -20,6 +21,23 @@ logger = logging.getLogger(__name__)
 
 FILE_NAME = re.compile(r"run_(\d+)\.npz")
 FORMAT = "simple-dqn checkpoint 2"
+# Errors of reading a state, and of `set_state`, for a state of another form.
+MALFORMED = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+ANY = object()  # the form of a part of which nothing is known
+ANY_LENGTH = ("scores", "masses")  # arrays whose length changes during a run
+ABSENT_AT_FIRST = ("average", "held_out", "target")  # dicts and arrays that a new run may not have
+
+
+class DamagedError(UserError):
+    """A checkpoint cannot be used, but an earlier one may be."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +75,10 @@ class CheckpointFolder:
 
     def newest(self, fits: Callable[[dict[str, Any]], bool] = lambda _: True) -> Checkpoint | None:
         """Return the latest undamaged checkpoint whose `run` fits, or None; log the damaged ones."""
+        return next(self.usable(fits), None)
+
+    def usable(self, fits: Callable[[dict[str, Any]], bool] = lambda _: True) -> Iterator[Checkpoint]:
+        """Yield the undamaged checkpoints whose `run` fits, latest first; log the damaged ones."""
         for path in reversed(self._paths()):
             try:
                 checkpoint = _read(path)
@@ -65,10 +87,11 @@ class CheckpointFolder:
                 for chunk in checkpoint.chunks:
                     chunk.read(self.folder)
             except UserError as error:
-                logger.warning("%s cannot be used (%s): trying the previous checkpoint", path, error)
-                continue
-            return checkpoint
-        return None
+                log_damage(path, error)
+            except MALFORMED as error:
+                log_damage(path, archive.damaged(path, error))
+            else:
+                yield checkpoint
 
     def latest_number(self) -> int:
         """Return the number of the latest checkpoint, damaged or not, or 0 if there is none."""
@@ -112,6 +135,50 @@ class CheckpointFolder:
         return sorted(paths, key=_number)
 
 
+def log_damage(path: Path, error: UserError) -> None:
+    """Log that the checkpoint `path` cannot be used."""
+    logger.warning("%s cannot be used (%s): trying the previous checkpoint", path, error)
+
+
+def check_form(saved: Any, fresh: Any, name: str = "state") -> None:
+    """Check that a state has the form of the state of a new run, so that no part of it fails later.
+
+    Dicts must be dicts, arrays of the same type and shape, numbers of the same kind; none is NaN. The games'
+    states and the settings are checked elsewhere, the sum of the CSV is only compared.
+
+    Raises:
+        ValueError: It has another form.
+    """
+    expected = None if fresh is ANY else fresh
+    if name in ("environment", "flags", "csv"):
+        return
+    if isinstance(saved, dict) and (expected is None or isinstance(expected, dict)):
+        for key, value in saved.items():
+            check_form(value, (expected or {}).get(key, ANY), key)
+        return
+    if isinstance(saved, np.ndarray):
+        good = saved.dtype.kind != "f" or bool(np.isfinite(saved).all())
+        if isinstance(expected, np.ndarray):
+            good &= saved.dtype == expected.dtype and saved.ndim == expected.ndim
+            good &= saved.shape == expected.shape or name in ANY_LENGTH
+        elif fresh is not ANY:
+            good &= expected is None and name in ABSENT_AT_FIRST
+    elif saved is None:
+        good = expected is None or isinstance(expected, dict)
+    elif isinstance(saved, str):
+        same = saved == expected or name not in ("bit_generator", "optimizer")
+        good = fresh is ANY or (isinstance(expected, str) and same)
+    elif isinstance(saved, bool):
+        good = expected is None or isinstance(expected, bool)
+    elif isinstance(saved, int):
+        good = saved >= 0 and (expected is None or type(expected) in (int, float))
+    else:
+        good = isinstance(saved, float) and (expected is None or isinstance(expected, float))
+        good = good and (math.isfinite(saved) or (expected is not None and math.isinf(expected)))
+    if not good or (isinstance(saved, str | int | float) and name in ABSENT_AT_FIRST):
+        raise ValueError(f"its {name} is not valid")
+
+
 def _number(path: Path) -> int:
     match = FILE_NAME.fullmatch(path.name)
     assert match
@@ -132,6 +199,15 @@ def _read(path: Path) -> Checkpoint:
     try:
         named = (content["chunks"][name].tolist() for name in ("first", "end", "sum"))
         chunks = [Chunk(*numbers) for numbers in zip(*named, strict=True)]
-        return Checkpoint(path, content["run"], content["rows"], content["held"], chunks)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        rows, held, run = content["rows"], content["held"], content["run"]
+        ends = [chunks[0].first if chunks else rows, *(chunk.end for chunk in chunks)]
+        numbers = [rows, held, *ends, *(chunk.sum for chunk in chunks)]
+        if not isinstance(run, dict) or not all(type(one) is int and one >= 0 for one in numbers):
+            raise ValueError("it has no rows or no state")
+        if [chunk.first for chunk in chunks] != ends[:-1] or any(one.first >= one.end for one in chunks):
+            raise ValueError("its chunks do not follow each other")
+        if held and not ends[0] <= rows - held <= rows == ends[-1]:
+            raise ValueError("its chunks do not hold its rows")
+        return Checkpoint(path, run, rows, held, chunks)
+    except MALFORMED as error:
         raise archive.damaged(path, error) from None

@@ -20,13 +20,15 @@ import lz4.frame
 import numpy as np
 
 from simple_dqn.errors import UserError
-from simple_dqn.files import replacing
+from simple_dqn.files import read_file
+from simple_dqn.snapshot.archive import replacing_link
 from simple_dqn.types import Experience, Step
 
 EXPERIENCES = 1024  # experiences of a full chunk
+MOST_BYTES = 2 << 30  # of a chunk, packed or not; 7 MB of screens of the usual size
 CHUNKS = "experience_*.lz4"
 # Errors of lz4 and numpy for malformed bytes.
-MALFORMED = (RuntimeError, ValueError, EOFError)
+MALFORMED = (RuntimeError, ValueError, EOFError, MemoryError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,7 @@ class Chunk:
             UserError: It is missing or damaged.
         """
         path = folder / self.name
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise UserError(f"cannot read {path}: {error.strerror or error}") from None
+        content = read_file(path, MOST_BYTES, "use another checkpoint")
         if zlib.crc32(content) != self.sum:
             raise UserError(f"{path} is damaged: its checksum is wrong")
         return content
@@ -154,7 +153,7 @@ class ExperienceLog:
 
     def _write(self) -> None:
         for chunk, content in list(self._unwritten.items()):
-            with replacing(self._folder / chunk.name) as beside:
+            with replacing_link(self._folder / chunk.name) as beside:
                 beside.write_bytes(content)
             del self._unwritten[chunk]
 
@@ -191,8 +190,10 @@ def unpack(content: bytes) -> Experience:
         UserError: The content is damaged.
     """
     try:
-        file = io.BytesIO(lz4.frame.decompress(content))
+        file = io.BytesIO(lz4.frame.LZ4FrameDecompressor().decompress(content, MOST_BYTES))
         arrays = [np.lib.format.read_array(file, allow_pickle=False) for _ in fields(Experience)]
+        if len({array.shape[:2] for array in arrays}) > 1:
+            raise ValueError("its arrays have different lengths")
     except MALFORMED as error:
         raise UserError(
             f"the experience log is damaged ({error}): continue from another checkpoint"

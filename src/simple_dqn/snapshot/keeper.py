@@ -21,9 +21,6 @@ from simple_dqn.types import CheckpointState, Step
 
 logger = logging.getLogger(__name__)
 
-# Settings with the path of a file that the run writes.
-PATHS = ("csv_file", "record_screen_path", "record_sound_filename")
-
 
 class Keeper:
     """Writes `<prefix>_<epoch>.pkl` after each epoch, and checkpoints into the folder `<prefix>_checkpoint`.
@@ -196,7 +193,7 @@ class Keeper:
         flags = self._config.flags()
         # A resumed run compares this path with the checkpoint's, to detect a copied folder.
         flags["save_weights_prefix"] = str(self.prefix.resolve())
-        return flags | {name: str(Path(flags[name]).resolve()) for name in PATHS if flags[name]}
+        return flags | {"csv_file": flags["csv_file"] and str(Path(flags["csv_file"]).resolve())}
 
 
 def copied(value: Any) -> Any:

@@ -66,13 +66,12 @@ def prefix_of(folder: Path) -> Path:
     Raises:
         UserError: The folder does not have the name of a checkpoint folder.
     """
-    whole = folder.resolve()
-    if not whole.name.endswith(CHECKPOINTS):
+    named = folder if folder.name.endswith(CHECKPOINTS) else folder.resolve()  # a link keeps its own name
+    if not named.name.endswith(CHECKPOINTS):
         raise UserError(
             f"{folder} is not a folder of checkpoints: give one such as snapshots/pong{CHECKPOINTS}"
         )
-    named = folder if folder.name else whole
-    return named.with_name(whole.name.removesuffix(CHECKPOINTS))
+    return named.with_name(named.name.removesuffix(CHECKPOINTS))
 
 
 def snapshots_after(prefix: Path, epoch: int) -> list[Path]:
@@ -133,7 +132,7 @@ def _earlier_prefixes(prefix: Path) -> dict[int, Path]:
 def _lock(path: Path, prefix: Path) -> TextIO:
     """Return the open file `path`, locked until it is closed."""
     while True:
-        file = path.open("a+")
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666), "a+")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

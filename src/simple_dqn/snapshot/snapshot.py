@@ -3,6 +3,7 @@
 import logging
 import re
 import zlib
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ SHARED = archive.Limits(members=128 << 20, tree=1 << 20, directory=64 << 10)  # 
 GAME = re.compile(r"\w[\w.-]{0,63}(/\w[\w.-]{0,63})?", re.ASCII)
 logger = logging.getLogger(__name__)
 LONGEST_WORD = 200
+LOCAL = {name for name, (one, *_) in known().items() if one.metadata.get("local")}  # settings of one machine
 # Trained weights are below 10. Five layers of weights up to this limit cannot overflow a float32 at 84x84.
 LARGEST_WEIGHT = 1e4
 
@@ -76,7 +78,7 @@ class Snapshot:
                 epoch=_count(content["epoch"], "epoch"),
                 actions=_count(content["actions"], "number of actions", least=1),
                 total_train_steps=_count(content["total_train_steps"], "number of steps"),
-                flags=_settings(content["flags"]),
+                flags=checked_settings(content["flags"]),
                 weights=_weights(content["weights"]),
             )
         except KeyError as error:
@@ -117,21 +119,22 @@ def _count(number: Any, name: str, least: int = 0) -> int:
     return number
 
 
-def _settings(given: Any) -> dict[str, Any]:
-    """Return the settings in `given`, checked like flags on the command line.
+def checked_settings(given: Any, without: Container[str] = LOCAL) -> dict[str, Any]:
+    """Return the settings in `given` but those in `without`, checked like flags on the command line.
 
-    Settings of one machine are left out, and so are those unknown to this version, with a line in the log.
+    Settings unknown to this version are left out, with a line in the log.
+
+    Raises:
+        ValueError: One of them is not valid.
     """
-    values = dict(given)
+    values = {name: value for name, value in dict(given).items() if name not in without}
     for name, value in values.items():
         if not isinstance(value, bool | int | float | str | None) or len(str(value)) > LONGEST_WORD:
             raise ValueError(f"its setting {name} is neither a number nor a string")
     if unknown := sorted(name for name in values if not (name in known() or name in {*BOOLEANS, *GONE})):
         logger.warning("The snapshot has settings that this version does not have: %s", ", ".join(unknown))
-    local = {name for name, (one, *_) in known().items() if one.metadata.get("local")}
-    shared = {name: value for name, value in values.items() if name not in {*local, *unknown, *GONE}}
     try:
-        return layered(read(shared))
+        return layered(read({name: value for name, value in values.items() if name not in {*unknown, *GONE}}))
     except UserError as error:
         raise ValueError(str(error)) from None
 

@@ -2,7 +2,7 @@
 
 from simple_dqn.statistics.console import Console, ConsoleHandler
 from simple_dqn.statistics.csv_reader import Run, field_name, read_run
-from simple_dqn.statistics.csv_writer import CsvWriter, Resumed
+from simple_dqn.statistics.csv_writer import CsvWriter, Resumed, is_of_run
 from simple_dqn.statistics.statistics import Scores, Statistics
 from simple_dqn.statistics.summary import CLUSTER_COLUMNS, PhaseOutcome, PhaseSummary, Point, Progress, Writer
 
@@ -21,5 +21,6 @@ __all__ = [
     "Statistics",
     "Writer",
     "field_name",
+    "is_of_run",
     "read_run",
 ]

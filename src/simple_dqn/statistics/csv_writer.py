@@ -1,6 +1,7 @@
 """The CSV of a run: one row per phase, on disk when the phase ends. Rows of earlier runs are never lost."""
 
 import csv
+import hashlib
 import io
 import logging
 import os
@@ -11,11 +12,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
-from simple_dqn.files import numbered, replacing, reporting_failure
+from simple_dqn.files import kind_of, numbered, read_file, replacing, reporting_failure
 from simple_dqn.statistics.summary import PhaseSummary, Writer
 
 logger = logging.getLogger(__name__)
 
+MOST_BYTES = 1 << 30  # of a CSV; a row has about 150
 ORDER = {"random": 0, "train": 1, "test": 2}  # order of the phases in an epoch
 COLUMNS = tuple(field.name for field in fields(PhaseSummary) if field.name != "more")
 
@@ -58,6 +60,7 @@ class CsvWriter(Writer):
         self._header = _line((*COLUMNS, *more))
         self._resumed = resumed
         self._file: io.FileIO | None = None
+        self._sum = hashlib.sha256()
         with _writing(path):
             _check_writable(path)
 
@@ -77,6 +80,7 @@ class CsvWriter(Writer):
             self._file = io.FileIO(self._path, "a")
             if self._file.tell() == 0:
                 _append(self._file, self._header)
+            self._sum = hashlib.sha256(self._path.read_bytes())
         logger.info("Results are written to %s", self._path)
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
@@ -87,8 +91,15 @@ class CsvWriter(Writer):
         """
         assert self._file is not None
         row = summary.row()
+        line = _line([row.get(name) for name in (*COLUMNS, *self._more)])
         with _writing(self._path):
-            _append(self._file, _line([row.get(name) for name in (*COLUMNS, *self._more)]))
+            _append(self._file, line)
+        self._sum.update(line.encode())
+
+    @property
+    def rows_sum(self) -> str:
+        """A checksum of the rows so far, by which a checkpoint knows the CSV of its run; see `is_of_run`."""
+        return self._sum.hexdigest()
 
     def close(self) -> None:
         """Close the file."""
@@ -132,6 +143,21 @@ def _rename(path: Path) -> None:
         logger.info("%s belongs to another run: it was renamed to %s", path, aside)
 
 
+def is_of_run(path: Path, resumed: Resumed, rows_sum: str | None) -> bool | None:
+    """Return whether the rows at `path` up to that of `resumed` are those with the checksum `rows_sum`.
+
+    The rows identify a run: they contain its times. None: there is no row, or no file.
+
+    Raises:
+        UserError: The file cannot be read.
+    """
+    if not kind_of(path):
+        return None
+    whole = _whole_lines(path)
+    kept = "".join(_until(whole, resumed))
+    return hashlib.sha256(kept.encode()).hexdigest() == rows_sum if whole[1:] else None
+
+
 def _remove_later_rows(path: Path, resumed: Resumed, header: str) -> None:
     """Remove the rows after the one that `resumed` names.
 
@@ -139,25 +165,34 @@ def _remove_later_rows(path: Path, resumed: Resumed, header: str) -> None:
     phase. If more is removed, the file is first copied to a numbered name. A file with another header is
     renamed.
     """
-    last = resumed.epoch, ORDER[resumed.phase]
-    text = path.read_bytes().decode(errors="replace")
-    whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    whole = _whole_lines(path)
     if whole and whole[0] != header:
         _rename(path)
         return
-    rows = [(row, _phase_of(row)) for row in whole[1:]]
-    kept = whole[:1] + [row for row, phase in rows if phase and phase <= last]
-    removed = [phase for _, phase in rows if not phase or phase > last]
-    replaced = resumed.stopped and len(removed) == 1 and removed[0]
+    kept = _until(whole, resumed)
+    removed = [row for row in whole if row not in kept]
+    replaced = resumed.stopped and len(removed) == 1 and _phase_of(removed[0])
     if removed and not replaced:
         aside = numbered(path)
         shutil.copy2(path, aside)
         logger.info(
             "%s has rows after epoch %d: a copy with all rows is kept as %s", path, resumed.epoch, aside
         )
-    if "".join(kept) != text:
+    if "".join(kept).encode() != path.read_bytes():
         with replacing(path) as beside:
             beside.write_text("".join(kept), newline="")
+
+
+def _whole_lines(path: Path) -> list[str]:
+    content = read_file(path, MOST_BYTES, "give another --csv_file")
+    lines = content.decode(errors="replace").splitlines(keepends=True)
+    return [line for line in lines if line.endswith("\n")]
+
+
+def _until(lines: list[str], resumed: Resumed) -> list[str]:
+    """Return the header and the rows up to that of `resumed`."""
+    last = resumed.epoch, ORDER[resumed.phase]
+    return lines[:1] + [row for row in lines[1:] if (phase := _phase_of(row)) and phase <= last]
 
 
 def _phase_of(row: str) -> tuple[int, int] | None:

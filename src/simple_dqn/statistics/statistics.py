@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from simple_dqn.statistics.csv_writer import CsvWriter
 from simple_dqn.statistics.summary import PhaseOutcome, PhaseSummary, Point, Progress, Writer
 from simple_dqn.types import CheckpointState, QValues, Step
 
@@ -217,6 +218,7 @@ class Statistics:
             "scores": {"training": self._scores.running.copy()} if self._scores else {},
             "phase_time": self._clock() - self._phase_start,
             "total_time": self._total_time(),
+            "csv": next((one.rows_sum for one in self._writers if isinstance(one, CsvWriter)), None),
         }
 
     def set_state(self, state: CheckpointState) -> None:

@@ -2,13 +2,15 @@
 
 import logging
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import settings_file
-from simple_dqn.config import Config, layered
+from simple_dqn import rules, settings_file
+from simple_dqn.config import REGISTERED, Config, known, layered
+from simple_dqn.conversion import read
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import EXHAUSTED, UserError
 from simple_dqn.files import TRAINED, from_here, home, is_trained, kind_of, numbered, replacing
@@ -18,19 +20,27 @@ from simple_dqn.run import Phase, make_run
 from simple_dqn.snapshot import (
     Checkpoint,
     CheckpointFolder,
+    DamagedError,
     Snapshot,
+    checked_settings,
     checkpoint_folder,
     earlier_checkpoint_folders,
     first_to_last,
     locked,
+    log_damage,
     prefix_of,
     snapshots_after,
 )
-from simple_dqn.statistics import Resumed, Writer
+from simple_dqn.statistics import Resumed, Writer, is_of_run
 from simple_dqn.verbs.common import finish, load_weights, open_snapshot, run_of, start_log
 from simple_dqn.verbs.settings import parser_for, portable, settings_for, settle
 
 logger = logging.getLogger(__name__)
+
+
+# Paths that a checkpoint does not choose.
+RECORDINGS = ("record_screen_path", "record_sound_filename")
+UNRECORDED = (*RECORDINGS, "load_weights", "visualization_file")
 
 
 class CompleteError(UserError):
@@ -55,10 +65,9 @@ def main(arguments: Sequence[str], program: str) -> None:
         )
     with running(prefix):
         folder = CheckpointFolder(checkpoint_folder(prefix) if snapshot else path)
-        saved = folder.newest(lambda run: snapshot is None or follows(snapshot, run))
-        if saved:
-            go_on(saved, prefix, given)
-        elif snapshot:
+        if go_on(folder, prefix, given, snapshot):
+            return
+        if snapshot:
             refill(path, snapshot, prefix, given)
         else:
             raise UserError(f"{path} has no usable checkpoint: give a snapshot, such as {prefix}_10.pkl")
@@ -77,9 +86,16 @@ def prefix_for(path: Path, snapshot: Snapshot) -> Path:
     return prefix
 
 
-def follows(snapshot: Snapshot, run: dict[str, Any]) -> bool:
-    """Return whether `snapshot` is the last that was written before the checkpoint of `run`."""
-    phase, steps = Phase(**run["phase"]), run["agent"]["total_train_steps"]
+def follows(snapshot: Snapshot | None, run: dict[str, Any]) -> bool:
+    """Return whether `snapshot` is the last that was written before the checkpoint of `run`; None: any is.
+
+    Raises:
+        ValueError: The settings of the run are not valid.
+    """
+    recorded(run)
+    if snapshot is None:
+        return True
+    phase, steps = Phase.of(run), run["agent"]["total_train_steps"]
     if snapshot.weights_sum == run.get("stopped_sum"):  # written when Ctrl-C stopped this epoch
         return True
     if phase.name == "train":
@@ -131,12 +147,13 @@ class _SettingsWriter(Writer):
                 self._path.rename(numbered(self._path) if self._earlier.exists() else self._earlier)
 
 
-def settings_writers(config: Config, preset: str | None = None) -> list[Writer]:
+def settings_writers(config: Config, preset: str | None = None, renew: bool = True) -> list[Writer]:
     """Return the writer of a run's settings, beside its CSV; none if there is no CSV.
 
     Args:
         config: All settings.
         preset: The name of the preset they began with; None: the run is resumed, and its file names it.
+        renew: Without `preset`: whether to replace an existing file, which is of this run.
     """
     if not config.run.csv_file:
         return []
@@ -144,36 +161,108 @@ def settings_writers(config: Config, preset: str | None = None) -> list[Writer]:
     name = preset or settings_file.preset_in(path)
     if preset is None and path.is_file():
         logger.info("Preset %s", name)
-    return [_SettingsWriter(path, config, name, resumed=preset is None)]
+    return [_SettingsWriter(path, config, name, preset is None and renew)]
+
+
+def recorded(run: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a checkpoint, checked like flags on the command line.
+
+    A checkpoint may come from a stranger, and names no file to write or to load but the CSV of its run.
+
+    Raises:
+        ValueError: One of them is not valid.
+    """
+    flags = run["flags"]
+    settings = {"csv_file": flags["csv_file"] or ""}
+    for name in ("game", "save_weights_prefix", *REGISTERED):  # a registered name may not be known yet
+        settings[name] = flags.get(name, known()[name][0].default)
+    if wrong := [name for name, value in settings.items() if not isinstance(value, str)]:
+        raise ValueError(f"its setting {wrong[0]} is no text")
+    settings = layered(settings, checked_settings(flags, {*settings, *UNRECORDED}))
+    config = Config.from_flags(settings)
+    last = max(config.run.epochs, config.run.start_epoch)
+    if config.run.random_seed is None or Phase.of(run).epoch > last + 1 or not run["statistics"]["tally"]:
+        raise ValueError("it has no seed or statistics, or a phase after the last epoch")
+    if complaint := next(rules.complaints(config), ""):
+        raise ValueError(complaint)
+    return settings
 
 
 def go_on(
-    saved: Checkpoint, prefix: Path, given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = True
-) -> None:
-    """Continue the run of a checkpoint as if it had never stopped; see `train.learn` for the arguments.
+    folder: CheckpointFolder,
+    prefix: Path,
+    given: dict[str, Any],
+    snapshot: Snapshot | None = None,
+    writers: Sequence[Writer] = (),
+    log: bool = True,
+) -> bool:
+    """Continue from the latest usable checkpoint as if the run had never stopped; return False if none is.
+
+    Args:
+        folder: The checkpoints.
+        prefix: Of the files to write.
+        given: The flags given by hand.
+        snapshot: The snapshot that the checkpoint follows; None: any.
+        writers: See `train.learn`.
+        log: See `train.learn`.
 
     Raises:
         CompleteError: The run has all its epochs.
         UserError: The flags contradict those of the run.
     """
-    flags = saved.run["flags"]
+    for saved in folder.usable(lambda run: follows(snapshot, run)):
+        try:
+            _go_on(saved, prefix, given, writers, log)
+        except DamagedError as error:
+            log_damage(saved.path, error)
+        else:
+            return True
+    return False
+
+
+def _go_on(
+    saved: Checkpoint, prefix: Path, given: dict[str, Any], writers: Sequence[Writer], log: bool
+) -> None:
+    """Continue the run of a checkpoint as if it had never stopped."""
+    flags = recorded(saved.run)
     if given.get("datatype") == "auto":  # what that means here was settled when the run began
         given = {name: value for name, value in given.items() if name != "datatype"}
+    read({name: flags[name] for name in REGISTERED if name not in given})  # whether they are registered
     check_flags(flags, given)
-    files = {"save_weights_prefix": str(prefix)}
-    if Path(flags["save_weights_prefix"]).resolve() != prefix.resolve():
-        files["csv_file"] = str(home() / "results" / f"{prefix.name}.csv")
+    phase = Phase.of(saved.run)
+    rows_sum = saved.run["statistics"].get("csv")
+    if any(saved.run["flags"].get(name) for name in RECORDINGS if name not in given):
+        logger.warning(
+            "The recordings do not go on: give %s again", " or ".join(f"--{name}" for name in RECORDINGS)
+        )
+    moved = Path(flags["save_weights_prefix"]).resolve() != prefix.resolve()
+    csv_file = given.get("csv_file", _csv_of(flags["csv_file"], prefix, moved, phase.before, rows_sum))
+    files = {"save_weights_prefix": str(prefix), "csv_file": csv_file}
     config = settle(settings_for("resume", given, flags, files), log)
-    phase = Phase(**saved.run["phase"])
     if phase.epoch > config.run.epochs:
         raise _complete("the run", phase.trained, config)
     if later := snapshots_after(prefix, phase.epoch if phase.done else phase.trained):
         logger.info("Later snapshots of the run, %s, will be overwritten", first_to_last(later))
-    writers = [*settings_writers(config), *writers]
-    with Interrupt() as interrupt, closing(make_run(config, interrupt, phase.before, writers)) as run:
+    # Beside the CSV of another run are its settings, curves and ids of trackers, too.
+    own = not csv_file or is_of_run(Path(csv_file), phase.before, rows_sum) is not False
+    writers = [*settings_writers(config, renew=own), *writers]
+    resumed = phase.before if own else None
+    with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, writers)) as run:
         logger.info("Continuing from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
         run.resume(saved)
     finish_training(config, interrupt)
+
+
+def _csv_of(path: str, prefix: Path, moved: bool, resumed: Resumed, rows_sum: str | None) -> str | None:
+    """Return the CSV with which to continue: the one at `path` if it has the rows of the run."""
+    usual = str(home() / "results" / f"{prefix.name}.csv")
+    if not path or moved:
+        return usual if path else None
+    with suppress(UserError):
+        if Path(path).resolve() == Path(usual).resolve() or is_of_run(Path(path), resumed, rows_sum):
+            return path
+    logger.warning("%s does not have the rows of this run: it continues in %s", path, usual)
+    return usual
 
 
 def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) -> None:
@@ -238,8 +327,19 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
             f"the run was started {'with' if before.cluster.on else 'without'} --cluster and cannot continue "
             f"{'without' if before.cluster.on else 'with'} it: start a new run with --load_weights"
         )
+    cluster, (module, _, game) = now.cluster.cluster, now.environment.game.rpartition(":")
+    if cluster not in ("none", "local", "auto", given.get("cluster")):
+        raise UserError(
+            f"the run was on the cluster {cluster}, and a checkpoint chooses no address: give --cluster "
+            f"{cluster}"
+        )
+    if now.environment.environment == "gym" and module and module not in sys.modules:
+        raise UserError(
+            f"the run was of {game} in the module {module}, and a checkpoint imports nothing: continue it "
+            "from a script that imports the module"
+        )
     was = before.flags()
-    for name, value in now.shared_flags().items():
+    for name, value in {**now.shared_flags(), "emulator": now.environment.emulator}.items():
         if value == was[name]:
             continue
         if name in CHECKPOINT_SHAPE:

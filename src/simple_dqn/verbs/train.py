@@ -16,7 +16,7 @@ from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.presets import USUAL
 from simple_dqn.run import make_run
-from simple_dqn.snapshot import Checkpoint, CheckpointFolder, checkpoint_folder
+from simple_dqn.snapshot import CheckpointFolder, checkpoint_folder
 from simple_dqn.statistics import Writer
 from simple_dqn.verbs.common import check_weights, load_weights, run_name, start_log
 from simple_dqn.verbs.resume import CompleteError, finish_training, go_on, running, settings_writers
@@ -86,9 +86,8 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
     with running(prefix):
         if log:
             start_log(config.run.log_level)
-        saved = _newest_checkpoint(prefix) if given.get("resume") else None
         try:
-            if saved is None:
+            if not (given.get("resume") and _continued(prefix, given, writers, log)):
                 if given.get("resume"):
                     logger.warning("There is no checkpoint %s: the run begins", checkpoint_folder(prefix))
                 preset_name = given.get("preset", USUAL)
@@ -100,26 +99,29 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
                 ):  # a resume may be in another folder
                     config = config.with_flags({"game": str(rom.resolve())})
                 begin(config, [*settings_writers(config, preset_name), *writers])
-            else:
-                # Shares are of the run as it began, and the checkpoint has their numbers.
-                asked = {**preset(given), **given}
-                numbers = {name: one for name, one in asked.items() if not isinstance(one, Share)}
-                go_on(saved, prefix, numbers, writers, log)
         except CompleteError as error:  # no failure: a script may repeat this command until the run is done
             logger.info("Nothing is left to do: %s", error)
     return config.run
 
 
-def _newest_checkpoint(prefix: Path) -> Checkpoint | None:
-    """Return the run's newest checkpoint; None: it has written none."""
+def _continued(prefix: Path, given: dict[str, Any], writers: Sequence[Writer], log: bool) -> bool:
+    """Continue from the run's latest checkpoint, and return True; False: it has written none.
+
+    Raises:
+        UserError: No checkpoint can be used.
+    """
     checkpoints = CheckpointFolder(checkpoint_folder(prefix))
-    saved = checkpoints.newest()
-    if saved is None and checkpoints.latest_number():
+    # Shares are of the run as it began, and the checkpoint has their numbers.
+    asked = {**preset(given), **given}
+    numbers = {name: one for name, one in asked.items() if not isinstance(one, Share)}
+    if go_on(checkpoints, prefix, numbers, None, writers, log):
+        return True
+    if checkpoints.latest_number():
         raise UserError(
             f"no checkpoint in {checkpoints.folder} can be read: go on from a snapshot with "
             f"./resume.sh {prefix}_EPOCH.pkl, or move that folder away to start again"
         )
-    return saved
+    return False
 
 
 def begin(config: Config, writers: Sequence[Writer] = ()) -> None:

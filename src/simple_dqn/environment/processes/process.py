@@ -24,7 +24,8 @@ import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.vector import OpenGame, open_games
-from simple_dqn.errors import UserError
+from simple_dqn.errors import LostError, UserError
+from simple_dqn.interrupt import SIGNALS
 from simple_dqn.types import CheckpointState, Step
 
 # Not multiprocessing's own way to start a process, which would import the program's main module there,
@@ -108,6 +109,8 @@ class GameProcess:
         self._title = title(task)
         self._connection, theirs = Pipe()
         with theirs:
+            # Blocked until `main` handles them: signals to all processes of a run are for the first alone.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
             try:
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", PROGRAM, str(theirs.fileno()), *sys.path],
@@ -120,6 +123,8 @@ class GameProcess:
                 raise UserError(
                     f"{self._title} cannot be started: {error.strerror}; lower --processes"
                 ) from None
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._send(task)
 
     def ask(self, command: str, *arguments: CheckpointState) -> None:
@@ -134,8 +139,9 @@ class GameProcess:
         """Wait until the process has carried out the command, and return its answer.
 
         Raises:
+            LostError: The process has ended.
             UserError: The process raised it.
-            RuntimeError: The process raised another error, or has ended.
+            RuntimeError: The process raised another error.
         """
         try:
             answer = self._connection.recv()
@@ -143,7 +149,7 @@ class GameProcess:
             self.wait()
             code = self._process.returncode
             end = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            raise RuntimeError(f"{self._title} {end}") from None
+            raise LostError(f"{self._title} {end}: start again; ./resume.sh continues a training") from None
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -163,7 +169,9 @@ class GameProcess:
 
 def main(descriptor: int) -> None:
     """Carry out the commands that arrive on the connection `descriptor`, until it is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in SIGNALS:  # not SIG_IGN, which processes that a game starts would inherit
+        signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     with suppress(EOFError, ConnectionError), Connection(descriptor) as connection:
         task: Task = connection.recv()
         games = _attempt(task, open_games, task.open_game, task.config, task.streams, task.training)

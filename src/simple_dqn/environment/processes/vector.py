@@ -69,8 +69,9 @@ class ProcessVector(Environment):
         """Take `actions` int64 [E] in all processes at the same time; see `Environment.step`.
 
         Raises:
+            LostError: A process has ended.
             UserError: A process raised it.
-            RuntimeError: A process raised another error, or has ended.
+            RuntimeError: A process raised another error.
         """
         self._shared.arrays["actions"][:] = actions
         self._ask("step")

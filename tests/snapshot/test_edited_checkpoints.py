@@ -1,0 +1,211 @@
+"""Checkpoints from strangers, or edited by hand: damaged or sound; none writes to another file."""
+
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simple_dqn import main
+from simple_dqn.config import Config
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.run import Run, make_run
+from simple_dqn.snapshot import CheckpointFolder, DamagedError, archive, prefix_of
+from simple_dqn.types import CheckpointState
+from simple_dqn.verbs.resume import follows, recorded
+
+RUN = [
+    "catch", "--environment", "catch", "--preset", "simple_dqn", "--random_steps", "60",
+    "--train_steps", "40", "--test_steps", "20", "--replay_size", "50", "--screen_width", "36",
+    "--screen_height", "36", "--batch_size", "4", "--target_steps", "8", "--backend", "cpu",
+    "--random_seed", "0", "--epochs", "2", "--threads", "1", "--optimizer", "adam",
+]  # fmt: skip
+FOLDER = Path("snapshots/catch_checkpoint")
+MISSING = object()
+SLOT = "run/agent/network/training/slots/output.weight/exp_avg"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a complete run with two checkpoints."""
+    home = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        patch.setenv("SIMPLE_DQN_HOME", ".")
+        assert main.run(["train", *RUN]) == 0
+    return home
+
+
+@pytest.fixture
+def home(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy of that folder, the current one."""
+    shutil.copytree(trained, tmp_path / "run")
+    monkeypatch.chdir(tmp_path / "run")
+    monkeypatch.setenv("SIMPLE_DQN_HOME", ".")
+    return tmp_path / "run"
+
+
+@pytest.fixture(scope="module")
+def resumed(trained: Path) -> Iterator[tuple[Run, CheckpointState]]:
+    """Return a run with the settings of the checkpoints, and its state before anything was restored."""
+    saved = CheckpointFolder(trained / FOLDER).newest()
+    assert saved is not None
+    with closing(make_run(Config.from_flags({**recorded(saved.run), "csv_file": None}), Interrupt())) as run:
+        yield run, run.get_state(games=False)
+
+
+@pytest.fixture
+def restore(resumed: tuple[Run, CheckpointState], monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return a function that restores the newest checkpoint of the current folder, but trains no further."""
+    run, fresh = resumed
+    monkeypatch.setattr(Run, "get_state", lambda self, games: fresh)
+    monkeypatch.setattr(Run, "_run", lambda self: None)
+
+    def restore() -> None:
+        newest = CheckpointFolder(FOLDER).newest(lambda run: follows(None, run))
+        if newest is None or newest.path != _newest():
+            raise DamagedError("the one before it is used")
+        run.resume(newest)
+
+    return restore
+
+
+def _newest() -> Path:
+    return max(FOLDER.glob("run_*.npz"))
+
+
+def edit(changes: dict[str, Any]) -> None:
+    """Change values of the newest checkpoint, by their names with slashes."""
+    content = archive.read(_newest())
+    for name, value in changes.items():
+        *parents, last = name.split("/")
+        parent = content
+        for key in parents:
+            parent = parent[key]
+        if value is MISSING:
+            del parent[last]
+        else:
+            parent[last] = value(parent[last]) if callable(value) else value
+    archive.write(_newest(), content)
+
+
+EDITS: dict[str, Any] = {
+    "format": 1, "rows": 1.5, "held": 10**9, "chunks/first": lambda old: old + 1,
+    "chunks/end": lambda old: old.astype(np.float32), "chunks/sum": lambda old: old[:-1], "run": MISSING,
+    "run/phase": MISSING, "run/phase/name": "sleep", "run/phase/epoch": 10**9, "run/phase/done": -1,
+    "run/flags": [1], "run/flags/workers": "many", "run/flags/learning_rate": math.nan,
+    "run/flags/random_seed": None, "run/flags/csv_file": 7, "run/flags/save_weights_prefix": None,
+    "run/flags/min_reward": 5.0, "run/flags/network": {"a": 1}, "run/statistics": None,
+    "run/statistics/phase": "sleep", "run/statistics/tally/steps": "x", "run/statistics/tally/loss": math.nan,
+    "run/statistics/scores/training": lambda _: np.zeros(3), "run/statistics/total_time": math.inf,
+    "run/held_out": lambda old: old[:, :, :-1], "run/agent/total_train_steps": -1,
+    "run/agent/player/states/states": lambda old: old[:, :1],
+    "run/agent/player/rng/bit_generator": "MT19937", "run/agent/player/rng/state/state": -1,
+    "run/agent/player/environment/name": "pong", "run/agent/player/environment/games": {},
+    "run/agent/player/environment/games/0/ball_row": 10**9,
+    "run/agent/player/environment/games/0/paddle": "left",
+    "run/agent/player/environment/ended": lambda old: np.ones(2, np.bool_),
+    "run/agent/memory/ring/rows": 10**9, "run/agent/memory/ring/held": 10**9,
+    "run/agent/memory/ring/position": -1, "run/agent/memory/height": math.nan,
+    "run/agent/network/updates": "x", "run/agent/network/online/output.bias": lambda old: old * np.nan,
+    "run/agent/network/target/output.weight": lambda old: old.T, "run/agent/network/training/optimizer": "x",
+    SLOT: MISSING, "run/agent/network/training/slots": {},
+    "run/tester/board/scores": lambda old: old.astype(np.int16), "run/tester/board/steps": None,
+    "run/tester/board/running": lambda old: old[:0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edited_checkpoint_is_damaged(home: Path, restore: Callable[[], None], name: str) -> None:
+    restore()
+    edit({name: EDITS[name]})
+    with pytest.raises(DamagedError):
+        restore()
+
+
+def test_the_one_before_a_damaged_checkpoint_is_used(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    newest = _newest()
+    edit({SLOT: MISSING})
+    assert main.run(["resume", str(FOLDER), "--epochs", "3"]) == 0
+    log = capsys.readouterr().err
+    assert f"{newest} cannot be used (it is damaged: " in log
+    assert len(list(home.glob("results/*.csv"))) == 2  # with a copy of the rows that were written again
+
+
+def test_a_checkpoint_chooses_no_path(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = home.parent / "other.csv"
+    other.write_text((home / "results" / "catch.csv").read_text().replace("\n1,", "\n7,"))
+    before = {path: path.read_bytes() for path in (other, *home.glob("results/*"))}
+    paths = {
+        "csv_file": other,
+        "record_sound_filename": home.parent / "sound.wav",
+        "record_screen_path": home / "x",
+    }
+    paths |= {
+        "save_weights_prefix": home / "snapshots" / "catch",
+        "load_weights": home / "none.pkl",
+        "visualization_file": other,
+    }
+    edit({f"run/flags/{name}": str(path) for name, path in paths.items()})
+    assert main.run(["resume", str(FOLDER), "--epochs", "3"]) == 0
+    log = capsys.readouterr().err
+    assert f"{other} does not have the rows of this run: it continues in results/catch.csv" in log
+    assert "The recordings do not go on" in log
+    assert other.read_bytes() == before[other]
+    assert (home / "results" / "catch.csv").read_bytes().startswith(before[home / "results" / "catch.csv"])
+    assert {path.name for path in home.parent.iterdir()} == {"run", "other.csv"}
+    assert not (home / "x").exists()
+
+
+@pytest.mark.parametrize("given", [[], ["--csv_file", "shared.csv"]])
+def test_a_csv_knows_its_run(home: Path, capsys: pytest.CaptureFixture[str], given: list[str]) -> None:
+    shared = ["--csv_file", "shared.csv", "--epochs", "1"]
+    assert main.run(["train", RUN[0], "a", *RUN[1:], *shared]) == 0
+    of_a = Path("shared.csv").read_text()
+    assert main.run(["train", RUN[0], "b", *RUN[1:], *shared, "--random_seed", "1"]) == 0
+    of_b, settings = Path("shared.csv").read_text(), Path("shared.yaml").read_text()
+    assert Path("shared.1.csv").read_text() == of_a
+    assert main.run(["resume", "snapshots/catch_a_checkpoint", "--epochs", "2", *given]) == 0
+    log = capsys.readouterr().err
+    assert ("belongs to another run" if given else "it continues in results/catch_a.csv") in log
+    aside = Path("shared.2.csv") if given else Path("shared.csv")
+    assert (aside.read_text(), aside.with_suffix(".yaml").read_text()) == (of_b, settings)
+    new = Path("shared.csv") if given else Path("results/catch_a.csv")
+    assert [line[:7] for line in new.read_text().splitlines()[1:]] == ["2,train", "2,test,"]
+    # The rows of the new file are those of the run from then on.
+    assert main.run(["resume", "snapshots/catch_a_checkpoint", "--epochs", "3"]) == 0
+    assert len(new.read_text().splitlines()) == 5
+
+
+def test_nothing_is_written_through_links_in_a_folder_of_checkpoints(home: Path) -> None:
+    other = home.parent / "precious"
+    other.write_text("mine")
+    last = max(FOLDER.glob("experience_*.lz4")).name.split("-")[1].removesuffix(".lz4")
+    for rows in range(1, 80):  # one of them is the next chunk's
+        (FOLDER / f"experience_{last}-{int(last) + rows:010d}.lz4").symlink_to(other)
+    assert main.run(["resume", str(FOLDER), "--epochs", "3"]) == 0
+    assert other.read_text() == "mine"
+    (FOLDER / "lock").symlink_to(other)
+    assert main.run(["resume", str(FOLDER), "--epochs", "4"]) == 2
+    assert other.read_text() == "mine"
+
+
+def test_a_folder_of_checkpoints_may_be_a_link(home: Path) -> None:
+    shutil.move(str(FOLDER), home / "disk_checkpoint")
+    FOLDER.symlink_to(home / "disk_checkpoint")
+    assert prefix_of(FOLDER) == Path("snapshots/catch")
+    for epochs in ("3", "4"):
+        assert main.run(["resume", str(FOLDER), "--epochs", epochs]) == 0
+    assert Path("snapshots/catch_4.pkl").exists()
+    assert not list(home.glob("snapshots/disk*"))
+
+
+def test_a_pipe_among_the_checkpoints_is_passed_over(home: Path, restore: Callable[[], None]) -> None:
+    os.mkfifo(FOLDER / "run_999999.npz")
+    with pytest.raises(DamagedError):
+        restore()
