@@ -180,7 +180,10 @@ ROWS = [
         ["b: unknown flag --dubble: did you mean --double"],
     ),
     (["sweep", "pong", "--compare", "a=--threads 2"], ["--threads is not for a sweep"]),
-    (["sweep", "pong", "--compare", "a=", "a=--double true"], ["two settings of --compare have one name"]),
+    (
+        ["sweep", "pong", "--compare", "a=", "a=--double true"],
+        ["two settings of --compare have the same name"],
+    ),
     (["sweep", "pong", "--compare", "a=--n_step 3 --max_reward -0.5"], ["--n_step 3"]),
     (["sweep", "pong", "--compare", "a=--backend gpu"], ["--backend gpu", "--gpus_per_run"]),
     (["sweep", "pong", "--compare", "a=--config x.yaml"], ["a: unknown flag --config"]),
