@@ -163,7 +163,7 @@ def loss_of(outputs: Array, y: Array, config: NetworkConfig) -> tuple[float, flo
 
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},
-    "without biases": {"spec": replace(SMALL, biases=False)},
+    "without biases": {"spec": replace(SMALL, biases=False), "learning_rate": 0.002},
     "clipped": {"clip_error": 0.1, "min_reward": -0.2, "max_reward": 2.5, "discount_rate": 0.7},
     "not clipped": {"clip_error": 0.0},
     "one step": {"steps": 1},

@@ -75,59 +75,6 @@ def test_arrays_of_the_caller_are_left_alone(
         assert np.any(values != before[name]), name
 
 
-def test_rewards_are_clipped_before_they_are_added_up(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
-    batch = make_minibatch(0, steps=3)
-    paid, counted = (np.tile(np.array(each, np.float32), (8, 1)) for each in ([5, -7, 0.5], [1, -1, 0.5]))
-    total = np.full((8, 1), 1 - 0.99 + 0.99**2 * 0.5, np.float32)
-    losses = [train(make_network(), replace(batch, rewards=rewards)) for rewards in (paid, counted, total)]
-    assert losses[0] == losses[1] == pytest.approx(losses[2], rel=1e-6)
-    assert train(make_network(max_reward=1000), replace(batch, rewards=500 * paid)) > 100
-
-
-def test_errors_are_clipped(make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
-    # After a terminal δ = Q - r. With r far below Q every error, and its gradient, is clipped alike.
-    batch = make_minibatch(0)
-    ended = replace(batch, terminals=np.ones(8, np.bool_))
-    far, farther = (replace(ended, rewards=np.full((8, 1), r, np.float32)) for r in (-50, -500))
-    one, other = (make_network(min_reward=-1000, clip_error=0.5) for _ in range(2))
-    q = one.predict(batch.prestates)[np.arange(8), batch.actions]
-    assert train(one, far) == pytest.approx(float(np.mean(0.5 * (q + 50 - 0.25))), rel=1e-5)
-    assert train(other, farther) == pytest.approx(float(np.mean(0.5 * (q + 500 - 0.25))), rel=1e-5)
-    assert_same_weights(one, other)
-    squared = make_network(min_reward=-1000, clip_error=0)
-    assert train(squared, far) == pytest.approx(float(np.mean((q + 50) ** 2 / 2)), rel=1e-5)
-    assert differs(squared, one)
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_the_poststate_does_not_count_after_a_terminal_or_with_a_discount_of_zero(
-    terminal: bool, make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
-    batch = make_minibatch(0)
-    ends = {"terminals": np.ones(8, np.bool_)} if terminal else {"discounts": np.zeros(8, np.float32)}
-    alone, inverted = replace(batch, **ends), 255 - batch.poststates
-    one, other = make_network(), make_network()
-    assert train(one, alone) == train(other, replace(alone, poststates=inverted))
-    assert_same_weights(one, other)
-    assert train(one, batch) != train(other, replace(batch, poststates=inverted))
-
-
-def test_weights_scale_the_loss_of_a_transition(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
-    weighted, alone = make_network(optimizer="adam"), make_network(optimizer="adam")
-    batch = make_minibatch(0)
-    batch.weights[:] = [0, 0, 2, 0, 0, 0, 0, 0]
-    arrays = {name: getattr(make_minibatch(0), name) for name in Minibatch.__slots__ if name != "returns"}
-    single = Minibatch(**{name: array[2:3] for name, array in arrays.items()})
-    assert train(weighted, batch) == pytest.approx(train(alone, single) / 4, rel=1e-5)
-    slots = [network.get_state()["training"]["slots"] for network in (weighted, alone)]
-    for name in slots[0]:
-        np.testing.assert_allclose(slots[0][name]["exp_avg"] * 4, slots[1][name]["exp_avg"], atol=1e-6)
-
-
 def test_outcomes_come_in_order_and_once(make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
     one_by_one, together = make_network(), make_network()
     sizes, expected = (8, 3, 5), []

@@ -159,19 +159,6 @@ def test_all_dense_layers_are_noisy_and_begin_as_in_the_paper(dueling: bool) -> 
             np.testing.assert_array_equal(sigma.detach(), np.float32(0.5 * bound))
 
 
-def test_noise_is_of_mean_0_and_as_strong_as_sigma_says() -> None:
-    torch.manual_seed(0)
-    layer = NoisyLinear(3, 2, True, sigma=0.7)
-    inputs, noise = torch.tensor([[0.5, -2.0, 1.0]]), torch.randn(200_000, 5)
-    noise = noise.sign() * noise.abs().sqrt()
-    deviations = (layer(inputs, noise) - layer(inputs)).detach()
-    # Each f(ε) has the mean 0 and the variance E|ε| = √(2/π).
-    variance = np.sqrt(2 / np.pi)
-    expected = (0.7**2 / 3) * (variance**2 * (0.25 + 4 + 1) + variance)
-    np.testing.assert_allclose(deviations.mean(0), 0, atol=0.01)
-    np.testing.assert_allclose(deviations.var(0), expected, rtol=0.02)
-
-
 def test_only_acting_is_noisy_and_each_state_has_its_own(
     make_network: MakeNetwork, make_minibatch: MakeMinibatch
 ) -> None:

@@ -60,16 +60,6 @@ def test_resumed_updates_equal_uninterrupted_ones(
     assert learn(resumed, make_minibatch, range(EVERY + 1)) == losses
 
 
-def test_the_optimizers_memory_is_part_of_the_state(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
-    network = make_network(optimizer="adam")
-    train(network, make_minibatch(0))
-    slots = network.get_state()["training"]["slots"]
-    assert slots.keys() == network.get_weights().keys()
-    assert all(slot.keys() == {"step", "exp_avg", "exp_avg_sq"} for slot in slots.values())
-
-
 def test_a_state_without_a_target_network_or_a_mean_begins_them_with_its_weights(
     make_network: MakeNetwork, make_minibatch: MakeMinibatch
 ) -> None:
