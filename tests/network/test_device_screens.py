@@ -44,7 +44,9 @@ def feed(memory: ReplayMemory, games: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize(("games", "steps"), [(1, 30), (1, 150), (3, 20), (3, 70)])
-@pytest.mark.parametrize("settings", [{}, {"n_step": 3, "sampler": "prioritized"}, {"history_length": 2}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"n_step": 3, "sampler": "prioritized"}, {"history_length": 2}], ids=str
+)
 def test_minibatches_are_the_same(games: int, steps: int, settings: dict[str, Any]) -> None:
     host, device = memories(games, 99, **settings)
     for memory in (host, device):

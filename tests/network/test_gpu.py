@@ -168,7 +168,9 @@ def test_guided_backpropagation_is_that_of_the_cpu(
         )
 
 
-@pytest.mark.parametrize("settings", [{}, {"n_step": 3, "sampler": "prioritized"}, {"history_length": 2}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"n_step": 3, "sampler": "prioritized"}, {"history_length": 2}], ids=str
+)
 def test_minibatches_of_screens_on_the_gpu_are_the_same(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
