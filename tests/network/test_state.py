@@ -128,7 +128,7 @@ def spec_like(name: str) -> NetworkSpec:
         ({"dueling": True}, "--dueling"),
         ({"noisy": True}, "--noisy"),
         ({"layer_norm": True}, "--normalization"),
-        ({"spec": spec_like("impala")}, "--network"),
+        pytest.param({"spec": spec_like("impala")}, "--network", id="impala"),
         ({"distributional": "c51"}, "--distributional, --atoms"),
         ({"distributional": "quantile"}, "--distributional, --atoms and --quantiles"),
     ],
