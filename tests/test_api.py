@@ -503,6 +503,19 @@ def test_games_are_gymnasiums_too(game: str, flags: dict[str, Any]) -> None:
     theirs.close()
 
 
+def test_games_without_a_seed_differ() -> None:
+    def make(seed: int) -> Any:
+        return simple_dqn.make("catch", environment="catch", seed=seed)
+
+    copies = SyncVectorEnv([lambda: simple_dqn.GymnasiumEnv(make)] * 8)
+    assert len({screen.tobytes() for _ in range(3) for screen in copies.reset()[0]}) > 1
+    vectors = [simple_dqn.GymnasiumVectorEnv(make) for _ in range(24)]
+    assert len({vector.reset()[0].tobytes() for vector in vectors}) > 1
+    again = [simple_dqn.GymnasiumEnv(make, seed=3).reset()[0] for _ in range(3)]
+    assert np.array_equal(again[0], again[1])
+    assert np.array_equal(again[0], again[2])
+
+
 def test_an_agent_acts_in_a_loop_of_gymnasiums(snapshot: Path) -> None:
     """It scores what it scores in a test of its own."""
     agent = simple_dqn.load(snapshot)

@@ -8,11 +8,13 @@ import ale_py
 import gymnasium
 import numpy as np
 import pytest
-from ale_py import ALEInterface, LoggerMode
+from ale_py import Action, ALEInterface, LoggerMode
 
 from simple_dqn import main
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment, make
+from simple_dqn.environment import Environment, as_played, make
+from simple_dqn.environment.frames import SEEDS
+from simple_dqn.environment.interface import NO_ACTION
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot
@@ -147,6 +149,46 @@ def test_mode_and_difficulty_of_an_id_are_kept(averaging: bool) -> None:
     for step in played:
         if not step.starts[0]:
             ale.act(actions[step.actions[0]])
+        assert np.array_equal(step.screens[0], ale.getScreenGrayscale())
+
+
+@pytest.mark.parametrize(
+    ("game", "rom"), [("ALE/Backgammon-v5", "backgammon"), ("ALE/VideoCheckers-v5", "video_checkers"),
+                      ("ALE/Pong-v5", "pong")],
+)  # fmt: skip
+def test_no_ops_are_ales_even_where_no_action_is_one(game: str, rom: str) -> None:
+    """The minimal action set of Backgammon and Video Checkers begins with FIRE."""
+    settings: dict[str, Any] = {**NATIVE, "random_starts": 9, "random_start_frames": 0, "frame_skip": 3}
+    config = EnvironmentConfig(game=game, environment="gym", **settings)
+    assert as_played(config) == config
+    played = play(games("gym", game, **settings), 40)
+    assert_same(played, play(games("ale", rom, **settings), 40))
+    ale = ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.loadROM(str(ale_py.roms.get_rom_path(rom)))
+    random = stream(0, "environment")
+    ale.setInt("random_seed", int(random.integers(SEEDS)))
+    ale.reset_game()
+    screens = [ale.getScreenGrayscale()]
+    for _ in range(3 * int(random.integers(10))):
+        ale.act(Action.NOOP)
+        screens.append(ale.getScreenGrayscale())
+    assert len(screens) > 1
+    assert np.array_equal(played[0].screens[0], np.max(screens[-2:], axis=0))
+
+
+@pytest.mark.parametrize("rom", ["backgammon", "video_checkers", "pong"])
+def test_no_action_presses_no_button(rom: str) -> None:
+    environment = games("ale", rom, **NATIVE, random_starts=0, frame_maximum=False)
+    ale = ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.loadROM(str(ale_py.roms.get_rom_path(rom)))
+    ale.reset_game()
+    environment.reset()
+    for _ in range(60):
+        for _ in range(4):
+            ale.act(Action.NOOP)
+        step = environment.step(np.array([NO_ACTION]))
         assert np.array_equal(step.screens[0], ale.getScreenGrayscale())
 
 

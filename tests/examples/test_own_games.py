@@ -270,13 +270,45 @@ def test_it_may_import_what_lies_beside_it(home: Path) -> None:
 
 
 @pytest.mark.parametrize("processes", [0, 2])
-def test_a_reward_that_is_no_number_is_told(home: Path, processes: int) -> None:
-    (home / "pays.py").write_text(COUNT_DOWN.replace("return action", "return float('nan')"))
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("float('nan'), False", "the reward is nan"),
+        ("-float('inf'), False", "the reward is -inf"),
+        ("1e300, False", r"the reward is 1e\+300"),
+        ("None, False", "the reward is None"),
+        ("'3', False", "the reward is '3'"),
+        ("0", r"it returned 0: make it return reward, over"),
+        ("0, False, {}", r"it returned \(0, False, \{\}\)"),
+    ],
+)
+def test_an_answer_that_is_wrong_is_refused_at_its_step(
+    home: Path, processes: int, answer: str, words: str
+) -> None:
+    right = "return action, self.left == 0"
+    broken = f"return ({answer}) if self.left < 2 else (0, False)"
+    (home / "pays.py").write_text(COUNT_DOWN.replace(right, broken))
     with (
         closing(open_own(home, 2, processes, "pays.py:CountDown")) as environment,
-        pytest.raises(UserError, match=r"CountDown.act paid a reward of nan: fix it"),
+        pytest.raises(UserError, match=rf"CountDown.act, step 2 of a game: {words}"),
     ):
         play(environment, 2)
+
+
+def test_no_reward_that_is_no_number_comes_from_a_whole_environment(home: Path) -> None:
+    code = "step = super().step(actions)\n        step.rewards[1] = float('nan')\n        return step\n"
+    (home / "whole.py").write_text(f"{WHOLE}\n    def step(self, actions):\n        {code}")
+    environment = open_own(home, 2, name="whole.py")
+    environment.reset()
+    with pytest.raises(UserError, match="Whole paid a reward of nan"):
+        environment.step(np.zeros(2, np.int64))
+
+
+def test_a_reward_that_is_no_number_is_never_stored(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "pays.py").write_text(COUNT_DOWN.replace("return action", "return float('nan')"))
+    assert main.run(["train", "pays.py", *SMALL]) == 2
+    assert "CountDown.act, step 1 of a game: the reward is nan" in capsys.readouterr().err.splitlines()[-1]
+    assert not list(home.rglob("*.npz"))
 
 
 BROKEN = {

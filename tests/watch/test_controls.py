@@ -2,6 +2,7 @@ import itertools
 
 import pytest
 
+from simple_dqn.environment.interface import NO_ACTION
 from simple_dqn.watch.controls import BUTTONS, COMMANDS, Controls, nearest_action
 
 ALL = (
@@ -39,6 +40,20 @@ def test_other_combinations_take_the_nearest_action(
     held: set[str], actions: tuple[str, ...], taken: str
 ) -> None:
     assert actions[nearest_action(held, actions)] == taken
+
+
+@pytest.mark.parametrize(
+    ("held", "taken"), [(set(), NO_ACTION), ({"UP"}, NO_ACTION), ({"FIRE"}, 0), ({"LEFT", "UP"}, 2)]
+)  # fmt: skip
+def test_without_a_key_no_button_is_pressed_even_where_no_action_is_called_so(
+    held: set[str], taken: int
+) -> None:
+    backgammon = ("FIRE", "RIGHT", "LEFT")
+    controls = Controls(alone=True)
+    controls.apply([], held)
+    assert controls.action(backgammon, can_rest=True) == taken
+    assert nearest_action(held, ALL, can_rest=True) == nearest_action(held, ALL)
+    assert nearest_action(held, backgammon) >= 0
 
 
 def test_no_key_means_two_things() -> None:

@@ -39,8 +39,8 @@ def sounds() -> list[NDArray[np.uint8]]:
     return list(np.random.default_rng(0).integers(256, size=(FRAMES, SAMPLES), dtype=np.uint8))
 
 
-def make(path: Path, scale: int = SCALE, silent: bool = False) -> None:
-    with replacing(path) as beside, closing(Film(beside, path.suffix[1:])) as film:
+def make(path: Path, scale: int = SCALE, silent: bool = False, rate: float = 60) -> None:
+    with replacing(path) as beside, closing(Film(beside, path.suffix[1:], rate)) as film:
         for picture, sound in zip(pictures(), sounds(), strict=True):
             film.add(picture, sound[:0] if silent else sound, scale)
         film.finish()
@@ -55,20 +55,26 @@ def decoded(path: Path, kind: str) -> list[Any]:
         return list(container.decode(**{kind: 0}))
 
 
+RATES = [(60, 60), (50, 50), (4, 4), (29.97, Fraction(2997, 100)), (0.5, Fraction(1, 2))]
+
+
 @pytest.mark.parametrize("kind", FORMATS)
-def test_every_frame_is_shown_for_a_sixtieth_of_a_second(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(("asked", "rate"), RATES)
+def test_every_frame_is_shown_for_its_part_of_a_second(
+    tmp_path: Path, kind: str, asked: float, rate: Fraction
+) -> None:
     path = tmp_path / f"film.{kind}"
-    make(path)
+    make(path, silent=asked != 60, rate=asked)
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
         assert (stream.codec_context.width, stream.codec_context.height) == (20 * SCALE, 30 * SCALE)
-        assert stream.average_rate == 60
+        assert stream.average_rate == rate
         assert stream.time_base is not None
         assert stream.duration is not None
-        assert stream.duration * stream.time_base == Fraction(FRAMES, 60)
+        assert stream.duration * stream.time_base == FRAMES / Fraction(rate)
     frames = decoded(path, "video")
-    assert [frame.pts * frame.time_base for frame in frames] == [Fraction(t, 60) for t in range(FRAMES)]
+    assert [frame.pts * frame.time_base for frame in frames] == [t / Fraction(rate) for t in range(FRAMES)]
 
 
 @pytest.mark.parametrize("kind", FORMATS)

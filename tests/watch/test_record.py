@@ -10,6 +10,7 @@ from typing import Any
 
 import av
 import cv2
+import gymnasium
 import numpy as np
 import pytest
 from ale_py import ALEInterface, LoggerMode
@@ -164,6 +165,29 @@ def test_a_game_without_sound_makes_a_silent_film(home: Path) -> None:
     with av.open(str(home / "videos" / "catch_3.mov")) as container:
         assert [stream.type for stream in container.streams] == ["video"]
     assert len(frames(home / "videos" / "catch_3.mov")) == 3 * 8  # a first screen and seven steps
+
+
+def test_a_film_of_gymnasium_has_its_frame_rate_and_its_first_picture(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for game, rate in [("CartPole-v1", 50), ("FrozenLake-v1", 4)]:
+        snapshot = save(home / "snapshots" / f"{game}_3.pkl", environment="gym", game=game, random_starts=0)
+        assert record(str(snapshot), "--max_game_frames", "9") == 0
+        count = int(capsys.readouterr().out.split(" frames, 0:0")[0].split()[-1])
+        path = home / "videos" / f"{game}_3.mov"
+        shown = frames(path)
+        with av.open(str(path)) as container:
+            assert container.streams.video[0].average_rate == rate
+        assert shown[-1].time == pytest.approx((count - 1) / rate)
+        first = gymnasium.make(game, render_mode="rgb_array")
+        first.reset(seed=0)
+        drawn: Any = first.render()
+        screen = picture(home / "videos" / game / "000000.png")
+        assert screen.shape == drawn.shape
+        if game == "FrozenLake-v1":  # all of its games begin alike
+            assert np.array_equal(screen, drawn)
+            assert not np.array_equal(picture(home / "videos" / game / f"{count - 1:06}.png"), drawn)
+        first.close()
 
 
 def test_films_are_called_as_the_snapshot(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,13 @@
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 
-from simple_dqn.watch.viewer import FrameClock
+from simple_dqn.environment import Frame
+from simple_dqn.watch.controls import Controls, Keys
+from simple_dqn.watch.viewer import FrameClock, Viewer
 
 
 class Clock:
@@ -60,3 +67,23 @@ def test_lost_time_is_not_made_up_for() -> None:
     for _ in range(61):
         frame_clock.wait(1.0)
     assert clock.now - start == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("rate", [4.0, 50.0, 60.0])
+@pytest.mark.parametrize("speed", [1, -1])
+def test_frames_come_at_the_rate_of_the_game(
+    rate: float, speed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, controls = Clock(), Controls()
+    controls.apply("s" if speed > 0 else "a", set())
+    silent: Any = SimpleNamespace(play=lambda *_: None)
+    display: Any = SimpleNamespace(keys=lambda: Keys([], set()), show=lambda *_: None)
+    viewer = Viewer(controls, display, silent, 0.0, Path(), FrameClock(clock, clock.pass_))
+    viewed: Any = SimpleNamespace(
+        environment=SimpleNamespace(frames_per_second=rate), view=lambda *_, **__: None
+    )
+    viewer._player = viewed
+    monkeypatch.setattr(viewer, "_view", lambda *_: viewed)
+    for _ in range(102):  # the last is held back
+        viewer.watch(Frame.silent(np.zeros((2, 2), np.uint8)))
+    assert clock.now - 100 == pytest.approx(100 / rate / 2**speed)

@@ -91,11 +91,12 @@ def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
     """Return `config` as its environment plays it: without no-ops at a start if no action is NOOP.
 
     Raises:
-        UserError: There is no such game.
+        UserError: There is no such game, or it cannot be played.
     """
-    if config.environment != "gym" or _module(config).has_no_op(config.game):
+    if config.environment != "gym":
         return config
-    return replace(config, random_starts=0, random_start_frames=0)
+    played: EnvironmentConfig = _module(config).as_played(config)
+    return played
 
 
 def is_atari(config: EnvironmentConfig) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.emulator import STANDARD, Emulator, Variant
 from simple_dqn.environment.frames import NO_OP, SEEDS, FrameGame, scale
-from simple_dqn.environment.interface import Outcome, Screen, Watcher
+from simple_dqn.environment.interface import NO_ACTION, Outcome, Screen, Watcher
 from simple_dqn.environment.roms import game_name, md5
 from simple_dqn.errors import UserError
 from simple_dqn.types import CheckpointState
@@ -70,8 +70,9 @@ class AtariGame(FrameGame):
         self._see_one_frame()
 
     def act(self, action: int, screen: Screen) -> Outcome:
-        """Hold the action of index `action` for `frame_skip` frames, or until the game ends."""
-        reward = self._hold(self._action_set[action], self._frame_skip)
+        """Hold action `action`, an index or `NO_ACTION`, for `frame_skip` frames, or until the game ends."""
+        code = NO_OP if action == NO_ACTION else self._action_set[action]
+        reward = self._hold(code, self._frame_skip)
         self._draw(screen)
         over, lives = self._emulator.over(), self._emulator.lives()
         terminal = over or (self._training and lives < self._lives)

@@ -62,4 +62,5 @@ class FrameGame(Game):
 
 def scale(frame: NDArray[Any], screen: Screen) -> None:
     """Scale `frame` uint8 [height, width] to `screen` uint8 [H, W], by the mean of the area of each pixel."""
+    assert frame.dtype == np.uint8, "OpenCV would leave the screen as it is, and return another"
     cv2.resize(frame, screen.shape[::-1], dst=screen, interpolation=cv2.INTER_AREA)

@@ -5,6 +5,12 @@ observation if that is an image, else the picture that `render` draws.
 """
 
 import difflib
+import importlib
+import logging
+import textwrap
+import traceback
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -14,6 +20,7 @@ import cv2
 import gymnasium
 import numpy as np
 from ale_py import ALEInterface, LoggerMode
+from gymnasium.envs.registration import EnvSpec, find_highest_version, get_env_id, parse_env_id
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
@@ -21,15 +28,70 @@ from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.ale import AtariGame
 from simple_dqn.environment.emulator import Variant
 from simple_dqn.environment.frames import SEEDS, FrameGame, scale
-from simple_dqn.environment.interface import Frame, Game, Outcome, Screen, Watcher
+from simple_dqn.environment.interface import (
+    FRAMES_PER_SECOND,
+    Frame,
+    Game,
+    Outcome,
+    Screen,
+    Watcher,
+    game_points,
+)
 from simple_dqn.errors import UserError, one_line
 
+logger = logging.getLogger(__name__)
+
 AnyEnv: TypeAlias = gymnasium.Env[Any, Any]
+Space: TypeAlias = gymnasium.Space[Any]
+Converter: TypeAlias = Callable[[NDArray[Any]], NDArray[np.uint8]]
 
 ATARI = "ale_py.env:AtariEnv"
+CHANNELS = (1, 3)  # of an image: grey, or red, green and blue
+MOST_LEVELS = 2.0**32  # a wider range is that of the number type, such as float32, and not of grey levels
+FRAME_RATES = (0.1, 1000.0)  # the least and the greatest `render_fps` that counts
+ACCEPTED = "an image is (H, W), (H, W, 1), (H, W, 3), (1, H, W) or (3, H, W), with finite bounds"
 
 ALEInterface.setLoggerMode(LoggerMode.Error)
 gymnasium.register_envs(ale_py)  # ids such as ALE/Pong-v5
+
+
+def converter(space: Space) -> Converter | None:
+    """Return the function that makes pictures of the elements of `space`; None: they are numbers, no images.
+
+    A picture is uint8 [height, width], or [height, width, 3] in colour. The least of the space's bounds
+    becomes 0 and the greatest 255.
+
+    Raises:
+        UserError: They are images of a kind that is not accepted, such as stacks.
+    """
+    if not isinstance(space, Box) or not space.is_bounded() or sum(side > 1 for side in space.shape) < 2:
+        return None
+    low, high = float(space.low.min()), float(space.high.max())
+    if high - low > MOST_LEVELS or 0 in space.shape:
+        return None
+    first, last = (space.shape[place] in CHANNELS for place in (0, -1))
+    problem = None
+    if len(space.shape) > 3 or (len(space.shape) == 3 and not (first or last)):
+        problem = "is several images, or has neither 1 nor 3 channels; leave out what stacks frames"
+    elif len(space.shape) == 3 and first and last:
+        problem = "may have its channels first or last; make the images larger"
+    elif low == high:
+        problem = "has one value only; give it the bounds of its values"
+    if problem:
+        raise UserError(f"{in_short(space)} {problem}: {ACCEPTED}")
+    as_it_is = space.dtype == np.uint8 and (low, high) == (0, 255)
+    channels_first = len(space.shape) == 3 and first
+
+    def convert(image: NDArray[Any]) -> NDArray[np.uint8]:
+        if not as_it_is:
+            image = np.rint((image.astype(np.float64) - low) * (255 / (high - low)))
+        if channels_first:
+            image = image.transpose(1, 2, 0)
+        if image.ndim == 3 and image.shape[2] == 1:
+            image = image[:, :, 0]
+        return np.ascontiguousarray(image, np.uint8)
+
+    return convert
 
 
 class GymnasiumGame(FrameGame):
@@ -41,37 +103,72 @@ class GymnasiumGame(FrameGame):
 
     def __init__(
         self,
-        env: AnyEnv,
         config: EnvironmentConfig,
         stream: np.random.Generator,
         watcher: Watcher | None,
     ) -> None:
-        """Play `env`; `stream` seeds each of its games.
+        """Open the environment `config.game`; `stream` seeds each of its games.
 
         Raises:
-            UserError: It lacks pixels, discrete actions or a library.
+            UserError: There is none, it has no discrete actions, or it cannot be seen.
         """
         super().__init__(config, stream)
-        self._env, self._rendered = _with_pixels(env)
-        space = self._env.action_space
-        assert isinstance(space, Discrete)
-        self._first_action = int(space.start)
         self.name = game_name(config.game)
-        self.action_names = _action_meanings(self._env) or tuple(map(str, range(int(space.n))))
         self._watcher = watcher
-        if self.action_names[0] != "NOOP":
-            self._most_no_ops = 0
         self._frames = 0  # since the game's start
         self._terminal = self._cut_off = False
         self._observation: Any = None
+        self._spec = find_spec(config.game)
+        self._env = open_env(self._spec)
+        try:
+            self._look()
+            self.action_names = action_names(self._env)
+        except BaseException:
+            self._env.close()
+            raise
+        if self.action_names[0] != "NOOP":
+            self._most_no_ops = 0
+        self._first_action = int(self._env.action_space.start)  # type: ignore[attr-defined]
+        self.frames_per_second = frame_rate(self._env)
+
+    def _look(self) -> None:
+        """Find out what to see: the observations, or where they are no images, the pictures of `render`."""
+        convert = seen(self._env, self._spec.id)
+        self._renders = convert is None
+        if convert is not None:
+            self._space = self._env.observation_space
+        else:
+            self._env.close()  # before the next is opened: there may be room for one only, as with a port
+            self._env = open_env(self._spec, render_mode="rgb_array")
+            self._ask("reset", seed=0)
+            picture = self._ask("render")  # now, so that a missing library is noticed before the run begins
+            if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8:
+                raise self._error(f"render() returned {in_short(picture)}: make it return uint8 [H, W, 3]")
+            self._space = Box(0, 255, picture.shape, np.uint8)
+            try:
+                convert = converter(self._space)
+            except UserError as error:
+                raise self._error(f"render() returned {in_short(picture)}: {error}") from None
+            if convert is None:
+                raise self._error(f"render() returned {in_short(picture)}, no image: {ACCEPTED}")
+        self._convert = convert
 
     def _restart(self) -> None:
-        self._observation, _ = self._env.reset(seed=int(self.random.integers(SEEDS)))
         self._frames = 0
         self._terminal = self._cut_off = False
+        answer = self._ask("reset", seed=int(self.random.integers(SEEDS)))
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise self._error(f"reset() returned {in_short(answer)}: make it return observation, info")
+        self._observation = answer[0]
+        if self._watcher:
+            self._watcher(Frame.silent(self._seen()))
 
     def act(self, action: int, screen: Screen) -> Outcome:
-        """Hold `action` for `frame_skip` frames, or until the game ends."""
+        """Hold `action` for `frame_skip` frames, or until the game ends.
+
+        Raises:
+            UserError: The environment fails, or an observation or a reward is not one that it may return.
+        """
         reward = self._hold(action, self._frame_skip)
         self._draw(screen)
         truncation = self._cut_off and not self._terminal
@@ -80,13 +177,18 @@ class GymnasiumGame(FrameGame):
     def _hold(self, action: int, frames: int) -> float:
         total = 0.0
         for _ in range(frames):
-            step = self._env.step(self._first_action + action)
-            self._observation, reward, self._terminal, cut_off, _ = step
+            answer = self._ask("step", self._first_action + action)
             self._frames += 1
-            total += float(reward)
+            if not isinstance(answer, tuple) or len(answer) != 5:
+                wanted = "observation, reward, terminated, truncated, info"
+                raise self._error(f"step() returned {in_short(answer)}: make it return {wanted}")
+            self._observation, reward, terminated, truncated, _ = answer
+            points = game_points(reward, self._where())
+            total = game_points(total + points, self._where())
+            self._terminal = bool(terminated)
+            self._cut_off = bool(truncated) or self._frames >= self._frame_limit
             if self._watcher:
-                self._watcher(Frame.silent(self._seen(), float(reward)))
-            self._cut_off = cut_off or self._frames >= self._frame_limit
+                self._watcher(Frame.silent(self._seen(), points))
             if self._ended():
                 break
         return total
@@ -95,12 +197,33 @@ class GymnasiumGame(FrameGame):
         return self._terminal or self._cut_off
 
     def _draw(self, screen: Screen) -> None:
-        frame = self._seen()
-        scale(cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) if frame.ndim == 3 else frame, screen)
+        picture = self._seen()
+        scale(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY) if picture.ndim == 3 else picture, screen)
 
     def _seen(self) -> NDArray[np.uint8]:
         """Return the current picture, uint8 [height, width], or [height, width, 3] in colour."""
-        return np.ascontiguousarray(_picture(self._env) if self._rendered else self._observation)
+        image = self._ask("render") if self._renders else self._observation
+        if isinstance(image, np.ndarray) and self._space.contains(image):
+            return self._convert(image)
+        what = "render()" if self._renders else "the observation"
+        raise self._error(f"{what} is {in_short(image)}, not in {in_short(self._space)}: make them agree")
+
+    def _ask(self, method: str, *arguments: Any, **named: Any) -> Any:
+        """Return what a method of the environment returns.
+
+        Raises:
+            UserError: It failed.
+        """
+        try:
+            return getattr(self._env, method)(*arguments, **named)
+        except Exception as error:
+            raise self._error(f"{method}() failed: {cause(error)}") from error
+
+    def _where(self) -> str:
+        return f"{self._spec.id}, step {self._frames} of a game"
+
+    def _error(self, problem: str) -> UserError:
+        return UserError(f"{self._where()}: {problem}")
 
     def close(self) -> None:
         """Close the environment."""
@@ -116,18 +239,46 @@ def open_game(
     """Return the Gymnasium environment `config.game`: an `AtariGame` if it is ale-py's.
 
     Raises:
-        UserError: There is no such environment, or it lacks pixels, discrete actions or a library.
+        UserError: There is no such environment, it has no discrete actions, or it cannot be seen.
     """
-    env = _open_env(config.game)
-    if not _is_atari(env):
-        return GymnasiumGame(env, config, stream, watcher)
-    assert env.spec
-    settings = env.spec.kwargs
-    of_rom = replace(config, game=str(ale_py.roms.get_rom_path(settings["game"])))
+    if not is_atari(config.game):
+        return GymnasiumGame(config, stream, watcher)
+    settings = find_spec(config.game).kwargs
+    of_rom = replace(as_played(config), game=str(ale_py.roms.get_rom_path(settings["game"])))
     variant = Variant(settings.get("mode"), settings.get("difficulty"))
     game = AtariGame(of_rom, stream, training, watcher, variant)
     game.name = game_name(config.game)
     return game
+
+
+def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
+    """Return `config` as its environment plays it: with the actions and the no-ops that it has.
+
+    Raises:
+        UserError: There is no such environment, it has no discrete actions, or it cannot be seen.
+    """
+    spec = find_spec(config.game)
+    if is_atari(config.game):
+        return replace(config, minimal_action_set=False) if spec.kwargs.get("full_action_space") else config
+    with closing(open_env(spec)) as env:
+        if seen(env, spec.id) is None:
+            space = in_short(env.observation_space)
+            logger.info("%s observes %s, no image: the screens are what render() draws", spec.id, space)
+        if action_names(env)[0] == "NOOP":
+            return config
+    return replace(config, random_starts=0, random_start_frames=0)
+
+
+def is_atari(game: str) -> bool:
+    """Return whether the id `game` is one of ale-py's, with nothing around it that would change the game.
+
+    Raises:
+        UserError: There is no such environment.
+    """
+    spec = find_spec(game)
+    if spec.entry_point != ATARI or spec.kwargs.get("continuous"):
+        return False
+    return not spec.additional_wrappers and spec.max_episode_steps is None
 
 
 def game_name(game: str) -> str:
@@ -135,79 +286,124 @@ def game_name(game: str) -> str:
     return game.replace("/", "_").replace(":", "_")
 
 
-def is_atari(game: str) -> bool:
-    """Return whether the id `game` is one of ale-py's.
+def find_spec(game: str) -> EnvSpec:
+    """Return the entry of `game` in Gymnasium's registry, without opening the environment.
+
+    Args:
+        game: An id, such as `ALE/Pong-v5` or `ale_py:ALE/Pong-v5`, with or without its version, or the
+            `game_name` by which a snapshot knows it.
 
     Raises:
-        UserError: There is no such environment, or it lacks a library.
+        UserError: There is none.
     """
-    return _is_atari(_open_env(game))
-
-
-def has_no_op(game: str) -> bool:
-    """Return whether action 0 of the environment `game` is called NOOP.
-
-    Raises:
-        UserError: There is no such environment, or it lacks a library.
-    """
-    return _action_meanings(_open_env(game))[:1] == ("NOOP",)
-
-
-def _open_env(game: str, **arguments: Any) -> AnyEnv:
-    """Return Gymnasium's environment `game`, which may be the `game_name` by which a snapshot knows it."""
-    name = game
-    if game not in gymnasium.registry:
-        wanted = game.removeprefix("ale_py_")  # from the id ale_py:ALE/Pong-v5
-        name = next((known for known in gymnasium.registry if game_name(known) == wanted), game)
+    module, _, name = game.rpartition(":")
     try:
-        return gymnasium.make(name, disable_env_checker=True, **arguments)
-    except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
-        raise UserError(f"{name} needs a library that is not installed: {one_line(error)}") from None
-    except gymnasium.error.Error:
+        if module:
+            importlib.import_module(module)
+        if name not in gymnasium.registry:
+            wanted = name.removeprefix("ale_py_")  # from the id ale_py:ALE/Pong-v5
+            name = next((known for known in gymnasium.registry if game_name(known) == wanted), name)
+        if name not in gymnasium.registry:
+            space, bare, version = parse_env_id(name)
+            if version is None:
+                name = get_env_id(space, bare, find_highest_version(space, bare))
+        return gymnasium.registry[name]
+    except (KeyError, gymnasium.error.Error):
         near = difflib.get_close_matches(name, gymnasium.registry, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "give an id such as CartPole-v1"
         raise UserError(f"Gymnasium has no environment {name!r}: {hint}") from None
+    except Exception as error:
+        raise UserError(f"{game} cannot be imported: {cause(error)}") from error
 
 
-def _is_atari(env: AnyEnv) -> bool:
-    """Return whether `env` is one of ale-py's, with nothing around it that would change the game."""
-    spec = env.spec
-    if spec is None or spec.entry_point != ATARI or spec.kwargs.get("continuous"):
-        return False
-    return not spec.additional_wrappers and spec.max_episode_steps is None
+def open_env(spec: EnvSpec, **arguments: Any) -> AnyEnv:
+    """Return the environment of `spec`.
 
-
-def _action_meanings(env: AnyEnv) -> tuple[str, ...]:
-    """Return the names that `env` has for its actions, as Atari games do; none where it has none."""
-    meanings = getattr(env.unwrapped, "get_action_meanings", None)
-    return tuple(meanings()) if meanings else ()
-
-
-def _with_pixels(env: AnyEnv) -> tuple[AnyEnv, bool]:
-    """Return the environment `env`, made anew if need be, and whether its screens are what it renders."""
-    assert env.spec
-    name = env.spec.id
-    if not isinstance(env.action_space, Discrete):
-        raise UserError(f"{name} has no discrete actions but {env.action_space}: choose another environment")
-    space = env.observation_space
-    grey_or_colour = isinstance(space, Box) and (len(space.shape) == 2 or space.shape[2:] == (3,))
-    if grey_or_colour and space.dtype == np.uint8:
-        return env, False
-    if "rgb_array" not in env.metadata.get("render_modes", ()):
-        raise UserError(f"{name} has no pixels: choose an environment that observes or renders images")
-    env.close()
-    env = _open_env(name, render_mode="rgb_array")
-    env.reset(seed=0)
-    _picture(env)  # now, so that a missing library is noticed before the run begins
-    return env, True
-
-
-def _picture(env: AnyEnv) -> NDArray[np.uint8]:
-    """Return the picture that `env` renders, uint8 [height, width, 3]."""
+    Raises:
+        UserError: It has no discrete actions, or fails.
+    """
     try:
-        picture = env.render()
-    except gymnasium.error.DependencyNotInstalled as error:
-        needed = "drawing its screens needs a library that is not installed"
-        raise UserError(f"{needed}: {one_line(error)}") from None
-    assert isinstance(picture, np.ndarray)
-    return picture
+        env: AnyEnv = gymnasium.make(spec, disable_env_checker=True, **arguments)
+    except Exception as error:
+        raise UserError(f"{spec.id} cannot be opened: {cause(error)}") from error
+    actions = getattr(env, "action_space", None)
+    if isinstance(actions, Discrete):
+        return env
+    env.close()
+    raise UserError(f"{spec.id} has no discrete actions but {in_short(actions)}: choose another environment")
+
+
+def seen(env: AnyEnv, name: str) -> Converter | None:
+    """Return the function that makes pictures of the observations of `env`; None: `render` draws them.
+
+    Raises:
+        UserError: It cannot be seen in either way.
+    """
+    space = getattr(env, "observation_space", None)
+    try:
+        convert = converter(space) if space is not None else None
+    except UserError as error:
+        raise UserError(f"{name} observes {error}") from None
+    modes = (env.metadata or {}).get("render_modes") or ()
+    if convert is None and "rgb_array" not in modes:
+        raise UserError(
+            f"{name} has no pixels: it observes {in_short(space)} and has no render_mode rgb_array "
+            f"(it has {', '.join(map(str, modes)) or 'none'}); {ACCEPTED}"
+        )
+    return convert
+
+
+def action_names(env: AnyEnv) -> tuple[str, ...]:
+    """Return the names of the actions, as `get_action_meanings` of Atari games gives them, or numbers.
+
+    They are numbers where the names may belong to other actions: under a wrapper that changes actions, or one
+    from elsewhere that has a `step` of its own and no `get_action_meanings`.
+    """
+    space = env.action_space
+    assert isinstance(space, Discrete)
+    by_number = tuple(map(str, range(int(space.n))))
+    layer = env
+    while isinstance(layer, gymnasium.Wrapper) and not hasattr(layer, "get_action_meanings"):
+        from_elsewhere = not type(layer).__module__.startswith("gymnasium.wrappers.")
+        steps = type(layer).step is not gymnasium.Wrapper.step
+        if isinstance(layer, gymnasium.ActionWrapper) or (from_elsewhere and steps and not _only_sees(layer)):
+            return by_number
+        layer = layer.env
+    meanings = tuple(map(str, getattr(layer, "get_action_meanings", tuple)()))
+    return meanings if len(meanings) == len(by_number) else by_number
+
+
+def _only_sees(layer: AnyEnv) -> bool:
+    """Return whether a wrapper's `step` is that of Gymnasium's wrappers of observations and rewards."""
+    kinds = (gymnasium.ObservationWrapper, gymnasium.RewardWrapper)
+    return any(isinstance(layer, kind) and type(layer).step is kind.step for kind in kinds)
+
+
+def frame_rate(env: AnyEnv) -> float:
+    """Return how many frames of `env` make a second: its `render_fps`, or 60 where that is no such number."""
+    rate = (env.metadata or {}).get("render_fps")
+    least, most = FRAME_RATES
+    if isinstance(rate, float | int | np.number) and rate is not True and least <= rate <= most:
+        return float(rate)
+    return FRAMES_PER_SECOND
+
+
+def in_short(value: object) -> str:
+    """Return what `value` is, a space or an answer of an environment, in a few words."""
+    if isinstance(value, gymnasium.Space):
+        return textwrap.shorten(str(value), 160)
+    if isinstance(value, np.ndarray):
+        numeric = value.size and value.dtype.kind in "buif"
+        values = f" from {float(value.min()):g} to {float(value.max()):g}" if numeric else ""
+        return f"{value.dtype} {value.shape}{values}"
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {len(value)}"
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def cause(error: Exception) -> str:
+    """Return what `error` says, and the place in a file where it was raised, in one line."""
+    if isinstance(error, gymnasium.error.DependencyNotInstalled | ModuleNotFoundError):
+        return f"a library is not installed: {one_line(error)}"
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {one_line(error)} ({where.filename}, line {where.lineno}): fix it"

@@ -11,6 +11,7 @@ from gymnasium.vector.utils import batch_space
 
 from simple_dqn.environment.interface import Environment, Screen
 from simple_dqn.errors import UserError
+from simple_dqn.random_streams import draw_seed
 from simple_dqn.types import Actions, Mask, Rewards, Screens
 
 MakeEnvironment: TypeAlias = Callable[[int], Environment]  # from a seed
@@ -29,8 +30,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Mask]):
         >>> screens, _ = envs.reset(seed=0)
     """
 
-    def __init__(self, make: MakeEnvironment, seed: int = 0) -> None:
-        """Make the games from `seed`; `reset(seed=...)` calls `make` again.
+    def __init__(self, make: MakeEnvironment, seed: int | None = None) -> None:
+        """Make the games from `seed`, or None: a random one; `reset(seed=...)` calls `make` again.
 
         Raises:
             UserError: They cannot be played.
@@ -38,7 +39,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Mask]):
         if not callable(make):
             raise UserError(f"{make!r} makes no games: give a function from a seed to an environment")
         self._make = make
-        self.environment = make(seed)
+        self.environment = make(draw_seed() if seed is None else seed)
         self.num_envs = self.environment.games
         self.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
         self.single_observation_space = Box(0, 255, self.environment.screen_shape, np.uint8)
@@ -86,7 +87,7 @@ class GymnasiumEnv(gymnasium.Env[Screen, int]):
         >>> env.step(agent.act(states[np.newaxis])[0])
     """
 
-    def __init__(self, make: MakeEnvironment, seed: int = 0) -> None:
+    def __init__(self, make: MakeEnvironment, seed: int | None = None) -> None:
         """Make the game; `make` makes an environment of one game from a seed.
 
         Raises:

@@ -3,10 +3,12 @@
 `E` games run side by side; a screen is uint8 [H, W].
 """
 
+import math
+import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +19,14 @@ from simple_dqn.types import Actions, CheckpointState, Step
 Screen: TypeAlias = NDArray[np.uint8]  # [H, W], grey levels
 Picture: TypeAlias = NDArray[np.uint8]  # [height, width, 3], red, green, blue
 
-FRAMES_PER_SECOND = 60
+FRAMES_PER_SECOND = 60  # of a console, and of games that do not say
+NO_ACTION = -1  # no button is pressed; Atari games take it beside their own actions
+MOST_POINTS = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The picture and the sound of one frame, 1/60 of a second; the receiver owns the arrays."""
+    """The picture and the sound of one frame; the receiver owns the arrays."""
 
     picture: Picture
     sound: NDArray[np.uint8]  # unsigned 8-bit samples, one channel; none where the game has no sound
@@ -52,6 +56,7 @@ class Environment(ABC):
         can_save: Whether `get_state` can save games in progress. If not, it holds the random streams
             only and `set_state` starts new games; for a run to equal a resumed one, it must then
             `reset` after each `get_state`.
+        frames_per_second: How fast a person sees the game.
     """
 
     games: int
@@ -61,6 +66,7 @@ class Environment(ABC):
     name: str
     rom_md5: str | None
     can_save: bool
+    frames_per_second: float = FRAMES_PER_SECOND
 
     @abstractmethod
     def reset(self) -> Step:
@@ -114,17 +120,34 @@ class Outcome(NamedTuple):
     reset: bool
 
 
+def game_points(reward: Any, where: str) -> float:
+    """Return `reward`, which a game paid at the step `where`, as a number.
+
+    Raises:
+        UserError: It is not one number, or float32 cannot hold it.
+    """
+    try:
+        number = float(reward.item() if isinstance(reward, np.ndarray) else reward)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if isinstance(reward, str | bytes) or not abs(number) <= MOST_POINTS:
+        paid = textwrap.shorten(repr(reward), 60)
+        raise UserError(f"{where}: the reward is {paid}: make it a finite number")
+    return number
+
+
 class Game(ABC):
     """One game, which knows nothing of others beside it.
 
-    Attributes: `name`, `rom_md5`, `action_names` and `can_save`, as in `Environment`, and its source of
-    randomness, `random`.
+    Attributes: `name`, `rom_md5`, `action_names`, `can_save` and `frames_per_second`, as in `Environment`,
+    and its source of randomness, `random`.
     """
 
     name: str
     rom_md5: str | None = None
     action_names: tuple[str, ...]
     can_save: bool = False
+    frames_per_second: float = FRAMES_PER_SECOND
     random: np.random.Generator
 
     @abstractmethod

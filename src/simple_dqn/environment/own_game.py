@@ -8,15 +8,26 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten
 from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from simple_dqn.config import CLASS_FILE, EnvironmentConfig
-from simple_dqn.environment.interface import Environment, Frame, Game, Outcome, Screen, SimpleGame, Watcher
+from simple_dqn.environment.interface import (
+    Environment,
+    Frame,
+    Game,
+    Outcome,
+    Screen,
+    SimpleGame,
+    Watcher,
+    game_points,
+)
 from simple_dqn.errors import UserError, one_line
 from simple_dqn.files import home, kind_of, open_file, project, real
+from simple_dqn.types import Actions, Step
 
 OwnClass: TypeAlias = type[SimpleGame] | type[Environment]
 
@@ -57,15 +68,17 @@ class OwnGame(Game):
         """Take `action`.
 
         Raises:
-            UserError: The reward is NaN or infinite.
+            UserError: The game did not return a reward, a finite number, and whether it is over.
         """
-        reward, over = self._game.act(action)
-        if not math.isfinite(reward):
-            raise UserError(f"{type(self._game).__name__}.act paid a reward of {reward}: fix it")
+        answer = self._game.act(action)
         self._frames += self._frame_skip
-        self._draw(screen, float(reward))
+        where = f"{type(self._game).__name__}.act, step {self._frames // self._frame_skip} of a game"
+        if not isinstance(answer, tuple | list) or len(answer) != 2:
+            raise UserError(f"{where}: it returned {shorten(repr(answer), 60)}: make it return reward, over")
+        reward, over = game_points(answer[0], where), bool(answer[1])
+        self._draw(screen, reward)
         cut_off = not over and self._frames >= self._frame_limit
-        return Outcome(float(reward), bool(over), truncation=cut_off, reset=over or cut_off)
+        return Outcome(reward, over, truncation=cut_off, reset=over or cut_off)
 
     def _draw(self, screen: Screen, reward: float = 0.0) -> None:
         self._canvas[...] = 0
@@ -109,7 +122,17 @@ def make_whole(
             f"--processes {config.processes} distributes games, but {own.__name__} plays all of them itself: "
             "leave it out, or make it a SimpleGame"
         )
-    return own(config, streams, training, watcher)  # type: ignore[call-arg] # what its users are told
+    environment = own(config, streams, training, watcher)  # type: ignore[call-arg] # what its users are told
+    play = environment.step
+
+    def step(actions: Actions) -> Step:
+        played = play(actions)
+        if not (finite := np.isfinite(played.rewards)).all():
+            raise UserError(f"{own.__name__} paid a reward of {played.rewards[~finite][0]}: make it finite")
+        return played
+
+    environment.step = step  # type: ignore[method-assign]
+    return environment
 
 
 def is_own(environment: str) -> bool:

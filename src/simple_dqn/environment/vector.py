@@ -47,6 +47,7 @@ class GameVector(Environment):
         self.name = self.each_game[0].name
         self.rom_md5 = self.each_game[0].rom_md5
         self.can_save = self.each_game[0].can_save
+        self.frames_per_second = self.each_game[0].frames_per_second
         self.screen_shape = screen_shape
         self._ended = np.ones(self.games, np.bool_)  # [E], games that the next step starts anew
 

@@ -71,8 +71,9 @@ def play(config: Config, display: str | None) -> None:
         environment = make_environment(config, training=False, watcher=viewer.watch)
         open_things.callback(environment.close)
         player = make_watched_player(
-            config, environment, saliency=True, person=lambda: controls.action(environment.action_names)
-        )
+            config, environment, saliency=True,
+            person=lambda: controls.action(environment.action_names, can_rest=bool(environment.rom_md5)),
+        )  # fmt: skip
         open_things.callback(screen.close)
         viewer.play(player, config.run.play_games, lambda: interrupt.requested)
     logger.info("Games played: %d; scores: %s", len(viewer.scores), viewer.scores or "none")

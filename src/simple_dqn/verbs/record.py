@@ -7,7 +7,7 @@ from pathlib import Path
 
 from simple_dqn.config import Config
 from simple_dqn.conversion import yes_or_no
-from simple_dqn.environment import FRAMES_PER_SECOND, Frame
+from simple_dqn.environment import Frame
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError, printable
 from simple_dqn.files import home, replacing
@@ -83,11 +83,11 @@ def record(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -
         with (
             replacing(path) as beside,
             replacing_screens(folder) as screens,
-            closing(Film(beside, kind)) as film,
+            closing(Film(beside, kind, environment.frames_per_second)) as film,
         ):
             recording = Recording(player, frames, film, screens, config.agent.exploration_rate_test, overlay)
             recording.play(config.run.play_games, lambda: interrupt.requested)
             film.finish()
-    minutes, seconds = divmod(film.frames // FRAMES_PER_SECOND, 60)
+    minutes, seconds = divmod(int(film.frames / film.rate), 60)
     scores = ", ".join(f"{score:g}" for score in recording.scores)
     return f"{film.frames} frames, {minutes}:{seconds:02}, score {scores}"

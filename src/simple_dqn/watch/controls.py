@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
+from simple_dqn.environment.interface import NO_ACTION
+
 # Keys are named as in pygame.
 COMMANDS = ("m", "a", "s", "[", "]", "o", "v", "f12", "q")  # the keys that are not game buttons
 NO_BUTTON = "NOOP"  # releases all buttons
@@ -35,8 +37,8 @@ class Keys(NamedTuple):
     held: set[str]  # values of `BUTTONS`, held now or pressed since
 
 
-def nearest_action(held: Set[str], action_names: Sequence[str]) -> int:
-    """Return the index of the action nearest to the buttons `held`.
+def nearest_action(held: Set[str], action_names: Sequence[str], can_rest: bool = False) -> int:
+    """Return the index of the action nearest to the buttons `held`, or `NO_ACTION` if that is nearer.
 
     It has the fewest missing and superfluous buttons. Of equally near actions, one with FIRE is preferred if
     FIRE is held, because players tap FIRE while they hold a direction; otherwise the first is taken.
@@ -44,6 +46,7 @@ def nearest_action(held: Set[str], action_names: Sequence[str]) -> int:
     Args:
         held: Values of `BUTTONS`; opposite directions cancel each other.
         action_names: The game's actions, named as in ALE, such as `UPRIGHTFIRE`.
+        can_rest: Whether the game takes `NO_ACTION`, as Atari games do.
     """
     buttons = set() if NO_BUTTON in held else set(held)
     for pair in OPPOSITES:
@@ -54,7 +57,8 @@ def nearest_action(held: Set[str], action_names: Sequence[str]) -> int:
         pressed = {part for part in PARTS if part in action_names[index]}
         return len(pressed ^ buttons), "FIRE" in buttons - pressed
 
-    return min(range(len(action_names)), key=distance)
+    nearest = min(range(len(action_names)), key=distance)
+    return NO_ACTION if can_rest and len(buttons) < distance(nearest)[0] else nearest
 
 
 class Controls:
@@ -122,14 +126,14 @@ class Controls:
             case "q":
                 self.ended = True
 
-    def action(self, action_names: Sequence[str]) -> int | None:
-        """Return the action that the person wants; None: the agent chooses.
+    def action(self, action_names: Sequence[str], can_rest: bool = False) -> int | None:
+        """Return the action that the person wants, see `nearest_action`; None: the agent chooses.
 
         A button that was pressed and released since the last action counts, so a tap between two steps is not
         lost.
         """
         buttons, self._buttons = self._buttons, set()
-        return nearest_action(buttons, action_names) if self.human else None
+        return nearest_action(buttons, action_names, can_rest) if self.human else None
 
     def say(self, message: str) -> None:
         """Show `message` in the next pictures."""

@@ -20,7 +20,7 @@ from av.video.stream import VideoStream
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from simple_dqn.environment import FRAMES_PER_SECOND, Frame
+from simple_dqn.environment import Frame
 from simple_dqn.environment.interface import Picture
 from simple_dqn.errors import UserError
 from simple_dqn.types import Step
@@ -33,11 +33,7 @@ logger = logging.getLogger(__name__)
 # .mov. Few players do in an .mp4; browsers and phones, which need one, play FLAC.
 FORMATS: dict[str, Literal["pcm_s16le", "flac"]] = {"mov": "pcm_s16le", "mp4": "flac"}
 HEIGHT = 840  # of a film, about, in pixels
-# Edges stay sharp, and the sound still takes most of the file. A key frame per second makes seeking fast.
-H264 = {"preset": "veryfast", "crf": "12", "g": str(FRAMES_PER_SECOND)}
-# The unit of a film's length. With the default, 1/1000 s, it would end in the middle of a frame.
-TIMESCALE = {"movie_timescale": str(512 * FRAMES_PER_SECOND)}
-FRAME = Fraction(1, FRAMES_PER_SECOND)  # seconds
+H264 = {"preset": "veryfast", "crf": "12"}  # edges stay sharp, and the sound still takes most of the file
 
 SCREEN = re.compile(r"\d{6,}\.png")
 FLAT = {"pred": "none"}  # the flat colours of a game compress better without PNG's prediction
@@ -56,20 +52,24 @@ def film_scale(picture: Picture) -> int:
 
 
 class Film:
-    """A film in H.264, 60 frames a second, with the game's sound unchanged; all its frames have one size.
+    """A film in H.264 with the game's sound unchanged; all its frames have one size.
 
     ALE returns 512 samples of sound per frame, 30,720 per second. They are written with 16 bits, because
     fewer players support 8: each is 256 times ALE's, centred on 0 instead of 128.
 
     Attributes:
         frames: The number of frames so far.
+        rate: How many of them are shown in a second.
     """
 
-    def __init__(self, path: Path, kind: str) -> None:
-        """Begin a film at `path`; `kind` is one of `FORMATS`."""
+    def __init__(self, path: Path, kind: str, rate: float) -> None:
+        """Begin a film at `path` with `rate` frames per second; `kind` is one of `FORMATS`."""
         self.frames = 0
+        self.rate = Fraction(rate).limit_denominator(1001)
         self._sound = FORMATS[kind]
-        self._container = av.open(str(path), "w", format=kind, container_options=TIMESCALE)
+        # The unit of a film's length. With the default, 1/1000 s, it would end in the middle of a frame.
+        timescale = {"movie_timescale": str(512 * self.rate.numerator)}
+        self._container = av.open(str(path), "w", format=kind, container_options=timescale)
         self._reformatter = Reformatter()
         self._video: VideoStream
         self._audio: AudioStream | None = None
@@ -93,27 +93,28 @@ class Film:
             dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG,
             interpolation=Interpolation.POINT,
         )  # fmt: skip
-        frame.pts, frame.time_base = self.frames, FRAME
+        frame.pts, frame.time_base = self.frames, 1 / self.rate
         self._container.mux(self._video.encode(frame))
         if self._audio:
             samples = (sound.astype(np.int16) - 128) << 8
             heard = av.AudioFrame.from_ndarray(samples[np.newaxis], format="s16", layout="mono")
-            heard.sample_rate = len(sound) * FRAMES_PER_SECOND
+            heard.sample_rate = round(len(sound) * self.rate)
             heard.pts, heard.time_base = self.frames * len(sound), Fraction(1, heard.sample_rate)
             self._container.mux(self._audio.encode(heard))
         self.frames += 1
 
     def _add_streams(self, width: int, height: int, samples: int) -> None:
         """Add a video stream, and an audio stream if each frame has `samples`."""
-        self._video = self._container.add_stream("libx264", FRAMES_PER_SECOND, H264)
+        seek = {"g": str(max(1, round(self.rate)))}  # a key frame per second makes seeking fast
+        self._video = self._container.add_stream("libx264", self.rate, {**H264, **seek})
         self._video.width, self._video.height = width, height
-        self._video.pix_fmt, self._video.time_base = "yuv420p", FRAME
+        self._video.pix_fmt, self._video.time_base = "yuv420p", 1 / self.rate
         # Without these, players guess the colour space from the film's height.
         colours = self._video.codec_context
         colours.colorspace, colours.color_range = Colorspace.ITU709, ColorRange.MPEG
         colours.color_primaries, colours.color_trc = ColorPrimaries.BT709, ColorTrc.BT709
         if samples:
-            rate = samples * FRAMES_PER_SECOND
+            rate = round(samples * self.rate)
             self._audio = self._container.add_stream(self._sound, rate, format="s16", layout="mono")
 
     def finish(self) -> None:
@@ -137,7 +138,7 @@ def png(picture: Picture) -> bytes:
     """Return a PNG file of `picture`, uint8 [height, width, 3], unscaled."""
     codec: av.VideoCodecContext = av.CodecContext.create("png", "w")
     codec.height, codec.width = picture.shape[:2]
-    codec.pix_fmt, codec.time_base, codec.options = "rgb24", FRAME, FLAT
+    codec.pix_fmt, codec.time_base, codec.options = "rgb24", Fraction(1), FLAT
     codec.thread_count = 1  # with several, the encoder would delay the picture
     (packet,) = codec.encode(av.VideoFrame.from_ndarray(picture, format="rgb24"))
     return bytes(packet)

@@ -40,7 +40,7 @@ class FrameClock:
         self._due = self._drawn = -float("inf")  # when the next frame is due, and the last was drawn
 
     def wait(self, speed: float | None) -> None:
-        """Wait until the next frame is due, at `speed` times real time; None: do not wait."""
+        """Wait until the next frame is due, at `speed` times 60 frames a second; None: do not wait."""
         now = self._clock()
         if speed is None or now - self._due > LATE:
             self._due = now
@@ -52,7 +52,7 @@ class FrameClock:
     def picture_due(self) -> bool:
         """Return whether to draw this frame.
 
-        A frame is skipped if the last was drawn less than 1/60 s ago, as happens above real time, or if the
+        A frame is skipped if the last was drawn less than 1/60 s ago, as happens at higher speeds, or if the
         next is already due, as on a slow terminal. At least one frame every `LATE` seconds is drawn.
         """
         now = self._clock()
@@ -146,7 +146,8 @@ class Viewer:
         controls = self._controls
         controls.apply(*self._display.keys())
         self._speaker.play(frame.sound, controls.speed, controls.volume)
-        self._clock.wait(controls.speed)
+        rate = self._player.environment.frames_per_second / FRAMES_PER_SECOND
+        self._clock.wait(controls.speed and controls.speed * rate)
         if self._clock.picture_due() or controls.screenshot:
             view = self._view(frame, score, begins)
             if controls.screenshot:

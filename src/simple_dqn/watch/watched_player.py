@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from simple_dqn.agent import Player
 from simple_dqn.environment import Environment, Frame
+from simple_dqn.environment.interface import NO_ACTION
 from simple_dqn.statistics import Scores
 from simple_dqn.types import Actions, ExplorationRates, QValues, States, Step
 
-NO_ACTION = -1  # before the first choice of a game
 HeatMap: TypeAlias = NDArray[np.float32]  # [H, W], from 0 (no influence) to 1
 
 
@@ -21,7 +21,7 @@ class View:
     """The values that are shown beside the picture of a frame."""
 
     action_names: tuple[str, ...]  # A of them
-    action: int  # index of the action being taken; -1: none yet
+    action: int  # index of the action being taken; -1: none
     human: bool  # whether a person plays
     score: float  # game points so far
     lives: int  # left; 0 in a game without lives
@@ -41,7 +41,7 @@ class WatchedPlayer(Player):
 
     Attributes:
         qvalues: Of the last state, float32 [A], even while a person plays; None: no state yet, or no agent.
-        action: The last action chosen, an index into the environment's.
+        action: The last action chosen, an index into the environment's; or `NO_ACTION`.
         exploring: Whether the agent chose it at random and it is not the best.
         human: Whether a person chose it.
     """
@@ -67,7 +67,7 @@ class WatchedPlayer(Player):
         """
         super().__init__(environment, predict or _no_qvalues, history_length, rng)
         self.qvalues: NDArray[np.float32] | None = None
-        self.action, self.exploring, self.human = 0, False, False
+        self.action, self.exploring, self.human = NO_ACTION, False, False
         self._has_agent, self._saliency, self._person = predict is not None, saliency, person
         self._state: States | None = None  # the last one, uint8 [1, S, H, W]
         self._heat_map: HeatMap | None = None  # of that state, once it was asked for
