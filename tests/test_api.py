@@ -389,11 +389,10 @@ def test_a_registered_sampler_receives_the_errors_that_it_uses() -> None:
 
 
 @pytest.mark.usefixtures("tables", "home")
-@pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize("rule", [max_targets, double_targets])
-def test_a_registered_rule_may_leave_the_next_action_open(rule: Any, double: bool) -> None:
+def test_a_registered_rule_may_leave_the_next_action_open(rule: Any) -> None:
     simple_dqn.register_target_rule("mine", rule)
-    assert simple_dqn.train("catch", **CATCH, target_rule="mine", double=double).snapshots
+    assert simple_dqn.train("catch", **CATCH, target_rule="mine").snapshots
 
 
 @pytest.mark.usefixtures("home")

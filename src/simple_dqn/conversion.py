@@ -7,13 +7,12 @@ from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from typing import Any
 
-from simple_dqn.config import BOOLEANS, CLASS_FILE, GONE, GONE_VALUES, REGISTERED, Share, as_word, known
+from simple_dqn.config import BOOLEANS, CLASS_FILE, GONE, GONE_VALUES, Share, as_word, known
 from simple_dqn.errors import UserError
 
 NO_TEXT = re.compile("[\0\ud800-\udfff]")  # with surrogates Python marks bytes that are not UTF-8
 LIMITS = ("minimum", "above", "maximum", "endless")
-# Values of earlier versions.
-EARLIER = (("sampler", "auto"), ("target_rule", "auto"))
+OPEN = ("sampler", "target_rule")  # a snapshot may have names that are not registered here; see `rules`
 YES, NO = ("yes", "true", "t", "1"), ("no", "false", "f", "0")
 
 
@@ -68,9 +67,8 @@ def convert(name: str, word: str) -> Any:
     if choices and word in GONE_VALUES and word not in choices:
         raise ArgumentTypeError(GONE_VALUES[word])
     of_file = limits.get("file") and CLASS_FILE.fullmatch(word)
-    if choices and not (word in choices or of_file or (name, word) in EARLIER):
-        hint = f", or register it: simple_dqn.register_{name}" if name in REGISTERED else ""
-        raise ArgumentTypeError(f"invalid choice: {word!r} (choose from {', '.join(choices)}{hint})")
+    if choices and not (word in choices or of_file or name in OPEN):
+        raise ArgumentTypeError(f"invalid choice: {word!r} (choose from {', '.join(choices)})")
     if kind is str:
         if NO_TEXT.search(word):
             raise ArgumentTypeError(f"'{word}' is not UTF-8 text")

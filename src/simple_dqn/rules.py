@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.config import CLASS_FILE, Config, MemoryConfig
+from simple_dqn.config import CLASS_FILE, REGISTERED, Config, MemoryConfig
 from simple_dqn.errors import UserError
 
 # Settings that determine the layers of a network; with distributions, `atoms` and `quantiles` do, too.
@@ -48,8 +48,18 @@ def check(config: Config) -> None:
 
 def complaints(config: Config) -> Iterator[str]:
     """Yield a message for each contradiction between settings."""
-    for rule in (_rollouts, _memory, _concurrent, overlapped, _environment, _cluster, _learning, _run):
+    for rule in (_registered, _rollouts, _memory, _concurrent, overlapped, _environment, _cluster, _learning, _run):
         yield from rule(config)
+
+
+def _registered(config: Config) -> Iterator[str]:
+    settings = config.flags()
+    for name, known in REGISTERED.items():
+        if settings[name] not in known:
+            yield (
+                f"--{name} {settings[name]} is not registered (choose from {', '.join(known)}): run a file "
+                f"that calls simple_dqn.register_{name} first, as docs/modify.md shows"
+            )
 
 
 def _memory(config: Config) -> Iterator[str]:
