@@ -48,7 +48,7 @@ class NoDraw:
 
     def __init__(self, ring: Any, config: Any) -> None: ...
 
-    def on_append(self) -> None: ...
+    def set_errors(self, numbers: Any, errors: Any) -> None: ...
 
 
 class Bare: ...
@@ -360,7 +360,7 @@ def test_what_is_registered_is_chosen_by_name_and_recorded(home: Path) -> None:
     REGISTERED["sampler"].remove("counting")
     REGISTERED["target_rule"].remove("mine")
     assert simple_dqn.load(run.snapshots[0]).evaluate(games=1).games
-    with pytest.raises(simple_dqn.UserError, match="sampler: invalid choice: 'counting'"):
+    with pytest.raises(simple_dqn.UserError, match="--sampler counting is not registered"):
         simple_dqn.train("catch", **{**CATCH, "epochs": 2, "resume": True})
     REGISTERED["network"].remove("tiny")
     with pytest.raises(simple_dqn.UserError, match="invalid choice: 'tiny'"):
@@ -459,7 +459,7 @@ def test_a_writer_of_ones_own_hears_of_a_run_and_changes_nothing(snapshot: Path,
 def test_an_entry_can_be_replaced() -> None:
     simple_dqn.register_target_rule("max", TARGET_RULES["double"])
     assert TARGET_RULES["max"] is TARGET_RULES["double"]
-    assert REGISTERED["target_rule"] == ["auto"]
+    assert REGISTERED["target_rule"] == ["max", "double", "munchausen"]
 
 
 def one_of(game: str, place: int, **flags: Any) -> Callable[[int], Any]:

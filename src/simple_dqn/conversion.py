@@ -68,7 +68,8 @@ def convert(name: str, word: str) -> Any:
         raise ArgumentTypeError(GONE_VALUES[word])
     of_file = limits.get("file") and CLASS_FILE.fullmatch(word)
     if choices and not (word in choices or of_file or name in OPEN):
-        raise ArgumentTypeError(f"invalid choice: {word!r} (choose from {', '.join(choices)})")
+        known_words = ", ".join((*choices, *([limits["file"]] if limits.get("file") else [])))
+        raise ArgumentTypeError(f"invalid choice: {word!r} (choose from {known_words})")
     if kind is str:
         if NO_TEXT.search(word):
             raise ArgumentTypeError(f"'{word}' is not UTF-8 text")

@@ -42,13 +42,13 @@ def check(config: Config) -> None:
     Raises:
         UserError: Two do; the message names both and what to do.
     """
-    for complaint in complaints(config):
+    for complaint in (*_registered(config), *complaints(config)):
         raise UserError(complaint)
 
 
 def complaints(config: Config) -> Iterator[str]:
     """Yield a message for each contradiction between settings."""
-    for rule in (_registered, _rollouts, _memory, _concurrent, overlapped, _environment, _cluster, _learning, _run):
+    for rule in (_rollouts, _memory, _concurrent, overlapped, _environment, _cluster, _learning, _run):
         yield from rule(config)
 
 

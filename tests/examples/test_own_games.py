@@ -331,7 +331,7 @@ ROWS = [
     ("empty", "", ["CountDown", "lacks action_names"]),
     ("two", "", ["CountDown, Other", "name one"]),
     ("two", ":Third", ["no class Third", "CountDown, Other"]),
-    ("missing", "", ["no file", "missing"]),
+    ("missing", "", ["cannot read", "missing"]),
 ]
 
 

@@ -10,12 +10,11 @@ from typing import Any
 
 from simple_dqn import rules, settings_file
 from simple_dqn.config import REGISTERED, Config, known, layered
-from simple_dqn.conversion import read
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import EXHAUSTED, UserError
 from simple_dqn.files import TRAINED, from_here, home, is_trained, kind_of, numbered, replacing
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.rules import CHECKPOINT_SHAPE
+from simple_dqn.rules import CHECKPOINT_SHAPE, differing
 from simple_dqn.run import Phase, make_run
 from simple_dqn.snapshot import (
     Checkpoint,
@@ -227,7 +226,6 @@ def _go_on(
     flags = recorded(saved.run)
     if given.get("datatype") == "auto":  # what that means here was settled when the run began
         given = {name: value for name, value in given.items() if name != "datatype"}
-    read({name: flags[name] for name in REGISTERED if name not in given})  # whether they are registered
     check_flags(flags, given)
     phase = Phase.of(saved.run)
     rows_sum = saved.run["statistics"].get("csv")
@@ -338,10 +336,9 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
             f"the run was of {game} in the module {module}, and a checkpoint imports nothing: continue it "
             "from a script that imports the module"
         )
-    was = before.flags()
-    for name, value in {**now.shared_flags(), "emulator": now.environment.emulator}.items():
-        if value == was[name]:
-            continue
+    was, settings = before.flags(), now.flags()
+    for name in differing([*now.shared_flags(), "emulator"], was, settings):
+        value = settings[name]
         if name in CHECKPOINT_SHAPE:
             raise UserError(
                 f"the run was started with --{name} {was[name]} and cannot continue with {value}: "
