@@ -11,6 +11,7 @@ from simple_dqn.config import BOOLEANS, CLASS_FILE, GONE, GONE_VALUES, Share, as
 from simple_dqn.errors import UserError
 
 NO_TEXT = re.compile("[\0\ud800-\udfff]")  # with surrogates Python marks bytes that are not UTF-8
+LONGEST = 40  # characters of a wrong number that its message quotes
 LIMITS = ("minimum", "above", "maximum", "endless")
 OPEN = ("sampler", "target_rule")  # a snapshot may have names that are not registered here; see `rules`
 YES, NO = ("yes", "true", "t", "1"), ("no", "false", "f", "0")
@@ -90,21 +91,22 @@ def number(
     Raises:
         ArgumentTypeError: It is none; the message is the reason.
     """
+    shown = word if len(word) <= LONGEST else f"{word[:LONGEST]}..."
     try:
         value = float(word)
         whole = kind is int and (int(word) if re.fullmatch(r"[+-]?[\d_]+", word.strip()) else int(value))
     except (ValueError, OverflowError):
         value, whole = math.nan, None
     if math.isnan(value) or (kind is int and whole != value):
-        raise ArgumentTypeError(f"{word!r} is not {'a whole number' if kind is int else 'a number'}")
+        raise ArgumentTypeError(f"{shown!r} is not {'a whole number' if kind is int else 'a number'}")
     if math.isinf(value) and not endless:
-        raise ArgumentTypeError(f"{word} is not finite: give a number")
+        raise ArgumentTypeError(f"{shown} is not finite: give a number")
     if value < minimum:
-        raise ArgumentTypeError(f"{word} is too small: give at least {minimum:g}")
+        raise ArgumentTypeError(f"{shown} is too small: give at least {minimum:g}")
     if value <= above and not endless:
-        raise ArgumentTypeError(f"{word} is too small: give more than {above:g}")
+        raise ArgumentTypeError(f"{shown} is too small: give more than {above:g}")
     if value > maximum:
-        raise ArgumentTypeError(f"{word} is too large: give at most {maximum:g}")
+        raise ArgumentTypeError(f"{shown} is too large: give at most {maximum:g}")
     return whole if kind is int else value
 
 

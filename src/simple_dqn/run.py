@@ -92,7 +92,7 @@ class Run:
     def __init__(
         self,
         agent: Agent,
-        tester: Tester,
+        tester: Tester | None,
         statistics: Statistics,
         keeper: Keeper | None,
         config: Config,
@@ -100,7 +100,7 @@ class Run:
         schedule: SerialSchedule,
         profiler: Profiler,
     ) -> None:
-        """Set up a run that has not begun."""
+        """Set up a run that has not begun; without tests it needs no `tester`."""
         self.agent = agent
         self.phase = Phase("random", 0)
         self.profiler = profiler
@@ -152,7 +152,8 @@ class Run:
         self._statistics.close()
         self._schedule.close()
         self.agent.player.environment.close()
-        self._tester.close()
+        if self._tester:
+            self._tester.close()
         if self._keeper:
             self._keeper.close()
 
@@ -162,7 +163,7 @@ class Run:
             "phase": asdict(self.phase),
             "agent": self.agent.get_state(games),
             "schedule": self._schedule.get_state(),
-            "tester": self._tester.get_state(games),
+            "tester": self._tester.get_state(games) if self._tester else None,
             "statistics": self._statistics.get_state(),
             "held_out": self._held_out,
         }
@@ -172,8 +173,9 @@ class Run:
         self._schedule.set_state(state.get("schedule", {}))
         self.phase = Phase.of(state)
         self.agent.set_state(state["agent"], experience)
-        self._tester.set_state(state["tester"])
-        if self.phase.name == "test" and "board" not in state["tester"]:
+        if self._tester and state["tester"]:
+            self._tester.set_state(state["tester"])
+        if self.phase.name == "test" and "board" not in (state["tester"] or {}):
             self.phase.done = 0  # a checkpoint of version 1.0.0, without the scores of the test
         self._statistics.set_state(state["statistics"])
         self._held_out = state["held_out"]
@@ -227,6 +229,7 @@ class Run:
             logger.info(" Training for %d steps", left)
             return self._schedule.train(self.agent, left)
         logger.info(" Testing for %d steps", max(0, left))
+        assert self._tester, "a test phase has steps"
         if not phase.done:
             self._tester.begin()
         return self._tester.play()
@@ -240,7 +243,7 @@ class Run:
             qvalues = None if self._held_out is None else self.agent.network.predict(self._held_out)
             self._statistics.on_point(self.agent.total_train_steps, qvalues)
         if self._keeper and not self._interrupt.requested:
-            games = self._tester.games if phase.name == "test" else 1
+            games = self._tester.games if self._tester and phase.name == "test" else 1
             # At the end of the phase a checkpoint follows anyway.
             if self._keeper.is_due(before, phase.done, games) and not self._is_complete(phase):
                 self.agent.check()
@@ -265,7 +268,7 @@ class Run:
     def _is_complete(self, phase: Phase) -> bool:
         """Return whether all steps of `phase` were made."""
         if phase.name == "test":
-            return self._tester.complete
+            return not self._tester or self._tester.complete
         return phase.done >= phase.length(self._config)
 
     def _save_checkpoint(self, wait: bool = False, state: CheckpointState | None = None) -> None:
@@ -284,7 +287,8 @@ class Run:
         """Start new games if a checkpoint cannot save them, so that the run continues like a resumed one."""
         if not self.agent.player.environment.can_save:
             self._start_games()
-            self._tester.restart_games()
+            if self._tester:
+                self._tester.restart_games()
 
     def _start_games(self) -> None:
         self._schedule.start(self.agent)
@@ -466,14 +470,16 @@ def make_run(
     Raises:
         UserError: A setting cannot be met; nothing was written.
     """
-    # Only one environment displays and records: the training one, if there is training.
+    # Only one environment displays and records: the training one. With a cluster actors play, and the learner
+    # only needs to know what the games are like. Without tests no second environment is opened.
     unseen = replace(config, environment=config.environment.unseen())
-    test_environment = make_environment(unseen, training=False)
-    # With a cluster actors play, and the learner only needs to know what the games are like.
-    environment = test_environment if config.cluster.on else make_environment(config, training=True)
+    tests = config.run.test_steps or config.cluster.on
+    test_environment = make_environment(unseen, training=False) if tests else None
+    environment = test_environment if config.cluster.on else None
+    environment = environment or make_environment(config, training=True)
     network = make_network(config, environment)
     if profiler:
-        profiler.watch(network, environment, test_environment)
+        profiler.watch(network, environment, *([test_environment] if test_environment else []))
     # Float sums depend on the number of threads, too: a run that is resumed goes on with the same.
     config = config.with_flags({"threads": network.threads, "datatype": network.datatype})
     prefix = config.run.save_weights_prefix
@@ -483,7 +489,9 @@ def make_run(
     agent = make_agent(config, environment, network, statistics, keeper)
     if profiler:
         profiler.watch(agent.memory)
-    player = make_player(config, test_environment, network)
-    tester = Tester(player, config.agent.exploration_rate_test, config.run.test_steps, statistics)
+    tester = None
+    if test_environment:
+        player = make_player(config, test_environment, network)
+        tester = Tester(player, config.agent.exploration_rate_test, config.run.test_steps, statistics)
     schedule = make_schedule(config, environment, statistics)
     return Run(agent, tester, statistics, keeper, config, interrupt, schedule, profiler or Profiler())

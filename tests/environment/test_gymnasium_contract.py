@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import ale_py  # noqa: F401 - its environments
@@ -13,11 +14,13 @@ from gymnasium import spaces
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils.env_checker import check_env
 
-from simple_dqn.config import EnvironmentConfig
+from simple_dqn.config import Config, EnvironmentConfig
 from simple_dqn.environment import Environment, Frame, as_played, make
 from simple_dqn.environment.gymnasium import action_names, frame_rate
 from simple_dqn.errors import UserError
+from simple_dqn.interrupt import Interrupt
 from simple_dqn.random_streams import stream
+from simple_dqn.run import make_run
 
 ROWS, COLUMNS = 20, 30
 LEVELS = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS) / (ROWS * COLUMNS - 1)  # 0 to 1
@@ -363,6 +366,25 @@ def test_one_instance_is_open_at_a_time(space: Any) -> None:
     environment.reset()
     assert kind.open_now == 1
     environment.close()
+    assert kind.open_now == 0
+
+
+def test_a_training_without_tests_opens_one_instance() -> None:
+    kind = register(
+        space=Box(0, 255, (ROWS, COLUMNS), np.uint8), observe=lambda _: np.zeros((ROWS, COLUMNS), np.uint8)
+    )
+    flags = {
+        "game": "test/Port-v0",
+        "environment": "gym",
+        "test_steps": 0,
+        "random_steps": 20,
+        "train_steps": 8,
+    }
+    config = Config.from_flags({**flags, "epochs": 1, "random_seed": 1, "replay_size": 100, "threads": 1})
+    with closing(make_run(config, Interrupt())) as run:
+        run.begin()
+        assert kind.open_now == 1
+        assert run.agent.total_train_steps == 8
     assert kind.open_now == 0
 
 

@@ -213,7 +213,7 @@ def test_what_does_not_fit_is_refused_by_name(flags: dict[str, Any], named: str)
 
 
 def test_snapshots_and_tests_use_the_mean_of_the_weights(tmp_path: Path) -> None:
-    flags = {"epochs": 1, "average_updates": 64, "checkpoint_minutes": 0}
+    flags = {"epochs": 1, "average_updates": 64, "checkpoint_minutes": 0, "test_steps": 20}
     config = Config.from_flags({**CATCH, **flags, "save_weights_prefix": str(tmp_path / "catch")})
     run = make_run(config, Interrupt())
     run.begin()
@@ -223,6 +223,7 @@ def test_snapshots_and_tests_use_the_mean_of_the_weights(tmp_path: Path) -> None
     assert all(np.array_equal(saved[name], mean[name]) for name in mean)
     assert any(not np.array_equal(saved[name], latest[name]) for name in latest)
     states = run.agent.player.states
+    assert run._tester
     for player, average in ((run._tester._player, True), (run.agent.player, False)):
         np.testing.assert_array_equal(player._predict(states), network.predict(states, average=average))
     assert np.any(network.predict(states) != network.predict(states, average=True))
