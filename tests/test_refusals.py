@@ -29,6 +29,7 @@ ROWS = [
     ("sweep pong mine.py", ["pong is of --environment ale and mine a game of your own", "one kind"]),
     ("sweep pong --preset quick --compare a= 'b=--preset fast_dqn --target_steps 1'", ["--target_steps"]),
     ("sweep pong --compare a= 'b=--no_such 1'", ["b: unknown flag --no_such"]),
+    ("sweep pong tennis --emulator warp --color_averaging false", ["--emulator warp does not play tennis"]),
     ("sweep pong --track wandb", ["--track wandb needs packages that are not installed"]),
     ("sweep pong --target_rule mine", ["mine"]),
     ("sweep compare", ["NAME=CSV,CSV"]),
