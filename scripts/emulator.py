@@ -3,6 +3,7 @@
     python scripts/emulator.py make              the initial state of each supported game, and the grey levels
     python scripts/emulator.py check [GAME ...]  10,000 frames from each of three seeds, as a table; 1,000
                                                  frames of games that are not supported
+    python scripts/emulator.py inject [GAME ...] the rules of supported games, by setting bytes of RAM
 
 Without a game, `check` writes all games into docs/data/roms.csv; `make tables` then updates docs/emulator.md.
 """
@@ -10,10 +11,11 @@ Without a game, `check` writes all games into docs/data/roms.csv; `make tables` 
 import hashlib
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from ale_py import ALEInterface, ALEState, LoggerMode
@@ -23,17 +25,23 @@ from numpy.typing import NDArray
 from atari2600 import starts
 from atari2600.console import Console
 from atari2600.controllers import Controllers
-from atari2600.games import GAMES
-from atari2600.machine import CPU, RIOT, TIA
+from atari2600.machine import CPU, GAME, RIOT, TIA
+from atari2600.rules import BEFORE, NO_RULES, RULES, Rules, table
 from atari2600.starts import Start, State, Timers
 from atari2600.tables import NEVER
 
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "data" / "roms.csv"
 COLOURS = np.arange(256).astype(np.uint8) & np.uint8(0xFE)
-TRUE = 0xFAB1FAB2  # how ALE writes a boolean into its saved states
+TRUE = 0xFAB1FAB2  # how ALE writes booleans into its saved states
+FALSE = 0xBAD1BAD2 - 2**32
+# STA WSYNC; INX; TXA; LSR; STA VSYNC; BVC to the start: frames of eight lines that change nothing in RAM
+LOOP = (0x85, 2, 0xE8, 0x8A, 0x4A, 0x85, 0, 0x50, 0xF7)
+TwinState: TypeAlias = tuple[ALEState, dict[str, NDArray[Any]], NDArray[np.int64]]
+Judgement: TypeAlias = tuple[int, int, int]  # reward, lives, 1 at the end of the game
 CONTROLLERS = ("joystick", "paddle0", "paddle1")
 KINDS = ("2K", "4K", "F8", "F8SC", "F6", "F6SC", "E0", "FE")
 FRAMES, SEEDS, TRIAL = 10_000, (1, 2, 3), 1000
+STATES, FOLLOWED = 20, 6  # of `inject`: the states of each game, and the frames played after a byte was set
 
 
 def open_ale(game: str) -> ALEInterface:
@@ -215,33 +223,209 @@ def has_combs(game: str) -> int:
     return int(run_in_ram(game, paint(14)).getScreen()[100, 0] == 0)
 
 
+class Twins:
+    """A game in both emulators."""
+
+    def __init__(self, game: str, start: Start) -> None:
+        """Start `game`."""
+        self.ale, self.start = open_ale(game), start
+        rom = Path(str(get_rom_path(game))).read_bytes()
+        self.console = Console(rom, 1, rules=RULES.get(game, NO_RULES))
+        self._timers = Timers()
+        self._begin()
+
+    def restart(self) -> None:
+        """Start a new game."""
+        self.ale.reset_game()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.start.begin(self.console, 0, COLOURS, self._timers.draw())
+        self._controllers = Controllers(self.console, self.start.controller)
+
+    def act(self, action: int) -> Judgement:
+        """Play a frame in both; return ALE's reward, lives and end."""
+        reward = self.ale.act(action)
+        self._controllers.hold(np.array([action]), np.ones(1, np.bool_))
+        self.console.execute()
+        return int(reward), self.ale.lives(), int(self.ale.game_over())
+
+    def judged(self) -> Judgement:
+        """Return our reward, lives and end of the last frame."""
+        reward, lives, over = self.console.game[0, [GAME.REWARD, GAME.LIVES, GAME.OVER]].tolist()
+        return reward, lives, over
+
+    def difference(self) -> str | None:
+        """Return the first difference of RAM or of the picture, or None."""
+        unequal = self.console.ram[0, :128] != self.ale.getRAM()
+        if unequal.any():
+            return f"RAM ${0x80 + int(np.argmax(unequal)):02X}"
+        picture = self.console.pictures[0, self.console.tia[0, TIA.BUFFER], : self.start.rows]
+        if (picture != self.ale.getScreen()).any():
+            row, column = np.argwhere(picture != self.ale.getScreen())[0]
+            return f"line {row}, pixel {column}"
+        return None
+
+    def set_ram(self, byte: int, value: int) -> None:
+        """Set a byte of RAM in both."""
+        self.ale.setRAM(byte, value)
+        self.console.ram[0, byte] = value
+
+    def get_state(self) -> TwinState:
+        """Return the state of both, between two whole frames."""
+        return self.ale.cloneState(), self.console.get_state(), self._controllers.turned.copy()
+
+    def set_state(self, state: TwinState) -> None:
+        """Continue from what `get_state` returned."""
+        self.ale.restoreState(state[0])
+        self.ale.act(0)  # a saved state lacks whether the frame before was whole: now it is
+        self.ale.restoreState(state[0])
+        self.console.set_state(state[1])
+        self._controllers.turned[:] = state[2]
+
+    def trap(self, byte: int) -> None:
+        """Let both execute `LOOP` in RAM, at `byte`, in place of the game's program: no frame changes RAM."""
+        saved = Saved(self.ale.cloneState().serialize())
+        data, registers = bytearray(saved.data), saved.offset("M6502Low")
+        struct.pack_into("<i", data, registers + 20, 0x80 + byte)
+        struct.pack_into("<i", data, registers + 28, FALSE)  # the V flag
+        self.ale.restoreState(ALEState(bytes(data)))
+        self.console.cpu[0, CPU.PC] = 0x80 + byte
+        self.console.cpu[0, CPU.P] &= 0xBF
+        for at, value in enumerate(LOOP):
+            self.set_ram(byte + at, value)
+
+    def see(self) -> tuple[Judgement, Judgement]:
+        """Play a frame of the loop; return what ALE and we make of RAM."""
+        self.console.execute()
+        return (int(self.ale.act(0)), self.ale.lives(), int(self.ale.game_over())), self.judged()
+
+
+def places(read: Set[int]) -> list[int]:
+    """Return the bytes at which `LOOP` overwrites none of those that rules read."""
+    return [at for at in range(129 - len(LOOP)) if not read & set(range(at, at + len(LOOP)))]
+
+
+def edges(rules: Rules) -> dict[int, list[int]]:
+    """Return the bytes that some rules read, each with values at which one of their checks changes."""
+    found: dict[int, list[int]] = {int(row[1]) % BEFORE: [0, 255] for row in table(rules)[0]}
+    for check in (*chain(*rules.over), *rules.no_score, *rules.life_kept):
+        near = [check.equals, check.equals - 1, check.equals + 1, check.equals ^ 0x80, check.equals ^ 8]
+        found[check.byte % BEFORE] += [value & 0xFF for value in (*near, check.equals | ~check.mask)]
+    return found
+
+
+def misread(twins: Twins, bytes_: Iterable[int], read: Set[int]) -> str | None:
+    """Set one byte after the other to each value; return the first frame that we judge otherwise than ALE."""
+    loops, keep = places(read), twins.get_state()
+    for byte in bytes_:
+        away = [at for at in (loops[0], loops[-1]) if byte not in range(at, at + len(LOOP))]
+        twins.set_state(keep)
+        twins.trap(away[0])
+        trapped = twins.get_state()
+        for value in range(256):
+            twins.set_ram(byte, value)
+            theirs, ours = twins.see()
+            if theirs != ours:
+                return f"RAM {byte} = {value}: {theirs} in place of {ours}"
+            if theirs[2]:
+                twins.set_state(trapped)
+    twins.set_state(keep)
+    return None
+
+
+def misjudged(twins: Twins, rules: Rules, random: np.random.Generator, frames: int) -> str | None:
+    """Set bytes at random in every frame; return the first frame that we judge otherwise than ALE."""
+    values, keep = edges(rules), twins.get_state()
+    bytes_ = sorted(values)
+    loop = int(random.choice(np.array(places(set(bytes_)))))
+    twins.trap(loop)
+    trapped = twins.get_state()
+    for number in range(frames):
+        if number % 25 == 0 or twins.ale.game_over():
+            twins.set_state(trapped)
+        if number % 100 == 99:  # a RAM that no game has
+            for byte in set(range(128)) - set(range(loop, loop + len(LOOP))):
+                twins.set_ram(byte, int(random.integers(256)))
+        for byte in random.choice(bytes_, random.integers(1, 4)).tolist():
+            old = int(twins.console.ram[0, byte])
+            choices = [int(random.integers(256)), (old - 1) & 0xFF, (old + 1) & 0xFF, *values[byte]]
+            twins.set_ram(byte, int(random.choice(choices)))
+        theirs, ours = twins.see()
+        if theirs != ours:
+            ram = {byte: int(twins.console.ram[0, byte]) for byte in bytes_}
+            return f"RAM {ram}: {theirs} in place of {ours}"
+    twins.set_state(keep)
+    return None
+
+
+def misplayed(twins: Twins, rules: Rules, random: np.random.Generator, values: int) -> tuple[int, str | None]:
+    """Set each byte that rules read to some random values, and play on for some frames.
+
+    Returns:
+        The number of trials in which the program itself went on otherwise than in ALE, and the first frame
+        that was equal, but that we judge otherwise than ALE.
+    """
+    keep, parted = twins.get_state(), 0
+    for byte in sorted(edges(rules)):
+        for value in random.choice(256, values, replace=False).tolist():
+            twins.set_state(keep)
+            twins.set_ram(byte, value)
+            for frame in range(FOLLOWED):
+                theirs = twins.act(int(random.choice(twins.start.actions)))
+                if (twins.console.ram[0, :128] != twins.ale.getRAM()).any():
+                    parted += 1
+                    break
+                if theirs != twins.judged():
+                    text = f"{frame} frames after RAM {byte} = {value}: {theirs} in place of {twins.judged()}"
+                    return parted, text
+                if theirs[2]:
+                    break
+    twins.set_state(keep)
+    return parted, None
+
+
+def play(twins: Twins, random: np.random.Generator, frames: int) -> None:
+    """Play random actions, and new games when one ends."""
+    for _ in range(frames):
+        if twins.act(int(random.choice(twins.start.actions)))[2]:
+            twins.restart()
+
+
+def inject(names: list[str]) -> None:
+    """Compare the rules of each game with ALE by setting bytes of RAM, in several states of random play."""
+    for game in names or sorted(RULES):
+        twins, rules, parted = Twins(game, starts.find(game)), RULES[game], 0
+        found = None
+        for number in range(STATES):
+            random = np.random.default_rng(number)
+            play(twins, random, 1 if number == 0 else int(random.integers(100, 1000)))
+            every = range(128) if number in (0, STATES - 1) else sorted(edges(rules))
+            assert not twins.difference(), number
+            found = misread(twins, every, set(edges(rules))) or misjudged(twins, rules, random, 1000)
+            if not found:
+                more, found = misplayed(twins, rules, random, 64)
+                parted += more
+            if found:
+                found = f"state {number}, {found}"
+                break
+        print(f"{game}: {found or 'equal'}; {parted} trials went on otherwise", flush=True)
+
+
 def differences(game: str, start: Start, frames: int, seed: int) -> str | None:
     """Play random actions in both emulators; return the first difference, or None."""
-    ale = open_ale(game)
-    console = Console(Path(str(get_rom_path(game))).read_bytes(), 1)
-    controllers = Controllers(console, start.controller)
-    actions = [action.value for action in ale.getMinimalActionSet()]
-    random, everyone = np.random.default_rng(seed), np.ones(1, np.bool_)
-    timers = Timers()
-    start.begin(console, 0, COLOURS, timers.draw())
+    twins, random = Twins(game, start), np.random.default_rng(seed)
+    actions = [action.value for action in twins.ale.getMinimalActionSet()]
     for frame in range(frames):
-        if ale.game_over():
-            if game not in GAMES:
+        if twins.ale.game_over():
+            if game not in RULES:
                 return None  # the state of its restart is unknown
-            ale.reset_game()
-            start.begin(console, 0, COLOURS, timers.draw())
-            controllers = Controllers(console, start.controller)
-        action = int(random.choice(actions))
-        ale.act(action)
-        controllers.hold(np.array([action]), everyone)
-        console.execute()
-        picture = console.pictures[0, console.tia[0, TIA.BUFFER], : start.rows]
-        if (console.ram[0, :128] != ale.getRAM()).any():
-            byte = int(np.argmax(console.ram[0, :128] != ale.getRAM()))
-            return f"frame {frame}, RAM ${0x80 + byte:02X}"
-        if (picture != ale.getScreen()).any():
-            row, column = np.argwhere(picture != ale.getScreen())[0]
-            return f"frame {frame}, line {row}, pixel {column}"
+            twins.restart()
+        judgement = twins.act(int(random.choice(actions)))
+        if game in RULES and judgement != twins.judged():
+            return f"frame {frame}, {judgement} in place of {twins.judged()}"
+        if found := twins.difference():
+            return f"frame {frame}, {found}"
     return None
 
 
@@ -274,7 +458,7 @@ def best_start(game: str, whole: bool = True) -> Start:
 def make() -> None:
     """Write `starts.json`."""
     starts.save(grey_levels(), twister(), {})
-    found = {game: best_start(game) for game in GAMES}
+    found = {game: best_start(game) for game in RULES}
     starts.save(grey_levels(), twister(), found)
 
 
@@ -284,7 +468,7 @@ def check(names: list[str]) -> None:
     for game, kind in known_roms(names):
         found: str | None = "not emulated"
         if kind in KINDS:
-            offered = game in GAMES
+            offered = game in RULES
             start = starts.find(game) if offered else best_start(game, whole=False)
             frames, seeds = (FRAMES, SEEDS) if offered else (TRIAL, SEEDS[:1])
             found = next((text for seed in seeds if (text := differences(game, start, frames, seed))), None)
@@ -293,8 +477,8 @@ def check(names: list[str]) -> None:
                 if offered
                 else f"exact in the first {TRIAL:,}"
             )
-        quoted = f'"{found}"' if found and "," in found else found
-        rows.append(f"{game},{kind},{quoted},{'yes' if game in GAMES else 'no'}")
+        quoted = f'"{found}"' if "," in found else found
+        rows.append(f"{game},{kind},{quoted},{'yes' if game in RULES else 'no'}")
         print(rows[-1], flush=True)
     if not names:
         head = [line for line in TABLE.read_text().splitlines() if line[0] == "#"]
@@ -307,5 +491,7 @@ if __name__ == "__main__":
         make()
     elif sys.argv[1:2] == ["check"]:
         check(sys.argv[2:])
+    elif sys.argv[1:2] == ["inject"]:
+        inject(sys.argv[2:])
     else:
         sys.exit(__doc__)

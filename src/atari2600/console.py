@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from atari2600 import tables
 from atari2600.cartridge import BANK_BYTES, Cartridge, load_rom, with_the_next_two
 from atari2600.frame import play_frames
-from atari2600.games import Condition
 from atari2600.machine import (
     BUS,
     CPU,
+    GAME,
     INPUT,
     LOG_LENGTH,
     MOST_ROWS,
@@ -25,9 +25,9 @@ from atari2600.machine import (
     Machine,
     Tia,
 )
+from atari2600.rules import NO_RULES, SUM, Rules, table
 
 LONG_AGO = -60_000  # colour clocks, a frame
-NEVER_OVER = Condition(()).table()
 FRAME_INSTRUCTIONS = 25_000  # more than any frame has: the limit for a program that never ends its frame
 
 
@@ -37,6 +37,8 @@ class Console:
     Attributes:
         cpu, riot, tia: int32 [E, columns], numbered by `CPU`, `RIOT` and `TIA`.
         ram: uint8 [E, RAM_SHARE], the 128 bytes at $80 first.
+        seen: uint8 [E, 2 * RAM_BYTES], RAM after the last frame, and after the one before.
+        game: int32 [E, GAME.COUNT], score, lives, end and the last call's reward.
         pictures: uint8 [E, 2, MOST_ROWS, 160], the last two frames in the values of `palette`. `TIA.BUFFER`
             is the index of the latest. A short frame leaves the rest of its picture unchanged.
     """
@@ -48,7 +50,7 @@ class Console:
         palette: NDArray[np.uint8] | None = None,
         device: str = "cpu",
         frames: int = 1,
-        over: NDArray[np.int32] = NEVER_OVER,
+        rules: Rules = NO_RULES,
     ) -> None:
         """Switch on `games` consoles.
 
@@ -58,17 +60,17 @@ class Console:
             palette: uint8 [256], the pixel value of each TIA colour; None: the colours themselves.
             device: Warp's name of the device. For a GPU, the arrays are copied there and back at each call.
             frames: The largest number of frames per call of `play`.
-            over: int32 [4, 3], the condition for the end of a game, see `games.Condition.table`.
+            rules: The rules of the game, by which `game` stands.
 
         Raises:
             ValueError: The cartridge is not supported.
         """
         cartridge = load_rom(rom)
         colours = np.arange(256) & 0xFE if palette is None else palette
-        self.games = games
+        self.games, self.rules = games, rules
         self._machine, self._device = Machine(), device
         self._mirrors: list[tuple[NDArray[Any], Any]] = []  # on a GPU: pairs of arrays, here and there
-        self._install(cartridge.banks, colours, over)
+        self._install(cartridge.banks, colours)
         self.cpu = self._state("cpu", (games, CPU.COUNT), np.int32)
         self.riot = self._state("riot", (games, RIOT.COUNT), np.int32)
         self.tia = self._state("tia", (games, TIA.COUNT), np.int32)
@@ -79,7 +81,9 @@ class Console:
         self._bus = self._state("bus", (games, BUS.COUNT), np.int32)
         self._state("held", (games, 64), np.int16)
         self.inputs = self._state("inputs", (games, frames, INPUT.COUNT), np.int32)
-        self.played = self._state("played", (games, frames, RAM_BYTES), np.uint8)
+        self._state("sums", (games, SUM.COUNT), np.int32)
+        self.game = self._state("game", (games, GAME.COUNT), np.int32)
+        self.seen = self._state("seen", (games, 2 * RAM_BYTES), np.uint8)
         self._state("log", (games, LOG_LENGTH), np.uint32)
         self._switch_on(cartridge, int(colours[0]))
         # A recorded launch takes 5 microseconds instead of 25.
@@ -87,15 +91,18 @@ class Console:
             play_frames, games, [self._machine, FRAME_INSTRUCTIONS, 0, 1], device=device, record_cmd=True
         )
 
-    def _install(self, banks: NDArray[np.uint8], colours: NDArray[Any], over: NDArray[np.int32]) -> None:
-        """Pass the tables and the cartridge to the kernel."""
+    def _install(self, banks: NDArray[np.uint8], colours: NDArray[Any]) -> None:
+        """Pass the tables, the rules and the cartridge to the kernel."""
+        rules, offsets, options = table(self.rules)
         for name, values in {
             "patterns": tables.patterns(),
             "copies": tables.copies(),
             "reversed": tables.reversed_bits(),
             "palette": colours.astype(np.int32),
             "code": with_the_next_two(banks),
-            "over": over,
+            "rules": rules,
+            "offsets": offsets,
+            "options": options,
         }.items():
             setattr(self._machine, name, wp.array(values, device=self._device))
 
@@ -126,7 +133,8 @@ class Console:
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Return copies of everything that determines how the games continue."""
-        return {name: getattr(self, name).copy() for name in ("cpu", "riot", "tia", "ram", "pictures")}
+        names = ("cpu", "riot", "tia", "ram", "seen", "game", "pictures")
+        return {name: getattr(self, name).copy() for name in names}
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what `get_state` returned."""
@@ -141,14 +149,14 @@ class Console:
     def play(self, frames: NDArray[np.int64]) -> NDArray[np.int32]:
         """Play `frames` [E] frames of each game whose `CPU.PLAYS` is 1, or fewer if the game ends.
 
-        `inputs` int32 [E, frames, INPUT.COUNT] holds the state of the controllers, and `played` uint8
-        [E, frames, RAM_BYTES] receives RAM after each frame. Only the last two frames are drawn.
+        `inputs` int32 [E, frames, INPUT.COUNT] holds the state of the controllers. Only the last two frames
+        are drawn.
 
         Returns:
             The number of frames played, int32 [E]; undefined for games whose `CPU.PLAYS` is 0.
         """
         plays = self.cpu[:, CPU.PLAYS].copy()
-        whole = self.cpu, self.riot, self.tia, self.ram
+        whole = self.cpu, self.riot, self.tia, self.ram, self.seen, self.game
         before = [array.copy() for array in whole]
         self._bus[:, BUS.FRAMES] = frames
         self._launch(FRAME_INSTRUCTIONS, follow_inputs=1, drawn=2)

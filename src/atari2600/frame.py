@@ -4,7 +4,8 @@ import warp as wp
 
 from atari2600.bus import COLLISIONS, DONE, LOG_FULL
 from atari2600.cpu6507 import execute
-from atari2600.machine import BUS, CPU, INPUT, RAM_BYTES, RAM_SHARE, RIOT, TIA, Line, Machine
+from atari2600.machine import BUS, CPU, GAME, INPUT, RAM_BYTES, RAM_SHARE, RIOT, TIA, Line, Machine
+from atari2600.rules import BEFORE, OPTION, SUM
 from atari2600.tables import NEVER
 from atari2600.tia import drain, open_line, see
 
@@ -66,26 +67,52 @@ def set_controllers(m: wp.ref[Machine], g: int, frame: int) -> None:
 
 
 @wp.func
-def keep_ram(m: wp.ref[Machine], g: int, frame: int) -> None:
-    """Store RAM after a frame."""
+def keep_ram(m: wp.ref[Machine], g: int) -> None:
+    """Store RAM after a frame, behind which the frame before moves."""
     byte = int(0)
     while byte < RAM_BYTES:
-        m.played[g, frame, byte] = m.ram[g * RAM_SHARE + byte]
+        m.seen[g, byte + BEFORE] = m.seen[g, byte]
+        m.seen[g, byte] = m.ram[g * RAM_SHARE + byte]
         byte += 1
 
 
 @wp.func
-def is_over(m: wp.ref[Machine], g: int) -> int:
-    """Return whether the game is over: both bytes of one pair in `Machine.over` have their values."""
-    over = int(0)
-    pair = int(0)
-    while pair < 4:
-        one = int(m.ram[g * RAM_SHARE + m.over[pair, 0]]) & m.over[pair, 1]
-        other = int(m.ram[g * RAM_SHARE + m.over[pair + 1, 0]]) & m.over[pair + 1, 1]
-        if one == m.over[pair, 2] and other == m.over[pair + 1, 2]:
-            over = 1
-        pair += 2
-    return over
+def add_up(m: wp.ref[Machine], g: int) -> None:
+    """Compute the sums of the rules, see `rules.table`."""
+    which = int(0)
+    while which < SUM.COUNT:
+        m.sums[g, which] = m.offsets[which]
+        which += 1
+    row = int(0)
+    while row < m.rules.shape[0]:
+        which = m.rules[row, 0]
+        value = int(m.seen[g, m.rules[row, 1]])
+        m.sums[g, which] = m.sums[g, which] + m.rules[row, 2 + value]
+        row += 1
+
+
+@wp.func
+def judge(m: wp.ref[Machine], g: int) -> None:
+    """Apply the rules to a frame, see `rules.Rules`."""
+    keep_ram(m, g)
+    add_up(m, g)
+    over = wp.where(m.sums[g, SUM.OVER] == 0 or m.sums[g, SUM.OTHERWISE_OVER] == 0, 1, 0)
+    score = wp.where(m.sums[g, SUM.NO_SCORE] == 0, 0, m.sums[g, SUM.SCORE])
+    reward = score - m.game[g, GAME.SCORE]
+    if reward < 0:
+        reward += m.options[OPTION.WRAPS]
+    reward = wp.clamp(reward, m.options[OPTION.LEAST], m.options[OPTION.MOST])
+    if over == 0 or m.options[OPTION.PAYS_LAST]:
+        m.game[g, GAME.REWARD] = m.game[g, GAME.REWARD] + reward
+    lives, found = int(m.game[g, GAME.LIVES]), m.sums[g, SUM.LIVES]
+    if m.options[OPTION.COUNTS_DOWN]:
+        if ((m.sums[g, SUM.LIVES_BEFORE] - found) & 255) == 1:
+            lives -= 1
+    elif m.sums[g, SUM.LIFE_KEPT] != 0 or found != lives - 1:
+        lives = found
+    m.game[g, GAME.SCORE] = score
+    m.game[g, GAME.LIVES] = wp.where(over == 1, 0, lives)
+    m.game[g, GAME.OVER] = over
 
 
 @wp.kernel(enable_backward=False)
@@ -103,6 +130,7 @@ def play_frames(m: Machine, instructions: int, follow_inputs: int, drawn: int) -
         frames = int(m.bus[g, BUS.FRAMES])
         frame = int(0)
         m.bus[g, BUS.UNDRAWN] = 0
+        m.game[g, GAME.REWARD] = 0
         while frame < frames:
             if follow_inputs:
                 set_controllers(m, g, frame)
@@ -112,9 +140,9 @@ def play_frames(m: Machine, instructions: int, follow_inputs: int, drawn: int) -
             run(m, g, instructions)
             if m.cpu[g, CPU.RUNNING] == 0:
                 rebase(m, g)
-            keep_ram(m, g, frame)
+            judge(m, g)
             frame += 1
-            if is_over(m, g):
+            if m.game[g, GAME.OVER]:
                 frames = frame
         m.bus[g, BUS.FRAMES] = frames
         if m.tia[g, TIA.DRAWS] == 0:

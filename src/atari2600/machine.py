@@ -133,6 +133,16 @@ class INPUT(enum.IntEnum):
     COUNT = 4
 
 
+class GAME(enum.IntEnum):
+    """How a game stands by its rules."""
+
+    SCORE = 0
+    LIVES = 1
+    OVER = 2
+    REWARD = 3  # the sum of the last call's frames
+    COUNT = 4
+
+
 # A struct with the columns of `TIA`, in lower case; the kernel works on a copy.
 Tia = wp.struct(
     type("Tia", (), {"__annotations__": {c.name.lower(): wp.int32 for c in TIA if c != TIA.COUNT}})
@@ -209,6 +219,10 @@ class Machine:
     tias: wp.array(dtype=Tia)  # [E], the same memory
     held: wp.array2d(dtype=wp.int16)  # [E, 64], the last value written to each TIA register in this frame
     inputs: wp.array3d(dtype=wp.int32)  # [E, frames, INPUT.COUNT]
-    over: wp.array2d(dtype=wp.int32)  # [4, 3], see `games.Condition`
-    played: wp.array3d(dtype=wp.uint8)  # [E, frames, RAM_BYTES], RAM after each frame
+    rules: wp.array2d(dtype=wp.int32)  # these three: see `rules.table`
+    offsets: wp.array(dtype=wp.int32)
+    options: wp.array(dtype=wp.int32)
+    sums: wp.array2d(dtype=wp.int32)  # [E, SUM.COUNT], see `rules.SUM`
+    game: wp.array2d(dtype=wp.int32)  # [E, GAME.COUNT]
+    seen: wp.array2d(dtype=wp.uint8)  # [E, 2 * RAM_BYTES], RAM after the last frame, and after the one before
     screen: wp.array(dtype=wp.uint64)  # [E * 2 * MOST_ROWS * ROW_WORDS], 8 pixels in each

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atari2600.console import Console
-from atari2600.machine import TIA
+from atari2600.machine import GAME, RAM_BYTES, TIA
 
 TABLE = Path(__file__).with_name("starts.json")
 TIMERS = 75  # possible values of the timer at power-on
@@ -76,6 +76,9 @@ class Start:
         console.ram[game] = 0
         ram = np.frombuffer(bytes.fromhex(state.ram), np.uint8)
         console.ram[game, : len(ram)] = ram
+        console.seen[game, :RAM_BYTES] = ram[:RAM_BYTES]
+        console.game[game] = 0
+        console.game[game, GAME.LIVES] = console.rules.first_lives
         console.pictures[game, :, : self.rows] = palette[unpack(state.pictures, self.rows)]
 
 

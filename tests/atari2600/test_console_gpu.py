@@ -13,18 +13,18 @@ from ale_py.roms import get_rom_path
 from atari2600 import starts
 from atari2600.console import Console
 from atari2600.controllers import Controllers
-from atari2600.games import GAMES
+from atari2600.rules import RULES
 
 pytestmark = pytest.mark.skipif(not warp.is_cuda_available(), reason="there is no GPU that Warp can use")
 
 EACH, FRAMES, STEPS = 5, 4, 200
 
 
-@pytest.mark.parametrize("game", sorted(GAMES))
+@pytest.mark.parametrize("game", sorted(RULES))
 def test_equal_to_the_cpu(game: str) -> None:
-    rom, start, rules = Path(str(get_rom_path(game))).read_bytes(), starts.find(game), GAMES[game]
+    rom, start = Path(str(get_rom_path(game))).read_bytes(), starts.find(game)
     grey, random = starts.grey_levels(), np.random.default_rng(0)
-    both = [Console(rom, EACH, grey, device, FRAMES, rules.over.table()) for device in ("cpu", "cuda")]
+    both = [Console(rom, EACH, grey, device, FRAMES, RULES[game]) for device in ("cpu", "cuda")]
     controllers = [Controllers(console, start.controller) for console in both]
     for number in range(EACH):
         timer = starts.Timers().draw()

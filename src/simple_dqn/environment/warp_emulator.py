@@ -20,7 +20,7 @@ try:
 
     warp.config.quiet = True
     from atari2600 import starts
-    from atari2600.games import GAMES
+    from atari2600.rules import RULES
 except ImportError:
     INSTALLED = False
 else:
@@ -40,11 +40,11 @@ def check(rom: Path, config: EnvironmentConfig) -> None:
     if not INSTALLED:
         raise missing_extra("emulator", "--emulator warp")
     name = game_name(str(rom))
-    if name not in GAMES or starts.find(name).md5 != md5(rom):
+    if name not in RULES or starts.find(name).md5 != md5(rom):
         kind = CARTRIDGES.get(rom.stat().st_size, f"{rom.stat().st_size} bytes")
         raise UserError(
             f"--emulator warp does not play {name} (cartridge: {kind}): use --emulator ale, or one of "
-            f"{', '.join(sorted(GAMES))}"
+            f"{', '.join(sorted(RULES))}"
         )
     if config.color_averaging:
         raise UserError(

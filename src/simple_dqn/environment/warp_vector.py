@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from atari2600 import starts
 from atari2600.console import Console
 from atari2600.controllers import Controllers
-from atari2600.games import GAMES
-from atari2600.machine import CPU, TIA
+from atari2600.machine import CPU, GAME, TIA
+from atari2600.rules import RULES
 from atari2600.screens import Screens as Scaler
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.frames import NO_OP, SEEDS, scale
@@ -41,16 +41,15 @@ class WarpVector(Environment):
         self._config, self._training, self._random = config, training, streams
         for random in streams:
             random.integers(SEEDS)  # ALE's seed, which decides nothing
-        self._start, self._rules = starts.find(self.name), GAMES[self.name]
+        self._start, rules = starts.find(self.name), RULES[self.name]
         codes = self._start.actions if config.minimal_action_set else range(18)
         self._codes = np.array(codes)
         self.action_names, self.actions = tuple(Action(code).name for code in codes), len(codes)
         self._limit = config.max_game_frames or math.inf
         self._grey = starts.grey_levels()
-        over = self._rules.over.table()
         with compiling():
             self._console = Console(
-                rom.read_bytes(), self.games, self._grey, frames=config.frame_skip, over=over
+                rom.read_bytes(), self.games, self._grey, frames=config.frame_skip, rules=rules
             )
             try:
                 self._scaler: Scaler | None = Scaler(self._console, self._start.rows, *self.screen_shape)
@@ -58,8 +57,8 @@ class WarpVector(Environment):
                 self._scaler = None  # OpenCV scales the screens
         self._controllers = Controllers(self._console, self._start.controller)
         self._timers = [starts.Timers() for _ in streams]
-        self._score, self._frames, self._lives, self._held = np.zeros((4, self.games), np.int64)
-        self._over, self._single = np.zeros((2, self.games), np.bool_)  # [E]; see `_draw`
+        self._frames, self._held = np.zeros((2, self.games), np.int64)
+        self._single = np.zeros(self.games, np.bool_)  # [E]; see `_draw`
         self._ended = np.ones(self.games, np.bool_)  # [E], games that the next step starts anew
         self._restart(self._ended)
 
@@ -73,7 +72,7 @@ class WarpVector(Environment):
 
     def step(self, actions: Actions) -> Step:
         """Take `actions` int64 [E] in all games at once; see `Environment.step`."""
-        started, before = self._ended, self._lives.copy()
+        started, before = self._ended, self._lives().copy()
         actions = np.where(started, 0, actions)
         rewards = np.zeros(self.games, np.float32)
         if not started.all():
@@ -81,7 +80,7 @@ class WarpVector(Environment):
         if started.any():
             self._begin(started)
         resets = self._finished() & ~started
-        terminals = (self._over | (self._training & (self._lives < before))) & ~started
+        terminals = (self._over() | (self._training & (self._lives() < before))) & ~started
         self._ended = resets
         return Step(
             screens=self._draw(),
@@ -93,9 +92,15 @@ class WarpVector(Environment):
             starts=started,
         )
 
+    def _lives(self) -> NDArray[np.int32]:
+        return self._console.game[:, GAME.LIVES]
+
+    def _over(self) -> Mask:
+        return self._console.game[:, GAME.OVER].astype(np.bool_)
+
     def _finished(self) -> Mask:
         """Return the games that are over, or truncated at `max_game_frames`, bool [E]."""
-        return self._over | (self._frames >= self._limit)
+        return self._over() | (self._frames >= self._limit)
 
     def _begin(self, games: Mask) -> None:
         """Start some games, each with its random number of no-ops; see `FrameGame.start`."""
@@ -116,9 +121,7 @@ class WarpVector(Environment):
         for game in np.flatnonzero(games).tolist():
             self._start.begin(self._console, game, self._grey, self._timers[game].draw())
         self._controllers.release(games)
-        self._score[games] = self._frames[games] = 0
-        self._lives[games], self._held[games] = self._rules.first_lives, NO_OP
-        self._over[games], self._single[games] = False, True
+        self._frames[games], self._held[games], self._single[games] = 0, NO_OP, True
 
     def _hold(self, games: Mask, actions: NDArray[np.int64], frames: int) -> NDArray[np.float32]:
         """Hold ALE's `actions` [E] for `frames` frames in `games`, or until they end; return rewards [E]."""
@@ -134,7 +137,7 @@ class WarpVector(Environment):
         self._held = np.where(games, held[:, frames - 1], self._held)
         self._frames += played
         self._single = np.where(games, played < frames, self._single)
-        return self._count(games, played)
+        return np.where(games, self._console.game[:, GAME.REWARD], 0).astype(np.float32)
 
     def _draw_actions(
         self, games: Mask, actions: NDArray[np.int64], frames: int, wanted: NDArray[np.int64]
@@ -156,22 +159,6 @@ class WarpVector(Environment):
             held[:, frame] = last = np.where(drawn[:, frame] >= probability, actions, last)
         return states, held
 
-    def _count(self, games: Mask, played: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the rewards [E] of the frames that some games have played, and see how they stand."""
-        ram = self._console.played.astype(np.int64)
-        everyone = np.arange(self.games)
-        last = ram[everyone, played - 1]
-        score = np.where(games, self._rules.score(last), self._score)
-        rewards = (score - self._score).astype(np.float32)
-        self._score = score
-        self._over = np.where(games, self._rules.over(last), self._over)
-        lives, unsure = self._rules.lives(ram), self._rules.unsure(ram)
-        for frame in range(ram.shape[1]):
-            sure = ~unsure[:, frame] & (frame < played)
-            self._lives = np.where(sure, lives[:, frame], self._lives)
-        self._lives[self._over] = 0
-        return rewards
-
     def _draw(self) -> Screens:
         """Return the screens: the maximum of the last two frames, or of `_single` games the last alone."""
         single = self._single if self._config.frame_maximum else np.ones_like(self._single)
@@ -186,16 +173,13 @@ class WarpVector(Environment):
 
     def get_state(self) -> CheckpointState:
         """Return the state of every game, and which of them are to start anew."""
-        known = np.stack(
-            [self._score, self._frames, self._lives, self._held, self._over, self._single], axis=1
-        )
         console = self._console.get_state()
         games: CheckpointState = {
             str(i): {
                 "console": {name: values[i] for name, values in console.items()},
                 "paddle": int(self._controllers.turned[i]),
                 "begun": self._timers[i].begun,
-                "known": known[i],
+                "known": np.array([self._frames[i], self._held[i], self._single[i]], np.int64),
                 "random": dict(self._random[i].bit_generator.state),
             }
             for i in range(self.games)
@@ -212,6 +196,11 @@ class WarpVector(Environment):
         games = [state["games"][str(i)] for i in range(self.games)]
         if "known" not in games[0]:
             raise UserError("the checkpoint has games of ALE: continue with --emulator ale")
+        if "game" not in games[0]["console"]:
+            raise UserError(
+                "the checkpoint is from a version that counted lives and rewards otherwise: move its folder "
+                "away, and ./resume.sh will continue from a snapshot's weights"
+            )
         for random, game in zip(self._random, games, strict=True):
             random.bit_generator.state = game["random"]
         self._console.set_state(
@@ -220,8 +209,8 @@ class WarpVector(Environment):
         self._controllers.turned[:] = [game["paddle"] for game in games]
         self._timers = [starts.Timers(game["begun"]) for game in games]
         known = np.stack([game["known"] for game in games], axis=1)
-        self._score, self._frames, self._lives, self._held = known[:4]
-        self._over, self._single = known[4:].astype(np.bool_)
+        self._frames, self._held = known[:2]
+        self._single = known[2].astype(np.bool_)
         self._ended = state["ended"].copy()
 
     def close(self) -> None:

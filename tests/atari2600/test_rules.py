@@ -1,0 +1,55 @@
+"""The rules of each game are ALE's, even in states that random play does not reach: RAM is set in both.
+
+`scripts/emulator.py inject` tries many more states and bytes.
+"""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
+
+from atari2600 import starts
+from atari2600.rules import RULES
+from scripts.emulator import Twins, edges, misjudged, misplayed, misread, play
+
+
+@pytest.mark.parametrize("game", sorted(RULES))
+def test_rules_are_those_of_ale(game: str) -> None:
+    twins, rules, random = Twins(game, starts.find(game)), RULES[game], np.random.default_rng(0)
+    for frames in (1, 150):
+        play(twins, random, frames)
+        assert misread(twins, sorted(edges(rules)), set(edges(rules))) is None
+        assert misjudged(twins, rules, random, 200) is None
+        parted, found = misplayed(twins, rules, random, 4)
+        assert found is None
+        assert parted == 0 or game == "beam_rider"  # most values of its byte 12 crash the program
+
+
+@pytest.mark.parametrize(
+    ("game", "changes", "judgements"),
+    [
+        # The score passes its last digit.
+        ("space_invaders", [{102: 0x99, 104: 0x95}, {102: 0, 104: 0}], [(9995, 3, 0), (5, 3, 0)]),
+        # A maze was cleared; lives are three bits, and the end is a half byte of zeros.
+        ("ms_pacman", [{123: 0x10}, {123: 0x18, 39: 83}, {123: 0x10}], [(0, 1, 0), (0, 1, 0), (0, 0, 1)]),
+        # A game that the button restarts at once has ended; that frame pays nothing.
+        ("qbert", [{8: 255, 90: 5}, {8: 2, 90: 0}], [(500, 4, 0), (0, 0, 1)]),
+        ("qbert", [{8: 2}, {8: 1}, {8: 5}, {8: 4}], [(0, 4, 0), (0, 3, 0), (0, 3, 0), (0, 2, 0)]),
+        ("freeway", [{103: 0x12}, {103: 0x14}, {103: 3}], [(1, 0, 0), (1, 0, 0), (0, 0, 0)]),
+        ("asterix", [{83: 0x12}, {83: 0x21, 71: 1}], [(0, 2, 0), (0, 0, 1)]),
+        ("beam_rider", [{5: 1, 12: 0}, {12: 1}, {5: 0, 12: 5}], [(0, 3, 0), (0, 2, 0), (0, 2, 0)]),
+        ("breakout", [{76: 0x19, 77: 0x99}, {57: 0}], [(999, 5, 0), (0, 0, 1)]),
+        ("enduro", [{45: 0}, {45: 2}], [(0, 0, 0), (300, 0, 0)]),
+        ("seaquest", [{59: 255}, {35: 1}], [(0, 256, 0), (0, 0, 1)]),
+    ],
+)
+def test_a_state_that_random_play_does_not_reach(
+    game: str, changes: list[dict[int, int]], judgements: list[tuple[int, int, int]]
+) -> None:
+    twins = Twins(game, starts.find(game))
+    play(twins, np.random.default_rng(0), 3)
+    twins.trap(110)
+    for change, expected in zip(changes, judgements, strict=True):
+        for byte, value in change.items():
+            twins.set_ram(byte, value)
+        assert twins.see() == (expected, expected)
