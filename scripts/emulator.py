@@ -466,17 +466,17 @@ def check(names: list[str]) -> None:
     """Print how well each game matches; without `names`, write the table."""
     rows = []
     for game, kind in known_roms(names):
-        found: str | None = "not emulated"
+        found = "not emulated"
         if kind in KINDS:
             offered = game in RULES
             start = starts.find(game) if offered else best_start(game, whole=False)
             frames, seeds = (FRAMES, SEEDS) if offered else (TRIAL, SEEDS[:1])
-            found = next((text for seed in seeds if (text := differences(game, start, frames, seed))), None)
-            found = found or (
+            exact = (
                 f"exact: {frames:,} from each of {len(seeds)} seeds"
                 if offered
                 else f"exact in the first {TRIAL:,}"
             )
+            found = next(filter(None, (differences(game, start, frames, seed) for seed in seeds)), exact)
         quoted = f'"{found}"' if "," in found else found
         rows.append(f"{game},{kind},{quoted},{'yes' if game in RULES else 'no'}")
         print(rows[-1], flush=True)
