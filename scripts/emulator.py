@@ -41,7 +41,7 @@ Judgement: TypeAlias = tuple[int, int, int]  # reward, lives, 1 at the end of th
 CONTROLLERS = ("joystick", "paddle0", "paddle1")
 KINDS = ("2K", "4K", "F8", "F8SC", "F6", "F6SC", "E0", "FE")
 FRAMES, SEEDS, TRIAL = 10_000, (1, 2, 3), 1000
-STATES, FOLLOWED = 6, 6  # of `inject`: the states of each game, and the frames played after a byte was set
+STATES, FOLLOWED = 20, 6  # of `inject`: the states of each game, and the frames played after a byte was set
 
 
 def open_ale(game: str) -> ALEInterface:
@@ -404,7 +404,7 @@ def inject(names: list[str]) -> None:
             assert not twins.difference(), number
             found = misread(twins, every, set(edges(rules))) or misjudged(twins, rules, random, 1000)
             if not found:
-                more, found = misplayed(twins, rules, random, 16)
+                more, found = misplayed(twins, rules, random, 32)
                 parted += more
             if found:
                 found = f"state {number}, {found}"

@@ -106,7 +106,7 @@ def judge(m: wp.ref[Machine], g: int) -> None:
         m.game[g, GAME.REWARD] = m.game[g, GAME.REWARD] + reward
     lives, found = int(m.game[g, GAME.LIVES]), m.sums[g, SUM.LIVES]
     if m.options[OPTION.COUNTS_DOWN]:
-        if ((m.sums[g, SUM.LIVES_BEFORE] - found) & 255) == 1:
+        if m.sums[g, SUM.LIVES_BEFORE] - found == 1:
             lives -= 1
     elif m.sums[g, SUM.LIFE_KEPT] != 0 or found != lives - 1:
         lives = found

@@ -17,16 +17,19 @@ ANY = 2**31 - 1
 
 @dataclass(frozen=True)
 class Term:
-    """A number in one byte: `factor` times the bits in `mask`, or two decimal digits if `digits`."""
+    """A number in one byte: `factor` times the bits in `mask`, or two decimal digits, or -128 to 127."""
 
     byte: int
     factor: int = 1
     mask: int = 0xFF
     digits: bool = False
+    signed: bool = False
 
     def values(self) -> NDArray[np.int64]:
         """Return the number for each value of the byte, int64 [256]."""
         bits = np.arange(256) & self.mask
+        if self.signed:
+            bits = bits.astype(np.int8).astype(np.int64)
         return self.factor * ((bits >> 4) * 10 + (bits & 15) if self.digits else bits)
 
 
@@ -187,7 +190,7 @@ RULES = {
     "qbert": Rules(
         decimal(89, 90, 91),
         over=((Check(8, 254),), (Check(8 + BEFORE, 255), Check(8, 2))),
-        lives=(Term(8),),
+        lives=(Term(8, signed=True),),
         first_lives=4,
         pays_last=False,
         counts_down=True,
