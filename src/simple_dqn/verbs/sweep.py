@@ -14,7 +14,6 @@ from simple_dqn.cluster.session import Session
 from simple_dqn.config import BOOLEANS, OWN_ENTRIES, Config
 from simple_dqn.environment.own_game import canonical_flags, is_own
 from simple_dqn.environment.roms import find_rom, game_of
-from simple_dqn.environment.warp_emulator import check as check_warp
 from simple_dqn.errors import EXTRAS, UserError, require_extra
 from simple_dqn.files import home
 from simple_dqn.presets import USUAL
@@ -166,6 +165,8 @@ def _checked(plan: Plan, setting: dict[str, Any]) -> tuple[Config, str]:
         rules.check(config)
         check_weights(config)
         if config.environment.emulator == "warp":
+            from simple_dqn.environment.warp_emulator import check as check_warp  # Warp takes long to import
+
             check_warp(find_rom(config.environment.game), config.environment)
         for entry, name in OWN_ENTRIES:
             if config.flags()[entry] == name:
