@@ -5,11 +5,13 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from simple_dqn import main
+from simple_dqn.config import OWN_ENTRIES, REGISTERED
 
 # A busy machine is no fault: no test looks at the time, so neither does Hypothesis.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -51,3 +53,23 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
         return main.run(arguments)
 
     return run
+
+
+@pytest.fixture
+def tables() -> Iterator[None]:
+    """Forget what the test registers."""
+    from simple_dqn.dqn import TARGET_RULES
+    from simple_dqn.networks import NETWORKS
+    from simple_dqn.samplers import SAMPLERS
+    from simple_dqn.statistics.trackers import TRACKERS
+
+    tables: tuple[dict[str, Any], ...] = (NETWORKS, TARGET_RULES, SAMPLERS, TRACKERS)
+    entries, own = [dict(table) for table in tables], list(OWN_ENTRIES)
+    names = {setting: list(known) for setting, known in REGISTERED.items()}
+    yield
+    for table, before in zip(tables, entries, strict=True):
+        table.clear()
+        table.update(before)
+    for setting, known in names.items():
+        REGISTERED[setting][:] = known
+    OWN_ENTRIES[:] = own

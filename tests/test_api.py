@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -24,13 +24,12 @@ from simple_dqn import main, random_streams
 from simple_dqn.config import REGISTERED, EnvironmentConfig, words
 from simple_dqn.dqn import TARGET_RULES, double_targets, max_targets
 from simple_dqn.environment import make as make_games
-from simple_dqn.networks import NETWORKS, Convolution, Dense, NetworkSpec, uniform_by_inputs
+from simple_dqn.networks import Convolution, Dense, NetworkSpec, uniform_by_inputs
 from simple_dqn.presets import PRESETS
 from simple_dqn.run import make_environment
-from simple_dqn.samplers import SAMPLERS, Prioritized, Uniform
+from simple_dqn.samplers import Prioritized, Uniform
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics import Point, Writer, statistics
-from simple_dqn.statistics.trackers import TRACKERS
 
 PROJECT = Path(__file__).parents[1]
 CATCH: dict[str, Any] = {
@@ -70,20 +69,6 @@ REGISTERS: list[tuple[str, Any, Any]] = [
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     return tmp_path
-
-
-@pytest.fixture
-def tables() -> Iterator[None]:
-    """Forget what the test registers."""
-    tables: tuple[dict[str, Any], ...] = (NETWORKS, TARGET_RULES, SAMPLERS, TRACKERS)
-    entries = [dict(table) for table in tables]
-    names = {setting: list(known) for setting, known in REGISTERED.items()}
-    yield
-    for table, before in zip(tables, entries, strict=True):
-        table.clear()
-        table.update(before)
-    for setting, known in names.items():
-        REGISTERED[setting][:] = known
 
 
 @pytest.fixture(scope="module")

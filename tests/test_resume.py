@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +20,6 @@ import pytest
 from simple_dqn import main, schedules
 from simple_dqn.agent import Agent
 from simple_dqn.config import Config
-from simple_dqn.dqn import PreparedBatch
 from simple_dqn.errors import UserError
 from simple_dqn.run import Phase, Run
 from simple_dqn.snapshot import CheckpointFolder, Keeper, Snapshot
@@ -283,8 +282,11 @@ def test_a_snapshot_that_was_put_in_its_place_does_not_lead_to_the_checkpoint(
     tmp_path: Path, start: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     start("run", "train", *CATCH, *SMALL)
-    start("run", "snapshot", "average", "snapshots/catch_1.pkl", "snapshots/catch_2.pkl", "mean.pkl")
-    (tmp_path / "run" / "mean.pkl").replace(tmp_path / "run" / "snapshots" / "catch_2.pkl")
+    path = tmp_path / "run" / "snapshots" / "catch_2.pkl"
+    snapshot = Snapshot.load(path)
+    weights = {name: values / 2 for name, values in snapshot.weights.items()}
+    path.unlink()
+    replace(snapshot, weights=weights).save(path)
     capsys.readouterr()
     assert start("run", "resume", "snapshots/catch_2.pkl", "--epochs", "3") == 0
     log = capsys.readouterr().err
@@ -313,16 +315,16 @@ def test_a_run_that_began_with_weights_goes_on_from_their_snapshot(
 def test_after_an_error_in_mid_epoch_the_newest_snapshot_leads_to_the_checkpoint(
     tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare = Agent.prepare
+    learn = Agent.learn
 
-    def failing(self: Agent, steps: int) -> PreparedBatch:
-        if steps == 200:  # of which 120 made the first epoch
+    def failing(self: Agent, steps: int) -> None:
+        if self.total_train_steps == 200:  # of which 120 made the first epoch
             raise RuntimeError("a bug")
-        return prepare(self, steps)
+        learn(self, steps)
 
     with monkeypatch.context() as patch:
         leave_behind(patch, [])
-        patch.setattr(Agent, "prepare", failing)
+        patch.setattr(Agent, "learn", failing)
         with pytest.raises(RuntimeError, match="a bug"):
             start("run", "train", *CATCH, *SMALL)
     newest = max((tmp_path / "run" / "snapshots").glob("*.pkl"), key=lambda path: path.stat().st_mtime_ns)
@@ -590,7 +592,7 @@ def test_a_test_that_an_earlier_version_saved_begins_anew(
     with monkeypatch.context() as patch:
         leave_behind(patch, [("test", 1, 24)])
         # As in version 1.0.0.
-        patch.setattr("simple_dqn.agent.Tester.get_state", lambda self: self._player.get_state())
+        patch.setattr("simple_dqn.agent.Tester.get_state", lambda self, games: self._player.get_state(games))
         assert start("watched", "train", *CATCH, *SMALL, "--epochs", "1") == 0
     assert start("test-1-24", "resume", "snapshots/catch_checkpoint") == 0
     last = rows(tmp_path / "test-1-24" / "results" / "catch.csv")[-1]
@@ -663,8 +665,9 @@ def test_a_rom_is_recorded_with_its_folder_and_a_name_as_it_is(
 
 OTHERS: dict[str, Any] = {
     "environment": "catch", "workers": 3, "minimal_action_set": False, "replay_size": 999, "rollout_steps": 7,
-    "history_length": 2, "screen_width": 40, "screen_height": 40, "network": "small", "batch_norm": True,
-    "layer_norm": True, "dueling": True, "noisy": True, "distributional": "c51", "atoms": 7, "quantiles": 7,
+    "history_length": 2, "screen_width": 40, "screen_height": 40, "network": "small",
+    "normalization": "layer", "dueling": True, "noisy": True, "distributional": "c51", "atoms": 7,
+    "quantiles": 7,
     "optimizer": "adam", "decay_rate": 0.5, "priority_exponent": 0.1, "random_seed": 5,
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def check(config: Config) -> None:
     Raises:
         UserError: Two do; the message names both and what to do.
     """
-    for complaint in (*_registered(config), *complaints(config)):
+    for complaint in chain(_registered(config), complaints(config)):
         raise UserError(complaint)
 
 

@@ -82,7 +82,7 @@ ROWS = [
 @pytest.mark.parametrize("flags", ROWS)
 def test_flags_of_every_row_go_together(flags: Flags) -> None:
     config = measurement.settings(flags)
-    assert {name: config.flags()[name] for name in flags} == flags
+    assert config.with_flags(flags) == config
 
 
 def test_hands_on_measures_each_speed_up_and_the_time_to_reward(

@@ -39,7 +39,12 @@ heard: list[str] = []  # what happened meanwhile that should not
 
 def listen(event: str, arguments: tuple[Any, ...]) -> None:
     """Write down what a load does beside reading its file."""
-    if loading and event.startswith(WATCHED) and not (event == "open" and str(arguments[0]) == loading[0]):
+    if not loading or not event.startswith(WATCHED):
+        return
+    opened = arguments[0] if event == "open" else None
+    if isinstance(opened, int):  # a descriptor
+        opened = Path(f"/proc/self/fd/{opened}").readlink()
+    if str(opened) != loading[0]:
         heard.append(f"{event} {str(arguments)[:80]}")
 
 

@@ -11,7 +11,6 @@ import pytest
 
 import simple_dqn
 from simple_dqn import main
-from simple_dqn.config import OWN_ENTRIES, REGISTERED
 from simple_dqn.dqn import max_targets
 from simple_dqn.human_scores import SCORES
 from simple_dqn.plot.panels import Line
@@ -135,6 +134,7 @@ def test_csvs_that_exist_are_compared_with_intervals(
     assert "double > plain: probability of improvement 1.00 (1.00 to 1.00)" in out
 
 
+@pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize(
     ("setting", "name", "register", "entry"),
     [
@@ -147,17 +147,12 @@ def test_what_the_runs_would_not_know_is_refused(
     setting: str, name: str, register: Any, entry: Any,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    known = list(REGISTERED[setting])
-    try:
-        register(name, entry)
-        preset = ["--preset", "simple_dqn"]
-        assert main.run(["sweep", "pong", *preset, "--compare", "a=", f"b=--{setting} {name}"]) == 2
-        assert f"--{setting} {name} is registered in this program alone" in capsys.readouterr().err
-        if name == "mine":  # one that no run uses does no harm
-            assert main.run(["sweep", "pong", *preset, "--print_config"]) == 0
-    finally:
-        REGISTERED[setting][:] = known
-        OWN_ENTRIES.remove((setting, name))
+    register(name, entry)
+    preset = ["--preset", "simple_dqn"]
+    assert main.run(["sweep", "pong", *preset, "--compare", "a=", f"b=--{setting} {name}"]) == 2
+    assert f"--{setting} {name} is registered in this program alone" in capsys.readouterr().err
+    if name == "mine":  # one that no run uses does no harm
+        assert main.run(["sweep", "pong", *preset, "--print_config"]) == 0
 
 
 def levels(lines: tuple[Line, ...]) -> dict[str, tuple[list[float], list[float]]]:

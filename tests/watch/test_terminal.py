@@ -135,6 +135,7 @@ def test_without_a_display_it_says_so_and_plays_in_the_terminal(terminal: Termin
 @pytest.mark.parametrize("terminal", [(["--display", "terminal"], {})], indirect=True)
 def test_arrows_play(terminal: Terminal) -> None:
     terminal.wait("YOU PLAY")
+    terminal.wait("NOOP ")
     # The colours of the action that is taken.
     chosen = re.search(r"(\x1b\[38;5;\d+m\x1b\[48;5;\d+m)NOOP ", terminal.output)
     assert chosen
