@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import FrameStackObservation
@@ -55,6 +56,13 @@ class Bare: ...
 
 class NoWriter:
     def __init__(self, path: Path, settings: Any, resumed: bool) -> None: ...
+
+
+async def late(target: Any, config: Any, transitions: Any, noise: Any) -> None: ...
+
+
+def yielding(target: Any, config: Any, transitions: Any, noise: Any) -> Any:
+    yield noise
 
 
 REGISTERS: list[tuple[str, Any, Any]] = [
@@ -221,6 +229,12 @@ def test_an_environment() -> None:
         (partial(environment.step, np.array([True, False])), r"bool \[2\]: give"),
         (partial(environment.step, None), r"object \[\]: give"),
         (partial(environment.step, ["a", "b"]), "give int64"),
+        (partial(environment.step, [[0], [1, 2]]), "give int64"),
+        (partial(environment.set_state, None), "give what get_state"),
+        (partial(environment.set_state, {}), "give what get_state"),
+        (partial(environment.set_state, 3), "give what get_state"),
+        (partial(environment.step, np.array([0, 1])), "call reset"),
+        (environment.reset, ""),
         (partial(environment.step, [0, 1]), ""),
         (partial(environment.step, np.array([5, 0], np.uint8)), ""),
         (environment.close, ""),
@@ -309,6 +323,16 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         (lambda: next(agent.play(game=3)), "^game is 3"),
         (lambda: next(agent.play(frames="no")), "frames is 'no'"),
         (lambda: next(agent.play(epsilon=2)), "2 is too large"),
+        (partial(api.load, "a\0"), "no file can have such a name"),
+        (partial(api.load, "\ud800"), "no file can have such a name"),
+        (partial(api.make, "pong", seed=None), "^seed is None"),
+        (partial(api.make, "pong", random_seed=None), "^seed is None"),
+        (partial(api.train, "catch", environment="catch", csv_file="a" * 300), "File name too long"),
+        *((partial(api.GymnasiumEnv, make), "makes no games: give a function")
+          for make in (lambda: 1, lambda seed: 5, int)),
+        *((partial(api.register_target_rule, "x", rule), "give a function")
+          for rule in (int, late, yielding)),
+        (partial(api.register_target_rule, "x" * 300, max_targets), "up to 100 letters"),
         (partial(api.GymnasiumEnv, 3), "3 makes no games: give a function"),
     ]  # fmt: skip
     for call, told in wrong:
@@ -378,6 +402,17 @@ def test_a_registered_sampler_receives_the_errors_that_it_uses() -> None:
 def test_a_registered_rule_may_leave_the_next_action_open(rule: Any) -> None:
     simple_dqn.register_target_rule("mine", rule)
     assert simple_dqn.train("catch", **CATCH, target_rule="mine").snapshots
+
+
+@pytest.mark.usefixtures("tables", "home")
+@pytest.mark.parametrize(
+    ("returned", "told"), [(None, "NoneType"), (3, "int"), (torch.zeros(4), r"\[4\]"),
+                           (torch.zeros(4, 2, 1), r"\[4, 2, 1\]")]
+)  # fmt: skip
+def test_a_rule_that_returns_no_targets_is_named(returned: Any, told: str) -> None:
+    simple_dqn.register_target_rule("mine", lambda target, config, transitions, noise: returned)
+    with pytest.raises(simple_dqn.UserError, match=f"--target_rule mine returned {told}: return targets"):
+        simple_dqn.train("catch", **CATCH, target_rule="mine")
 
 
 @pytest.mark.usefixtures("home")

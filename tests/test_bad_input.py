@@ -84,6 +84,7 @@ def folder(tmp_path: Path) -> Path:
 def fill(tmp_path: Path) -> None:
     (tmp_path / "not_a_rom.bin").write_bytes(b"x" * 4096)
     (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "services.yaml").write_text("services:\n")
     (tmp_path / "file").write_text("a file where a folder should be")
     snapshot().save(tmp_path / "pong_1.pkl")
     snapshot(game="breakout", actions=4).save(tmp_path / "breakout_1.pkl")
@@ -130,6 +131,8 @@ ROWS = [
     ),
     (["train", "CartPole-v99", "--environment", "gym"], ["CartPole"]),
     (["train", "pong", "--csv_file", "file/x.csv"], ["file/x.csv"]),
+    (["train", "pong", "--csv_file", "cut_1.pkl"], ["cut_1.pkl is no CSV of statistics"]),
+    (["train", "pong", "--csv_file", "services.csv"], ["services.yaml is no file of settings"]),
     (["train", "pong", "--save_weights_prefix", "file/x"], ["snapshots cannot be written"]),
     (["train", "pong", "--save_weights_prefix", "."], ["--save_weights_prefix . is a folder"]),
     (["train", "pong", "--load_weights", "missing_3.pkl"], ["missing_3.pkl does not exist"]),
@@ -408,6 +411,14 @@ def test_names_in_a_snapshot_are_escaped(verb: Verb, folder: Path) -> None:
 def test_what_a_csv_says_is_escaped(verb: Verb, folder: Path, text: str, words: str) -> None:
     (folder / "curve.csv").write_text(text)
     assert words in one_complaint(verb("plot", "curve.csv"), "plot")
+
+
+def test_the_label_of_a_comparison_is_escaped(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "curve.csv").write_text("epoch,phase,steps,average_reward\n1,train,1,1\n1,test,1,1\n")
+    assert main.run(["sweep", "compare", f"\x1b[31m={folder / 'curve.csv'}"]) == 0
+    out = capsys.readouterr().out
+    assert not CONTROLS.search(out)
+    assert r"\x1b[31m: " in out
 
 
 @pytest.mark.parametrize("name", ["", "trian", "\x1b[2J"])

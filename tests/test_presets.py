@@ -173,6 +173,8 @@ def test_a_resumed_run_renews_its_settings(
         ("preset: [quick]\nsettings:\n  epochs: 1\n", "line 1: preset has no single value"),
         ("preset: quik\nsettings:\n  epochs: 1\n", "line 1: there is no preset quik"),
         ("learning_rate: 1\n", "line 1: there is no key `settings`"),
+        ("foo: 5\nsettings:\n  epochs: 1\n", "line 1: unknown key foo"),
+        ("settings:\n  epochs: 1\npresets: quick\n", "line 3: unknown key presets"),
         ("settings: 3\n", "line 1: there is no key `settings`"),
         ("", "line 1: there is no key `settings`"),
         ("settings:\n  help: all\n", "line 2: unknown setting help"),

@@ -100,10 +100,12 @@ def test_a_trial_below_the_median_is_pruned(
     assert "Best of 6 trials: 0, reward -1, " in capsys.readouterr().out
 
 
-def test_a_search_without_a_score_says_what_to_do(trainings: list[list[int]]) -> None:
+def test_a_search_without_a_score_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainings = list[str]()
+    monkeypatch.setattr(tune, "train", lambda game, **_settings: trainings.append(game))
     for _ in range(2):  # when it is asked for again, too
         with pytest.raises(UserError, match="none of 2 trials has a score"):
-            search("--trials", "2", "--epochs", "0", "--exploration_decay_steps", "9")
+            search("--trials", "2", "--test_steps", "0")
     assert len(trainings) == 2
 
 

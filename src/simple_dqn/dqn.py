@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from simple_dqn.config import BackendConfig, NetworkConfig
 from simple_dqn.device import DeviceScreens, choose_device, use_threads
+from simple_dqn.errors import UserError
 from simple_dqn.guided import GuidedBackpropagation
 from simple_dqn.networks import NATURE, Network, NetworkSpec, Noise, build
 from simple_dqn.optimizers import MasterWeights, learning_rate_share
@@ -157,7 +158,7 @@ class DeepQNetwork:
             UserError: The GPU does not exist, or the network cannot be built; see `build`.
         """
         self._config, self._rule = network, TARGET_RULES[network.target_rule]
-        self._screen_shape = screen_shape
+        self._screen_shape, self._actions = screen_shape, actions
         self._device = device = choose_device(backend)
         self.updates, self.datatype = 0, device.datatype
         self.threads = use_threads(backend.threads, device, spare_cores)
@@ -236,7 +237,16 @@ class DeepQNetwork:
     def _compute_targets(self, *tensors: Tensor) -> Tensor:
         """Return the targets y [B, 1, N] or [B, A, N], given the fields of `Transitions` and noise [1, K]."""
         *transitions, noise = tensors
-        return self._rule(self._target, self._config, Transitions(*transitions), noise)
+        targets: object = self._rule(self._target, self._config, Transitions(*transitions), noise)
+        batch, size = len(transitions[0]), self._target.value_head.size
+        shapes = [(batch, count, size) for count in (1, self._actions)]
+        if not isinstance(targets, Tensor) or targets.shape not in shapes:
+            given = list(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__
+            raise UserError(
+                f"--target_rule {self._config.target_rule} returned {given}: return targets "
+                f"[{batch}, 1, {size}], or one for each next action [{batch}, {self._actions}, {size}]"
+            )
+        return targets
 
     @torch.no_grad()
     def _choose_action(self, poststates: Tensor, targets: Tensor, noise: Tensor) -> Tensor:

@@ -119,7 +119,20 @@ def from_here(path: Path) -> Path:
 def numbered(path: Path) -> Path:
     """Return, for `pong.csv`, the first of `pong.1.csv`, `pong.2.csv`, ... that does not exist."""
     names = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))
-    return next(name for name in names if not name.exists())
+    return next(name for name in names if not kind_of(name))
+
+
+def check_start(path: Path, starts: tuple[bytes, ...], kind: str) -> None:
+    """Check that the file `path`, unless it is empty, begins with one of `starts`.
+
+    Raises:
+        UserError: It is of another kind, and no run may rename it, or it cannot be read.
+    """
+    with open_file(path, sys.maxsize, "give another --csv_file") as file:
+        begin = file.read(max(map(len, starts)))
+    # A crash may have cut it short.
+    if not any(begin.startswith(start[: len(begin)]) for start in starts):
+        raise UserError(f"{path} is no {kind}: give another --csv_file")
 
 
 @contextmanager

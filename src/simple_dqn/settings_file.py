@@ -22,6 +22,8 @@ MOST_BYTES = 64 << 10  # of a file, which has about 4,000
 DECIMAL = re.compile("[-+]?(0|[1-9][0-9_]*)")  # YAML reads 010 as 8, and 1:30 as 90
 # Words that need no quotation marks in YAML.
 PLAIN = re.compile(r"(?!null$|-$|[-+]?0\w)[\w./+-]+", re.IGNORECASE)
+KEYS = ("simple_dqn", "preset", "versions", "machine", "settings")
+STARTS = tuple(f"{key}:".encode() for key in KEYS)
 OF_ONE_RUN = ("csv_file", "save_weights_prefix")  # the next run has files of its own
 
 
@@ -81,6 +83,9 @@ def read(file: str) -> dict[str, Any]:
             values |= conversion.read({name: word})
         except UserError as error:
             raise _wrong(file, node, str(error)) from None
+    for name, node in parts.items():
+        if name not in KEYS:
+            raise _wrong(file, node, f"unknown key {name} beside {', '.join(KEYS)}")
     return {name: value for name, value in values.items() if name not in OF_ONE_RUN}
 
 

@@ -10,11 +10,12 @@ from simple_dqn import rules
 from simple_dqn.api import train
 from simple_dqn.command_line import number
 from simple_dqn.config import Config, words
+from simple_dqn.environment import as_played
 from simple_dqn.errors import UserError, one_line, require_extra
 from simple_dqn.files import from_here, home, reporting_failure
 from simple_dqn.presets import USUAL
 from simple_dqn.verbs import train as verb
-from simple_dqn.verbs.common import run_name, start_log
+from simple_dqn.verbs.common import check_weights, run_name, start_log
 from simple_dqn.verbs.settings import parser_for, settings_for
 
 OWN = ("csv_file", "save_weights_prefix", "play_games")
@@ -37,6 +38,10 @@ def main(arguments: Sequence[str], program: str) -> None:
         return
     config = settings_for("train", verb.read([game, *words(given)], program))
     rules.check(config)
+    check_weights(config)
+    as_played(config.environment)  # refuses what cannot be played
+    if not config.run.epochs or not (config.run.train_steps or config.run.test_steps):
+        raise UserError("a search needs scores: give --epochs, and --train_steps or --test_steps, above 0")
     usual = run_name(config, name)  # refuses a name that cannot be a file's
     require_extra("tune", "tune")
     import optuna

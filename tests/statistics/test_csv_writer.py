@@ -170,12 +170,17 @@ def test_a_row_that_is_none_goes_with_the_later_ones(tmp_path: Path, summary: Ph
     assert (tmp_path / "pong.1.csv").read_text() == broken
 
 
-def test_a_csv_of_another_kind_is_not_continued(tmp_path: Path, summary: PhaseSummary) -> None:
+@pytest.mark.parametrize("content", [b"time,score\n1,2\n", b"root:x:0\n", b"\0\xff", b"epoch\n"])
+@pytest.mark.parametrize("resume_epoch", [None, 1])
+def test_a_file_of_another_kind_is_refused(
+    tmp_path: Path, summary: PhaseSummary, content: bytes, resume_epoch: int | None
+) -> None:
     path = tmp_path / "pong.csv"
-    path.write_text("time,score\n1,2\n")
-    write(path, *rows(summary, 2), resume_epoch=1)
-    assert (tmp_path / "pong.1.csv").read_text() == "time,score\n1,2\n"
-    assert epochs_in(path) == [2]
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"pong\.csv is no CSV of statistics: give another --csv_file"):
+        write(path, *rows(summary, 2), resume_epoch=resume_epoch)
+    assert path.read_bytes() == content
+    assert files_in(tmp_path) == ["pong.csv"]
 
 
 def test_a_full_disk_is_told_and_leaves_whole_rows(tmp_path: Path, summary: PhaseSummary) -> None:

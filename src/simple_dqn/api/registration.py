@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from simple_dqn.statistics import Writer
 
 Entry = TypeVar("Entry")
+LONGEST = 100  # letters of a name
 SAMPLER_METHODS = {
     "draw": "self, count, steps, rng",
     "set_errors": "self, numbers, errors",
@@ -130,9 +131,9 @@ def register_track(name: str, make: "Callable[[Path, Mapping[str, Any], bool], W
 
 def _register(setting: str, name: str, entry: Entry, table: dict[str, Entry]) -> None:
     """Add `entry` to `table`, and a new `name` to the values of `setting`."""
-    if not isinstance(name, str) or name in ("auto", "none") or not name.isidentifier():
-        reserved = isinstance(name, str) and name in ("auto", "none")
-        remedy = "letters, digits and _, with a letter first"
+    reserved = name in ("auto", "none")
+    if not isinstance(name, str) or reserved or not name.isidentifier() or len(name) > LONGEST:
+        remedy = f"up to {LONGEST} letters, digits and _, with a letter first"
         why = "it is reserved, so choose another" if reserved else f"use {remedy}"
         raise UserError(f"{name!r} cannot name a {setting}: {why}")
     if name not in table:
@@ -147,12 +148,11 @@ def _check_call(function: object, arguments: str, contract: str) -> None:
     Raises:
         UserError: It cannot; the `contract` says what to give.
     """
-    if not callable(function):
+    returns_later = inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function)
+    if not callable(function) or returns_later:
         raise UserError(f"{function!r} cannot be called: {contract}")
     try:
         inspect.signature(function).bind(*arguments.split(", "))
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # ValueError: such as `int`, which has no signature
         name = getattr(function, "__qualname__", repr(function))
         raise UserError(f"{name} cannot be called with ({arguments}), {error}: {contract}") from None
-    except ValueError:  # a function written in C may have no signature
-        return

@@ -115,6 +115,8 @@ def make(game: str, games: int = 1, training: bool = False, seed: int = 0, **fla
     asked = {"preset": "simple_dqn", "workers": games, "random_seed": seed, **flags}
     given = read([checked_word("game", game), *words(asked)], "simple-dqn train")
     config = settings_for("train", given)
+    if config.run.random_seed is None:
+        raise UserError("seed is None: give a whole number, such as 0")
     rules.check_games(config)
     played = replace(config, environment=as_played(config.environment))
     return CheckedEnvironment(make_environment(played, training))
@@ -179,7 +181,11 @@ class CheckedEnvironment(Environment):
         self._check_open()
         if not self._begun:
             raise UserError("the games have not begun: call reset() before step()")
-        given, wanted = np.asarray(actions), f"give int64 [{self.games}] from 0 to {self.actions - 1}"
+        wanted = f"give int64 [{self.games}] from 0 to {self.actions - 1}"
+        try:
+            given = np.asarray(actions)
+        except (TypeError, ValueError):  # rows of several lengths
+            raise UserError(f"the actions are no array: {wanted}") from None
         if given.dtype.kind not in "iu" or given.shape != (self.games,):
             raise UserError(f"the actions are {given.dtype} {list(given.shape)}: {wanted}")
         if ((given < 0) | (given >= self.actions)).any():
@@ -192,9 +198,17 @@ class CheckedEnvironment(Environment):
         return self._inner.get_state()
 
     def set_state(self, state: CheckpointState) -> None:
-        """See `Environment`."""
+        """See `Environment`.
+
+        Raises:
+            UserError: It is no state of these games; `reset` must be called, as it may be set in part.
+        """
         self._check_open()
-        self._inner.set_state(state)
+        self._begun = False
+        try:
+            self._inner.set_state(state)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            raise UserError("the state is none of these games: give what get_state() returned") from None
         self._begun = True
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """Any environment of ours as one of Gymnasium's, for the loops and the libraries that take those."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -39,7 +40,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Mask]):
         if not callable(make):
             raise UserError(f"{make!r} makes no games: give a function from a seed to an environment")
         self._make = make
-        self.environment = make(draw_seed() if seed is None else seed)
+        self.environment = self._made(draw_seed() if seed is None else seed)
         self.num_envs = self.environment.games
         self.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
         self.single_observation_space = Box(0, 255, self.environment.screen_shape, np.uint8)
@@ -55,7 +56,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Mask]):
         super().reset(seed=seed, options=options)
         if seed is not None:
             self.environment.close()
-            self.environment = self._make(seed)
+            self.environment = self._made(seed)
         step = self.environment.reset()
         return step.screens, {"terminals": step.terminals}
 
@@ -71,6 +72,17 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Mask]):
         step = self.environment.step(np.asarray(actions))
         info = {"terminals": step.terminals}
         return step.screens, step.rewards, step.terminals & step.resets, step.truncations, info
+
+    def _made(self, seed: int) -> Environment:
+        try:
+            inspect.signature(self._make).bind(seed)
+        except (TypeError, ValueError):
+            made: object = None
+        else:
+            made = self._make(seed)
+        if not isinstance(made, Environment):
+            raise UserError(f"{self._make!r} makes no games: give a function from a seed to an environment")
+        return made
 
     def close_extras(self, **_options: Any) -> None:
         """Close the games."""

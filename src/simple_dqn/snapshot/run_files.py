@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 CHECKPOINTS = "_checkpoint"  # the end of the checkpoint folder's name
 LOCK = "lock"  # a file in that folder
+LONGEST_NAME = 200  # bytes; the files of a run add up to 55
 CHECKPOINT_FILES = "run_*.npz"  # the checkpoints in it, beside the chunks of the experience log
 PART = re.compile(r"\..+\.(?P<pid>\d+)\.part")  # an unfinished file, as `files.replacing` names it
 
@@ -36,6 +37,8 @@ def locked(prefix: Path) -> Iterator[None]:
     """
     if not prefix.name:
         raise UserError(f"--save_weights_prefix {prefix} is a folder: give one such as snapshots/pong")
+    if len(prefix.name.encode(errors="replace")) > LONGEST_NAME:
+        raise UserError(f"--save_weights_prefix: its name is too long: give at most {LONGEST_NAME} letters")
     folder = checkpoint_folder(prefix)
     try:
         folder.mkdir(parents=True, exist_ok=True)

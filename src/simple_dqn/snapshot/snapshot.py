@@ -15,7 +15,7 @@ from simple_dqn import __version__
 from simple_dqn.config import BOOLEANS, CLASS_FILE, GONE, Config, as_word, known, layered
 from simple_dqn.conversion import read
 from simple_dqn.errors import UserError
-from simple_dqn.files import ZIP, is_snapshot
+from simple_dqn.files import ZIP, is_snapshot, kind_of
 from simple_dqn.rules import NETWORK_SHAPE, differing
 from simple_dqn.snapshot import archive, neon
 from simple_dqn.types import CheckpointState
@@ -91,7 +91,7 @@ class Snapshot:
 def _read(path: Path, game: str | None) -> CheckpointState:
     """Return the unchecked content of the file."""
     try:
-        if path.exists() and not path.is_file():
+        if kind_of(path) not in ("file", ""):
             raise UserError(f"{path} is not a file: give a snapshot, such as snapshots/pong_10.pkl")
         with path.open("rb") as file:
             magic = file.read(len(ZIP))

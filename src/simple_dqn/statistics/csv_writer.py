@@ -12,13 +12,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
-from simple_dqn.files import kind_of, numbered, read_file, replacing, reporting_failure
+from simple_dqn.files import check_start, kind_of, numbered, read_file, replacing, reporting_failure
 from simple_dqn.statistics.summary import PhaseSummary, Writer
 
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 1 << 30  # of a CSV; a row has about 150
 ORDER = {"random": 0, "train": 1, "test": 2}  # order of the phases in an epoch
+STARTS = (b"epoch,phase,",)  # of a CSV of any version
 COLUMNS = tuple(field.name for field in fields(PhaseSummary) if field.name != "more")
 
 
@@ -53,7 +54,7 @@ class CsvWriter(Writer):
             more: Names of additional columns; see `PhaseSummary.more`.
 
         Raises:
-            UserError: The file cannot be written.
+            UserError: The file cannot be written, or there is another kind of file.
         """
         self._path = path
         self._more = tuple(more)
@@ -63,6 +64,8 @@ class CsvWriter(Writer):
         self._sum = hashlib.sha256()
         with _writing(path):
             _check_writable(path)
+            if path.exists():
+                check_start(path, STARTS, "CSV of statistics")
 
     def open(self) -> None:
         """Open the file, with its header and, in a resumed run, the rows so far.

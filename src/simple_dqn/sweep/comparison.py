@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from simple_dqn.errors import printable
 from simple_dqn.human_scores import SCORES, SOURCE, human_normalised
 from simple_dqn.plot import title
 from simple_dqn.plot.panels import AXES, Axis, Line, Panel, Plot, View, aligned, colour_of, complete
@@ -100,7 +101,7 @@ class Comparison:
         for setting, measures in self.estimates().items():
             words = ", ".join(f"{name} {one}" for name, one in measures.items())
             lines.append(f"  {setting}: {words}" if setting else f"  {words}")
-        return "\n".join([*lines, left_out])
+        return "\n".join(map(printable, [*lines, left_out]))
 
     def plot(self) -> Plot:
         """Return the figure: learning curves by steps and by minutes, the measures and the probabilities."""

@@ -145,6 +145,8 @@ def _find(word: str, config: EnvironmentConfig) -> tuple[str, str]:
         own = load(str(Path(word).absolute()))
         return name_of(own), f"{Path(file).absolute()}:{own.__name__}"
     name = game_name(replace(config, game=word))
+    if config.environment == "catch" and word != name:
+        raise UserError(f"--environment catch plays {name} alone, not {word}: give one of them")
     return name, str(Path(word).absolute()) if Path(word).is_file() else word
 
 

@@ -12,7 +12,7 @@ from simple_dqn import rules, settings_file
 from simple_dqn.config import REGISTERED, Config, known, layered
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import EXHAUSTED, UserError
-from simple_dqn.files import TRAINED, from_here, home, is_trained, kind_of, numbered, replacing
+from simple_dqn.files import TRAINED, check_start, from_here, home, is_trained, kind_of, numbered, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.rules import CHECKPOINT_SHAPE, differing
 from simple_dqn.run import Phase, make_run
@@ -134,6 +134,8 @@ class _SettingsWriter(Writer):
     """Writes the settings of a run beside its CSV, once the run begins."""
 
     def __init__(self, path: Path, config: Config, preset: str, resumed: bool) -> None:
+        if kind_of(path):
+            check_start(path, settings_file.STARTS, "file of settings")
         self._path, self._config, self._preset, self._resumed = path, config, preset, resumed
         # The earlier CSV, renamed by its own writer before `open`, and its settings keep one number.
         self._earlier = numbered(path.with_suffix(".csv")).with_suffix(".yaml")

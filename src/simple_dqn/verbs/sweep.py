@@ -12,6 +12,7 @@ from typing import Any
 from simple_dqn import command_line, plot, rules, settings_file
 from simple_dqn.cluster.session import Session
 from simple_dqn.config import BOOLEANS, OWN_ENTRIES, Config
+from simple_dqn.environment import as_played
 from simple_dqn.environment.own_game import canonical_flags, is_own
 from simple_dqn.environment.roms import find_rom, game_of
 from simple_dqn.errors import EXTRAS, UserError, require_extra
@@ -164,6 +165,7 @@ def _checked(plan: Plan, setting: dict[str, Any]) -> tuple[Config, str]:
     for config in configs:
         rules.check(config)
         check_weights(config)
+        as_played(config.environment)  # refuses what cannot be played
         if config.environment.emulator == "warp":
             from simple_dqn.environment.warp_emulator import check as check_warp  # Warp takes long to import
 
