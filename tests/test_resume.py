@@ -586,12 +586,18 @@ def test_a_second_run_of_the_same_name_is_refused(
     assert "give a larger --epochs" in capsys.readouterr().err
 
 
+def _without(state: CheckpointState, name: str) -> CheckpointState:
+    return {key: value for key, value in state.items() if key != name}
+
+
 def test_a_test_that_an_earlier_version_saved_begins_anew(
     tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         leave_behind(patch, [("test", 1, 24)])
         # As in version 1.0.0.
+        get_state = Run.get_state
+        patch.setattr(Run, "get_state", lambda self: _without(get_state(self), "schedule"))
         patch.setattr("simple_dqn.agent.Tester.get_state", lambda self, games: self._player.get_state(games))
         assert start("watched", "train", *CATCH, *SMALL, "--epochs", "1") == 0
     assert start("test-1-24", "resume", "snapshots/catch_checkpoint") == 0

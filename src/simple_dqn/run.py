@@ -15,7 +15,7 @@ import numpy as np
 
 from simple_dqn import random_streams
 from simple_dqn.agent import Agent, DivergedError, Player, Tester
-from simple_dqn.config import Config, RunConfig
+from simple_dqn.config import Config, RunConfig, layered
 from simple_dqn.environment import Environment, Watcher, make
 from simple_dqn.errors import LostError, UserError, one_line, require_extra
 from simple_dqn.interrupt import Interrupt
@@ -40,6 +40,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PHASES = ("random", "train", "test")
+# Parts of a checkpoint that a resumed run begins anew if their setting has changed.
+PARTS = {
+    "average": "average_updates",
+    "sampler": "sampler",
+    "scaler": "datatype",
+    "target": "target_steps",
+    "tester": "test_steps",
+}
+PARTS_SINCE_1_0 = ("average", "board", "csv", "schedule")  # parts that version 1.0.0 did not save
 HELD_OUT_STATES = 256  # states of which `meanq` is the mean of the highest Q-values
 
 
@@ -107,7 +116,7 @@ class Run:
         agent.count_from(config.run.start_epoch * config.run.train_steps)
         self._tester, self._schedule = tester, schedule
         self._statistics, self._keeper = statistics, keeper
-        self._config = config.run
+        self._config, self._settings = config.run, config.flags()
         self._interrupt = interrupt
         self._held_out: States | None = None  # uint8 [HELD_OUT_STATES, S, H, W]
 
@@ -136,7 +145,7 @@ class Run:
             DamagedError: The checkpoint is not of such a run; nothing was written.
         """
         try:
-            check_form(checkpoint.run, self.get_state(games=False))
+            check_form(checkpoint.run, self.get_state(games=False), self._optional(checkpoint.run))
             self.set_state(checkpoint.run, checkpoint.experience())
         except LostError:
             raise
@@ -167,6 +176,12 @@ class Run:
             "statistics": self._statistics.get_state(),
             "held_out": self._held_out,
         }
+
+    def _optional(self, saved: dict[str, Any]) -> set[str]:
+        """Return the names of the parts that the state `saved` may lack."""
+        settings, now = layered(saved["flags"]), self._settings
+        changed = {part for part, name in PARTS.items() if settings.get(name, now[name]) != now[name]}
+        return changed | set(() if "schedule" in saved else PARTS_SINCE_1_0)
 
     def set_state(self, state: dict[str, Any], experience: Iterable[Experience]) -> None:
         """Restore what `get_state` returned, and fill the replay memory with `experience`."""

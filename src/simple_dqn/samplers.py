@@ -319,8 +319,12 @@ class Prioritized(Uniform):
         """
         self._greatest = state.get("greatest", FIRST_PRIORITY)
         ring = self._ring
-        indices = ring.indices(ring.transitions())
-        saved = state.get("masses", np.zeros(ring.held * ring.games))[indices]
+        held, indices = ring.held * ring.games, ring.indices(ring.transitions())
+        masses = state.get("masses", np.zeros(held))
+        largest = float(np.finfo(np.float32).max)  # errors are float32
+        if masses.shape != (held,) or masses.min(initial=0) < 0 or self._greatest > largest:
+            raise ValueError("its priorities are not those of its transitions")
+        saved = masses[indices]
         self._tree = SumTree(ring.size)
         self._tree.set(indices, np.where(saved, saved, self._mass_of_new))
         self._first, self._end = ring.candidates()

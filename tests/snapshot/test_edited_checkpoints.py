@@ -116,16 +116,63 @@ EDITS: dict[str, Any] = {
     "run/agent/network/target/output.weight": lambda old: old.T, "run/agent/network/training/optimizer": "x",
     SLOT: MISSING, "run/agent/network/training/slots": {},
     "run/tester/board/scores": lambda old: old.astype(np.int16), "run/tester/board/steps": None,
-    "run/tester/board/running": lambda old: old[:0],
+    "run/tester/board/running": lambda old: old[:0], "run/agent/network/target": None,
+    "run/tester": None, "run/flags/record_screen_path": np.zeros(0), "run/flags/display_screen": 1.5,
+    "run/flags/replay_size": 10**9,
 }  # fmt: skip
+NECESSARY = (
+    "run/agent/network/average", "run/agent/network/noise", "run/agent/network/target",
+    "run/flags/environment", "run/flags/network", "run/held_out", "run/phase/done", "run/phase/epoch",
+    "run/statistics/csv", "run/statistics/tally/loss", "run/statistics/tally/steps", "run/tester",
+    "run/tester/board",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EDITS)
-def test_an_edited_checkpoint_is_damaged(home: Path, restore: Callable[[], None], name: str) -> None:
+@pytest.mark.parametrize(("name", "value"), [*EDITS.items(), *((name, MISSING) for name in NECESSARY)])
+def test_an_edited_checkpoint_is_damaged(
+    home: Path, restore: Callable[[], None], name: str, value: Any
+) -> None:
     restore()
-    edit({name: EDITS[name]})
+    edit({name: value})
     with pytest.raises(DamagedError):
         restore()
+
+
+SAMPLER = "run/agent/memory/sampler"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (SAMPLER, {}),
+        (f"{SAMPLER}/masses", lambda old: np.tile(old, 2)),
+        (f"{SAMPLER}/masses", lambda old: -old),
+        (f"{SAMPLER}/masses", MISSING),
+        (f"{SAMPLER}/greatest", 10**40),
+        (f"{SAMPLER}/greatest", 1e40),
+        (f"{SAMPLER}/greatest", MISSING),
+    ],
+)
+def test_edited_priorities_are_damaged(
+    home: Path, capsys: pytest.CaptureFixture[str], name: str, value: Any
+) -> None:
+    prioritized = ["resume", str(FOLDER), "--sampler", "prioritized", "--epochs"]
+    assert main.run([*prioritized, "3"]) == 0
+    newest = _newest()
+    edit({name: value})
+    capsys.readouterr()
+    assert main.run([*prioritized, "4"]) == 0
+    assert f"{newest} cannot be used (it is damaged: " in capsys.readouterr().err
+
+
+def test_parts_begin_anew_where_their_settings_change(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = (
+        ["--target_steps", "0", "--test_steps", "0"],
+        ["--target_steps", "8", "--test_steps", "20", "--sampler", "prioritized", "--average_updates", "4"],
+    )
+    for epochs, change in enumerate(changes, 3):
+        assert main.run(["resume", str(FOLDER), "--epochs", str(epochs), *change]) == 0
+    assert "cannot be used" not in capsys.readouterr().err
 
 
 def test_the_one_before_a_damaged_checkpoint_is_used(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,7 +198,9 @@ def test_a_checkpoint_chooses_no_path(home: Path, capsys: pytest.CaptureFixture[
         "load_weights": home / "none.pkl",
         "visualization_file": other,
     }
-    edit({f"run/flags/{name}": str(path) for name, path in paths.items()})
+    edit(
+        {f"run/flags/{name}": str(path) for name, path in paths.items()} | {"run/flags/display_screen": True}
+    )
     assert main.run(["resume", str(FOLDER), "--epochs", "3"]) == 0
     log = capsys.readouterr().err
     assert f"{other} does not have the rows of this run: it continues in results/catch.csv" in log

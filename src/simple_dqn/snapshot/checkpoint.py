@@ -3,7 +3,7 @@
 import logging
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,11 +140,18 @@ def log_damage(path: Path, error: UserError) -> None:
     logger.warning("%s cannot be used (%s): trying the previous checkpoint", path, error)
 
 
-def check_form(saved: Any, fresh: Any, name: str = "state") -> None:
+def check_form(saved: Any, fresh: Any, optional: Collection[str] = (), name: str = "state") -> None:
     """Check that a state has the form of the state of a new run, so that no part of it fails later.
 
-    Dicts must be dicts, arrays of the same type and shape, numbers of the same kind; none is NaN. The games'
-    states and the settings are checked elsewhere, the sum of the CSV is only compared.
+    Dicts must be dicts with at least the same keys, arrays of the same type and shape, numbers of the same
+    kind; none is NaN. The games' states and the settings are checked elsewhere, the sum of the CSV is only
+    compared.
+
+    Args:
+        saved: The state.
+        fresh: The state of a new run.
+        optional: Names of parts that may be absent, None or empty.
+        name: Of the state.
 
     Raises:
         ValueError: It has another form.
@@ -153,8 +160,11 @@ def check_form(saved: Any, fresh: Any, name: str = "state") -> None:
     if name in ("environment", "flags", "csv"):
         return
     if isinstance(saved, dict) and (expected is None or isinstance(expected, dict)):
+        absent = set(expected or {}) - set(saved) - set(optional)
+        if absent and name not in optional:
+            raise ValueError(f"it has no {min(absent)}")
         for key, value in saved.items():
-            check_form(value, (expected or {}).get(key, ANY), key)
+            check_form(value, (expected or {}).get(key, ANY), optional, key)
         return
     if isinstance(saved, np.ndarray):
         good = saved.dtype.kind != "f" or bool(np.isfinite(saved).all())
@@ -164,7 +174,7 @@ def check_form(saved: Any, fresh: Any, name: str = "state") -> None:
         elif fresh is not ANY:
             good &= expected is None and name in ABSENT_AT_FIRST
     elif saved is None:
-        good = expected is None or isinstance(expected, dict)
+        good = expected is None or (isinstance(expected, dict) and name in optional)
     elif isinstance(saved, str):
         same = saved == expected or name not in ("bit_generator", "optimizer")
         good = fresh is ANY or (isinstance(expected, str) and same)

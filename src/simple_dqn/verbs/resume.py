@@ -14,6 +14,7 @@ from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import EXHAUSTED, UserError
 from simple_dqn.files import TRAINED, check_start, from_here, home, is_trained, kind_of, numbered, replacing
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.replay import rows_for
 from simple_dqn.rules import CHECKPOINT_SHAPE, differing
 from simple_dqn.run import Phase, make_run
 from simple_dqn.snapshot import (
@@ -37,8 +38,8 @@ from simple_dqn.verbs.settings import parser_for, portable, settings_for, settle
 logger = logging.getLogger(__name__)
 
 
-# Paths that a checkpoint does not choose.
-RECORDINGS = ("record_screen_path", "record_sound_filename")
+# Paths that a checkpoint does not choose, and the window that it does not open.
+RECORDINGS = ("display_screen", "record_screen_path", "record_sound_filename")
 UNRECORDED = (*RECORDINGS, "load_weights", "visualization_file")
 
 
@@ -91,7 +92,9 @@ def follows(snapshot: Snapshot | None, run: dict[str, Any]) -> bool:
     Raises:
         ValueError: The settings of the run are not valid.
     """
-    recorded(run)
+    config = Config.from_flags(recorded(run))
+    if run["agent"]["memory"]["ring"]["rows"] != rows_for(config.memory, config.environment.workers):
+        raise ValueError("its replay memory is of another size than its settings say")
     if snapshot is None:
         return True
     phase, steps = Phase.of(run), run["agent"]["total_train_steps"]
@@ -168,12 +171,17 @@ def settings_writers(config: Config, preset: str | None = None, renew: bool = Tr
 def recorded(run: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a checkpoint, checked like flags on the command line.
 
-    A checkpoint may come from a stranger, and names no file to write or to load but the CSV of its run.
+    A checkpoint may come from a stranger. It names no file to write or to load but the CSV of its run, and
+    opens no window.
 
     Raises:
         ValueError: One of them is not valid.
     """
     flags = run["flags"]
+    if absent := [name for name in ("environment", "network") if name not in flags]:
+        raise ValueError(f"it has no setting {absent[0]}")
+    if wrong := [name for name in UNRECORDED if not isinstance(flags.get(name), bool | str | None)]:
+        raise ValueError(f"its setting {wrong[0]} is neither true, false nor text")
     settings = {"csv_file": flags["csv_file"] or ""}
     for name in ("game", "save_weights_prefix", *REGISTERED):  # a registered name may not be known yet
         settings[name] = flags.get(name, known()[name][0].default)
@@ -231,10 +239,9 @@ def _go_on(
     check_flags(flags, given)
     phase = Phase.of(saved.run)
     rows_sum = saved.run["statistics"].get("csv")
-    if any(saved.run["flags"].get(name) for name in RECORDINGS if name not in given):
-        logger.warning(
-            "The recordings do not go on: give %s again", " or ".join(f"--{name}" for name in RECORDINGS)
-        )
+    if ended := [name for name in RECORDINGS if saved.run["flags"].get(name) and name not in given]:
+        what = "window does" if ended == ["display_screen"] else "recordings do"
+        logger.warning("The %s not go on: give %s again", what, " and ".join(f"--{name}" for name in ended))
     moved = Path(flags["save_weights_prefix"]).resolve() != prefix.resolve()
     csv_file = given.get("csv_file", _csv_of(flags["csv_file"], prefix, moved, phase.before, rows_sum))
     files = {"save_weights_prefix": str(prefix), "csv_file": csv_file}
