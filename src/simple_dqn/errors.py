@@ -9,10 +9,11 @@ import select
 import shlex
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 
 def printable(text: str) -> str:
@@ -53,6 +54,8 @@ EXTRAS = {
 }
 
 
+OURS = Path(__file__).parent  # the files of this package
+
 # Errors of a system that has run out of a resource, or has lost a disk.
 EXHAUSTED = (
     errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENOMEM,
@@ -83,9 +86,40 @@ def missing_extra(extra: str, what: str) -> UserError:
     )
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """Return the message of `error` in one line."""
     return " ".join(str(error).split())
+
+
+def call_foreign(what: str, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Return what `work` returns, a function of an environment or a game that others have written.
+
+    Raises:
+        UserError: It raised any exception, or called `sys.exit`; the line has `what` and the place in a file.
+    """
+    try:
+        return work(*arguments, **named)
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UserError(f"{what} failed: {cause(error, work)}") from error
+
+
+def cause(error: BaseException, work: Any = None) -> str:
+    """Return what `error` says, and the place in a file where it was raised, in one line.
+
+    The place is outside this package; if the error was raised in calling `work`, it is the start of `work`.
+    """
+    if isinstance(error, ModuleNotFoundError) or type(error).__name__ == "DependencyNotInstalled":
+        return f"a library is not installed: {one_line(error)}"
+    calls = traceback.extract_tb(error.__traceback__)
+    theirs = [call for call in calls if not Path(call.filename).is_relative_to(OURS)]
+    places = [(call.filename, call.lineno) for call in theirs]
+    code = getattr(vars(work).get("__init__") if isinstance(work, type) else work, "__code__", None)
+    if code and not places and not Path(code.co_filename).is_relative_to(OURS):
+        places = [(code.co_filename, code.co_firstlineno)]
+    place = f" ({places[-1][0]}, line {places[-1][1]})" if places else ""
+    return f"{type(error).__name__}: {one_line(error)}{place}: fix it"
 
 
 def replace_unencodable_output() -> None:

@@ -165,13 +165,11 @@ NUMBERS = {
     "a vector": Box(0, 1, (4,), np.float32),
     "a vector in a matrix": Box(0, 1, (1, 4), np.float32),
     "a number": Box(0, 1, (), np.float32),
-    "a matrix without bounds": Box(-np.inf, np.inf, (5, 5), np.float32),
-    "half bounds": Box(0, np.inf, (5, 5), np.float32),
-    "the bounds of float32": Box(-np.finfo(np.float32).max, np.finfo(np.float32).max, (5, 5), np.float32),
+    "a vector without bounds": Box(-np.inf, np.inf, (5,), np.float32),
     "Discrete": Discrete(16),
     "MultiDiscrete": spaces.MultiDiscrete([3, 4]),
     "MultiBinary": spaces.MultiBinary(5),
-    "Dict": spaces.Dict({"image": Box(0, 255, (7, 7, 3), np.uint8), "mission": spaces.Text(9)}),
+    "Dict": spaces.Dict({"place": Box(0, 255, (2,), np.uint8), "mission": spaces.Text(9)}),
     "Tuple": spaces.Tuple([Discrete(3), Discrete(4)]),
 }
 
@@ -190,6 +188,7 @@ def test_what_is_no_image_is_rendered_and_the_log_says_so(
     (said,) = caplog.messages
     assert said.startswith("test/Port-v0 observes ")
     assert "render()" in said
+    assert "no image" not in said
 
 
 @pytest.mark.parametrize(
@@ -212,6 +211,28 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "two channels": ({"space": Box(0, 255, (84, 84, 2), np.uint8)}, r"\(84, 84, 2\).*channels"),
     "channels at both ends": ({"space": Box(0, 255, (3, 9, 3), np.uint8)}, r"\(3, 9, 3\).*first or last"),
     "one value": ({"space": Box(7, 7, (9, 9), np.uint8)}, r"\(9, 9\).*one value"),
+    "an image without bounds": (
+        {"space": Box(-np.inf, np.inf, (40, 50, 3), np.float32)},
+        r"observes Box\(-inf, inf, \(40, 50, 3\), float32\), an image without the bounds",
+    ),
+    "half bounds": ({"space": Box(0, np.inf, (5, 5), np.float32)}, r"Box.*\(5, 5\).*without the bounds"),
+    "the bounds of float32": (
+        {"space": Box(-np.finfo(np.float32).max, np.finfo(np.float32).max, (5, 5), np.float32)},
+        r"Box.*\(5, 5\).*without the bounds",
+    ),
+    "an image and a text": (
+        {"space": spaces.Dict({"image": Box(0, 255, (7, 7, 3), np.uint8), "mission": spaces.Text(9)})},
+        r"observes Dict.*\(7, 7, 3\).*holds an image but is no Box",
+    ),
+    "images in a tuple": (
+        {"space": spaces.Tuple([Discrete(3), Box(0, 255, (7, 7), np.uint8)])},
+        r"observes Tuple.*\(7, 7\).*no Box",
+    ),
+    "a sequence of images": (
+        {"space": spaces.Sequence(Box(0, 255, (7, 7), np.uint8))}, r"observes Sequence.*no Box",
+    ),
+    "bits": ({"space": spaces.MultiBinary((40, 50))}, r"observes MultiBinary\(\(40, 50\)\).*no Box"),
+    "no pixel": ({"space": Box(0, 255, (0, 9, 3), np.uint8)}, r"observes Box.*which is empty"),
     "nothing to see": ({"space": Box(0, 1, (4,)), "modes": ("human",)}, r"Box.*\(4,\).*\(it has human\)"),
     "only lists": ({"space": Discrete(4), "modes": ("rgb_array_list",)}, r"Discrete\(4\).*rgb_array_list"),
     "no modes": ({"space": Discrete(4), "modes": None}, r"Discrete\(4\).*\(it has none\)"),
@@ -268,6 +289,7 @@ BAD_IMAGES: dict[str, tuple[Any, Any, str]] = {
     ),
     "no array": ({}, at_step_2(BLACK, HALF.tolist()), "a list of 20"),
     "None": ({}, at_step_2(BLACK, None), "None"),
+    "masked": ({}, at_step_2(BLACK, np.ma.array(BLACK, mask=BLACK == 0)), "a masked array, uint8 (20, 30)"),
     "too much": (COUNTED, at_step_2(HALF, HALF * 4), "to 2"),
     "too little": (COUNTED, at_step_2(HALF, -HALF), "from -0.5"),
     "NaN": (COUNTED, at_step_2(HALF, HALF * np.nan), "nan"),
@@ -315,7 +337,8 @@ def test_a_reward_of_true_is_one() -> None:
 @pytest.mark.parametrize(
     "reward",
     [np.nan, np.inf, -np.inf, 1e300, -1e300, 10**400, np.float64(1e39), np.array([1.0, 2.0]), None, "3",
-     [1.0], 1 + 2j, np.array(np.nan)],
+     [1.0], 1 + 2j, np.array(np.nan), np.complex128(1 + 2j), np.complex64(1), np.array(1 + 2j),
+     np.ma.masked, np.ma.array(1.0), np.ma.array([1.0], mask=[True])],
 )  # fmt: skip
 def test_a_reward_that_is_no_finite_number_is_refused_at_its_step(reward: Any) -> None:
     register(reward=reward)
@@ -355,6 +378,94 @@ def test_answers_of_other_lengths_and_errors_are_one_line() -> None:
     register(__init__=lambda **_: 1 // 0)
     assert "test/Port-v0 cannot be opened: ZeroDivisionError" in refused(game)
     assert "no_such_module" in refused(lambda: game("no_such_module:Port-v0"))
+
+
+def failing(what: Any = None) -> Any:
+    """Return a function that fails: by an error, or by `sys.exit`."""
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise SystemExit(what) if what else ValueError("out of order")
+
+    return fail
+
+
+PLACE = rf"{re.escape(__file__)}, line \d+"
+FAILURES: dict[str, tuple[dict[str, Any], str]] = {
+    "constructor exits": ({"__init__": failing(3)}, rf"cannot be opened: SystemExit: 3 \({PLACE}\)"),
+    "reset exits": ({"reset": failing(3)}, r"reset\(\) failed: SystemExit: 3"),
+    "step exits": ({"step": failing(3)}, rf"step 1 of a game: step\(\) failed: SystemExit: 3 \({PLACE}\)"),
+    "render exits": ({"space": Discrete(2), "picture": failing(3)}, r"render\(\) failed: SystemExit"),
+    "actions": ({"action_space": property(failing())}, r"action_space|out of order"),
+    "observations": ({"observation_space": property(failing())}, r"observation_space|out of order"),
+    "names raise": ({"get_action_meanings": failing()}, rf"get_action_meanings\(\) failed: .* \({PLACE}\)"),
+    "names are None": ({"get_action_meanings": lambda: None}, r"get_action_meanings\(\) returned None"),
+    "names are a text": ({"get_action_meanings": lambda: "abc"}, r"get_action_meanings\(\) returned a str"),
+    "names are no method": ({"get_action_meanings": ["a"] * 3}, r"get_action_meanings\(\) failed: TypeError"),
+    "close raises": ({"close": failing()}, rf"close\(\) failed: ValueError: out of order \({PLACE}\)"),
+    **{
+        f"an end of {end!r}": (
+            {"step": lambda _, end=end: (BLACK, 0.0, end, False, {})}, r"step 1 of a game: terminated is ",
+        )
+        for end in ("False", np.array([True, False]), None, 2, 0.5)
+    },
+    "a cut of 2 values": (
+        {"step": lambda _: (BLACK, 0.0, False, np.zeros(2, np.bool_), {})}, r"truncated is array",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_whatever_fails_is_one_line_with_the_environment(name: str) -> None:
+    members, words = FAILURES[name]
+    register(**members)
+
+    def play() -> None:
+        environment = game()
+        environment.reset()
+        act(environment)
+        environment.close()
+
+    assert re.search(f"test/Port-v0.*({words})", refused(play))
+
+
+@pytest.mark.parametrize("end", [True, np.True_, 1, np.int64(1)])
+def test_an_end_is_a_truth_value_or_1(end: Any) -> None:
+    register(step=lambda _: (BLACK, 0.0, end, 0, {}))
+    environment = game()
+    environment.reset()
+    assert act(environment).terminals.all()
+
+
+ATARI: dict[str, tuple[dict[str, Any], str]] = {
+    "no such game": ({"game": "nope"}, "no game called 'nope'"),
+    "a near game": ({"game": "pon"}, "did you mean pong"),
+    "for two players": ({"game": "combat"}, "no game called 'combat'"),
+    "a number": ({"game": 5}, "no game called 5"),
+    "no game": ({}, "missing a required argument: 'game'"),
+    "mode": ({"game": "pong", "mode": 99}, "no mode 99: choose one of 0, 1"),
+    "a text as mode": ({"game": "pong", "mode": "x"}, "no mode 'x'"),
+    "difficulty": ({"game": "pong", "difficulty": 9}, "no difficulty 9: choose one of 0, 1"),
+    "an unknown setting": ({"game": "pong", "bogus": 1}, "unexpected keyword argument 'bogus'"),
+}
+
+
+@pytest.mark.parametrize("limit", [None, 9])
+@pytest.mark.parametrize("name", ATARI)
+def test_what_ale_py_cannot_open_is_refused(name: str, limit: int | None) -> None:
+    settings, words = ATARI[name]
+    entry = "ale_py.env:AtariEnv"
+    gymnasium.register("test/Atari-v0", entry, kwargs=settings, max_episode_steps=limit)
+    said = refused(lambda: game("test/Atari-v0"))
+    assert words in said or (limit and "test/Atari-v0 cannot be opened" in said)
+
+
+@pytest.mark.parametrize("games", [2, 3])
+def test_a_start_that_fails_closes_what_it_opened(games: int) -> None:
+    kind = register()
+    config = EnvironmentConfig(game="test/Port-v0", environment="gym")
+    streams = [stream(0, "environment", place) for place in range(games)]
+    assert "the port is taken" in refused(lambda: make(config, streams, training=True))
+    assert kind.open_now == 0
 
 
 @pytest.mark.parametrize("space", [Port.space, Discrete(4)])

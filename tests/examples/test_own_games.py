@@ -278,6 +278,9 @@ def test_it_may_import_what_lies_beside_it(home: Path) -> None:
         ("1e300, False", r"the reward is 1e\+300"),
         ("None, False", "the reward is None"),
         ("'3', False", "the reward is '3'"),
+        ("1j, False", "the reward is 1j"),
+        ("0, 'x'", "over is 'x': make it True or False"),
+        ("0, __import__('numpy').zeros(2)", r"over is array"),
         ("0", r"it returned 0: make it return reward, over"),
         ("0, False, {}", r"it returned \(0, False, \{\}\)"),
     ],
@@ -293,6 +296,62 @@ def test_an_answer_that_is_wrong_is_refused_at_its_step(
         pytest.raises(UserError, match=rf"CountDown.act, step 2 of a game: {words}"),
     ):
         play(environment, 2)
+
+
+START, ACT, DRAW = "self.left = 3", "self.left -= 1", "screen[: self.left] = self.grey"
+FAILS = [
+    (
+        "def start(self)",
+        "def __init__(self):\n        1 / 0\n\n    def start(self)",
+        r"CountDown\(\) failed: Zero",
+    ),
+    (
+        "def start(self)",
+        "def __init__(self, size): ...\n\n    def start(self)",
+        r"CountDown\(\) failed: TypeError",
+    ),
+    (START, "1 / 0", "CountDown.start, step 0 of a game failed: ZeroDivisionError"),
+    (ACT, "1 / 0", "CountDown.act, step 1 of a game failed: ZeroDivisionError"),
+    (ACT, "raise SystemExit(3)", "CountDown.act, step 1 of a game failed: SystemExit: 3"),
+    (DRAW, "1 / 0", "CountDown.draw, step 0 of a game failed: ZeroDivisionError"),
+    ("def draw(self, screen)", "def draw(self)", "CountDown.draw, step 0 of a game failed: TypeError"),
+    (DRAW, "screen[0] = range(3)", "CountDown.draw, step 0 of a game failed: ValueError"),
+]
+SHAPES = ["(0, 0)", "(8.0, 10.0)", "(-8, 10)", "(10**6, 10**6)", "(8,)", "(8, 10, 3)", "5", "None"]
+NAMES = ["5", "'NOOP'", "(1, 2)", "{'NOOP': 1}"]
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+@pytest.mark.parametrize(("right", "wrong", "words"), FAILS)
+def test_what_fails_in_it_is_one_line_with_its_place(
+    home: Path, processes: int, right: str, wrong: str, words: str
+) -> None:
+    (home / "fails.py").write_text(COUNT_DOWN.replace(right, wrong))
+    with (
+        pytest.raises(UserError, match=rf"{words}.*fails.py, line \d+\): fix it"),
+        closing(open_own(home, 1, processes, "fails.py:CountDown")) as environment,
+    ):
+        play(environment, 1)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"),
+    [("(8, 10)", shape, "CountDown.screen_shape is ") for shape in SHAPES]
+    + [('("NOOP", "FIRE")', names, "CountDown.action_names is ") for names in NAMES],
+)
+def test_its_screen_and_its_actions_are_checked(
+    home: Path, right: str, wrong: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "wrong.py").write_text(COUNT_DOWN.replace(right, wrong))
+    assert main.run(["train", "wrong.py", *SMALL]) == 2
+    assert words in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("method", "words"), [("__init__", r"Whole\(\)"), ("step", "Whole.step")])
+def test_so_is_what_fails_in_a_whole_environment(home: Path, method: str, words: str) -> None:
+    (home / "whole.py").write_text(f"{WHOLE}\n    def {method}(self, *_):\n        1 / 0\n")
+    with pytest.raises(UserError, match=rf"{words} failed: ZeroDivisionError.*whole.py, line \d+"):
+        play(open_own(home, 2, name="whole.py"), 1)
 
 
 def test_no_reward_that_is_no_number_comes_from_a_whole_environment(home: Path) -> None:
@@ -314,6 +373,7 @@ def test_a_reward_that_is_no_number_is_never_stored(home: Path, capsys: pytest.C
 BROKEN = {
     "class Half(": "from simple_dqn.environment import SimpleGame\n\n\nclass Half(SimpleGame:\n    pass\n",
     "raises": "import no_such_library\n",
+    "exits": "raise SystemExit(3)\n",
     "lacks": "from simple_dqn.environment import SimpleGame as G\nclass Half(G):\n def start(self): pass\n",
     "nameless": COUNT_DOWN.replace('action_names = ("NOOP", "FIRE")', ""),
     "empty": COUNT_DOWN.replace('("NOOP", "FIRE")', "()"),
@@ -323,6 +383,7 @@ BROKEN = {
 ROWS = [
     ("class Half(", "", ["line 4", "fix it"]),
     ("raises", "", ["line 1", "no_such_library", "fix it"]),
+    ("exits", "", ["line 1", "SystemExit: 3", "fix it"]),
     ("lacks", "", ["Half", "act, draw"]),
     ("nameless", "", ["CountDown", "lacks action_names"]),
     ("none", "", ["no game", "SimpleGame"]),

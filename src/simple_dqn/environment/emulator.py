@@ -70,10 +70,9 @@ class Emulator:
         self._sound: wave.Wave_write | None = None
         self._show(config)
         self._ale.loadROM(str(rom))
-        if variant.mode is not None:
-            self._ale.setMode(variant.mode)
-        if variant.difficulty is not None:
-            self._ale.setDifficulty(variant.difficulty)
+        self._set("mode", variant.mode, self._ale.setMode, self._ale.getAvailableModes())
+        difficulties = self._ale.getAvailableDifficulties()
+        self._set("difficulty", variant.difficulty, self._ale.setDifficulty, difficulties)
         self.screen_shape: tuple[int, int] = self._ale.getScreenDims()  # (H, W) in pixels
         self.over: Callable[[], bool] = self._ale.game_over
         self.lives: Callable[[], int] = self._ale.lives
@@ -81,6 +80,16 @@ class Emulator:
         self.draw: Callable[[Screen], object] = self._ale.getScreenGrayscale
         self._anchor = self._ale.cloneState(include_rng=True)
         self._calls: list[int] = []  # made since `_anchor`
+
+    @staticmethod
+    def _set(what: str, value: int | None, setter: Callable[[int], None], known: list[int]) -> None:
+        if value is None:
+            return
+        try:
+            setter(value)
+        except (RuntimeError, TypeError):
+            has = ", ".join(map(str, known))
+            raise UserError(f"the game has no {what} {value!r}: choose one of {has}") from None
 
     def _show(self, config: EnvironmentConfig) -> None:
         if config.display_screen:

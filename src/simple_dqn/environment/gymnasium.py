@@ -1,16 +1,16 @@
 """Gymnasium's environments with discrete actions, seen as screens.
 
 An environment of ale-py's is played as `--environment ale` plays it. In any other, the screen is the
-observation if that is an image, else the picture that `render` draws.
+observation if that is an image; where that is numbers, it is the picture that `render` draws.
 """
 
 import difflib
 import importlib
+import inspect
 import logging
 import textwrap
-import traceback
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ import cv2
 import gymnasium
 import numpy as np
 from ale_py import ALEInterface, LoggerMode
+from ale_py.env import AtariEnv
 from gymnasium.envs.registration import EnvSpec, find_highest_version, get_env_id, parse_env_id
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
@@ -36,8 +37,10 @@ from simple_dqn.environment.interface import (
     Screen,
     Watcher,
     game_points,
+    is_true,
 )
-from simple_dqn.errors import UserError, one_line
+from simple_dqn.environment.roms import known_games
+from simple_dqn.errors import UserError, call_foreign, cause
 
 logger = logging.getLogger(__name__)
 
@@ -56,29 +59,35 @@ gymnasium.register_envs(ale_py)  # ids such as ALE/Pong-v5
 
 
 def converter(space: Space) -> Converter | None:
-    """Return the function that makes pictures of the elements of `space`; None: they are numbers, no images.
+    """Return the function that makes pictures of the elements of `space`; None: they are numbers, as vectors.
 
     A picture is uint8 [height, width], or [height, width, 3] in colour. The least of the space's bounds
     becomes 0 and the greatest 255.
 
     Raises:
-        UserError: They are images of a kind that is not accepted, such as stacks.
+        UserError: They hold images of a kind that is not accepted, such as stacks; it lacks the space.
     """
-    if not isinstance(space, Box) or not space.is_bounded() or sum(side > 1 for side in space.shape) < 2:
+    if not holds_images(space):
         return None
+    if not isinstance(space, Box):
+        raise UserError(f"which holds an image but is no Box: make the image the observation; {ACCEPTED}")
+    if 0 in space.shape:
+        raise UserError(f"which is empty: make all sides at least 1; {ACCEPTED}")
     low, high = float(space.low.min()), float(space.high.max())
-    if high - low > MOST_LEVELS or 0 in space.shape:
-        return None
     first, last = (space.shape[place] in CHANNELS for place in (0, -1))
     problem = None
     if len(space.shape) > 3 or (len(space.shape) == 3 and not (first or last)):
-        problem = "is several images, or has neither 1 nor 3 channels; leave out what stacks frames"
+        problem = "several images, or one with neither 1 nor 3 channels: leave out what stacks frames"
     elif len(space.shape) == 3 and first and last:
-        problem = "may have its channels first or last; make the images larger"
+        problem = "which may have its channels first or last: make the images larger"
+    elif not high - low <= MOST_LEVELS:
+        problem = (
+            "an image without the bounds of its grey levels: give its space finite ones, or observe a vector"
+        )
     elif low == high:
-        problem = "has one value only; give it the bounds of its values"
+        problem = "which has one value only: give it the bounds of its values"
     if problem:
-        raise UserError(f"{in_short(space)} {problem}: {ACCEPTED}")
+        raise UserError(f"{problem}; {ACCEPTED}")
     as_it_is = space.dtype == np.uint8 and (low, high) == (0, 255)
     channels_first = len(space.shape) == 3 and first
 
@@ -92,6 +101,15 @@ def converter(space: Space) -> Converter | None:
         return np.ascontiguousarray(image, np.uint8)
 
     return convert
+
+
+def holds_images(space: Any) -> bool:
+    """Return whether elements of `space`, or parts of them, have two sides or more, as images do."""
+    parts = getattr(space, "spaces", None) or [getattr(space, "feature_space", None)]
+    if any(map(holds_images, parts.values() if isinstance(parts, Mapping) else filter(None, parts))):
+        return True
+    shape: tuple[int, ...] = getattr(space, "shape", None) or ()
+    return sum(side != 1 for side in shape) >= 2
 
 
 class GymnasiumGame(FrameGame):
@@ -122,14 +140,15 @@ class GymnasiumGame(FrameGame):
         self._env = open_env(self._spec)
         try:
             self._look()
-            self.action_names = action_names(self._env)
+            self.action_names = action_names(self._env, self._spec.id)
+            self._first_action = int(self._env.action_space.start)  # type: ignore[attr-defined]
+            self.frames_per_second = frame_rate(self._env)
         except BaseException:
-            self._env.close()
+            with suppress(UserError):
+                self.close()
             raise
         if self.action_names[0] != "NOOP":
             self._most_no_ops = 0
-        self._first_action = int(self._env.action_space.start)  # type: ignore[attr-defined]
-        self.frames_per_second = frame_rate(self._env)
 
     def _look(self) -> None:
         """Find out what to see: the observations, or where they are no images, the pictures of `render`."""
@@ -138,7 +157,7 @@ class GymnasiumGame(FrameGame):
         if convert is not None:
             self._space = self._env.observation_space
         else:
-            self._env.close()  # before the next is opened: there may be room for one only, as with a port
+            self.close()  # before the next is opened: there may be room for one only, as with a port
             self._env = open_env(self._spec, render_mode="rgb_array")
             self._ask("reset", seed=0)
             picture = self._ask("render")  # now, so that a missing library is noticed before the run begins
@@ -148,7 +167,7 @@ class GymnasiumGame(FrameGame):
             try:
                 convert = converter(self._space)
             except UserError as error:
-                raise self._error(f"render() returned {in_short(picture)}: {error}") from None
+                raise self._error(f"render() returned {in_short(picture)}, {error}") from None
             if convert is None:
                 raise self._error(f"render() returned {in_short(picture)}, no image: {ACCEPTED}")
         self._convert = convert
@@ -177,16 +196,18 @@ class GymnasiumGame(FrameGame):
     def _hold(self, action: int, frames: int) -> float:
         total = 0.0
         for _ in range(frames):
-            answer = self._ask("step", self._first_action + action)
             self._frames += 1
+            answer = self._ask("step", self._first_action + action)
             if not isinstance(answer, tuple) or len(answer) != 5:
                 wanted = "observation, reward, terminated, truncated, info"
                 raise self._error(f"step() returned {in_short(answer)}: make it return {wanted}")
             self._observation, reward, terminated, truncated, _ = answer
             points = game_points(reward, self._where())
             total = game_points(total + points, self._where())
-            self._terminal = bool(terminated)
-            self._cut_off = bool(truncated) or self._frames >= self._frame_limit
+            self._terminal = is_true(terminated, "terminated", self._where())
+            self._cut_off = (
+                is_true(truncated, "truncated", self._where()) or self._frames >= self._frame_limit
+            )
             if self._watcher:
                 self._watcher(Frame.silent(self._seen(), points))
             if self._ended():
@@ -203,7 +224,8 @@ class GymnasiumGame(FrameGame):
     def _seen(self) -> NDArray[np.uint8]:
         """Return the current picture, uint8 [height, width], or [height, width, 3] in colour."""
         image = self._ask("render") if self._renders else self._observation
-        if isinstance(image, np.ndarray) and self._space.contains(image):
+        plain = isinstance(image, np.ndarray) and not isinstance(image, np.ma.MaskedArray)
+        if plain and self._space.contains(image):
             return self._convert(image)
         what = "render()" if self._renders else "the observation"
         raise self._error(f"{what} is {in_short(image)}, not in {in_short(self._space)}: make them agree")
@@ -214,10 +236,7 @@ class GymnasiumGame(FrameGame):
         Raises:
             UserError: It failed.
         """
-        try:
-            return getattr(self._env, method)(*arguments, **named)
-        except Exception as error:
-            raise self._error(f"{method}() failed: {cause(error)}") from error
+        return call_foreign(f"{self._where()}: {method}()", getattr(self._env, method), *arguments, **named)
 
     def _where(self) -> str:
         return f"{self._spec.id}, step {self._frames} of a game"
@@ -226,8 +245,12 @@ class GymnasiumGame(FrameGame):
         return UserError(f"{self._where()}: {problem}")
 
     def close(self) -> None:
-        """Close the environment."""
-        self._env.close()
+        """Close the environment.
+
+        Raises:
+            UserError: It fails.
+        """
+        close_env(self._env, self._spec.id)
 
 
 def open_game(
@@ -243,7 +266,7 @@ def open_game(
     """
     if not is_atari(config.game):
         return GymnasiumGame(config, stream, watcher)
-    settings = find_spec(config.game).kwargs
+    settings = atari_settings(find_spec(config.game))
     of_rom = replace(as_played(config), game=str(ale_py.roms.get_rom_path(settings["game"])))
     variant = Variant(settings.get("mode"), settings.get("difficulty"))
     game = AtariGame(of_rom, stream, training, watcher, variant)
@@ -259,13 +282,17 @@ def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
     """
     spec = find_spec(config.game)
     if is_atari(config.game):
-        return replace(config, minimal_action_set=False) if spec.kwargs.get("full_action_space") else config
-    with closing(open_env(spec)) as env:
+        full = atari_settings(spec)["full_action_space"]
+        return replace(config, minimal_action_set=False) if full else config
+    env = open_env(spec)
+    try:
         if seen(env, spec.id) is None:
             space = in_short(env.observation_space)
-            logger.info("%s observes %s, no image: the screens are what render() draws", spec.id, space)
-        if action_names(env)[0] == "NOOP":
+            logger.info("%s observes %s: the screens are what render() draws", spec.id, space)
+        if action_names(env, spec.id)[0] == "NOOP":
             return config
+    finally:
+        close_env(env, spec.id)
     return replace(config, random_starts=0, random_start_frames=0)
 
 
@@ -279,6 +306,27 @@ def is_atari(game: str) -> bool:
     if spec.entry_point != ATARI or spec.kwargs.get("continuous"):
         return False
     return not spec.additional_wrappers and spec.max_episode_steps is None
+
+
+def atari_settings(spec: EnvSpec) -> dict[str, Any]:
+    """Return the arguments with which `spec` opens ale-py's `AtariEnv`, the defaults included.
+
+    Raises:
+        UserError: `AtariEnv` has no such argument, or lacks one, or the game is not one that it can play.
+    """
+    try:
+        bound = inspect.signature(AtariEnv).bind(**spec.kwargs)
+    except TypeError as error:
+        raise UserError(
+            f"{spec.id} cannot be opened: {error}: register it with what AtariEnv takes"
+        ) from None
+    bound.apply_defaults()
+    game = bound.arguments["game"]
+    if game not in known_games():  # ALE would end the whole process
+        near = difflib.get_close_matches(str(game), known_games(), n=1)
+        hint = f"did you mean {near[0]}?" if near else "register it with a game such as pong"
+        raise UserError(f"{spec.id} cannot be opened: there is no game called {game!r}: {hint}")
+    return bound.arguments
 
 
 def game_name(game: str) -> str:
@@ -312,7 +360,7 @@ def find_spec(game: str) -> EnvSpec:
         near = difflib.get_close_matches(name, gymnasium.registry, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "give an id such as CartPole-v1"
         raise UserError(f"Gymnasium has no environment {name!r}: {hint}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"{game} cannot be imported: {cause(error)}") from error
 
 
@@ -322,15 +370,31 @@ def open_env(spec: EnvSpec, **arguments: Any) -> AnyEnv:
     Raises:
         UserError: It has no discrete actions, or fails.
     """
+    if spec.entry_point in (ATARI, "ale_py:AtariEnv", AtariEnv):
+        atari_settings(spec)
     try:
         env: AnyEnv = gymnasium.make(spec, disable_env_checker=True, **arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"{spec.id} cannot be opened: {cause(error)}") from error
-    actions = getattr(env, "action_space", None)
+    try:
+        actions = call_foreign(f"{spec.id}: action_space", getattr, env, "action_space", None)
+    except UserError:
+        with suppress(UserError):
+            close_env(env, spec.id)
+        raise
     if isinstance(actions, Discrete):
         return env
-    env.close()
+    close_env(env, spec.id)
     raise UserError(f"{spec.id} has no discrete actions but {in_short(actions)}: choose another environment")
+
+
+def close_env(env: AnyEnv, name: str) -> None:
+    """Close `env`.
+
+    Raises:
+        UserError: It fails.
+    """
+    call_foreign(f"{name}: close()", env.close)
 
 
 def seen(env: AnyEnv, name: str) -> Converter | None:
@@ -339,12 +403,12 @@ def seen(env: AnyEnv, name: str) -> Converter | None:
     Raises:
         UserError: It cannot be seen in either way.
     """
-    space = getattr(env, "observation_space", None)
+    space = call_foreign(f"{name}: observation_space", getattr, env, "observation_space", None)
     try:
         convert = converter(space) if space is not None else None
     except UserError as error:
-        raise UserError(f"{name} observes {error}") from None
-    modes = (env.metadata or {}).get("render_modes") or ()
+        raise UserError(f"{name} observes {in_short(space)}, {error}") from None
+    modes = metadata(env).get("render_modes") or ()
     if convert is None and "rgb_array" not in modes:
         raise UserError(
             f"{name} has no pixels: it observes {in_short(space)} and has no render_mode rgb_array "
@@ -353,11 +417,20 @@ def seen(env: AnyEnv, name: str) -> Converter | None:
     return convert
 
 
-def action_names(env: AnyEnv) -> tuple[str, ...]:
+def metadata(env: AnyEnv) -> Mapping[str, Any]:
+    """Return the metadata of `env`; none where they are no dictionary."""
+    found = call_foreign("metadata", getattr, env, "metadata", None)
+    return found if isinstance(found, Mapping) else {}
+
+
+def action_names(env: AnyEnv, name: str = "the environment") -> tuple[str, ...]:
     """Return the names of the actions, as `get_action_meanings` of Atari games gives them, or numbers.
 
     They are numbers where the names may belong to other actions: under a wrapper that changes actions, or one
     from elsewhere that has a `step` of its own and no `get_action_meanings`.
+
+    Raises:
+        UserError: `get_action_meanings` of the environment `name` fails, or returns no list.
     """
     space = env.action_space
     assert isinstance(space, Discrete)
@@ -369,7 +442,14 @@ def action_names(env: AnyEnv) -> tuple[str, ...]:
         if isinstance(layer, gymnasium.ActionWrapper) or (from_elsewhere and steps and not _only_sees(layer)):
             return by_number
         layer = layer.env
-    meanings = tuple(map(str, getattr(layer, "get_action_meanings", tuple)()))
+    if not hasattr(layer, "get_action_meanings"):
+        return by_number
+    given = call_foreign(f"{name}: get_action_meanings()", layer.get_action_meanings)
+    if not isinstance(given, list | tuple | np.ndarray):
+        raise UserError(
+            f"{name}: get_action_meanings() returned {in_short(given)}: make it return a list of names"
+        )
+    meanings = tuple(map(str, given))
     return meanings if len(meanings) == len(by_number) else by_number
 
 
@@ -381,7 +461,7 @@ def _only_sees(layer: AnyEnv) -> bool:
 
 def frame_rate(env: AnyEnv) -> float:
     """Return how many frames of `env` make a second: its `render_fps`, or 60 where that is no such number."""
-    rate = (env.metadata or {}).get("render_fps")
+    rate = metadata(env).get("render_fps")
     least, most = FRAME_RATES
     if isinstance(rate, float | int | np.number) and rate is not True and least <= rate <= most:
         return float(rate)
@@ -392,6 +472,8 @@ def in_short(value: object) -> str:
     """Return what `value` is, a space or an answer of an environment, in a few words."""
     if isinstance(value, gymnasium.Space):
         return textwrap.shorten(str(value), 160)
+    if isinstance(value, np.ma.MaskedArray):
+        return f"a masked array, {value.dtype} {value.shape}"
     if isinstance(value, np.ndarray):
         numeric = value.size and value.dtype.kind in "buif"
         values = f" from {float(value.min()):g} to {float(value.max()):g}" if numeric else ""
@@ -399,11 +481,3 @@ def in_short(value: object) -> str:
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)}"
     return "None" if value is None else f"a {type(value).__name__}"
-
-
-def cause(error: Exception) -> str:
-    """Return what `error` says, and the place in a file where it was raised, in one line."""
-    if isinstance(error, gymnasium.error.DependencyNotInstalled | ModuleNotFoundError):
-        return f"a library is not installed: {one_line(error)}"
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {one_line(error)} ({where.filename}, line {where.lineno}): fix it"

@@ -7,6 +7,7 @@ import math
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -126,14 +127,25 @@ def game_points(reward: Any, where: str) -> float:
     Raises:
         UserError: It is not one number, or float32 cannot hold it.
     """
-    try:
-        number = float(reward.item() if isinstance(reward, np.ndarray) else reward)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if isinstance(reward, str | bytes) or not abs(number) <= MOST_POINTS:
+    number = math.nan
+    if not (isinstance(reward, str | bytes | np.ma.MaskedArray) or np.iscomplexobj(reward)):
+        with suppress(TypeError, ValueError, OverflowError):
+            number = float(reward.item() if isinstance(reward, np.ndarray) else reward)
+    if not abs(number) <= MOST_POINTS:
         paid = textwrap.shorten(repr(reward), 60)
         raise UserError(f"{where}: the reward is {paid}: make it a finite number")
     return number
+
+
+def is_true(answer: Any, what: str, where: str) -> bool:
+    """Return `answer`, by which a game says `what` at the step `where`, as a truth value.
+
+    Raises:
+        UserError: It is none, nor 0 or 1: of an array or a text Python would make one.
+    """
+    if isinstance(answer, bool | np.bool_) or (isinstance(answer, int | np.integer) and answer in (0, 1)):
+        return bool(answer)
+    raise UserError(f"{where}: {what} is {textwrap.shorten(repr(answer), 60)}: make it True or False")
 
 
 class Game(ABC):

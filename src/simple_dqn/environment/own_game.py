@@ -6,7 +6,7 @@ import math
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import shorten
 from types import ModuleType
@@ -24,14 +24,16 @@ from simple_dqn.environment.interface import (
     SimpleGame,
     Watcher,
     game_points,
+    is_true,
 )
-from simple_dqn.errors import UserError, one_line
+from simple_dqn.errors import UserError, call_foreign, one_line
 from simple_dqn.files import home, kind_of, open_file, project, real
 from simple_dqn.types import Actions, Step
 
 OwnClass: TypeAlias = type[SimpleGame] | type[Environment]
 
 MOST_BYTES = 1 << 20  # of a file with a game
+MOST_PIXELS = 4096  # of a side of its screen
 # Folders of the project whose files may come from strangers.
 FROM_ELSEWHERE = ("roms", "snapshots", "results", "videos")
 
@@ -50,39 +52,64 @@ class OwnGame(Game):
         from simple_dqn.environment.frames import scale  # OpenCV, without which flags can be read
 
         self.name = name_of(type(game))
-        self.action_names = game.action_names
-        self.random = game.random = stream
         self._game, self._watcher, self._scale = game, watcher, scale
-        self._canvas = np.zeros(game.screen_shape, np.uint8)
-        self._frame_skip = config.frame_skip
-        self._frame_limit = config.max_game_frames or math.inf
+        self._kind = type(game).__name__
         self._frames = 0  # since the game's start
+        self._frame_skip = config.frame_skip
+        names = self._call("action_names", getattr, game, "action_names")
+        if not isinstance(names, tuple | list) or not names or not all(isinstance(one, str) for one in names):
+            given = shorten(repr(names), 60)
+            raise UserError(f'{self._kind}.action_names is {given}: make it names such as ("NOOP", "FIRE")')
+        self.action_names = tuple(names)
+        shape = self._call("screen_shape", getattr, game, "screen_shape")
+        sides = list(shape) if isinstance(shape, tuple | list) else []
+        if len(sides) != 2 or not all(
+            isinstance(n, int | np.integer) and 0 < n <= MOST_PIXELS for n in sides
+        ):
+            given = shorten(repr(shape), 60)
+            raise UserError(
+                f"{self._kind}.screen_shape is {given}: make it height, width, from 1 to {MOST_PIXELS} pixels"
+            )
+        self.random = stream
+        self._call("random", setattr, game, "random", stream)
+        self._canvas = np.zeros(sides, np.uint8)
+        self._frame_limit = config.max_game_frames or math.inf
+
+    def _call(self, method: str, work: Callable[..., Any], *arguments: Any) -> Any:
+        return call_foreign(self._where(method), work, *arguments)
+
+    def _where(self, method: str) -> str:
+        return f"{self._kind}.{method}, step {self._frames // self._frame_skip} of a game"
 
     def start(self, screen: Screen) -> None:
-        """Start a new game; `random_starts` does not apply, since the game chooses its own start."""
+        """Start a new game; `random_starts` does not apply, since the game chooses its own start.
+
+        Raises:
+            UserError: The game fails.
+        """
         self._frames = 0
-        self._game.start()
+        self._call("start", self._game.start)
         self._draw(screen)
 
     def act(self, action: int, screen: Screen) -> Outcome:
         """Take `action`.
 
         Raises:
-            UserError: The game did not return a reward, a finite number, and whether it is over.
+            UserError: The game fails, or did not return a reward, a finite number, and whether it is over.
         """
-        answer = self._game.act(action)
         self._frames += self._frame_skip
-        where = f"{type(self._game).__name__}.act, step {self._frames // self._frame_skip} of a game"
+        answer = self._call("act", self._game.act, action)
+        where = self._where("act")
         if not isinstance(answer, tuple | list) or len(answer) != 2:
             raise UserError(f"{where}: it returned {shorten(repr(answer), 60)}: make it return reward, over")
-        reward, over = game_points(answer[0], where), bool(answer[1])
+        reward, over = game_points(answer[0], where), is_true(answer[1], "over", where)
         self._draw(screen, reward)
         cut_off = not over and self._frames >= self._frame_limit
         return Outcome(reward, over, truncation=cut_off, reset=over or cut_off)
 
     def _draw(self, screen: Screen, reward: float = 0.0) -> None:
         self._canvas[...] = 0
-        self._game.draw(self._canvas)
+        self._call("draw", self._game.draw, self._canvas)
         self._scale(self._canvas, screen)
         if self._watcher:
             for number in range(self._frame_skip):
@@ -98,7 +125,7 @@ def open_game(
     """Return a game of the class that `config.environment` names; in a process of its own this imports it."""
     own = load(config.environment)
     assert issubclass(own, SimpleGame)
-    return OwnGame(own(), config, stream, watcher)
+    return OwnGame(call_foreign(f"{own.__name__}()", own), config, stream, watcher)
 
 
 def make_whole(
@@ -122,11 +149,11 @@ def make_whole(
             f"--processes {config.processes} distributes games, but {own.__name__} plays all of them itself: "
             "leave it out, or make it a SimpleGame"
         )
-    environment = own(config, streams, training, watcher)  # type: ignore[call-arg] # what its users are told
+    environment: Environment = call_foreign(f"{own.__name__}()", own, config, streams, training, watcher)
     play = environment.step
 
     def step(actions: Actions) -> Step:
-        played = play(actions)
+        played: Step = call_foreign(f"{own.__name__}.step", play, actions)
         if not (finite := np.isfinite(played.rewards)).all():
             raise UserError(f"{own.__name__} paid a reward of {played.rewards[~finite][0]}: make it finite")
         return played
@@ -263,7 +290,7 @@ def _import(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except SyntaxError as error:
         raise UserError(f"{error.filename}, line {error.lineno}: {error.msg}: fix it") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         calls = traceback.extract_tb(error.__traceback__)
         lines = [call.lineno for call in calls if call.filename == str(path)]
         reason = f"{type(error).__name__}: {one_line(error)}"

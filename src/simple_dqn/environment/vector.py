@@ -1,6 +1,7 @@
 """E games in one process, stepped one after the other."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Environment, Game, Watcher, check_games
+from simple_dqn.errors import UserError
 from simple_dqn.types import Actions, CheckpointState, Step
 
 # Makes one game from its settings, its random stream, whether a lost life ends an episode, and a watcher. It
@@ -30,9 +32,23 @@ def open_games(
         from simple_dqn.environment.warp_vector import WarpVector
 
         return WarpVector(config, streams, training)
-    games = [open_game(config, streams[0], training, watcher)]
-    games += [open_game(config.unseen(), stream, training, None) for stream in streams[1:]]
+    games: list[Game] = []
+    try:
+        games.append(open_game(config, streams[0], training, watcher))
+        for stream in streams[1:]:
+            games.append(open_game(config.unseen(), stream, training, None))  # noqa: PERF401 - to be closed
+    except BaseException:
+        with suppress(UserError):
+            close_games(games)
+        raise
     return GameVector(games, (config.screen_height, config.screen_width))
+
+
+def close_games(games: Sequence[Game]) -> None:
+    """Close every one of `games`, also where closing another fails."""
+    with ExitStack() as stack:
+        for game in reversed(games):
+            stack.callback(game.close)
 
 
 class GameVector(Environment):
@@ -92,5 +108,4 @@ class GameVector(Environment):
 
     def close(self) -> None:
         """Close every game."""
-        for game in self.each_game:
-            game.close()
+        close_games(self.each_game)
