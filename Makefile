@@ -7,7 +7,7 @@ python := .venv/bin/python
 
 help:
 	@echo "make test      all checks: lint, documentation, tests"
-	@echo "make lint      style, format and types only"
+	@echo "make lint      style, format, types and the size of the code only"
 	@echo "make docs      build the documentation in build/site, and check all links"
 	@echo "make bench     run the main benchmarks"
 	@echo "make soak      run the long tests of docs/reliability.md"
@@ -25,6 +25,7 @@ lint: dev
 	$(python) -m ruff check
 	$(python) -m ruff format --check
 	$(python) -m mypy
+	$(python) scripts/size.py
 
 docs: dev
 	$(python) scripts/site.py

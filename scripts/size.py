@@ -1,0 +1,50 @@
+"""Check that the code has not grown: lines and files of each folder against the table in `SIZE`.
+
+`make lint` runs it. A number in `SIZE` may only fall; a commit that raises one says why. `--update` lowers
+the numbers to what the folders have now.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+HOME = Path(__file__).resolve().parent.parent
+SIZE = HOME / "SIZE"
+
+
+def measured(folder: str) -> tuple[int, int]:
+    """Return the lines and the number of the Python files that git tracks in `folder`."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--", f"{folder}/*.py"],
+        cwd=HOME,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    files = [HOME / name for name in listed.stdout.split("\0") if name and (HOME / name).is_file()]
+    return sum(len(file.read_bytes().splitlines()) for file in files), len(files)
+
+
+def main(update: bool) -> int:
+    """Print a line for each folder, and return 1 if one is above its limit."""
+    rows, failed = [], False
+    for line in SIZE.read_text().splitlines():
+        if not line or line.startswith("#"):
+            rows.append(line)
+            continue
+        folder, *limits = line.split()
+        now = measured(folder)
+        above = any(one > int(limit) for one, limit in zip(now, limits, strict=True))
+        failed |= above
+        remark = (
+            "  above the limit: make it smaller, or raise SIZE and say why in the commit" if above else ""
+        )
+        print(f"{folder:18} {now[0]:6} of {limits[0]:>6} lines, {now[1]:4} of {limits[1]:>4} files{remark}")
+        rows.append(f"{folder:18} {min(now[0], int(limits[0])):6} {min(now[1], int(limits[1])):5}")
+    if update:
+        SIZE.write_text("\n".join(rows) + "\n")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main("--update" in sys.argv[1:]))
