@@ -1,6 +1,7 @@
 """Commands that are refused in one line, before anything is started or written, in this process."""
 
 import importlib.util
+import logging
 import shlex
 from pathlib import Path
 
@@ -58,6 +59,7 @@ def test_refused_in_one_line(
 ) -> None:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(logging.root, "handlers", [])  # of a command before
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)  # no extra is installed
     (tmp_path / "mine.py").write_text(MINE)
     before = sorted(tmp_path.iterdir())
