@@ -17,12 +17,11 @@ OPEN = ("sampler", "target_rule")  # a snapshot may have names that are not regi
 YES, NO = ("yes", "true", "t", "1"), ("no", "false", "f", "0")
 
 
-def read(values: Mapping[str, Any], unknown: bool = False) -> dict[str, Any]:
+def read(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings from a file, a snapshot or keywords, converted and checked as flags are.
 
     Args:
         values: Words, or values of the settings' types, by name.
-        unknown: Whether names of another version are kept as they are.
 
     Raises:
         UserError: A name is unknown or gone, or a value is not of its setting.
@@ -34,7 +33,7 @@ def read(values: Mapping[str, Any], unknown: bool = False) -> dict[str, Any]:
                 result[name] = convert(name, as_word(value))
             except ArgumentTypeError as error:
                 raise UserError(f"{name}: {error}") from None
-        elif not unknown:
+        else:
             raise UserError(unknown_setting(name))
     return result
 

@@ -218,7 +218,12 @@ def over_file(given: dict[str, Any]) -> dict[str, Any]:
     recorded = given.get("config", {})
     given = canonical_flags({name: value for name, value in given.items() if name != "config"})
     check_trusted(recorded, given)
-    chosen = {BOOLEANS.get(name, (name,))[0] for name in given}  # whichever spelling they have
+    return over(recorded, given)
+
+
+def over(recorded: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the flags `given` over those `recorded`, whichever spelling a choice has in either."""
+    chosen = {BOOLEANS.get(name, (name,))[0] for name in given}
     kept = {name: value for name, value in recorded.items() if BOOLEANS.get(name, (name,))[0] not in chosen}
     return {**kept, **given}
 

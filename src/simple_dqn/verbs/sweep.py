@@ -33,7 +33,7 @@ from simple_dqn.sweep.report import Report
 from simple_dqn.sweep.runner import ClusterPool, Job, LocalPool
 from simple_dqn.sweep.scheduler import RunState, RunStatus, run_all
 from simple_dqn.verbs.common import check_weights, start_log
-from simple_dqn.verbs.settings import parser_for, settings_for
+from simple_dqn.verbs.settings import over, parser_for, settings_for
 
 MOST = 10_000  # seeds or processors
 
@@ -137,7 +137,7 @@ def _plain(given: dict[str, Any]) -> dict[str, Any]:
     own = {*OWN, "game", "backend"}
     recorded = {name: value for name, value in given.get("config", {}).items() if name not in own}
     names = {*Config().flags(), *BOOLEANS, "preset"} - {"game", "cluster"}
-    result = {name: value for name, value in {**recorded, **given}.items() if name in names}
+    result = {name: value for name, value in over(recorded, given).items() if name in names}
     return result | {name: str(Path(result[name]).absolute()) for name in FILES if result.get(name)}
 
 
