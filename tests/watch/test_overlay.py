@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pygame
 import pytest
 from numpy.typing import NDArray
 
@@ -43,6 +44,14 @@ def test_the_game_is_shown_pixel_by_pixel_at_the_left(scale: int) -> None:
     assert image.shape[1] > 160 * scale
     assert image.shape[1] % 2 == 0
     assert np.array_equal(image[:, : 160 * scale], PICTURE.repeat(scale, axis=0).repeat(scale, axis=1))
+
+
+def test_letters_are_drawn_after_an_environment_has_quit_pygame() -> None:
+    overlay = Overlay(1)
+    first = overlay.draw(PICTURE, replace(VIEW, score=1))
+    pygame.quit()  # as Gymnasium's CartPole does when it closes
+    assert np.array_equal(overlay.draw(PICTURE, replace(VIEW, score=1)), first)
+    assert not np.array_equal(overlay.draw(PICTURE, replace(VIEW, score=-1234567)), first)
 
 
 def test_drawing_is_the_callers_to_keep() -> None:

@@ -54,7 +54,6 @@ class Overlay:
 
     def __init__(self, scale: int, panel: bool = True) -> None:
         """Enlarge the game by `scale`; without `panel` a small badge shows who plays."""
-        pygame.font.init()
         self.scale = scale
         self.panel = panel
         self._bars = BarScale()
@@ -227,9 +226,6 @@ def _write(
 
 @lru_cache(maxsize=2048)  # many values repeat
 def _text(words: str, size: int, colour: Colour) -> pygame.Surface:
-    return _font(size).render(words, True, colour)
-
-
-@cache
-def _font(size: int) -> pygame.font.Font:
-    return pygame.font.Font(None, round(size * 1.45))  # pygame's own font has small letters
+    pygame.font.init()  # once more: an environment's close() may call pygame.quit(), which invalidates every font
+    font = pygame.font.Font(None, round(size * 1.45))  # pygame's own font has small letters
+    return font.render(words, True, colour)
