@@ -3,10 +3,11 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 python := .venv/bin/python
 
-.PHONY: help test lint docs bench soak tables coverage wheel lock dev
+.PHONY: help test nightly lint docs bench soak tables coverage wheel lock dev
 
 help:
 	@echo "make test      all checks: lint, documentation, tests"
+	@echo "make nightly   the long checks: benchmarks, distribution, commands of the documentation"
 	@echo "make lint      style, format, types and the size of the code only"
 	@echo "make docs      build the documentation in build/site, and check all links"
 	@echo "make bench     run the main benchmarks"
@@ -20,6 +21,9 @@ help:
 test: lint docs
 	$(python) -m pytest tests/cluster
 	$(python) -m pytest --numprocesses logical --dist worksteal --ignore tests/cluster
+
+nightly: dev
+	$(python) -m pytest --numprocesses logical --dist worksteal -m nightly
 
 lint: dev
 	$(python) -m ruff check
