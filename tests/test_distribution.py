@@ -15,6 +15,8 @@ import pytest
 
 import simple_dqn
 
+pytestmark = pytest.mark.nightly
+
 HOME = Path(__file__).parents[1]
 # What lies there is the users', whoever put it under git.
 OPEN_FOLDERS = ("roms", "snapshots", "results", "videos")

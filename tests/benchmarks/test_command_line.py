@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 PROJECT = Path(__file__).parents[2]
 
 
@@ -16,8 +18,6 @@ PROJECT = Path(__file__).parents[2]
         ("environments --seconds 0", "0 is too small: give more than 0"),
         ("replay --rounds 0", "0 is too small: give more than 0"),
         ("replay --games pong pnog", "did you mean pong?"),
-        ("training --wat", "unknown flag --wat"),
-        ("networks --threads 0", "0 is too small: give more than 0"),
         ("checkpoint --steps -1", "-1 is too small: give more than 0"),
         ("playing --seconds nan", "'nan' is not a number"),
         ("cluster_plan --gigabits 0", "0 is too small: give more than 0"),

@@ -7,6 +7,8 @@ import pytest
 
 from simple_dqn.errors import UserError
 
+pytestmark = pytest.mark.nightly
+
 GOAL = learning.Goal(reward=18, games=40)
 
 

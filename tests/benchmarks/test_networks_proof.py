@@ -8,7 +8,7 @@ import torch
 from networks.frameworks.pytorch import PyTorchEager
 from networks.frameworks.simple_dqn import SimpleDqn
 from networks.interface import Framework
-from networks.layers import Array, NumpyClassifier, NumpyQNetwork
+from networks.layers import NumpyQNetwork
 from networks.proof import (
     TARGET_SEED,
     WEIGHTS_SEED,
@@ -18,9 +18,11 @@ from networks.proof import (
     q_answers,
     reference,
 )
-from networks.work import LARGE, NATURE, NETWORKS, Labels, Subject, Task, draw_target, draw_weights
+from networks.work import LARGE, NATURE, NETWORKS, Subject, Task, draw_target, draw_weights
 
 from simple_dqn.types import Minibatch
+
+pytestmark = pytest.mark.nightly
 
 WEIGHTS, TARGET = draw_weights(NATURE, WEIGHTS_SEED), draw_target(NATURE, TARGET_SEED)
 
@@ -64,14 +66,7 @@ class Unclipped(NumpyQNetwork):
         return super().train(replace(minibatch, rewards=minibatch.rewards / np.float32(10)))
 
 
-class Endless(NumpyQNetwork):
-    """Lets no episode end."""
-
-    def train(self, minibatch: Minibatch) -> float:
-        return super().train(replace(minibatch, terminals=np.zeros_like(minibatch.terminals)))
-
-
-@pytest.mark.parametrize("kind", [Forgetful, Unclipped, Endless])
+@pytest.mark.parametrize("kind", [Forgetful, Unclipped])
 def test_other_updates_are_wrong(kind: type[NumpyQNetwork], expected: Answers) -> None:
     given = q_answers(kind(NATURE, WEIGHTS, TARGET))
     assert difference(given, expected, "bfloat16", "cpu").startswith("wrong: the loss")
@@ -90,22 +85,6 @@ def test_other_outputs_are_wrong(expected: Answers) -> None:
     assert difference(nothing, expected, "bfloat16", "cpu").startswith("wrong: outputs are off")
     fewer = Answers(expected.outputs[:4], expected.loss)
     assert difference(fewer, expected, "bfloat16", "cpu").startswith("wrong: outputs have the shape")
-
-
-class ForgetfulClassifier(NumpyClassifier):
-    """Does not learn."""
-
-    def train(self, images: Array, labels: Labels) -> float:
-        weights = {name: values.copy() for name, values in self.network.weights.items()}
-        loss = super().train(images, labels)
-        self.network.weights = weights
-        return loss
-
-
-def test_a_classifier_that_does_not_learn_is_wrong() -> None:
-    spec = NETWORKS["small"]
-    given = classifier_answers(ForgetfulClassifier(spec, draw_weights(spec, WEIGHTS_SEED)))
-    assert "the loss" in difference(given, reference(Subject("small")), "float32", "cpu")
 
 
 def test_operations_are_counted_as_by_hand() -> None:

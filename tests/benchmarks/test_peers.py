@@ -1,17 +1,12 @@
 """The table of peers, with stand-ins for them: none is installed here."""
 
 import json
-import subprocess
-import sys
-from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
 import comparison
 import psutil
 import pytest
 import training
-from common import FailedError
 from comparison import Contender
 from peers import (
     EXPLORATION_RATE,
@@ -19,13 +14,12 @@ from peers import (
     MARK_STEPS,
     PEERS,
     WARM_UP_STEPS,
-    PeerError,
     Work,
     cleanrl,
     rate_of_marks,
 )
 
-from simple_dqn.errors import UserError
+pytestmark = pytest.mark.nightly
 
 HOME = Path(__file__).parents[2]
 WARM_UP_MARKS = WARM_UP_STEPS // MARK_STEPS
@@ -40,7 +34,6 @@ while True:
     print("SPS: 3")
     time.sleep(0.001)
 """
-FAILS = "print('SPS: 3')\nraise SystemExit('no ROM, no game\\n')"
 
 
 @pytest.fixture(autouse=True)
@@ -57,10 +50,6 @@ def test_marks_give_the_rate_after_the_warm_up() -> None:
     assert rate_of_marks(lines, 2.0, lambda: next(times)) == MARK_STEPS / 0.25
 
 
-def test_marks_that_end_early_give_no_rate() -> None:
-    assert rate_of_marks(["SPS: 1"] * (WARM_UP_MARKS + 5), 1e9) is None
-
-
 def test_cleanrl_gets_the_same_work_and_is_ended(tmp_path: Path) -> None:
     script = tmp_path / "dqn_atari.py"
     script.write_text(TRAINS)
@@ -72,13 +61,6 @@ def test_cleanrl_gets_the_same_work_and_is_ended(tmp_path: Path) -> None:
     assert flags["--start-e"] == flags["--end-e"] == str(EXPLORATION_RATE)
     assert not Path(folder).exists(), "what it wrote lies about"
     assert not psutil.pid_exists(process), "it still trains"
-
-
-def test_cleanrl_that_fails_says_why(tmp_path: Path) -> None:
-    script = tmp_path / "dqn_atari.py"
-    script.write_text(FAILS)
-    with pytest.raises(PeerError, match=r"^no ROM, no game$"):
-        cleanrl(Work("pong", 1, 1.0, str(script)))
 
 
 def table(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, str]:
@@ -102,24 +84,6 @@ def test_peers_that_are_missing_are_rows(
     assert cells["CleanRL, 1 game"].startswith("not measured: give a copy")
 
 
-def test_peers_that_fail_leave_the_others_running(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(comparison, "OURS", {})
-    script = tmp_path / "dqn_atari.py"
-    script.write_text(TRAINS)
-    missing = tmp_path / "missing"
-    for package in ("ale_py", "envpool"):  # as if this Python had no peers, whatever it has
-        (missing / package).mkdir(parents=True)
-        (missing / package / "__init__.py").write_text("raise ImportError('not here')")
-    monkeypatch.setenv("PYTHONPATH", str(missing))
-    cells = table(capsys, "--python", sys.executable, "--cleanrl", str(script))
-    assert cells["Stable-Baselines3, 8 games"] == cells["Tianshou, 1 game"] == "not here"
-    rate, _range, *ratios = cells["CleanRL, 1 game"].split()
-    assert float(rate) > 0
-    assert ratios == ["–", "–", "1.00"]
-
-
 def test_ratios_are_to_the_best_of_each_peer() -> None:
     entries = [
         Contender("slow", float, "tianshou"), Contender("quick", float, "tianshou"),
@@ -132,61 +96,3 @@ def test_ratios_are_to_the_best_of_each_peer() -> None:
         ["gone", "no such thing"],
         ["we", "60", "50–70", "–", "3.00", "–"],
     ]
-
-
-def test_contenders_take_turns_and_who_failed_is_left_out(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-
-    def contender(name: str, fails: bool) -> Contender:
-        def rate() -> float:
-            asked.append(name)
-            if fails:
-                raise FailedError("broken")
-            return 5.0
-
-        return Contender(name, rate)
-
-    entries = [contender("a", False), contender("b", True), contender("c", False)]
-    monkeypatch.setattr(comparison, "contenders", lambda _: entries)
-    comparison.peers(Namespace(install=False, rounds=3, game="pong"))
-    assert asked == ["a", "b", "c", "a", "c", "a", "c"]
-    assert "broken" in capsys.readouterr().out
-
-
-def install(monkeypatch: pytest.MonkeyPatch, pip_fails: bool) -> list[list[str]]:
-    """Install by a stand-in of pip, and return the commands."""
-    commands: list[list[str]] = []
-
-    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        commands.append(command)
-        if "venv" in command:
-            python = f"python3.{sys.version_info.minor}"
-            (Path(command[-1]) / "lib" / python / "site-packages").mkdir(parents=True)
-            return subprocess.CompletedProcess(command, 0, "", "")
-        return subprocess.CompletedProcess(
-            command, int(pip_fails), "", "ERROR: no network\nNotice: old pip\n"
-        )
-
-    with monkeypatch.context() as patch:
-        patch.setattr(subprocess, "run", run)
-        comparison.install()
-    return commands
-
-
-def test_an_installation_is_made_once_and_renewed_with_its_pins(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not comparison.is_installed()
-    _venv, pip = install(monkeypatch, pip_fails=False)
-    assert pip[-len(comparison.PINS) :] == list(comparison.PINS)
-    assert comparison.is_installed()
-    assert install(monkeypatch, pip_fails=False) == []
-    monkeypatch.setattr(comparison, "PINS", ("tianshou==3",))
-    assert not comparison.is_installed()
-    assert len(install(monkeypatch, pip_fails=False)) == 2
-
-
-def test_an_installation_that_fails_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match=r"ERROR: no network$"):
-        install(monkeypatch, pip_fails=True)
-    assert not comparison.is_installed()

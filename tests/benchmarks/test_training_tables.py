@@ -1,8 +1,6 @@
 """The tables of `./bench.sh training`, with tiny trainings."""
 
-import re
 import sys
-from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +10,13 @@ import measurement
 import numpy as np
 import pytest
 import training
-from common import FailedError, machine, print_table
+from common import FailedError
 from measurement import Flags, measure
 
-from simple_dqn import device
 from simple_dqn.errors import UserError
 from simple_dqn.types import Step
+
+pytestmark = pytest.mark.nightly
 
 HOME = Path(__file__).parents[2]
 TINY: Flags = {"game": "catch", "screen_width": 36, "screen_height": 36, "threads": 1}
@@ -27,14 +26,6 @@ TINY: Flags = {"game": "catch", "screen_width": 36, "screen_height": 36, "thread
 def paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", str(HOME / "src"))
     monkeypatch.setattr(comparison, "FOLDER", tmp_path / "peers")
-
-
-def test_the_rate_is_that_of_the_profiler() -> None:
-    outcome = measurement.rate(TINY, seconds=0.5)
-    found = re.search(r"(\d+) steps in .* s, (\d+) a second", outcome["lines"][0])
-    assert found
-    # By updates, of which each is worth 4 steps; the profiler counts the steps that were played.
-    assert outcome["rate"] == pytest.approx(int(found[2]), abs=1 + 4 * int(found[2]) / int(found[1]))
 
 
 def test_reward_is_reached_or_not() -> None:
@@ -83,64 +74,6 @@ ROWS = [
 def test_flags_of_every_row_go_together(flags: Flags) -> None:
     config = measurement.settings(flags)
     assert config.with_flags(flags) == config
-
-
-def test_hands_on_measures_each_speed_up_and_the_time_to_reward(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcomes = deque([100.0, 61.0, 150.0, None, 200.0, 7.2, 300.0, 5.0])  # rate, seconds, rate, ...
-    asked: list[tuple[Flags, str, dict[str, float]]] = []
-
-    def train(_arguments: Any, flags: Flags, what: str = "rate", **limits: float) -> dict[str, float | None]:
-        asked.append((flags, what, limits))
-        return {"rate" if what == "rate" else "seconds": outcomes.popleft()}
-
-    monkeypatch.setattr(training, "train", train)
-    words = ["--game", "catch", "--reward", "0.9", "--limit", "30", "--flags", '{"learning_rate": 0.5}']
-    training.main(["hands_on", *words])
-    lines = capsys.readouterr().out.splitlines()[-4:]
-    assert [line.split("  ")[-1].strip() for line in lines] == ["61 s", "not in 30 s", "7 s", "5 s"]
-    assert [re.findall(r"\d+\.\d\d", line)[0] for line in lines] == ["1.00", "1.50", "2.00", "3.00"]
-    assert [(what, limits) for _, what, limits in asked[1::2]] == 4 * [
-        ("time_to_reward", {"reward": 0.9, "limit": 30.0})
-    ]
-    assert [flags["learning_rate"] for flags, *_ in asked] == 8 * [0.5]
-    assert asked[-1][0]["concurrent"]
-    assert not asked[-1][0]["frame_maximum"]
-
-
-def test_hands_on_without_a_reward_has_no_time(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(training, "train", lambda *_: {"rate": 50.0})
-    training.main(["hands_on"])
-    assert "until" not in capsys.readouterr().out
-
-
-def test_a_gpu_is_compared_with_the_cpu(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Flags] = []
-
-    def train(_arguments: Any, flags: Flags) -> dict[str, float]:
-        asked.append(flags)
-        return {"rate": 100.0 * len(asked)}
-
-    monkeypatch.setattr(training, "train", train)
-    monkeypatch.setattr(device, "gpus", lambda: ["Some GPU", "Another"])
-    training.main(["gpu"])
-    lines = capsys.readouterr().out.splitlines()
-    assert "Steps/s on pong, Some GPU" in lines
-    assert [line.split()[-2:] for line in lines[-len(asked) :]] == [
-        [f"{rate}00", f"{rate}.0"] for rate in range(1, len(asked) + 1)
-    ]
-    assert [flags["backend"] for flags in asked] == ["cpu", *["gpu"] * (len(asked) - 1)]
-
-
-def test_without_a_gpu_there_is_no_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "gpus", list[str])
-    with pytest.raises(UserError, match="there is no GPU that PyTorch can use"):
-        training.main(["gpu"])
 
 
 def test_a_training_in_a_process_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
@@ -208,16 +141,3 @@ def test_a_gpu_is_hidden_where_the_work_is_for_the_cpu(monkeypatch: pytest.Monke
     seen = "import json, os; print(json.dumps({'seen': os.environ['CUDA_VISIBLE_DEVICES']}))"
     assert measure(python(seen), 0, 1, gpu=True) == {"seen": "0"}
     assert measure(python(seen), 0, 1, gpu=False) == {"seen": ""}
-
-
-def test_a_note_extends_over_the_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table("T", ["name", "n", "m"], [["a", 1, 22], ["longer", "a long note, with a reason"]])
-    assert capsys.readouterr().out.splitlines() == [
-        "", "T", "name    n   m", "------  -  --", "a       1  22", "longer  a long note, with a reason",
-    ]  # fmt: skip
-
-
-def test_machine_says_cores_and_versions() -> None:
-    assert re.search(
-        r", \d+ usable core\(s\), Python 3\.\d+\.\d+, torch \d.*, numpy \d.*, ale-py \d", machine()
-    )
