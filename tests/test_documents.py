@@ -226,24 +226,9 @@ def test_every_name_that_a_page_links_to_is_defined_in_its_file() -> None:
         ("text\n\n    ./train.sh pong \\\n        --frame_skip 0\n", "at least 1"),
         ("it is `./train.sh … --resumee true`", "unknown flag --resumee"),
         ("```\n./trian.sh pong\n```\n", "there is no trian.sh"),
-        ("```\n./play.sh\n```\n", "arguments are required"),
         ("`./play.sh snapshots/pong_10.pkl`", "neither in the project nor made by a command before"),
-        ("`./train.sh pong label` `./play.sh snapshots/pong_10.pkl`", "snapshots/pong_10.pkl is neither"),
-        ("`./train.sh pong --epochs 2` `./play.sh snapshots/pong_3.pkl`", "snapshots/pong_3.pkl is neither"),
-        (
-            "`./resume.sh snapshots/trained/pong_200.pkl --epochs 201` `./play.sh snapshots/pong_201.pkl`",
-            "pong_201.pkl is neither",
-        ),
-        (
-            "`./resume.sh snapshots/trained/pong_200.pkl --epochs 201` "
-            "`./play.sh snapshots/pong_trained_202.pkl`",
-            "pong_trained_202.pkl is neither",
-        ),
         ("`./train.sh roms/pnog.rom`", "roms/pnog.rom is neither"),
-        ("`./snapshot.sh show\\|covert FILE`", "invalid choice: 'covert'"),
         ("`./bench.sh trainings`", "no table trainings"),
-        ("`./bench.sh training peers --second 8 --no 2`", "unknown flag --no"),
-        ("`OMP_NUM_THREADS=1 python benchmarks/playing.py --minutes 1`", "--minutes"),
         ("`python benchmarks/plying.py`", "benchmarks/plying.py is neither"),
         ("`make tabels`", "the Makefile has no"),
         ("`taskset -c 0 ./train.sh … --concurrent true --train_steps 25`", "whole periods"),
@@ -273,8 +258,3 @@ git clone <somewhere>              # not ours
         "./snapshot.sh convert", "./train.sh catch", "./plot.sh -csv_file",
         "./resume.sh snapshots/catch_toy_3.pkl",
     ]  # fmt: skip
-
-
-def test_flags_are_found_wherever_they_stand() -> None:
-    text = "`--a_b 3`, --not_code `x --c`\n```sh\n./x.sh --d=1\n```\n\n    y --e --f\n"
-    assert flags(text) == {"--a_b", "--c", "--d", "--e", "--f"}

@@ -165,25 +165,10 @@ def test_the_first_start_sets_up_and_goes_on(project: Project) -> None:
     assert project.calls() == ["venv", "pip"]
 
 
-def test_later_starts_do_nothing(ready: Project) -> None:
-    before = ready.calls()
-    for verb in VERBS:
-        assert ready.run(f"./{verb}.sh")[2] == ""
-    assert ready.calls() == before
-
-
 def test_changed_requirements_are_installed_once(ready: Project) -> None:
     with (ready.folder / "requirements.txt").open("a") as file:
         file.write("another==1.0\n")
     ready.run("./train.sh")
-    ready.run("./train.sh")
-    assert ready.calls() == ["venv", "pip", "pip"]
-
-
-def test_the_checkers_are_an_addition(ready: Project) -> None:
-    both = ("scripts/setup.sh", "requirements.txt", "requirements-dev.txt")
-    ready.run(*both)
-    ready.run(*both)
     ready.run("./train.sh")
     assert ready.calls() == ["venv", "pip", "pip"]
 
@@ -211,16 +196,6 @@ def test_an_interrupted_installation_is_begun_anew(
     assert project.calls() == ["venv", "pip", "venv", "pip"]
 
 
-def test_an_interrupted_update_is_begun_anew(ready: Project) -> None:
-    lock = ready.folder / "requirements.txt"
-    before = lock.read_text()
-    lock.write_text(before + "another==1.0\n")
-    assert ready.run("./train.sh", FAKE_PIP="false")[0] == 2
-    lock.write_text(before)  # even what was whole before the update is in doubt now
-    assert ready.run("./train.sh")[0] == 0
-    assert ready.calls() == ["venv", "pip", "pip", "venv", "pip"]
-
-
 def test_starts_at_the_same_time_set_up_once(project: Project, tmp_path: Path) -> None:
     slow = f"touch '{tmp_path}/installing'; sleep 1"
     first = project.start("./train.sh", FAKE_PIP=slow)
@@ -238,13 +213,6 @@ def test_a_venv_whose_python_is_gone_is_made_anew(ready: Project) -> None:
     python.symlink_to("/nowhere/python3.11")
     assert ready.run("./train.sh")[0] == 0
     assert ready.calls() == ["venv", "pip", "venv", "pip"]
-
-
-def test_a_venv_that_the_user_made_is_kept(project: Project) -> None:
-    (project.folder / ".venv" / "bin").mkdir(parents=True)
-    fake_python(project.folder / ".venv" / "bin" / "python")
-    assert project.run("./train.sh")[0] == 0
-    assert project.calls() == ["pip"]
 
 
 def test_no_python_is_one_line(project: Project, bare_path: Path) -> None:
@@ -266,13 +234,6 @@ def test_a_python_named_in_vain_is_one_line(project: Project) -> None:
     status, _, err = project.run("./train.sh", PYTHON="/nowhere/my python")
     assert (status, len(err.splitlines())) == (2, 1)
     assert err.startswith("./train.sh: PYTHON=/nowhere/my python is not a Python 3.11 or newer")
-
-
-def test_a_python_named_is_taken(project: Project, bare_path: Path, tmp_path: Path) -> None:
-    fake_python(tmp_path / "my python")
-    status, _, err = project.run("./train.sh", PATH=str(bare_path), PYTHON=str(tmp_path / "my python"))
-    assert (status, project.calls()) == (0, ["venv", "pip"])
-    assert err.startswith(f"First start: making .venv with {tmp_path}/my python")
 
 
 def test_a_python_without_venv_is_one_line(project: Project, bare_path: Path) -> None:
