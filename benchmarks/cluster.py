@@ -24,7 +24,7 @@ from common import machine, positive, print_table
 
 from simple_dqn import rules
 from simple_dqn.agent import Agent
-from simple_dqn.cluster.trajectory import TrajectoryStream
+from simple_dqn.cluster.actor import TrajectoryStream
 from simple_dqn.config import Config
 from simple_dqn.profiler import Profiler
 from simple_dqn.replay import ReplayMemory
@@ -112,10 +112,10 @@ def measured_inputs(contender: Contender) -> list[tuple[str, str]]:
     steps = rows * agent.games
     trajectory = first_rows(agent.memory, rows)
     stream = TrajectoryStream(memory.history_length, memory.n_step)
-    packed = pack(list(stream.append(trajectory).steps()))
+    packed = pack(stream.append(trajectory)[0])
     repeats, start = 20, time.perf_counter()
     for _ in range(repeats):
-        for step in stream.append(unpack(packed)).steps():
+        for step in stream.append(unpack(packed))[0]:
             agent.memory.add(step)
     ingest = repeats * steps / (time.perf_counter() - start)
     start = time.perf_counter()

@@ -19,7 +19,7 @@ import common
 import numpy as np
 from common import positive, print_table
 
-IN_FLIGHT = 2  # trajectories per actor, as in `cluster/actor_pool.py`
+IN_FLIGHT = 2  # trajectories per actor, as in `cluster/learner.py`
 ACTORS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 
 

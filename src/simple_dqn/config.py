@@ -384,6 +384,7 @@ GONE = {
     "slip_probability": "leave it out: what it gained was never separated from --average_updates",
     "demonstrations": "leave it out",
     "replay_file": "leave it out",
+    "trial_seconds": "./profile_train.sh pong measures the speed of training",
 }
 
 

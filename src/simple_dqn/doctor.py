@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.version import Version
@@ -25,25 +24,19 @@ from simple_dqn.machine import gigabytes
 FREE_DISK = 3e9  # bytes
 LEAST_DISK = 1e9  # bytes; with less, even a short run may end early
 REINSTALL = "remove .venv and start any script again"
-
-
-class Finding(NamedTuple):
-    """The result of a check: a warning where the rest works, an error where training does not."""
-
-    level: str  # ok, warning or error
-    text: str  # with the remedy
+# ok, warning (the rest works) or error (training does not); and a text with the remedy
+Finding = tuple[str, str]
 
 
 def main(arguments: Sequence[str], program: str) -> None:
     """Print a line for each check: ok, or what is missing and what to do; exit with 1 after an error."""
-    parser = Parser(prog=program, description="Check whether this machine can train.", allow_abbrev=False)
-    if any(word.lstrip("-").startswith("trial_seconds") for word in arguments):
-        raise UserError("--trial_seconds is gone: ./profile_train.sh pong measures the speed of training")
-    parser.parse(arguments)
+    Parser(prog=program, description="Check whether this machine can train.", allow_abbrev=False).parse(
+        arguments
+    )
     found = {name: examine(check, home()) for name, check in CHECKS.items()}
     for name, (level, text) in found.items():
         print(f"{level:<8} {name:<9} {text}")
-    if any(finding.level == "error" for finding in found.values()):
+    if any(level == "error" for level, _ in found.values()):
         sys.exit(1)
 
 
@@ -53,9 +46,9 @@ def examine(check: Callable[[Path], Finding], folder: Path) -> Finding:
     try:
         return check(folder)
     except UserError as problem:
-        return Finding("error", str(problem))
+        return "error", str(problem)
     except Exception as problem:
-        return Finding("error", f"{type(problem).__name__}: {one_line(problem)}: {REINSTALL}")
+        return "error", f"{type(problem).__name__}: {one_line(problem)}: {REINSTALL}"
     finally:
         logging.disable(logging.NOTSET)
 
@@ -64,7 +57,7 @@ def packages(folder: Path) -> Finding:
     """Compare the installed packages with those that the lock file in `folder` pins."""
     lock_file = folder / "requirements.txt"
     if not lock_file.exists():
-        return Finding("warning", f"there is no {lock_file} to compare with: versions were not checked")
+        return "warning", f"there is no {lock_file} to compare with: versions were not checked"
     pins = [Requirement(line) for line in lock_file.read_text().splitlines() if line and line[0] not in "#-"]
     missing, others = [], []
     for pin in pins:
@@ -76,10 +69,10 @@ def packages(folder: Path) -> Finding:
         if not pin.specifier.contains(found.public, prereleases=True):  # torch's build has a name of its own
             others.append(f"{pin.name} {found} instead of {str(pin.specifier).lstrip('=')}")
     if missing:
-        return Finding("error", f"missing: {_some(missing)}: {REINSTALL}")
+        return "error", f"missing: {_some(missing)}: {REINSTALL}"
     if others:
-        return Finding("warning", f"other versions than tested: {_some(others)}: {REINSTALL}")
-    return Finding("ok", f"{len(pins)} packages, all in their pinned versions")
+        return "warning", f"other versions than tested: {_some(others)}: {REINSTALL}"
+    return "ok", f"{len(pins)} packages, all in their pinned versions"
 
 
 def gpu(_folder: Path) -> Finding:
@@ -87,26 +80,22 @@ def gpu(_folder: Path) -> Finding:
     from simple_dqn.device import gpus
 
     if found := gpus():
-        return Finding("ok", ", ".join(f"{number}: {name}" for number, name in enumerate(found)))
+        return "ok", ", ".join(f"{number}: {name}" for number, name in enumerate(found))
     if shutil.which("nvidia-smi"):
-        return Finding("warning", "PyTorch cannot use the NVIDIA GPU: install its GPU build; the CPU serves")
-    return Finding("warning", "none that PyTorch can use: the network runs on the CPU, several times slower")
+        return "warning", "PyTorch cannot use the NVIDIA GPU: install its GPU build; the CPU serves"
+    return "warning", "none that PyTorch can use: the network runs on the CPU, several times slower"
 
 
 def roms(_folder: Path) -> Finding:
     """Check the MD5 sums of ale-py's ROMs."""
     from simple_dqn.environment.roms import game_name, known_games
 
-    broken = []
     for game in known_games():
         try:
             game_name(game)
-        except UserError:
-            broken.append(game)
-    if broken:
-        remedy = f"install ale-py again: {REINSTALL}; unset ALE_ROMS_DIR if it is set"
-        return Finding("error", f"these ROMs of ale-py have a wrong MD5: {_some(broken)}: {remedy}")
-    return Finding("ok", f"{len(known_games())} games of ale-py, each with the correct MD5")
+        except UserError as error:
+            return "error", f"{error}; install ale-py again: {REINSTALL}; unset ALE_ROMS_DIR if it is set"
+    return "ok", f"{len(known_games())} games of ale-py, each with the correct MD5"
 
 
 def disk(folder: Path) -> Finding:
@@ -114,10 +103,10 @@ def disk(folder: Path) -> Finding:
     free = shutil.disk_usage(folder).free
     text = f"{gigabytes(free)} are free in {folder.resolve()}"
     if free < LEAST_DISK:
-        return Finding("error", f"{text}: make room: snapshots and checkpoints do not fit")
+        return "error", f"{text}: make room: snapshots and checkpoints do not fit"
     if free < FREE_DISK:
-        return Finding("warning", f"{text}: make room for {gigabytes(FREE_DISK)}, or lower --replay_size")
-    return Finding("ok", text)
+        return "warning", f"{text}: make room for {gigabytes(FREE_DISK)}, or lower --replay_size"
+    return "ok", text
 
 
 def _some(words: list[str]) -> str:

@@ -15,6 +15,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+# The packages of the extras of pyproject.toml that a flag or a verb may need.
+EXTRAS = {
+    "cluster": ("ray>=2.60,<3",),
+    "emulator": ("warp-lang==1.19.0",),
+    "onnx": ("onnx==1.23.2", "onnxruntime==1.31.1", "onnxscript==0.7.2"),
+    "trackio": ("trackio==0.43.0",),
+    "tune": ("optuna==5.0.0",),
+    "wandb": ("wandb==0.31.0",),
+}
+OURS = Path(__file__).parent  # the files of this package
+# Errors of a system that has run out of a resource, or has lost a disk.
+EXHAUSTED = (
+    errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENOMEM,
+)  # fmt: skip
+
 
 def printable(text: str) -> str:
     r"""Return `text` in one line, with escapes such as `\x1b` for characters that could change a terminal.
@@ -43,36 +58,15 @@ class LostError(UserError):
     code = 1
 
 
-# The packages of the extras of pyproject.toml that a flag or a verb may need.
-EXTRAS = {
-    "cluster": ("ray>=2.60,<3",),
-    "emulator": ("warp-lang==1.19.0",),
-    "onnx": ("onnx==1.23.2", "onnxruntime==1.31.1", "onnxscript==0.7.2"),
-    "trackio": ("trackio==0.43.0",),
-    "tune": ("optuna==5.0.0",),
-    "wandb": ("wandb==0.31.0",),
-}
-
-
-OURS = Path(__file__).parent  # the files of this package
-
-# Errors of a system that has run out of a resource, or has lost a disk.
-EXHAUSTED = (
-    errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENOMEM,
-)  # fmt: skip
-
-
 def require_extra(extra: str, what: str) -> None:
     """Check that the packages of `extra`, a key of `EXTRAS`, are installed, which `what` needs.
 
     Raises:
         UserError: One is not.
     """
-    try:
+    with suppress(ValueError):  # raised if a test has set sys.modules[...] to None
         if all(importlib.util.find_spec(re.split("[=>]", pin)[0]) for pin in EXTRAS[extra]):
             return
-    except ValueError:  # raised if a test has set sys.modules[...] to None
-        pass
     raise missing_extra(extra, what)
 
 
@@ -112,32 +106,27 @@ def cause(error: BaseException, work: Any = None) -> str:
     """
     if isinstance(error, ModuleNotFoundError) or type(error).__name__ == "DependencyNotInstalled":
         return f"a library is not installed: {one_line(error)}"
-    calls = traceback.extract_tb(error.__traceback__)
-    theirs = [call for call in calls if not Path(call.filename).is_relative_to(OURS)]
-    places = [(call.filename, call.lineno) for call in theirs]
     code = getattr(vars(work).get("__init__") if isinstance(work, type) else work, "__code__", None)
-    if code and not places and not Path(code.co_filename).is_relative_to(OURS):
-        places = [(code.co_filename, code.co_firstlineno)]
-    place = f" ({places[-1][0]}, line {places[-1][1]})" if places else ""
-    return f"{type(error).__name__}: {one_line(error)}{place}: fix it"
+    places: list[tuple[str, int | None]] = [(code.co_filename, code.co_firstlineno)] if code else []
+    places += [(call.filename, call.lineno) for call in traceback.extract_tb(error.__traceback__)]
+    theirs = [f" ({file}, line {line})" for file, line in places if not Path(file).is_relative_to(OURS)]
+    return f"{type(error).__name__}: {one_line(error)}{theirs[-1] if theirs else ''}: fix it"
 
 
-def replace_unencodable_output() -> None:
-    """Print characters that standard output cannot encode, such as ±, as question marks."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
+def prepare_streams() -> None:
+    """Let a program print wherever its standard streams lead.
 
-
-def open_closed_streams() -> None:
-    """Give a standard stream that is closed its number back; the next file opened would get it otherwise.
-
-    Writing to standard output remains an error, as the result would be lost; messages are discarded.
+    A stream that is closed gets its number back, which the next file opened would get otherwise. Writing to
+    standard output remains an error then, as the result would be lost; messages are discarded. Characters
+    that standard output cannot encode, such as ±, are printed as question marks.
     """
     for name, access, mode in (
         ("stdin", os.O_RDONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")
     ):  # fmt: skip
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def discard(stream: TextIO | None) -> None:
@@ -171,29 +160,14 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
 
 
 def _work(work: Callable[[], object]) -> None:
-    """Do `work`, and flush standard output.
-
-    Raises:
-        UserError: Standard output or a file cannot be used, for example because of a full disk.
-    """
+    """Do `work`, and flush standard output; raise UserError if it or a file cannot be used."""
+    ended: BaseException | None = None
     try:
         work()
-    except SystemExit:  # as after --help
-        _flush_output()
-        raise
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _flush_output()  # fails again if `print` did
-        if error.filename is not None:
-            raise UserError(f"cannot use {os.fsdecode(error.filename)}: {error.strerror}") from error
-        if error.errno in EXHAUSTED:
-            raise UserError(f"cannot write: {error.strerror}; mend this, or redirect the output") from error
-        raise
-    _flush_output()
-
-
-def _flush_output() -> None:
+    except (SystemExit, OSError) as error:  # SystemExit: as after --help
+        ended = error
+    if isinstance(ended, BrokenPipeError):
+        raise ended
     try:
         if sys.stdout:  # None: it was closed from the start
             sys.stdout.flush()
@@ -202,6 +176,12 @@ def _flush_output() -> None:
     except OSError as error:
         discard(sys.stdout)
         raise UserError(f"cannot write to standard output: {error.strerror}; redirect it elsewhere") from None
+    if isinstance(ended, OSError) and ended.filename is not None:
+        raise UserError(f"cannot use {os.fsdecode(ended.filename)}: {ended.strerror}") from ended
+    if isinstance(ended, OSError) and ended.errno in EXHAUSTED:
+        raise UserError(f"cannot write: {ended.strerror}; mend this, or redirect the output") from ended
+    if ended:
+        raise ended
 
 
 def _reader_has_left() -> bool:

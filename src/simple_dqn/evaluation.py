@@ -47,11 +47,8 @@ PROTOCOLS = {
         "Mnih et al. 2015",
         games=30,
         flags={
-            "exploration_rate_test": 0.05,
-            "random_starts": 0,
-            "random_start_frames": 30,
-            "max_game_frames": 5 * MINUTE,
-            "repeat_action_probability": 0.0,
+            "exploration_rate_test": 0.05, "random_starts": 0, "random_start_frames": 30,
+            "max_game_frames": 5 * MINUTE, "repeat_action_probability": 0.0,
         },
         trained={"frame_skip": 4, "color_averaging": False, "frame_maximum": True},
     ),
@@ -60,16 +57,12 @@ PROTOCOLS = {
         "Machado et al. 2018",
         games=30,
         flags={
-            "exploration_rate_test": 0.01,
-            "random_starts": 0,
-            "random_start_frames": 0,
-            "max_game_frames": 5 * MINUTE,
-            "repeat_action_probability": 0.25,
-            "minimal_action_set": False,
+            "exploration_rate_test": 0.01, "random_starts": 0, "random_start_frames": 0,
+            "max_game_frames": 5 * MINUTE, "repeat_action_probability": 0.25, "minimal_action_set": False,
         },
         trained={"frame_skip": 5},
     ),
-}
+}  # fmt: skip
 
 
 def protocol_flags(protocol: str, actions: int) -> dict[str, Any]:
@@ -89,11 +82,8 @@ def departures(protocol: str, config: Config) -> list[str]:
         asked["play_games"] = rules.games
     elif not (rules.games or used["play_games"]):
         asked["test_steps"] = STEPS
-    found = [
-        f"--{name} {as_word(used[name])}, not {as_word(value)}"
-        for name, value in asked.items()
-        if used[name] != value
-    ]
+    unlike = {name: value for name, value in asked.items() if used[name] != value}
+    found = [f"--{name} {as_word(used[name])}, not {as_word(value)}" for name, value in unlike.items()]
     if used["play_games"] and not rules.games:
         found.append(f"--play_games {used['play_games']}, not --test_steps {STEPS}")
     return found
@@ -107,24 +97,28 @@ class Evaluation:
     protocol: str
     unlike_protocol: list[str]  # see `departures`
     scores: list[float]  # raw points of each game that counts, in the order in which they ended
-    mean: float | None
-    standard_deviation: float | None  # of the games
-    human_normalised: float | None  # percent: 0 is random play, 100 a human tester
     steps: int  # over all games
     workers: int  # games side by side
     exploration_rate: float
-    random_starts: int  # no-op steps at the start of a game, at most
-    random_start_frames: int  # no-op frames at the start of a game, at most, in place of steps
-    max_game_frames: int  # frames, 0: no limit
-    repeat_action_probability: float
-    frame_skip: int
-    color_averaging: bool
-    frame_maximum: bool
-    minimal_action_set: bool
+    rules: dict[str, Any]  # the settings `OF_GAME`
     action_names: tuple[str, ...]  # those that the network chose among
     rom_md5: str | None
     random_seed: int
-    human_source: str = SOURCE  # of the human's score
+
+    @property
+    def mean(self) -> float | None:
+        """The mean score; None: no game ended."""
+        return float(np.mean(self.scores)) if self.scores else None
+
+    @property
+    def standard_deviation(self) -> float | None:
+        """The standard deviation of the games' scores."""
+        return float(np.std(self.scores)) if self.scores else None
+
+    @property
+    def human_normalised(self) -> float | None:
+        """The mean in percent: 0 is random play, 100 a human tester; None: no score of them is known."""
+        return None if self.mean is None else human_normalised(self.game, self.mean)
 
     def __str__(self) -> str:
         """Return the report for the terminal."""
@@ -134,7 +128,7 @@ class Evaluation:
             games = f"{len(self.scores)} game{'s' if len(self.scores) != 1 else ''}"
             score = f"{self.mean:.2f} ± {self.standard_deviation:.2f} over {games}"
             if self.human_normalised is not None:
-                score += f", {self.human_normalised:.1f} % of human ({self.human_source})"
+                score += f", {self.human_normalised:.1f} % of human ({SOURCE})"
         together = f"{self.workers} games side by side" if self.workers > 1 else "one game at a time"
         game = [f"  ε {self.exploration_rate:g}, {len(self.action_names)} actions"]
         lines = [
@@ -149,19 +143,19 @@ class Evaluation:
 
     def _atari(self) -> list[str]:
         """Return the lines about the emulator."""
-        cap = f"{self.max_game_frames / MINUTE:g} minutes of play" if self.max_game_frames else "none"
+        rules, actions = self.rules, len(self.action_names)
+        cap = f"{rules['max_game_frames'] / MINUTE:g} minutes of play" if rules["max_game_frames"] else "none"
         no_ops = "no no-ops"
-        if most := self.random_start_frames or self.random_starts:
-            no_ops = f"0 to {most} no-op {'frames' if self.random_start_frames else 'steps'}"
-        seen = "maximum of two frames" if self.frame_maximum else "last frame alone"
-        if self.color_averaging:
+        if most := rules["random_start_frames"] or rules["random_starts"]:
+            no_ops = f"0 to {most} no-op {'frames' if rules['random_start_frames'] else 'steps'}"
+        seen = "maximum of two frames" if rules["frame_maximum"] else "last frame alone"
+        if rules["color_averaging"]:
             seen = "average of two frames"
-        actions = len(self.action_names)
         which = "all" if actions == ALL_ACTIONS else "the minimal set of"
         return [
             f"  ε {self.exploration_rate:g}, {no_ops} at the start, cap {cap}, "
-            f"sticky actions {self.repeat_action_probability:g}",
-            f"  frame skip {self.frame_skip}, {seen}, {which} {actions} actions",
+            f"sticky actions {rules['repeat_action_probability']:g}",
+            f"  frame skip {rules['frame_skip']}, {seen}, {which} {actions} actions",
         ]
 
     def write_json(self, path: Path) -> None:
@@ -170,16 +164,15 @@ class Evaluation:
         Raises:
             UserError: The file cannot be written.
         """
+        names = ("mean", "standard_deviation", "human_normalised")
+        fields = {**asdict(self), **self.rules, **{name: getattr(self, name) for name in names}}
+        del fields["rules"]
         with replacing(path) as beside:
-            beside.write_text(json.dumps(asdict(self), indent=2) + "\n")
+            beside.write_text(json.dumps({**fields, "human_source": SOURCE}, indent=2) + "\n")
 
 
 def evaluate(
-    player: Player,
-    config: Config,
-    protocol: str,
-    statistics: Statistics,
-    interrupt: Interrupt,
+    player: Player, config: Config, protocol: str, statistics: Statistics, interrupt: Interrupt
 ) -> Evaluation:
     """Play by `protocol`, whose settings `config` already holds, and return the outcome.
 
@@ -196,21 +189,9 @@ def evaluate(
         # A worker that has finished its share of the games plays on; these games are not counted.
         statistics.on_steps(len(step.rewards), board.add(step), rate)
     statistics.on_phase_end(PhaseOutcome(0, 0, meanq=None, weight_updates=0))
-    mean = float(np.mean(board.scores)) if board.scores else None
     environment, settings = player.environment, config.flags()
     return Evaluation(
-        game=environment.name,
-        protocol=protocol,
-        unlike_protocol=departures(protocol, config),
-        scores=board.scores,
-        mean=mean,
-        standard_deviation=float(np.std(board.scores)) if board.scores else None,
-        human_normalised=None if mean is None else human_normalised(environment.name, mean),
-        steps=board.steps,
-        workers=environment.games,
-        exploration_rate=rate,
-        action_names=environment.action_names,
-        rom_md5=environment.rom_md5,
-        random_seed=config.seed,
-        **{name: settings[name] for name in OF_GAME},
-    )
+        environment.name, protocol, departures(protocol, config), board.scores, board.steps,
+        environment.games, rate, {name: settings[name] for name in OF_GAME}, environment.action_names,
+        environment.rom_md5, config.seed,
+    )  # fmt: skip

@@ -3,16 +3,16 @@
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from simple_dqn.errors import UserError
 
-DISPLAY_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
-
 # The replay memory may take this share of the available memory; the rest is for the network and the games.
 SHARE = 0.9
+MEMBERSHIP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")  # control groups, version 2
 
 
 def available_memory() -> int:
@@ -20,42 +20,33 @@ def available_memory() -> int:
     return min([psutil.virtual_memory().available, *control_group_allowances()])
 
 
-def control_group_allowances(
-    membership: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")
-) -> list[int]:
-    """Return the bytes that each limited control group of this process may still take.
-
-    A container sees its own group at the top of `groups` even if `membership` names the path on the
-    host, so every folder from that path up to the top is read. Version 1 of control groups, which no
-    distribution has used by default since 2022, is ignored.
-    """
-    folders = _control_groups(membership, groups)
-    return [allowance for folder in folders for allowance in _allowance(folder)]
+def control_group_allowances(membership: Path = MEMBERSHIP, groups: Path = GROUPS) -> list[int]:
+    """Return the bytes that each control group of this process that has a limit may still take."""
+    allowances = []
+    for folder in _control_groups(membership, groups):
+        limit, usage = _lines(folder / "memory.max"), _lines(folder / "memory.current")
+        if usage and limit not in ([], ["max"]):
+            # The kernel frees cached file pages when memory runs short.
+            stat = [line.split() for line in _lines(folder / "memory.stat")]
+            cache = sum(int(value) for name, value in stat if name in ("inactive_file", "active_file"))
+            allowances.append(max(0, int(limit[0]) - int(usage[0]) + cache))
+    return allowances
 
 
 def _control_groups(membership: Path, groups: Path) -> list[Path]:
-    """Return the folders of the control groups of this process, from the top down."""
+    """Return the folders of the control groups of this process, from the top down.
+
+    A container sees its own group at the top of `groups` even if `membership` names the path on the host.
+    """
     paths = [line[3:] for line in _lines(membership) if line.startswith("0::")]
     parts = [part for path in paths for part in path.split("/") if part]
     return [groups.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
 
 
 def _lines(file: Path) -> list[str]:
-    try:
+    with suppress(OSError):
         return file.read_text().splitlines()
-    except OSError:
-        return []
-
-
-def _allowance(folder: Path) -> list[int]:
-    """Return the bytes that the group in `folder` may still take; an empty list if it has no limit."""
-    limit, usage = _lines(folder / "memory.max"), _lines(folder / "memory.current")
-    if not usage or limit in ([], ["max"]):
-        return []
-    # The kernel frees cached file pages when memory runs short.
-    stat = [line.split() for line in _lines(folder / "memory.stat")]
-    cache = sum(int(value) for name, value in stat if name in ("inactive_file", "active_file"))
-    return [max(0, int(limit[0]) - int(usage[0]) + cache)]
+    return []
 
 
 def gigabytes(count: float) -> str:
@@ -68,13 +59,10 @@ def usable_cores() -> int:
     return max(1, min([len(core_numbers()), *control_group_cores()]))
 
 
-def control_group_cores(
-    membership: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")
-) -> list[int]:
+def control_group_cores(membership: Path = MEMBERSHIP, groups: Path = GROUPS) -> list[int]:
     """Return the cores' worth of CPU time, rounded down, of each limited control group of this process."""
-    limits = [
-        line.split() for folder in _control_groups(membership, groups) for line in _lines(folder / "cpu.max")
-    ]
+    files = [folder / "cpu.max" for folder in _control_groups(membership, groups)]
+    limits = [line.split() for file in files for line in _lines(file)]
     return [int(quota) // int(period) for quota, period in limits if quota != "max"]
 
 
@@ -103,11 +91,9 @@ def cpu_seconds() -> float:
     """Return the CPU seconds so far of this process and its children."""
     seconds = time.process_time()
     for child in psutil.Process().children():
-        try:
+        with suppress(psutil.NoSuchProcess):
             times = child.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        seconds += times.user + times.system
+            seconds += times.user + times.system
     return seconds
 
 
@@ -117,5 +103,6 @@ def require_display(advice: str) -> None:
     Raises:
         UserError: There is no display. The message ends with `advice`.
     """
-    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in DISPLAY_VARIABLES):
+    variables = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
+    if sys.platform.startswith("linux") and not any(map(os.environ.get, variables)):
         raise UserError(f"there is no display (DISPLAY is not set): {advice}")

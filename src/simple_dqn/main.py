@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from simple_dqn import __version__
-from simple_dqn.errors import UserError, exit_code, open_closed_streams, replace_unencodable_output
+from simple_dqn.errors import UserError, exit_code, prepare_streams
 
 # Verb -> the module whose `main` carries it out, imported only when it is called, and further arguments.
 VERBS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -48,8 +48,7 @@ def _carry_out(verb: str, arguments: Sequence[str], program: str) -> None:
 
 def console() -> NoReturn:
     """Run the command line `simple-dqn`."""
-    open_closed_streams()
-    replace_unencodable_output()
+    prepare_streams()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -354,13 +354,12 @@ def make_schedule(config: Config, environment: Environment, statistics: Statisti
         }
         return schedules[config.agent.schedule]()
     require_extra("cluster", "--cluster")
-    from simple_dqn.cluster import Session
+    from simple_dqn.cluster.session import Session
 
     session = Session(config.cluster.cluster, config.cluster.actors)
     try:
         # After the session has set what Ray reads when it is imported, which takes seconds.
-        from simple_dqn.cluster.actor_pool import ActorPool
-        from simple_dqn.cluster.schedule import ClusterSchedule
+        from simple_dqn.cluster.learner import ActorPool, ClusterSchedule
 
         return ClusterSchedule(config, ActorPool(config, environment.rom_md5), session, statistics)
     except BaseException:

@@ -1,83 +1,92 @@
-"""An actor, without Ray: its trajectories, and their size."""
+"""An actor, without Ray: its trajectories, their rows in a shared memory, and its TD errors."""
 
 import pickle
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import lz4.frame
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from simple_dqn.cluster.actor import Actor, ActorSettings
-from simple_dqn.cluster.trajectory import Trajectory, TrajectoryStream
-from simple_dqn.config import Config
+from simple_dqn.cluster.actor import Actor, Trajectory, TrajectoryStream, td_errors
+from simple_dqn.config import Config, MemoryConfig
 from simple_dqn.environment import make
 from simple_dqn.random_streams import stream
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import make_environment, make_network
-from simple_dqn.snapshot import unpack
-from tests.replay_memory.transitions import transitions_of
+from simple_dqn.snapshot import pack, unpack
+from simple_dqn.types import Experience, Step
+from tests.replay_memory.transitions import Transition, as_transitions, transitions_of
 
 CATCH: dict[str, Any] = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "history_length": 2,
     "replay_size": 2000, "random_seed": 0, "workers": 2, "chunk_steps": 20, "backend": "cpu", "threads": 1,
 }  # fmt: skip
+DISCOUNT = 0.9
 
 
-def actor(number: int = 0, generation: int = 0, **flags: Any) -> tuple[Actor, Config]:
+def actor(index: int = 0, **flags: Any) -> tuple[Actor, Config]:
     config = Config.from_flags({**CATCH, **flags})
     made = Actor()
-    made.start(ActorSettings(config, number, generation))
+    made.start(config, index)
     return made, config
 
 
 def test_a_screen_is_sent_once_and_little_else() -> None:
     """The compressed new screens are at least five sixths of what an actor sends."""
-    config = Config.from_flags({"game": "pong", "workers": 4, "random_seed": 0, "prioritized": True})
+    config = Config.from_flags({"game": "pong", "workers": 4, "random_seed": 0, "sampler": "prioritized"})
     weights = make_network(config, make_environment(config, training=True)).get_weights()
     pong = Actor()
-    pong.start(ActorSettings(config, 0, 0))
+    pong.start(config, 0)
     pong.play(None, 0, 1.0)
     for version in (1, 2):
         trajectory = pong.play(weights, version, 0.5)
-        experience = unpack(trajectory.packed)
-        assert experience.screens.shape == (config.cluster.chunk_steps, 4, 84, 84)
-        screens = lz4.frame.compress(np.ascontiguousarray(experience.screens.swapaxes(0, 1)))
-        assert len(pickle.dumps(trajectory)) <= 1.2 * len(screens)
+        screens = unpack(trajectory.packed).screens
+        assert screens.shape == (config.cluster.chunk_steps, 4, 84, 84)
+        compressed = lz4.frame.compress(np.ascontiguousarray(screens.swapaxes(0, 1)))
+        assert len(pickle.dumps(trajectory)) <= 1.2 * len(compressed)
 
 
 def test_no_two_actors_play_the_same_games() -> None:
-    packed = {
-        actor(number, generation)[0].play(None, 0, 1.0).packed for number in (0, 1) for generation in (0, 1)
-    }
+    packed = {actor(index)[0].play(None, 0, 1.0).packed for index in (0, 1, 1 << 20, 1 << 40)}
     assert len(packed) == 4
-    assert actor(0, 1)[0].play(None, 0, 1.0).packed in packed  # by the seed
+    assert actor(1 << 20)[0].play(None, 0, 1.0).packed in packed  # by the seed
 
 
 def test_no_errors_are_sent_for_random_play() -> None:
-    one, config = actor(prioritized=True, n_step=3)
+    one, config = actor(sampler="prioritized", n_step=3)
     weights = make_network(config, make_environment(config, training=True)).get_weights()
     errors = [one.play(*given).errors for given in ((None, 0, 1.0), (weights, 0, 0.5), (weights, 0, 0.5))]
     assert [known is None for known in errors] == [True, True, False]
 
 
-def test_scores_are_those_of_the_games_that_ended() -> None:
-    one, _ = actor()
+def test_its_games_and_scores_are_those_of_training() -> None:
+    one, config = actor()
+    streams = [stream(0, f"actor environment {game}") for game in range(2)]
+    games = make(config.environment, streams, training=True)
     trajectories = [one.play(None, 0, 1.0) for _ in range(6)]
-    games = np.concatenate([unpack(trajectory.packed).rewards for trajectory in trajectories])
-    starts = np.concatenate([unpack(trajectory.packed).starts for trajectory in trajectories])
+    rows = [unpack(trajectory.packed) for trajectory in trajectories]
+    np.testing.assert_array_equal(rows[0].screens[0], games.reset().screens)
+    for row in range(1, 21):
+        np.testing.assert_array_equal(rows[0].screens[row], games.step(rows[0].actions[row]).screens)
+    rewards, starts = (
+        np.concatenate([getattr(part, name) for part in rows]) for name in ("rewards", "starts")
+    )
     expected = []
     for game in range(2):
         bounds = np.flatnonzero(starts[:, game]).tolist()
-        expected += [float(games[first:end, game].sum()) for first, end in pairwise(bounds)]
+        expected += [float(rewards[first:end, game].sum()) for first, end in pairwise(bounds)]
     assert sorted(score for trajectory in trajectories for score in trajectory.scores) == sorted(expected)
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize("distributional", ["none", "quantile"])
 def test_td_errors_are_those_of_an_update(n_step: int, distributional: str) -> None:
-    """If both networks of the learner have the same weights, its TD errors are the same."""
-    one, config = actor(n_step=n_step, prioritized=True, distributional=distributional, quantiles=8)
+    """If both networks of the learner have the same weights, its TD errors and Q-values are the same."""
+    one, config = actor(n_step=n_step, sampler="prioritized", distributional=distributional, quantiles=8)
     environment = make_environment(config, training=True)
     network = make_network(config, environment)
     memory = ReplayMemory(
@@ -89,37 +98,151 @@ def test_td_errors_are_those_of_an_update(n_step: int, distributional: str) -> N
         trajectory: Trajectory = one.play(network.get_weights(), 0, 0.5)
         assert trajectory.number == version
         assert trajectory.errors is not None
-        first, rows = memory.taken, trajectories.append(unpack(trajectory.packed))
-        for step in rows.steps():
+        first = memory.taken
+        rows, begins, inside = trajectories.append(unpack(trajectory.packed))
+        for step in rows:
             memory.add(step)
-        errors = trajectory.errors[rows.begins[rows.first : rows.end]]
-        told |= dict(zip((first + np.flatnonzero(rows.begins)).tolist(), errors.tolist(), strict=True))
+        errors = trajectory.errors[begins[inside]]
+        told |= dict(zip((first + np.flatnonzero(begins)).tolist(), errors.tolist(), strict=True))
     numbers = memory._ring.transitions()
     assert sorted(told) == numbers.tolist()
     for number in numbers:
-        batch = transitions_of(memory, np.array([number]))
         fresh = make_network(config, environment)
-        fresh.update(fresh.prepare(batch))
+        fresh.update(fresh.prepare(transitions_of(memory, np.array([number]))))
         (outcome,) = fresh.take_outcomes()
         assert outcome.errors[0] == pytest.approx(told[int(number)], rel=1e-3, abs=1e-4)
-
-
-def test_it_predicts_as_the_learner_does() -> None:
-    """The predictor's Q-values are the network's."""
-    one, config = actor()
-    network = make_network(config, make_environment(config, training=True))
-    one.play(network.get_weights(), 0, 0.0)
     states = np.random.default_rng(0).integers(0, 256, (5, 2, 36, 36), np.uint8)
     np.testing.assert_allclose(
         one._network.predict(states, explore=True), network.predict(states), rtol=1e-5, atol=1e-6
     )
 
 
-def test_its_games_are_those_of_training() -> None:
-    one, config = actor()
-    streams = [stream(0, f"actor environment {game}") for game in range(2)]
-    games = make(config.environment, streams, training=True)
-    first = unpack(one.play(None, 0, 1.0).packed)
-    np.testing.assert_array_equal(first.screens[0], games.reset().screens)
-    for row in range(1, 21):
-        np.testing.assert_array_equal(first.screens[row], games.step(first.actions[row]).screens)
+@dataclass(frozen=True)
+class Setting:
+    """Actors that send trajectories in any order."""
+
+    actors: int
+    games: int
+    history_length: int
+    n_step: int
+    length: int  # rows of a trajectory
+    order: tuple[int, ...]  # which actor's trajectory comes next
+    rows: int  # of the shared memory
+    sampler: str
+    seed: int
+
+    def memory(self, rows: int) -> ReplayMemory:
+        config = MemoryConfig(
+            replay_size=rows * self.games, history_length=self.history_length, n_step=self.n_step,
+            sampler=self.sampler,
+        )  # fmt: skip
+        return ReplayMemory(config, self.games, (1, 2), DISCOUNT, np.random.default_rng(self.seed))
+
+    def trajectories(self) -> list[tuple[int, list[Step]]]:
+        """Return each trajectory's actor and rows; action, reward and screen are the transition's number."""
+        rng, sent, number = np.random.default_rng(self.seed), [0] * self.actors, 0
+        trajectories = []
+        for actor in self.order:
+            rows = []
+            for row in range(self.length + (sent[actor] == 0)):
+                numbers = 1 + number + np.arange(self.games)
+                number += self.games
+                first, none = sent[actor] == 0 and row == 0, np.zeros(self.games, np.bool_)
+                screens = np.stack([numbers // 256, numbers % 256], -1)[:, None].astype(np.uint8)
+                terminals = rng.random(self.games) < 0.1
+                starts = ~none if first else rng.random(self.games) < 0.1
+                rows.append(Step(screens, numbers, numbers.astype(np.float32), terminals, none, none, starts))
+            sent[actor] += 1
+            trajectories.append((actor, rows))
+        return trajectories
+
+
+@st.composite
+def all_settings(draw: st.DrawFn) -> Setting:
+    actors, history_length, n_step = draw(st.integers(1, 3)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    length = history_length + n_step + draw(st.integers(0, 6))
+    order = tuple(draw(st.lists(st.integers(0, actors - 1), min_size=1, max_size=8)))
+    return Setting(
+        actors, draw(st.integers(1, 3)), history_length, n_step, length, order,
+        draw(st.integers(2, 8)) * (length + history_length + n_step),
+        draw(st.sampled_from(["uniform", "prioritized"])), draw(st.integers(0, 999)),
+    )  # fmt: skip
+
+
+def shared(setting: Setting) -> tuple[ReplayMemory, list[Step], set[int]]:
+    """Return the memory with all trajectories, its rows, and the numbers of the transitions that began."""
+    memory, rows, begun = setting.memory(setting.rows), list[Step](), set[int]()
+    streams = [TrajectoryStream(setting.history_length, setting.n_step) for _ in range(setting.actors)]
+    for actor, sent in setting.trajectories():
+        first = memory.taken
+        stored, begins, _ = streams[actor].append(unpack(pack(sent)))
+        for step in stored:
+            memory.add(step)
+        rows += stored
+        begun |= set((first + np.flatnonzero(begins)).tolist())
+    return memory, rows, begun
+
+
+def drawn(memory: ReplayMemory) -> dict[int, Transition]:
+    """Return every transition that can be drawn, by its number."""
+    numbers = memory._ring.transitions()
+    return dict(as_transitions(transitions_of(memory, numbers))) if len(numbers) else {}
+
+
+@given(all_settings())
+@settings(max_examples=200)
+def test_a_shared_memory_holds_the_transitions_of_each_actor_once(setting: Setting) -> None:
+    memory, logged, begun = shared(setting)
+    expected: dict[int, Transition] = {}
+    for actor in range(setting.actors):
+        rows = [row for whose, rows in setting.trajectories() if whose == actor for row in rows]
+        own = setting.memory(len(rows) + setting.history_length + setting.n_step)
+        for row in rows:
+            own.add(row)
+        expected |= drawn(own)
+    numbers, transitions = memory._ring.transitions(), drawn(memory)
+    assert len(transitions) == len(numbers)  # none is there twice
+    if memory._ring.written < setting.rows:  # nothing is overwritten yet
+        assert transitions == expected
+        assert begun == set(numbers.tolist())
+    assert all(transition == expected[number] for number, transition in transitions.items())
+    if len(numbers):
+        assert {number for number, _ in as_transitions(memory.sample(500))} <= set(transitions)
+    again = setting.memory(setting.rows)
+    again.set_state(memory.get_state(), [unpack(pack(logged[-memory._ring.held :]))])
+    assert drawn(again) == transitions
+    if len(numbers):
+        np.testing.assert_array_equal(again.sample(64).prestates, memory.sample(64).prestates)
+
+
+@pytest.mark.parametrize("trajectories", [1, 5])
+def test_a_stream_keeps_only_the_rows_that_the_next_trajectory_needs(trajectories: int) -> None:
+    setting, stream = Setting(1, 2, 4, 3, 50, (0,) * 5, 999, "uniform", 0), TrajectoryStream(4, 3)
+    for _, rows in setting.trajectories()[:trajectories]:
+        stream.append(unpack(pack(rows)))
+    before = stream._before
+    assert isinstance(before, Experience)
+    assert len(before.actions) == 6
+    assert before.screens.base is None
+
+
+@pytest.mark.parametrize("n_step", [1, 2, 5])
+def test_td_errors_are_those_of_a_loop(n_step: int) -> None:
+    rng, rows, games = np.random.default_rng(0), 40, 3
+    rewards, taken = (rng.normal(size=(rows, games)).astype(np.float32) for _ in range(2))
+    best = rng.normal(size=(rows + 1, games)).astype(np.float32)
+    terminals, starts = (rng.random((rows, games)) < 0.2 for _ in range(2))
+
+    def error(t: int, game: int) -> float:
+        total, factor = 0.0, 1.0
+        for row in range(t, t + n_step):
+            total += factor * rewards[row, game]
+            factor *= 0 if terminals[row, game] else DISCOUNT
+            if terminals[row, game] or (row + 1 < t + n_step and starts[row + 1, game]):
+                break
+        return float(abs(total + factor * best[row + 1, game] - taken[t, game]))
+
+    errors = td_errors(rewards, terminals, starts, taken, best, DISCOUNT, n_step)
+    assert errors.dtype == np.float32
+    expected = [[error(t, game) for game in range(games)] for t in range(rows - n_step + 1)]
+    np.testing.assert_allclose(errors, expected, rtol=1e-5, atol=1e-6)

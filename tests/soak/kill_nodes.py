@@ -17,9 +17,8 @@ from typing import Any
 from tests.cluster.conftest import Nodes  # first, for it sets what Ray reads when it is imported
 
 # isort: split
-from simple_dqn.cluster.actor_pool import WorkerSlot
-from simple_dqn.cluster.schedule import ClusterSchedule
-from simple_dqn.cluster.trajectory import Trajectory
+from simple_dqn.cluster.actor import Trajectory
+from simple_dqn.cluster.learner import ClusterSchedule, WorkerSlot
 from simple_dqn.config import Config
 from simple_dqn.run import make_run
 

@@ -1,7 +1,7 @@
-"""An actor: plays games by a copy of the network. Nothing here knows Ray."""
+"""An actor: plays games by a copy of the network, and sends trajectories. Nothing here knows Ray."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,39 +11,67 @@ from numpy.typing import NDArray
 from simple_dqn import random_streams
 from simple_dqn.agent import Player
 from simple_dqn.cluster.session import machine_facts
-from simple_dqn.cluster.trajectory import Trajectory, td_errors
 from simple_dqn.config import Config
 from simple_dqn.environment import make
 from simple_dqn.snapshot import pack
 from simple_dqn.statistics import Scores
-from simple_dqn.types import ExplorationRates, QValues, Step
+from simple_dqn.types import CONTEXT, Experience, ExplorationRates, Mask, QValues, Step
 
 if TYPE_CHECKING:
     from simple_dqn.networks import NetworkSpec
 
-Weights = Mapping[str, NDArray[np.float32]]
-# Distributions whose priority is a distance of expectations; c51's is a divergence.
-WITH_ERRORS = ("none", "quantile")
-# The datatype of an actor's CPU, by the learner's: narrow only where the CPU has instructions for it.
-PREDICTS_IN = {
-    "float32": "float32", "float64": "float64", "bfloat16": "auto", "float16": "auto", "auto": "auto",
-}  # fmt: skip
+FIELDS = tuple(field.name for field in fields(Experience))
 
 
 @dataclass(frozen=True, slots=True)
-class ActorSettings:
-    """The settings of one actor, and its place among those of the run."""
+class Trajectory:
+    """T consecutive steps of an actor's W games, played by one version of the weights.
 
-    config: Config
-    number: int  # of the worker slot, from 0
-    generation: int  # how many actors had this slot before
-    resumes: int = 0  # how often the run was resumed
-    spec: "NetworkSpec | None" = None  # the network's layers; None: those of the project's table
+    An actor's first trajectory has one more row, before the others, with the games' first screens.
+    """
 
-    @property
-    def stream_index(self) -> int:
-        """The index of the actor's random streams, which no other actor of the run has."""
-        return (self.resumes << 40) + (self.generation << 20) + self.number
+    number: int  # how many trajectories the actor sent before
+    packed: bytes  # the rows as `snapshot.pack` compresses them, each screen once
+    steps: int  # T · W
+    scores: list[float]  # of the games that ended, in raw game points, including earlier trajectories
+    version: int  # of the weights: the number of updates that produced them
+    # float32 [rows, W], |TD error| of each row in which a transition begins; None: unknown.
+    errors: NDArray[np.float32] | None
+
+
+class TrajectoryStream:
+    """The trajectories of one actor in their order, as rows of the memory that all actors share.
+
+    `simple_dqn.types.CONTEXT` explains which rows are context.
+    """
+
+    def __init__(self, history_length: int, n_step: int) -> None:
+        """Expect the first trajectory, for states of S = `history_length` screens and n = `n_step` steps."""
+        self._kept, self._incomplete = history_length + n_step - 1, n_step - 1
+        self._before: Experience | None = None  # the rows that the next trajectory needs before it
+
+    def append(self, trajectory: Experience) -> tuple[list[Step], Mask, slice]:
+        """Return what to store for the actor's next `trajectory`, which has at least S + n rows.
+
+        Returns:
+            The rows for `ReplayMemory.add`, after copies of the rows before; the rows and games in which
+            transitions begin, bool [R, W]; and the slice of the rows in which one may: in the last n - 1 of a
+            trajectory none does before the next one completes it.
+        """
+        parts = [trajectory] if self._before is None else [self._before, trajectory]
+        rows = Experience(*(np.concatenate([getattr(part, name) for part in parts]) for name in FIELDS))
+        first = 0 if self._before is None else self._kept - self._incomplete
+        inside = slice(first, len(rows.actions) - self._incomplete)
+        # Copies: views would keep the whole trajectory in memory.
+        self._before = Experience(*(getattr(trajectory, name)[-self._kept :].copy() for name in FIELDS))
+        begins = np.zeros_like(rows.starts)
+        begins[inside] = ~rows.starts[inside]
+        rows.actions[: inside.start] = rows.actions[inside.stop :] = CONTEXT
+        rows.starts[0] = True  # separates the rows from those of other actors
+        unused = np.zeros(rows.starts.shape[1], np.bool_)  # The memory ignores truncations and resets.
+        columns = zip(rows.screens, rows.actions, rows.rewards, rows.terminals, rows.starts, strict=True)
+        steps = [Step(one, a, r, ends, unused, unused, starts) for one, a, r, ends, starts in columns]
+        return steps, begins, inside
 
 
 class Actor:
@@ -53,8 +81,13 @@ class Actor:
         """Return `machine_facts`; the learner calls this first, before it sends objects of this project."""
         return machine_facts()
 
-    def start(self, settings: ActorSettings) -> str | None:
+    def start(self, config: Config, index: int, spec: "NetworkSpec | None" = None) -> str | None:
         """Make the games and the network, and return the MD5 sum of the ROM; None: the game has none.
+
+        Args:
+            config: The settings of the run.
+            index: The index of the actor's random streams, which no other actor of the run has.
+            spec: The network's layers; None: those of the project's table.
 
         Raises:
             UserError: The game cannot be played on this machine.
@@ -62,24 +95,23 @@ class Actor:
         from simple_dqn.dqn import DeepQNetwork
         from simple_dqn.networks import NETWORKS
 
-        config, index = settings.config, settings.stream_index
         games = range(config.environment.workers)
         streams = [random_streams.stream(config.seed, f"actor environment {game}", index) for game in games]
         environment = make(config.environment.unseen(), streams, training=True)
-        length = config.memory.history_length
+        length, datatype = config.memory.history_length, config.backend.datatype
+        if datatype in ("bfloat16", "float16"):  # narrow only where this CPU has instructions for it
+            datatype = "auto"
         self._network = DeepQNetwork(
             environment.actions, length, environment.screen_shape, config.network,
-            replace(config.backend, backend="cpu", datatype=PREDICTS_IN[config.backend.datatype], threads=1),
+            replace(config.backend, backend="cpu", datatype=datatype, threads=1),
             random_streams.stream(config.seed, "actor noise", index),
-            use_target_network=False, spec=settings.spec or NETWORKS[config.network.network],
+            use_target_network=False, spec=spec or NETWORKS[config.network.network],
         )  # fmt: skip
         rng = random_streams.stream(config.seed, "actor exploration", index)
-        predict = partial(self._network.predict, explore=True)
-        self._player = Player(environment, predict, length, rng)
+        self._player = Player(environment, partial(self._network.predict, explore=True), length, rng)
         self._config = config
-        # A registered sampler is unknown here, and may use them.
-        wanted = config.memory.sampler != "uniform"
-        self._sends_errors = wanted and config.network.distributional in WITH_ERRORS
+        # Errors are priorities: c51's are divergences instead, and a registered sampler may use them too.
+        self._sends_errors = config.memory.sampler != "uniform" and config.network.distributional != "c51"
         self._version, self._sent = -1, 0
         self._qvalues = np.zeros((environment.games, environment.actions), np.float32)
         self._scores = Scores(np.zeros(environment.games))
@@ -89,7 +121,10 @@ class Actor:
         return environment.rom_md5
 
     def play(
-        self, weights: Weights | None, version: int, exploration_rate: float | ExplorationRates
+        self,
+        weights: Mapping[str, NDArray[np.float32]] | None,
+        version: int,
+        exploration_rate: float | ExplorationRates,
     ) -> Trajectory:
         """Play `chunk_steps` steps of each game, and return them.
 
@@ -121,31 +156,67 @@ class Actor:
         )
 
     def _errors(self, rows: list[tuple[Step, QValues]], predicted: bool) -> NDArray[np.float32] | None:
-        """Return `td_errors` of the rows in which `MemoryRows` lets transitions begin.
+        """Return `td_errors` of the rows in which `TrajectoryStream` lets transitions begin.
 
         Args:
             rows: Each step of the trajectory, and the Q-values of the state before it.
-            predicted: Whether the network predicted these Q-values.
-
-        Returns:
-            float32 [rows, W]; None: some of the Q-values are missing.
+            predicted: Whether the network predicted these Q-values; without them the errors are unknown.
         """
-        config = self._config
-        predicted_before, self._predicted = self._predicted or not self._incomplete, predicted
+        config, predicted_before = self._config, self._predicted or not self._incomplete
         rows = self._incomplete + rows
-        self._incomplete = rows[len(rows) - config.memory.n_step + 1 :]
+        self._incomplete, self._predicted = rows[len(rows) - config.memory.n_step + 1 :], predicted
         if not (predicted and predicted_before):
             return None
         steps, qvalues = [step for step, _ in rows], np.stack([before for _, before in rows])
-        after = self._player.predict()
-        actions = np.stack([step.actions for step in steps])
-        rewards = np.stack([step.rewards for step in steps])
+        actions, rewards = (
+            np.stack([getattr(step, name) for step in steps]) for name in ("actions", "rewards")
+        )
         return td_errors(
             rewards.clip(config.network.min_reward, config.network.max_reward),
             np.stack([step.terminals for step in steps]),
             np.stack([step.starts for step in steps]),
             np.take_along_axis(qvalues, actions[..., np.newaxis], axis=2)[..., 0],
-            np.concatenate((qvalues.max(axis=2), after.max(axis=1)[np.newaxis])),
+            np.concatenate((qvalues.max(axis=2), self._player.predict().max(axis=1)[np.newaxis])),
             config.network.discount_rate,
             config.memory.n_step,
         )
+
+
+def td_errors(
+    rewards: NDArray[np.float32],
+    terminals: NDArray[np.bool_],
+    starts: NDArray[np.bool_],
+    taken: NDArray[np.float32],
+    best: NDArray[np.float32],
+    discount_rate: float,
+    n_step: int,
+) -> NDArray[np.float32]:
+    """Return |r + γ^m max_a Q(s', a) - Q(s, a)| of the transition of up to n steps that begins in each row.
+
+    These are the first priorities of the transitions (Horgan et al. 2018, section 3), so the learner need not
+    predict them again. Both Q are the actor's own, from when it acted, without a target network.
+
+    Args:
+        rewards: r [L, W], clipped as in an update.
+        terminals: [L, W], the episode ended in this row.
+        starts: [L, W], a game starts in this row.
+        taken: [L, W], Q(s, a) of the action that led to this row.
+        best: [L + 1, W], max_a Q(s, a) of the state before each row, and of the state after the last.
+        discount_rate: γ.
+        n_step: n.
+
+    Returns:
+        float32 [L - n + 1, W]: the transitions of later rows are not complete yet.
+    """
+    count = len(rewards) - n_step + 1
+    returns = np.zeros((count, rewards.shape[1]), np.float32)
+    going = np.ones(returns.shape, np.bool_)
+    for k in range(n_step):
+        rows, after = slice(k, k + count), slice(k + 1, k + 1 + count)
+        returns += np.where(going, discount_rate**k * rewards[rows], 0)
+        ends = terminals[rows] | (starts[after] if k < n_step - 1 else True)
+        values = np.where(terminals[rows], 0, discount_rate ** (k + 1) * best[after])
+        returns += np.where(going & ends, values, 0)
+        going &= ~ends
+    np.abs(returns - taken[:count], out=returns)
+    return returns
