@@ -1,7 +1,8 @@
 """The 6507: a 6502 with 13 address lines and no interrupts (data sheet: MOS Technology, 1975).
 
-`execute` is C++ generated from the tables of `opcodes.py`: a switch with a case for each opcode, whose
-registers and flags are local variables. Writes to the TIA are logged with their cycle, and applied later.
+`execute` is C++ generated from the tables of `opcodes.py`, whose registers and flags are local variables: on
+a CPU a switch with a case for each opcode, on a GPU the phases of an instruction, which all threads share.
+Writes to the TIA are logged with their cycle, and applied later.
 """
 
 import warp as wp
@@ -10,6 +11,7 @@ from atari2600 import opcodes
 from atari2600.bus import WORDS
 from atari2600.machine import Machine
 
+_TABLE, _PHASES = opcodes.phases()
 _CODE = (
     WORDS
     + r"""
@@ -17,7 +19,7 @@ _CODE = (
 #define SET_STATUS(P) { int p = P; n = p; v = p >> 6 & 1; di = p & 12; z = ~p & 2; c = p & 1; }
 #define COMPARE(R, V) { n = z = ((R) - (V)) & 255; c = (R) >= (V); }
 #define STACK(I, V) ram[(sp - I) & 127] = (unsigned char)(V);
-#define PUSH(V) { ea = sp; WRITE_ZP(V) sp = (sp - 1) & 255; }
+#define UNKNOWN pc += 1; t += 2; cpu[CPU_FAULT] = 256 + (word & 255);
 #define DIGITS(V) (((V) >> 4) * 10 + ((V) & 15))
 #define DECIMAL(N) ((N) / 10 % 10 << 4 | (N) % 10)
 // In decimal mode the data sheet leaves N, V and Z undefined; here they follow from the result, as in ALE.
@@ -69,12 +71,20 @@ int left = instructions, bank = cpu[CPU_BANK];
 for (; left > 0; --left) {
     int word = FETCH(pc);
     lo = word >> 8 & 255; hi = word >> 16;
+#ifdef __CUDA_ARCH__
+    static __constant__ unsigned DECODE[256] = { """
+    + _TABLE
+    + " };"
+    + _PHASES
+    + r"""
+#else
     switch (word & 255) {
 """
     + opcodes.switch()
     + r"""
-    default: pc += 1; t += 2; cpu[CPU_FAULT] = 256 + (word & 255);
+    default: UNKNOWN
     }
+#endif
 }
 out:
 cpu[CPU_A] = a; cpu[CPU_X] = x; cpu[CPU_Y] = y; cpu[CPU_SP] = sp; cpu[CPU_PC] = pc; cpu[CPU_P] = STATUS;

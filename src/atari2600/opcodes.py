@@ -1,8 +1,9 @@
 """The 6507's instructions as tables: the addressing mode and the operation of each of the 256 opcodes.
 
-`switch` turns them into C++, one case for each opcode, with the names that `bus.py` and `cpu6507.py` define:
-the registers `a x y sp pc`, the flags `n z c v di` (N is bit 7 of `n`, Z is set if `z` is 0, `di` has D and
-I), the operand's bytes `lo` and `hi`, the address `ea` and the cycle `now` in which the instruction ends.
+`switch` and `phases` turn them into C++, for a CPU and for a GPU, with names that `bus.py` and `cpu6507.py`
+define: the registers `a x y sp pc`, the flags `n z c v di` (N is bit 7 of `n`, Z is set if `z` is 0, `di` has
+D and I), the operand's bytes `lo` and `hi`, the address `ea`, and the cycle `now` in which the instruction
+ends.
 """
 
 # Addressing modes, named as in the data sheet.
@@ -16,6 +17,7 @@ ZERO_PAGE = (ZP, ZP_X, ZP_Y)
 
 # Pointers in zero page must be in RAM. `noise` is the value of bus lines that no chip drives.
 ADDRESSES = {
+    IMMEDIATE: "value = lo;",
     ZP: "ea = noise = lo;",
     ZP_X: "ea = (lo + x) & 255; noise = lo;",
     ZP_Y: "ea = (lo + y) & 255; noise = lo;",
@@ -63,7 +65,8 @@ OTHERS = {
     "TSX": "x = n = z = sp;", "TXS": "sp = x;",
     "INX": "x = n = z = (x + 1) & 255;", "INY": "y = n = z = (y + 1) & 255;",
     "DEX": "x = n = z = (x - 1) & 255;", "DEY": "y = n = z = (y - 1) & 255;",
-    "PHA": "PUSH(a)", "PHP": "PUSH(STATUS | 0x30)",
+    "PHA": "value = a; ea = sp; sp = (sp - 1) & 255;",
+    "PHP": "value = STATUS | 0x30; ea = sp; sp = (sp - 1) & 255;",
     "PLA": "sp = (sp + 1) & 255; a = n = z = ram[sp & 127];",
     "PLP": "sp = (sp + 1) & 255; SET_STATUS(ram[sp & 127])",
     "CLC": "c = 0;", "SEC": "c = 1;", "CLV": "v = 0;", "CLI": "di &= ~4;", "SEI": "di |= 4;",
@@ -76,6 +79,7 @@ OTHERS = {
     "BRK": "STACK(0, (pc + 2) >> 8) STACK(1, pc + 2) STACK(2, STATUS | 0x30) di |= 4; sp = (sp - 3) & 255; "
     "pc = FETCH(0xFFFE) & 0xFFFF;",
 }  # fmt: skip
+PUSHES = ("PHA", "PHP")  # they write `value` to the stack
 JUMPS = ("JMP", "JSR", "RTS", "RTI", "BRK")
 # The high byte of an indirect jump comes from the same page: JMP ($10FF) reads $10FF and $1000.
 INDIRECT_JUMP = (
@@ -180,35 +184,84 @@ def opcodes() -> dict[int, tuple[str, int, int, int]]:
     return found
 
 
-def body(mnemonic: str, mode: int) -> str:
-    """Return the C++ of an instruction, after that of its address."""
-    narrow = "_ZP" if mode in ZERO_PAGE else ""
+def parts(mnemonic: str, mode: int) -> tuple[bool, str, bool]:
+    """Return whether an instruction reads `value` from `ea`, its C++, and whether it writes `value` back."""
     if mnemonic in BRANCHES:
-        return f"{'LOOP' if mnemonic in LOOPS else 'BRANCH'}({BRANCHES[mnemonic]})"
+        return False, f"{'LOOP' if mnemonic in LOOPS else 'BRANCH'}({BRANCHES[mnemonic]})", False
     if mode == INDIRECT:
-        return INDIRECT_JUMP
+        return False, INDIRECT_JUMP, False
     if mnemonic in ALTERERS and mode == IMPLIED:
-        return f"value = a; {ALTERERS[mnemonic]} a = n = z = value;"
+        return False, f"value = a; {ALTERERS[mnemonic]} a = n = z = value;", False
     if mnemonic in ALTERERS:
-        return f"READ{narrow}; {ALTERERS[mnemonic]} n = z = value; WRITE{narrow}(value)"
+        return True, f"{ALTERERS[mnemonic]} n = z = value;", True
     if mnemonic in BOTH:
         first, second = BOTH[mnemonic]
-        return f"READ{narrow}; {ALTERERS[first]} WRITE{narrow}(value) {READERS[second]}"
+        return True, f"{ALTERERS[first]} {READERS[second]}", True
     if mnemonic in WRITERS:
-        return f"WRITE{narrow}({WRITERS[mnemonic]})"
+        return False, f"value = {WRITERS[mnemonic]};", True
     if mnemonic in READERS:
-        return f"{'value = lo;' if mode == IMMEDIATE else f'READ{narrow};'} {READERS[mnemonic]}"
-    return OTHERS[mnemonic]
+        return mode != IMMEDIATE, READERS[mnemonic], False
+    return False, OTHERS[mnemonic], mnemonic in PUSHES
 
 
 def switch() -> str:
-    """Return the cases of a C++ switch over all opcodes."""
+    """Return the cases of a C++ switch over all opcodes, each with the whole instruction; fast on a CPU."""
     cases = []
     for opcode, (mnemonic, mode, cycles, crossing) in sorted(opcodes().items()):
+        reads, does, writes = parts(mnemonic, mode)
+        narrow = "_ZP" if mode in ZERO_PAGE or mnemonic in PUSHES else ""
         jumps = mnemonic in JUMPS
-        address = "" if jumps else ADDRESSES.get(mode, "")
-        penalty = "now += crossed;" if crossing else ""
-        length = "" if jumps else f"pc += {LENGTHS[mode]};"
-        does = f"{address} {penalty} {body(mnemonic, mode)} {length}"
-        cases.append(f"case {opcode}: now = t + {cycles}; {does} t = now; break;")
+        steps = [
+            f"now = t + {cycles};",
+            "" if jumps else ADDRESSES.get(mode, ""),
+            "now += crossed;" if crossing else "",
+            f"READ{narrow};" if reads else "",
+            does,
+            f"WRITE{narrow}(value)" if writes else "",
+            "" if jumps else f"pc += {LENGTHS[mode]};",
+        ]
+        cases.append(f"case {opcode}: {' '.join(filter(None, steps))} t = now; break;")
     return "\n".join(cases)
+
+
+# How `phases` packs an opcode into a word of its table: the bit where each field begins.
+OPERATION, MODE, READS, WRITES, CROSSING, LENGTH, CYCLES, KNOWN = 0, 8, 12, 13, 14, 16, 20, 31
+
+
+def phases() -> tuple[str, str]:
+    """Return a table of all opcodes and the C++ that executes one: decode, address, read, operate, write.
+
+    The threads of a warp on a GPU share each phase, whatever their opcodes. The code has a third of the size
+    of `switch`, and is slower on a CPU.
+    """
+    operations: dict[str, int] = {}
+    rows = [0] * 256
+    for opcode, (mnemonic, mode, cycles, crossing) in opcodes().items():
+        reads, does, writes = parts(mnemonic, mode)
+        jumps = mnemonic in JUMPS
+        rows[opcode] = (
+            operations.setdefault(does, len(operations)) << OPERATION
+            | (IMPLIED if jumps else mode) << MODE
+            | reads << READS
+            | writes << WRITES
+            | crossing << CROSSING
+            | (0 if jumps else LENGTHS[mode]) << LENGTH
+            | cycles << CYCLES
+            | 1 << KNOWN
+        )
+    modes = " ".join(f"case {mode}: {text} break;" for mode, text in ADDRESSES.items())
+    cases = "\n".join(f"case {number}: {does} break;" for does, number in operations.items())
+    code = f"""
+    const unsigned row = DECODE[word & 255];
+    if (!row) {{ UNKNOWN continue; }}
+    now = t + (row >> {CYCLES} & 15);
+    switch (row >> {MODE} & 15) {{ {modes} default: break; }}
+    if (row >> {CROSSING} & 1) now += crossed;
+    if (row >> {READS} & 1) READ;
+    switch (row & 255) {{
+    {cases}
+    }}
+    if (row >> {WRITES} & 1) {{ WRITE(value) }}
+    pc += row >> {LENGTH} & 3;
+    t = now;"""
+    return ", ".join(f"{row}u" for row in rows), code
