@@ -226,6 +226,6 @@ def _write(
 
 @lru_cache(maxsize=2048)  # many values repeat
 def _text(words: str, size: int, colour: Colour) -> pygame.Surface:
-    pygame.font.init()  # once more: an environment's close() may call pygame.quit(), which invalidates every font
+    pygame.font.init()  # again, as an environment's close() may call pygame.quit(), which invalidates fonts
     font = pygame.font.Font(None, round(size * 1.45))  # pygame's own font has small letters
     return font.render(words, True, colour)
