@@ -61,7 +61,7 @@ def tables() -> Iterator[None]:
     from simple_dqn.dqn import TARGET_RULES
     from simple_dqn.networks import NETWORKS
     from simple_dqn.samplers import SAMPLERS
-    from simple_dqn.statistics.trackers import TRACKERS
+    from simple_dqn.statistics.writers import TRACKERS
 
     tables: tuple[dict[str, Any], ...] = (NETWORKS, TARGET_RULES, SAMPLERS, TRACKERS)
     entries, own = [dict(table) for table in tables], list(OWN_ENTRIES)

@@ -21,7 +21,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import FrameStackObservation
 
 import simple_dqn
-from simple_dqn import main, random_streams
+from simple_dqn import main, random_streams, statistics
 from simple_dqn.config import REGISTERED, EnvironmentConfig, words
 from simple_dqn.dqn import TARGET_RULES, double_targets, max_targets
 from simple_dqn.environment import make as make_games
@@ -30,7 +30,7 @@ from simple_dqn.presets import PRESETS
 from simple_dqn.run import make_environment
 from simple_dqn.samplers import Prioritized, Uniform
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.statistics import Point, Writer, statistics
+from simple_dqn.statistics import Point, Writer
 
 PROJECT = Path(__file__).parents[1]
 CATCH: dict[str, Any] = {

@@ -18,7 +18,7 @@ from simple_dqn.config import Config
 from simple_dqn.environment.roms import known_games
 from simple_dqn.errors import EXTRAS
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.statistics.csv_reader import read_run
+from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.verbs import sharing
 from simple_dqn.verbs.common import open_snapshot
 from tests.test_api import CATCH, PROJECT

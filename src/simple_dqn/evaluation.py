@@ -12,7 +12,7 @@ from simple_dqn.config import Config, as_word
 from simple_dqn.files import replacing
 from simple_dqn.human_scores import SOURCE, human_normalised
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.statistics import PhaseOutcome, Statistics
+from simple_dqn.statistics import Statistics
 
 MINUTE = 60 * 60  # frames
 # Settings that the report contains.
@@ -188,7 +188,7 @@ def evaluate(
         step = player.step(rate)
         # A worker that has finished its share of the games plays on; these games are not counted.
         statistics.on_steps(len(step.rewards), board.add(step), rate)
-    statistics.on_phase_end(PhaseOutcome(0, 0, meanq=None, weight_updates=0))
+    statistics.on_phase_end()
     environment, settings = player.environment, config.flags()
     return Evaluation(
         environment.name, protocol, departures(protocol, config), board.scores, board.steps,

@@ -23,15 +23,9 @@ from simple_dqn.profiler import Profiler
 from simple_dqn.replay import ReplayMemory, rows_for
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
 from simple_dqn.snapshot import MALFORMED, Checkpoint, DamagedError, Keeper, Snapshot, check_form, copied
-from simple_dqn.statistics import (
-    CLUSTER_COLUMNS,
-    Console,
-    CsvWriter,
-    PhaseOutcome,
-    Resumed,
-    Statistics,
-    Writer,
-)
+from simple_dqn.statistics import Statistics, Writer
+from simple_dqn.statistics.console import Console
+from simple_dqn.statistics.csv_file import CLUSTER_COLUMNS, CsvWriter, Resumed
 from simple_dqn.types import CheckpointState, Experience, States
 
 if TYPE_CHECKING:
@@ -198,7 +192,7 @@ class Run:
         shape, held = state["agent"]["player"]["states"]["states"].shape[1:], self._held_out
         if scores.shape != (self.agent.games,) or (held is not None and held.shape[1:] != shape):
             raise ValueError("its games or their screens are of another run")
-        if state["statistics"]["phase"] not in PHASES:
+        if state["statistics"]["tally"]["phase"] not in PHASES:
             raise ValueError("its statistics are of no phase")
 
     def _run(self) -> None:
@@ -318,7 +312,10 @@ class Run:
         if self._held_out is not None:
             meanq = float(np.mean(agent.network.predict(self._held_out).max(axis=1)))
         count, updates, more = agent.memory.count, agent.network.updates, self._schedule.report()
-        self._statistics.on_phase_end(PhaseOutcome(agent.total_train_steps, count, meanq, updates, more))
+        self._statistics.on_phase_end(
+            total_train_steps=agent.total_train_steps, replay_memory_count=count, meanq=meanq,
+            weight_updates=updates, more=more,
+        )  # fmt: skip
         if self.phase.name == "train" and self._keeper:
             steps, weights = agent.total_train_steps, agent.network.get_weights(average=True)
             self._statistics.on_file(self._keeper.save_snapshot(self.phase.epoch, steps, weights, complete))
@@ -455,11 +452,11 @@ def make_statistics(
         own.append(CsvWriter(path, resumed, CLUSTER_COLUMNS if config.cluster.on else ()))
         # The packages of the others take long to import.
         if run.tensorboard:
-            from simple_dqn.statistics.tensorboard_writer import TensorboardWriter
+            from simple_dqn.statistics.writers import TensorboardWriter
 
             own.append(TensorboardWriter(path.with_suffix(""), again, run.tensorboard == "histograms"))
         if run.track != "none":
-            from simple_dqn.statistics.trackers import TRACKERS
+            from simple_dqn.statistics.writers import TRACKERS
 
             own.append(TRACKERS[run.track](path.with_suffix(""), config.shared_flags(), again))
     return Statistics([*own, *writers])

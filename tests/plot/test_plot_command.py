@@ -22,7 +22,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_the_picture_lies_beside_the_csv_in_its_size(
+def test_the_picture_is_beside_the_csv_in_its_size(
     csv_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main([str(csv_file)])
@@ -35,33 +35,29 @@ def test_size_name_and_fields_are_those_asked_for(csv_file: Path, tmp_path: Path
     other = tmp_path / "other name.png"
     main([str(csv_file), "--png_file", str(other), "--fields", "steps,phase_time", *SMALL])
     assert shape(other) == (150, 200, 4)
+    # As in simple_dqn's own examples, with one dash:
+    main(["-csv_file", str(csv_file), "-fields", "meanq,meancost", "-png_file", str(other), "-dpi", "20"])
+    assert shape(other) == (9 * 20, 16 * 20, 4)
     assert not csv_file.with_suffix(".png").exists()
 
 
-def test_simple_dqns_own_examples_work_with_their_one_dash(csv_file: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.png"
-    main(["-csv_file", str(csv_file), "-fields", "meanq,meancost", "-png_file", str(other), "-dpi", "20"])
-    assert shape(other) == (9 * 20, 16 * 20, 4)
+NAMES = [  # CSVs, the arguments, the picture
+    (["pong.csv", "b/pong.csv"], ["pong.csv", "b/pong.csv"], "pong.png"),
+    (["pong.csv", "second.csv"], ["quick=pong.csv,second.csv", "--phases", "test"], "quick.png"),
+    (["lr=1.csv"], ["lr=1.csv"], "lr=1.png"),  # no setting
+]
 
 
-def test_several_files_are_drawn_beside_the_first(csv_file: Path, tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
-    shutil.copy(csv_file, tmp_path / "b" / "pong.csv")
-    main([str(csv_file), str(tmp_path / "b" / "pong.csv"), *SMALL])
-    assert csv_file.with_suffix(".png").exists()
-    assert not (tmp_path / "b" / "pong.png").exists()
-
-
-def test_seeds_of_one_setting_are_drawn_beside_the_first_by_its_name(csv_file: Path, tmp_path: Path) -> None:
-    shutil.copy(csv_file, tmp_path / "second.csv")
-    main([f"quick={csv_file},{tmp_path / 'second.csv'}", "--phases", "test", *SMALL])
-    assert names(tmp_path) == ["pong.csv", "quick.png", "second.csv"]
-
-
-def test_a_file_may_have_an_equals_sign_in_its_name(csv_file: Path, tmp_path: Path) -> None:
-    csv_file.rename(tmp_path / "lr=1.csv")
-    main([str(tmp_path / "lr=1.csv"), *SMALL])
-    assert names(tmp_path) == ["lr=1.csv", "lr=1.png"]
+@pytest.mark.parametrize(("csvs", "words", "picture"), NAMES)
+def test_several_files_are_drawn_beside_the_first(
+    csvs: list[str], words: list[str], picture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("b").mkdir()
+    for csv in csvs:
+        shutil.copy(ORIGINAL, csv)
+    main([*words, *SMALL])
+    assert list(tmp_path.rglob("*.png")) == [tmp_path / picture]
 
 
 @pytest.mark.parametrize(
@@ -99,26 +95,18 @@ def test_refusals_are_one_line_and_leave_nothing(csv_file: Path, flags: list[str
     assert list(csv_file.parent.iterdir()) == [csv_file]
 
 
-def test_a_run_of_two_names_is_refused_and_not_left_out(csv_file: Path) -> None:
-    for words in ([f"one={csv_file}", f"all={csv_file}"], [str(csv_file), f"all={csv_file}"]):
-        with pytest.raises(UserError, match="is both"):
+def test_other_refusals(csv_file: Path, tmp_path: Path) -> None:
+    breakout, mine = (str(shutil.copy(csv_file, tmp_path / name)) for name in ("breakout.csv", "mine.csv"))
+    pong = str(csv_file)
+    for words, complaint in (
+        ([f"one={pong}", f"all={pong}"], "is both one and all"),
+        ([pong, f"all={pong}"], "is both pong and all"),
+        ([], "CSV"),
+        ([pong, breakout, "--reference"], "--reference needs CSVs of one game"),
+        ([mine, "--reference"], "--reference needs CSVs of one game"),
+        ([pong, "--png_file", pong], "cannot be written as"),
+    ):
+        with pytest.raises(UserError, match=complaint):
             main(words)
-
-
-def test_no_csv_is_refused() -> None:
-    with pytest.raises(UserError, match="CSV"):
-        main([])
-
-
-def test_references_need_one_known_game(csv_file: Path, tmp_path: Path) -> None:
-    others = [Path(shutil.copy(csv_file, tmp_path / name)) for name in ("breakout.csv", "mine.csv")]
-    for words in ([csv_file, others[0]], others[1:]):
-        with pytest.raises(UserError, match="--reference needs CSVs of one game"):
-            main([*map(str, words), "--reference"])
-    main([str(csv_file), str(others[1]), "--reference", "true", *SMALL])
-
-
-def test_a_csv_is_never_overwritten_by_its_figure(csv_file: Path) -> None:
-    with pytest.raises(UserError, match="cannot be written as"):
-        main([str(csv_file), "--png_file", str(csv_file)])
     assert csv_file.read_text() == ORIGINAL.read_text()
+    main([pong, mine, "--reference", "true", *SMALL])

@@ -101,7 +101,7 @@ EDITS: dict[str, Any] = {
     "run/flags": [1], "run/flags/workers": "many", "run/flags/learning_rate": math.nan,
     "run/flags/random_seed": None, "run/flags/csv_file": 7, "run/flags/save_weights_prefix": None,
     "run/flags/min_reward": 5.0, "run/flags/network": {"a": 1}, "run/statistics": None,
-    "run/statistics/phase": "sleep", "run/statistics/tally/steps": "x", "run/statistics/tally/loss": math.nan,
+    "run/statistics/tally/phase": "sleep", "run/statistics/tally/steps": "x", "run/statistics/tally/loss": math.nan,
     "run/statistics/scores/training": lambda _: np.zeros(3), "run/statistics/total_time": math.inf,
     "run/held_out": lambda old: old[:, :, :-1], "run/agent/total_train_steps": -1,
     "run/agent/player/states/states": lambda old: old[:, :1],

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from simple_dqn.statistics import ConsoleHandler, PhaseSummary, Progress
-from simple_dqn.statistics.console import Console
-
-PROGRESS = Progress(steps=100_000, nr_games=120, average_reward=-20.25, exploration_rate=0.88, loss=0.00117)
+from simple_dqn.statistics import PhaseSummary as Progress
+from simple_dqn.statistics.console import Console, ConsoleHandler
 
 
 class Terminal(io.StringIO):
@@ -21,72 +19,59 @@ class Terminal(io.StringIO):
         return True
 
 
-def read_all(terminal: int) -> str:
-    """Return what was written to the other end of a pseudo-terminal so far."""
-    seen = b""
-    while select.select([terminal], [], [], 0.1)[0]:
-        seen += os.read(terminal, 10_000)
-    return seen.decode()
+def progress(steps: int, games: int = 0, reward: float | None = None, loss: float | None = None) -> Progress:
+    rate = 0.88 if loss else 0.05
+    return Progress(12, "train", steps, games, reward, loss=loss, last_exploration_rate=rate)
 
 
-def test_the_bar_shows_how_the_phase_stands_in_80_columns() -> None:
+def test_the_bar_shows_the_progress_in_80_columns() -> None:
     master, slave = os.openpty()
     termios.tcsetwinsize(slave, (24, 80))
+    seen = []
     with os.fdopen(slave, "w", encoding="utf-8") as terminal:
         console = Console(terminal)
         console.on_phase_start("train", 12, 250_000)
-        console.on_progress(PROGRESS)
-        drawn = read_all(master).split("\r")[-1]
-        console.close()
-        after = read_all(master)
+        console.on_progress(progress(100_000, 120, -20.25, 0.00117))
+        for end in (lambda: None, console.close):
+            end()
+            text = b""
+            while select.select([master], [], [], 0.1)[0]:
+                text += os.read(master, 10_000)
+            seen.append(text.decode())
     os.close(master)
-    assert re.fullmatch(
-        r"train 12 40%\|.+\| \d\d:\d\d left \S+/s ε 0\.88 120 games reward -20\.2 loss 0\.0012", drawn
-    )
+    drawn = seen[0].split("\r")[-1]
+    pattern = r"train 12 40%\|.+\| \d\d:\d\d left \S+/s ε 0\.88 120 games reward -20\.2 loss 0\.0012"
+    assert re.fullmatch(pattern, drawn)
     assert len(drawn) <= 80
-    assert after.strip() == ""
+    assert seen[1].strip() == ""
 
 
-def test_the_bar_says_only_what_there_is() -> None:
+@pytest.mark.parametrize(
+    ("total", "steps", "drawn"),
+    [
+        (0, [100], ["test 3 100 steps "]),  # of unknown length
+        (60, [60, 66, 72], ["test 3 100%|", "test 3 66.0 steps ", "test 3 72.0 steps "]),  # it ends its games
+    ],
+)
+def test_a_bar_without_an_end_counts_steps(total: int, steps: list[int], drawn: list[str]) -> None:
     terminal = Terminal()
     console = Console(terminal)
-    console.on_phase_start("play", 0, 0)
-    console.on_progress(
-        Progress(steps=100, nr_games=0, average_reward=None, exploration_rate=0.05, loss=None)
-    )
-    drawn = terminal.getvalue().split("\r")[-1]
-    assert drawn.startswith("play 0 100 steps ")
-    assert drawn.rstrip().endswith("ε 0.05 0 games")
+    console.on_phase_start("test", 3, total)
+    for step, words in zip(steps, drawn, strict=True):
+        console.on_progress(progress(step))
+        last = terminal.getvalue().split("\r")[-1]
+        assert last.startswith(words)
+        assert last.rstrip().endswith("ε 0.05 0 games")
     console.close()
 
 
-def test_the_bar_of_a_test_that_finishes_its_games_has_no_end() -> None:
-    terminal = Terminal()
-    console = Console(terminal)
-    console.on_phase_start("test", 3, 60)
-    for steps, drawn in ((60, "test 3 100%|"), (66, "test 3 66.0 steps "), (72, "test 3 72.0 steps ")):
-        console.on_progress(
-            Progress(steps=steps, nr_games=7, average_reward=1.0, exploration_rate=0.05, loss=None)
-        )
-        assert terminal.getvalue().split("\r")[-1].startswith(drawn)
-    console.close()
-
-
-def test_there_is_no_bar_where_there_is_no_terminal(summary: PhaseSummary) -> None:
+def test_the_lines_of_simple_dqn_follow_the_phase_and_no_bar_is_in_a_file(
+    caplog: pytest.LogCaptureFixture, summary: Progress
+) -> None:
     stream = io.StringIO()
     console = Console(stream)
-    console.on_phase_start("train", 12, 250)
-    console.on_progress(PROGRESS)
-    console.on_phase_end(summary)
-    console.close()
-    assert stream.getvalue() == ""
-
-
-def test_the_lines_of_simple_dqn_follow_the_phase(
-    caplog: pytest.LogCaptureFixture, summary: PhaseSummary
-) -> None:
-    console = Console(io.StringIO())
     console.on_phase_start("train", 1, 250)
+    console.on_progress(progress(100))
     with caplog.at_level(logging.INFO):
         console.on_phase_end(summary)
     assert caplog.messages == [
@@ -94,27 +79,18 @@ def test_the_lines_of_simple_dqn_follow_the_phase(
         "  num_games: 3, average_reward: -20.500000, min_game_reward: -21, max_game_reward: -19",
         "  last_exploration_rate: 0.100000, epoch_time: 10s, steps_per_second: 25",
     ]
+    assert stream.getvalue() == ""
 
 
-def test_log_lines_go_above_the_bar() -> None:
+def test_log_lines_go_above_the_bar_without_control_characters() -> None:
     terminal = Terminal()
     console = Console(terminal)
     console.on_phase_start("train", 1, 250)
-    handler = ConsoleHandler(terminal)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    handler.handle(logging.makeLogRecord({"msg": "saved %s", "args": ("pong_1.pkl",)}))
-    drawn = terminal.getvalue()
-    lines = [line.split("\r")[-1] for line in drawn.split("\n")]
-    assert lines[0] == "saved pong_1.pkl"
+    ConsoleHandler(terminal).handle(logging.makeLogRecord({"msg": "saved %s", "args": ("a\x1b[2J\nb",)}))
+    lines = [line.split("\r")[-1] for line in terminal.getvalue().split("\n")]
+    assert lines[0] == "saved a\\x1b[2J\\nb"
     assert lines[-1].startswith("train 1 0%|")
     console.close()
-
-
-def test_a_log_line_is_one_line_without_control_characters() -> None:
-    output = io.StringIO()
-    ConsoleHandler(output).handle(logging.makeLogRecord({"msg": "play %s", "args": ("a\x1b[2J\nb",)}))
-    assert output.getvalue().endswith("play a\\x1b[2J\\nb\n")
-    assert output.getvalue().count("\n") == 1
 
 
 def test_the_log_outlives_its_terminal(capfd: pytest.CaptureFixture[str]) -> None:

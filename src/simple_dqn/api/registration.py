@@ -120,7 +120,7 @@ def register_track(name: str, make: "Callable[[Path, Mapping[str, Any], bool], W
         >>> simple_dqn.train("pong", track="mine")
     """
     from simple_dqn.statistics import Writer
-    from simple_dqn.statistics.trackers import TRACKERS
+    from simple_dqn.statistics.writers import TRACKERS
 
     contract = "give a function (path, settings, resumed) that returns a simple_dqn.statistics.Writer"
     _check_call(make, "path, settings, resumed", contract)

@@ -1,7 +1,4 @@
-"""The verb `plot`: draws the curves of one or several runs from their CSVs.
-
-`panels.py` turns runs into lines, and `png.py` draws them.
-"""
+"""The verb `plot`: draws the curves of one or several runs from their CSVs; `figure.py` has the figure."""
 
 import argparse
 import math
@@ -13,8 +10,8 @@ from simple_dqn.conversion import yes_or_no
 from simple_dqn.environment.roms import game_of
 from simple_dqn.errors import UserError, printable
 from simple_dqn.human_scores import references
-from simple_dqn.plot.panels import AXES, PHASES, View, make_plot
-from simple_dqn.statistics import field_name, read_run
+from simple_dqn.plot.figure import AXES, PHASES, View, make_plot, write
+from simple_dqn.statistics.csv_file import field_name, read_run
 
 MAX_PIXELS = 100_000_000
 
@@ -28,7 +25,8 @@ def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
     # In simple_dqn's own examples the CSV has a flag: `-csv_file FILE`.
     flags = _parser(program).parse([word for word in arguments if word not in ("-csv_file", "--csv_file")])
     names = run_names(flags["runs"])
-    path: Path = flags["png_file"] or _beside(flags["runs"][0], names)
+    first, name = next(iter(names.items()))
+    path: Path = flags["png_file"] or first.with_name(f"{Path(name).name}.png")
     size = flags["figure_width"], flags["figure_height"], flags["dpi"]
     if path.is_dir() or path in names:
         raise UserError(f"the figure cannot be written as {path}: give another --png_file")
@@ -40,11 +38,10 @@ def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
     if flags["reference"] and not levels:
         raise UserError("--reference needs CSVs of one game with known scores, named after it: leave it out")
     heading = flags["title"] or title(games)
-    view = View(flags["fields"], flags["phases"], AXES[flags["x"]], flags["smooth"], levels, heading)
+    fields = [field_name(word) for word in flags["fields"].split(",")]
+    view = View(fields, flags["phases"], AXES[flags["x"]], flags["smooth"], levels, heading)
     runs = [read_run(csv, name, flags["skiprows"], flags["delimiter"]) for csv, name in names.items()]
     plot = make_plot(runs, list(dict.fromkeys(names.values())), view)
-    from simple_dqn.plot.png import write  # Importing matplotlib takes a second.
-
     write(plot, path, *size)
     print(printable(f"The figure is in {path}"))
 
@@ -52,10 +49,6 @@ def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
 def title(games: Sequence[str]) -> str:
     """Return the title of a figure of `games`, such as `Space Invaders`."""
     return ", ".join(game.replace("_", " ").title() for game in games)
-
-
-def _words(word: str) -> list[str]:
-    return [field_name(name) for name in word.split(",")]
 
 
 def _phases(word: str) -> list[str]:
@@ -77,13 +70,12 @@ def _parser(program: str) -> Parser:
     parser = Parser(prog=program, description=description, allow_abbrev=False)
     add, size = parser.add_argument, number(float, minimum=1, maximum=100)
     add("runs", metavar="CSV", nargs="+",
-        help="statistics of one run; NAME=CSV,CSV: seeds of one setting, "
-        "drawn as median and range")  # fmt: skip
+        help="statistics of one run; NAME=CSV,CSV: seeds, drawn as median and range")  # fmt: skip
     add("--png_file", type=Path, help="write the figure here (default: beside the first CSV)")
     add("--dpi", type=number(int, minimum=10, maximum=1200), default=80,
         help="pixels per inch (default: %(default)s)")  # fmt: skip
-    add("--fields", type=_words, default=View.fields, metavar="FIELD,FIELD,...",
-        help=f"the columns to draw, one panel each (default: {','.join(View.fields)})")  # fmt: skip
+    add("--fields", default=",".join(View.fields), metavar="FIELD,FIELD,...",
+        help="the columns to draw, one panel each (default: %(default)s)")  # fmt: skip
     add("--phases", type=_phases, default=PHASES, metavar="PHASE,PHASE,...",
         help=f"some of {', '.join(PHASES)} (default: all)")  # fmt: skip
     add("-x", "--x", choices=tuple(AXES), default="epoch", help="the horizontal axis (default: %(default)s)")
@@ -107,39 +99,20 @@ def run_names(words: Sequence[str]) -> dict[Path, str]:
     Seeds of one setting share the name before the `=`.
 
     Raises:
-        UserError: A setting has no name, or no files.
+        UserError: A setting has no name, or no files; or a file has two names.
     """
-    alone = [Path(word) for word in words if not _is_setting(word)]
-    distinct = len({path.stem for path in alone}) == len(alone)
+    settings = {word for word in words if "=" in word and not Path(word).exists()}
+    stems = [Path(word).stem for word in words if word not in settings]
     names: dict[Path, str] = {}
     for word in words:
-        if _is_setting(word):
-            new = _seeds(word)
-        else:
-            new = {Path(word): Path(word).stem if distinct else str(Path(word).with_suffix(""))}
-        for path in new:
+        name, _, files = word.partition("=") if word in settings else ("", "", word)
+        csvs = files.split(",") if word in settings else [word]
+        if word in settings and not (name and all(csvs)):
+            raise UserError(f"{word!r} names no seeds of a setting: give NAME=CSV,CSV with at least one CSV")
+        for path in map(Path, csvs):
             if not path.name:  # '', a dot, or the root
                 raise UserError(f"{str(path)!r} is a folder: give a CSV that train.sh wrote")
-        for path in new.keys() & names.keys():
-            if new[path] != names[path]:
-                raise UserError(f"{path} is both {names[path]} and {new[path]}: draw one of them, or a copy")
-        names |= new
+            own = name or (path.stem if len(set(stems)) == len(stems) else str(path.with_suffix("")))
+            if names.setdefault(path, own) != own:
+                raise UserError(f"{path} is both {names[path]} and {own}: draw one of them, or a copy")
     return names
-
-
-def _is_setting(word: str) -> bool:
-    return "=" in word and not Path(word).exists()
-
-
-def _seeds(word: str) -> dict[Path, str]:
-    name, _, files = word.partition("=")
-    if not (name and all(files.split(","))):
-        raise UserError(f"{word!r} names no seeds of a setting: give NAME=CSV,CSV with at least one CSV")
-    return dict.fromkeys(map(Path, files.split(",")), name)
-
-
-def _beside(word: str, names: dict[Path, str]) -> Path:
-    """Return the default path of the figure: beside the first CSV, with the name of its run or setting."""
-    first = next(iter(names))
-    name = Path(names[first]).name if _is_setting(word) else first.stem
-    return first.with_name(f"{name}.png")

@@ -1,26 +1,266 @@
-"""Statistics of a run, counted step by step and summarized phase by phase: log, CSV and TensorBoard."""
+"""Statistics count the steps, games, scores and losses of each phase of a run, and pass them to writers.
 
-from simple_dqn.statistics.console import Console, ConsoleHandler
-from simple_dqn.statistics.csv_reader import Run, field_name, read_run
-from simple_dqn.statistics.csv_writer import CsvWriter, Resumed, is_of_run
-from simple_dqn.statistics.statistics import Scores, Statistics
-from simple_dqn.statistics.summary import CLUSTER_COLUMNS, PhaseOutcome, PhaseSummary, Point, Progress, Writer
+A writer is a console, a file or a tracker: `console.py`, `csv_file.py`, `writers.py`.
+"""
 
-__all__ = [
-    "CLUSTER_COLUMNS",
-    "Console",
-    "ConsoleHandler",
-    "CsvWriter",
-    "PhaseOutcome",
-    "PhaseSummary",
-    "Point",
-    "Progress",
-    "Resumed",
-    "Run",
-    "Scores",
-    "Statistics",
-    "Writer",
-    "field_name",
-    "is_of_run",
-    "read_run",
-]
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simple_dqn.types import CheckpointState, QValues, Step
+
+PROGRESS_INTERVAL = 0.2  # seconds between two `on_progress` events
+POINT_STEPS = 1000  # between two `on_point` events
+
+
+@dataclass(slots=True)
+class PhaseSummary:
+    """The numbers of a phase, so far or at its end. `COLUMNS`, and those of `more`, are those of the CSV.
+
+    None is a value that does not exist, such as the mean score of no games.
+    """
+
+    epoch: int  # 0 for the random phase
+    phase: str  # random, train, test or play
+    steps: int = 0  # over all games
+    nr_games: int = 0  # games that ended in the phase
+    average_reward: float | None = None  # mean score of these games, raw game points
+    min_game_reward: float | None = None
+    max_game_reward: float | None = None
+    last_exploration_rate: float | None = None  # None: the phase had no step
+    total_train_steps: int = 0  # training steps since the run began, over all games
+    replay_memory_count: int = 0  # experiences held
+    meanq: float | None = None  # mean over held-out states of max_a Q(s, a); None: not measured
+    meancost: float | None = None  # mean loss of the updates of this phase; None: there were none
+    weight_updates: int = 0  # updates since the run began
+    total_time: float = 0.0  # wall seconds since the run began, without the time between resumed parts
+    epoch_time: float = 0.0  # wall seconds of this phase
+    steps_per_second: float = 0.0
+    more: Mapping[str, float | None] = field(default_factory=dict)  # columns of some kinds of run, by name
+    reward_sum: float = 0.0  # of the games that ended
+    updates: int = 0  # in this phase
+    loss_sum: float = 0.0  # of these updates
+    loss: float | None = None  # of the last of them
+
+    def row(self) -> dict[str, float | str | None]:
+        """Return the row of the CSV, by column."""
+        return {**{name: getattr(self, name) for name in COLUMNS}, **self.more}
+
+    def scalars(self) -> dict[str, float]:
+        """Return the numbers that exist, by names such as `test/average_reward`, for curves."""
+        numbers = {name: value for name, value in self.row().items() if value is not None and name != "phase"}
+        return {f"{self.phase}/{name}": float(value) for name, value in numbers.items()}
+
+
+COLUMNS = tuple(one.name for one in fields(PhaseSummary))[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The numbers of the latest steps of a training phase, for curves within it."""
+
+    step: int  # training steps since the run began, over all games
+    # By name: `progress/reward`, `loss`, `mean_q`, `exploration_rate` and `steps_per_second`. What does not
+    # exist, such as the score where no game ended, is left out.
+    scalars: Mapping[str, float]
+    qvalues: QValues | None  # float32 [states, A], of the held-out states of `meanq`
+
+
+class Writer:
+    """Receives the events of phases. A subclass overrides those that it uses.
+
+    Attributes:
+        points: Whether it receives points, for which the network values the held-out states.
+        rows_sum: A checksum of the rows so far, by which a checkpoint knows the CSV of its run.
+    """
+
+    points = False
+    rows_sum: str | None = None
+
+    def open(self) -> None:
+        """Create the files; called once, when the first phase starts."""
+
+    def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
+        """Called when a phase of `total_steps` steps begins; 0: its length is unknown."""
+
+    def on_progress(self, progress: PhaseSummary) -> None:
+        """Called a few times a second while a phase runs, with its counts so far, which change later."""
+
+    def on_point(self, point: Point) -> None:
+        """Called every 1,000 steps of a training phase if any writer of the run has `points`."""
+
+    def on_file(self, path: Path) -> None:
+        """Called when a snapshot was written, and for a film of the run."""
+
+    def on_phase_end(self, summary: PhaseSummary) -> None:
+        """Called when a phase has ended, completed or interrupted."""
+
+    def close(self) -> None:
+        """Close the files; called once, also after an error."""
+
+
+class Scores:
+    """Sums the raw rewards of E games side by side, from a game's start to its end, lost lives included.
+
+    Attributes:
+        running: float64 [E], points of the games in progress; 0 after a game's end.
+    """
+
+    def __init__(self, running: NDArray[np.float64]) -> None:
+        """Start with `running` float64 [E], which is copied."""
+        self.running = running.copy()
+
+    def add(self, step: Step) -> list[float]:
+        """Add a `step` of every game; return the scores of the games that ended with it, in order."""
+        if np.count_nonzero(step.starts):
+            self.running[step.starts] = 0
+        self.running += step.rewards
+        if not np.count_nonzero(step.resets):
+            return []
+        scores: list[float] = self.running[step.resets].tolist()
+        self.running[step.resets] = 0
+        return scores
+
+
+class Statistics:
+    """Receives the events of a run, and passes a summary of each phase to the writers.
+
+    A game's score is the sum of its raw rewards from start to end; a lost life does not end it. The scores
+    of a phase are those of the games that ended in it: one that begins in random play may end in training.
+    A writer that cannot write its file raises a `UserError`, which is passed on.
+    """
+
+    def __init__(self, writers: Sequence[Writer], clock: Callable[[], float] = time.perf_counter) -> None:
+        """Start the run's `clock`, of seconds from any origin; the `writers` receive events in this order."""
+        self._writers, self._clock, self._writers_open = writers, clock, False
+        self._run_start = self._phase_start = clock()  # earlier by the time before the run was resumed
+        self._phase_time = 0.0  # seconds of the phase before it was resumed
+        self._next_progress = math.inf
+        self._phase = PhaseSummary(0, "random")
+        # Training steps between two `on_point` events; 0: no writer wants them.
+        self.point_steps = POINT_STEPS * any(writer.points for writer in writers)
+        self._last_point = (self._run_start, self._phase)  # the time and the counts then
+        self._scores: Scores | None = None  # of the games of random play and training, from the first step
+
+    def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
+        """Begin a phase, random, train, test or play, of `total_steps` over all games; 0: unknown."""
+        self._phase, self._phase_time = PhaseSummary(epoch, phase), 0.0
+        self.on_phase_resume(total_steps)
+
+    def on_phase_resume(self, total_steps: int) -> None:
+        """Continue the phase that `set_state` has restored, of `total_steps` steps in all."""
+        for writer in self._writers if not self._writers_open else ():
+            writer.open()
+        self._writers_open = True
+        for writer in self._writers:
+            writer.on_phase_start(self._phase.phase, self._phase.epoch, total_steps)
+        now = self._clock()
+        self._phase_start, self._next_progress = now - self._phase_time, now + PROGRESS_INTERVAL
+        self._last_point = (now, replace(self._phase))
+
+    def on_games_start(self) -> None:
+        """Forget the scores of the games in progress: new games were started."""
+        self._scores = None
+
+    def on_step(self, step: Step, exploration_rate: float) -> None:
+        """Count one step of the E games of random play and training, including a step that starts a game."""
+        games = len(step.rewards)
+        self._scores = self._scores or Scores(np.zeros(games))
+        self.on_steps(games, self._scores.add(step), exploration_rate)
+
+    def on_steps(self, steps: int, scores: Sequence[float], exploration_rate: float) -> None:
+        """Count `steps` over all games, in which games ended with these `scores`, such as those of a test."""
+        one = self._phase
+        for score in scores:
+            one.nr_games += 1
+            one.reward_sum += score
+            one.average_reward = one.reward_sum / one.nr_games
+            one.min_game_reward = score if one.min_game_reward is None else min(one.min_game_reward, score)
+            one.max_game_reward = score if one.max_game_reward is None else max(one.max_game_reward, score)
+        one.steps += steps
+        one.last_exploration_rate = exploration_rate
+        now = self._clock()
+        if now >= self._next_progress:
+            self._next_progress = now + PROGRESS_INTERVAL
+            for writer in self._writers:
+                writer.on_progress(one)
+
+    def on_train(self, loss: float) -> None:
+        """Count one update, with the mean loss of its minibatch."""
+        one = self._phase
+        one.updates += 1
+        one.loss_sum += loss
+        one.loss = loss
+
+    def on_point(self, step: int, qvalues: QValues | None) -> None:
+        """Pass the numbers since the last point, or since the phase began, to the writers; see `Point`."""
+        (time_before, before), now, one = self._last_point, self._clock(), self._phase
+        self._last_point = (now, replace(one))
+        numbers = {
+            "reward": _mean(one.reward_sum - before.reward_sum, one.nr_games - before.nr_games),
+            "loss": _mean(one.loss_sum - before.loss_sum, one.updates - before.updates),
+            "mean_q": None if qvalues is None else float(qvalues.max(axis=1).mean()),
+            "exploration_rate": one.last_exploration_rate,
+            "steps_per_second": _mean(one.steps - before.steps, now - time_before),
+        }
+        there = {f"progress/{name}": float(value) for name, value in numbers.items() if value is not None}
+        for writer in self._writers:
+            writer.on_point(Point(step, there, qvalues))
+
+    def on_file(self, path: Path) -> None:
+        """Pass the path of a new file, such as a snapshot, to the writers."""
+        for writer in self._writers:
+            writer.on_file(path)
+
+    def on_phase_end(self, **counted: Any) -> None:
+        """Pass the summary of the phase, completed or interrupted, to the writers.
+
+        Args:
+            counted: The fields of `PhaseSummary` that the caller counts, such as `meanq`.
+        """
+        self._next_progress = math.inf
+        one, now = self._phase, self._clock()
+        seconds, rate = now - self._phase_start, one.last_exploration_rate
+        summary = replace(
+            one,
+            last_exploration_rate=None if rate is None else float(rate),
+            meancost=float(one.loss_sum / one.updates) if one.updates else None,
+            total_time=now - self._run_start,
+            epoch_time=seconds,
+            steps_per_second=one.steps / seconds if seconds > 0 else 0.0,
+            **counted,
+        )
+        for writer in self._writers:
+            writer.on_phase_end(summary)
+
+    def close(self) -> None:
+        """Close the writers."""
+        for writer in self._writers:
+            writer.close()
+
+    def get_state(self) -> CheckpointState:
+        """Return the state for a checkpoint, in the middle of a phase or between two."""
+        return {
+            "tally": asdict(self._phase),
+            "scores": {"training": self._scores.running.copy()} if self._scores else {},
+            "phase_time": self._clock() - self._phase_start,
+            "total_time": self._clock() - self._run_start,
+            "csv": next((one.rows_sum for one in self._writers if one.rows_sum), None),
+        }
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Restore what `get_state` returned."""
+        self._phase = PhaseSummary(**state["tally"])
+        running = state["scores"].get("training", np.zeros(0))
+        self._scores = Scores(running) if running.size else None
+        self._phase_time, self._run_start = state["phase_time"], self._clock() - state["total_time"]
+
+
+def _mean(total: float, count: float) -> float | None:
+    return total / count if count else None

@@ -11,8 +11,8 @@ import numpy as np
 from simple_dqn.errors import printable
 from simple_dqn.human_scores import SCORES, SOURCE, human_normalised
 from simple_dqn.plot import title
-from simple_dqn.plot.panels import AXES, Axis, Line, Panel, Plot, View, aligned, colour_of, complete
-from simple_dqn.statistics import Run
+from simple_dqn.plot.figure import AXES, Axis, Line, Panel, Plot, View, aligned
+from simple_dqn.statistics.csv_file import Run
 from simple_dqn.sweep.measures import MEASURES, Array, Estimate, estimate, improvement
 from simple_dqn.sweep.scheduler import RunState, RunStatus
 
@@ -132,7 +132,7 @@ class Comparison:
             x, values = aligned(
                 [one.run for one in part.members], self.phase, "average_reward", View(axis=axis)
             )
-            shared = complete(values)
+            shared = ~np.isnan(values).any(axis=1)
             scores = [part.by_setting(row.tolist())[setting] for row in values[shared]]
             found = [
                 estimate(MEASURES["interquartile mean"], games, resamples=CURVE_RESAMPLES) for games in scores
@@ -140,7 +140,7 @@ class Comparison:
             if not found:
                 continue
             middle, heights = np.median(x[shared], axis=1), np.array([one.value for one in found])
-            line = Line(setting or "all runs", middle, heights, colour_of(place), "solid", 2.0, place)
+            line = Line(setting or "all runs", middle, heights, f"C{place % 10}", "solid", 2.0, place)
             if found[0].low is not None:
                 low, high = (np.array([getattr(one, end) for one in found]) for end in ("low", "high"))
                 line = replace(line, low=low, high=high)
@@ -152,7 +152,7 @@ def _interval(label: str, place: int, height: float, one: Estimate) -> Line:
     """Return the line from end to end of an interval, with a mark at the value."""
     x = [one.value] if one.low is None or one.high is None else [one.low, one.value, one.high]
     return Line(
-        label or "all runs", np.array(x), np.full(len(x), height), colour_of(place), "solid", 2.0, place
+        label or "all runs", np.array(x), np.full(len(x), height), f"C{place % 10}", "solid", 2.0, place
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from simple_dqn.files import replacing
 from simple_dqn.human_scores import human_normalised
 from simple_dqn.plot import title
-from simple_dqn.plot.panels import View, make_plot
+from simple_dqn.plot.figure import View, make_plot
 from simple_dqn.sweep.comparison import COLUMNS, compare, reached, score, scored_phase
 from simple_dqn.sweep.plan import SweepFiles
 from simple_dqn.sweep.scheduler import RunState, RunStatus
@@ -65,7 +65,7 @@ class Report:
 
     def _compare(self, runs: Sequence[RunStatus], games: Iterable[str]) -> str:
         """Draw a figure for each of `games`, write the comparison of the settings, and return it as text."""
-        from simple_dqn.plot.png import write  # Importing matplotlib takes a second.
+        from simple_dqn.plot.figure import write  # Importing matplotlib takes a second.
 
         folder, comparison = self._files.results, compare(runs)
         for game in sorted(games):

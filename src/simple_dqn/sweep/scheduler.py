@@ -8,7 +8,7 @@ from pathlib import Path
 
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import CheckpointFolder, checkpoint_folder
-from simple_dqn.statistics import Run, read_run
+from simple_dqn.statistics.csv_file import Run, read_run
 from simple_dqn.sweep.plan import SweepFiles, SweepRun
 from simple_dqn.sweep.runner import ENDED_WELL
 

@@ -15,7 +15,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import make_network
 from simple_dqn.snapshot import Snapshot, check_fits, check_layers
-from simple_dqn.statistics import ConsoleHandler
+from simple_dqn.statistics.console import ConsoleHandler
 from simple_dqn.watch.watched_player import WatchedPlayer
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ logger = logging.getLogger(__name__)
 
 def start_log(level: str) -> None:
     """Send messages of `level` and above to standard error, above the progress bar."""
-    logging.basicConfig(level=level, handlers=[ConsoleHandler()], force=True)
+    logging.basicConfig(
+        level=level, format="%(asctime)s %(message)s", handlers=[ConsoleHandler()], force=True
+    )
 
 
 def run_name(config: Config, label: str | None) -> str:

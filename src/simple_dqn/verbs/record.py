@@ -49,7 +49,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     film = videos / f"{name}_{snapshot.epoch}.{kind}"
     tracker: Writer | None = None
     if config.run.track != "none":
-        from simple_dqn.statistics.trackers import TRACKERS
+        from simple_dqn.statistics.writers import TRACKERS
 
         tracker = TRACKERS[config.run.track](home() / "results" / name, config.shared_flags(), True)
     played = record(config, film, videos / name, kind, given.get("overlay", False))

@@ -31,7 +31,8 @@ from simple_dqn.snapshot import (
     prefix_of,
     snapshots_after,
 )
-from simple_dqn.statistics import Resumed, Writer, is_of_run
+from simple_dqn.statistics import Writer
+from simple_dqn.statistics.csv_file import Resumed, is_of_run
 from simple_dqn.verbs.common import finish, load_weights, open_snapshot, run_of, start_log
 from simple_dqn.verbs.settings import parser_for, portable, settings_for, settle
 

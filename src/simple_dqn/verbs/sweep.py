@@ -19,7 +19,7 @@ from simple_dqn.errors import EXTRAS, UserError, require_extra
 from simple_dqn.files import home
 from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import locked
-from simple_dqn.statistics import read_run
+from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.sweep.comparison import Member, compare_members
 from simple_dqn.sweep.plan import (
     GAME_SETS,
@@ -205,7 +205,7 @@ def _compare_files(arguments: Sequence[str], program: str) -> None:
     members = [Member(name, games[csv], read_run(csv, name)) for csv, name in names.items()]
     comparison = compare_members(members)
     if given["png_file"] and comparison.members:
-        from simple_dqn.plot.png import write  # Importing matplotlib takes a second.
+        from simple_dqn.plot.figure import write  # Importing matplotlib takes a second.
 
         write(comparison.plot(), given["png_file"])
     print(comparison)

@@ -1,0 +1,285 @@
+"""A figure, as data against the rows of CSVs, and as matplotlib draws it."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from simple_dqn.errors import UserError
+from simple_dqn.human_scores import references
+from simple_dqn.plot.figure import (
+    AXES,
+    STRETCHES,
+    Line,
+    Panel,
+    Plot,
+    View,
+    aligned,
+    draw,
+    make_plot,
+    thinned,
+    write,
+)
+from simple_dqn.statistics.csv_file import Run, read_run
+from tests.plot.conftest import ORIGINAL
+
+Lines = dict[str, tuple[list[float], list[float]]]
+
+
+def run(folder: Path, rows: str, name: str = "pong") -> Run:
+    """Return a run with the columns epoch, phase and meanq."""
+    path = folder / "run.csv"
+    path.write_text("epoch,phase,meanq\n" + rows.replace(" ", "\n") + "\n")
+    return read_run(path, name)
+
+
+def panel_of(runs: Sequence[Run], view: View | None = None) -> Panel:
+    return make_plot(runs, ["pong"], view or View(["meanq"])).panels[0]
+
+
+def values(panel: Panel) -> Lines:
+    return {line.label: (line.x.tolist(), line.values.tolist()) for line in panel.lines}
+
+
+def drawn(axes: Axes) -> Lines:
+    return {
+        str(line.get_label()): (np.array(line.get_xdata()).tolist(), np.array(line.get_ydata()).tolist())
+        for line in axes.lines
+    }
+
+
+def words(legend: Any) -> list[str]:
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_a_panel_has_random_train_and_test(plot_of: Callable[..., Plot]) -> None:
+    plot = plot_of(["average_reward", "meancost", "weight_updates"])
+    assert [panel.title for panel in plot.panels] == ["Average reward", "Average loss", "Weight updates"]
+    expected: Lines = {
+        "Random": ([], [-20.5]),
+        "Train": ([1, 2, 3], [-20.25, -19.75, -17.5]),
+        "Test": ([1, 2, 3], [0, -18.5, -15.25]),
+    }
+    assert values(plot.panels[0]) == expected
+    axes = draw(plot, 16, 9).axes[0]
+    assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == (
+        "Average reward",
+        "Epoch",
+        "Average reward",
+    )
+    assert drawn(axes) == {**expected, "Random": ([0, 1], [-20.5, -20.5])}  # from edge to edge of the panel
+    assert words(axes.get_legend()) == list(expected)
+
+
+SHAPES = [
+    ("1,train,0.5 1,test,", {"Train": ([1], [0.5])}),  # a phase without values
+    ("1,train, 1,test,", {}),
+    ("0,random,1 1,train,2 1,random,3", {"Random": ([], [3]), "Train": ([1], [2])}),  # the latest level
+]
+
+
+@pytest.mark.parametrize(("rows", "expected"), SHAPES)
+def test_rows_without_values_have_no_lines(tmp_path: Path, rows: str, expected: Lines) -> None:
+    plot = make_plot([run(tmp_path, rows)], ["pong"], View(["meanq"]))
+    assert values(plot.panels[0]) == expected
+    (axes,) = draw(plot, 8, 5).axes
+    assert [text.get_text() for text in axes.texts] == ([] if expected else ["no values yet"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "shape"), [(1, (1, 1)), (2, (1, 2)), (4, (2, 2)), (5, (2, 3)), (7, (3, 3))]
+)
+def test_panels_are_in_a_near_square_grid(
+    plot_of: Callable[..., Plot], fields: int, shape: tuple[int, int]
+) -> None:
+    grids = [axes.get_gridspec() for axes in draw(plot_of(["meanq"] * fields), 16, 9).axes]
+    assert [grid and grid.get_geometry() for grid in grids] == [shape] * fields
+
+
+def test_runs_differ_in_color_and_phases_in_style_and_share_a_legend(plot_of: Callable[..., Plot]) -> None:
+    plot = plot_of(["average_reward", "nr_games"], "a", "b", *map(str, range(9)))
+    looks = {line.label: (line.color, line.style) for line in plot.panels[0].lines}
+    assert len(set(looks.values())) == 30  # ten colors
+    assert {color for label, (color, _) in looks.items() if label.startswith("a")} == {"C0"}
+    assert {style for label, (_, style) in looks.items() if label.endswith("Test")} == {"solid"}
+    figure = draw(plot, 16, 9)
+    (legend,) = figure.legends
+    assert words(legend) == list(looks) == list(drawn(figure.axes[0]))
+    assert words(legend)[:6] == ["a Random", "a Train", "a Test", "b Random", "b Train", "b Test"]
+
+
+def test_a_run_keeps_its_name_and_color_while_others_have_no_values() -> None:
+    plot = make_plot([read_run(ORIGINAL, "b")], ["a", "b"], View(["meanq"]))
+    assert {line.color for line in plot.panels[0].lines} == {"C1"}
+    assert words(draw(plot, 8, 5).legends[0]) == ["b Random", "b Train", "b Test"]
+    assert not panel_of([]).lines
+
+
+def test_steps_and_hours_come_from_the_csv() -> None:
+    seeds = [read_run(ORIGINAL, "pong") for _ in range(3)]
+    for name, column, unit in (("steps", "total_train_steps", 1), ("hours", "total_time", 3600)):
+        (line,) = panel_of(seeds[:1], View(["meanq"], ["test"], AXES[name])).lines
+        assert line.x.tolist() == (seeds[0].columns[column][seeds[0].phases == "test"] / unit).tolist()
+    for factor, one in zip((1, 5, 2), seeds, strict=True):
+        one.columns["total_time"] *= factor
+    line = panel_of(seeds, View(["meanq"], ["test"], AXES["hours"])).lines[0]
+    times = seeds[2].columns["total_time"][seeds[2].phases == "test"] / 3600
+    assert line.x.tolist() == times.tolist()  # the median of their times
+
+
+def test_references_are_levels_beside_the_rewards_alone() -> None:
+    view = View(["average_reward", "meanq"], levels=references("pong"), title="Pong")
+    plot = make_plot([read_run(ORIGINAL, "pong")], ["pong"], view)
+    first, second = (values(panel) for panel in plot.panels)
+    assert list(first)[3:] == [
+        "simple_dqn 19.8 (its best test epoch)", "DeepMind 18.9 (Mnih et al. 2015)",
+        "a person 14.6 (Wang et al. 2016)", "random play −20.7 (Wang et al. 2016)",
+    ]  # fmt: skip
+    assert first["DeepMind 18.9 (Mnih et al. 2015)"] == ([], [18.9])
+    assert list(second) == ["Random", "Train", "Test"]
+
+
+@pytest.mark.parametrize("smooth", [1, 2, 7, 1000])
+def test_smoothing_is_the_mean_of_the_latest_values(smooth: int) -> None:
+    epochs, column = np.arange(1.0, 41), np.random.default_rng(1).normal(size=40)
+    column[[4, 9]] = np.nan
+    one = Run("x", np.array(["train"] * 40), {"epoch": epochs, "meanq": column})
+    found = aligned([one], "train", "meanq", View(smooth=smooth))
+    there = column[~np.isnan(column)]
+    expected = [there[max(0, end - smooth) : end].mean() for end in range(1, len(there) + 1)]
+    np.testing.assert_allclose(found[1][:, 0], expected, atol=1e-12)
+    assert found[0][:, 0].tolist() == epochs[~np.isnan(column)].tolist()
+
+
+def test_a_long_curve_is_thinned_and_looks_the_same() -> None:
+    """Drawn with all its points or with few, a curve with rare spikes covers the same pixels."""
+    rng = np.random.default_rng(0)
+    x = np.arange(100_000.0)
+    heights = np.sin(x / 7_000) + rng.normal(0, 0.05, len(x))
+    heights[[0, 31_337, 77_777]] = 5, -9, 8  # peaks of one point
+    whole = Line("Train", x, heights, "C0", "solid", 1.5, low=heights - 1, high=heights + 1)
+    few = thinned(whole)
+    assert len(few.x) <= 8 * STRETCHES < len(x) / 2
+    assert {0, 31_337, 77_777, 99_999} <= set(few.x.tolist())
+    assert (few.values == heights[few.x.astype(int)]).all()
+    pictures = []
+    for line in (whole, few):
+        canvas: Any = FigureCanvasAgg(draw(Plot(("x",), (Panel("Panel", (line,)),)), 8, 4.5))
+        canvas.draw()
+        pictures.append(np.asarray(canvas.buffer_rgba(), np.int64))
+    off = np.abs(pictures[0] - pictures[1]).max(axis=2) > 64
+    assert off.mean() < 0.003, "only the antialiasing of edges may differ"
+    short = replace(whole, x=x[:5], values=heights[:5], low=None, high=None)
+    assert thinned(short) is short
+
+
+@pytest.fixture
+def seeds(tmp_path: Path) -> list[Run]:
+    """Three seeds: the second stops after two epochs, the third has an epoch in which no game ended."""
+    rows = (
+        "1,test,5 2,test,7 3,test,9 4,test,11",
+        "1,test,1 2,test,8",
+        "1,test,3 2,test,4 3,test, 4,test,20",
+    )
+    return [run(tmp_path, f"0,random,1 {one}") for one in rows]
+
+
+def test_the_median_and_the_range_end_where_the_first_run_does(seeds: list[Run]) -> None:
+    panel = panel_of(seeds)
+    by_epoch = {1: [5, 1, 3], 2: [7, 8, 4]}
+    level, line, *single = panel.lines
+    assert line.low is not None
+    assert line.high is not None
+    assert line.x.tolist() == list(by_epoch)
+    assert line.values.tolist() == [statistics.median(one) for one in by_epoch.values()]
+    assert line.low.tolist() == [min(one) for one in by_epoch.values()]
+    assert line.high.tolist() == [max(one) for one in by_epoch.values()]
+    assert (level.x.tolist(), level.values.tolist()) == ([], [1])
+    # The two that go on are lines of their own, from where the median ends.
+    assert [(one.x.tolist(), one.values.tolist()) for one in single] == [
+        ([2, 3, 4], [7, 9, 11]),
+        ([2, 4], [4, 20]),
+    ]
+    assert all(one.width < line.width for one in single)
+    (axes,) = draw(Plot(("pong",), (panel,)), 8, 6).axes
+    (band,) = axes.collections
+    corners = {tuple(corner) for corner in np.asarray(band.get_paths()[0].vertices).tolist()}
+    assert {(1.0, 1.0), (1.0, 5.0), (2.0, 4.0), (2.0, 8.0)} <= corners
+    assert max(epoch for epoch, _ in corners) == 2
+    labels = ["Random, median of 3", "Test, median and range of 3", "Test, single runs"]
+    assert words(axes.get_legend()) == labels
+
+
+@pytest.mark.parametrize(
+    ("rows", "lines"),
+    [
+        (["1,test,5 2,test,7 3,test,9", "1,test,1 2,test, 3,test,3"], [([1, 3], [3, 6])]),  # a gap in one
+        (["1,test, 2,test,7 3,test,9", "1,test,1"], [([2, 3], [7, 9]), ([1], [1])]),  # no epoch in common
+        (["1,test,5 2,test,7"], [([1, 2], [5, 7])]),  # one seed
+        (["0,random,3 1,test,5", "0,random,4 1,test,5", "0,random, 1,test,5"], [([], [3.5]), ([1], [5])]),
+    ],
+)
+def test_epochs_that_runs_lack(
+    tmp_path: Path, rows: list[str], lines: list[tuple[list[float], list[float]]]
+) -> None:
+    panel = panel_of([run(tmp_path, one) for one in rows])
+    assert [(one.x.tolist(), one.values.tolist()) for one in panel.lines] == lines
+
+
+def test_two_settings_have_a_color_and_a_band_each(seeds: list[Run]) -> None:
+    others = [replace(one, name="other") for one in seeds[:2]]
+    (panel,) = make_plot([*seeds, *others], ["pong", "other"], View(["meanq"], ["test"])).panels
+    first, *single, second, last = panel.lines
+    assert [first.label, second.label] == ["pong, median and range of 3", "other, median and range of 2"]
+    assert [line for line in panel.lines if line.low is not None] == [first, second]
+    assert {line.color for line in single} == {first.color} != {second.color} == {last.color}
+    assert last.label == "other, single runs"
+
+
+def test_a_field_that_a_run_lacks_is_refused(seeds: list[Run]) -> None:
+    with pytest.raises(UserError, match="no field 'score' in pong: choose among epoch, meanq"):
+        panel_of(seeds, View(["score"]))
+
+
+@pytest.mark.parametrize(("length", "columns"), [(5, 3), (40, 2), (60, 1)])
+def test_the_legend_has_as_many_columns_as_fit(
+    plot_of: Callable[..., Plot], length: int, columns: int
+) -> None:
+    figure = draw(plot_of(["average_reward"], *(letter * length for letter in "abc")), 10, 6)
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    edges = {round(text.get_window_extent().x0) for text in legend.get_texts()}
+    assert len(edges) == columns
+    assert legend.get_window_extent().width <= figure.bbox.width
+
+
+def test_a_picture_is_written_completely_or_not_at_all(
+    plot_of: Callable[..., Plot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pictures" / "pong.png"
+    write(plot_of(["average_reward"]), path, 8, 6, 50)
+    picture = matplotlib.image.imread(path)  # float32 [height, width, RGBA]
+    assert picture.shape == (300, 400, 4)
+    for color in ("white", "C0", "C1"):
+        close = np.abs(picture[:, :, :3] - np.array(to_rgb(color))).max(axis=2) < 0.02
+        assert close.sum() > 20, color
+    before = path.read_bytes()
+
+    def fail(figure: Figure, path: Path, **how: Any) -> None:
+        path.write_bytes(b"half a picture")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", fail)
+    with pytest.raises(UserError, match="No space left"):
+        write(plot_of(["meanq"]), path, 4, 3, 50)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
