@@ -20,7 +20,7 @@ NAMES = {
 }
 with Path(__file__).with_suffix(".csv").open(newline="") as file:
     # Game -> column -> score, in raw game points.
-    SCORES = {
+    SCORES: dict[str, dict[str, float]] = {
         row.pop("game"): {name: float(score) for name, score in row.items() if score}
         for row in csv.DictReader(file)
     }

@@ -57,7 +57,7 @@ def test_rows_are_on_disk_as_soon_as_they_are_written(tmp_path: Path, summary: P
     assert path.read_text() == HEADER
     writer.on_phase_end(summary)
     assert path.read_text() == HEADER + ROW
-    none = dict.fromkeys(("average_reward", "min_game_reward", "max_game_reward", "meanq"))
+    none: dict[str, Any] = dict.fromkeys(("average_reward", "min_game_reward", "max_game_reward", "meanq"))
     writer.on_phase_end(replace(summary, nr_games=0, **none))
     assert path.read_text() == HEADER + ROW + "1,train,250,0,,,,0.1,250,300,,0.001,62,12.5,10.0,25.0\n"
     writer.close()

@@ -120,8 +120,11 @@ class FakePackage:
 
     runs: list["FakeRun"] = field(default_factory=list)
     Settings = dict
+    away: bool = False
 
     def init(self, **given: Any) -> "FakeRun":
+        if self.away:
+            raise ConnectionError("no\nserver")
         self.runs.append(FakeRun(given, f"id{len(self.runs)}"))
         return self.runs[-1]
 
@@ -196,9 +199,9 @@ def test_a_package_or_a_server_that_is_missing_ends_the_run_in_one_line(
     package: str, home: Path, fake: FakePackage, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(fake, "init", lambda **_: {}["no\nserver"])
+    fake.away = True
     assert main.run([*TRAIN, "--track", package]) == 2
-    assert f"--track {package}: 'no\\nserver': " in capsys.readouterr().err.splitlines()[-1]
+    assert f"--track {package}: no server: " in capsys.readouterr().err.splitlines()[-1]
     monkeypatch.setattr(writers, "require_extra", require_extra)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(home / "other"))

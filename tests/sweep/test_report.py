@@ -13,7 +13,7 @@ import simple_dqn
 from simple_dqn import main
 from simple_dqn.dqn import max_targets
 from simple_dqn.human_scores import SCORES
-from simple_dqn.plot.panels import Line
+from simple_dqn.plot.figure import Line
 from simple_dqn.samplers import Uniform
 from simple_dqn.sweep.comparison import PROBABILITY, Comparison, compare, last_tenth
 from simple_dqn.sweep.plan import SweepFiles
@@ -25,8 +25,8 @@ Make = Callable[..., RunStatus]
 
 def points(game: str, percent: float) -> float:
     """Return the raw points that are `percent` of a human's score."""
-    random, human = SCORES[game]
-    return random + (human - random) * percent / 100
+    one = SCORES[game]
+    return one["random"] + (one["human"] - one["random"]) * percent / 100
 
 
 def mean(comparison: Comparison, setting: str = "") -> float:
