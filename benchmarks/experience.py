@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
 from simple_dqn.random_streams import stream
-from simple_dqn.replay import ReplayMemory
-from simple_dqn.screens import HostScreens
+from simple_dqn.replay import HostScreens, ReplayMemory
 from simple_dqn.types import Mask, Step
 
 SCREEN_SHAPE = (84, 84)

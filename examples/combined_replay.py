@@ -19,7 +19,7 @@ class Combined(Uniform):
         numbers, weights = super().draw(count, steps, rng)
         _, end = self._ring.candidates()
         latest = np.arange(end - self._ring.games, end)
-        latest = latest[~self._ring.starts.take(self._ring.indices(latest))][:count]  # not first screens
+        latest = latest[~self._ring.starts.take(latest % self._ring.size)][:count]  # not first screens
         numbers[: len(latest)] = latest
         return numbers, weights
 

@@ -12,8 +12,8 @@ SOURCE = PROJECT / "src" / "simple_dqn"
 LAYERS = [
     "types config presets errors command_line conversion interrupt profiler machine random_streams rules "
     "settings_file human_scores files",
-    "screens samplers",
-    "environment replay statistics snapshot device value_heads weights",
+    "samplers",
+    "environment replay statistics snapshot device weights",
     "networks",
     "guided optimizers",
     "dqn",
@@ -28,10 +28,9 @@ LAYERS = [
 ]
 LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names.split()}
 # The core is DQN itself. It runs without the tools and without a cluster: `run` and the verbs join them.
-CORE = {"environment", "replay", "dqn", "networks", "value_heads", "optimizers", "agent", "schedules"}
-CORE |= {"statistics"}
+CORE = {"environment", "replay", "dqn", "networks", "optimizers", "agent", "schedules", "statistics"}
 NOT_FOR_THE_CORE = {"watch", "plot", "doctor", "sweep", "tune", "cluster", "run", "verbs", "main"}
-NETWORK = "dqn networks value_heads optimizers weights device guided onnx_file"
+NETWORK = "dqn networks optimizers weights device guided onnx_file"
 # Library -> the files and folders of src/simple_dqn that may import it, or paths from the project.
 OWNERS = {
     "torch": NETWORK,
@@ -52,7 +51,7 @@ OWNERS = {
     "yaml": "settings_file",
     "warp": "environment src/atari2600",
     "atari2600": "environment src/atari2600 scripts/",
-    "lz4": "screens snapshot",
+    "lz4": "replay snapshot",
 }
 
 

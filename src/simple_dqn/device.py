@@ -57,10 +57,7 @@ class Device:
 
     @property
     def records(self) -> bool:
-        """Whether an update runs as CUDA graphs.
-
-        Loss scaling asks the host at each update whether a gradient overflowed, which a graph cannot do.
-        """
+        """Whether work runs as CUDA graphs, which cannot ask the host for overflows, as loss scaling does."""
         return self.torch_device.type == "cuda" and not self.loss_scaling
 
     def record(self, work: Work) -> Work:
@@ -116,11 +113,19 @@ def choose_device(config: BackendConfig) -> Device:
     Raises:
         UserError: There are GPUs, but none with the number `device_id`.
     """
-    device = CPU
-    if config.backend == "gpu":
-        device = _gpu(config.device_id) or CPU
-    elif config.device_id:
-        _warn(f"--device_id {config.device_id} does nothing with --backend cpu")
+    device, number, found = CPU, config.device_id, torch.cuda.device_count()
+    if config.backend == "cpu":
+        if number:
+            _warn(f"--device_id {number} does nothing with --backend cpu")
+    elif not torch.cuda.is_available():
+        asked = f"--device_id {number} names no GPU, as " if number else ""
+        _warn(f"{asked}no GPU that PyTorch can use was found: the network runs on the CPU (--backend cpu)")
+    elif number < found:
+        device = torch.device("cuda", number)
+    else:
+        raise UserError(
+            f"--device_id {number} names no GPU: give {'0' if found == 1 else f'0 to {found - 1}'}"
+        )
     if device == CPU:
         # glibc returns freed blocks as large as an activation or a gradient to the kernel, and page faults
         # when they are allocated again can cost a third of an update in bfloat16. glibc raises its threshold
@@ -128,37 +133,19 @@ def choose_device(config: BackendConfig) -> Device:
         torch.empty(31 * 2**20, dtype=torch.uint8)
     else:
         torch.backends.cudnn.deterministic = True
-    return Device(device, choose_datatype(config.datatype, device))
-
-
-def choose_datatype(name: str, device: torch.device) -> str:
-    """Return the datatype for `--datatype NAME`; for auto, bfloat16 if `device` has instructions for it."""
-    if name != "auto":
-        return name
+    if config.datatype != "auto":
+        return Device(device, config.datatype)
     if device == CPU:
         native = any(has for kind, has in torch.cpu.get_capabilities().items() if kind.endswith("bf16"))
     else:
         with torch.cuda.device(device):
             native = torch.cuda.is_bf16_supported(including_emulation=False)
-    return "bfloat16" if native else "float32"
+    return Device(device, "bfloat16" if native else "float32")
 
 
 def gpus() -> list[str]:
     """Return the names of the GPUs that PyTorch can use, in the order of `--device_id`."""
     return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-
-
-def _gpu(number: int) -> torch.device | None:
-    if not torch.cuda.is_available():
-        asked = f"--device_id {number} names no GPU, as " if number else ""
-        _warn(f"{asked}no GPU that PyTorch can use was found: the network runs on the CPU (--backend cpu)")
-        return None
-    found = torch.cuda.device_count()
-    if number >= found:
-        raise UserError(
-            f"--device_id {number} names no GPU: give {'0' if found == 1 else f'0 to {found - 1}'}"
-        )
-    return torch.device("cuda", number)
 
 
 @functools.cache  # one process may make several networks
@@ -167,10 +154,7 @@ def _warn(line: str) -> None:
 
 
 class DeviceScreens:
-    """A `ScreenStore` of the replay memory on a GPU.
-
-    For a minibatch only the indices of its screens are copied to the GPU, and nothing comes back.
-    """
+    """A `ScreenStore` on a GPU: a minibatch copies only indices there, and nothing comes back."""
 
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], device: Device) -> None:
         """Allocate `rows` screens of each game on `device`."""
@@ -240,16 +224,8 @@ class Recorded:
     All other tensors that it reads or writes must stay at the same place in memory.
     """
 
-    def __init__(
-        self,
-        work: Work,
-        run: Callable[[Work, tuple[Tensor, ...]], Tensor] | None = None,
-        record: Callable[[Replay, torch.device], Replay] | None = None,
-    ) -> None:
-        """Set up a recording of `work`; `run` and `record` run and record it, by default on a GPU."""
+    def __init__(self, work: Work) -> None:
         self._work = work
-        self._run = run or run_beside
-        self._record = record or record_graph
         self._inputs: list[Tensor] = []
         self._replay: Replay | None = None
         self._shapes: list[torch.Size] = []
@@ -262,10 +238,10 @@ class Recorded:
             self._shapes, self._calls, self._replay = shapes, 0, None
         self._calls += 1
         if self._calls <= WARM_UPS:
-            return self._run(self._work, inputs)
+            return run_beside(self._work, inputs)
         if self._replay is None:
             self._inputs = [values.clone() for values in inputs]
-            self._replay = self._record(lambda: self._work(*self._inputs), inputs[0].device)
+            self._replay = record_graph(lambda: self._work(*self._inputs), inputs[0].device)
         for place, values in zip(self._inputs, inputs, strict=True):
             place.copy_(values)
         return self._replay().clone()
@@ -274,16 +250,13 @@ class Recorded:
 def run_beside(work: Work, inputs: tuple[Tensor, ...]) -> Tensor:
     """Run `work` on its own stream, as a recording does, and make the current stream wait for it."""
     with torch.cuda.device(inputs[0].device):  # otherwise the streams would be the first GPU's
-        current, beside = torch.cuda.current_stream(), _new_stream()
+        current, beside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
         beside.wait_stream(current)
         with torch.cuda.stream(beside):
             result = work(*inputs)
         current.wait_stream(beside)
         result.record_stream(current)
     return result
-
-
-_new_stream: Callable[[], torch.cuda.Stream] = torch.cuda.Stream
 
 
 def record_graph(work: Replay, gpu: torch.device) -> Replay:

@@ -8,6 +8,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -37,42 +38,52 @@ class Transitions(NamedTuple):
     actions: Tensor  # a, int64 [B, 1]
     rewards: Tensor  # r, floats [B, 1, 1]: the discounted sum of the clipped rewards of n steps
     poststates: Tensor  # s', floats in 0..1 [B, S, H, W]
-    discounts: Tensor  # γ, or γ^m after m steps, floats [B, 1, 1]; 0 after a terminal
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedBatch:
-    """A minibatch with its targets, on the network's device."""
-
-    prestates: Tensor  # s, floats in 0..1 [B, S, H, W]
-    actions: Tensor  # a, int64 [B, 1]
-    targets: Tensor  # y, floats [B, 1, N]; or [B, A, N], one for each next action
-    weights: Tensor  # floats [B], importance-sampling weights
-    numbers: Ids  # [B], the transitions' numbers in the replay memory, on the host
-    poststates: Tensor | None  # s', where the next action is yet to be chosen
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateOutcome:
-    """The result of one update from B transitions."""
-
-    loss: float  # the mean over the transitions
-    errors: Floats  # [B], ≥ 0: |δ|, or as `ValueHead.losses` defines the error
-    numbers: Ids  # [B], the transitions' numbers in the replay memory
-
-
-# (target network, settings, transitions, noise [1, K]) -> y [B, 1, N] or [B, A, N]
-TargetRule: TypeAlias = Callable[[Network, NetworkConfig, Transitions, Tensor], Tensor]
+    discounts: Tensor  # γ (1 - terminal), or γ^m (1 - terminal) after m steps, floats [B, 1, 1]
 
 
 def max_targets(target: Network, _config: NetworkConfig, transitions: Transitions, noise: Tensor) -> Tensor:
-    """Return y = r + γ z(s', argmax_a' Q(s', a'; θ⁻); θ⁻) [B, 1, N] (Mnih et al. 2015, equation 2).
+    """Return y = r + γ (1 - terminal) z(s', argmax_a' Q(s', a'; θ⁻); θ⁻) [B, 1, N] (equation 2).
 
-    The N numbers z represent an action's return; see `ValueHead`. For DQN itself z is Q.
+    The N numbers z represent an action's return; see `ValueHead`. For DQN itself z is Q, and y is
+    r + γ (1 - terminal) max_a' Q(s', a'; θ⁻).
     """
     z = target.outputs(transitions.poststates, noise)
     best = target.value_head.qvalues(z).argmax(1, keepdim=True)
     return target.value_head.bellman(transitions.rewards, transitions.discounts, of_actions(z, best))
+
+
+def descend(
+    online: Network,
+    optimizer: MasterWeights,
+    prestates: Tensor,
+    actions: Tensor,
+    targets: Tensor,
+    weights: Tensor,
+    noise: Tensor,
+) -> Tensor:
+    """Make one step down the gradient of the loss between y and Q(s, a; θ); return loss and errors [1 + B].
+
+    Args:
+        online: The network θ.
+        optimizer: That of `online`.
+        prestates: s, floats in 0..1 [B, S, H, W].
+        actions: a, int64 [B, 1].
+        targets: y, floats [B, 1, N].
+        weights: Importance-sampling weights, floats [B].
+        noise: Of the online network, float32 [1, K].
+    """
+    q = of_actions(online.outputs(prestates, noise, learning=True), actions)
+    losses, errors = online.value_head.losses(q.squeeze(1), targets.squeeze(1))
+    loss = losses.dot(weights / len(weights))
+    online.zero_grad()
+    torch.autograd.backward(optimizer.scale(loss))
+    optimizer.step()
+    return torch.cat((loss.detach().unsqueeze(0), errors))
+
+
+def of_actions(outputs: Tensor, actions: Tensor) -> Tensor:
+    """Return those of the `outputs` [B, A, N] that belong to `actions` int64 [B, 1]: [B, 1, N]."""
+    return outputs.gather(1, actions.unsqueeze(2).expand(-1, -1, outputs.shape[2]))
 
 
 def double_targets(
@@ -107,7 +118,26 @@ def munchausen_targets(
     return head.bellman(transitions.rewards + bonus.unsqueeze(2), transitions.discounts, z)
 
 
-# The target rules, by name.
+def lambda_returns(
+    rollout: Rollout, rewards: Floats, values: Floats, discount_rate: float, trace_decay: float
+) -> Floats:
+    """Return the λ-returns float32 [T, E] of T steps of E games, which are the targets of PQN.
+
+    G_t = r_t + γ ((1 - λ) V_t+1 + λ G_t+1), and G_t = r_t where the episode ends. At the end of the rollout,
+    and where a time limit ended the game, G_t+1 = V_t+1 (Peng & Williams 1996; Gallici et al. 2024). The
+    clipped `rewards` r are float32 [T, E]; the `values` V = max_a Q(s, a) of all states [T + 1, E].
+    """
+    returns, after = np.empty_like(rewards), values[-1]
+    for t in reversed(range(len(rewards))):
+        following = (1 - trace_decay) * values[t + 1] + trace_decay * after
+        after = rewards[t] + discount_rate * following * ~rollout.terminals[t]
+        after = returns[t] = np.where(rollout.starts[t], values[t], after)
+    return returns
+
+
+# (target network, settings, transitions, noise [1, K]) -> y [B, 1, N] or [B, A, N]
+TargetRule: TypeAlias = Callable[[Network, NetworkConfig, Transitions, Tensor], Tensor]
+
 TARGET_RULES: dict[str, TargetRule] = {
     "max": max_targets,
     "double": double_targets,
@@ -115,9 +145,25 @@ TARGET_RULES: dict[str, TargetRule] = {
 }
 
 
-def of_actions(outputs: Tensor, actions: Tensor) -> Tensor:
-    """Return those of the `outputs` [B, A, N] that belong to `actions` int64 [B, 1]: [B, 1, N]."""
-    return outputs.gather(1, actions.unsqueeze(2).expand(-1, -1, outputs.shape[2]))
+@dataclass(frozen=True, slots=True)
+class PreparedBatch:
+    """A minibatch with its targets, on the network's device."""
+
+    prestates: Tensor  # s, floats in 0..1 [B, S, H, W]
+    actions: Tensor  # a, int64 [B, 1]
+    targets: Tensor  # y, floats [B, 1, N]; or [B, A, N], one for each next action
+    weights: Tensor  # floats [B], importance-sampling weights
+    numbers: Ids  # [B], the transitions' numbers in the replay memory, on the host
+    poststates: Tensor | None = None  # s', where the next action is yet to be chosen
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateOutcome:
+    """The result of one update from B transitions."""
+
+    loss: float  # the mean over the transitions
+    errors: Floats  # [B], ≥ 0: |δ|, or as `ValueHead.losses` defines the error
+    numbers: Ids  # [B], the transitions' numbers in the replay memory
 
 
 class DeepQNetwork:
@@ -127,8 +173,8 @@ class DeepQNetwork:
     states. Letters in shapes are those of `simple_dqn.types`.
 
     An update has two parts, which two threads may do at the same time: `prepare` reads only θ⁻, and `update`
-    uses only θ. Both call functions of tensors (`_targets`, `_choose`, `_descend`), whose control flow does
-    not depend on values, so that a GPU can record them as CUDA graphs.
+    uses only θ. Both call functions of tensors whose control flow does not depend on values, so that a GPU
+    can record them as CUDA graphs.
     """
 
     updates: int  # updates made so far
@@ -205,7 +251,7 @@ class DeepQNetwork:
         prestates = self._device.floats(minibatch.prestates)
         if minibatch.returns is not None:
             targets = tensor(minibatch.returns).to(wide)[:, None, None]
-            return PreparedBatch(prestates, actions, targets, weights, minibatch.numbers, None)
+            return PreparedBatch(prestates, actions, targets, weights, minibatch.numbers)
         # r = Σ_k γ^k r_k over n steps (Sutton 1988), which is the reward itself for n = 1.
         steps = minibatch.rewards.T.astype(np.float64 if wide == torch.float64 else np.float32)
         *earlier, reward = steps.clip(config.min_reward, config.max_reward)
@@ -239,14 +285,13 @@ class DeepQNetwork:
         *transitions, noise = tensors
         targets: object = self._rule(self._target, self._config, Transitions(*transitions), noise)
         batch, size = len(transitions[0]), self._target.value_head.size
-        shapes = [(batch, count, size) for count in (1, self._actions)]
-        if not isinstance(targets, Tensor) or targets.shape not in shapes:
-            given = list(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__
+        shape = tuple(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__
+        if shape not in ((batch, 1, size), (batch, self._actions, size)):
             raise UserError(
-                f"--target_rule {self._config.target_rule} returned {given}: return targets "
+                f"--target_rule {self._config.target_rule} returned {shape}: return targets "
                 f"[{batch}, 1, {size}], or one for each next action [{batch}, {self._actions}, {size}]"
             )
-        return targets
+        return cast(Tensor, targets)
 
     @torch.no_grad()
     def _choose_action(self, poststates: Tensor, targets: Tensor, noise: Tensor) -> Tensor:
@@ -256,31 +301,6 @@ class DeepQNetwork:
         """
         return of_actions(targets, self._online(poststates, noise).argmax(1, keepdim=True))
 
-    def _descend_loss(
-        self, prestates: Tensor, actions: Tensor, targets: Tensor, weights: Tensor, noise: Tensor
-    ) -> Tensor:
-        """Make one optimizer step down the gradient of the loss, and return it and the errors [1 + B].
-
-        Args:
-            prestates: s, floats in 0..1 [B, S, H, W].
-            actions: a, int64 [B, 1].
-            targets: y, floats [B, 1, N].
-            weights: Importance-sampling weights, floats [B].
-            noise: Of the online network, float32 [1, K].
-        """
-        batch_norm = self._config.normalization == "batch"
-        if batch_norm:  # the only layer that behaves differently in training
-            self._online.train()
-        q = of_actions(self._online.outputs(prestates, noise), actions)
-        if batch_norm:
-            self._online.eval()
-        losses, errors = self._online.value_head.losses(q.squeeze(1), targets.squeeze(1))
-        loss = losses.dot(weights / len(weights))
-        self._online.zero_grad()
-        torch.autograd.backward(self._master.scale(loss))
-        self._master.step()
-        return torch.cat((loss.detach().unsqueeze(0), errors))
-
     def _anneal(self) -> None:
         """Set the learning rate of the next update."""
         updates, span = float(self.updates), self._config.learning_rate_decay_updates
@@ -288,7 +308,10 @@ class DeepQNetwork:
             updates = math.floor(updates / span * RATES) * span / RATES
         changed = self._master.set_learning_rate(learning_rate_share(self._config, updates))
         if changed and self._device.records:  # the old rate is a constant of the recording
-            self._descend = self._device.record(self._descend_loss)
+            self._descend = self._record_descent()
+
+    def _record_descent(self) -> Callable[..., Tensor]:
+        return self._device.record(partial(descend, self._online, self._master))
 
     def _draw_noise(self, stream: str, count: int = 1) -> Tensor:
         """Return fresh noise [count, K] on the device."""
@@ -299,15 +322,12 @@ class DeepQNetwork:
         record = self._device.record
         self._targets = record(self._compute_targets)
         self._choose = record(self._choose_action)
-        self._descend = record(self._descend_loss)
+        self._descend = self._record_descent()
         networks = [self._online, self._target, *([self._average.network] if self._average else [])]
         self._forward = {network: record(network) for network in networks}
 
     def returns(self, rollout: Rollout, values: Floats) -> Floats:
-        """Return the targets of the T steps of `rollout`, float32 [T, E]; see `lambda_returns`.
-
-        `values` are max_a Q(s, a) of the T + 1 states of each game, float32 [T + 1, E].
-        """
+        """Return the targets of the T steps of `rollout`, float32 [T, E]; see `lambda_returns`."""
         config = self._config
         rewards = rollout.rewards.clip(config.min_reward, config.max_reward)
         return lambda_returns(rollout, rewards, values, config.discount_rate, config.trace_decay)
@@ -381,11 +401,9 @@ class DeepQNetwork:
             UserError: It is the state of another network or optimizer; nothing has changed.
         """
         online, target, average = state["online"], state["target"], state.get("average")
-        check_fit(online, self._master.tensors())
-        if target is not None:
-            check_fit(target, floating_tensors(self._target))
-        if average is not None:
-            check_fit(average["mean"], self._master.tensors())
+        for saved in (online, target, average and average["mean"]):
+            if saved is not None:  # all three have the same names and shapes
+                check_fit(saved, self._master.tensors())
         self._master.check_state(state["training"])
         self._master.load(online)
         self._master.set_state(state["training"])
@@ -400,26 +418,3 @@ class DeepQNetwork:
         if self._config.learning_rate_decay_updates:
             rate = self._config.learning_rate * learning_rate_share(self._config, self.updates)
             logger.info("The learning rate is %g after %d updates", rate, self.updates)
-
-
-def lambda_returns(
-    rollout: Rollout, rewards: Floats, values: Floats, discount_rate: float, trace_decay: float
-) -> Floats:
-    """Return the λ-returns G float32 [T, E], from the last step to the first: the targets of PQN.
-
-    G_t = r_t + γ ((1 - λ) V_t+1 + λ G_t+1), and G_t = r_t where the episode ends. At the end of the rollout,
-    and where a time limit ended the game, G_t+1 = V_t+1 (Peng & Williams 1996; Gallici et al. 2024).
-
-    Args:
-        rollout: Its T steps of E games.
-        rewards: r, clipped, float32 [T, E].
-        values: V = max_a Q(s, a) of the states before each step and after the last one, float32 [T + 1, E].
-        discount_rate: γ.
-        trace_decay: λ.
-    """
-    returns, after = np.empty_like(rewards), values[-1]
-    for t in reversed(range(len(rewards))):
-        following = (1 - trace_decay) * values[t + 1] + trace_decay * after
-        after = rewards[t] + discount_rate * following * ~rollout.terminals[t]
-        after = returns[t] = np.where(rollout.starts[t], values[t], after)
-    return returns

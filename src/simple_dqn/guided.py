@@ -56,9 +56,10 @@ class GuidedBackpropagation:
         self._device = device
         self._network = deepcopy(network).float().eval().requires_grad_(False)
         for name, module in list(self._network.named_modules()):
-            for kind, stand_in in STAND_INS.items():
-                if isinstance(module, kind):
-                    self._network.set_submodule(name, stand_in(module))
+            if isinstance(module, nn.ReLU):
+                self._network.set_submodule(name, _guided_rectifier())
+            elif isinstance(module, nn.GroupNorm):
+                self._network.set_submodule(name, SteadyNorm(module))
         hidden = self._network.hidden
         self.layers = _convolutional_layers(hidden, screen_shape)
         # The sums of a residual section are shown after a rectifier, whether one follows them or not.
@@ -72,41 +73,29 @@ class GuidedBackpropagation:
 
     @torch.no_grad()
     def activations(self, states: States, layer: str) -> NDArray[np.float32]:
-        """Return the activations for `states` of the layer named `layer`, after the rectifier.
-
-        Returns:
-            float32 [B, K, rows, columns], the caller's.
-        """
+        """Return the activations of `layer` after the rectifier, a new array [B, K, rows, columns]."""
         return _array(self._up_to[layer](self._floats(states)))
 
     def guided_gradients(
-        self,
-        states: States,
-        layer: str,
-        filters: NDArray[np.int64],
-        rows: NDArray[np.int64],
-        columns: NDArray[np.int64],
+        self, states: States, layer: str, filters: Actions, rows: Actions, columns: Actions
     ) -> NDArray[np.float32]:
-        """Return the guided gradient of one unit for each of `states`; 0 where its activation is 0.
+        """Return the guided gradient of one unit for each of `states`, a new array float32 [B, S, H, W].
 
-        The unit of each state is at (filter, row, column) of the layer named `layer`, int64 [B] each.
-
-        Returns:
-            float32 [B, S, H, W], the caller's.
+        The unit of each state is at (filter, row, column) of the layer named `layer`, int64 [B] each. The
+        gradient is 0 where its activation is 0.
         """
 
         def units(screens: Tensor) -> Tensor:
             activations: Tensor = self._up_to[layer](screens)
-            place = [torch.from_numpy(index).to(self._device) for index in (filters, rows, columns)]
-            return activations[torch.arange(len(activations), device=self._device), *place]
+            place = map(self._tensor, (np.arange(len(states)), filters, rows, columns))
+            return activations[tuple(place)]
 
         return self._guided_gradients(units, states)
 
     def saliency(self, states: States, actions: Actions | None = None) -> NDArray[np.float32]:
-        """Return the guided gradient of a Q-value of each state: that of `actions` int64 [B], or the highest.
+        """Return the guided gradients of the Q-values of `actions` int64 [B], a new array [B, S, H, W].
 
-        Returns:
-            float32 [B, S, H, W], the caller's.
+        None: of the highest Q-value of each state.
         """
 
         def chosen(screens: Tensor) -> Tensor:
@@ -150,25 +139,18 @@ class SteadyNorm(nn.Module):
         return normal * self._norm.weight.view(of_filters) + self._norm.bias.view(of_filters)
 
 
-def _guided_rectifier(_rectifier: nn.Module | None = None) -> nn.ReLU:
+def _guided_rectifier() -> nn.ReLU:
     """Return a rectifier that also stops negative gradients.
 
     It copies its input: the hook cannot be on a module that works in place, as the network's rectifiers do.
     """
+
+    def positive(_module: nn.Module, gradients: tuple[Tensor, ...] | Tensor) -> tuple[Tensor, ...]:
+        return tuple(gradient.relu() for gradient in gradients)
+
     rectifier = nn.ReLU()
-    rectifier.register_full_backward_pre_hook(lambda _module, gradients: _positive(gradients))
+    rectifier.register_full_backward_pre_hook(positive)
     return rectifier
-
-
-def _positive(gradients: tuple[Tensor, ...] | Tensor) -> tuple[Tensor, ...]:
-    return tuple(gradient.relu() for gradient in gradients)
-
-
-# The replacement of each type of module when gradients are taken.
-STAND_INS: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
-    nn.ReLU: _guided_rectifier,
-    nn.GroupNorm: SteadyNorm,
-}
 
 
 def _convolutional_layers(hidden: nn.Module, screen_shape: tuple[int, int]) -> tuple[ConvolutionalLayer, ...]:
@@ -179,9 +161,8 @@ def _convolutional_layers(hidden: nn.Module, screen_shape: tuple[int, int]) -> t
         # A residual section counts as one layer; every module in it widens the receptive field.
         sliding = [module for module in layer.modules() if isinstance(module, nn.Conv2d | nn.MaxPool2d)]
         for module in sliding:
-            size, stride, padding = (
-                _side(shape) for shape in (module.kernel_size, module.stride, module.padding)
-            )
+            sizes = module.kernel_size, module.stride, module.padding  # of a square: a number or a pair
+            size, stride, padding = (int(np.ravel(cast(Any, shape))[0]) for shape in sizes)
             rows, columns = ((side + 2 * padding - size) // stride + 1 for side in (rows, columns))
             # Neighbours in this layer's input are field_stride pixels apart on the screen.
             field_start -= padding * field_stride
@@ -193,11 +174,6 @@ def _convolutional_layers(hidden: nn.Module, screen_shape: tuple[int, int]) -> t
                 ConvolutionalLayer(name, filters, rows, columns, field_size, field_stride, field_start)
             )
     return tuple(layers)
-
-
-def _side(shape: Any) -> int:
-    """Return the side of a square, which the module has as a number or as a pair."""
-    return int(shape[0] if isinstance(shape, tuple) else shape)
 
 
 def _array(values: Tensor) -> NDArray[np.float32]:

@@ -1,21 +1,22 @@
-"""Q-networks: the layers of each as a table, and the PyTorch modules that `build` makes from it."""
+"""Q-networks: the layers of each as a table, the modules that `build` makes from it, and the value heads."""
 
 import itertools
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from simple_dqn.config import NetworkConfig
 from simple_dqn.errors import UserError
 from simple_dqn.types import CheckpointState
-from simple_dqn.value_heads import VALUE_HEADS, ValueHead
 
 # (random stream, shape, inputs to one unit) -> initial values in that shape
 Initializer: TypeAlias = Callable[[np.random.Generator, tuple[int, ...], int], NDArray[np.float64]]
@@ -65,10 +66,9 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class ResidualSection:
-    """A section of IMPALA's network (Espeholt et al. 2018, figure 3).
+    """A section of IMPALA's network: convolution, max-pooling with a stride of 2, blocks of two convolutions.
 
-    A convolution, 3 × 3 max-pooling with a stride of 2, and residual blocks of two convolutions each. All
-    filters are 3 × 3 and padded.
+    All filters are 3 × 3 and padded (Espeholt et al. 2018, figure 3).
     """
 
     filters: int
@@ -97,20 +97,10 @@ class NetworkSpec:
     biases: bool
     initializer: Initializer
 
-    @property
-    def convolutional(self) -> tuple[Convolution | ResidualSection, ...]:
-        """The layers before the dense ones, whose units each see a part of the screen."""
-        return tuple(layer for layer in self.layers if not isinstance(layer, Dense))
-
-    @property
-    def dense(self) -> tuple[Dense, ...]:
-        """The dense layers."""
-        return tuple(layer for layer in self.layers if isinstance(layer, Dense))
-
     def outputs_for(self, inputs: int) -> int:
         """Return the output rows of the last convolution for screens of `inputs` rows; below 1: too few."""
-        for layer in self.convolutional:
-            inputs = layer.outputs_for(inputs)
+        for layer in self.layers:
+            inputs = inputs if isinstance(layer, Dense) else layer.outputs_for(inputs)
         return inputs
 
     def smallest_screen(self) -> int:
@@ -171,16 +161,8 @@ class NoisyLinear(nn.Linear):
             return means
         own = noise[:, self.noise_start : self.noise_start + self.noise_size].to(inputs.dtype)
         in_noise, out_noise = own[:, : self.in_features], own[:, self.in_features :]
-        deviations = nn.functional.linear(in_noise * inputs, self.weight_sigma, self.bias_sigma)
+        deviations = functional.linear(in_noise * inputs, self.weight_sigma, self.bias_sigma)
         return torch.addcmul(means, out_noise, deviations)
-
-
-class Layers(nn.Sequential):
-    """A sequence of modules that passes the noise to the noisy ones."""
-
-    def forward(self, values: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Return the last module's output; see `NoisyLinear.forward` for the noise."""
-        return _run(self, values, noise)
 
 
 class Dueling(nn.Module):
@@ -190,33 +172,16 @@ class Dueling(nn.Module):
     represent an action's return, as in Hessel et al. 2018.
     """
 
-    def __init__(self, value: Layers, advantages: Layers, size: int) -> None:
+    def __init__(self, value: nn.Sequential, advantages: nn.Sequential, size: int) -> None:
         """Combine the outputs [B, N] of `value` and [B, A · N] of `advantages`, with N = `size`."""
         super().__init__()
-        self.value = value
-        self.advantages = advantages
-        self._size = size
+        self.value, self.advantages, self._size = value, advantages, size
 
     def forward(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the outputs [B, A · N] for `features` from the shared layers."""
-        value: Tensor = self.value(features, noise).unsqueeze(1)
-        advantages: Tensor = self.advantages(features, noise).view(features.shape[0], -1, self._size)
+        value = _run(self.value, features, noise).unsqueeze(1)
+        advantages = _run(self.advantages, features, noise).view(features.shape[0], -1, self._size)
         return (value + advantages - advantages.mean(1, keepdim=True)).flatten(1)
-
-
-class Section(nn.Module):
-    """The module of a `ResidualSection`, without the rectifier after its last sum."""
-
-    def __init__(self, convolution: nn.Module, blocks: list[nn.Module]) -> None:
-        """Chain `convolution`, max-pooling and the residual `blocks`, all of them padded."""
-        super().__init__()
-        self.convolution = convolution
-        self.maximum = nn.MaxPool2d(3, stride=2, padding=1)
-        self.blocks = nn.Sequential(*blocks)
-
-    def forward(self, values: Tensor) -> Tensor:
-        """Return the sums [B, K, ⌈H/2⌉, ⌈W/2⌉] of K filters for `values` [B, C, H, W] of C channels."""
-        return cast(Tensor, self.blocks(self.maximum(self.convolution(values))))
 
 
 class ResidualBlock(nn.Module):
@@ -224,8 +189,7 @@ class ResidualBlock(nn.Module):
 
     def __init__(self, first: nn.Module, second: nn.Module) -> None:
         """Chain two convolutions, each with its normalization."""
-        super().__init__()
-        # The first rectifier must not change x in place: x is added at the end.
+        super().__init__()  # The first rectifier must not change x in place: x is added at the end.
         self.branch = nn.Sequential(nn.ReLU(), first, nn.ReLU(inplace=True), second)
 
     def forward(self, values: Tensor) -> Tensor:
@@ -250,14 +214,13 @@ class Network(nn.Module):
 
     noise_size: int  # K, random numbers per state; 0 without noisy layers
 
-    def __init__(self, hidden: Layers, output: nn.Linear | Dueling, value_head: ValueHead) -> None:
+    def __init__(self, hidden: nn.Sequential, output: nn.Linear | Dueling, value_head: "ValueHead") -> None:
         """Chain `hidden` and `output` [A · N]; `value_head` interprets the N numbers of an action."""
         super().__init__()
-        self.hidden = hidden
-        self.output = output
-        self.value_head = value_head
-        self.noise_size = 0
+        self.hidden, self.output, self.value_head = hidden, output, value_head
+        self.noise_size, self._batch_norm = 0, False
         for layer in self.modules():
+            self._batch_norm |= isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)
             if isinstance(layer, NoisyLinear):
                 layer.noise_start = self.noise_size
                 self.noise_size += layer.noise_size
@@ -266,14 +229,19 @@ class Network(nn.Module):
         """Return the Q-values `[B, A]` of `states`, floats in 0..1 `[B, S, H, W]`; see `outputs`."""
         return self.value_head.qvalues(self.outputs(states, noise))
 
-    def outputs(self, states: Tensor, noise: Tensor | None = None) -> Tensor:
+    def outputs(self, states: Tensor, noise: Tensor | None = None, learning: bool = False) -> Tensor:
         """Return the N numbers that represent each action's return [B, A, N].
 
         Args:
             states: Floats in 0..1, `[B, S, H, W]`.
             noise: [B, K]; [1, K]: the same for every state; None: no noise.
+            learning: Whether batch normalization is over this batch, which also moves its running means.
         """
+        if learning and self._batch_norm:  # the only layer that behaves differently
+            self.train()
         values = _run((*self.hidden, self.output), states, noise)
+        if learning and self._batch_norm:
+            self.eval()
         # `len` would make the size of the batch a constant of an exported network.
         return values.view(values.shape[0], -1, self.value_head.size)
 
@@ -285,6 +253,119 @@ class Network(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv2d | nn.Linear | nn.GroupNorm) and module not in last:
                 module.to(dtype)
+
+
+class ValueHead(nn.Module):
+    """The N numbers that represent an action's return: here one, the expected return (Mnih et al. 2015).
+
+    A head turns its numbers into Q-values, applies the Bellman operator to them, and compares predictions
+    with targets. It is in float32 or wider, as the output layer is.
+    """
+
+    size = 1  # N
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self._clip_error = 0.0 if config.loss == "mse" else config.clip_error
+
+    def qvalues(self, outputs: Tensor) -> Tensor:
+        """Return the Q-values [B, A] of a network's `outputs` [B, A, N]: their mean."""
+        return outputs.mean(-1)
+
+    def bellman(self, rewards: Tensor, discounts: Tensor, outputs: Tensor) -> Tensor:
+        """Return the targets y = r + γ z [B, K, N], for each of K next actions.
+
+        Args:
+            rewards: r [B, 1, 1].
+            discounts: γ [B, 1, 1]; 0 after a terminal.
+            outputs: z [B, K, N], the target network's outputs.
+        """
+        return rewards + discounts * outputs
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss and the error, ≥ 0, of each transition [B]: Huber's or δ²/2, and |δ|.
+
+        δ = y - Q(s, a), for `outputs` [B, N] of the online network for the action taken, and `targets` y
+        [B, N].
+        """
+        losses = huber(outputs, targets, self._clip_error).squeeze(1)
+        return losses, (targets - outputs.detach()).abs().squeeze(1)
+
+
+class QuantileHead(ValueHead):
+    """The quantiles of the return, at the midpoints of N equal fractions (Dabney et al. 2018, QR-DQN)."""
+
+    fractions: Tensor  # τ̂ [N]
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__(config)
+        self.size = config.quantiles
+        midpoints = (torch.arange(self.size, dtype=torch.float64) + 0.5) / self.size  # Lemma 2
+        self.register_buffer("fractions", midpoints, persistent=False)
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return Σ_i E_j |τ̂_i - 1{u_ij < 0}| L_κ(u_ij) / κ, u_ij = y_j - θ_i, and |δ| of the expectations.
+
+        Equations 9 and 10, and Algorithm 1. The division by κ is that of their IQN (2018b, equation 3). With
+        it the loss tends to that of plain quantile regression (equation 8) as κ, the `clip_error`, goes to 0,
+        and κ = 0 means that limit.
+        """
+        errors, clip_error = (targets - outputs.detach()).mean(1).abs(), self._clip_error
+        targets = targets.unsqueeze(1).expand(-1, outputs.shape[1], -1)
+        estimates = outputs.unsqueeze(2).expand_as(targets)
+        costs = huber(estimates, targets, clip_error) if clip_error else (targets - estimates).abs()
+        fractions = self.fractions.unsqueeze(1)
+        weights = torch.where(targets < estimates, 1 - fractions, fractions)
+        return (weights * costs).mean(2).sum(1) / (clip_error or 1), errors
+
+
+class CategoricalHead(ValueHead):
+    """The probabilities of N returns z from `v_min` to `v_max`, as logits (Bellemare et al. 2017, C51)."""
+
+    atoms: Tensor  # z [N]
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__(config)
+        self.size = config.atoms
+        atoms = torch.linspace(config.v_min, config.v_max, self.size, dtype=torch.float64)
+        self.register_buffer("atoms", atoms, persistent=False)
+
+    def qvalues(self, outputs: Tensor) -> Tensor:
+        """Return the Q-values Σ_i z_i p_i [B, A] (Algorithm 1)."""
+        return outputs.softmax(-1) @ self.atoms
+
+    def bellman(self, rewards: Tensor, discounts: Tensor, outputs: Tensor) -> Tensor:
+        """Return the probabilities [B, K, N] of r + γ z, projected onto the atoms (equation 7)."""
+        moved = (rewards + discounts * self.atoms).clamp(self.atoms[0], self.atoms[-1])  # [B, 1, N]
+        spacing = self.atoms[1] - self.atoms[0]
+        # shares[b, j, i] is the share of the moved atom j that goes to the atom i. Most are 0, but summing
+        # all of them costs no more than scattering the rest, and is deterministic on a GPU.
+        shares = (1 - (moved.mT - self.atoms).abs() / spacing).clamp(min=0)
+        return outputs.softmax(-1) @ shares
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the cross-entropies, and the divergences D_KL(y ‖ p) (Hessel et al. 2018, equation 3)."""
+        losses = -(targets * functional.log_softmax(outputs, 1)).sum(1)
+        entropies = torch.special.entr(targets).sum(1)
+        return losses, (losses.detach() - entropies).clamp(min=0)
+
+
+VALUE_HEADS: dict[str, type[ValueHead]] = {
+    "none": ValueHead,
+    "quantile": QuantileHead,
+    "c51": CategoricalHead,
+}
+
+
+def huber(predictions: Tensor, targets: Tensor, clip_error: float) -> Tensor:
+    """Return δ²/2 of the errors δ, growing linearly where |δ| exceeds κ = `clip_error` (Huber 1964).
+
+    Elementwise, for tensors of one shape. Its gradient is the error clipped to ± κ, as in Mnih et al. 2015.
+    With κ = 0 errors are not clipped.
+    """
+    if clip_error == 0:
+        return functional.mse_loss(predictions, targets, reduction="none") / 2
+    return functional.huber_loss(predictions, targets, reduction="none", delta=clip_error)
 
 
 def build(
@@ -313,87 +394,83 @@ def build(
         )
     if config.normalization == "batch" and config.batch_size < 2:
         raise UserError("--normalization batch cannot normalize over one transition: raise --batch_size")
-    builder, value_head = _Builder(spec, config), VALUE_HEADS[config.distributional](config)
-    hidden = builder.convolutional(history_length)
-    channels = spec.convolutional[-1].filters if spec.convolutional else history_length
-    features, units = channels * math.prod(map(spec.outputs_for, screen_shape)), actions * value_head.size
+    head = VALUE_HEADS[config.distributional](config)
+    hidden, channels = _convolutional(spec, config, history_length)
+    features = channels * math.prod(map(spec.outputs_for, screen_shape))
     output: nn.Module
     if config.dueling:
-        value, advantages = (builder.stream(features, size) for size in (value_head.size, units))
-        output = Dueling(Layers(OrderedDict(value)), Layers(OrderedDict(advantages)), value_head.size)
+        value, advantages = (
+            nn.Sequential(_dense(spec, config, features, units)) for units in (head.size, actions * head.size)
+        )
+        output = Dueling(value, advantages, head.size)
     else:
-        hidden |= builder.stream(features, units)
+        hidden.update(_dense(spec, config, features, actions * head.size))
         output = hidden.pop("output")
-    network = Network(Layers(OrderedDict(hidden)), cast(nn.Linear | Dueling, output), value_head).to(dtype)
+    network = Network(nn.Sequential(hidden), cast(nn.Linear | Dueling, output), head).to(dtype)
     _initialize(network, INITIALIZERS.get(config.initializer, spec.initializer), rng)
     return network
 
 
-class _Builder:
-    """Makes the modules of a network, under the names that its weights have in a snapshot."""
+# The modules have the names that their weights have in a snapshot.
+Modules: TypeAlias = OrderedDict[str, nn.Module]
 
-    def __init__(self, spec: NetworkSpec, config: NetworkConfig) -> None:
-        self._spec = spec
-        self._config = config
-        # A normalization has an offset, which takes the place of the layer's biases.
-        self._hidden_biases = spec.biases and config.normalization == "none"
 
-    def convolutional(self, channels: int) -> dict[str, nn.Module]:
-        """Return the convolutional layers, for an input of `channels` screens."""
-        modules: dict[str, nn.Module] = {}
-        number = 0
-        for number, layer in enumerate(self._spec.convolutional, 1):
-            if isinstance(layer, Convolution):
-                shape = channels, layer.filters, layer.size, layer.stride
-                modules |= self._convolution(f"conv{number}", *shape)
-                modules[f"conv{number}_relu"] = nn.ReLU(inplace=True)
-            else:
-                modules[f"section{number}"] = self._section(channels, layer)
-            channels = layer.filters
-        if f"section{number}" in modules:
-            modules[f"section{number}_relu"] = nn.ReLU(inplace=True)
-        modules["flatten"] = nn.Flatten()
-        return modules
+def _convolutional(spec: NetworkSpec, config: NetworkConfig, channels: int) -> tuple[Modules, int]:
+    """Return the layers before the dense ones for `channels` screens, and their number of output channels."""
 
-    def stream(self, features: int, outputs: int) -> dict[str, nn.Module]:
-        """Return the dense layers, the first with `features` inputs, and an output layer."""
-        modules: dict[str, nn.Module] = {}
-        for number, layer in enumerate(self._spec.dense, 1):
-            name = f"dense{number}"
-            modules[name] = self._linear(features, layer.units, self._hidden_biases)
-            modules |= self._norm(name, layer.units, nn.BatchNorm1d)
+    def convolution(name: str, channels: int, filters: int, size: int, stride: int, pad: int = 0) -> Modules:
+        biases = spec.biases and config.normalization == "none"
+        sums = nn.Conv2d(channels, filters, size, stride, pad, bias=biases)
+        return Modules({name: sums, **_norm(config, name, filters, nn.BatchNorm2d)})
+
+    def padded(channels: int, filters: int) -> nn.Module:
+        return nn.Sequential(convolution("sums", channels, filters, 3, 1, 1))
+
+    modules, name = Modules(), ""
+    for number, layer in enumerate((each for each in spec.layers if not isinstance(each, Dense)), 1):
+        filters = layer.filters
+        if isinstance(layer, Convolution):
+            name = f"conv{number}"
+            modules.update(convolution(name, channels, filters, layer.size, layer.stride))
             modules[f"{name}_relu"] = nn.ReLU(inplace=True)
-            features = layer.units
-        modules["output"] = self._linear(features, outputs, self._spec.biases)
-        return modules
+        else:
+            name = f"section{number}"
+            pairs = [[padded(filters, filters) for _ in range(2)] for _ in range(layer.blocks)]
+            modules[name] = nn.Sequential(
+                Modules(
+                    convolution=padded(channels, filters),
+                    maximum=nn.MaxPool2d(3, stride=2, padding=1),
+                    blocks=nn.Sequential(*(ResidualBlock(*pair) for pair in pairs)),
+                )
+            )
+        channels = filters
+    if name.startswith("section"):  # a section ends with a sum
+        modules[f"{name}_relu"] = nn.ReLU(inplace=True)
+    modules["flatten"] = nn.Flatten()
+    return modules, channels
 
-    def _linear(self, inputs: int, outputs: int, biases: bool) -> nn.Linear:
-        if self._config.noisy:
-            return NoisyLinear(inputs, outputs, biases, self._config.noisy_sigma)
-        return nn.Linear(inputs, outputs, biases)
 
-    def _convolution(
-        self, name: str, channels: int, filters: int, size: int, stride: int, padding: int = 0
-    ) -> dict[str, nn.Module]:
-        """Return a convolution and its normalization, if there is one."""
-        convolution = nn.Conv2d(channels, filters, size, stride, padding, bias=self._hidden_biases)
-        return {name: convolution, **self._norm(name, filters, nn.BatchNorm2d)}
+def _dense(spec: NetworkSpec, config: NetworkConfig, features: int, outputs: int) -> Modules:
+    """Return the dense layers, the first with `features` inputs, and an output layer."""
+    linear = partial(NoisyLinear, sigma=config.noisy_sigma) if config.noisy else nn.Linear
+    modules = Modules()
+    for number, layer in enumerate((each for each in spec.layers if isinstance(each, Dense)), 1):
+        name = f"dense{number}"
+        modules[name] = linear(features, layer.units, bias=spec.biases and config.normalization == "none")
+        modules.update(_norm(config, name, layer.units, nn.BatchNorm1d))
+        modules[f"{name}_relu"] = nn.ReLU(inplace=True)
+        features = layer.units
+    modules["output"] = linear(features, outputs, bias=spec.biases)
+    return modules
 
-    def _section(self, channels: int, layer: ResidualSection) -> Section:
-        def sums(channels: int) -> nn.Module:
-            return Layers(OrderedDict(self._convolution("sums", channels, layer.filters, 3, 1, padding=1)))
 
-        blocks = [ResidualBlock(sums(layer.filters), sums(layer.filters)) for _ in range(layer.blocks)]
-        return Section(sums(channels), cast(list[nn.Module], blocks))
-
-    def _norm(self, name: str, channels: int, batch_norm: type[nn.Module]) -> dict[str, nn.Module]:
-        """Return the normalization of the layer called `name`, if there is one."""
-        if self._config.normalization == "batch":
-            return {f"{name}_norm": batch_norm(channels)}
-        if self._config.normalization == "layer":
-            # Over all units of a layer in one state (Ba et al. 2016), with one gain and offset per filter.
-            return {f"{name}_norm": nn.GroupNorm(1, channels)}
-        return {}
+def _norm(config: NetworkConfig, name: str, channels: int, batch_norm: type[nn.Module]) -> Modules:
+    """Return the normalization of the layer called `name`, whose offset replaces biases; or nothing."""
+    if config.normalization == "none":
+        return Modules()
+    # Layer normalization is over all units of a state (Ba et al. 2016), with a gain and an offset per filter.
+    norm = batch_norm(channels) if config.normalization == "batch" else nn.GroupNorm(1, channels)
+    return Modules({f"{name}_norm": norm})
 
 
 @torch.no_grad()
@@ -408,17 +485,12 @@ def _initialize(network: Network, initializer: Initializer, rng: np.random.Gener
 
 
 class Noise:
-    """The noise of a network, from independent random streams.
-
-    In the concurrent schedule each of them is used in a thread of its own.
-    """
-
-    STREAMS = ("acting", "targets", "updates")
+    """The noise of a network, K = `size` numbers at a time, from a random stream for each thread's use."""
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
-        """Spawn the streams from `rng`, each to draw `size` numbers K at a time."""
+        """Spawn the streams from `rng`."""
         self.size = size
-        self._streams = dict(zip(self.STREAMS, rng.spawn(len(self.STREAMS)), strict=True))
+        self._streams = dict(zip(("acting", "targets", "updates"), rng.spawn(3), strict=True))
 
     def draw(self, stream: str, count: int = 1) -> NDArray[np.float32]:
         """Return fresh noise f(ε), float32 [count, K]."""

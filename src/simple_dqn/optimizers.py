@@ -17,19 +17,14 @@ from simple_dqn.weights import copy_arrays, floating_tensors, read_tensors, writ
 
 
 class RMSProp(Adagrad):
-    """RMSProp as Neon implemented it and simple_dqn used it.
+    """RMSProp as Neon implemented it: v ← ρ v + (1 - ρ) g²;  w ← w - α g / (√(v + ε) + ε).
 
-    v ← ρ v + (1 - ρ) g²;  w ← w - α g / (√(v + ε) + ε)
-
-    with the decay rate ρ, the learning rate α and ε = 1e-6 both inside and outside the root.
+    ρ is the decay rate, α the learning rate, and ε = 1e-6 both inside and outside the root.
     `torch.optim.RMSprop` has it outside only, which makes the steps of the first small gradients far longer.
 
     With s = (v + ε) / (1 - ρ), α' = α / √(1 - ρ) and ε' = ε / √(1 - ρ) this is equivalent to
-
-    s ← ρ s + (1 - ρ) s₀ + g²;  w ← w - α' g / (√s + ε')
-
-    which is Adagrad whose sum of squares s first decays towards its initial value s₀ = ε / (1 - ρ). On the
-    CPU this takes two passes over the weights instead of six.
+    s ← ρ s + (1 - ρ) s₀ + g²;  w ← w - α' g / (√s + ε'), which is Adagrad whose sum of squares s first decays
+    towards its initial value s₀ = ε / (1 - ρ). On the CPU this takes two passes over the weights, not six.
     """
 
     EPSILON = 1e-6
@@ -85,36 +80,26 @@ class FusedRAdam(Adam):
             group["lr"], group["eps"] = rate, epsilon
 
 
-def _radam(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
-    rate, epsilon = config.learning_rate, config.adam_epsilon
-    if weights[0].device.type == "cpu":
-        return FusedRAdam(weights, lr=rate, eps=epsilon, fused=True)
-    return RAdam(weights, lr=rate, eps=epsilon, capturable=_capturable(weights))
+def make_optimizer(weights: Sequence[Tensor], config: NetworkConfig) -> Optimizer:
+    """Return the optimizer of `weights` that `config` chooses.
 
-
-def _capturable(weights: Sequence[Tensor]) -> bool:
-    """Return whether an optimizer of `weights` needs `capturable`, as it does on a GPU.
-
-    CUDA graphs require it. PyTorch then warns of steps outside of a graph, as the first few are.
+    With PyTorch's ε of 1e-8 in Adam, even the tiny gradients of nearly constant screens make full first
+    steps: in Pong these drive all rectifiers of a layer below zero for good. The default is Hessel et al.
+    2018's.
     """
-    on_gpu = weights[0].device.type == "cuda"
-    if on_gpu:
+    rate, epsilon, on_gpu = config.learning_rate, config.adam_epsilon, weights[0].device.type == "cuda"
+    if on_gpu:  # CUDA graphs need `capturable`; PyTorch then warns of the first steps, outside of a graph
         warnings.filterwarnings("ignore", message="This instance was constructed with capturable=True")
-    return on_gpu
-
-
-# With PyTorch's ε of 1e-8 in Adam, even the tiny gradients of nearly constant screens make full first steps:
-# in Pong these drive all rectifiers of a layer below zero for good. The default is Hessel et al. 2018's.
-OPTIMIZERS: dict[str, Callable[[Sequence[Tensor], NetworkConfig], Optimizer]] = {
-    "rmsprop": lambda weights, config: RMSProp(weights, config.learning_rate, config.decay_rate),
-    "adam": lambda weights, config: Adam(
-        weights, config.learning_rate, eps=config.adam_epsilon, fused=True, capturable=_capturable(weights)
-    ),
-    "radam": _radam,
-    "adadelta": lambda weights, config: Adadelta(
-        weights, config.learning_rate, config.decay_rate, capturable=_capturable(weights)
-    ),
-}
+    match config.optimizer:
+        case "rmsprop":
+            return RMSProp(weights, rate, config.decay_rate)
+        case "adadelta":
+            return Adadelta(weights, rate, config.decay_rate, capturable=on_gpu)
+        case "radam" if weights[0].device.type == "cpu":
+            return FusedRAdam(weights, lr=rate, eps=epsilon, fused=True)
+        case "radam":
+            return RAdam(weights, lr=rate, eps=epsilon, capturable=on_gpu)
+    return Adam(weights, rate, eps=epsilon, fused=True, capturable=on_gpu)
 
 
 def learning_rate_share(config: NetworkConfig, updates: float) -> float:
@@ -133,8 +118,7 @@ class MasterWeights:
     two share their memory.
 
     Attributes:
-        weights: The wide weights, by name.
-        scale: Multiplies a loss before `backward`: float16 gradients would underflow otherwise.
+        weights: The wide weights, by name. scale: Multiplies a loss, lest float16 gradients underflow.
     """
 
     def __init__(
@@ -147,10 +131,10 @@ class MasterWeights:
         pairs = [(self.weights[name], weight) for name, weight in network.named_parameters()]
         self._shared = [(wide, own) for wide, own in pairs if wide.dtype == own.dtype]
         self._wide = [wide for wide, own in pairs if wide.dtype != own.dtype]
-        self._narrow: list[Tensor] = [own for wide, own in pairs if wide.dtype != own.dtype]
+        self._narrow = [cast(Tensor, own) for wide, own in pairs if wide.dtype != own.dtype]
         for wide in self._wide:
             wide.grad = torch.empty_like(wide)
-        self._optimizer = OPTIMIZERS[config.optimizer](list(self.weights.values()), config)
+        self._optimizer = make_optimizer(list(self.weights.values()), config)
         self._first_rates: list[float] = [group["lr"] for group in self._optimizer.param_groups]
         device = next(iter(self.weights.values())).device.type
         self._scaler = torch.amp.GradScaler(device, enabled=loss_scaling)
@@ -196,35 +180,29 @@ class MasterWeights:
 
     def get_state(self) -> CheckpointState:
         """Return the optimizer's state for each weight, and the scale of the loss."""
-        slots: CheckpointState = {
-            name: write_tensors(self._optimizer.state[weight]) for name, weight in self.weights.items()
-        }
+        slots = {name: write_tensors(self._optimizer.state[w]) for name, w in self.weights.items()}
         return {"optimizer": self._kind, "slots": slots, "scaler": dict(self._scaler.state_dict())}
 
     def check_state(self, state: CheckpointState) -> None:
-        """Check that `state` is that of the same optimizer.
-
-        Raises:
-            UserError: It is the state of another optimizer.
-        """
+        """Raise a UserError if `state` is that of another optimizer, a ValueError if of other weights."""
         if state["optimizer"] != self._kind:
             raise UserError(
                 f"the snapshot was trained with --optimizer {state['optimizer']}, not {self._kind}: "
                 "resume it with that one, or start a new run from its weights with --load_weights"
             )
+        slots = state["slots"]
+        for name, weight in self.weights.items():
+            shapes = {values.shape for values in slots[name].values() if isinstance(values, np.ndarray)}
+            if len({*map(frozenset, slots.values())}) > 1 or shapes - {(), (1,), tuple(weight.shape)}:
+                raise ValueError(f"the optimizer's state of {name} is not that of these weights")
 
     def set_state(self, state: CheckpointState) -> None:
-        """Continue from what `get_state` returned, which leaves out the weights."""
-        groups, slots = self._optimizer.state_dict()["param_groups"], state["slots"]
-        for name, weight in self.weights.items():
-            arrays = slots[name].values()
-            shapes = {values.shape for values in arrays if isinstance(values, np.ndarray)}
-            if len({*map(frozenset, slots.values())}) > 1 or len(shapes - {(), (1,), tuple(weight.shape)}):
-                raise ValueError(f"the optimizer's state of {name} is not that of these weights")
+        """Continue from what `get_state` returned, checked by `check_state`; it leaves out the weights."""
         restored = {
             index: read_tensors(state["slots"][name], like=weight)
             for index, (name, weight) in enumerate(self.weights.items())
         }
+        groups = self._optimizer.state_dict()["param_groups"]
         self._optimizer.load_state_dict({"state": restored, "param_groups": groups})
         if self._scaler.is_enabled() and state["scaler"]:
             self._scaler.load_state_dict(state["scaler"])

@@ -4,35 +4,50 @@
 transitions, prioritized sampling, and several ways to store the screens.
 """
 
+import logging
+import math
+import sys
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
+import lz4.block
 import numpy as np
 
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
-from simple_dqn.samplers import SAMPLERS, Ring, Uniform, sampler_name
-from simple_dqn.screens import ScreenStore, make_screens
+from simple_dqn.machine import SHARE, available_memory, gigabytes
+from simple_dqn.samplers import SAMPLERS, Ring, Uniform
 from simple_dqn.types import (
     CONTEXT,
     CheckpointState,
+    DeviceStates,
     Experience,
     Floats,
     Ids,
+    Indices,
+    Mask,
     Minibatch,
     Rollout,
+    Screens,
     States,
     Step,
 )
 
+logger = logging.getLogger(__name__)
+
 # Bytes of an experience without its screen: action int64, reward float32; starts, terminal and excluded bool.
 OTHER_BYTES = 8 + 4 + 1 + 1 + 1
+CHECK_BYTES = 1 << 20  # of compressed screens, between two looks at the free memory
+RESERVED = 100 * 10**6  # bytes of memory to leave free
+# The compressed size of a screen: a thirtieth in Pong, a quarter in the busiest Atari games.
+LEAST_SHARE, MOST_SHARE = 1 / 30, 1 / 3
+# Bytes of a screen besides its compressed pixels: the entry in the list, and Python's `bytes` object, whose
+# size is rounded up to 16 bytes.
+ENTRY, OBJECT = 8, sys.getsizeof(b"") + 8
 
 
 def rows_for(config: MemoryConfig, games: int) -> int:
-    """Return T, the number of rows of `games` experiences each that a memory has.
-
-    They have room for `config.replay_size`, or for a rollout and the screens before it.
-    """
+    """Return T, the rows of a memory of `games`: for `replay_size`, or a rollout and its first state."""
     if config.rollout_steps:
         return config.rollout_steps + config.history_length
     return config.replay_size // games
@@ -42,7 +57,7 @@ class ReplayMemory:
     """The latest `replay_size` experiences of E games, and minibatches of transitions from them.
 
     The memory is a ring of T rows (see `rows_for`), one `Step` each. `samplers.py` defines the transitions
-    and their states, and samples them; `screens.py` stores the screens.
+    and their states, and samples them; a `ScreenStore` stores the screens.
     """
 
     def __init__(
@@ -52,7 +67,7 @@ class ReplayMemory:
         screen_shape: tuple[int, int],
         discount_rate: float,
         rng: np.random.Generator,
-        screens: ScreenStore | None = None,
+        screens: "ScreenStore | None" = None,
         log: Callable[[Step], None] | None = None,
     ) -> None:
         """Create an empty memory; the system allocates its pages as it fills.
@@ -69,7 +84,10 @@ class ReplayMemory:
         Raises:
             UserError: This machine has too little memory.
         """
-        rows, sampler = rows_for(config, games), SAMPLERS[sampler_name(config)]
+        rows, sampler = (
+            rows_for(config, games),
+            SAMPLERS["shuffled" if config.rollout_steps else config.sampler],
+        )
         other_bytes = OTHER_BYTES + sampler.experience_bytes
         self._screens = screens or make_screens(config, rows, games, screen_shape, other_bytes)
         self._screen_shape = screen_shape
@@ -192,17 +210,20 @@ class ReplayMemory:
         }
 
     def set_state(self, state: CheckpointState, experience: Iterable[Experience]) -> None:
-        """Restore what `get_state` returned.
-
-        Args:
-            state: What `get_state` returned.
-            experience: The rows that were held then, oldest first, in pieces.
+        """Restore what `get_state` returned; `experience` is the rows of then, oldest first, in pieces.
 
         Raises:
             UserError: The state is that of a memory of another size, or of other games or screens.
         """
-        self._require_same_shape(state)
         ring = self._ring
+        theirs = (state["ring"]["rows"], state["games"], state["height"], state["width"])
+        ours = (ring.rows, ring.games, *self._screen_shape)
+        if theirs != ours:
+            words = "{0} steps of {1} game(s) with screens of {3} x {2}".format
+            raise UserError(
+                f"the saved replay memory is for {words(*theirs)}, this one for {words(*ours)}: give the "
+                "--replay_size, --workers, --screen_width and --screen_height it was saved with"
+            )
         ring.set_state(state["ring"])
         held, filled = ring.held_rows(), 0
         for piece in experience:
@@ -217,17 +238,155 @@ class ReplayMemory:
         self._sampler.set_state(state.get("sampler", {}))
         self._rng.bit_generator.state = state["rng"]
 
-    def _require_same_shape(self, state: CheckpointState) -> None:
-        """Check that `state` is that of a memory like this one.
 
-        Raises:
-            UserError: It is not.
+class ScreenStore(Protocol):
+    """Stores T rows of E screens each; an index is row * E + game."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all screens; of compressed ones, so far."""
+
+    def write(self, row: int, screens: Screens) -> None:
+        """Store `screens` uint8 [E, H, W] as `row`; a UserError says that memory runs short."""
+
+    def gather(self, windows: Indices, hidden: Mask | None) -> States | DeviceStates:
+        """Return the screens at `windows`, set to zero where they are `hidden`.
+
+        Args:
+            windows: int64 [B, K], indices of screens.
+            hidden: bool [B, L], for the first L screens of each window; None: no screen is hidden.
+
+        Returns:
+            uint8 [B, K, H, W], valid until the next call.
         """
-        theirs = (state["ring"]["rows"], state["games"], state["height"], state["width"])
-        ours = (self._ring.rows, self._ring.games, *self._screen_shape)
-        if theirs != ours:
-            words = "{0} steps of {1} game(s) with screens of {3} x {2}".format
-            raise UserError(
-                f"the saved replay memory is for {words(*theirs)}, this one for {words(*ours)}: give the "
-                "--replay_size, --workers, --screen_width and --screen_height it was saved with"
-            )
+
+    def on_host(self, screens: States | DeviceStates) -> States:
+        """Return a copy in the host's memory of an array that `gather` returned, or of a part of it."""
+
+
+class HostScreens:
+    """A `ScreenStore` with an uncompressed array; see there."""
+
+    def __init__(self, rows: int, games: int, screen_shape: tuple[int, int]) -> None:
+        """Create storage for `rows` screens of each game; the system allocates pages as it is written."""
+        self._screens = np.empty((rows, games, *screen_shape), np.uint8)
+        self._flat = self._screens.reshape(rows * games, math.prod(screen_shape))  # [T * E, H * W]
+        self._gathered = np.empty((0, 0, *screen_shape), np.uint8)  # [B, K, H, W], overwritten by `gather`
+
+    @staticmethod
+    def screen_bytes(size: int) -> tuple[int, int]:
+        """Return the least and the most bytes to expect of a screen of `size` pixels on average."""
+        return size, size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all screens."""
+        return self._screens.nbytes
+
+    def write(self, row: int, screens: Screens) -> None:
+        """Store `screens` uint8 [E, H, W] as `row`."""
+        self._screens[row] = screens
+
+    def gather(self, windows: Indices, hidden: Mask | None) -> States:
+        """Return the screens at `windows` int64 [B, K], set to zero where `hidden` bool [B, L]."""
+        if self._gathered.shape[:2] != windows.shape:
+            self._gathered = np.empty((*windows.shape, *self._gathered.shape[2:]), np.uint8)
+        # With "clip", unlike "raise", numpy writes directly to `out`. All indices are in range.
+        lines = self._gathered.reshape(windows.size, -1)
+        np.take(self._flat, windows.reshape(-1), axis=0, out=lines, mode="clip")
+        if hidden is not None:
+            self._gathered[:, : hidden.shape[1]][hidden] = 0
+        return self._gathered
+
+    def on_host(self, screens: States) -> States:
+        """Return a copy of an array that `gather` returned, or of a part of it."""
+        return screens.copy()
+
+
+class CompressedScreens(HostScreens):
+    """A `ScreenStore` of LZ4 blocks, without loss; their final size is unknown, so memory may run short."""
+
+    def __init__(self, rows: int, games: int, screen_shape: tuple[int, int]) -> None:
+        """Create storage for `rows` screens of each game; memory is allocated as they are written."""
+        super().__init__(0, games, screen_shape)
+        self._games, self._size = games, screen_shape[0] * screen_shape[1]
+        self._blocks = [b""] * (rows * games)  # [T * E], LZ4 blocks; empty: none yet
+        self._block_bytes = 0  # of all blocks
+        self._unchecked_bytes = CHECK_BYTES  # of the blocks since the latest look at the free memory
+        self._held = 0
+
+    @staticmethod
+    def screen_bytes(size: int) -> tuple[int, int]:
+        """Return the least and the most bytes to expect of a screen of `size` pixels on average."""
+        return int(LEAST_SHARE * size) + ENTRY + OBJECT, int(MOST_SHARE * size) + ENTRY + OBJECT
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the screens so far, and of the full list of them."""
+        return self._block_bytes + OBJECT * self._held + ENTRY * len(self._blocks)
+
+    def write(self, row: int, screens: Screens) -> None:
+        """Store `screens` uint8 [E, H, W] as `row`; a UserError says that memory runs short."""
+        for index, screen in enumerate(screens, row * self._games):
+            block = lz4.block.compress(np.ascontiguousarray(screen), store_size=False)
+            self._unchecked_bytes += len(block)
+            if self._unchecked_bytes > CHECK_BYTES:
+                self._unchecked_bytes = 0
+                if (available := available_memory()) < RESERVED:
+                    raise UserError(
+                        f"the replay memory takes {gigabytes(self.nbytes)} for {self._held} of "
+                        f"{len(self._blocks)} experiences and this machine has {gigabytes(available)} left: "
+                        "lower --replay_size"
+                    )
+            self._held += not self._blocks[index]
+            self._block_bytes += len(block) - len(self._blocks[index])
+            self._blocks[index] = block
+
+    def gather(self, windows: Indices, hidden: Mask | None) -> States:
+        """Return the screens at `windows` int64 [B, K], set to zero where `hidden` bool [B, L]."""
+        if self._gathered.shape[:2] != windows.shape:
+            self._gathered = np.empty((*windows.shape, *self._gathered.shape[2:]), np.uint8)
+        shown = np.ones(windows.shape, np.bool_)
+        if hidden is not None:
+            shown[:, : hidden.shape[1]] = ~hidden  # there may be no screen
+            self._gathered[:, : hidden.shape[1]][hidden] = 0
+        pixels, size, slots = self._gathered.reshape(-1).data, self._size, np.flatnonzero(shown)
+        for slot, index in zip(slots.tolist(), windows[shown].tolist(), strict=True):
+            screen = lz4.block.decompress(self._blocks[index], uncompressed_size=size)
+            pixels[slot * size : (slot + 1) * size] = screen
+        return self._gathered
+
+
+def make_screens(
+    config: MemoryConfig, rows: int, games: int, screen_shape: tuple[int, int], other_bytes: int
+) -> HostScreens:
+    """Return storage for T = `rows` screens of each game; an experience takes `other_bytes` besides.
+
+    There is a warning if compressed screens may not fit.
+
+    Raises:
+        UserError: This machine has too little memory; the message suggests a --replay_size that fits.
+    """
+    store = CompressedScreens if config.replay_compression == "lz4" else HostScreens
+    count, spare = rows * games, int(SHARE * available_memory())
+    least, most = (size + other_bytes for size in store.screen_bytes(screen_shape[0] * screen_shape[1]))
+    if count * least > spare:
+        raise UserError(
+            f"--replay_size {count} needs {gigabytes(count * least)} of memory and this machine can spare "
+            f"{gigabytes(spare)}: --replay_size {_round_down(spare // least)} fits, and more with "
+            "--replay_compression lz4"
+        )
+    if count * most > spare:
+        logger.warning(
+            "--replay_size %d needs %s to %s of memory, depending on compression; %s can be spared: "
+            "--replay_size %d always fits",
+            count, gigabytes(count * least), gigabytes(count * most), gigabytes(spare),
+            _round_down(spare // most),
+        )  # fmt: skip
+    return store(rows, games, screen_shape)
+
+
+def _round_down(count: int) -> int:
+    """Return `count` rounded down to two significant digits: the free memory changes all the time."""
+    unit: int = 10 ** max(0, len(str(count)) - 2)
+    return count // unit * unit

@@ -56,17 +56,12 @@ WIDTH = 32
 class Ring:
     """A ring buffer of T rows with its transitions of n steps between states of S screens.
 
-    A row holds one step of each of E games, that is E experiences. An experience has
-
-        an index    row * E + game: its position in arrays [T, E] that are flattened to [T * E]
-        a number    how many experiences were added before it
-
-    An index is used again when its row, the oldest, is overwritten; a number is unique. With one game, as in
-    `examples/dqn.py`, the experience with number t has the index t % T.
+    A row holds one step of each of E games, that is E experiences. The number of an experience says how many
+    were added before it. Its index is row * E + game, which is number % (T * E): its position in flattened
+    arrays [T, E]. It is used again when its row, the oldest, is overwritten.
 
     Attributes:
-        rows: T. games: E. size: T * E. history_length: S. n_step: n. needed: How many rows a transition
-            needs, S + n.
+        rows: T. games: E. size: T * E. history_length: S. n_step: n. needed: S + n, rows for a transition.
         written: How many rows were written, since the run began or, after a resume, as if the ring had been
             filled once at most. held: How many of them are not overwritten, at most T.
         starts: bool [T, E], a game starts at this row: no action led to its screen.
@@ -90,11 +85,7 @@ class Ring:
         return self.written % self.rows
 
     def append(self, starts: Mask, terminals: Mask, context: Mask) -> int:
-        """Write the masks of a step, bool [E] each, into the next row, the oldest if the ring is full.
-
-        Returns:
-            The row.
-        """
+        """Write the masks of a step, bool [E] each, into the next row, and return the row."""
         row = self.written % self.rows
         # The first row counts as a start, since nothing is known of the row before.
         self.starts[row] = starts if self.held else True
@@ -104,21 +95,14 @@ class Ring:
         return row
 
     def candidates(self) -> tuple[int, int]:
-        """Return the first number, and the last plus one, of rows whose screens and steps are all held.
-
-        Each candidate is a transition unless it is `excluded`.
-        """
+        """Return the range of numbers of which each is a transition unless it is `excluded`."""
         first = self.written - self.held + (self.history_length if self.held == self.rows else 1)
         return first * self.games, max(first, self.written - self.n_step + 1) * self.games
 
     def transitions(self) -> Ids:
         """Return the numbers of all transitions, oldest first; slow for a large ring."""
         candidates = np.arange(*self.candidates())
-        return candidates[~self.excluded.take(self.indices(candidates))]
-
-    def indices(self, numbers: Ids) -> Indices:
-        """Return the indices of the experiences with these `numbers`, which are held."""
-        return numbers % self.size
+        return candidates[~self.excluded.take(candidates % self.size)]
 
     def numbers(self, indices: Indices) -> Ids:
         """Return the numbers of the experiences at these `indices`."""
@@ -126,11 +110,10 @@ class Ring:
         return oldest + (indices - oldest) % self.size
 
     def windows(self, indices: Indices) -> tuple[Indices, Mask | None]:
-        """Return the screens of each transition's window, and which of them are from before their episode.
+        """Return the screens of each transition's window [B, S + 1], and which are from before their episode.
 
-        Returns:
-            Indices int64 [B, S + 1]; and bool [B, S - 1], for all screens but the last two, which never are.
-            None: no screen is, as in most minibatches.
+        These are a mask [B, S - 1] for all but the last two, which never are; None: no screen is, as in most
+        minibatches.
         """
         windows = (indices[:, np.newaxis] + self._window) % self.size  # after the newest row is the oldest
         between = windows[:, 1:-1]
@@ -140,11 +123,7 @@ class Ring:
         return windows, np.logical_or.accumulate(begins[:, ::-1], axis=1)[:, ::-1]
 
     def steps(self, indices: Indices) -> tuple[Indices, Indices]:
-        """Return the indices of rows t ... t+n-1 of each transition, and how many steps it has.
-
-        Returns:
-            int64 [B, n], and int64 [B] from 1 to n, which is e - t + 1.
-        """
+        """Return the rows t ... t+n-1 of each transition [B, n], and its number of steps e - t + 1 [B]."""
         through = (indices[:, np.newaxis] + self._steps) % self.size
         ends = self.terminals.take(through)
         ends[:, :-1] |= self.starts.take(through[:, 1:])
@@ -152,14 +131,9 @@ class Ring:
         return through, ends.argmax(axis=1) + 1
 
     def windows_of_states(self, firsts: Indices, lasts: Indices) -> tuple[Indices, Mask | None]:
-        """Return the indices of the screens of each prestate, then of each poststate, and which are hidden.
+        """Return the screens of each prestate, then of each poststate [2 B, S], and which are hidden.
 
-        Args:
-            firsts: int64 [B], the index of row t of each transition.
-            lasts: int64 [B], the index of its row e.
-
-        Returns:
-            int64 [2 B, S], and for the first S - 1 of each which are from before their episode.
+        `firsts` int64 [B] are the indices of row t of each transition, and `lasts` those of its row e.
         """
         count, (windows, hidden) = len(firsts), self.windows(np.concatenate((firsts, lasts)))
         if hidden is not None:  # A poststate has all screens of its window but the first.
@@ -196,12 +170,7 @@ class Uniform:
         self._ring = ring
 
     def draw(self, count: int, _steps: int, rng: np.random.Generator) -> tuple[Ids, Floats]:
-        """Sample transitions with replacement.
-
-        Args:
-            count: B.
-            _steps: Training steps so far, over all games.
-            rng: The random stream.
+        """Sample B = `count` transitions with replacement, after `_steps` training steps over all games.
 
         Returns:
             Their numbers int64 [B], and their weights in the loss float32 [B]; new arrays.
@@ -241,10 +210,7 @@ class Uniform:
 
 
 class Shuffled(Uniform):
-    """Samples the latest rollout without replacement, and shuffles again when all of it was drawn.
-
-    It takes the place of a replay memory in PQN (Gallici et al. 2024).
-    """
+    """Samples the latest rollout without replacement, then shuffles it again (PQN, Gallici et al. 2024)."""
 
     def __init__(self, ring: Ring, config: MemoryConfig) -> None:
         """Sample from `ring`, whose latest `rollout_steps` rows are the rollout."""
@@ -305,7 +271,7 @@ class Prioritized(Uniform):
         tree, priorities = self._up_to_date(), errors.astype(np.float64) + LEAST_PRIORITY
         self._greatest = max(self._greatest, float(priorities.max(initial=0)))
         held = numbers >= self._first
-        tree.set(self._ring.indices(numbers[held]), priorities[held] ** self._config.priority_exponent)
+        tree.set(numbers[held] % self._ring.size, priorities[held] ** self._config.priority_exponent)
 
     def get_state(self) -> CheckpointState:
         """Return the masses p^α float64 [held * E], by index, and the greatest p."""
@@ -319,7 +285,7 @@ class Prioritized(Uniform):
         """
         self._greatest = state.get("greatest", FIRST_PRIORITY)
         ring = self._ring
-        held, indices = ring.held * ring.games, ring.indices(ring.transitions())
+        held, indices = ring.held * ring.games, ring.transitions() % ring.size
         masses = state.get("masses", np.zeros(held))
         largest = float(np.finfo(np.float32).max)  # errors are float32
         if masses.shape != (held,) or masses.min(initial=0) < 0 or self._greatest > largest:
@@ -333,8 +299,8 @@ class Prioritized(Uniform):
         """Return the tree, with a mass for the transitions of new rows and none for overwritten ones."""
         first, end = self._ring.candidates()
         if (first, end) != (self._first, self._end):
-            dropped = self._ring.indices(np.arange(self._first, min(first, self._end)))
-            new = self._ring.indices(np.arange(max(first, self._end), end))
+            dropped = np.arange(self._first, min(first, self._end)) % self._ring.size
+            new = np.arange(max(first, self._end), end) % self._ring.size
             masses = np.where(self._ring.excluded.take(new), 0, self._mass_of_new)
             # Where many rows were appended, an index may be among both, and its new mass counts.
             self._tree.set(np.concatenate((dropped, new)), np.concatenate((np.zeros(len(dropped)), masses)))
@@ -391,15 +357,9 @@ class SumTree:
         self.total = float(masses[-1])
 
     def find(self, points: Masses) -> tuple[Indices, Masses]:
-        """Return for each point the first index at which the cumulative sum of masses exceeds it.
+        """Return the first index at which the cumulative sum of masses exceeds each point, and its mass.
 
-        An index with mass 0 is never returned.
-
-        Args:
-            points: float64 [B], from 0 up to `total`, which is above 0.
-
-        Returns:
-            The indices int64 [B], and their masses float64 [B].
+        The `points` float64 [B] are from 0 up to `total`, which is above 0. No index with mass 0 is returned.
         """
         each, indices = np.arange(len(points)), np.zeros(len(points), np.int64)
         masses = np.full(len(points), self.total)
@@ -415,19 +375,12 @@ class SumTree:
 
 def no_transition(ring: Ring) -> UserError:
     """Return the error for a ring without transitions."""
-    screens = f"{ring.held} screen{'s' if ring.held != 1 else ''}" + (
-        " of each game" if ring.games > 1 else ""
-    )
-    reason = "no action between any two of them"
-    if ring.held < ring.needed:
-        reason = f"a transition needs {ring.needed}"
-    return UserError(f"memory holds {screens} and {reason}: raise --random_steps")
+    screens = "1 screen" if ring.held == 1 else f"{ring.held} screens"
+    each = " of each game" if ring.games > 1 else ""
+    few = ring.held < ring.needed
+    reason = f"a transition needs {ring.needed}" if few else "no action between any two of them"
+    return UserError(f"memory holds {screens}{each} and {reason}: raise --random_steps")
 
 
 # The samplers, by name.
 SAMPLERS: dict[str, type[Uniform]] = {"uniform": Uniform, "prioritized": Prioritized, "shuffled": Shuffled}
-
-
-def sampler_name(config: MemoryConfig) -> str:
-    """Return the key in `SAMPLERS` of the sampler that `config` asks for."""
-    return "shuffled" if config.rollout_steps else config.sampler

@@ -43,17 +43,19 @@ class Tape:
 def record_on(tape: Tape, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the CPU record updates, on `tape`."""
     monkeypatch.setattr(Device, "records", True)
-    monkeypatch.setattr(Device, "record", lambda _device, work: Recorded(work, tape.run, tape.record))
+    monkeypatch.setattr(device, "run_beside", tape.run)
+    monkeypatch.setattr(device, "record_graph", tape.record)
 
 
-def test_every_call_does_the_work_once_on_its_own_inputs() -> None:
+def test_every_call_does_the_work_once_on_its_own_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     tape, done = Tape(), []
+    record_on(tape, monkeypatch)
 
     def work(a: Tensor, b: Tensor) -> Tensor:
         done.append(float(a.sum()))
         return a @ b
 
-    recorded = Recorded(work, tape.run, tape.record)
+    recorded = Recorded(work)
     results = []
     for number in range(WARM_UPS + 4):
         a, b = torch.full((2, 3), float(number)), torch.ones(3, 2)
@@ -65,9 +67,10 @@ def test_every_call_does_the_work_once_on_its_own_inputs() -> None:
     assert (tape.runs, tape.recordings, tape.replays) == (WARM_UPS, 1, 4)
 
 
-def test_other_shapes_are_recorded_anew() -> None:
+def test_other_shapes_are_recorded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     tape = Tape()
-    recorded = Recorded(lambda a: a * 2, tape.run, tape.record)
+    record_on(tape, monkeypatch)
+    recorded = Recorded(lambda a: a * 2)
     for rows in (3, 5):
         for _ in range(WARM_UPS + 1):
             assert recorded(torch.ones(rows)).shape == (rows,)
@@ -98,7 +101,7 @@ def test_streams_and_recordings_are_of_the_gpu_that_holds_the_tensors(
     monkeypatch.setattr(torch.cuda, "device", lambda where: entered(current, where))
     monkeypatch.setattr(torch.cuda, "stream", lambda beside: entered([], beside))
     monkeypatch.setattr(torch.cuda, "current_stream", stream)
-    monkeypatch.setattr(device, "_new_stream", stream)
+    monkeypatch.setattr(torch.cuda, "Stream", stream)
     monkeypatch.setattr(torch.cuda, "CUDAGraph", SimpleNamespace)
     monkeypatch.setattr(torch.cuda, "graph", graph)
     values: Any = SimpleNamespace(device=gpu, record_stream=lambda _: None)

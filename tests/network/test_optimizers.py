@@ -14,11 +14,12 @@ from torch.testing import assert_close
 from simple_dqn.config import NetworkConfig
 from simple_dqn.device import WARM_UPS
 from simple_dqn.dqn import RATES
-from simple_dqn.optimizers import OPTIMIZERS, FusedRAdam, learning_rate_share
+from simple_dqn.optimizers import FusedRAdam, learning_rate_share, make_optimizer
 from tests.network.test_cuda_graphs import Tape, record_on
 from tests.network.updates import MakeMinibatch, MakeNetwork, learn, train
 
 Array = NDArray[np.float64]
+OPTIMIZERS = ("rmsprop", "adam", "radam", "adadelta")
 
 
 def rmsprop(config: NetworkConfig, gradients: list[Array]) -> Iterator[Array]:
@@ -63,7 +64,7 @@ def test_three_steps_are_those_of_the_formula(formula: Any, settings: dict[str, 
     rng = np.random.default_rng(0)
     first, gradients = rng.normal(size=(7, 5)), [rng.normal(0, 0.1, (7, 5)) for _ in range(3)]
     weights = torch.from_numpy(first.copy())
-    optimizer = OPTIMIZERS[config.optimizer]([weights], config)
+    optimizer = make_optimizer([weights], config)
     for gradient in gradients:
         weights.grad = torch.from_numpy(gradient.copy())
         optimizer.step()
@@ -95,10 +96,10 @@ def test_a_cuda_graph_can_record_a_step(kind: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(torch.accelerator, "current_stream", lambda: stream)
     with FakeTensorMode():
         weight = torch.nn.Parameter(torch.zeros(3, 2, device="cuda"))
-        optimizer = OPTIMIZERS[kind]([weight], NetworkConfig(optimizer=kind))
+        optimizer = make_optimizer([weight], NetworkConfig(optimizer=kind))
         weight.grad = torch.ones_like(weight)
         optimizer.step()
-    on_cpu = OPTIMIZERS["adam"]([torch.zeros(2)], NetworkConfig(optimizer="adam"))
+    on_cpu = make_optimizer([torch.zeros(2)], NetworkConfig(optimizer="adam"))
     assert not on_cpu.param_groups[0]["capturable"]
 
 

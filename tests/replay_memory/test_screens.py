@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from simple_dqn import rules
 from simple_dqn.config import Config, MemoryConfig
 from simple_dqn.errors import UserError
-from simple_dqn.replay import ReplayMemory
-from simple_dqn.screens import ENTRY, OBJECT, CompressedScreens, HostScreens
+from simple_dqn.replay import ENTRY, OBJECT, CompressedScreens, HostScreens, ReplayMemory
 from simple_dqn.types import Minibatch, Screens, Step
 from tests.contents import contents_of, oldest_first
 
@@ -136,7 +135,7 @@ def test_memory_does_not_grow_over_wraps() -> None:
 
 FILL = """
 import numpy as np, psutil
-from simple_dqn.screens import CompressedScreens
+from simple_dqn.replay import CompressedScreens
 
 rows, shape = 4000, (84, 84)
 pool = np.random.default_rng(4).integers(0, 256, (50, 1, *shape), np.uint8)
