@@ -21,10 +21,8 @@ from simple_dqn import random_streams
 from simple_dqn.config import Config
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame, make
 from simple_dqn.run import make_network
-from simple_dqn.watch.controls import Controls
-from simple_dqn.watch.display import open_display
-from simple_dqn.watch.viewer import FrameClock, Speaker, Viewer
-from simple_dqn.watch.watched_player import WatchedPlayer
+from simple_dqn.watch.player import Controls, WatchedPlayer
+from simple_dqn.watch.viewer import FrameClock, Speaker, Viewer, open_display
 
 # Picture -> the keys that switch it on.
 SHOWN = {

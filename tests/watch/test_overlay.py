@@ -1,5 +1,10 @@
-from dataclasses import replace
+"""The pictures of the game and the panel, pixel by pixel; the panel in a terminal, cell by cell."""
 
+import re
+from dataclasses import replace
+from typing import Any
+
+import ale_py
 import numpy as np
 import pygame
 import pytest
@@ -10,40 +15,43 @@ from simple_dqn.watch.overlay import (
     BADGES,
     EXPLORING,
     IDLE_BAR,
+    PANEL_COLUMNS,
     BarScale,
-    Colour,
+    Color,
     Overlay,
-    facts,
-)  # fmt: skip
-from simple_dqn.watch.watched_player import View
+    panel_lines,
+)
+from simple_dqn.watch.player import View
 
 NAMES = ("NOOP", "FIRE", "RIGHT", "LEFT")
 PICTURE = np.random.default_rng(0).integers(0, 256, (210, 160, 3), dtype=np.uint8)
-VIEW = View(
-    action_names=NAMES,
-    action=2,
-    human=False,
-    score=-3,
-    lives=2,
-    exploration_rate=0.05,
-    qvalues=np.array([0.0, 0.5, 1.0, 0.25], np.float32),
-)
+Q = np.array([0.0, 0.5, 1.0, 0.25], np.float32)
+VIEW = View(NAMES, 2, human=False, score=-3, lives=2, exploration_rate=0.05, qvalues=Q)
 
 
-def pixels(image: NDArray[np.uint8], colour: Colour) -> NDArray[np.bool_]:
-    """Return where `image` is of `colour`, bool [height, width]."""
-    same: NDArray[np.bool_] = (image == np.array(colour, np.uint8)).all(axis=2)
+def pixels(image: NDArray[np.uint8], color: Color) -> NDArray[np.bool_]:
+    """Return where `image` is of `color`, bool [height, width]."""
+    same: NDArray[np.bool_] = (image == np.array(color, np.uint8)).all(axis=2)
     return same
 
 
 @pytest.mark.parametrize("scale", [1, 2, 3])
-def test_the_game_is_shown_pixel_by_pixel_at_the_left(scale: int) -> None:
-    image = Overlay(scale).draw(PICTURE, VIEW)
+def test_the_game_is_shown_pixel_by_pixel_at_the_left_and_18_actions_have_room(scale: int) -> None:
+    overlay = Overlay(scale)
+    image = overlay.draw(PICTURE, VIEW)
     assert image.dtype == np.uint8
     assert image.shape[0] == 210 * scale
     assert image.shape[1] > 160 * scale
     assert image.shape[1] % 2 == 0
     assert np.array_equal(image[:, : 160 * scale], PICTURE.repeat(scale, axis=0).repeat(scale, axis=1))
+    image[:] = 7  # the caller's to keep
+    many = replace(VIEW, action_names=("DOWNRIGHTFIRE",) * 18, qvalues=np.zeros(18, np.float32), action=17)
+    image = overlay.draw(PICTURE, many)
+    assert pixels(image[150 * scale :, 160 * scale :], BADGES[False][1]).any()
+    assert pixels(image[-3:, 160 * scale :], BACKGROUND).all()
+    other = Overlay(scale).draw(np.zeros((36, 50, 3), np.uint8), VIEW)
+    assert other.shape[0] == 36 * scale
+    assert other.shape[1] > 60 * scale
 
 
 def test_letters_are_drawn_after_an_environment_has_quit_pygame() -> None:
@@ -52,13 +60,6 @@ def test_letters_are_drawn_after_an_environment_has_quit_pygame() -> None:
     pygame.quit()  # as Gymnasium's CartPole does when it closes
     assert np.array_equal(overlay.draw(PICTURE, replace(VIEW, score=1)), first)
     assert not np.array_equal(overlay.draw(PICTURE, replace(VIEW, score=-1234567)), first)
-
-
-def test_drawing_is_the_callers_to_keep() -> None:
-    overlay = Overlay(1)
-    one = overlay.draw(PICTURE, VIEW)
-    one[:] = 7
-    assert not np.array_equal(overlay.draw(PICTURE, VIEW), one)
 
 
 @pytest.mark.parametrize("human", [False, True])
@@ -82,27 +83,16 @@ def test_bars_are_as_long_as_the_values_are_good_and_the_chosen_one_is_marked() 
 
 
 def test_the_heat_map_covers_what_is_hot_and_leaves_what_is_cold() -> None:
-    heat = np.zeros((84, 84), np.float32)
+    heat, overlay = np.zeros((84, 84), np.float32), Overlay(2)
     heat[30:40, 50:60] = 1
-    overlay = Overlay(2)
+    plain = overlay.draw(PICTURE, VIEW)
     warm = overlay.draw(PICTURE, replace(VIEW, heat_map=heat))
-    changed = (warm != overlay.draw(PICTURE, VIEW)).any(axis=2)
-    rows, columns = np.nonzero(changed)
-    assert rows.min() == pytest.approx(30 * 5, abs=8)  # 420 pixels of height over 84
-    assert rows.max() == pytest.approx(40 * 5, abs=8)
-    assert columns.min() == pytest.approx(50 * 320 / 84, abs=8)
-    assert columns.max() == pytest.approx(60 * 320 / 84, abs=8)
-    middle = warm[175, round(55 * 320 / 84)]
-    assert middle[0] > 200  # hot is bright yellow
-    assert middle[1] > 200
+    rows, columns = np.nonzero((warm != plain).any(axis=2))
+    edges = [rows.min(), rows.max(), columns.min(), columns.max()]  # 420 x 320 pixels over 84 x 84
+    assert edges == pytest.approx([30 * 5, 40 * 5, 50 * 320 / 84, 60 * 320 / 84], abs=8)
+    assert (warm[175, round(55 * 320 / 84), :2] > 200).all()  # hot is bright yellow
     cold = overlay.draw(PICTURE, replace(VIEW, heat_map=np.zeros((84, 84), np.float32)))
-    assert np.array_equal(cold[:, :320], overlay.draw(PICTURE, VIEW)[:, :320])
-
-
-def test_a_new_heat_map_replaces_the_last() -> None:
-    overlay, one, other = Overlay(1), np.zeros((84, 84), np.float32), np.ones((84, 84), np.float32)
-    cold = overlay.draw(PICTURE, replace(VIEW, heat_map=one))
-    assert not np.array_equal(overlay.draw(PICTURE, replace(VIEW, heat_map=other)), cold)
+    assert np.array_equal(cold[:, :320], plain[:, :320])
 
 
 def test_a_message_is_written_over_the_game() -> None:
@@ -111,42 +101,51 @@ def test_a_message_is_written_over_the_game() -> None:
     assert np.array_equal(quiet[:, 480:], loud[:, 480:])
 
 
-def test_all_18_actions_have_room() -> None:
-    for scale in (1, 2, 3):
-        view = replace(
-            VIEW, action_names=("DOWNRIGHTFIRE",) * 18, qvalues=np.zeros(18, np.float32), action=17
-        )
-        image = Overlay(scale).draw(PICTURE, view)
-        assert pixels(image[150 * scale :, 160 * scale :], BADGES[False][1]).any()
-        assert pixels(image[-3:, 160 * scale :], BACKGROUND).all()
-
-
 def test_what_is_not_known_is_a_dash() -> None:
-    assert facts(VIEW) == {"score": "-3", "lives": "2", "ε": "0.05", "speed": "1×"}
+    assert VIEW.facts == {"score": "-3", "lives": "2", "ε": "0.05", "speed": "1×"}
     alone = replace(VIEW, lives=0, exploration_rate=None, qvalues=None, human=True)
-    assert facts(alone) == {"score": "-3", "lives": "–", "ε": "–", "speed": "1×"}
+    assert alone.facts == {"score": "-3", "lives": "–", "ε": "–", "speed": "1×"}
     Overlay(2).draw(PICTURE, alone)
 
 
-def test_other_games_than_ataris_fit() -> None:
-    image = Overlay(4).draw(np.zeros((36, 50, 3), np.uint8), VIEW)
-    assert image.shape[:2] == (144, 200 + 54)
-
-
-def test_bars_show_how_much_worse_than_the_best_an_action_is() -> None:
+def test_bars_show_how_much_worse_than_the_best_an_action_is_and_the_scale_narrows_again() -> None:
     scale = BarScale()
-    assert np.allclose(scale.lengths(np.array([3.0, 1.0, 2.0], np.float32)), [1, 0, 0.5])
-    narrower = scale.lengths(np.array([-5.0, -5.5, -5.0], np.float32))
-    assert np.allclose(narrower, [1, 0.75, 1], atol=0.01)
 
+    def lengths(*qvalues: float) -> list[float]:
+        return [*scale.lengths(replace(VIEW, qvalues=np.array(qvalues, np.float32)))]
 
-def test_the_scale_narrows_again() -> None:
-    scale = BarScale()
-    scale.lengths(np.array([0.0, 8.0], np.float32))
+    assert lengths(3, 1, 2) == pytest.approx([1, 0, 0.5])
+    assert lengths(-5, -5.5, -5) == pytest.approx([1, 0.75, 1], abs=0.01)
     for _ in range(2000):
-        lengths = scale.lengths(np.array([0.0, 1.0], np.float32))
-    assert np.allclose(lengths, [0, 1])
+        narrow = lengths(0, 1)
+    assert narrow == pytest.approx([0, 1])
+    assert BarScale().lengths(replace(VIEW, qvalues=np.ones(3, np.float32))).tolist() == [1, 1, 1]
+    assert BarScale().lengths(replace(VIEW, qvalues=None)).tolist() == [0, 0, 1, 0]
 
 
-def test_equal_values_have_full_bars() -> None:
-    assert np.array_equal(BarScale().lengths(np.ones(3, np.float32)), [1, 1, 1])
+class Marks:
+    """A terminal whose colors can be read: `<f>` and `<b>` in place of its codes."""
+
+    normal = "<n>"
+
+    def color_rgb(self, *_color: int) -> str:
+        return "<f>"
+
+    def on_color_rgb(self, *_color: int) -> str:
+        return "<b>"
+
+
+@pytest.mark.parametrize("qvalues", [None, np.linspace(-99, 999, 18, dtype=np.float32)])
+def test_every_cell_of_a_terminals_panel_has_its_own_background(qvalues: Any) -> None:
+    """On a light terminal, light words without a background could not be read."""
+    names = tuple(action.name for action in ale_py.Action.__members__.values())
+    view = View(names, 17, human=False, score=265, lives=3, qvalues=qvalues, message="volume 60%")
+    marks: Any = Marks()
+    lines = panel_lines(marks, view, BarScale().lengths(view).tolist())
+    for line in lines:
+        assert line.startswith("<n>")
+        assert all(part.startswith("<f><b>") for part in line.split("<n>")[1:])
+    words = [re.sub("<.>", "", line) for line in lines]
+    assert {len(line) for line in words[4:]} == {PANEL_COLUMNS}
+    assert [line[:14].rstrip() for line in words[5:]] == list(names)
+    assert all(line[13] == " " for line in words[5:])

@@ -13,14 +13,11 @@ import termios
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-import ale_py
-import numpy as np
+import pygame
 import pytest
 
-from simple_dqn.watch.terminal import PANEL_COLUMNS, TerminalPanel
-from simple_dqn.watch.watched_player import View
+from simple_dqn import main
 
 PROJECT = Path(__file__).parents[2]
 PATIENCE = 60  # seconds
@@ -32,22 +29,15 @@ class Terminal:
     """A program in a pseudo-terminal."""
 
     def __init__(
-        self,
-        home: Path,
-        arguments: list[str],
-        environment: Mapping[str, str],
-        rows: int = 24,
+        self, home: Path, arguments: list[str], environment: Mapping[str, str], rows: int = 24,
         columns: int = 80,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._master, self.slave = pty.openpty()
         self.resize(rows, columns)
         self.before = termios.tcgetattr(self.slave)
         self.output = ""
-        variables = {
-            key: value
-            for key, value in os.environ.items()
-            if key not in ("DISPLAY", "WAYLAND_DISPLAY", "COLORTERM", "SDL_VIDEODRIVER")
-        }
+        hidden = ("DISPLAY", "WAYLAND_DISPLAY", "COLORTERM", "SDL_VIDEODRIVER")
+        variables = {key: value for key, value in os.environ.items() if key not in hidden}
         variables |= {"PYTHONPATH": str(PROJECT / "src"), "SIMPLE_DQN_HOME": str(home), "LANG": "C.UTF-8"}
         variables |= {"TERM": "xterm-256color", "SDL_AUDIODRIVER": "dummy"}
         variables |= {"BLESSED_QUERY_TIMEOUT_SECONDS": "0.05", **environment}
@@ -108,6 +98,7 @@ def assert_restored(terminal: Terminal) -> None:
     after = terminal.output.rindex(LEAVE_FULL_SCREEN)
     assert SHOW_CURSOR.search(terminal.output)
     assert "▀" not in terminal.output[after:]
+    assert "Traceback" not in terminal.output
     assert termios.tcgetattr(terminal.slave) == terminal.before
 
 
@@ -134,9 +125,8 @@ def test_without_a_display_it_says_so_and_plays_in_the_terminal(terminal: Termin
 
 @pytest.mark.parametrize("terminal", [(["--display", "terminal"], {})], indirect=True)
 def test_arrows_play(terminal: Terminal) -> None:
-    terminal.wait("YOU PLAY")
     terminal.wait("NOOP ")
-    # The colours of the action that is taken.
+    # The colors of the action that is taken.
     chosen = re.search(r"(\x1b\[38;5;\d+m\x1b\[48;5;\d+m)NOOP ", terminal.output)
     assert chosen
     terminal.type("\x1b[C")  # right
@@ -165,7 +155,6 @@ def test_it_draws_anew_when_the_terminal_changes_its_size(terminal: Terminal) ->
     terminal.type("\x03")
     assert terminal.end() == 130
     assert_restored(terminal)
-    assert "Traceback" not in terminal.output
 
 
 @pytest.mark.parametrize("terminal", [([], {}, *size) for size in ((0, 0), (1, 1))], indirect=True)
@@ -183,26 +172,13 @@ def test_a_signal_leaves_the_terminal_as_it_was(terminal: Terminal, number: int)
     os.kill(terminal.process.pid, number)
     assert terminal.end() == 128 + number
     assert_restored(terminal)
-    assert "Traceback" not in terminal.output
 
 
 @pytest.mark.parametrize("terminal", [([], {"TERM": "vt100"})], indirect=True)
-def test_a_terminal_without_colours_is_one_line(terminal: Terminal) -> None:
+def test_a_terminal_without_colors_is_one_line(terminal: Terminal) -> None:
     assert terminal.end() == 2
-    last = terminal.output.strip().splitlines()[-1]
-    assert "shows no colours" in last
+    assert "shows no colors" in terminal.output.strip().splitlines()[-1]
     assert termios.tcgetattr(terminal.slave) == terminal.before
-
-
-def play(home: Path, *arguments: str, **environment: str) -> tuple[int, str]:
-    """Run it where there is no terminal; return the exit code and standard error."""
-    variables = {key: value for key, value in os.environ.items() if key not in ("DISPLAY", "WAYLAND_DISPLAY")}
-    variables |= {"PYTHONPATH": str(PROJECT / "src"), "SIMPLE_DQN_HOME": str(home), **environment}
-    done = subprocess.run(
-        [sys.executable, "-m", "simple_dqn.main", "play", *arguments],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, env=variables, timeout=PATIENCE,
-    )  # fmt: skip
-    return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -216,52 +192,27 @@ def play(home: Path, *arguments: str, **environment: str) -> tuple[int, str]:
         (["roms/pongg.rom"], "did you mean pong"),
     ],
 )
-def test_what_cannot_be_played_is_one_line(tmp_path: Path, arguments: list[str], words: str) -> None:
-    code, error = play(tmp_path, *arguments)
-    assert code == 2
-    assert words in error.splitlines()[-1]
-    assert "Traceback" not in error
+def test_what_cannot_be_played_is_one_line(
+    arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    assert main.run(["play", *arguments]) == 2
+    assert words in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_no_sound_device_is_one_line(tmp_path: Path) -> None:
-    code, error = play(
-        tmp_path, "catch", "--environment", "catch", "--play_games", "1",
-        SDL_VIDEODRIVER="dummy", SDL_AUDIODRIVER="nonsense",
-    )  # fmt: skip
-    assert code == 0
-    assert [line for line in error.splitlines() if "sound" in line.lower()] == [
-        line for line in error.splitlines() if "There is no sound device" in line
-    ]
-    assert error.count("There is no sound device") == 1
+def test_no_sound_device_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    variables = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "nonsense", "SIMPLE_DQN_HOME": str(tmp_path)}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    pygame.display.quit()
+    assert main.run(["play", "catch", "--environment", "catch", "--play_games", "1"]) == 0
+    error = capfd.readouterr().err
+    (line,) = (line for line in error.splitlines() if "sound" in line.lower())
+    assert "There is no sound device" in line
     assert "ALSA lib" not in error
     assert "Games played: 1" in error
-
-
-class Marks:
-    """A terminal whose colours can be read: `<f>` and `<b>` in place of its codes."""
-
-    normal = "<n>"
-
-    def color_rgb(self, *_colour: int) -> str:
-        return "<f>"
-
-    def on_color_rgb(self, *_colour: int) -> str:
-        return "<b>"
-
-
-@pytest.mark.parametrize("qvalues", [None, np.linspace(-99, 999, 18, dtype=np.float32)])
-def test_every_cell_of_the_panel_has_its_own_background_and_every_name_its_space(qvalues: Any) -> None:
-    """On a light terminal, light words without a background could not be read."""
-    names = tuple(action.name for action in ale_py.Action.__members__.values())
-    view = View(names, 17, human=False, score=265, lives=3, qvalues=qvalues, message="volume 60%")
-    marks: Any = Marks()
-    panel = TerminalPanel(marks)
-    lines = panel.lines(view, 30)
-    assert sorted(lines) == list(range(30))
-    for line in (*lines.values(), panel.status_line(view, 70)):
-        assert line.startswith("<n>")
-        assert all(part.startswith("<f><b>") for part in line.split("<n>")[1:])
-    words = [re.sub("<.>", "", line) for line in lines.values()]
-    assert {len(line) for line in words[4:]} == {PANEL_COLUMNS}
-    assert [line[:14].rstrip() for line in words[5:23]] == list(names)
-    assert all(line[13] == " " for line in words[5:23])

@@ -1,4 +1,4 @@
-"""The window on a real X display, with keys that the X server sends."""
+"""The window on a real X display, with keys that the X server sends; the clock and the speaker."""
 
 import os
 import shutil
@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pygame
@@ -16,11 +18,12 @@ from numpy.typing import NDArray
 
 from simple_dqn import main
 from simple_dqn.config import Config
+from simple_dqn.environment import Frame
 from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.watch.display import GameWindow
 from simple_dqn.watch.overlay import BACKGROUND, BADGES
-from simple_dqn.watch.watched_player import View
+from simple_dqn.watch.player import Controls, View
+from simple_dqn.watch.viewer import PIECE, SAMPLES, FrameClock, GameWindow, Speaker, Viewer
 
 needs_x = pytest.mark.skipif(
     not (shutil.which("Xvfb") and shutil.which("xdotool")), reason="Xvfb and xdotool are not installed"
@@ -132,8 +135,8 @@ def play(shown: Shown, deeds: Callable[[Person], None], *arguments: str, quit_by
     return code
 
 
-def has(image: NDArray[np.uint8], colour: tuple[int, int, int]) -> bool:
-    return int((image == np.array(colour, np.uint8)).all(axis=2).sum()) > 500
+def has(image: NDArray[np.uint8], color: tuple[int, int, int]) -> bool:
+    return int((image == np.array(color, np.uint8)).all(axis=2).sum()) > 500
 
 
 @needs_x
@@ -216,36 +219,123 @@ def test_the_picture_fits_the_window_at_a_whole_number_scale(shown: Shown) -> No
 
 
 @needs_x
-def test_an_unwritable_folder_is_told_in_the_game(shown: Shown, tmp_path: Path) -> None:
+@pytest.mark.parametrize("quit_by", ["p", "signal"])
+def test_closing_the_window_and_ctrl_c_end_it(shown: Shown, tmp_path: Path, quit_by: str) -> None:
     (tmp_path / "videos").touch()
 
     def deeds(person: Person) -> None:
         person.press("F12")
         person.wait(lambda view, panel: "cannot write" in view.message)
+        if quit_by == "p":
+            pygame.event.post(pygame.event.Event(pygame.QUIT))
 
-    assert play(shown, deeds, "roms/pong.rom") == 0
-
-
-@needs_x
-def test_closing_the_window_ends(shown: Shown) -> None:
-    def deeds(person: Person) -> None:
-        time.sleep(1)
-        pygame.event.post(pygame.event.Event(pygame.QUIT))
-
-    assert play(shown, deeds, "roms/pong.rom", quit_by="p") == 0
-
-
-@needs_x
-def test_ctrl_c_ends_cleanly(shown: Shown) -> None:
-    assert play(shown, lambda person: None, "roms/pong.rom", quit_by="signal") == 130
+    assert play(shown, deeds, "roms/pong.rom", quit_by=quit_by) == (130 if quit_by == "signal" else 0)
     assert not pygame.display.get_init()
 
 
 @needs_x
 def test_it_ends_after_as_many_games_as_asked_for(shown: Shown, capsys: pytest.CaptureFixture[str]) -> None:
-    def deeds(person: Person) -> None:
-        person.press("a")
-
     flags = ["--environment", "catch", "--play_games", "3", "--screen_width", "84"]
-    assert play(shown, deeds, "catch", *flags, quit_by="p") == 0
+    assert play(shown, lambda person: person.press("a"), "catch", *flags, quit_by="p") == 0
     assert "Games played: 3" in capsys.readouterr().err
+
+
+class Clock:
+    """A clock that moves when somebody sleeps or works."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_(self, seconds: float) -> None:
+        self.now += max(0.0, seconds)
+
+
+@pytest.mark.parametrize(
+    ("speed", "work", "seconds", "least", "most"),
+    [
+        (1.0, 0.001, 10, 540, 600),
+        (0.25, 0.001, 40, 540, 600),
+        (2.0, 0.001, 5, 240, 360),  # about 60 pictures a second at most
+        (8.0, 0.001, 1.25, 60, 90),
+        (None, 0.001, 0.6, 1, 60),  # nothing waits
+        (1.0, 0.02, 12, 80, 599),  # late frames are left out, but not for long
+    ],
+)
+def test_frames_come_at_their_time(
+    speed: float | None, work: float, seconds: float, least: int, most: int
+) -> None:
+    clock = Clock()
+    frame_clock, drawn = FrameClock(clock, clock.pass_), 0
+    for _ in range(600):
+        frame_clock.wait(speed)
+        drawn += frame_clock.picture_due()
+        clock.pass_(work)
+    assert clock.now - 100 == pytest.approx(seconds, rel=0.01)
+    assert least <= drawn <= most
+
+
+def test_lost_time_is_not_made_up_for() -> None:
+    clock = Clock()
+    frame_clock = FrameClock(clock, clock.pass_)
+    frame_clock.wait(1.0)
+    clock.pass_(5.0)
+    start = clock.now
+    for _ in range(61):
+        frame_clock.wait(1.0)
+    assert clock.now - start == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("rate", [4.0, 50.0, 60.0])
+@pytest.mark.parametrize("speed", [1, -1])
+def test_frames_come_at_the_rate_of_the_game(rate: float, speed: int) -> None:
+    clock, controls = Clock(), Controls()
+    controls.apply("s" if speed > 0 else "a", set())
+    silent: Any = SimpleNamespace(play=lambda *_: None)
+    display: Any = SimpleNamespace(keys=lambda: ([], set()), show=lambda *_: None)
+    viewer = Viewer(controls, display, silent, 0.0, Path(), FrameClock(clock, clock.pass_))
+    view = View(("NOOP",), 0, human=False, score=0, lives=0)
+    player: Any = SimpleNamespace(
+        environment=SimpleNamespace(frames_per_second=rate), view=lambda *_, **__: view
+    )
+    viewer._follower.player = player
+    for _ in range(102):  # the last is held back
+        viewer.watch(Frame.silent(np.zeros((2, 2), np.uint8)))
+    assert clock.now - 100 == pytest.approx(100 / rate / 2**speed)
+
+
+@pytest.mark.parametrize("speed", [0.25, 1.0, 2.0, 8.0, None])
+def test_every_sample_is_played_or_some_when_it_goes_faster(
+    speed: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SDL_AUDIODRIVER", "dummy")
+    heard: list[NDArray[np.uint8]] = []
+
+    class Channel:
+        """One that always has room."""
+
+        def __init__(self, number: int) -> None:
+            pass
+
+        def get_busy(self) -> bool:
+            return False
+
+        def play(self, piece: pygame.mixer.Sound) -> None:
+            heard.append(np.frombuffer(piece.get_raw(), np.uint8))
+            assert piece.get_volume() == pytest.approx(0.5, abs=0.01)
+
+    monkeypatch.setattr(pygame.mixer, "Channel", Channel)
+    sound = np.random.default_rng(0).integers(0, 256, (48, SAMPLES), dtype=np.uint8)
+    speaker = Speaker()
+    for frame in sound:
+        speaker.play(frame, speed, volume=0.5)
+        speaker.play(np.zeros(0, np.uint8), 1.0, volume=0.5)  # a frame without sound
+    speaker.close()
+    if speed is None:  # as fast as possible: silent
+        assert not heard
+        return
+    low = sound.reshape(-1).repeat(4 if speed < 1 else 1)  # slow sound is low
+    assert np.array_equal(np.concatenate(heard), low[:: max(1, round(speed))])
+    assert len(heard[0]) >= PIECE

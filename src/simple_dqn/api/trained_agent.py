@@ -22,7 +22,7 @@ from simple_dqn.statistics import Statistics
 from simple_dqn.types import Actions, QValues, States
 from simple_dqn.verbs.common import load_weights, open_snapshot
 from simple_dqn.verbs.settings import parser_for, settings_of_agent, workers_for
-from simple_dqn.watch.watched_player import WatchedPlayer
+from simple_dqn.watch.player import WatchedPlayer
 
 
 class Scores(NamedTuple):

@@ -16,9 +16,8 @@ from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import make_environment
 from simple_dqn.verbs.common import check_weights, finish, make_watched_player, open_snapshot
 from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
-from simple_dqn.watch.controls import HELP, Controls
-from simple_dqn.watch.display import OPENERS, open_display
-from simple_dqn.watch.viewer import FrameClock, Speaker, Viewer
+from simple_dqn.watch.player import HELP, Controls
+from simple_dqn.watch.viewer import DISPLAYS, FrameClock, Speaker, Viewer, open_display
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     )
     group = parser.add_argument_group("Play")
     group.add_argument(
-        "--display", choices=tuple(OPENERS), help="where to play (default: window, if there can be one)"
+        "--display", choices=DISPLAYS, help="where to play (default: window, if there can be one)"
     )
     given = without_training(canonical_flags(parser.parse(arguments)))
     config = settle(_settings(given["player"], given))

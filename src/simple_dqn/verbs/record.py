@@ -7,7 +7,6 @@ from pathlib import Path
 
 from simple_dqn.config import Config
 from simple_dqn.conversion import yes_or_no
-from simple_dqn.environment import Frame
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError, printable
 from simple_dqn.files import home, replacing
@@ -76,8 +75,8 @@ def record(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -
         UserError: They cannot be written, or the snapshot does not fit; both are as they were.
         KeyboardInterrupt: The user stopped it; both are as they were.
     """
-    frames: list[Frame] = []
-    environment = make_environment(config, training=False, watcher=frames.append)
+    recording = Recording(config.agent.exploration_rate_test, overlay)
+    environment = make_environment(config, training=False, watcher=recording.watch)
     with closing(environment), Interrupt() as interrupt:
         player = make_watched_player(config, environment, saliency=overlay)
         with (
@@ -85,8 +84,7 @@ def record(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -
             replacing_screens(folder) as screens,
             closing(Film(beside, kind, environment.frames_per_second)) as film,
         ):
-            recording = Recording(player, frames, film, screens, config.agent.exploration_rate_test, overlay)
-            recording.play(config.run.play_games, lambda: interrupt.requested)
+            recording.play(player, film, screens, config.run.play_games, lambda: interrupt.requested)
             film.finish()
     minutes, seconds = divmod(int(film.frames / film.rate), 60)
     scores = ", ".join(f"{score:g}" for score in recording.scores)

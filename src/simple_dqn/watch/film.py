@@ -13,9 +13,16 @@ from typing import Literal
 
 import av
 import numpy as np
+import pygame
 from av.audio.stream import AudioStream
-from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc, Interpolation
-from av.video.reformatter import VideoReformatter as Reformatter
+from av.video.reformatter import (
+    ColorPrimaries,
+    ColorRange,
+    Colorspace,
+    ColorTrc,
+    Interpolation,
+    VideoReformatter,
+)
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 from tqdm import tqdm
@@ -23,9 +30,8 @@ from tqdm import tqdm
 from simple_dqn.environment import Frame
 from simple_dqn.environment.interface import Picture
 from simple_dqn.errors import UserError
-from simple_dqn.types import Step
 from simple_dqn.watch.overlay import Overlay
-from simple_dqn.watch.watched_player import FrameFollower, WatchedPlayer
+from simple_dqn.watch.player import FrameFollower, View, WatchedPlayer
 
 logger = logging.getLogger(__name__)
 
@@ -34,17 +40,14 @@ logger = logging.getLogger(__name__)
 FORMATS: dict[str, Literal["pcm_s16le", "flac"]] = {"mov": "pcm_s16le", "mp4": "flac"}
 HEIGHT = 840  # of a film, about, in pixels
 H264 = {"preset": "veryfast", "crf": "12"}  # edges stay sharp, and the sound still takes most of the file
-
 SCREEN = re.compile(r"\d{6,}\.png")
-FLAT = {"pred": "none"}  # the flat colours of a game compress better without PNG's prediction
-
 BAR = "{desc}: {n_fmt} frames, {rate_noinv_fmt}{postfix}"  # without a total: games differ in length
 
 
 def film_scale(picture: Picture) -> int:
     """Return the factor by which a film enlarges `picture`.
 
-    It is a whole number, so that pixels stay square and sharp. It is even, because H.264 stores one colour
+    It is a whole number, so that pixels stay square and sharp. It is even, because H.264 stores one color
     for 2 × 2 pixels, which then belong to one pixel of the game.
     """
     height: int = picture.shape[0]
@@ -55,35 +58,27 @@ class Film:
     """A film in H.264 with the game's sound unchanged; all its frames have one size.
 
     ALE returns 512 samples of sound per frame, 30,720 per second. They are written with 16 bits, because
-    fewer players support 8: each is 256 times ALE's, centred on 0 instead of 128.
+    fewer players support 8: each is 256 times ALE's, centered on 0 instead of 128.
 
     Attributes:
-        frames: The number of frames so far.
-        rate: How many of them are shown in a second.
+        frames: The number of frames so far. rate: How many of them are shown in a second.
     """
 
     def __init__(self, path: Path, kind: str, rate: float) -> None:
         """Begin a film at `path` with `rate` frames per second; `kind` is one of `FORMATS`."""
-        self.frames = 0
-        self.rate = Fraction(rate).limit_denominator(1001)
+        self.frames, self.rate = 0, Fraction(rate).limit_denominator(1001)
         self._sound = FORMATS[kind]
         # The unit of a film's length. With the default, 1/1000 s, it would end in the middle of a frame.
         timescale = {"movie_timescale": str(512 * self.rate.numerator)}
         self._container = av.open(str(path), "w", format=kind, container_options=timescale)
-        self._reformatter = Reformatter()
+        self._reformatter = VideoReformatter()
         self._video: VideoStream
         self._audio: AudioStream | None = None
 
     def add(self, picture: Picture, sound: NDArray[np.uint8], scale: int) -> None:
-        """Add a frame.
+        """Add a frame: `picture` uint8 [height, width, 3], enlarged by `scale` to an even size, with `sound`.
 
-        Args:
-            picture: uint8 [height, width, 3], red, green and blue.
-            sound: The frame's unsigned 8-bit samples; empty in all frames of a silent film.
-            scale: The enlargement of `picture`; the film's width and height must be even.
-
-        Raises:
-            OSError: It cannot be written.
+        The sound is unsigned 8-bit samples, none in a silent film. An OSError says that it cannot be written.
         """
         height, width = picture.shape[0] * scale, picture.shape[1] * scale
         if not self.frames:
@@ -109,20 +104,16 @@ class Film:
         self._video = self._container.add_stream("libx264", self.rate, {**H264, **seek})
         self._video.width, self._video.height = width, height
         self._video.pix_fmt, self._video.time_base = "yuv420p", 1 / self.rate
-        # Without these, players guess the colour space from the film's height.
-        colours = self._video.codec_context
-        colours.colorspace, colours.color_range = Colorspace.ITU709, ColorRange.MPEG
-        colours.color_primaries, colours.color_trc = ColorPrimaries.BT709, ColorTrc.BT709
+        # Without these, players guess the color space from the film's height.
+        colors = self._video.codec_context
+        colors.colorspace, colors.color_range = Colorspace.ITU709, ColorRange.MPEG
+        colors.color_primaries, colors.color_trc = ColorPrimaries.BT709, ColorTrc.BT709
         if samples:
             rate = round(samples * self.rate)
             self._audio = self._container.add_stream(self._sound, rate, format="s16", layout="mono")
 
     def finish(self) -> None:
-        """Flush the encoders and write the index; no more frames can be added.
-
-        Raises:
-            OSError: It cannot be written.
-        """
+        """Flush the encoders and write the index; an OSError says that it cannot be written."""
         self._container.mux(self._video.encode(None))
         if self._audio:
             self._container.mux(self._audio.encode(None))
@@ -132,16 +123,6 @@ class Film:
         """Close the file, even if the film is unfinished."""
         with suppress(OSError):
             self._container.close()
-
-
-def png(picture: Picture) -> bytes:
-    """Return a PNG file of `picture`, uint8 [height, width, 3], unscaled."""
-    codec: av.VideoCodecContext = av.CodecContext.create("png", "w")
-    codec.height, codec.width = picture.shape[:2]
-    codec.pix_fmt, codec.time_base, codec.options = "rgb24", Fraction(1), FLAT
-    codec.thread_count = 1  # with several, the encoder would delay the picture
-    (packet,) = codec.encode(av.VideoFrame.from_ndarray(picture, format="rgb24"))
-    return bytes(packet)
 
 
 @contextmanager
@@ -172,73 +153,46 @@ def replacing_screens(folder: Path) -> Iterator[Path]:
 
 
 class Recording:
-    """Plays and films games."""
+    """Plays and films games; the player's environment has `watch` as its watcher."""
 
-    def __init__(
-        self,
-        player: WatchedPlayer,
-        frames: list[Frame],
-        film: Film,
-        screens: Path,
-        exploration_rate: float,
-        overlay: bool,
-    ) -> None:
-        """Set up the recording.
-
-        The player's environment appends each frame to `frames`. A frame is added to `film`, with Q-values and
-        heat map if `overlay`, and written unchanged into the folder `screens`.
-        """
-        self._player, self._frames = player, frames
-        self._film, self._screens = film, screens
-        self._exploration_rate = exploration_rate
+    def __init__(self, exploration_rate: float, overlay: bool) -> None:
+        """Set up the recording, with Q-values and heat map if `overlay`."""
         self._with_overlay = overlay
         self._overlay: Overlay | None = None  # made when the first frame gives the scale
-        self._follower = FrameFollower(self._add)
+        self._follower = FrameFollower(self._add, exploration_rate)
+        self.watch, self.scores = self._follower.watch, self._follower.scores  # raw points of each game
 
-    @property
-    def scores(self) -> list[float]:
-        """Raw points of each game that has ended."""
-        return self._follower.scores
+    def play(
+        self, player: WatchedPlayer, film: Film, screens: Path, games: int, stopped: Callable[[], bool]
+    ) -> None:
+        """Play `games` games into `film`, and each frame unchanged into the folder `screens`.
 
-    def play(self, games: int, stopped: Callable[[], bool]) -> None:
-        """Play and film `games` games; a terminal shows a progress bar.
+        A terminal shows a progress bar.
 
         Raises:
             OSError: The disk is full.
             KeyboardInterrupt: `stopped` returned True.
         """
+        self._film, self._screens = film, screens
         tqdm.monitor_interval = 0  # no monitor thread: the bar is drawn after each step
         with tqdm(
             bar_format=BAR, unit="", leave=False, dynamic_ncols=True, file=sys.stderr, disable=None
         ) as bar:
-            step = self._player.start()
-            bar.update(self._write(step))
-            while len(self.scores) < games:
+            for _ in self._follower.play(player, games):
                 if stopped():
                     logger.info("Stopped: no film was written")
                     raise KeyboardInterrupt
-                bar.update(self._write(self._player.step(self._exploration_rate)))
                 bar.set_postfix_str(f"score {self._follower.score:g}", refresh=False)
-                bar.set_description_str(f"game {min(len(self.scores) + 1, games)} of {games}", refresh=False)
+                bar.set_description_str(f"game {len(self.scores) + 1} of {games}", refresh=False)
+                bar.update(film.frames - bar.n)
 
-            self._follower.flush()
-
-    def _write(self, step: Step) -> int:
-        """Write the frames of `step` but the last, add its reward, and return the number of frames."""
-        for frame in self._frames:
-            self._follower.watch(frame)
-        count = len(self._frames)
-        self._frames.clear()
-        self._follower.add(step)
-        return count
-
-    def _add(self, frame: Frame, score: float, begins: bool) -> None:
+    def _add(self, frame: Frame, view_of: Callable[[bool], View]) -> None:
         """Add a frame to the film and to the folder of screens."""
-        (self._screens / f"{self._film.frames:06}.png").write_bytes(png(frame.picture))
         picture, scale = frame.picture, film_scale(frame.picture)
+        image = pygame.image.frombuffer(picture.tobytes(), picture.shape[1::-1], "RGB")
+        with (self._screens / f"{self._film.frames:06}.png").open("wb") as file:
+            pygame.image.save(image, file, "screen.png")
         if self._with_overlay:
             self._overlay = self._overlay or Overlay(scale)
-            rate = self._exploration_rate
-            view = self._player.view(score, frame.lives, rate, heat_map=True, begins=begins)
-            picture, scale = self._overlay.draw(picture, view), 1
+            picture, scale = self._overlay.draw(picture, view_of(True)), 1
         self._film.add(picture, frame.sound, scale)

@@ -1,26 +1,32 @@
-"""Shows games to a person at the right speed and with sound, and applies the keys."""
+"""Shows games to a person, in a window or a text terminal, at the right speed and with sound."""
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
+from typing import TypeAlias
 
+import blessed
 import numpy as np
 import pygame
 from numpy.typing import NDArray
 
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame
+from simple_dqn.environment.interface import Picture
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
-from simple_dqn.watch.controls import Controls
-from simple_dqn.watch.display import Display
-from simple_dqn.watch.overlay import Overlay
-from simple_dqn.watch.watched_player import FrameFollower, View, WatchedPlayer
+from simple_dqn.machine import require_display
+from simple_dqn.watch.overlay import BACKGROUND, PANEL_COLUMNS, BarScale, Overlay, panel_lines
+from simple_dqn.watch.player import BUTTONS, COMMANDS, OPPOSITES, Controls, FrameFollower, View, WatchedPlayer
 
 logger = logging.getLogger(__name__)
+
+Keys: TypeAlias = tuple[list[str], set[str]]  # of `COMMANDS`, and values of `BUTTONS`
 
 SCREENSHOT_SCALE = 3
 FRAME = 1 / FRAMES_PER_SECOND  # seconds
@@ -28,6 +34,14 @@ LATE = 0.1  # seconds; a longer delay is not caught up
 SAMPLES = 512  # per frame
 RATE = FRAMES_PER_SECOND * SAMPLES  # samples per second
 PIECE = 3 * SAMPLES  # samples given to the mixer at a time; it holds at most two pieces, 0.1 s
+
+SHARE_OF_DESKTOP = 0.8  # of the desktop's height and width, at most, for a new window
+LARGEST_SCALE = 8
+
+ASPECT = 4 / 3  # of the picture, as on a television; each of a cell's two pixels is about square
+LEAST_COLUMNS = 16  # for the game; if the panel leaves fewer, it is hidden
+HELD_SECONDS = 0.25  # a terminal reports when a key is pressed, not when it is released
+KEY_NAMES = {"KEY_ENTER": "return", "\n": "return", "\r": "return", " ": "space"}  # blessed's -> pygame's
 
 
 class FrameClock:
@@ -123,53 +137,40 @@ class Viewer:
     """Shows each frame of a player's games, and applies the person's keys."""
 
     def __init__(
-        self, controls: Controls, display: Display, speaker: Speaker, exploration_rate: float, pictures: Path,
-        clock: FrameClock,
+        self, controls: Controls, display: "Display", speaker: Speaker, exploration_rate: float,
+        pictures: Path, clock: FrameClock,
     ) -> None:  # fmt: skip
         """Set up the viewer; screenshots go into the folder `pictures`."""
         self._controls, self._display, self._speaker = controls, display, speaker
-        self._exploration_rate = exploration_rate
-        self._pictures = pictures
-        self._clock = clock
-        self._follower = FrameFollower(self._show)
-
-    @property
-    def scores(self) -> list[float]:
-        """Raw points of each game that has ended."""
-        return self._follower.scores
-
-    def watch(self, frame: Frame) -> None:
-        """Show the frame before `frame` when it is due; the environment of the player calls this."""
-        self._follower.watch(frame)
-
-    def _show(self, frame: Frame, score: float, begins: bool) -> None:
-        controls = self._controls
-        controls.apply(*self._display.keys())
-        self._speaker.play(frame.sound, controls.speed, controls.volume)
-        rate = self._player.environment.frames_per_second / FRAMES_PER_SECOND
-        self._clock.wait(controls.speed and controls.speed * rate)
-        if self._clock.picture_due() or controls.screenshot:
-            view = self._view(frame, score, begins)
-            if controls.screenshot:
-                self._take_screenshot(frame, view)
-            self._display.show(frame.picture, view, controls.overlay)
+        self._pictures, self._clock = pictures, clock
+        self._follower = FrameFollower(self._show, exploration_rate)
+        self.watch = self._follower.watch  # the environment's watcher
+        self.scores = self._follower.scores  # raw points of each game that has ended
 
     def play(self, player: WatchedPlayer, games: int, stopped: Callable[[], bool]) -> None:
         """Play and show `games` games, or with 0 until the person quits, unless `stopped` returns True.
 
         The player's environment must have `watch` as its watcher.
         """
-        self._player = player
-        self._follower.add(player.start())
-        while not (stopped() or self._controls.ended or (games and len(self.scores) == games)):
-            self._follower.add(player.step(self._exploration_rate))
+        for _ in self._follower.play(player, games):
+            if stopped() or self._controls.ended:
+                break
         self._follower.flush()
 
-    def _view(self, frame: Frame, score: float, begins: bool) -> View:
-        """Return the values to show with `frame`, including the state of the controls."""
-        controls, rate = self._controls, self._exploration_rate
-        view = self._player.view(score, frame.lives, rate, heat_map=controls.saliency, begins=begins)
-        return replace(view, human=controls.human, speed=controls.speed_name, message=controls.message())
+    def _show(self, frame: Frame, view_of: Callable[[bool], View]) -> None:
+        controls = self._controls
+        controls.apply(*self._display.keys())
+        self._speaker.play(frame.sound, controls.speed, controls.volume)
+        rate = self._follower.player.environment.frames_per_second / FRAMES_PER_SECOND
+        self._clock.wait(controls.speed and controls.speed * rate)
+        if self._clock.picture_due() or controls.screenshot:
+            view = replace(
+                view_of(controls.saliency), human=controls.human, speed=controls.speed_name,
+                message=controls.message(),
+            )  # fmt: skip
+            if controls.screenshot:
+                self._take_screenshot(frame, view)
+            self._display.show(frame.picture, view, controls.overlay)
 
     def _take_screenshot(self, frame: Frame, view: View) -> None:
         """Save the picture as a PNG file with a new name."""
@@ -184,3 +185,169 @@ class Viewer:
             self._controls.say(f"saved {path.name}")
         except UserError as error:
             self._controls.say(str(error))
+
+
+class GameWindow:
+    """A window that shows the game at the largest whole-number scale that fits."""
+
+    def __init__(self, title: str) -> None:
+        """Prepare a window, which opens with the first picture; a UserError says that it cannot."""
+        try:
+            pygame.display.init()
+            self._desktop = pygame.display.get_desktop_sizes()[0]
+        except pygame.error as error:
+            raise UserError(f"no window can be opened ({error})") from None
+        pygame.display.set_caption(title)
+        pygame.key.stop_text_input()
+        self._overlay = Overlay(scale=1)
+
+    def keys(self) -> Keys:
+        """Return the commands pressed since the last call, in order, and the buttons held since then."""
+        commands, tapped = [], set()
+        for event in pygame.event.get():
+            if event.type == pygame.QUIT:
+                commands.append("q")
+            elif event.type == pygame.KEYDOWN:
+                # The key's label, then its character: on some keyboards brackets need AltGr.
+                for name in (pygame.key.name(event.key), event.unicode):
+                    if name in COMMANDS:
+                        commands.append(name)
+                        break
+                    if name in BUTTONS:
+                        tapped.add(BUTTONS[name])
+                        break
+        pressed = pygame.key.get_pressed()
+        held = {button for name, button in BUTTONS.items() if pressed[pygame.key.key_code(name)]}
+        return commands, held | tapped
+
+    def show(self, picture: Picture, view: View, panel: bool) -> None:
+        """Show `picture` and `view`; switching the panel on or off resizes the window."""
+        screen = pygame.display.get_surface()
+        if screen is None or panel != self._overlay.panel:
+            self._overlay.panel = panel
+            if screen is None:
+                width, height = self._desktop
+                self._fit_scale(picture, (SHARE_OF_DESKTOP * width, SHARE_OF_DESKTOP * height))
+            screen = pygame.display.set_mode(self._overlay.size(picture), pygame.RESIZABLE)
+        self._fit_scale(picture, screen.get_size())
+        canvas = self._overlay.paint(picture, view)
+        screen.fill(BACKGROUND)
+        screen.blit(canvas, canvas.get_rect(center=screen.get_rect().center))
+        pygame.display.flip()
+
+    def close(self) -> None:
+        """Close the window."""
+        pygame.display.quit()
+
+    def _fit_scale(self, picture: Picture, room: tuple[float, float]) -> None:
+        """Choose the largest scale at which the drawing of `picture` fits into `room`, in pixels."""
+        for scale in range(LARGEST_SCALE, 0, -1):
+            self._overlay.scale = scale
+            width, height = self._overlay.size(picture)
+            if width <= room[0] and height <= room[1]:
+                return
+
+
+class GameTerminal:
+    """A text terminal, over SSH too: two pixels per cell, and a panel; only what changed is written.
+
+    A key counts as held for a quarter of a second after each press; a key that is held down repeats.
+    """
+
+    def __init__(self) -> None:
+        """Prepare the terminal, full screen from the first picture on; a UserError says that it cannot."""
+        self._terminal = terminal = blessed.Terminal()
+        if terminal.number_of_colors < 8:
+            raise UserError("this terminal shows no colors: set another TERM, such as xterm-256color")
+        self._bars, self._overlay = BarScale(), Overlay(scale=1)
+        self._held: dict[str, float] = {}  # for each button the time at which it is released
+        self._started = False
+        self._layout: tuple[int, ...] = ()  # rows, columns, panel: a change redraws everything
+        self._shown: dict[tuple[int, int], str] = {}  # by row and column, now on the terminal
+        self._line, self._cell = lru_cache(1 << 10)(self._draw_line), lru_cache(1 << 16)(self._draw_cell)
+        self._restore = ExitStack()
+
+    def keys(self) -> Keys:
+        """Return the commands pressed since the last call, in order, and the buttons held since then."""
+        commands, now = [], time.monotonic()
+        while self._started and (key := self._terminal.inkey(timeout=0)):
+            name = KEY_NAMES.get(key.name or key) or (key.name or key).removeprefix("KEY_").lower()
+            if name in COMMANDS:
+                commands.append(name)
+            elif name in BUTTONS:
+                button = BUTTONS[name]
+                released = next((pair for pair in OPPOSITES if button in pair), set())
+                kept = {} if button == BUTTONS["p"] else self._held  # which releases all
+                self._held = {held: end for held, end in kept.items() if held not in released}
+                self._held[button] = now + HELD_SECONDS
+        return commands, {button for button, until in self._held.items() if until > now}
+
+    def show(self, picture: Picture, view: View, panel: bool) -> None:
+        """Show `picture` and `view`, with the `panel` if the terminal is wide enough."""
+        terminal, output = self._terminal, ""
+        if not self._started:  # even where no cell has room: keys are read in these modes
+            self._started = True
+            for mode in (terminal.fullscreen, terminal.cbreak, terminal.hidden_cursor):
+                self._restore.enter_context(mode())
+        height, width = terminal.height, terminal.width
+        panel = panel and width > PANEL_COLUMNS + LEAST_COLUMNS
+        rows, room = (height, width - PANEL_COLUMNS - 1) if panel else (height - 1, width)
+        columns = min(room, round(2 * rows * ASPECT))
+        rows = min(rows, max(1, round(columns / ASPECT / 2)))
+        if rows < 1 or columns < 1:
+            return
+        if self._layout != (height, width, panel):
+            self._layout, self._shown = (height, width, panel), {}
+            # Our own background: the texts are light, and the terminal may be, too.
+            output = terminal.normal + terminal.on_color_rgb(*BACKGROUND) + terminal.clear
+        game = pygame.transform.smoothscale(
+            self._overlay.paint_game(picture, view.heat_map), (columns, 2 * rows)
+        )
+        pixels = pygame.surfarray.pixels3d(game).reshape(columns, rows, 6).swapaxes(0, 1)
+        shown = {(row, 0): self._line(cells.tobytes()) for row, cells in enumerate(pixels)}
+        lines = panel_lines(terminal, view, self._bars.lengths(view).tolist())
+        if panel:
+            shown |= {(row, columns + 1): line for row, line in enumerate(lines[:height])}
+        else:
+            shown[height - 1, 0] = terminal.truncate(lines[0] + lines[1], width)
+        for place, text in shown.items():
+            if self._shown.get(place) != text:
+                output += terminal.move_yx(*place) + terminal.normal + text + terminal.normal
+        self._shown = shown
+        print(output, end="", file=terminal.stream, flush=True)
+
+    def close(self) -> None:
+        """Restore the terminal."""
+        self._restore.close()
+
+    def _draw_line(self, cells: bytes) -> str:
+        """Return the output for a row of cells: red, green, blue of the upper pixel, then of the lower."""
+        each = [cells[place : place + 6] for place in range(0, len(cells), 6)]
+        new = zip(each, [b"", *each], strict=False)  # neighbors of one color share its codes
+        return "".join((self._cell(cell) if cell != before else "") + "▀" for cell, before in new)
+
+    def _draw_cell(self, colors: bytes) -> str:
+        return str(self._terminal.color_rgb(*colors[:3]) + self._terminal.on_color_rgb(*colors[3:]))
+
+
+Display: TypeAlias = GameWindow | GameTerminal
+DISPLAYS = ("window", "terminal")
+
+
+def open_display(kind: str | None, title: str) -> Display:
+    """Open the display of `kind`, one of `DISPLAYS`; None: a window if possible, else the terminal.
+
+    Raises:
+        UserError: The display cannot be opened.
+    """
+    if kind != "terminal":
+        try:
+            require_display("give --display terminal")
+            return GameWindow(title)
+        except UserError as error:
+            if kind:
+                raise
+            logger.warning("No window: %s. Playing in the terminal", str(error).partition(":")[0])
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UserError("input or output is not a terminal: use one, or a machine with a display")
+    return GameTerminal()

@@ -1,0 +1,239 @@
+"""The keys and what they change; a player that is watched; each frame with its own score and Q-values."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from simple_dqn.agent import Player
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment import Environment, Frame, as_played, make
+from simple_dqn.environment.interface import NO_ACTION
+from simple_dqn.random_streams import stream
+from simple_dqn.types import QValues, States
+from simple_dqn.watch.player import (
+    BUTTONS,
+    COMMANDS,
+    Controls,
+    FrameFollower,
+    View,
+    WatchedPlayer,
+    nearest_action,
+)
+
+ALL = (
+    "NOOP", "FIRE", "UP", "RIGHT", "LEFT", "DOWN", "UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT", "UPFIRE",
+    "RIGHTFIRE", "LEFTFIRE", "DOWNFIRE", "UPRIGHTFIRE", "UPLEFTFIRE", "DOWNRIGHTFIRE", "DOWNLEFTFIRE",
+)  # fmt: skip
+PONG = ("NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE")
+BREAKOUT, BACKGAMMON = ("NOOP", "FIRE", "RIGHT", "LEFT"), ("FIRE", "RIGHT", "LEFT")
+PARTS = itertools.product(("", "UP", "DOWN"), ("", "LEFT", "RIGHT"), ("", "FIRE"))
+
+
+@pytest.mark.parametrize(
+    ("held", "actions", "taken"),
+    [
+        *(({*parts} - {""}, ALL, "".join(parts) or "NOOP") for parts in PARTS),
+        ({"UP", "DOWN"}, ALL, "NOOP"),
+        ({"LEFT", "RIGHT", "FIRE"}, ALL, "FIRE"),
+        ({"LEFT", "NOOP"}, ALL, "NOOP"),
+        ({"UP"}, PONG, "NOOP"),
+        ({"UP", "LEFT"}, PONG, "LEFT"),
+        ({"DOWN", "RIGHT", "FIRE"}, PONG, "RIGHTFIRE"),
+        ({"RIGHT", "FIRE"}, BREAKOUT, "FIRE"),
+        ({"UP", "RIGHT"}, BREAKOUT, "RIGHT"),
+        (set(), ("LEFT", "NOOP", "RIGHT"), "NOOP"),
+        ({"LEFT"}, ("0", "1"), "0"),
+    ],
+)
+def test_buttons_take_the_nearest_action(held: set[str], actions: tuple[str, ...], taken: str) -> None:
+    assert actions[nearest_action(held, actions)] == taken
+    assert not set(COMMANDS) & BUTTONS.keys()
+
+
+@pytest.mark.parametrize(
+    ("held", "taken"), [(set(), NO_ACTION), ({"UP"}, NO_ACTION), ({"FIRE"}, 0), ({"LEFT", "UP"}, 2)]
+)
+def test_without_a_key_no_button_is_pressed_even_where_no_action_is_called_so(
+    held: set[str], taken: int
+) -> None:
+    controls = Controls(alone=True)
+    controls.apply([], held)
+    assert controls.action(BACKGAMMON, can_rest=True) == taken
+    assert nearest_action(held, ALL, can_rest=True) == nearest_action(held, ALL)
+    assert nearest_action(held, BACKGAMMON) >= 0
+
+
+def test_the_controls_change_hands_and_a_tap_between_two_steps_counts_once() -> None:
+    controls = Controls()
+    controls.apply([], {"LEFT"})
+    assert controls.action(PONG) is None
+    controls.apply(["m"], {"LEFT"})
+    assert controls.human
+    assert [controls.message() for _ in range(200)][::199] == ["you play", ""]
+    assert controls.action(PONG) == PONG.index("LEFT")
+    for held in (set[str](), {"FIRE"}, set[str]()):
+        controls.apply([], held)
+    assert [PONG[controls.action(PONG) or 0] for _ in range(2)] == ["FIRE", "NOOP"]
+    controls.apply(["m"], {"LEFT"})
+    assert controls.action(PONG) is None
+    alone = Controls(alone=True)
+    alone.apply(["m", "v"], set())
+    assert alone.human
+    assert not alone.saliency
+    assert "no agent" in alone.message()
+
+
+def test_speed_and_volume_stop_at_their_ends_and_switches_switch() -> None:
+    controls = Controls()
+    speeds = []
+    for command in ["a"] * 4 + ["s"] * 9:
+        controls.apply([command], set())
+        speeds.append(controls.speed)
+    assert speeds == [0.5, 0.25, 0.125, 0.125, 0.25, 0.5, 1, 2, 4, 8, None, None, None]
+    assert controls.speed_name == "max"
+    for keys, volume in (("]]]", 0.8), ("]" * 9, 1), ("[" * 20, 0)):
+        controls.apply(keys, set())
+        assert controls.volume == pytest.approx(volume)
+    assert controls.message() == "volume 0%"
+    controls.apply(["o", "v", "f12", "q"], set())
+    assert not controls.overlay
+    assert controls.saliency
+    assert controls.screenshot
+    assert controls.ended
+    controls.apply(["o", "v"], set())
+    assert controls.overlay
+    assert not controls.saliency
+
+
+CATCH = EnvironmentConfig(game="catch", environment="catch", screen_width=16, screen_height=16)
+STATES = np.ones((1, 4, 5, 6), np.uint8)
+
+
+def environment() -> Environment:
+    return make(CATCH, [stream(1, "environment")], training=False)
+
+
+def predict(states: States) -> QValues:
+    """Return values that depend on the whole state."""
+    sums = states.astype(np.float32).reshape(len(states), -1) @ np.arange(states[0].size, dtype=np.float32)
+    return np.stack([np.sin(sums), np.cos(sums), np.sin(2 * sums)], axis=1).astype(np.float32)
+
+
+def test_a_watched_player_plays_as_a_player_does() -> None:
+    player = WatchedPlayer(environment(), predict, 4, stream(1, "exploration"))
+    plain = Player(environment(), predict, 4, stream(1, "exploration"))
+    player.start()
+    plain.start()
+    explored = 0
+    for _ in range(100):
+        one, other = player.step(0.3), plain.step(0.3)
+        assert np.array_equal(one.actions, other.actions)
+        assert np.array_equal(one.screens, other.screens)
+        assert not player.human
+        explored += player.exploring
+    assert 0 < explored < 60
+
+
+@pytest.mark.parametrize("agent", [True, False])
+def test_a_person_chooses_whenever_there_is_one(agent: bool) -> None:
+    wanted: list[int | None] = [None]
+    player = WatchedPlayer(
+        environment(), predict if agent else None, 4, stream(1, "exploration"), person=lambda: wanted[0]
+    )
+    step = player.start()
+    for turn in range(60):
+        wanted[0] = 2 if turn % 3 else None
+        starts = step.resets[0]
+        step = player.step(0.0 if agent else 1.0)
+        assert player.human == (wanted[0] is not None)
+        assert (player.qvalues is not None) == agent
+        own = (
+            0 if player.qvalues is None else player.qvalues.argmax()
+        )  # alone, nobody moves unless a person does
+        assert player.action == (2 if player.human else own)
+        assert starts or step.actions[0] == player.action
+        assert not player.exploring
+
+
+@pytest.mark.parametrize("scale", [0, 1])
+def test_the_heat_map_is_the_strongest_of_the_screens_and_computed_once(scale: int) -> None:
+    gradients = scale * np.random.default_rng(0).normal(size=(1, 4, 5, 6)).astype(np.float32)
+    asked: list[States] = []
+
+    def saliency(states: States) -> NDArray[np.float32]:
+        asked.append(states)
+        return gradients
+
+    player = WatchedPlayer(environment(), predict, 4, stream(1, "exploration"), saliency)
+    assert player.heat_map() is None
+    states = STATES.copy()
+    player.choose(0.0, states=states)
+    states[:] = 0
+    assert not asked
+    heat = player.heat_map()
+    assert player.heat_map() is heat
+    assert len(asked) == 1
+    assert asked[0].all()
+    assert np.array_equal(player.qvalues, predict(STATES)[0])  # type: ignore[arg-type]
+    expected = np.abs(gradients[0]).max(axis=0) / (np.abs(gradients).max() or 1)
+    np.testing.assert_allclose(np.array(heat), expected)
+    player.choose(0.0, states=STATES)
+    assert player.heat_map() is not heat
+
+
+class Screening:
+    """Plays a game, and keeps the frames as they are shown."""
+
+    def __init__(self, config: EnvironmentConfig, exploration_rate: float) -> None:
+        self.follower = FrameFollower(self._show, exploration_rate)
+        games = make(as_played(config), [stream(1, "environment")], training=False, watcher=self._watch)
+        self.steps = self.follower.play(WatchedPlayer(games, newest, 4, stream(1, "exploration")))
+        self.shown: list[tuple[Frame, View]] = []
+        self.rewards = 0.0  # of all frames
+
+    def _watch(self, frame: Frame) -> None:
+        self.rewards += frame.reward
+        self.follower.watch(frame)
+
+    def _show(self, frame: Frame, view: object) -> None:
+        assert callable(view)
+        self.shown.append((frame, view(False)))
+
+
+def newest(states: States) -> QValues:
+    """Return Q-values that tell the newest screen of a state."""
+    return np.repeat(states[:, -1].mean(axis=(1, 2))[:, np.newaxis], 6, axis=1).astype(np.float32)
+
+
+def test_a_frame_is_shown_with_the_qvalues_of_the_state_that_it_ends() -> None:
+    screening = Screening(CATCH, 0.0)
+    list(itertools.islice(screening.steps, 41))
+    frames = screening.shown
+    assert len(frames) == 40  # of 41; the last one is held back
+    for frame, view in frames:
+        assert view.qvalues is not None
+        assert view.qvalues[0] == np.float32(frame.picture[:, :, 0].mean())
+    # A game of Catch has eight frames and pays with its last, which shows it; the next game begins at 0.
+    games = [[view.score for _, view in frames[first : first + 8]] for first in range(0, 40, 8)]
+    assert all(scores[:7] == [0] * 7 for scores in games)
+    assert [scores[7] for scores in games] == screening.follower.scores
+    screening.follower.flush()
+    assert len(frames) == 41
+
+
+def test_the_score_is_that_of_each_frame_within_a_step() -> None:
+    """Points are won in one of the four frames of a step, and are shown from this frame on."""
+    screening = Screening(EnvironmentConfig(game="space_invaders"), 1.0)
+    next(screening.steps)
+    within = 0
+    for _ in range(300):
+        shown, before, rewards = len(screening.shown), screening.follower.score, screening.rewards
+        next(screening.steps)
+        assert screening.follower.score == before + screening.rewards - rewards
+        scores = [view.score for _, view in screening.shown[shown:]]
+        assert len(scores) == 4
+        assert scores[0] == before  # of the last frame of the step before
+        within += len(set(scores)) > 1
+    assert within, "points were won before the last frame of a step"
