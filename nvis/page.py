@@ -1,23 +1,39 @@
-"""The page: one self-contained HTML file."""
+"""The page: one self-contained HTML file with the game, the choices in it, and the filters' peaks."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+from bokeh import models
 from bokeh.embed import file_html
-from bokeh.models import Model
+from bokeh.events import DoubleTap, Tap
+from bokeh.layouts import column, row
+from bokeh.palettes import Category20, Inferno256
+from bokeh.plotting import figure
 from bokeh.resources import INLINE
 from bokeh.settings import settings
+from numpy.typing import NDArray
 
-from nvis.filters import draw_filters, find_peaks
-from nvis.played import PlayedGame
-from nvis.scrubber import draw_scrubber, look_at_moments
+from nvis.game import Moments, Peaks, PlayedGame, find_peaks, look_at_moments
+from simple_dqn.types import States
 
 if TYPE_CHECKING:
     from simple_dqn.dqn import DeepQNetwork
+    from simple_dqn.guided import ConvolutionalLayer
 
-TEMPLATE = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
+Number = TypeVar("Number", np.uint8, np.float32)
+Rgba = NDArray[np.uint32]  # [H, W]: the bytes of a pixel are red, green, blue and opacity
+
+HERE = Path(__file__).parent
+TEMPLATE = (HERE / "page.html").read_text(encoding="utf-8")
 COMPRESSION = 9  # gzip's highest level: the page is written once and kept
+CHANNELS = ("red", "green", "blue")
+SIDE = 282  # the longer side of a picture, in pixels of the page
+LEGEND_ROWS = 12  # actions in a column of the legend
+HEAT = [f"{color}{alpha:02x}" for color, alpha in zip(Inferno256[55:], range(55, 256), strict=True)]
+RESET = "for (const range of [across, down]) { range.reset() }"
+JUMP = "slider.value = Math.min(Math.max(Math.round(cb_obj.x / slider.step), 0) * slider.step, slider.end)"
 
 
 def draw(game: PlayedGame, network: "DeepQNetwork", filters: int, facts: Mapping[str, Any]) -> str:
@@ -30,27 +46,200 @@ def draw(game: PlayedGame, network: "DeepQNetwork", filters: int, facts: Mapping
         facts: Shown at the top: game, snapshot, epoch, exploration_rate, seed.
     """
     guided = network.guided_backpropagation()
-    models: list[Model] = []
-    layers = []
+    moments = look_at_moments(game, network, guided)
+    roots, layers = [_scrubber(game, moments)], []
     for layer in guided.layers:
         peaks = find_peaks(game, guided, layer).most_active(filters)
         states = game.states(peaks.times)
         gradients = guided.guided_gradients(states, layer.name, peaks.filters, peaks.rows, peaks.columns)
-        pairs = draw_filters(layer, peaks, states, gradients)
-        models += pairs
+        pairs = [_filter(layer, peaks, n, states[n], gradients[n]) for n in range(len(states))]
+        roots += pairs
         layers.append({"layer": layer, "pairs": [pair.name for pair in pairs]})
-    moments = look_at_moments(game, network)
-    scrubber = draw_scrubber(game, moments)
-    scrubber.name = "scrubber"
     words = {
-        **facts,
-        "layers": layers,
-        "steps": len(game),
-        "apart": moments.apart,
-        "score": f"{game.rewards.sum():g}",
-        "history_length": game.history_length,
-    }
+        **facts, "layers": layers, "steps": len(game), "apart": moments.apart,
+        "score": f"{game.rewards.sum():g}", "history_length": game.history_length,
+    }  # fmt: skip
     settings.compression_level = COMPRESSION
     title = f"What the network sees: {facts['game']}"
-    page: str = file_html([scrubber, *models], INLINE, title, template=TEMPLATE, template_variables=words)
+    page: str = file_html(roots, INLINE, title, template=TEMPLATE, template_variables=words)
     return page
+
+
+def color_channels(values: NDArray[Number]) -> NDArray[Number]:
+    """Return the last three of `values` [S, H, W] as channels [H, W, 3]: red the oldest, blue the newest.
+
+    With fewer than three, the oldest fills the other channels.
+    """
+    screens = len(values)
+    return np.stack([values[max(screens - age, 0)] for age in (3, 2, 1)], axis=-1)
+
+
+def state_picture(state: States) -> Rgba:
+    """Return a state, uint8 [S, H, W], as a picture: grey where nothing moves, colored elsewhere."""
+    channels = color_channels(state)
+    opaque = np.full((*channels.shape[:2], 1), 255, np.uint8)
+    return np.concatenate((channels, opaque), axis=2).view(np.uint32)[..., 0]
+
+
+def gradient_picture(gradient: NDArray[np.float32]) -> Rgba:
+    """Return a gradient, float32 [S, H, W], as a picture: grey for 0, brighter above 0, darker below."""
+    strongest = float(np.abs(gradient[-3:]).max()) or 1.0
+    return state_picture(np.round(127.5 + 127.5 * gradient / strongest).clip(0, 255).astype(np.uint8))
+
+
+class LinkedPanes:
+    """Panes of the same screen, which zoom and move together and share a crosshair.
+
+    A pixel's center is at its column and row, counted from 0 at the top left.
+    """
+
+    def __init__(self, screen_shape: tuple[int, int]) -> None:
+        """Set up panes for screens of `screen_shape` (H, W) in pixels."""
+        height, width = screen_shape
+        scale = SIDE / max(height, width)
+        self.place = {"x": -0.5, "y": -0.5, "dw": width, "dh": height}  # of an image that fills a pane
+        self._size = {"frame_width": round(width * scale), "frame_height": round(height * scale)}
+        ends = (-0.5, width - 0.5), (height - 0.5, -0.5)
+        self._ranges = [models.Range1d(*each, bounds="auto", min_interval=4) for each in ends]
+        self._cross = tuple(
+            models.Span(dimension=way, line_color="white", line_alpha=0.6, line_dash="dotted")
+            for way in ("width", "height")
+        )
+
+    def pane(self, name: str, title: str, tooltip: tuple[str, str]) -> figure:
+        """Return an empty pane; `tooltip` is Bokeh's, about the pixel under the pointer."""
+        across, down = self._ranges
+        pane = figure(
+            name=name, title=title, **self._size, x_range=across, y_range=down, tools="pan,wheel_zoom",
+            active_scroll="wheel_zoom", toolbar_location=None, outline_line_color=None,
+            tooltips=[("column, row", "$x{0}, $y{0}"), tooltip],
+        )  # fmt: skip
+        pane.axis.visible = pane.grid.visible = False
+        pane.min_border = 0
+        _style_title(pane)
+        pane.add_tools(models.CrosshairTool(overlay=self._cross))
+        pane.js_on_event(DoubleTap, models.CustomJS(args={"across": across, "down": down}, code=RESET))
+        return pane
+
+
+def _style_title(plot: figure) -> None:
+    plot.title.update(text_font_size="12px", text_font_style="normal", text_color="#444444")
+
+
+def _filter(
+    layer: "ConvolutionalLayer", peaks: Peaks, number: int, state: States, gradient: NDArray[np.float32]
+) -> models.Model:
+    """Return the panes of a filter in `peaks`: the state uint8 [S, H, W], and its guided gradient float32."""
+    filter_, time = int(peaks.filters[number]), int(peaks.times[number])
+    name = f"{layer.name}_{filter_}"
+    columns: dict[str, Any] = {"state": [state_picture(state)], "gradient": [gradient_picture(gradient)]}
+    for place, channel in enumerate(CHANNELS):
+        columns[f"grey_{channel}"] = [color_channels(state)[..., place]]
+        columns[f"influence_{channel}"] = [color_channels(gradient)[..., place]]
+    source, linked = models.ColumnDataSource(columns), LinkedPanes(state.shape[1:])
+    start = layer.field_start - 0.5  # a pixel's center is at its number
+    left = start + int(peaks.columns[number]) * layer.field_stride
+    top = start + int(peaks.rows[number]) * layer.field_stride
+    panes = []
+    for kind, title, what, digits in (
+        ("state", f"filter {filter_}: activation {peaks.activations[number]:.3g} at step {time}", "grey", 0),
+        ("gradient", "guided backpropagation", "influence", 4),
+    ):
+        form = f"{{{0:.{digits}f}}}"  # {0} or {0.0000}
+        levels = " ".join(f"@{what}_{channel}{form}" for channel in CHANNELS)
+        pane = linked.pane(f"{name}_{kind}", title, (what, levels))
+        pane.hover.renderers = [pane.image_rgba(kind, source=source, **linked.place)]
+        pane.quad(  # the receptive field
+            left=left, top=top, right=left + layer.field_size, bottom=top + layer.field_size,
+            fill_color=None, line_color="#ffd84d", line_width=1.5,
+        )  # fmt: skip
+        panes.append(pane)
+    return row(*panes, name=name, spacing=6)
+
+
+def _scrubber(game: PlayedGame, moments: Moments) -> models.Model:
+    """Return a slider through `game`, and the pictures, curves and text that follow it."""
+    film = models.ColumnDataSource(
+        {"screen": game.screens[moments.times], "saliency": moments.saliency, "words": _words(game, moments)}
+    )
+    shown = models.ColumnDataSource({name: [film.data[name][0].copy()] for name in ("screen", "saliency")})
+    last = int(moments.times[-1])
+    slider = models.Slider(
+        name="step", title="Step", start=0, end=max(last, moments.apart), step=moments.apart, value=0,
+        width=820, bar_color="#b5367a",
+    )  # fmt: skip
+    play = models.Toggle(name="play", label="▶ Play", width=90, align="end")
+    caption = models.Div(name="caption", text=film.data["words"][0], width=900, styles={"font-size": "14px"})
+    marker = models.Span(name="marker", location=0, dimension="height", line_color="#222222", line_width=2)
+    parts = {"slider": slider, "film": film, "shown": shown, "caption": caption, "marker": marker}
+    slider.js_on_change("value", models.CustomJS(args=parts, code=(HERE / "show_step.js").read_text()))
+    moved = {"slider": slider}
+    play.js_on_change("active", models.CustomJS(args=moved, code=(HERE / "play.js").read_text()))
+    curves = _curves(game, moments)
+    curves.add_layout(marker)
+    curves.js_on_event(Tap, models.CustomJS(args=moved, code=JUMP))
+    panes = row(*_pictures(shown, game.screens.shape[1:]), curves, spacing=6)
+    return column(row(play, slider), caption, panes, spacing=4, name="scrubber")
+
+
+def _words(game: PlayedGame, moments: Moments) -> list[str]:
+    """Return the caption of each moment, in HTML."""
+    scores = np.cumsum(game.rewards) - game.rewards  # before the action's reward
+    result = []
+    for time, qvalues in zip(moments.times.tolist(), moments.qvalues, strict=True):
+        taken, best = int(game.actions[time]), int(qvalues.argmax())
+        choice = "the best" if taken == best else f"by chance; the best was {game.action_names[best]}"
+        result.append(
+            f"Step <b>{time}</b> of {len(game)}: takes <b>{game.action_names[taken]}</b> "
+            f"(Q-value {qvalues[taken]:.3f}), {choice}. Score so far: {scores[time]:g}."
+        )
+    return result
+
+
+def _pictures(shown: models.ColumnDataSource, screen_shape: tuple[int, int]) -> list[figure]:
+    """Return two panes: the current screen, and the screen with the saliency over it."""
+    linked = LinkedPanes(screen_shape)
+    screen = linked.pane("screen", "the newest screen of the state", ("grey level", "@screen"))
+    heat = linked.pane("saliency", "saliency of the action taken", ("saliency", "@saliency %"))
+    dim = [f"#{level:02x}{level:02x}{level:02x}" for level in range(150)]
+    for pane, palette in ((screen, "Greys256"), (heat, dim)):
+        greys = models.LinearColorMapper(palette, low=0, high=255)
+        pane.image("screen", source=shown, color_mapper=greys, **linked.place)
+    colors = models.LinearColorMapper(["#00000000", *HEAT], low=0, high=100)
+    heat.hover.renderers = [heat.image("saliency", source=shown, color_mapper=colors, **linked.place)]
+    return [screen, heat]
+
+
+def _curves(game: PlayedGame, moments: Moments) -> figure:
+    """Return the Q-value of each action over time, with the rewards."""
+    columns = 1 + len(game.action_names) // LEGEND_ROWS
+    curves = figure(
+        name="curves", title="Q-values", x_axis_label="step",
+        frame_width=530 - 100 * columns, frame_height=252,
+        tools="xpan,xwheel_zoom,reset", active_scroll="xwheel_zoom", toolbar_location=None,
+        x_range=(0, max(int(moments.times[-1]), 1)), outline_line_color=None,
+    )  # fmt: skip
+    items = []
+    # Each line is thinner than the one below it, since the values of actions are often nearly equal.
+    widths = np.linspace(min(1.3 + len(game.action_names), 8), 1.3, len(game.action_names))
+    colors = Category20[20][::2] + Category20[20][1::2]
+    lines = zip(game.action_names, moments.qvalues.T, colors, widths, strict=False)
+    for name, qvalues, color, width in lines:
+        line = curves.line(moments.times, qvalues, color=color, line_width=width)
+        items.append(models.LegendItem(label=name, renderers=[line]))
+    height = moments.qvalues.max(axis=1)
+    for word, sign, marker, color in (
+        ("reward", 1, "triangle", "#222222"),
+        ("penalty", -1, "inverted_triangle", "#888888"),
+    ):
+        paid = np.flatnonzero(sign * game.rewards > 0)
+        if len(paid):
+            points = curves.scatter(paid, height[paid // moments.apart], marker=marker, color=color, size=8)
+            items.append(models.LegendItem(label=word, renderers=[points]))
+    legend = models.Legend(
+        items=items, click_policy="hide", label_text_font_size="11px", spacing=-3, padding=4, ncols=columns,
+        border_line_color=None,
+    )  # fmt: skip
+    curves.add_layout(legend, "right")
+    _style_title(curves)
+    return curves

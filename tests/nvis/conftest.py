@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from nvis.played import PlayedGame, play_game
+from nvis.game import PlayedGame, play_game
 from simple_dqn.agent import Player
 from simple_dqn.config import BackendConfig, EnvironmentConfig, NetworkConfig
 from simple_dqn.dqn import DeepQNetwork
@@ -14,28 +14,17 @@ SCREEN_SHAPE = (40, 36)
 @pytest.fixture(scope="session")
 def network() -> DeepQNetwork:
     """A network that has learnt nothing: its filters are random, and so all different."""
-    return DeepQNetwork(
-        3,
-        HISTORY_LENGTH,
-        SCREEN_SHAPE,
-        NetworkConfig(),
-        BackendConfig(backend="cpu", threads=1),
-        np.random.default_rng(3),
-    )
+    backend, rng = BackendConfig(backend="cpu", threads=1), np.random.default_rng(3)
+    return DeepQNetwork(3, HISTORY_LENGTH, SCREEN_SHAPE, NetworkConfig(), backend, rng)
 
 
 @pytest.fixture(scope="session")
-def player(network: DeepQNetwork) -> Player:
-    """Who plays Catch by that network."""
+def catch(network: DeepQNetwork) -> PlayedGame:
+    """A game of Catch."""
     height, width = SCREEN_SHAPE
     config = EnvironmentConfig(environment="catch", screen_height=height, screen_width=width)
     environment = make(config, [np.random.default_rng(0)], training=False)
-    return Player(environment, network.predict, HISTORY_LENGTH, np.random.default_rng(1))
-
-
-@pytest.fixture(scope="session")
-def catch(player: Player) -> PlayedGame:
-    """A game of Catch."""
+    player = Player(environment, network.predict, HISTORY_LENGTH, np.random.default_rng(1))
     return play_game(player, HISTORY_LENGTH, exploration_rate=0.5)
 
 

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from nvis import scrubber
-from nvis.filters import find_peaks
+from nvis import game
+from nvis.game import PlayedGame, find_peaks, percent_of_strongest
 from nvis.page import draw
-from nvis.pictures import percent_of_strongest
-from nvis.played import PlayedGame
 from simple_dqn.dqn import DeepQNetwork
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -212,9 +210,8 @@ def test_hovering_tells_where_and_how_strongly(
 def test_a_long_game_is_thinned_out(
     network: DeepQNetwork, noise: PlayedGame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert scrubber.look_at_moments(noise, network).apart == 1
-    monkeypatch.setattr(scrubber, "MOST_MOMENTS", 10)
-    moments = scrubber.look_at_moments(noise, network)
+    monkeypatch.setattr(game, "MOST_MOMENTS", 10)
+    moments = game.look_at_moments(noise, network, network.guided_backpropagation())
     assert moments.times.tolist() == [0, 8, 16, 24, 32, 40, 48, 56, 64, 72]
     states = noise.states(moments.times)
     np.testing.assert_allclose(moments.qvalues, network.predict(states), rtol=1e-5)

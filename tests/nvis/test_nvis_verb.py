@@ -41,17 +41,14 @@ def test_the_page_is_written_where_results_are(home: Path, capsys: pytest.Captur
     assert [path.name for path in (home / "results").iterdir()] == ["catch.html"]
 
 
-def test_the_page_is_called_as_the_run_is(home: Path) -> None:
+def test_the_page_is_called_as_the_run_is_and_can_be_chosen(home: Path) -> None:
     (home / "catch_9.pkl").rename(home / "catch_long_9.pkl")
     assert main.run(["nvis", "catch_long_9.pkl", *QUICK]) == 0
     assert [path.name for path in (home / "results").iterdir()] == ["catch_long.html"]
-
-
-def test_the_page_and_the_filters_can_be_chosen(home: Path) -> None:
     arguments = ["--visualization_file", "elsewhere/page.html", "--visualization_filters", "2"]
-    assert main.run(["nvis", "catch_9.pkl", *QUICK, *arguments]) == 0
+    assert main.run(["nvis", "catch_long_9.pkl", *QUICK, *arguments]) == 0
     assert "the 2 filters with" in (home / "elsewhere" / "page.html").read_text(encoding="utf-8")
-    assert not (home / "results").exists()
+    assert len([*(home / "results").iterdir()]) == 1
 
 
 @pytest.mark.parametrize(

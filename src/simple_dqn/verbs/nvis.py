@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from nvis.game import play_game
 from nvis.page import draw
-from nvis.played import play_game
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import printable
 from simple_dqn.files import check_target, home, replacing
