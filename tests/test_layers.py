@@ -20,11 +20,11 @@ LAYERS = [
     "agent onnx_file",
     "schedules evaluation plot watch",
     "cluster",
-    "run sweep",
+    "run",
     "doctor",
     "verbs",
     "api",
-    "main tune",
+    "main tune sweep",
 ]
 LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names.split()}
 # The core is DQN itself. It runs without the tools and without a cluster: `run` and the verbs join them.

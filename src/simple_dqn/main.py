@@ -18,7 +18,7 @@ VERBS: dict[str, tuple[str, dict[str, Any]]] = {
     "record": ("simple_dqn.verbs.record", {}),
     "nvis": ("simple_dqn.verbs.nvis", {}),
     "plot": ("simple_dqn.plot", {}),
-    "sweep": ("simple_dqn.verbs.sweep", {}),
+    "sweep": ("simple_dqn.sweep.plan", {}),
     "tune": ("simple_dqn.tune", {}),
     "doctor": ("simple_dqn.doctor", {}),
     "snapshot": ("simple_dqn.verbs.snapshot", {}),

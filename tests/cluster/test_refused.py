@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from simple_dqn import main
-from simple_dqn.sweep.runner import SOURCE
+from simple_dqn.sweep.pool import SOURCE
 
 LOCAL = ("--cluster", "local")
 BAD = [

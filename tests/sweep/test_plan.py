@@ -1,141 +1,180 @@
-"""What a sweep is to run, and that it stays what it was."""
+"""What a sweep is to run, and that it stays what it was; its settings as a file."""
 
-from dataclasses import replace
+import json
 from pathlib import Path
+from typing import Any
 
 import ale_py.roms
 import pytest
 
-from simple_dqn.command_line import parser_of_settings
-from simple_dqn.config import Config, EnvironmentConfig, Share
-from simple_dqn.conversion import yes_or_no
+import simple_dqn
+from simple_dqn import main
+from simple_dqn.config import Config, EnvironmentConfig
+from simple_dqn.dqn import max_targets
 from simple_dqn.environment.roms import known_games
 from simple_dqn.errors import UserError
 from simple_dqn.human_scores import SCORES
-from simple_dqn.sweep.plan import Plan, SweepFiles, find_games, save_plan
+from simple_dqn.samplers import Uniform
+from simple_dqn.settings_file import read
+from simple_dqn.sweep import plan
+from simple_dqn.sweep.plan import find_games
+from simple_dqn.sweep.pool import SweepRun
+from tests.command_line import read as read_command
 
 PROJECT = Path(__file__).parents[2]
 
 
-def test_words_that_stand_for_many_games() -> None:
-    assert set(find_games(["atari57"], EnvironmentConfig())) == set(SCORES)
-    assert len(SCORES) == 57
-    assert list(find_games(["all"], EnvironmentConfig())) == known_games()
-
-
-def test_a_game_is_taken_once_and_a_file_is_named_in_full(
+def test_games_are_taken_once_and_files_are_named_in_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert set(find_games(["atari57"], EnvironmentConfig())) == set(SCORES)
+    assert list(find_games(["all"], EnvironmentConfig())) == known_games()
     rom = ale_py.roms.get_rom_path("breakout")
     assert rom is not None
     (tmp_path / "other.bin").write_bytes(Path(rom).read_bytes())
+    (tmp_path / "mine.py").write_text((PROJECT / "examples" / "flappy_bird.py").read_text())
     monkeypatch.chdir(tmp_path)
     games = find_games(["pong", "Pong", "roms/pong.rom", "other.bin"], EnvironmentConfig())
     assert games == {"pong": "pong", "breakout": str(tmp_path / "other.bin")}
-
-
-def test_an_unknown_game_names_the_nearest() -> None:
-    with pytest.raises(UserError, match="did you mean pong"):
-        find_games(["breakout", "pnog"], EnvironmentConfig())
-
-
-def test_games_of_other_kinds() -> None:
     assert find_games(["catch"], EnvironmentConfig(environment="catch")) == {"catch": "catch"}
-
-
-def test_a_class_of_one_s_own_is_named_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mine.py").write_text((PROJECT / "examples" / "flappy_bird.py").read_text())
-    monkeypatch.chdir(tmp_path)
     expected = {"flappy_bird": f"{tmp_path / 'mine.py'}:FlappyBird"}
     assert find_games(["mine.py", "./mine.py:FlappyBird"], EnvironmentConfig()) == expected
-    with pytest.raises(UserError, match="cannot read"):
-        find_games(["none.py"], EnvironmentConfig())
+    for wrong, complaint in ((["breakout", "pnog"], "did you mean pong"), (["none.py"], "cannot read")):
+        with pytest.raises(UserError, match=complaint):
+            find_games(wrong, EnvironmentConfig())
 
 
-def test_runs_go_through_the_games_seed_by_seed(plan: Plan) -> None:
-    assert [run.name for run in plan.runs] == ["pong_seed1", "breakout_seed1", "pong_seed2", "breakout_seed2"]
+@pytest.fixture
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[SweepRun]]:
+    """Return the runs of each sweep, none of which is carried out."""
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    sweeps: list[list[SweepRun]] = []
+    monkeypatch.setattr(plan, "run_all", lambda runs, *_: sweeps.append(runs))
+    return sweeps
 
 
-def test_a_share_of_the_run_is_kept_as_it_was_given(plan: Plan, files: SweepFiles) -> None:
-    shared = replace(plan, flags={"exploration_decay_steps": Share(10)})
-    assert save_plan(shared, files.plan) == save_plan(shared, files.plan)
-    assert "--exploration_decay_steps=10%" in files.arguments(shared, shared.runs[0])
+SWEEP = ["sweep", "pong", "breakout", "--seeds", "2", "--epochs", "2", "--name", "both"]
+COMPARED = ["--compare", "plain=", "other=--epochs 3 --double --exploration_decay_steps 10%"]
 
 
-def test_settings_are_trained_side_by_side_with_their_own_flags(plan: Plan, files: SweepFiles) -> None:
-    compared = replace(plan, settings={"plain": {}, "other": {"epochs": 3, "double": True}}, seeds=1)
-    names = ["pong_plain_seed1", "pong_other_seed1", "breakout_plain_seed1", "breakout_other_seed1"]
-    assert [run.name for run in compared.runs] == names
-    told = [files.arguments(compared, run)[2:] for run in compared.runs]
-    assert ["--epochs=3" in words for words in told] == [False, True, False, True]
-    assert ["--double=true" in words for words in told] == [False, True, False, True]
-
-
-def test_train_is_told_all_that_was_given_and_what_is_the_run_s_own(plan: Plan, files: SweepFiles) -> None:
-    given = {"epochs": 2, "double": True, "min_reward": -2.5, "preset": "nature"}
-    command = files.arguments(replace(plan, flags=given, cpus_per_run=3), plan.runs[2])
-    assert command[:2] == ("train", "pong")
-    parser = parser_of_settings("train.sh", "Train.")
-    parser.add_presets("quick")
-    parser.add_argument("--resume", type=yes_or_no)
-    told = parser.parse(command[2:])
-    assert told == {
-        **given,
-        "resume": True,
-        "random_seed": 2,
-        "threads": 3,
-        "csv_file": str(files.csv(plan.runs[2])),
-        "save_weights_prefix": str(files.prefix(plan.runs[2])),
-    }
-    assert Config.from_flags(told).run.epochs == 2
-
-
-def test_runs_share_no_file(plan: Plan, files: SweepFiles) -> None:
-    paths = [path(run) for run in plan.runs for path in (files.csv, files.log, files.prefix)]
-    paths += [files.plan, files.results / "summary.csv", files.results / "comparison.csv"]
+def test_runs_go_through_the_games_and_settings_seed_by_seed(
+    begun: list[list[SweepRun]], tmp_path: Path
+) -> None:
+    assert main.run([*SWEEP, *COMPARED, "--min_reward", "-2.5", "--preset", "nature"]) == 0
+    (runs,) = begun
+    assert [run.name for run in runs[:5]] == [
+        "pong_plain_seed1", "pong_other_seed1", "breakout_plain_seed1", "breakout_other_seed1",
+        "pong_plain_seed2",
+    ]  # fmt: skip
+    results, snapshots = (tmp_path / folder / "sweep" / "both" for folder in ("results", "snapshots"))
+    other = {"epochs": "3", "double": "True", "exploration_decay_steps": "10%"}
+    for run, own in ((runs[4], {"epochs": "2"}), (runs[5], other)):
+        arguments, log, shared, text = run.job
+        assert arguments[:2] == ("train", "pong")
+        given = read_command("train", arguments[1:]).given
+        found = {name: str(value) for name, value in given.items() if name not in ("game", "label", "config")}
+        assert found == {
+            "backend": "cpu", "min_reward": "-2.5", "preset": "nature", "resume": "True", "random_seed": "2",
+            "threads": "1", "csv_file": str(results / f"{run.name}.csv"),
+            "save_weights_prefix": str(snapshots / run.name), **own,
+        }  # fmt: skip
+        assert (log, shared) == (str(results / f"{run.name}.log"), str(results / "sweep.json"))
+        assert Path(shared).read_text() == text
+        assert tuple(json.loads(text)[run.name]) == arguments
+    paths = [path for run in runs for path in (run.csv, run.log, run.prefix)]
     assert len(set(paths)) == len(paths)
 
 
-def test_the_same_plan_is_the_same_sweep_in_whatever_order(plan: Plan, files: SweepFiles) -> None:
-    flags = {"epochs": 2, "learning_rate": 0.1, "double": True}
-    written = save_plan(replace(plan, flags=flags), files.plan)
-    backwards = dict(reversed(flags.items()))
-    assert save_plan(replace(plan, flags=backwards), files.plan) == written == files.plan.read_text()
-
-
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "complaint"),
     [
-        ({"seeds": 3}, "--seeds 2, but this command has --seeds 3"),
-        ({"games": {"pong": "pong"}}, "games pong breakout, but this command has games pong"),
-        ({"flags": {"epochs": 3}}, "--epochs 2, but this command has --epochs 3"),
-        ({"flags": {}}, "--epochs 2, but this command has no --epochs"),
-        ({"flags": {"epochs": 2, "double": True}}, "no --double, but this command has --double true"),
-        (
-            {"settings": {"a": {}, "b": {"double": True}}},
-            "no --compare, but this command has --compare a= b=--double=true",
-        ),
-        ({"cpus_per_run": 2}, "--cpus_per_run 1, but this command has --cpus_per_run 2"),
+        ([], ""),
+        (["--gpus_per_run", "0"], ""),
+        (["--seeds", "3"], "--random_seed=3"),
+        (["--epochs", "3"], "was started with --epochs=2, but this command has --epochs=3"),
+        (["--double"], "was started with no other flag, but this command has --double=true"),
+        (["--cpus_per_run", "2"], "was started with --threads=1, but this command has --threads=2"),
+        (["--compare", "a=", "b=--double true"], "--double=true"),
     ],
 )
 def test_another_plan_is_refused(
-    plan: Plan, files: SweepFiles, change: dict[str, object], words: str
+    begun: list[list[SweepRun]], capsys: pytest.CaptureFixture[str], tmp_path: Path, change: list[str],
+    complaint: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("simple_dqn.sweep.pool.core_numbers", lambda: {0, 1})
+    assert main.run(SWEEP) == 0
+    path = tmp_path / "results" / "sweep" / "both" / "sweep.json"
+    written = path.read_text()
+    assert main.run([*SWEEP[:3], "--name", "both", *SWEEP[3:7], *change]) == (2 if complaint else 0)
+    assert complaint in capsys.readouterr().err.splitlines()[-1]
+    assert path.read_text() == written
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"games": 1}', '{"pong_seed1": [["train"]]}', "\xff"])
+def test_a_damaged_plan_is_refused(
+    begun: list[list[SweepRun]], capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str
 ) -> None:
-    written = save_plan(plan, files.plan)
-    with pytest.raises(UserError, match=words):
-        save_plan(replace(plan, **change), files.plan)  # type: ignore[arg-type]
-    assert files.plan.read_text() == written
+    path = tmp_path / "results" / "sweep" / "both" / "sweep.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(text.encode("latin-1"))
+    assert main.run(SWEEP) == 2
+    assert "remove it, or give another --name" in capsys.readouterr().err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"games": {}}', '{"games": 1, "seeds": 2, "x": 3}'])
-def test_a_damaged_plan_is_refused(plan: Plan, files: SweepFiles, text: str) -> None:
-    save_plan(plan, files.plan)
-    files.plan.write_text(text)
-    with pytest.raises(UserError, match="cannot be read as a sweep's: remove it"):
-        save_plan(plan, files.plan)
+@pytest.mark.parametrize("name", ["a/b", ".", ".hidden", "x" * 101])
+def test_names_that_are_no_folder_s(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run([*SWEEP[:-1], name]) == 2
+    assert "cannot be a folder's name" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["", "a/b", ".", ".hidden", "x" * 101])
-def test_names_that_are_no_folder_s(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match="cannot be a folder's name"):
-        SweepFiles.of(tmp_path, name)
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize(
+    ("setting", "name", "register", "entry"),
+    [
+        ("target_rule", "mine", simple_dqn.register_target_rule, max_targets),
+        ("target_rule", "max", simple_dqn.register_target_rule, max_targets),
+        ("sampler", "mine", simple_dqn.register_sampler, Uniform),
+    ],
+)
+def test_entries_that_the_runs_would_not_know_are_refused(
+    setting: str, name: str, register: Any, entry: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    register(name, entry)
+    preset = ["--preset", "simple_dqn"]
+    assert main.run(["sweep", "pong", *preset, "--compare", "a=", f"b=--{setting} {name}"]) == 2
+    assert f"--{setting} {name} is registered in this program alone" in capsys.readouterr().err
+    if name == "mine":  # one that no run uses does no harm
+        assert main.run(["sweep", "pong", *preset, "--print_config"]) == 0
+
+
+def printed(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
+    """Return the settings in the files that `--print_config` prints, one for each setting."""
+    assert main.run([*words, "--print_config"]) == 0
+    found = []
+    for text in capsys.readouterr().out.split("---\n"):
+        (folder / "printed.yaml").write_text(text)
+        found.append(read(str(folder / "printed.yaml")))
+    return found
+
+
+def test_each_setting_is_printed_as_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["--compare", "plain=", "other=--double true --preset nature"]
+    found = printed(tmp_path, capsys, "sweep", "pong", "breakout", "--n_step", "3", *settings)
+    assert [(one["preset"], one["n_step"], one["target_rule"], one["game"]) for one in found] == [
+        ("quick", 3, "max", "pong"), ("nature", 3, "double", "pong"),
+    ]  # fmt: skip
+    # A sweep begins with the settings of a run, in a file.
+    (run,) = printed(tmp_path, capsys, "train", "pong", "--preset", "rainbow", "--random_seed", "7")
+    path = str((tmp_path / "printed.yaml").rename(tmp_path / "run.yaml"))
+    expected = {**run, "game": "breakout", "n_step": 5, "random_seed": None, "backend": "cpu"}
+    assert printed(tmp_path, capsys, "sweep", "breakout", "--config", path, "--n_step", "5") == [expected]
+    Path(path).write_text("settings:\n  n_step: 7\n")  # lies over a preset
+    (found,) = (printed(tmp_path, capsys, "sweep", "pong", "--config", path, "--preset", "nature"),)
+    wanted = {"preset": "nature", "n_step": 7, "network": "nature", "batch_size": 32}
+    assert wanted.items() <= found[0].items()
+    assert main.run(["sweep", "pong", "--config", path, "--compare", "a=--preset nature"]) == 2
+    assert "--config lies over the presets of --compare" in capsys.readouterr().err
+
+
+def test_settings_of_all_runs_are_settings() -> None:
+    assert set(plan.OWN) | set(plan.FILES) <= set(Config().flags())

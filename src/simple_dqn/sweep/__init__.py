@@ -1,8 +1,29 @@
 """Trains games with several settings and seeds, and compares the settings.
 
-`plan.py` has the runs and their files, `runner.py` carries out each in a process of its own, on this machine
-or on a Ray cluster, `scheduler.py` follows them and starts those that fail again, and `report.py` shows,
-compares and draws them by the measures in `measures.py`.
-
-This file imports nothing: `python -m simple_dqn.sweep.runner` starts each run, and should not wait.
+`plan.py` has the command and the runs that it plans, `pool.py` carries them out, each in a process of its own
+that begins with `begin`, and `comparison.py` compares, lists and draws them.
 """
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
+
+
+def begin() -> None:
+    """Carry out the command `PARENT CORES VERB ...` in `sys.argv`; it is killed when its parent ends.
+
+    Only Linux offers that, and cores of its own; on other systems the command may outlive its parent.
+    """
+    parent, cores, *command = sys.argv[1:]
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if cores:
+            os.sched_setaffinity(0, map(int, cores.split(",")))
+    if os.getppid() == int(parent):  # else the parent ended before the call above
+        from simple_dqn.main import console  # The libraries that it imports count the cores.
+
+        sys.argv[1:] = command
+        console()

@@ -1,27 +1,104 @@
-"""The settings of a sweep compared: which runs count, their scores with intervals, and the figure."""
+"""The settings of a sweep compared: measures with their intervals, and the files and lines that show them.
 
+The measures are those of rliable (Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the
+Statistical Precipice", arXiv:2108.13264), which needs the same number of runs for every game. A measure maps
+one or two settings to float64 [B]; a setting has an array [B, runs] for each game.
+"""
+
+import csv
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simple_dqn.errors import printable
+from simple_dqn.files import replacing
 from simple_dqn.human_scores import SCORES, SOURCE, human_normalised
 from simple_dqn.plot import title
-from simple_dqn.plot.figure import AXES, Axis, Line, Panel, Plot, View, aligned
+from simple_dqn.plot.figure import AXES, Axis, Line, Panel, Plot, View, aligned, make_plot, write
 from simple_dqn.statistics.csv_file import Run
-from simple_dqn.sweep.measures import MEASURES, Array, Estimate, estimate, improvement
-from simple_dqn.sweep.scheduler import RunState, RunStatus
+from simple_dqn.sweep.pool import RunState, SweepRun
 
+RESAMPLES = 10_000
+CURVE_RESAMPLES = 2_000
+BATCH = 500  # resamples that are computed together
+TAILS = (0.025, 0.975)  # of a 95 % interval
+PROBABILITY = "probability of improvement"
 COLUMNS = (
     "setting", "measure", "value", "low", "high", "unit", "runs", "phase", "first_epoch", "last_epoch",
     "left_out",
 )  # fmt: skip
-CURVE_RESAMPLES = 2_000
-PROBABILITY = "probability of improvement"
+RUN_COLUMNS = (
+    "game", "setting", "seed", "state", "epoch", "steps", "hours", "phase", "score", "score_human_normalised",
+    "steps/s", "reason",
+)  # fmt: skip
+SHOWN = ("epoch", "steps", "score", "steps/s")
+Array = NDArray[np.float64]
+
+
+class Estimate(NamedTuple):
+    """A number and its 95 % interval; None: a game has only one run, so its spread is unknown."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def __str__(self) -> str:
+        """Return `75.0`, or `75.0 (70.1 to 80.2)` with an interval."""
+        digits = 1 if abs(self.value) > 1 else 2
+        interval = "" if self.low is None else f" ({self.low:.{digits}f} to {self.high:.{digits}f})"
+        return f"{self.value:.{digits}f}{interval}"
+
+
+def interquartile_mean(games: Sequence[Array]) -> Array:
+    """Return the mean of the middle half of all runs: without the n // 4 lowest and highest of n."""
+    runs = np.sort(np.concatenate(games, axis=1), axis=1)
+    cut = runs.shape[1] // 4
+    return np.asarray(np.mean(runs[:, cut : runs.shape[1] - cut], axis=1))
+
+
+def improvement(first: Sequence[Array], second: Sequence[Array]) -> Array:
+    """Return P(X > Y) + P(X = Y) / 2 for a run X of `first` and Y of `second`, the mean over games."""
+    signs = [np.sign(x[:, :, None] - y[:, None]) for x, y in zip(first, second, strict=True)]
+    return np.asarray(np.mean([sign.mean(axis=(1, 2)) for sign in signs], axis=0) / 2 + 0.5)
+
+
+MEASURES: dict[str, Callable[[Sequence[Array]], Array]] = {
+    "interquartile mean": interquartile_mean,
+    "median": lambda games: np.asarray(np.median([runs.mean(axis=1) for runs in games], axis=0)),
+    "mean": lambda games: np.asarray(np.mean([runs.mean(axis=1) for runs in games], axis=0)),
+}
+
+
+def estimate(
+    measure: Callable[..., Array], *settings: Sequence[Array], resamples: int = RESAMPLES
+) -> Estimate:
+    """Return `measure` of one setting or two, with the percentile interval of a stratified bootstrap.
+
+    Each resample draws runs with replacement within each game of each setting, and keeps the games. The same
+    scores give the same interval.
+
+    Args:
+        measure: One of those above.
+        settings: For each game the scores of its runs, float64 [runs], at least one.
+        resamples: How many resamples are drawn, a multiple of `BATCH`.
+    """
+    value = float(measure(*([runs[np.newaxis] for runs in games] for games in settings))[0])
+    if min(len(runs) for games in settings for runs in games) < 2:
+        return Estimate(value)
+    rng = np.random.default_rng(0)
+
+    def resample(games: Sequence[Array]) -> list[Array]:
+        return [runs[rng.integers(len(runs), size=(BATCH, len(runs)))] for runs in games]
+
+    found = [measure(*map(resample, settings)) for _ in range(resamples // BATCH)]
+    low, high = np.quantile(np.concatenate(found), TAILS)
+    return Estimate(value, float(low), float(high))
 
 
 class Member(NamedTuple):
@@ -29,61 +106,49 @@ class Member(NamedTuple):
 
     setting: str
     game: str
-    run: Run
+    data: Run
+    score: float | None = None
 
 
-@dataclass(frozen=True)
 class Comparison:
-    """The runs that can be compared, at the latest epoch that all of them have reached."""
+    """The runs that can be compared."""
 
-    members: list[Member]  # in the order of games; every setting has the same games
-    phase: str
-    epoch: int
-    left_out: str  # the numbers of runs left out, with reasons
+    def __init__(self, members: Sequence[Member], phase: str, epochs: range, left_out: str) -> None:
+        """Compare `members`, in the order of games; every setting has the same games.
 
-    @property
-    def games(self) -> list[str]:
-        """The games."""
-        return list(dict.fromkeys(one.game for one in self.members))
-
-    @property
-    def unit(self) -> str:
-        """The unit of scores: with one game its points, else percent of a human's score in each."""
-        return "game points" if len(self.games) == 1 else f"% of human ({SOURCE})"
-
-    @property
-    def epochs(self) -> str:
-        """The epochs whose mean is the score of a run, as text."""
-        first = last_tenth(self.epoch)[0]
-        return f"{self.phase} epoch{'' if first == self.epoch else f's {first} to'} {self.epoch}"
+        The score of a run is the mean of the `epochs`. `left_out` has the numbers of others, with reasons.
+        """
+        self.members, self.phase, self.epochs, self.left_out = members, phase, epochs, left_out
+        self.games = list(dict.fromkeys(one.game for one in members))
+        # With one game scores are its points, else percent of a human's score in each.
+        self.unit = "game points" if len(self.games) == 1 else f"% of human ({SOURCE})"
+        first, last = epochs.start, epochs.stop - 1
+        self.span = f"{phase} epoch{'' if first == last else f's {first} to'} {last}"
 
     def by_setting(self, points: Iterable[float | None]) -> dict[str, list[Array]]:
         """Return the game points of each member in `unit`, for each setting and game float64 [runs]."""
         found: dict[str, dict[str, list[float]]] = {}
         for one, value in zip(self.members, points, strict=True):
-            assert value is not None
-            percent = value if len(self.games) == 1 else human_normalised(one.game, value)
-            assert percent is not None
-            found.setdefault(one.setting, {}).setdefault(one.game, []).append(percent)
-        return {setting: [np.array(runs) for runs in games.values()] for setting, games in found.items()}
+            value = value if len(self.games) == 1 else human_normalised(one.game, value or 0.0)
+            found.setdefault(one.setting, {}).setdefault(one.game, []).append(value or 0.0)
+        return {setting: list(map(np.array, games.values())) for setting, games in found.items()}
 
     def estimates(self) -> dict[str, dict[str, Estimate]]:
         """Return each measure of each setting, and the probability of improvement of each pair."""
-        scores = self.by_setting(score(one.run, self.phase, self.epoch) for one in self.members)
+        scores = self.by_setting(one.score for one in self.members)
         found = {
             setting: {name: estimate(measure, games) for name, measure in MEASURES.items()}
             for setting, games in scores.items()
         }
         for second, first in combinations(scores, 2):
-            probability = estimate(improvement, scores[first], second=scores[second])
-            found[f"{first} > {second}"] = {PROBABILITY: probability}
+            found[f"{first} > {second}"] = {PROBABILITY: estimate(improvement, scores[first], scores[second])}
         return found
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return the rows of the CSV, by `COLUMNS`."""
-        about = (len(self.members), self.phase, last_tenth(self.epoch)[0], self.epoch, self.left_out)
+        about = (len(self.members), self.phase, self.epochs[0], self.epochs[-1], self.left_out)
         return [
-            (setting, name, one.value, one.low, one.high, "" if name == PROBABILITY else self.unit, *about)
+            (setting, name, *one, "" if name == PROBABILITY else self.unit, *about)
             for setting, measures in self.estimates().items()
             for name, one in measures.items()
         ]
@@ -91,11 +156,10 @@ class Comparison:
     def __str__(self) -> str:
         """Return the report that a user reads."""
         left_out = f"Left out: {self.left_out}." if self.left_out else "No run was left out."
-        count = len(self.members)
-        if not count:
+        if not (count := len(self.members)):
             return f"No run can be compared. {left_out}"
         lines = [
-            f"{count} run{'s' * (count > 1)} of {', '.join(self.games)}: the mean of {self.epochs}, "
+            f"{count} run{'s' * (count > 1)} of {', '.join(self.games)}: the mean of {self.span}, "
             f"in {self.unit}, with 95 % intervals where each game has two runs"
         ]
         for setting, measures in self.estimates().items():
@@ -105,109 +169,159 @@ class Comparison:
 
     def plot(self) -> Plot:
         """Return the figure: learning curves by steps and by minutes, the measures and the probabilities."""
-        found, panels = self.estimates(), [self._curves(AXES["steps"]), self._curves(AXES["minutes"])]
+        found = self.estimates()
         settings = [name for name, measures in found.items() if PROBABILITY not in measures]
         pairs = [name for name in found if name not in settings]
-        lines = []
-        for place, setting in enumerate(settings):
-            shift = 0.16 * (place - (len(settings) - 1) / 2)
-            for row, one in enumerate(found[setting].values()):
-                lines.append(_interval(setting, place, row + shift, one))
+        scores = [
+            _interval(setting, place, row + 0.16 * (place - (len(settings) - 1) / 2), one)
+            for place, setting in enumerate(settings)
+            for row, one in enumerate(found[setting].values())
+        ]
+        ones = [found[pair][PROBABILITY] for pair in pairs]
+        chances = [_interval(PROBABILITY, len(settings), row, one) for row, one in enumerate(ones)]
         axis = Axis(f"{self.unit}, with 95 % intervals", "")
-        panels.append(Panel(f"Scores: {self.epochs}", tuple(lines), axis=axis, rows=tuple(MEASURES)))
-        if pairs:
-            axis = Axis("Probability, with 95 % intervals", "", limits=(-0.02, 1.02))
-            chances = [
-                _interval(PROBABILITY, len(settings), row, found[pair][PROBABILITY])
-                for row, pair in enumerate(pairs)
-            ]
-            panels.append(Panel(PROBABILITY.capitalize(), tuple(chances), axis=axis, rows=tuple(pairs)))
-        return Plot(tuple(settings), tuple(panels), title(self.games))
+        chance = Axis("Probability, with 95 % intervals", "", limits=(-0.02, 1.02))
+        panels = [
+            self._curves(AXES["steps"], settings),
+            self._curves(AXES["minutes"], settings),
+            Panel(f"Scores: {self.span}", tuple(scores), axis, rows=tuple(MEASURES)),
+            Panel(PROBABILITY.capitalize(), tuple(chances), chance, rows=tuple(pairs)),
+        ]
+        return Plot(tuple(settings), tuple(panels if pairs else panels[:3]), title(self.games))
 
-    def _curves(self, axis: Axis) -> Panel:
+    def _curves(self, axis: Axis, settings: Sequence[str]) -> Panel:
         """Return the interquartile mean of each setting, in the epochs in which all its runs have scores."""
         lines = []
-        for place, setting in enumerate(dict.fromkeys(one.setting for one in self.members)):
-            part = Comparison([one for one in self.members if one.setting == setting], "", 0, "")
-            x, values = aligned(
-                [one.run for one in part.members], self.phase, "average_reward", View(axis=axis)
-            )
+        for place, setting in enumerate(settings):
+            members = [one for one in self.members if one.setting == setting]
+            part = Comparison(members, self.phase, self.epochs, "")
+            x, values = aligned([one.data for one in members], self.phase, "average_reward", View(axis=axis))
             shared = ~np.isnan(values).any(axis=1)
             scores = [part.by_setting(row.tolist())[setting] for row in values[shared]]
-            found = [
-                estimate(MEASURES["interquartile mean"], games, resamples=CURVE_RESAMPLES) for games in scores
-            ]
-            if not found:
-                continue
-            middle, heights = np.median(x[shared], axis=1), np.array([one.value for one in found])
-            line = Line(setting or "all runs", middle, heights, f"C{place % 10}", "solid", 2.0, place)
-            if found[0].low is not None:
-                low, high = (np.array([getattr(one, end) for one in found]) for end in ("low", "high"))
-                line = replace(line, low=low, high=high)
-            lines.append(line)
+            found = [estimate(interquartile_mean, one, resamples=CURVE_RESAMPLES) for one in scores]
+            if found:
+                middle, (heights, low, high) = np.median(x[shared], axis=1), np.array(found, np.float64).T
+                line = Line(setting or "all runs", middle, heights, f"C{place % 10}", "solid", 2.0, place)
+                lines.append(line if np.isnan(low).any() else replace(line, low=low, high=high))
         return Panel(f"Interquartile mean, {self.unit}", tuple(lines), axis)
 
 
 def _interval(label: str, place: int, height: float, one: Estimate) -> Line:
     """Return the line from end to end of an interval, with a mark at the value."""
-    x = [one.value] if one.low is None or one.high is None else [one.low, one.value, one.high]
-    return Line(
-        label or "all runs", np.array(x), np.full(len(x), height), f"C{place % 10}", "solid", 2.0, place
-    )
+    x = np.array([one.value] if one.low is None else [one.low, one.value, one.high], np.float64)
+    return Line(label or "all runs", x, np.full(len(x), height), f"C{place % 10}", "solid", 2.0, place)
 
 
-def compare(statuses: Sequence[RunStatus]) -> Comparison:
-    """Return the runs that have not failed; see `compare_members`."""
-    left_out = Counter(one.state.value for one in statuses if one.state is RunState.FAILED or not one.data)
-    known = [
-        Member(one.run.setting, one.run.game, one.data)
-        for one in statuses
-        if one.state is not RunState.FAILED and one.data
-    ]
-    return compare_members(known, left_out)
-
-
-def compare_members(members: Sequence[Member], failed: Mapping[str, int] | None = None) -> Comparison:
-    """Return `members` at the latest epoch that all of them have reached.
+def compare(runs: Sequence[Member | SweepRun]) -> Comparison:
+    """Return `runs` at the latest epoch that all of them have reached, without those that have failed.
 
     With several games, those without a human score are left out, and those that not every setting has.
-
-    Args:
-        members: The runs, in any order.
-        failed: The numbers of runs that were left out before, with reasons; None: there are none.
     """
-    left_out, known = Counter(failed or {}), sorted(members, key=lambda one: one.game)
-    phase = scored_phase([one.run for one in known])
-    epoch = min(filter(None, (reached(one.run, phase) for one in known)), default=0)
-    scored = [one for one in known if score(one.run, phase, epoch) is not None]
-    left_out[f"without a finished {phase} game"] = len(known) - len(scored)
-    many, pairs = len({one.game for one in scored}) > 1, {(one.setting, one.game) for one in scored}
-    settings = {one.setting for one in scored}
-    measured = [one for one in scored if one.game in SCORES or not many]
-    left_out["without a human score"] = len(scored) - len(measured)
-    members = [one for one in measured if all((setting, one.game) in pairs for setting in settings)]
-    left_out["of a game that not every setting has"] = len(measured) - len(members)
+    left_out, known = Counter[str](), list[Member]()
+    for run in sorted(runs, key=lambda run: run.game):
+        state = run.state if isinstance(run, SweepRun) else RunState.DONE
+        if state is RunState.FAILED or run.data is None:
+            left_out[state.value] += 1
+        else:
+            known.append(Member(run.setting, run.game, run.data))
+    phase, epochs, points = scored([one.data for one in known])
+    members = [
+        one._replace(score=score) for one, score in zip(known, points, strict=True) if score is not None
+    ]
+    left_out[f"without a finished {phase} game"] = len(known) - len(members)
+    settings = {one.setting for one in members}
+    if len({one.game for one in members}) > 1:
+        unknown = [one for one in members if one.game not in SCORES]
+        left_out["without a human score"] = len(unknown)
+        members = [one for one in members if one.game in SCORES]
+    pairs = {(one.setting, one.game) for one in members}
+    shared = [one for one in members if all((setting, one.game) in pairs for setting in settings)]
+    left_out["of a game that not every setting has"] = len(members) - len(shared)
     words = ", ".join(f"{count} {why}" for why, count in sorted(left_out.items()) if count)
-    return Comparison(members, phase, epoch, words)
+    return Comparison(shared, phase, epochs, words)
 
 
-def scored_phase(runs: Sequence[Run]) -> str:
-    """Return the phase to score: test, or train where no test game has ended."""
-    return "test" if any(len(run.line("test", "average_reward")[0]) for run in runs) else "train"
+def scored(runs: Sequence[Run]) -> tuple[str, range, list[float | None]]:
+    """Return the phase and the epochs to score, and the mean reward of each run in them; None: no game ended.
+
+    The phase is test, or train where no test game has ended. The epochs are the last tenth, rounded up, of
+    those that all runs have reached: 46 to 50 of 50, 5 of 5.
+    """
+    phase = "test" if any(len(run.line("test", "average_reward")[0]) for run in runs) else "train"
+    ends = [int(run.line(phase, "epoch")[0].max(initial=0)) for run in runs]
+    last = min(filter(None, ends), default=0)
+    epochs, scores = range(last - -(-last // 10) + 1, last + 1), list[float | None]()
+    for run in runs:
+        at, rewards = run.line(phase, "average_reward")
+        counted = rewards[np.isin(at, epochs)]
+        scores.append(float(counted.mean()) if len(counted) else None)
+    return phase, epochs, scores
 
 
-def reached(run: Run, phase: str) -> int:
-    """Return the latest epoch whose `phase` is over; 0: none is."""
-    return int(run.line(phase, "epoch")[0].max(initial=0))
+class Report:
+    """Keeps the files of a sweep in `folder`, and the lines that show its runs, up to date."""
+
+    def __init__(self, runs: Sequence[SweepRun], folder: Path, stream: TextIO) -> None:
+        self._runs, self._folder, self._stream = runs, folder, stream
+        self._rows: dict[str, dict[str, Any]] = {}
+
+    def update(self) -> None:
+        """Show the runs that have changed, and renew the files; the figures, if one has ended.
+
+        Raises:
+            UserError: A file cannot be written.
+        """
+        before, self._rows = self._rows, {one.name: row_of(one) for one in self._runs}
+        changed = [one for one in self._runs if self._rows[one.name] != before.get(one.name)]
+        if not changed:
+            return
+        for one in changed:
+            row = self._rows[one.name]
+            numbers = [f"{name} {row[name]:,.6g}" for name in SHOWN if row[name] is not None]
+            words = [f"{one.name}: {one.state}", *numbers, *filter(None, [one.reason])]
+            self._stream.write(printable(", ".join(words)) + "\n")
+        counts = Counter(one.state for one in self._runs)
+        states = ", ".join(f"{counts[state]} {state}" for state in RunState)
+        self._stream.write(f"{len(self._runs)} runs: {states}\n")
+        self._stream.flush()
+        rows = sorted(self._rows.values(), key=lambda row: (row["game"], row["setting"], row["seed"]))
+        _write_csv(self._folder / "summary.csv", RUN_COLUMNS, (row.values() for row in rows))
+        if before and (ended := {one.game for one in changed if one.state is RunState.DONE}):
+            self.compare(ended)
+
+    def compare(self, games: Iterable[str]) -> str:
+        """Draw a figure for each of `games`, write the comparison of the settings, and return it as text."""
+        folder, comparison = self._folder, compare(self._runs)
+        for game in sorted(games):
+            data = [one.data for one in self._runs if one.game == game and one.data]
+            names = list(dict.fromkeys(run.name for run in data))
+            if data:
+                write(make_plot(data, names, View(title=title([game]))), folder / f"{game}.png")
+        if not comparison.members:
+            return str(comparison)
+        _write_csv(folder / "comparison.csv", COLUMNS, comparison.rows())
+        write(comparison.plot(), folder / "comparison.png")
+        return f"{comparison}\nFigure: {folder / 'comparison.png'}"
 
 
-def score(run: Run, phase: str, epoch: int) -> float | None:
-    """Return the mean reward of the last tenth of the epochs up to `epoch`; None: no game ended then."""
-    epochs, rewards = run.line(phase, "average_reward")
-    counted = rewards[np.isin(epochs, last_tenth(epoch))]
-    return float(counted.mean()) if len(counted) else None
+def row_of(run: SweepRun) -> dict[str, Any]:
+    """Return the row of a run in the summary, by column; a number that does not exist yet is None.
+
+    `score` is the mean average reward of the last tenth of the run's epochs so far, in raw game points.
+    """
+    row: dict[str, Any] = dict.fromkeys(RUN_COLUMNS)
+    row |= {name: getattr(run, name) for name in ("game", "setting", "seed", "state", "reason")}
+    if data := run.data:
+        last = {name: float(np.nan_to_num(column[-1])) for name, column in data.columns.items()}
+        row["phase"], _, (points,) = scored([data])
+        row["score"] = points
+        row["score_human_normalised"] = None if points is None else human_normalised(run.game, points)
+        row |= {"epoch": int(last["epoch"]), "steps": int(last["total_train_steps"])}
+        row |= {"hours": round(last["total_time"] / 3600, 4), "steps/s": round(last["steps_per_second"])}
+    return row
 
 
-def last_tenth(epoch: int) -> range:
-    """Return the last tenth of the epochs 1 to `epoch`, rounded up: 46 to 50 of 50, 5 of 5."""
-    return range(epoch - -(-epoch // 10) + 1, epoch + 1)
+def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write a CSV, completely or not at all."""
+    with replacing(path) as beside, beside.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([columns, *rows])

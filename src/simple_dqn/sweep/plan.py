@@ -1,175 +1,251 @@
-"""The plan of a sweep: its runs, and the files of each."""
+"""`sweep`: train games with several settings and seeds, and compare them, on this machine or a cluster."""
 
+import argparse
+import itertools
 import json
+import re
+import shlex
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.config import EnvironmentConfig, as_word, words
+from simple_dqn import command_line, plot, settings_file
+from simple_dqn.config import BOOLEANS, OWN_ENTRIES, Config, EnvironmentConfig, words
 from simple_dqn.environment import game_name
-from simple_dqn.environment.own_game import is_own, load, name_of, split
-from simple_dqn.environment.roms import known_games
-from simple_dqn.errors import UserError
-from simple_dqn.files import read_text, replacing
+from simple_dqn.environment.own_game import canonical_flags, is_own, load, name_of, split
+from simple_dqn.environment.roms import find_rom, game_of, known_games
+from simple_dqn.errors import EXTRAS, UserError, require_extra
+from simple_dqn.files import home, read_text, replacing
 from simple_dqn.human_scores import SCORES
+from simple_dqn.plot.figure import write
+from simple_dqn.presets import USUAL
+from simple_dqn.snapshot import locked
+from simple_dqn.statistics.csv_file import read_run
+from simple_dqn.sweep.comparison import Member, Report, compare
+from simple_dqn.sweep.pool import RunState, SweepRun, local_pool, ray_pool, run_all
+from simple_dqn.verbs.common import LABEL, check_weights, start_log
+from simple_dqn.verbs.settings import over, parser_for, settings_for, settle
 
+MOST = 10_000  # seeds or processors
+MOST_BYTES = 1 << 30  # of the commands of a sweep
 # Names of sets of games: those with a human score, and those that ale-py ships for one player.
-MOST_BYTES = 16 << 20  # of a plan; 10,000 seeds of all games are numbers and names
 GAME_SETS = {"atari57": lambda: sorted(SCORES), "all": known_games}
+# Settings that the runs of a sweep cannot share, and the reason.
+OWN = {
+    "random_seed": "each run has a seed of its own (--seeds)",
+    "threads": "each run has its share of processors (--cpus_per_run)",
+    "csv_file": "each run has a file of its own (--name)",
+    "save_weights_prefix": "each run has files of its own (--name)",
+    "record_screen_path": "two runs would write to the same folder",
+    "record_sound_filename": "two runs would write to the same file",
+    "play_games": "a sweep trains",
+    **dict.fromkeys(("actors", "chunk_steps", "weights_every"), "each run plays its own games"),
+}
+FILES = ("load_weights",)  # settings that are paths, relative to the folder in which the sweep is started
 
 
-@dataclass(frozen=True)
-class SweepRun:
-    """One game by one setting with one seed."""
+def main(arguments: Sequence[str], program: str) -> None:
+    """Train games with several settings and seeds, and compare them; `compare` takes CSVs that exist."""
+    if arguments[:1] == ["compare"]:
+        _compare_files(arguments[1:], program)
+        return
+    given = _parser(program).parse(arguments)
+    cluster = given.pop("cluster", "none")  # that of the runs; there are no actors
+    settings = {name: _shared(one) for name, one in given.get("compare", [("", {})])}
+    if len(settings) < len(given.get("compare", [()])):
+        raise UserError("two settings of --compare have the same name: give each its own")
+    if "config" in given and any("preset" in one for one in settings.values()):
+        raise UserError("--config lies over the presets of --compare: give the settings to compare as flags")
+    cpus, gpus, flags = given["cpus_per_run"], given["gpus_per_run"], _shared(given)
+    flags = flags if gpus else {"backend": "cpu", **flags}
+    settings = {name: {**flags, **one} for name, one in settings.items()}
+    games = find_games(given["games"], Config.from_flags(flags).environment)
+    configs = [_checked(one, list(games.values()), gpus) for one in settings.values()]
+    if given.get("print_config"):
+        presets = (one.get("preset", USUAL) for one in settings.values())
+        print("\n---\n".join(map(settings_file.listing, configs, presets)))
+        return
+    start_log(configs[0].run.log_level)
+    name = given.get("name") or "_".join(Path(word).stem for word in given["games"])
+    if not LABEL.fullmatch(name):
+        raise UserError(f"--name {name!r} cannot be a folder's name: give up to 100 letters, digits, - and _")
+    results, snapshots = (home().absolute() / folder / "sweep" / name for folder in ("results", "snapshots"))
+    pool = local_pool(cpus, gpus) if cluster == "none" else ray_pool(cluster, cpus, gpus)
+    with pool as (places, work), locked(snapshots / "sweep"):
+        # The first seed of every game and setting before the second of any.
+        each = itertools.product(range(1, given["seeds"] + 1), games, settings)
+        runs = [SweepRun(game, setting, seed, results, snapshots) for seed, game, setting in each]
+        commands = {one.name: _command(one, games[one.game], settings[one.setting], cpus) for one in runs}
+        text = save_plan(commands, results / "sweep.json")
+        for one in runs:
+            one.job = (commands[one.name], str(one.log), str(results / "sweep.json"), text)
+        report = Report(runs, results, sys.stderr)
+        try:
+            run_all(runs, places, work, report.update)
+        finally:
+            report.update()
+            print(report.compare(games))
+            print(f"Summary: {results / 'summary.csv'}")
+    if failed := [one for one in runs if one.state is RunState.FAILED]:
+        raise UserError(
+            f"{len(failed)} of {len(runs)} runs failed, such as {failed[0].name} ({failed[0].reason}): "
+            "fix the cause, then run the same command again"
+        )
 
-    game: str  # its name
-    argument: str  # of `train`: that name, the path of a ROM, or a class of the user's own
-    setting: str  # its name; empty: the sweep compares none
-    seed: int
 
-    @property
-    def name(self) -> str:
-        """The name of its files, such as `pong_seed1` or `pong_double_seed1`."""
-        return "_".join(filter(None, (self.game, self.setting, f"seed{self.seed}")))
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A whole sweep; the same plan is the same sweep."""
-
-    games: dict[str, str]  # name -> the argument of `train`
-    seeds: int  # each game is trained with the seeds 1 to this
-    cpus_per_run: int
-    gpus_per_run: float
-    flags: dict[str, Any]  # of `train`, for every run
-    settings: dict[str, dict[str, Any]] = field(default_factory=lambda: {"": {}})  # name -> more flags
-
-    @property
-    def runs(self) -> list[SweepRun]:
-        """All runs, the first seed of every game and setting before the second of any."""
-        return [
-            SweepRun(game, argument, setting, seed)
-            for seed in range(1, self.seeds + 1)
-            for game, argument in self.games.items()
-            for setting in self.settings
-        ]
-
-    def words(self) -> dict[str, str]:
-        """Return the command line in parts, by what the user gave."""
-        flags = {f"--{name}": as_word(value) for name, value in self.flags.items()}
-        compared = [f"{name}={' '.join(words(given))}" for name, given in self.settings.items() if name]
-        return {
-            "games": " ".join(self.games), "--seeds": str(self.seeds),
-            "--cpus_per_run": str(self.cpus_per_run), "--gpus_per_run": f"{self.gpus_per_run:g}",
-            **({"--compare": " ".join(compared)} if compared else {}), **flags,
-        }  # fmt: skip
+def _parser(program: str) -> command_line.Parser:
+    description = "Train games with several settings and seeds, and compare them."
+    parser = parser_for("sweep", program, description)
+    add, number = parser.add_argument, command_line.number
+    add("games", nargs="+", metavar="GAME", help=f"as for train.sh; or {' or '.join(GAME_SETS)}")
+    add("--seeds", type=number(int, minimum=1, maximum=MOST), default=1, metavar="N",
+        help="learn each with the seeds 1 to N (default: 1)")  # fmt: skip
+    add("--compare", type=_setting, nargs="+", metavar="NAME=FLAGS",
+        help="settings to compare, such as \"plain=\" \"double=--double true\"")  # fmt: skip
+    add("--cpus_per_run", type=number(int, minimum=1, maximum=MOST), default=1, metavar="N",
+        help="processors of each run (default: 1)")  # fmt: skip
+    add("--gpus_per_run", type=number(float, minimum=0, maximum=1), default=0.0, metavar="SHARE",
+        help="share of a GPU of each run, such as 0.25; 0: the processor alone (default: 0)")  # fmt: skip
+    add("--name", help="of the sweep, and of the folders of its files (default: the games)")
+    parser.add_presets(USUAL)
+    settings_file.add_flag(parser)
+    return parser
 
 
-@dataclass(frozen=True)
-class SweepFiles:
-    """The paths of a sweep's files, all absolute."""
+def _setting(word: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the flags of a setting, `NAME=FLAGS`."""
+    name, equals, line = word.partition("=")
+    if not (equals and re.fullmatch(r"\w[\w.-]*", name)):
+        wrong = f"{word!r} is no setting: give NAME=FLAGS, such as 'double=--double true'"
+        raise argparse.ArgumentTypeError(wrong)
+    parser = command_line.parser_of_settings("sweep", "")
+    parser.add_presets(USUAL)
+    try:
+        return name, parser.parse(shlex.split(line))
+    except (UserError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{name}: {error}") from None
 
-    results: Path
-    snapshots: Path
 
-    @staticmethod
-    def of(home: Path, name: str) -> "SweepFiles":
-        """Return the paths of the sweep `name`.
-
-        Raises:
-            UserError: `name` cannot be a folder's name.
-        """
-        if not name or "/" in name or name.startswith(".") or len(name) > 100 or not name.isprintable():
-            raise UserError(
-                f"--name {name!r} cannot be a folder's name: give up to 100 letters, digits, - and _"
-            )
-        root = home.absolute()
-        return SweepFiles(root / "results" / "sweep" / name, root / "snapshots" / "sweep" / name)
-
-    @property
-    def plan(self) -> Path:
-        """The plan, as JSON."""
-        return self.results / "sweep.json"
-
-    def csv(self, run: SweepRun) -> Path:
-        """Return the path of the CSV of `run`."""
-        return self.results / f"{run.name}.csv"
-
-    def log(self, run: SweepRun) -> Path:
-        """Return the path of what `run` prints."""
-        return self.results / f"{run.name}.log"
-
-    def prefix(self, run: SweepRun) -> Path:
-        """Return the prefix of the paths of the snapshots of `run`."""
-        return self.snapshots / run.name
-
-    def arguments(self, plan: Plan, run: SweepRun) -> tuple[str, ...]:
-        """Return the command that starts or resumes `run`: a verb and its arguments."""
-        own = {
-            "resume": True,
-            "random_seed": run.seed,
-            "threads": plan.cpus_per_run,
-            "csv_file": self.csv(run),
-            "save_weights_prefix": self.prefix(run),
-        }
-        return ("train", run.argument, *words({**plan.flags, **plan.settings[run.setting], **own}))
+def _shared(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings among `given`, those of a file too, for every run, with absolute paths."""
+    if own := [name for name in OWN if name in given]:
+        raise UserError(f"--{own[0]} is not for a sweep: {OWN[own[0]]}; leave it out")
+    if is_own(game := given.get("environment", "")):
+        raise UserError(f"--environment {game} is one game: name the file among the games of the sweep")
+    recorded = {
+        name: value for name, value in given.get("config", {}).items() if name not in (*OWN, "backend")
+    }
+    names = {*Config().flags(), *BOOLEANS, "preset"} - {"game", "cluster"}
+    shared = {name: value for name, value in over(recorded, given).items() if name in names}
+    return shared | {name: str(Path(shared[name]).absolute()) for name in FILES if shared.get(name)}
 
 
 def find_games(named: Sequence[str], config: EnvironmentConfig) -> dict[str, str]:
-    """Return the games that `named` names, each once: its name, and the argument of `train`.
-
-    Args:
-        named: Names, paths of ROMs, classes of the user's own, `atari57` or `all`.
-        config: The kind of environment.
+    """Return the games that `named` names, each once: its name, and an argument of `train` for any folder.
 
     Raises:
-        UserError: There is no such game; the nearest are named.
+        UserError: There is no such game in the environment of `config`; the nearest are named.
     """
     games: dict[str, str] = {}
-    for word in named:
-        for one in GAME_SETS[word]() if word in GAME_SETS and config.environment == "ale" else [word]:
-            name, argument = _find(one, config)
-            games.setdefault(name, argument)
+    sets = GAME_SETS if config.environment == "ale" else {}
+    for word in [one for given in named for one in (sets[given]() if given in sets else [given])]:
+        if is_own(word):
+            own = load(str(Path(word).absolute()))
+            games.setdefault(name_of(own), f"{Path(split(word)[0]).absolute()}:{own.__name__}")
+            continue
+        name = game_name(replace(config, game=word))
+        if config.environment == "catch" and word != name:
+            raise UserError(f"--environment catch plays {name} alone, not {word}: give one of them")
+        games.setdefault(name, str(Path(word).absolute()) if Path(word).is_file() else word)
     return games
 
 
-def _find(word: str, config: EnvironmentConfig) -> tuple[str, str]:
-    """Return the name of the game `word`, and an argument of `train` that is valid in any folder.
+def _checked(given: dict[str, Any], games: Sequence[str], gpus: float) -> Config:
+    """Return the settings of every run of a setting; refuse here what each run would refuse."""
+    if not gpus and given.get("backend") == "gpu":
+        raise UserError(
+            "--backend gpu needs a share of a GPU for each run: give --gpus_per_run, such as 0.25"
+        )
+    configs = [settings_for("sweep", {**given, **canonical_flags({"game": game})}) for game in games]
+    kinds = {one.environment.own or one.environment.environment: one.environment.game for one in configs}
+    if len(kinds) > 1:
+        (kind, game), (other_kind, other), *_ = kinds.items()
+        kind, other_kind = (
+            ("a game of your own" if one is True else f"of --environment {one}") for one in (kind, other_kind)
+        )
+        raise UserError(
+            f"{game} is {kind} and {other} {other_kind}, which have settings and scores of their own: "
+            "give games of one kind"
+        )
+    for config in configs:
+        settle(replace(config, run=replace(config.run, random_seed=1)), log=False)
+        check_weights(config)
+        if config.environment.emulator == "warp":
+            from simple_dqn.environment.warp_emulator import check as check_warp  # Warp takes long to import
+
+            check_warp(find_rom(config.environment.game), config.environment)
+        for entry, name in OWN_ENTRIES:
+            if config.flags()[entry] == name:
+                raise UserError(
+                    f"--{entry} {name} is registered in this program alone, and each run of a sweep is a "
+                    "program of its own: train with this program once for each seed, then give the CSVs to "
+                    "./sweep.sh compare"
+                )
+    if configs[0].run.track in EXTRAS:
+        require_extra(configs[0].run.track, f"--track {configs[0].run.track}")
+    return configs[0]
+
+
+def _command(run: SweepRun, game: str, flags: dict[str, Any], threads: int) -> tuple[str, ...]:
+    """Return the command that starts or resumes `run`: a verb and its arguments."""
+    own = {"resume": True, "random_seed": run.seed, "threads": threads, "csv_file": run.csv}
+    given = {**flags, **own, "save_weights_prefix": run.prefix}
+    return ("train", game, *words(dict(sorted(given.items()))))
+
+
+def save_plan(commands: dict[str, tuple[str, ...]], path: Path) -> str:
+    """Write the `commands` of all runs to `path`, if it has none yet, and return the content of the file.
 
     Raises:
-        UserError: There is no such game.
-    """
-    if is_own(word):
-        file, _ = split(word)
-        own = load(str(Path(word).absolute()))
-        return name_of(own), f"{Path(file).absolute()}:{own.__name__}"
-    name = game_name(replace(config, game=word))
-    if config.environment == "catch" and word != name:
-        raise UserError(f"--environment catch plays {name} alone, not {word}: give one of them")
-    return name, str(Path(word).absolute()) if Path(word).is_file() else word
-
-
-def save_plan(plan: Plan, path: Path) -> str:
-    """Write `plan` to `path` if there is no plan yet, and return the content of the file.
-
-    Raises:
-        UserError: It holds another plan, or cannot be read or written.
+        UserError: It holds those of another sweep, or cannot be read or written.
     """
     if not path.exists():
         with replacing(path) as beside:
-            beside.write_text(json.dumps(vars(plan), indent=2, default=str) + "\n")
+            beside.write_text(json.dumps(commands, indent=2) + "\n")
+    text = read_text(path, MOST_BYTES, "remove it, or give another --name")
     try:
-        text = read_text(path, MOST_BYTES, "remove it, or give another --name")
-        before = Plan(**json.loads(text)).words()
-    except (OSError, ValueError, TypeError, AttributeError):
+        before = {name: tuple(command) for name, command in json.loads(text).items()}
+        was, now = (set(itertools.chain(*one.values())) for one in (before, commands))
+    except (ValueError, TypeError, AttributeError):
         raise UserError(f"{path} cannot be read as a sweep's: remove it, or give another --name") from None
-    now = plan.words()
-    for name in sorted({*before, *now}):
-        if before.get(name) != now.get(name):
-            was, given = (f"{name} {one[name]}" if name in one else f"no {name}" for one in (before, now))
-            raise UserError(
-                f"the sweep {path.parent.name} was started with {was}, but this command has {given}: repeat "
-                "the original flags to go on with it, or give another --name"
-            )
+    if before != commands:
+        paths = ("--csv_file=", "--save_weights_prefix=")
+        lost, new = (
+            " ".join(sorted(str(word) for word in one if not str(word).startswith(paths))) or "no other flag"
+            for one in (was - now, now - was)
+        )
+        raise UserError(
+            f"the sweep {path.parent.name} was started with {lost}, but this command has {new}: repeat the "
+            "original command to go on with it, or give another --name"
+        )
     return text
+
+
+def _compare_files(arguments: Sequence[str], program: str) -> None:
+    """Print the measures of settings whose runs have been trained, with their intervals."""
+    description = "Compare runs by their CSVs, with intervals."
+    parser = command_line.Parser(prog=f"{program} compare", description=description, allow_abbrev=False)
+    parser.add_argument("runs", nargs="+", metavar="NAME=CSV,CSV", help="the seeds of one setting")
+    parser.add_argument("--png_file", type=Path, help="draw the comparison here, too (default: nowhere)")
+    given = parser.parse(arguments)
+    names, png = plot.run_names(given["runs"]), given["png_file"]
+    if png and (png in names or not png.name):
+        raise UserError(f"the figure cannot be written as {png}: give another --png_file")
+    # Files that are not named after a known game are taken for runs of one other game.
+    games = {csv: game_of(csv.stem) or "another game" for csv in names}
+    comparison = compare([Member(name, games[csv], read_run(csv, name)) for csv, name in names.items()])
+    if png and comparison.members:
+        write(comparison.plot(), png)
+    print(comparison)

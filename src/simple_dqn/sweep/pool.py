@@ -1,0 +1,235 @@
+"""Carries out the runs of a sweep, each in a process of its own: here, or where a Ray cluster has room."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager, suppress
+from enum import StrEnum
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Event
+from typing import Any
+
+from simple_dqn.cluster.session import Session
+from simple_dqn.errors import UserError
+from simple_dqn.machine import core_numbers
+from simple_dqn.snapshot import CheckpointFolder, checkpoint_folder
+from simple_dqn.statistics.csv_file import Run, read_run
+
+SOURCE = Path(__file__).resolve().parents[2]  # the folder of the package `simple_dqn`
+ENDED_WELL = b"The run is done.\n"  # the end of its log
+MAX_FAILURES = 3  # in a row, without a new checkpoint between them
+RETRY_SECONDS = 3.0  # before a new attempt, longer each time: the one before may still be ending
+POLL_SECONDS = 1.0
+
+Job = tuple[tuple[str, ...], str, str, str]  # the first four arguments of `carry_out`
+Work = Callable[[Job, Event], str]  # carries out a job until it ends or the event is set
+
+
+class RunState(StrEnum):
+    """The state of a run."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class SweepRun:
+    """A game by a setting with a seed: its files, its state, and its results so far.
+
+    Attributes:
+        job: Starts or continues it.
+        name: The name of its files, such as `pong_seed1` or `pong_double_seed1`.
+        state: Whether it waits, runs, is done or has failed for good.
+        reason: The reason of its last failure; empty: there was none.
+        data: The content of its CSV; None: it has no row of training or a test yet.
+    """
+
+    job: Job = ((), "", "", "")
+
+    def __init__(self, game: str, setting: str, seed: int, results: Path, snapshots: Path) -> None:
+        self.game, self.setting, self.seed = game, setting, seed
+        self.name = "_".join(filter(None, (game, setting, f"seed{seed}")))
+        self.csv, self.log = results / f"{self.name}.csv", results / f"{self.name}.log"
+        self.prefix, self.reason = snapshots / self.name, ""
+        done = self.log.exists() and self.log.read_bytes().endswith(ENDED_WELL)
+        self.state = RunState.DONE if done else RunState.WAITING
+        self.data: Run | None = None
+        self._time_read = 0
+        self.look()
+
+    def attempt(self, work: Work, stopped: Event) -> None:
+        """Carry out the job until it ends well, or has failed too often without a new checkpoint."""
+        # The numbers of checkpoints only grow.
+        failures, folder = 0, CheckpointFolder(checkpoint_folder(self.prefix))
+        while self.state is not RunState.FAILED and not stopped.is_set():
+            self.state, checkpoint = RunState.RUNNING, folder.latest_number()
+            try:
+                self.reason = work(self.job, stopped)
+            except Exception as error:  # Ray has many kinds: the machine is lost, the task was killed, …
+                self.reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            if not self.reason:
+                self.state = RunState.DONE
+                return
+            failures = 1 if folder.latest_number() > checkpoint else failures + 1
+            self.state = RunState.WAITING if failures < MAX_FAILURES else RunState.FAILED
+            stopped.wait(RETRY_SECONDS * failures)
+
+    def look(self) -> None:
+        """Read the CSV if it has changed."""
+        with suppress(OSError, UserError):  # It has no row of training yet, or is being written anew.
+            before, self._time_read = self._time_read, self.csv.stat().st_mtime_ns
+            if self._time_read != before:
+                self.data = read_run(self.csv, self.setting)
+
+
+def run_all(runs: Sequence[SweepRun], places: int, work: Work, report: Callable[[], None]) -> None:
+    """Do `work` on every run that is not done, on as many at a time as there are `places`, to their ends.
+
+    `report` is called each time that the files of the runs have been looked at.
+    """
+    stopped, threads = Event(), ThreadPoolExecutor(places)
+    left = [threads.submit(one.attempt, work, stopped) for one in runs if one.state is RunState.WAITING]
+    try:
+        report()
+        while left:
+            left = list(wait(left, POLL_SECONDS, FIRST_COMPLETED).not_done)
+            for one in runs:
+                one.look()
+            report()
+    finally:  # A run that is killed here continues when the sweep is started again.
+        stopped.set()
+        threads.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def local_pool(cpus: int, gpus: float) -> Iterator[tuple[int, Work]]:
+    """Yield the number of places of `cpus` cores and the share `gpus` of a GPU on this machine, and the work.
+
+    Raises:
+        UserError: It has too few.
+    """
+    cores = sorted(core_numbers())
+    groups = [cores[first : first + cpus] for first in range(0, len(cores) - cpus + 1, cpus)]
+    _check_room("cpus_per_run", cpus, len(cores), "this machine")
+    devices = graphics_devices() * int(1 / gpus + 1e-9) if gpus else [""] * len(groups)
+    if not devices:
+        raise UserError("--gpus_per_run needs a GPU, and nvidia-smi lists none here: leave it out")
+    free = SimpleQueue[tuple[list[int], str]]()
+    for place in zip(groups, devices, strict=False):
+        free.put(place)
+
+    def work(job: Job, stopped: Event) -> str:
+        place = free.get()
+        try:
+            return carry_out(*job, *place, stopped)
+        finally:
+            free.put(place)
+
+    yield free.qsize(), work
+
+
+@contextmanager
+def ray_pool(cluster: str, cpus: int, gpus: float) -> Iterator[tuple[int, Work]]:
+    """Join a Ray cluster, and yield the same for it; Ray chooses the machine of a job.
+
+    Raises:
+        UserError: It cannot be joined, or no machine has as many.
+    """
+    with closing(Session(cluster)):
+        import ray  # which takes seconds, and must be imported after `Session` has set its environment
+        from ray import cloudpickle
+
+        # The workers of a cluster that was started elsewhere may not find this project on their import path;
+        # they get this module's `SOURCE` with it.
+        cloudpickle.register_pickle_by_value(sys.modules[__name__])
+        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        wanted = {"CPU": float(cpus), "GPU": gpus}
+        for flag, kind in (("cpus_per_run", "CPU"), ("gpus_per_run", "GPU")):
+            most = max((one.get(kind, 0) for one in machines), default=0)
+            _check_room(flag, wanted[kind], most, "any machine of the cluster")
+        places = [min(one.get(kind, 0) // each for kind, each in wanted.items() if each) for one in machines]
+        remote: Any = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(carry_out)
+
+        def work(job: Job, stopped: Event) -> str:
+            future = remote.remote(*job).future()
+            while not stopped.is_set():
+                with suppress(TimeoutError):
+                    return str(future.result(0.2))
+            return "stopped"  # It ends with the session.
+
+        yield max(1, int(sum(places))), work
+
+
+def _check_room(flag: str, wanted: float, most: float, where: str) -> None:
+    if wanted > most:
+        raise UserError(f"--{flag} {wanted:g} is more than {where} has: give at most {most:g}")
+
+
+def graphics_devices() -> list[str]:
+    """Return the numbers of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        return [name for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if name]
+    if not shutil.which("nvidia-smi"):
+        return []
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
+    return [str(number) for number, line in enumerate(listed.splitlines()) if line.startswith("GPU ")]
+
+
+def carry_out(
+    arguments: tuple[str, ...], log: str, plan: str, text: str,
+    cores: Sequence[int] = (), device: str = "", stopped: Event | None = None,
+) -> str:  # fmt: skip
+    """Carry out a command in a process of its own, and return in a line why it failed; empty: it did not.
+
+    The process ends with this thread, and when `stopped` is set.
+
+    Args:
+        arguments: The verb, then the verb's own; their paths are absolute.
+        log: File for what the process prints.
+        plan: File of the sweep, which every machine of the cluster must see.
+        text: What it holds.
+        cores: Those that the process may use; none: all.
+        device: The GPU that it may use; empty: all.
+        stopped: Ends the process.
+    """
+    host, stopped = socket.gethostname(), stopped or Event()
+    if not Path(plan).exists() or Path(plan).read_text() != text:
+        return (
+            f"{host} does not see {plan} as the machine of the sweep does: put the project into a folder "
+            "that all machines share, at the same path"
+        )
+    begin = "from simple_dqn.sweep import begin; begin()"
+    command = [sys.executable, "-P", "-c", begin, str(os.getpid()), ",".join(map(str, cores)), *arguments]
+    environment = os.environ | {"PYTHONPATH": str(SOURCE), "SIMPLE_DQN_PROGRAM": arguments[0]}
+    environment |= {"CUDA_VISIBLE_DEVICES": device} if device else {}
+    with Path(log).open("ab") as file:
+        file.write(f"On {host}: {' '.join(arguments)}\n".encode())
+        file.flush()
+        start = file.tell()
+        # A session of its own: Ctrl-C is for the process that started the sweep.
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+        while process.poll() is None and not stopped.wait(0.1):
+            pass
+        process.kill()
+        if not (code := process.wait()):
+            file.write(ENDED_WELL)
+            return ""
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}"
+    lines = Path(log).read_bytes()[start:].decode(errors="replace").splitlines()
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "no message")
+    return f"ended with {code}: {last}"
