@@ -24,7 +24,8 @@ LAYERS = [
     "doctor",
     "verbs",
     "api",
-    "main tune sweep",
+    "main tune",
+    "sweep",
 ]
 LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names.split()}
 # The core is DQN itself. It runs without the tools and without a cluster: `run` and the verbs join them.

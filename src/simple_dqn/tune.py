@@ -10,13 +10,12 @@ from simple_dqn import rules
 from simple_dqn.api import train
 from simple_dqn.command_line import number
 from simple_dqn.config import Config, words
-from simple_dqn.environment import as_played
 from simple_dqn.errors import UserError, one_line, require_extra
-from simple_dqn.files import from_here, home, reporting_failure
+from simple_dqn.files import from_here, home
 from simple_dqn.presets import USUAL
 from simple_dqn.verbs import train as verb
 from simple_dqn.verbs.common import check_weights, run_name, start_log
-from simple_dqn.verbs.settings import parser_for, settings_for
+from simple_dqn.verbs.settings import parser_for, settings_for, settle
 
 OWN = ("csv_file", "save_weights_prefix", "play_games")
 
@@ -33,25 +32,22 @@ def main(arguments: Sequence[str], program: str) -> None:
     game, trials, name = (given.pop(word) for word in ("game", "trials", "name"))
     if own := [flag for flag in OWN if flag in given]:
         raise UserError(f"--{own[0]} is not for a search, whose trials have their own: leave it out")
+    config = settings_for("train", verb.read([game, *words(given)], program))
     if given.get("print_config"):
         verb.main([game, *words(given)], program)
         return
-    config = settings_for("train", verb.read([game, *words(given)], program))
-    rules.check(config)
-    check_weights(config)
-    as_played(config.environment)  # refuses what cannot be played
+    check_weights(settle(config, log=False))
     if not config.run.epochs or not (config.run.train_steps or config.run.test_steps):
         raise UserError("a search needs scores: give --epochs, and --train_steps or --test_steps, above 0")
     usual = run_name(config, name)  # refuses a name that cannot be a file's
+    name = name or usual
     require_extra("tune", "tune")
     import optuna
 
     start_log(given.get("log_level", "WARNING"))
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    name, searched = name or usual, space(config, given)
-    folder = home() / "results" / "tune" / name
-    with reporting_failure(f"the folder {folder}", "make it writable, or set SIMPLE_DQN_HOME"):
-        folder.mkdir(parents=True, exist_ok=True)
+    searched, folder = space(config, given), home() / "results" / "tune" / name
+    folder.mkdir(parents=True, exist_ok=True)
     pruner = optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=3)
     study = optuna.create_study(storage=f"sqlite:///{folder.absolute()}.db", study_name=name, pruner=pruner,
                                 direction="maximize", load_if_exists=True)  # fmt: skip

@@ -203,11 +203,9 @@ def test_the_score_is_the_mean_of_the_last_tenth_of_the_epochs(
     curve = [float(epoch**2) for epoch in range(1, epochs + 1)]
     run = make_run("pong", test=curve)
     assert run.data is not None
-    assert compared.scored([run.data]) == (
-        "test",
-        range(first, epochs + 1),
-        [pytest.approx(statistics.fmean(curve[first - 1 :]))],
-    )
+    phase, span, (score,) = compared.scored([run.data])
+    assert (phase, span) == ("test", range(first, epochs + 1))
+    assert score == pytest.approx(statistics.fmean(curve[first - 1 :]))
 
 
 @pytest.fixture
