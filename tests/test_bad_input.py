@@ -200,7 +200,6 @@ ROWS = [
 
 # Refused before PyTorch is imported, which takes seconds.
 AT_ONCE = [
-    (["train", "PongNoFrameskip-v4"], ["did you mean pong? (or add --environment gym for"]),
     (["train", "ALE/Pong-v5"], ["did you mean pong? (or add --environment gym for"]),
     (["train", "ALE/MsPacman-ram-v5"], ["did you mean ms_pacman?"]),
     (["train", "CartPole-v1"], ["add --environment gym for Gymnasium's CartPole-v1"]),
