@@ -152,7 +152,7 @@ def test_a_training_is_that_of_the_command_line(snapshot: Path, home: Path) -> N
     rows: list[dict[str, Any]] = []
     run = simple_dqn.train("catch", label="here", on_phase_end=rows.append, **CATCH)
     assert run.snapshots == [home / "snapshots" / "catch_here_1.pkl"]
-    assert Snapshot.load(run.snapshots[0]).weights_sum == Snapshot.load(snapshot).weights_sum
+    assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
     assert run.csv_file == home / "results" / "catch_here.csv"
     assert list(rows[0]) == run.csv_file.read_text().splitlines()[0].split(",")
     assert [row["phase"] for row in rows] == ["random", "train", "test"]
@@ -168,7 +168,7 @@ def test_ctrl_c_ends_a_training_cleanly_and_it_can_go_on(snapshot: Path, home: P
         simple_dqn.train("catch", on_phase_end=stop, **CATCH)
     assert not list(home.glob("snapshots/*.pkl"))
     run = simple_dqn.train("catch", resume=True, **CATCH)
-    assert Snapshot.load(run.snapshots[0]).weights_sum == Snapshot.load(snapshot).weights_sum
+    assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
 
 
 def test_an_agent_scores_as_on_the_command_line(snapshot: Path, home: Path) -> None:
@@ -472,7 +472,7 @@ def test_a_writer_of_ones_own_hears_of_a_run_and_changes_nothing(snapshot: Path,
     assert set(point.scalars) <= {f"progress/{name}" for name in names}
     assert point.qvalues.shape == (256, 3)
     assert point.scalars["progress/mean_q"] == pytest.approx(point.qvalues.max(axis=1).mean())
-    assert Snapshot.load(run.snapshots[0]).weights_sum == Snapshot.load(snapshot).weights_sum
+    assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
 
 
 @pytest.mark.usefixtures("tables")

@@ -9,7 +9,7 @@ import pytest
 from simple_dqn import main
 from simple_dqn.settings_file import read
 from simple_dqn.snapshot import CheckpointFolder, Snapshot
-from simple_dqn.snapshot.run_files import set_aside, snapshots_after
+from simple_dqn.snapshot.keeper import set_aside, snapshots_after
 
 CATCH = [
     "catch", "--environment", "catch", "--preset", "simple_dqn", "--screen_width", "36",

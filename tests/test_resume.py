@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent import futures
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -115,7 +116,7 @@ def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, int, 
         if phase.done % OFTEN and (phase.name, phase.epoch, phase.done) not in moments:
             return
         save_checkpoint(self, run, held, wait=True)
-        self._background.wait()  # so that the copy is of this moment: training would go on meanwhile
+        futures.wait([self._last])  # so that the copy is of this moment: training would go on meanwhile
 
     def copying(self: CheckpointFolder, run: CheckpointState, *others: Any) -> None:
         write(self, run, *others)

@@ -446,8 +446,7 @@ class Tester:
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore what `get_state` returned."""
         self._player.set_state(state)
-        if "board" in state:  # version 1.0.0 did not save it; `Run` begins its test anew
-            self._board.set_state(state["board"])
+        self._board.set_state(state["board"])
 
     def close(self) -> None:
         """Close the games."""

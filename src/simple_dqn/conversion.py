@@ -11,6 +11,7 @@ from simple_dqn.config import BOOLEANS, CLASS_FILE, GONE, GONE_VALUES, Share, as
 from simple_dqn.errors import UserError
 
 NO_TEXT = re.compile("[\0\ud800-\udfff]")  # with surrogates Python marks bytes that are not UTF-8
+LARGEST = 3e38  # a number that 32-bit floats have
 LONGEST = 40  # characters of a wrong number that its message quotes
 LIMITS = ("minimum", "above", "maximum", "endless")
 OPEN = ("sampler", "target_rule")  # a snapshot may have names that are not registered here; see `rules`
@@ -98,8 +99,8 @@ def number(
         value, whole = math.nan, None
     if math.isnan(value) or (kind is int and whole != value):
         raise ArgumentTypeError(f"{shown!r} is not {'a whole number' if kind is int else 'a number'}")
-    if math.isinf(value) and not endless:
-        raise ArgumentTypeError(f"{shown} is not finite: give a number")
+    if kind is float and abs(value) > LARGEST and not endless:
+        raise ArgumentTypeError(f"{shown} is not finite or too large: give a smaller number")
     if value < minimum:
         raise ArgumentTypeError(f"{shown} is too small: give at least {minimum:g}")
     if value <= above and not endless:

@@ -16,8 +16,7 @@ Kind = Literal["file", "folder", "other", ""]  # other: a device, a pipe or a so
 
 TRAINED = "trained"  # the folder in `snapshots/` with the agents that come with the project
 ZIP = b"PK\3\4"  # the first bytes of a snapshot of this project
-# The first bytes of a pickled dict, such as a Neon snapshot, in protocols 2 to 5, 1 and 0.
-PICKLES = (b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5", b"}q", b"(dp")
+PICKLES = (b"\x80\2", b"\x80\3", b"\x80\4")  # the first bytes of Neon's, which are pickles
 
 
 def project() -> Path | None:
@@ -165,16 +164,18 @@ def check_target(path: Path, flag: str = "") -> None:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, follow: bool = True) -> Iterator[Path]:
     """Yield a temporary name beside `path` to write to; rename it to `path` once it is complete and on disk.
 
-    If `path` is a link, its target is replaced.
+    If `path` is a link, its target is replaced; without `follow` the link itself, as a folder from a stranger
+    may contain links with the names of the next files.
 
     Raises:
         UserError: The folder or the file cannot be written; `path` is unchanged.
     """
-    check_target(path)
-    path = real(path)
+    if follow or not path.is_symlink():
+        check_target(path)
+    path = real(path) if follow else path
     beside = path.parent / f".{path.name}.{os.getpid()}.part"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

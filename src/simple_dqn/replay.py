@@ -235,7 +235,7 @@ class ReplayMemory:
                 self._screens.write(row, screens)
             filled += len(rows)
         assert filled == len(held), "rows are missing in the experience log"
-        self._sampler.set_state(state.get("sampler", {}))
+        self._sampler.set_state(state["sampler"])
         self._rng.bit_generator.state = state["rng"]
 
 

@@ -22,7 +22,7 @@ from simple_dqn.interrupt import Interrupt
 from simple_dqn.profiler import Profiler
 from simple_dqn.replay import ReplayMemory, rows_for
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
-from simple_dqn.snapshot import MALFORMED, Checkpoint, DamagedError, Keeper, Snapshot, check_form, copied
+from simple_dqn.snapshot import MALFORMED, Checkpoint, DamagedError, Keeper, check_form, copied
 from simple_dqn.statistics import Statistics, Writer
 from simple_dqn.statistics.console import Console
 from simple_dqn.statistics.csv_file import CLUSTER_COLUMNS, CsvWriter, Resumed
@@ -42,7 +42,6 @@ PARTS = {
     "target": "target_steps",
     "tester": "test_steps",
 }
-PARTS_SINCE_1_0 = ("average", "board", "csv", "schedule")  # parts that version 1.0.0 did not save
 HELD_OUT_STATES = 256  # states of which `meanq` is the mean of the highest Q-values
 
 
@@ -114,16 +113,16 @@ class Run:
         self._interrupt = interrupt
         self._held_out: States | None = None  # uint8 [HELD_OUT_STATES, S, H, W]
 
-    def begin(self, resumed: Snapshot | None = None) -> None:
+    def begin(self, refill: bool = False) -> None:
         """Fill the replay memory, then train and test up to the last epoch or an interrupt.
 
         Args:
-            resumed: The snapshot to go on from; the memory is filled by the agent's policy, not at random.
+            refill: Whether the memory is filled by the agent's policy, which a snapshot had, not at random.
         """
         if self._keeper:
-            self._keeper.begin(resumed)
+            self._keeper.begin(self.agent.network.get_weights(average=True))
         self._start_games()
-        if resumed:
+        if refill:
             steps = self._config.random_steps
             logger.info("Refilling replay memory with %d steps of the agent's own play", steps)
             for _ in self._schedule.fill(self.agent, steps):
@@ -139,7 +138,9 @@ class Run:
             DamagedError: The checkpoint is not of such a run; nothing was written.
         """
         try:
-            check_form(checkpoint.run, self.get_state(games=False), self._optional(checkpoint.run))
+            settings, now = layered(checkpoint.run["flags"]), self._settings
+            changed = {part for part, name in PARTS.items() if settings.get(name, now[name]) != now[name]}
+            check_form(checkpoint.run, self.get_state(games=False), changed)
             self.set_state(checkpoint.run, checkpoint.experience())
         except LostError:
             raise
@@ -171,26 +172,22 @@ class Run:
             "held_out": self._held_out,
         }
 
-    def _optional(self, saved: dict[str, Any]) -> set[str]:
-        """Return the names of the parts that the state `saved` may lack."""
-        settings, now = layered(saved["flags"]), self._settings
-        changed = {part for part, name in PARTS.items() if settings.get(name, now[name]) != now[name]}
-        return changed | set(() if "schedule" in saved else PARTS_SINCE_1_0)
-
     def set_state(self, state: dict[str, Any], experience: Iterable[Experience]) -> None:
         """Restore what `get_state` returned, and fill the replay memory with `experience`."""
-        self._schedule.set_state(state.get("schedule", {}))
+        self._schedule.set_state(state["schedule"])
         self.phase = Phase.of(state)
         self.agent.set_state(state["agent"], experience)
         if self._tester and state["tester"]:
             self._tester.set_state(state["tester"])
-        if self.phase.name == "test" and "board" not in (state["tester"] or {}):
-            self.phase.done = 0  # a checkpoint of version 1.0.0, without the scores of the test
         self._statistics.set_state(state["statistics"])
         self._held_out = state["held_out"]
-        scores = state["statistics"]["scores"].get("training", np.zeros(self.agent.games))
-        shape, held = state["agent"]["player"]["states"]["states"].shape[1:], self._held_out
-        if scores.shape != (self.agent.games,) or (held is not None and held.shape[1:] != shape):
+        running, held = state["statistics"]["running"], self._held_out
+        shape = state["agent"]["player"]["states"]["states"].shape
+        if running is None:  # as on a cluster, or before the first step
+            known = self._settings["cluster"] != "none" or not self.agent.memory.count
+        else:
+            known = running.shape == shape[:1]
+        if not known or (held is not None and held.shape[1:] != shape[1:]):
             raise ValueError("its games or their screens are of another run")
         if state["statistics"]["tally"]["phase"] not in PHASES:
             raise ValueError("its statistics are of no phase")

@@ -10,11 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from simple_dqn.errors import UserError
+from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.types import CheckpointState
-
-# The flags that determine the shapes of weights: in the output layer, and in the others.
-OUTPUT_FLAGS = "game, --minimal_action_set, --distributional, --atoms and --quantiles"
-HIDDEN_FLAGS = "--network, --history_length, --screen_width and --screen_height"
 
 
 def floating_tensors(network: nn.Module) -> dict[str, Tensor]:
@@ -46,21 +43,13 @@ def check_fit(arrays: Mapping[str, object], tensors: Mapping[str, Tensor]) -> No
     Raises:
         UserError: They differ; the message names the flags to give.
     """
-    if arrays.keys() != tensors.keys():
-        odd = min(arrays.keys() ^ tensors.keys())
-        raise UserError(
-            f"the snapshot is of a network with other layers ({odd} is in only one of the two): give "
-            "the --network, --dueling, --noisy, and --normalization that it was trained with"
-        )
-    for name, values in tensors.items():
-        theirs, ours = np.shape(cast(NDArray[np.generic], arrays[name])), tuple(values.shape)
-        if theirs == ours:
-            continue
-        flags = OUTPUT_FLAGS if name.startswith("output.") and theirs[1:] == ours[1:] else HIDDEN_FLAGS
-        raise UserError(
-            f"the snapshot's {name} has the shape {theirs} and the network's {ours}: give "
-            f"the {flags} that it was trained with"
-        )
+    theirs = {name: np.shape(cast(NDArray[np.generic], values)) for name, values in arrays.items()}
+    for name, shape in {**theirs, **{name: tuple(values.shape) for name, values in tensors.items()}}.items():
+        if name not in tensors or theirs.get(name) != shape:
+            raise UserError(
+                f"the snapshot is of a network with other layers than this one ({name}): give the game and "
+                f"{', '.join(f'--{flag}' for flag in (*NETWORK_SHAPE, 'atoms', 'quantiles'))} as in training"
+            )
 
 
 @torch.no_grad()

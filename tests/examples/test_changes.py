@@ -132,7 +132,7 @@ def test_a_run_with_a_change_is_resumed_with_it(tmp_path: Path) -> None:
     resumed, whole = (
         Snapshot.load(folder / "snapshots/catch_2.pkl") for folder in (tmp_path, tmp_path / "whole")
     )
-    assert resumed.weights_sum == whole.weights_sum
+    assert resumed.fingerprint == whole.fingerprint
 
 
 def test_what_is_wrong_is_told_in_a_line(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from simple_dqn import main
 from simple_dqn.config import Config
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import Run, make_run
-from simple_dqn.snapshot import CheckpointFolder, DamagedError, archive, prefix_of
+from simple_dqn.snapshot import CheckpointFolder, DamagedError, prefix_of
+from simple_dqn.snapshot.snapshot import read_archive, write_archive
 from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.resume import follows, recorded
 
@@ -81,7 +82,8 @@ def _newest() -> Path:
 
 def edit(changes: dict[str, Any]) -> None:
     """Change values of the newest checkpoint, by their names with slashes."""
-    content = archive.read(_newest())
+    with _newest().open("rb") as file:
+        content = read_archive(file, 1 << 30)
     for name, value in changes.items():
         *parents, last = name.split("/")
         parent = content
@@ -91,19 +93,19 @@ def edit(changes: dict[str, Any]) -> None:
             del parent[last]
         else:
             parent[last] = value(parent[last]) if callable(value) else value
-    archive.write(_newest(), content)
+    write_archive(_newest(), content)
 
 
 EDITS: dict[str, Any] = {
-    "format": 1, "rows": 1.5, "held": 10**9, "chunks/first": lambda old: old + 1,
-    "chunks/end": lambda old: old.astype(np.float32), "chunks/sum": lambda old: old[:-1], "run": MISSING,
+    "format": 1, "rows": 1.5, "held": 10**9, "chunks": lambda old: old + 1, "run": MISSING,
+    "run/snapshots": MISSING, "run/snapshots/complete": MISSING,
     "run/phase": MISSING, "run/phase/name": "sleep", "run/phase/epoch": 10**9, "run/phase/done": -1,
-    "run/flags": [1], "run/flags/workers": "many", "run/flags/learning_rate": math.nan,
+    "run/flags": [1], "run/flags/workers": "many", "run/flags/learning_rate": 10**40,
     "run/flags/random_seed": None, "run/flags/csv_file": 7, "run/flags/save_weights_prefix": None,
     "run/flags/min_reward": 5.0, "run/flags/network": {"a": 1}, "run/statistics": None,
     "run/statistics/tally/phase": "sleep", "run/statistics/tally/steps": "x",
-    "run/statistics/tally/loss": math.nan,
-    "run/statistics/scores/training": lambda _: np.zeros(3), "run/statistics/total_time": math.inf,
+    "run/statistics/tally/loss": math.nan, "run/statistics/running": lambda _: np.zeros(3),
+    "run/statistics/total_time": math.inf,
     "run/held_out": lambda old: old[:, :, :-1], "run/agent/total_train_steps": -1,
     "run/agent/player/states/states": lambda old: old[:, :1],
     "run/agent/player/rng/bit_generator": "MT19937", "run/agent/player/rng/state/state": -1,
@@ -124,8 +126,8 @@ EDITS: dict[str, Any] = {
 NECESSARY = (
     "run/agent/network/average", "run/agent/network/noise", "run/agent/network/target",
     "run/flags/environment", "run/flags/network", "run/held_out", "run/phase/done", "run/phase/epoch",
-    "run/statistics/csv", "run/statistics/tally/loss", "run/statistics/tally/steps", "run/tester",
-    "run/tester/board",
+    "run/statistics/csv", "run/statistics/running", "run/statistics/tally/loss", "run/statistics/tally/steps",
+    "run/tester", "run/tester/board",
 )  # fmt: skip
 
 

@@ -1,16 +1,22 @@
-"""Snapshots of the original simple_dqn.
+"""Snapshots of the original simple_dqn, and pickles from strangers.
 
 `data/breakout_1.pkl` is Neon 2.6's own file without the optimizer's memory, its words as Python 2 wrote them;
 `data/breakout_1_expected.npz` holds four states and the Q-values that Neon computed for them.
 """
 
+import builtins
+import os
 import pickle
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from simple_dqn import main
@@ -18,7 +24,8 @@ from simple_dqn.config import BackendConfig, Config, NetworkConfig
 from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.errors import UserError
 from simple_dqn.networks import NETWORKS
-from simple_dqn.snapshot import Snapshot
+from simple_dqn.snapshot import MALFORMED, Snapshot
+from simple_dqn.snapshot.neon import unpickle
 
 DATA = Path(__file__).parents[1] / "data"
 PYTHON2 = DATA / "breakout_1.pkl"
@@ -46,10 +53,8 @@ def new(model: Model) -> Model:
 
 def old(model: Model) -> Model:
     """Return the layout of Neon 1.1: a list of the layers that learn, whose `params` are the weights."""
-    return {
-        "layer_params_states": [{"params": w, "states": [w**2]} for w in matrices(model)],
-        "epoch_index": 2,
-    }
+    layers = [{"params": w, "states": [w**2]} for w in matrices(model)]
+    return {"layer_params_states": layers, "epoch_index": 2}
 
 
 def between(model: Model) -> Model:
@@ -57,18 +62,15 @@ def between(model: Model) -> Model:
     return {"layer_params_states": [{"params": {"W": w}, "states": []} for w in matrices(model)]}
 
 
-def as_numpy1(content: bytes) -> bytes:
-    """Return a pickle by numpy 2 as numpy 1 wrote it; the words after a protocol of 2 have no length."""
-    return content.replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")
-
-
 def write(path: Path, model: Model, protocol: int = 2) -> Path:
-    path.write_bytes(as_numpy1(pickle.dumps(model, protocol)))
+    """Write `model` as numpy 1 did; the words after a protocol of 2 have their length before them."""
+    pickled = pickle.dumps(model, protocol)
+    path.write_bytes(pickled.replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n"))
     return path
 
 
-def qvalues(snapshot: Snapshot, states: NDArray[np.uint8]) -> NDArray[np.float32]:
-    config = Config.from_flags(snapshot.flags)
+def expect_neons_values(snapshot: Snapshot) -> None:
+    config, expected = Config.from_flags(snapshot.flags), np.load(DATA / "breakout_1_expected.npz")
     network = DeepQNetwork(
         snapshot.actions,
         config.memory.history_length,
@@ -79,12 +81,18 @@ def qvalues(snapshot: Snapshot, states: NDArray[np.uint8]) -> NDArray[np.float32
         spec=NETWORKS[config.network.network],
     )
     network.set_weights(snapshot.weights)
-    return network.predict(states)
+    np.testing.assert_allclose(network.predict(expected["states"]), expected["qvalues"], rtol=0, atol=1e-5)
 
 
-def expect_neons_values(snapshot: Snapshot) -> None:
-    expected = np.load(DATA / "breakout_1_expected.npz")
-    np.testing.assert_allclose(qvalues(snapshot, expected["states"]), expected["qvalues"], rtol=0, atol=1e-5)
+def refused(path: Path, content: bytes | None = None) -> str:
+    """Return the line that refuses the file, after writing `content` to it."""
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError) as refusal:
+        Snapshot.load(path)
+    assert str(refusal.value).isprintable()
+    assert len(str(refusal.value)) < 400
+    return str(refusal.value)
 
 
 def test_every_network_of_the_table_can_be_chosen() -> None:
@@ -97,12 +105,11 @@ def test_neons_values_from_python_2() -> None:
     snapshot = Snapshot.load(PYTHON2)
     assert (snapshot.game, snapshot.epoch, snapshot.actions) == ("breakout", 1, 4)
     assert snapshot.total_train_steps == 250_000
-    assert snapshot.flags["network"] == "neon"
     expect_neons_values(snapshot)
 
 
 @pytest.mark.parametrize("layout", [new, old, between])
-@pytest.mark.parametrize("protocol", [0, 2, 4])
+@pytest.mark.parametrize("protocol", [2, 3, 4])
 def test_neons_values_from_every_layout(
     tmp_path: Path, model: Model, layout: Callable[[Model], Model], protocol: int
 ) -> None:
@@ -111,110 +118,195 @@ def test_neons_values_from_every_layout(
     expect_neons_values(snapshot)
 
 
-def test_converted_it_is_ours_and_predicts_the_same(tmp_path: Path, model: Model) -> None:
-    source, target = tmp_path / "strange name.bin", tmp_path / "breakout_77.pkl"
-    write(source, new(model))
-    assert main.run(["snapshot", "convert", str(source), str(target)]) == 2
+def test_show_and_convert(tmp_path: Path, model: Model, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = write(tmp_path / "strange name.bin", new(model)), tmp_path / "breakout_77.pkl"
+    convert = ["snapshot", "convert", str(source), str(target)]
+    assert main.run(convert) == 2
+    assert "rename it GAME_EPOCH.pkl" in capsys.readouterr().err
     assert not target.exists()
-    assert main.run(["snapshot", "convert", str(source), str(target), "--game", "breakout"]) == 0
-    assert target.read_bytes().startswith(b"PK")
-    snapshot = Snapshot.load(target)
-    assert (snapshot.game, snapshot.epoch) == ("breakout", 0)
-    expect_neons_values(snapshot)
+    assert main.run([*convert, "--game", "breakout"]) == 0
     before = target.read_bytes()
+    assert before.startswith(b"PK")
+    assert (Snapshot.load(target).game, Snapshot.load(target).epoch) == ("breakout", 0)
+    expect_neons_values(Snapshot.load(target))
     assert main.run(["snapshot", "convert", str(PYTHON2), str(target)]) == 2
     assert target.read_bytes() == before
-
-
-def test_show_says_what_is_in_it(tmp_path: Path, model: Model, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path / "space_invaders_my_run_126.pkl", model)
-    assert main.run(["snapshot", "show", str(path)]) == 0
+    capsys.readouterr()
+    assert main.run(["snapshot", "show", str(target)]) == 0
     rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert (rows["game"], rows["epoch"], rows["--network"]) == ("space_invaders", "126", "neon")
+    assert (rows["game"], rows["--network"]) == ("breakout", "neon")
     assert rows["hidden.dense1.weight"].startswith("512 x 3136,")
 
 
-def test_it_is_tested_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--play_games", "1", "--max_game_frames", "400", "--backend", "cpu", "--threads", "1"]
-    assert main.run(["test", str(PYTHON2), *arguments]) == 0
-    assert "breakout: " in capsys.readouterr().out
-
-
-def test_training_goes_on_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
+def test_it_is_tested_and_trained_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Model, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     path = write(tmp_path / "breakout_1.pkl", old(model))
+    cpu = ["--backend", "cpu", "--threads", "1"]
+    assert main.run(["test", str(path), "--play_games", "1", "--max_game_frames", "400", *cpu]) == 0
+    assert "breakout: " in capsys.readouterr().out
     steps = ["--train_steps", "20", "--test_steps", "10", "--random_steps", "40", "--replay_size", "500"]
-    assert main.run(["resume", str(path), *steps, "--epochs", "2", "--backend", "cpu", "--threads", "1"]) == 0
-    went_on = Snapshot.load(tmp_path / "breakout_2.pkl")
-    assert (went_on.epoch, went_on.total_train_steps, went_on.flags["network"]) == (2, 250_020, "neon")
-    assert went_on.weights.keys() == Snapshot.load(path).weights.keys()
-
-
-@pytest.mark.parametrize("name", ["weights.pkl", "breakout.pkl", "breakout_x.pkl"])
-def test_a_name_without_game_and_epoch(tmp_path: Path, model: Model, name: str) -> None:
-    with pytest.raises(UserError, match=r"rename it GAME_EPOCH\.pkl"):
-        Snapshot.load(write(tmp_path / name, model))
-    assert Snapshot.load(tmp_path / name, "breakout").game == "breakout"
-
-
-def test_other_screens_are_found_where_the_file_tells_them(tmp_path: Path, model: Model) -> None:
-    dense = model["model"]["config"]["layers"][6]["params"]
-    dense["W"] = dense["W"][:, : 64 * 1 * 3]
-    path = write(tmp_path / "breakout_1.pkl", model)
-    with pytest.raises(UserError, match="192 inputs"):
-        Snapshot.load(path)
-    model["train_input_shape"] = (4, 36, 52)
-    flags = Snapshot.load(write(path, model)).flags
-    assert (flags["history_length"], flags["screen_height"], flags["screen_width"]) == (4, 36, 52)
-
-
-def without_a_layer(model: Model) -> None:
-    del model["model"]["config"]["layers"][4]
-
-
-def with_biases(model: Model) -> None:
-    model["model"]["config"]["layers"][0]["params"]["bias"] = np.zeros(32, np.float32)
-
-
-def with_other_filters(model: Model) -> None:
-    model["model"]["config"]["layers"][0]["params"]["W"] = np.zeros((257, 32), np.float32)
-
-
-def with_other_units(model: Model) -> None:
-    model["model"]["config"]["layers"][8]["params"]["W"] = np.zeros((4, 511), np.float32)
-
-
-def with_integers(model: Model) -> None:
-    model["model"]["config"]["layers"][8]["params"]["W"] = np.zeros((4, 512), np.int32)
-
-
-def without_arrays(model: Model) -> None:
-    model["model"]["config"]["layers"][8]["params"]["W"] = [0.0] * 512
-
-
-def with_nan(model: Model) -> None:
-    weights = model["model"]["config"]["layers"][2]["params"]["W"].copy()
-    weights[5, 6] = np.nan
-    model["model"]["config"]["layers"][2]["params"]["W"] = weights
+    assert main.run(["resume", str(path), *steps, "--epochs", "2", *cpu]) == 0
+    later = Snapshot.load(tmp_path / "breakout_2.pkl")
+    assert (later.epoch, later.total_train_steps, later.flags["network"]) == (2, 250_020, "neon")
+    assert later.weights.keys() == Snapshot.load(path).weights.keys()
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("layer", "params", "words"),
     [
-        (without_a_layer, "4 layers with weights, not 5"),
-        (with_biases, "'bias' beside its weights"),
-        (with_other_filters, r"convolution 1 has weights \(257, 32\)"),
-        (with_other_units, r"\(4, 511\)"),
-        (with_integers, "weights int32"),
-        (without_arrays, "is not of simple_dqn's network"),
-        (with_nan, "hidden.conv2.weight' hold NaN"),
+        (0, {"W": np.zeros((257, 32), np.float32)}, "simple_dqn's network"),
+        (0, {"W": np.zeros((256, 32), np.float32), "bias": np.zeros(32, np.float32)}, "'bias'"),
+        (2, {"W": np.full((512, 64), np.nan, np.float32)}, "hidden.conv2.weight' hold NaN"),
+        (4, None, "simple_dqn's network"),
+        (6, {"W": np.zeros((512, 192), np.float32)}, "84 x 84"),
+        (8, {"W": np.zeros((4, 511), np.float32)}, "simple_dqn's network"),
+        (8, {"W": np.zeros((4, 512), np.int32)}, "int32"),
+        (8, {"W": np.zeros(4, "f4,f4")}, "V8"),
+        (8, {"W": np.array([None])}, "O8"),
+        (8, {"W": [0.0] * 512}, "cannot be used"),
+        (8, {}, "'W' is missing"),
     ],
-    ids=lambda part: getattr(part, "__name__", ""),
 )
 def test_other_networks_are_refused(
-    tmp_path: Path, model: Model, change: Callable[[Model], None], words: str
+    tmp_path: Path, model: Model, layer: int, params: dict[str, Any] | None, words: str
 ) -> None:
-    change(model)
-    with pytest.raises(UserError, match=words) as refusal:
-        Snapshot.load(write(tmp_path / "breakout_1.pkl", model))
-    assert "\n" not in str(refusal.value)
+    model["model"]["config"]["layers"][layer]["params"] = params
+    assert words in refused(write(tmp_path / "breakout_1.pkl", model))
+
+
+ARRAYS = hnp.arrays(
+    st.sampled_from(["<f4", ">f8", "<f2", "u1", "i8", "?"]),
+    hnp.array_shapes(min_dims=0, max_dims=4, max_side=4),
+)
+LEAVES = (
+    st.none() | st.booleans() | st.integers(-(2**300), 2**300) | st.text(max_size=300)
+    | st.floats(allow_nan=False) | ARRAYS | ARRAYS.map(np.asfortranarray)
+)  # fmt: skip
+KEYS = st.text(max_size=5) | st.integers()
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=5)
+        | st.lists(inner, max_size=5).map(tuple)
+        | st.dictionaries(KEYS, inner, max_size=5)
+    ),
+)
+
+
+def same(read: Any, written: Any) -> bool:
+    if isinstance(written, np.ndarray):
+        values = read.values
+        equal = np.array_equal(values, written, equal_nan=written.dtype.kind == "f")
+        return equal and values.dtype == written.dtype
+    if isinstance(written, list | tuple):
+        return type(read) is type(written) and len(read) == len(written) and all(map(same, read, written))
+    if isinstance(written, dict):
+        return list(read) == list(written) and all(same(read[key], written[key]) for key in written)
+    return type(read) is type(written) and bool(read == written)
+
+
+@given(tree=TREES, protocol=st.integers(2, 4))
+def test_what_python_pickled_is_read(tree: Any, protocol: int) -> None:
+    pickled = pickle.dumps([tree, np.arange(3)], protocol)
+    older = pickled.replace(b"cnumpy._core.", b"cnumpy.core.")  # as numpy 1
+    assert (older != pickled) == (protocol < 4)
+    assert same(unpickle(pickled), [tree, np.arange(3)])
+    assert same(unpickle(older), [tree, np.arange(3)])
+
+
+class Call:
+    """Is pickled as the call of a function."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self.function, self.arguments = function, arguments
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self.function, self.arguments
+
+
+CALLS = [
+    (Call(os.system, "touch exploded"), "posix.system"),
+    (Call(builtins.eval, "open('exploded', 'w')"), "eval"),
+    (Call(builtins.exec, "open('exploded', 'w')"), "exec"),
+    (Call(builtins.open, "exploded", "w"), "open"),
+    (Call(builtins.getattr, "", "join"), "getattr"),
+    (Call(subprocess.Popen, ["touch", "exploded"]), "Popen"),
+    (Call(np.load, "exploded"), "numpy.load"),
+    (Call(np.save, "exploded.npy", 1), "numpy.save"),
+    (Call(np.savetxt, "exploded", [1]), "numpy.savetxt"),
+    (Call(np.memmap, "exploded", "u1", "w+", 0, 5), "numpy.memmap"),
+    (Call(np.fromfile, "exploded"), "numpy.fromfile"),
+    (Call(np.zeros, 2**40), "zeros"),
+    (Call(pickle.loads, b"N."), "loads"),
+    (np.array([Call(os.system, "touch exploded")], dtype=object), "system"),
+    (np.float64(3), "scalar"),
+    (frozenset((1, 2)), "set"),
+]
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+@pytest.mark.parametrize(("value", "name"), CALLS, ids=lambda part: part if isinstance(part, str) else "")
+def test_all_else_is_refused_by_its_name_and_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: Any, name: str, protocol: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = refused(tmp_path / "breakout_1.pkl", pickle.dumps({"model": value}, protocol))
+    assert "no code was run" in line
+    assert name.lower() in line.lower()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["breakout_1.pkl"]
+
+
+NEW = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\x00\x85U\x01btR"
+FLOATS = b"cnumpy\ndtype\n(U\x02f4K\x00K\x01tR(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+BYTES = b"\x89U\x0812345678tb"
+HOSTILE = [
+    *(b"", b"N.", b"K\x01.", b".", b"hello\n", bytes(100)),  # no dict at all
+    b"(S'touch exploded'\nios\nsystem\n.", b"\x82\x01.", b"Pwords\n.", b"cnumpy\nndarray\n)\x81.",
+    b"(cnumpy\nndarray\no.", b"\x96\xff\xff\xff\x7f\0\0\0\0.", b"(S'x'\nI1\nd.", b"\x8f(K\x01\x90.",
+    # States of what is no array, calls of what is no function.
+    b"cnumpy\nndarray\n}b.", b"c_codecs\nencode\n}b.", b"cnumpy\ndtype\n}b.", b"}}b.",
+    b"c_codecs\nencode\nN}U\x0c__defaults__Ns\x86b.", b"\x8c\x02os\x8c\x06system\x93.",
+    b"cnumpy\nndarray\n(K\x02tR.", b"K\x01K\x02\x93.", b"](K\x01tR.", b"c_codecs\nencode\n(K\x01K\x02tR.",
+    # Bombs: a place in the memo, tuples in tuples, keys whose hash takes 2 to the 6,000 steps, sizes.
+    b"r\xff\xff\xff\x7f0.", b"N" + b"r\xff\xff\xff\x7f" + b"}h\x00.", b")" + b"\x85" * 50_000 + b".",
+    b"})" + b"\x85" * 15_000 + b"Ns.", b"})" + b"q\x00h\x00\x86" * 6_000 + b"Ns.", b"(" * 50_000 + b".",
+    b"](" + b"N" * 50_000 + b"e.", b"\x8e" + b"\xff" * 7 + b"\x7f", b"T\xff\xff\xff\x7fabc",
+    b"X\xff\xff\xff\xffabc", b"c" + b"a" * 1_000_000 + b"\nb\n.", b"\x8a\xff" + b"\x7f" * 255,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", HOSTILE, ids=range(len(HOSTILE)))
+def test_pickles_that_no_run_writes_are_refused_in_a_line(tmp_path: Path, content: bytes) -> None:
+    assert "cannot be used" in refused(tmp_path / "breakout_1.pkl", b"\x80\x02" + content)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        b"(K\x01(K\x02K\x02t" + FLOATS + BYTES,  # 2 x 2 floats of 8 bytes
+        b"(K\x01(K\x01J\xfe\xff\xff\xfft" + FLOATS + BYTES,
+        b"(K\x01(" + b"J\xff\xff\xff\x7f" * 4 + b"t" + FLOATS + BYTES,
+        b"(K\x01(K\x00\x8a\x7f" + b"\x7f" * 127 + b"t" + FLOATS + b"\x89U\x00tb",
+        b"(K\x01(K\x02tcnumpy\ndtype\n(U\x02f4K\x00K\x01tR" + BYTES,  # without the order of bytes
+        b"(K\x01(K\x02t" + FLOATS.replace(b"<", b"?") + BYTES,
+        b"(K\x01(K\x02t" + FLOATS.replace(b"f4", b"O8") + BYTES,
+        b"(K\x01(K\x02t" + FLOATS + b"\x89](K\x01K\x02etb",
+        b"(K\x01K\x02" + FLOATS + BYTES,
+        b"}b",
+        b"Nb",
+    ],
+)
+def test_arrays_that_do_not_fit_their_bytes_are_refused(state: bytes) -> None:
+    with pytest.raises(MALFORMED):
+        print(unpickle(b"\x80\x02" + NEW + state + b".").values)
+    sound = unpickle(b"\x80\x02" + NEW + b"(K\x01(K\x02t" + FLOATS + BYTES + b".")
+    assert sound.values.tolist() == np.frombuffer(b"12345678", "<f4").tolist()
+
+
+def test_every_cut_of_a_pickle_is_noticed() -> None:
+    whole = pickle.dumps(np.arange(6, dtype="<f4").reshape(2, 3), 2)
+    for length in range(len(whole)):
+        with pytest.raises(MALFORMED):
+            unpickle(whole[:length])

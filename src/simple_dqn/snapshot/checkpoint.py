@@ -1,43 +1,97 @@
-"""Checkpoints: everything that a run needs to continue as if it had never stopped."""
+"""Checkpoints: everything that a run needs to continue as if it had never stopped.
 
+A checkpoint with the whole replay memory would write gigabytes each time, nearly all of them unchanged. So
+each step added to the memory is also written to a log, in chunks of about a thousand experiences that never
+change. A checkpoint has the state of the run, and lists the chunks with the memory's content. Rows are
+numbered from the first step of the run.
+"""
+
+import io
 import logging
 import math
 import re
+import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import lz4.frame
 import numpy as np
 
 from simple_dqn.errors import UserError
-from simple_dqn.snapshot import archive, experience_log
-from simple_dqn.snapshot.experience_log import CHUNKS, Chunk
-from simple_dqn.snapshot.run_files import CHECKPOINT_FILES
-from simple_dqn.types import CheckpointState, Experience
+from simple_dqn.files import open_file, read_file
+from simple_dqn.snapshot.snapshot import MALFORMED, quotable, read_archive, write_archive
+from simple_dqn.types import CheckpointState, Experience, Step
 
 logger = logging.getLogger(__name__)
 
+FORMAT = "simple-dqn checkpoint 3"
+MOST_BYTES = 4 << 30  # of a checkpoint, and of a chunk
 FILE_NAME = re.compile(r"run_(\d+)\.npz")
-FORMAT = "simple-dqn checkpoint 2"
-# Errors of reading a state, and of `set_state`, for a state of another form.
-MALFORMED = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
+ANOTHER = "use another checkpoint"
 ANY = object()  # the form of a part of which nothing is known
 ANY_LENGTH = ("scores", "masses")  # arrays whose length changes during a run
-ABSENT_AT_FIRST = ("average", "held_out", "target")  # dicts and arrays that a new run may not have
+ABSENT_AT_FIRST = ("average", "held_out", "target", "running")  # that a new run may not have
+UNCHECKED = ("environment", "flags", "csv")  # the games and settings check their own; a sum is only compared
 
 
 class DamagedError(UserError):
     """A checkpoint cannot be used, but an earlier one may be."""
+
+
+class Chunk(NamedTuple):
+    """A file of the log."""
+
+    first: int  # its first row
+    end: int  # its last row, plus one
+    sum: int  # CRC-32 of the file
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return f"experience_{self.first:010d}-{self.end:010d}.lz4"
+
+    def read(self, folder: Path) -> bytes:
+        """Return the content of the file in `folder`.
+
+        Raises:
+            UserError: It is missing or damaged.
+        """
+        content = read_file(folder / self.name, MOST_BYTES, ANOTHER)
+        if zlib.crc32(content) != self.sum:
+            raise UserError(f"{folder / self.name} is damaged: {ANOTHER}")
+        return content
+
+
+def pack(steps: Sequence[Step]) -> bytes:
+    """Return `steps` as the content of a chunk: an LZ4 frame with one `.npy` array for each field.
+
+    The arrays are [E, T, ...]: consecutive screens of a game, which are similar, are neighbors.
+    """
+    content = io.BytesIO()
+    for field in fields(Experience):
+        array = np.stack([getattr(step, field.name) for step in steps], axis=1)
+        np.lib.format.write_array(content, array, allow_pickle=False)
+    packed: bytes = lz4.frame.compress(content.getbuffer(), content_checksum=True)
+    return packed
+
+
+def unpack(content: bytes) -> Experience:
+    """Return the experience in `content`, which `pack` made.
+
+    Raises:
+        UserError: The content is damaged.
+    """
+    try:
+        file = io.BytesIO(lz4.frame.LZ4FrameDecompressor().decompress(content, MOST_BYTES))
+        arrays = [np.lib.format.read_array(file, allow_pickle=False) for _ in fields(Experience)]
+        if len({array.shape[:2] for array in arrays}) > 1:
+            raise ValueError("its arrays have different lengths")
+    except MALFORMED as error:
+        raise UserError(f"the experience log is damaged ({quotable(error)}): {ANOTHER}") from None
+    return Experience(*(array.swapaxes(0, 1) for array in arrays))
 
 
 @dataclass(frozen=True)
@@ -48,7 +102,7 @@ class Checkpoint:
     run: dict[str, Any]  # the state of the run, without the experience
     rows: int  # rows added to the replay memory so far
     held: int  # the number of latest rows that the replay memory held
-    chunks: list[Chunk]  # of the experience log; they contain at least the held rows
+    chunks: list[Chunk]  # of the log; they contain at least the held rows
 
     def experience(self) -> Iterator[Experience]:
         """Yield the content of the replay memory, oldest first.
@@ -56,13 +110,16 @@ class Checkpoint:
         Raises:
             UserError: A chunk of the log is missing or damaged.
         """
-        return experience_log.read(self.path.parent, self.chunks, self.rows - self.held)
+        for chunk in self.chunks:
+            experience = unpack(chunk.read(self.path.parent))
+            skipped = max(0, self.rows - self.held - chunk.first)
+            yield Experience(*(getattr(experience, field.name)[skipped:] for field in fields(Experience)))
 
 
 class CheckpointFolder:
-    """The folder of a run's latest checkpoints, `run_<number>.npz`, and of the chunks that they refer to.
+    """The folder of a run's latest checkpoints, `run_<number>.npz`, and of the chunks that they list.
 
-    A chunk is written before the first checkpoint that refers to it, and removed after the last. So every
+    A chunk is written before the first checkpoint that lists it, and removed after the last. So every
     checkpoint in the folder is complete at all times.
     """
 
@@ -79,23 +136,21 @@ class CheckpointFolder:
 
     def usable(self, fits: Callable[[dict[str, Any]], bool] = lambda _: True) -> Iterator[Checkpoint]:
         """Yield the undamaged checkpoints whose `run` fits, latest first; log the damaged ones."""
-        for path in reversed(self._paths()):
+        for _, path in sorted(self._numbered(), reverse=True):
             try:
                 checkpoint = _read(path)
                 if not fits(checkpoint.run):
                     continue
                 for chunk in checkpoint.chunks:
                     chunk.read(self.folder)
-            except UserError as error:
+            except (OSError, UserError, *MALFORMED) as error:
                 log_damage(path, error)
-            except MALFORMED as error:
-                log_damage(path, archive.damaged(path, error))
             else:
                 yield checkpoint
 
     def latest_number(self) -> int:
         """Return the number of the latest checkpoint, damaged or not, or 0 if there is none."""
-        return max(map(_number, self._paths()), default=0)
+        return max(self._numbered(), default=(0, self.folder))[0]
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Continue from `checkpoint`; the others are removed once the next one is written."""
@@ -111,41 +166,57 @@ class CheckpointFolder:
             UserError: It cannot be written; the earlier checkpoints are unchanged.
         """
         path = self.folder / f"run_{self._last + 1:06d}.npz"
-        named = {
-            "first": np.array([chunk.first for chunk in chunks], np.int64),
-            "end": np.array([chunk.end for chunk in chunks], np.int64),
-            "sum": np.array([chunk.sum for chunk in chunks], np.uint32),
-        }
-        archive.write(path, {"format": FORMAT, "rows": rows, "held": held, "chunks": named, "run": run})
+        table = np.array(chunks, np.int64).reshape(-1, 3)
+        write_archive(path, {"format": FORMAT, "rows": rows, "held": held, "chunks": table, "run": run})
         self._last += 1
         self._kept = [*self._kept, (path, list(chunks))][-self._keep :]
-        self._remove_old_files()
-
-    def _remove_old_files(self) -> None:
-        needed = {path.name for path, _ in self._kept}
-        needed |= {chunk.name for _, chunks in self._kept for chunk in chunks}
+        needed = {name for path, chunks in self._kept for name in (path.name, *(one.name for one in chunks))}
         with suppress(OSError):  # They do no harm, and the next checkpoint tries again.
-            for path in [*self._paths(), *self.folder.glob(CHUNKS)]:
-                if path.name not in needed:
-                    path.unlink()
+            old = [*(path for _, path in self._numbered()), *self.folder.glob("experience_*.lz4")]
+            for path in (path for path in old if path.name not in needed):
+                path.unlink()
 
-    def _paths(self) -> list[Path]:
-        """Return the checkpoints, oldest first."""
-        paths = (path for path in self.folder.glob(CHECKPOINT_FILES) if FILE_NAME.fullmatch(path.name))
-        return sorted(paths, key=_number)
+    def _numbered(self) -> list[tuple[int, Path]]:
+        """Return the checkpoints with their numbers."""
+        named = ((FILE_NAME.fullmatch(path.name), path) for path in self.folder.glob("run_*.npz"))
+        return [(int(match[1]), path) for match, path in named if match]
 
 
-def log_damage(path: Path, error: UserError) -> None:
+def log_damage(path: Path, error: Exception) -> None:
     """Log that the checkpoint `path` cannot be used."""
-    logger.warning("%s cannot be used (%s): trying the previous checkpoint", path, error)
+    reason = error if isinstance(error, UserError) else quotable(error)
+    logger.warning("%s cannot be used (%s): trying the previous checkpoint", path, reason)
+
+
+def _read(path: Path) -> Checkpoint:
+    """Return the checkpoint in `path`; its chunks are not checked.
+
+    Raises:
+        Exception: One of `MALFORMED`, or a `UserError`: it is damaged, or not a checkpoint.
+    """
+    with open_file(path, MOST_BYTES, ANOTHER) as file:
+        content = read_archive(file, MOST_BYTES)
+    if content["format"] != FORMAT:
+        raise ValueError(f"it is a {content['format']!r}, not a {FORMAT!r}")
+    rows, held, run = content["rows"], content["held"], content["run"]
+    chunks = [Chunk(*numbers) for numbers in content["chunks"].tolist()]
+    # Each chunk begins where the one before it ends, and the last one ends with the latest row.
+    bounds = [*(chunk.first for chunk in chunks), rows]
+    ends = [chunk.end for chunk in chunks]
+    numbers = [rows, held, *bounds, *ends, *(chunk.sum for chunk in chunks)]
+    if not isinstance(run, dict) or not all(type(one) is int and one >= 0 for one in numbers):
+        raise ValueError("it has no rows or no state")
+    follow = ends == bounds[1:] and bounds == sorted({*bounds})
+    if (chunks or held) and not (follow and bounds[0] <= rows - held):
+        raise ValueError("its chunks do not hold its rows")
+    return Checkpoint(path, run, rows, held, chunks)
 
 
 def check_form(saved: Any, fresh: Any, optional: Collection[str] = (), name: str = "state") -> None:
     """Check that a state has the form of the state of a new run, so that no part of it fails later.
 
     Dicts must be dicts with at least the same keys, arrays of the same type and shape, numbers of the same
-    kind; none is NaN. The games' states and the settings are checked elsewhere, the sum of the CSV is only
-    compared.
+    kind; none is NaN.
 
     Args:
         saved: The state.
@@ -156,10 +227,10 @@ def check_form(saved: Any, fresh: Any, optional: Collection[str] = (), name: str
     Raises:
         ValueError: It has another form.
     """
-    expected = None if fresh is ANY else fresh
-    if name in ("environment", "flags", "csv"):
+    if name in UNCHECKED:
         return
-    if isinstance(saved, dict) and (expected is None or isinstance(expected, dict)):
+    expected = None if fresh is ANY else fresh
+    if isinstance(saved, dict) and isinstance(expected, dict | None):
         absent = set(expected or {}) - set(saved) - set(optional)
         if absent and name not in optional:
             raise ValueError(f"it has no {min(absent)}")
@@ -169,55 +240,21 @@ def check_form(saved: Any, fresh: Any, optional: Collection[str] = (), name: str
     if isinstance(saved, np.ndarray):
         good = saved.dtype.kind != "f" or bool(np.isfinite(saved).all())
         if isinstance(expected, np.ndarray):
-            good &= saved.dtype == expected.dtype and saved.ndim == expected.ndim
-            good &= saved.shape == expected.shape or name in ANY_LENGTH
+            same = saved.shape == expected.shape or (name in ANY_LENGTH and saved.ndim == expected.ndim)
+            good &= same and saved.dtype == expected.dtype
         elif fresh is not ANY:
             good &= expected is None and name in ABSENT_AT_FIRST
     elif saved is None:
         good = expected is None or (isinstance(expected, dict) and name in optional)
     elif isinstance(saved, str):
-        same = saved == expected or name not in ("bit_generator", "optimizer")
-        good = fresh is ANY or (isinstance(expected, str) and same)
+        fixed = name in ("bit_generator", "optimizer")
+        good = fresh is ANY or (isinstance(expected, str) and (saved == expected or not fixed))
     elif isinstance(saved, bool):
-        good = expected is None or isinstance(expected, bool)
+        good = isinstance(expected, bool | None)
     elif isinstance(saved, int):
         good = saved >= 0 and (expected is None or type(expected) in (int, float))
     else:
-        good = isinstance(saved, float) and (expected is None or isinstance(expected, float))
+        good = isinstance(saved, float) and isinstance(expected, float | None)
         good = good and (math.isfinite(saved) or (expected is not None and math.isinf(expected)))
     if not good or (isinstance(saved, str | int | float) and name in ABSENT_AT_FIRST):
         raise ValueError(f"its {name} is not valid")
-
-
-def _number(path: Path) -> int:
-    match = FILE_NAME.fullmatch(path.name)
-    assert match
-    return int(match[1])
-
-
-def _read(path: Path) -> Checkpoint:
-    """Return the checkpoint in `path`; its chunks are not checked.
-
-    Raises:
-        UserError: It is damaged, or not a checkpoint.
-    """
-    content = archive.read(path)
-    if content.get("format") != FORMAT:
-        raise UserError(f"it is not a {FORMAT!r}")
-    if content.get("kept"):
-        raise UserError("it holds demonstrations, which this version does not support")
-    try:
-        named = (content["chunks"][name].tolist() for name in ("first", "end", "sum"))
-        chunks = [Chunk(*numbers) for numbers in zip(*named, strict=True)]
-        rows, held, run = content["rows"], content["held"], content["run"]
-        ends = [chunks[0].first if chunks else rows, *(chunk.end for chunk in chunks)]
-        numbers = [rows, held, *ends, *(chunk.sum for chunk in chunks)]
-        if not isinstance(run, dict) or not all(type(one) is int and one >= 0 for one in numbers):
-            raise ValueError("it has no rows or no state")
-        if [chunk.first for chunk in chunks] != ends[:-1] or any(one.first >= one.end for one in chunks):
-            raise ValueError("its chunks do not follow each other")
-        if held and not ends[0] <= rows - held <= rows == ends[-1]:
-            raise ValueError("its chunks do not hold its rows")
-        return Checkpoint(path, run, rows, held, chunks)
-    except MALFORMED as error:
-        raise archive.damaged(path, error) from None

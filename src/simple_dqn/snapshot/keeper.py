@@ -1,32 +1,157 @@
-"""The keeper writes the snapshots and checkpoints of a run, and decides when a checkpoint is due."""
+"""The files of a run: their names, their lock, and the keeper that writes them.
 
+The files of the run `snapshots/pong` are the snapshots `pong_1.pkl`, `pong_2.pkl` and so on, and the folder
+`pong_checkpoint`. The path `snapshots/pong` is their prefix.
+"""
+
+import fcntl
+import glob
+import itertools
 import logging
 import math
+import os
+import re
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from contextlib import suppress
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent import futures
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
-from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder
-from simple_dqn.snapshot.experience_log import BackgroundThread, ExperienceLog
-from simple_dqn.snapshot.run_files import checkpoint_folder, set_aside
-from simple_dqn.snapshot.snapshot import Snapshot
+from simple_dqn.files import replacing, reporting_failure
+from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, Chunk, pack
+from simple_dqn.snapshot.snapshot import Snapshot, fingerprint
 from simple_dqn.types import CheckpointState, Step
 
 logger = logging.getLogger(__name__)
+
+EXPERIENCES = 1024  # of a full chunk
+CHECKPOINTS = "_checkpoint"  # the end of the checkpoint folder's name
+LOCK = "lock"  # a file in that folder
+LONGEST_NAME = 200  # bytes; the files of a run add up to 55
+
+
+def checkpoint_folder(prefix: Path) -> Path:
+    """Return the folder of the run's checkpoints."""
+    return prefix.with_name(prefix.name + CHECKPOINTS)
+
+
+def prefix_of(folder: Path) -> Path:
+    """Return the prefix of the run whose checkpoints are in `folder`.
+
+    Raises:
+        UserError: The folder does not have the name of a checkpoint folder.
+    """
+    named = folder if folder.name.endswith(CHECKPOINTS) else folder.resolve()  # a link keeps its own name
+    if not named.name.endswith(CHECKPOINTS):
+        raise UserError(
+            f"{folder} is not a folder of checkpoints: give one such as snapshots/pong{CHECKPOINTS}"
+        )
+    return named.with_name(named.name.removesuffix(CHECKPOINTS))
+
+
+def snapshots_after(prefix: Path, epoch: int) -> list[Path]:
+    """Return the snapshots `<prefix>_<number>.pkl` of later epochs than `epoch`, in order."""
+    name = re.compile(re.escape(prefix.name) + r"_(\d+)\.pkl")
+    named = ((name.fullmatch(path.name), path) for path in prefix.parent.glob("*.pkl"))
+    found = sorted((int(match[1]), path) for match, path in named if match)
+    return [path for number, path in found if number > epoch]
+
+
+@contextmanager
+def locked(prefix: Path) -> Iterator[None]:
+    """Hold a lock on the files of the run `prefix`, and remove unfinished files of killed runs.
+
+    The lock ends with the process, however it ends.
+
+    Raises:
+        UserError: Another run has locked them, or the folder is not writable.
+    """
+    if not prefix.name:
+        raise UserError(f"--save_weights_prefix {prefix} is a folder: give one such as snapshots/pong")
+    if len(prefix.name.encode(errors="replace")) > LONGEST_NAME:
+        raise UserError(f"--save_weights_prefix: its name is too long: give at most {LONGEST_NAME} letters")
+    folder = checkpoint_folder(prefix)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = _lock(folder / LOCK, prefix)
+    except OSError as error:
+        raise UserError(
+            f"snapshots cannot be written to {prefix.parent}: {error.strerror or error}; "
+            "make it writable or give another --save_weights_prefix"
+        ) from None
+    with lock:
+        part = re.compile(rf"\.{re.escape(prefix.name)}_\d+\.pkl\.\d+\.part")  # see `files.replacing`
+        parts = [path for path in prefix.parent.glob(".*.part") if part.fullmatch(path.name)]
+        for path in [*parts, *folder.glob(".*.part")]:
+            with suppress(OSError):
+                path.unlink()
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                (folder / LOCK).unlink()
+                folder.rmdir()  # fails unless it is empty
+
+
+def _lock(path: Path, prefix: Path) -> TextIO:
+    """Return the open file `path`, locked until it is closed."""
+    while True:
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666), "a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with file:
+                file.seek(0)
+                owner = file.read().strip() or "unknown"
+            raise UserError(
+                f"{prefix}_... is being written by another run (process {owner}): wait until it ends, or "
+                "give this run another label"
+            ) from None
+        except OSError as error:  # as on some network file systems
+            logger.warning("%s cannot be locked (%s): do not start a second run there", path, error.strerror)
+        if os.fstat(file.fileno()).st_nlink:
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            return file
+        file.close()  # its owner removed it between opening and locking
+
+
+def set_aside(prefix: Path, epoch: int) -> None:
+    """Rename an earlier run's checkpoints, and its snapshots of later epochs than `epoch`.
+
+    `pong` becomes `pong_before` in their names, or else `pong_before_2` and so on.
+
+    Raises:
+        UserError: A file cannot be renamed.
+    """
+    folder, snapshots = checkpoint_folder(prefix), snapshots_after(prefix, epoch)
+    checkpoints = [path for path in folder.glob("*") if path.name != LOCK and any(folder.glob("run_*.npz"))]
+    if not snapshots and not checkpoints:
+        return
+    names = (f"{prefix.name}_before" + (f"_{number}" if number > 1 else "") for number in itertools.count(1))
+    name = next(name for name in names if not any(prefix.parent.glob(f"{glob.escape(name)}_*")))
+    logger.info("The files of an earlier run are kept as %s_...", prefix.with_name(name))
+    moves = [(path, path.with_name(name + path.name.removeprefix(prefix.name))) for path in snapshots]
+    moves += [(path, checkpoint_folder(prefix.with_name(name)) / path.name) for path in checkpoints]
+    for path, other in moves:
+        with reporting_failure(f"{other}", f"move {path} away, or give this run another label"):
+            other.parent.mkdir(exist_ok=True)
+            path.rename(other)
 
 
 class Keeper:
     """Writes `<prefix>_<epoch>.pkl` after each epoch, and checkpoints into the folder `<prefix>_checkpoint`.
 
-    The state is copied between two steps, and a thread writes it while training continues. A file that cannot
-    be written does not end the run: the keeper logs a warning, and tries again with the next checkpoint.
+    The state is copied between two steps, and a thread writes it while training continues. Files are written
+    in order, so that no checkpoint is newer than a snapshot. One that cannot be written does not end the run:
+    it stays in the queue, with a warning, and is tried again with the next file.
     """
 
     def __init__(
@@ -45,43 +170,49 @@ class Keeper:
         """
         self.prefix = prefix
         self._game, self._actions, self._config = game, actions, config
-        self._clock = clock
-        self._can_save = can_save
-        self._checkpoints = CheckpointFolder(checkpoint_folder(prefix), config.run.keep)
-        self._background = BackgroundThread()
-        self._log = ExperienceLog(self._checkpoints.folder, self._background)
+        self._clock, self._can_save = clock, can_save
         self._interval = 60 * config.run.checkpoint_minutes or math.inf  # seconds
         self._next = clock() + self._interval
-        self._saving: Future[None] | None = None
-        self._unwritten: list[tuple[Path, Snapshot]] = []  # snapshots that have not been written yet
-        # Checksums of the latest snapshots: of a complete epoch, and of one that was stopped and goes on.
-        self._weights_sum: int | None = None
-        self._stopped_sum: int | None = None
+        self._rows = 0  # added to the replay memory so far
+        self._steps: list[Step] = []  # the latest of them, not yet in a chunk
+        # Of the latest snapshots: that of a complete epoch, and that of one that was stopped and goes on.
+        self._fingerprints: dict[str, int | None] = {"complete": None, "stopped": None}
+        self._executor = futures.ThreadPoolExecutor(1, "checkpoint")
+        self._last: futures.Future[None] = futures.Future()  # of the latest call in the thread
+        self._last.set_result(None)
+        self._saving = self._last  # of the latest checkpoint
+        # The following are used by the thread alone.
+        self._checkpoints = CheckpointFolder(checkpoint_folder(prefix), config.run.keep)
+        self._chunks: list[Chunk] = []  # of the steps that the replay memory holds
+        self._unwritten: dict[Path, Snapshot | bytes] = {}  # snapshots and chunks, in order
 
-    def begin(self, resumed: Snapshot | None = None) -> None:
-        """Begin a new run, from the snapshot `resumed` if given; set an earlier run's files aside.
+    def begin(self, weights: Mapping[str, np.ndarray]) -> None:
+        """Begin a new run with the network's `weights`; set an earlier run's files aside.
 
         Raises:
             UserError: A file cannot be renamed.
         """
-        set_aside(self.prefix, self._config.run.start_epoch)
-        self._weights_sum = resumed.weights_sum if resumed else None
+        start = self._config.run.start_epoch
+        set_aside(self.prefix, start)
+        self._fingerprints["complete"] = fingerprint(start, weights)
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Continue the run that wrote `checkpoint`."""
         self._checkpoints.resume(checkpoint)
-        self._weights_sum = checkpoint.run.get("weights_sum")
-        self._stopped_sum = checkpoint.run.get("stopped_sum")
-        self._log.resume(checkpoint.rows, checkpoint.chunks)
-
-    def log(self, step: Step) -> None:
-        """Write `step`, which was added to the replay memory, to the experience log."""
-        self._log.add(step)
+        self._fingerprints = checkpoint.run["snapshots"]
+        self._rows, self._chunks = checkpoint.rows, list(checkpoint.chunks)
 
     @property
     def folder(self) -> Path:
         """The folder of the checkpoints."""
         return self._checkpoints.folder
+
+    def log(self, step: Step) -> None:
+        """Log `step`, which was added to the replay memory and does not change any more."""
+        self._steps.append(step)
+        self._rows += 1
+        if len(self._steps) * len(step.actions) >= EXPERIENCES:
+            self._flush()
 
     def is_due(self, before: int, now: int, games: int = 1) -> bool:
         """Return whether to make a checkpoint in the middle of a phase.
@@ -99,52 +230,41 @@ class Keeper:
     @property
     def _interval_is_over(self) -> bool:
         """Whether `--checkpoint_minutes` have passed, and the previous checkpoint is written."""
-        return self._clock() >= self._next and not self._busy
-
-    @property
-    def _busy(self) -> bool:
-        return self._saving is not None and not self._saving.done()
+        return self._clock() >= self._next and self._saving.done()
 
     def save_checkpoint(self, run: CheckpointState, held: int, wait: bool = False) -> None:
         """Make a checkpoint of `run`, which is copied, and of the `held` latest rows of the replay memory.
 
-        If the previous one is still being written, `wait` for it, or else postpone this one.
+        If the previous one is still being written, wait for it, or else postpone this one.
         """
-        self._write_snapshots()
-        if self._unwritten:  # A run resumed from this checkpoint would never write these snapshots.
-            self._log.flush()
-            self._background.submit(self._trim_log, self._log.rows, held)
-            self._next = self._clock() + self._interval
-            return
         if wait or not self._can_save:
-            self._background.wait()
-        if self._busy:
+            futures.wait([self._last])
+        if not self._saving.done():
             self._next = self._clock()
             return
-        self._log.flush()
-        sums = {"weights_sum": self._weights_sum, "stopped_sum": self._stopped_sum}
-        state = copied({"flags": self._flags(), **sums, **run})
-        self._saving = self._background.submit(self._write_checkpoint, state, self._log.rows, held)
+        self._flush()
+        # Absolute paths: a run may be resumed in another folder, and compares them to detect a copied one.
+        flags = self._config.flags()
+        flags["save_weights_prefix"] = str(self.prefix.resolve())
+        flags["csv_file"] = flags["csv_file"] and str(Path(flags["csv_file"]).resolve())
+        state = copied({"flags": flags, "snapshots": self._fingerprints, **run})
+        self._saving = self._submit(self._write_checkpoint, state, self._rows, held)
         self._next = self._clock() + self._interval
 
     def save_snapshot(
         self, epoch: int, total_train_steps: int, weights: Mapping[str, np.ndarray], complete: bool = True
     ) -> Path:
-        """Write the snapshot of `epoch`, and return its path; a failure is retried at the next checkpoint.
+        """Write the snapshot of `epoch`, and return its path.
 
         `complete` is False if the epoch was stopped; the resumed run replaces the snapshot.
         """
         path = self.prefix.with_name(f"{self.prefix.name}_{epoch}.pkl")
         logger.info("Saving weights to %s", path)
-        flags = self._config.shared_flags()
         facts = (self._game, epoch, self._actions, total_train_steps)
-        snapshot = Snapshot(*facts, flags, dict(weights))
-        if complete:
-            self._weights_sum, self._stopped_sum = snapshot.weights_sum, None
-        else:
-            self._stopped_sum = snapshot.weights_sum
-        self._unwritten.append((path, snapshot))
-        self._write_snapshots()
+        snapshot = Snapshot(*facts, self._config.shared_flags(), dict(weights))
+        self._fingerprints["stopped"] = None
+        self._fingerprints["complete" if complete else "stopped"] = snapshot.fingerprint
+        self._submit(self._write_snapshot, path, snapshot).result()
         return path
 
     def require_snapshots(self) -> None:
@@ -153,47 +273,81 @@ class Keeper:
         Raises:
             UserError: One could not be written, and is lost when this process ends.
         """
-        if self._unwritten:
-            path, _ = self._unwritten[0]
-            raise UserError(
-                f"{path} could not be written: make room for it, or its folder writable, and continue "
-                f"from the last checkpoint with ./resume.sh {self.folder}"
-            )
+        futures.wait([self._last])
+        for path, content in self._unwritten.items():
+            if isinstance(content, Snapshot):
+                raise UserError(
+                    f"{path} could not be written: make room for it, or its folder writable, and continue "
+                    f"from the last checkpoint with ./resume.sh {self.folder}"
+                )
 
     def close(self) -> None:
-        """Wait until everything is written."""
-        self._background.close()
+        """Wait until everything is written.
 
-    def _write_snapshots(self) -> None:
-        while self._unwritten:
-            path, snapshot = self._unwritten[0]
-            try:
-                snapshot.save(path)
-            except UserError as error:
-                logger.warning("%s. Training continues, and tries again at the next checkpoint", error)
-                return
-            self._unwritten.pop(0)
+        Raises:
+            Exception: A call in the thread raised it.
+        """
+        self._executor.shutdown()
+        self._last.result()
+
+    def _submit(self, function: Callable[..., object], *arguments: Any) -> futures.Future[None]:
+        """Call `function` in the thread, after the earlier ones; what one of them raised is raised again."""
+        if self._last.done():
+            self._last.result()
+        self._last = self._executor.submit(_call_after, self._last, function, *arguments)
+        return self._last
+
+    def _flush(self) -> None:
+        """Write the latest steps as a chunk, full or not."""
+        if self._steps:
+            self._submit(self._write_chunk, self._rows - len(self._steps), self._steps)
+            self._steps = []
+
+    # The following are called in the thread.
+
+    def _write(self) -> None:
+        """Write what is still to be written, up to the first file for which this fails."""
+        for path, content in list(self._unwritten.items()):
+            if isinstance(content, Snapshot):
+                content.save(path)
+            else:
+                with replacing(path, follow=False) as beside:
+                    beside.write_bytes(content)
+            del self._unwritten[path]
+
+    def _write_chunk(self, first: int, steps: Sequence[Step]) -> None:
+        content = pack(steps)
+        chunk = Chunk(first, first + len(steps), zlib.crc32(content))
+        self._chunks.append(chunk)
+        self._unwritten[self.folder / chunk.name] = content
+        with suppress(UserError):  # The next checkpoint tries again, and reports the error.
+            self._write()
+
+    def _write_snapshot(self, path: Path, snapshot: Snapshot) -> None:
+        self._unwritten[path] = snapshot
+        try:
+            self._write()
+        except UserError as error:
+            logger.warning("%s. Training continues, and tries again at the next checkpoint", error)
 
     def _write_checkpoint(self, run: CheckpointState, rows: int, held: int) -> None:
+        self._chunks = [chunk for chunk in self._chunks if chunk.end > rows - held]
+        needed = {self.folder / chunk.name for chunk in self._chunks}
+        for path in [path for path, content in self._unwritten.items() if isinstance(content, bytes)]:
+            if path not in needed:
+                del self._unwritten[path]
         try:
-            chunks = self._log.write_from(rows - held)
-            self._checkpoints.write(run, rows, held, chunks)
+            self._write()
+            self._checkpoints.write(run, rows, held, self._chunks)
         except UserError as error:
             logger.warning(
                 "No checkpoint was written: %s. Training continues until the next one is due", error
             )
 
-    def _trim_log(self, rows: int, held: int) -> None:
-        """Drop the part of the log that the replay memory has overwritten, although no checkpoint is made."""
-        with suppress(UserError):
-            self._log.write_from(rows - held)
 
-    def _flags(self) -> dict[str, Any]:
-        """Return all settings, with absolute paths, because a run may be resumed in another folder."""
-        flags = self._config.flags()
-        # A resumed run compares this path with the checkpoint's, to detect a copied folder.
-        flags["save_weights_prefix"] = str(self.prefix.resolve())
-        return flags | {"csv_file": flags["csv_file"] and str(Path(flags["csv_file"]).resolve())}
+def _call_after(last: futures.Future[None], function: Callable[..., object], *arguments: Any) -> None:
+    last.result()  # raises what an earlier call raised
+    function(*arguments)
 
 
 def copied(value: Any) -> Any:

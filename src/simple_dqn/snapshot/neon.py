@@ -3,105 +3,65 @@
 They fit `--network neon`: the layers of Nature's network without biases, and states divided by 255.
 """
 
+import pickle
+import pickletools
 import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from io import BytesIO
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simple_dqn.config import EnvironmentConfig, RunConfig
+from simple_dqn.config import RunConfig
 from simple_dqn.errors import UserError
-from simple_dqn.snapshot.archive import damaged, quotable, unreadable
-from simple_dqn.snapshot.neon_pickle import MALFORMED, RefusedError, unpickle
 from simple_dqn.types import CheckpointState
 
-MOST_BYTES = 64 << 20  # Neon's own files are 19 MB, and 40 MB as Python 2's text
 FILE_NAME = re.compile(r"(?P<game>.+)_(?P<epoch>\d{1,6})(\.[^.]*)?")
-# The convolutions of simple_dqn's network, first to last: filters, size and stride in pixels.
-CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
-DENSE_UNITS = 512
+LAYERS = ("hidden.conv1", "hidden.conv2", "hidden.conv3", "hidden.dense1", "output")  # as in our network
+FILTERS = ((32, 8), (64, 4), (64, 3))  # of the convolutions: their number and their size in pixels
+MOST_BYTES = 64 << 20  # of a pickle; Neon's own have 19 MB
+MOST_INSTRUCTIONS = 20_000  # of a pickle; Neon's own have about 1,000
+# Codes of the instructions for numbers, strings, lists, tuples, dicts, calls and states. Sets would hash
+# their items, and the rest makes objects or is of protocols that Neon does not write.
+INSTRUCTIONS = set("\x80\x95.(NJKM\x88\x89\x8a\x8bGUTXB\x8c\x8dC\x8e)\x85\x86\x87t]ae}suqr\x94hjc\x93Rb")
+NUMBER = re.compile(r"[<>|](b1|[iu][1248]|f[248])")  # numpy's datatypes that hold no objects
 
 
-def read(path: Path, game: str | None = None) -> CheckpointState:
-    """Return the Neon snapshot at `path`, converted to the content of a snapshot of this project.
+def read(content: bytes, name: str, game: str | None = None) -> CheckpointState:
+    """Return a Neon snapshot, converted to the content of a snapshot of this project.
 
     Args:
-        path: The snapshot, `<game>_<epoch>.pkl`; the file itself contains neither.
+        content: The bytes of the file, which contain neither game nor epoch.
+        name: The name of the file, `<game>_<epoch>.pkl`.
         game: The game, if the name does not contain it; the epoch is 0 if the name has none.
 
     Raises:
-        UserError: The file is damaged or too large, belongs to another network, contains more than arrays, or
-            is not named after a game.
+        UserError: The file is not named after a game.
+        Exception: One of `MALFORMED`: it is damaged, of another network, or contains more than arrays.
     """
-    model = _load(path)
-    try:
-        weights = _weights(model)
-        history = len(weights["hidden.conv1.weight"][0])
-        height, width = _screen(model, weights["hidden.dense1.weight"].shape[1])
-    except MALFORMED as error:
-        reason = quotable(error)
-        raise UserError(f"{path} is not of simple_dqn's network ({reason}): use another one") from None
-    named, epoch = _name(path, game)
-    return {
-        "game": named,
-        "epoch": epoch,
-        "actions": len(weights["output.weight"]),
-        "total_train_steps": epoch * RunConfig().train_steps,  # as simple_dqn counted when it resumed
-        "flags": {
-            "network": "neon",
-            "history_length": history,
-            "screen_height": height,
-            "screen_width": width,
-        },
-        "weights": weights,
-    }
-
-
-def _load(path: Path) -> Any:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise unreadable(path, error) from None
-    if len(content) > MOST_BYTES:
-        raise damaged(path, ValueError(f"larger than {MOST_BYTES >> 20} MB"))
-    try:
-        return unpickle(content)
-    except RefusedError as refused:
+    arrays = list(_matrices(unpickle(content)))
+    shapes = [array.shape for array in arrays]
+    history, actions = shapes[0][0] // 64, len(arrays[-1])
+    if shapes != [(64 * history, 32), (512, 64), (576, 64), (512, 3136), (actions, 512)]:
+        raise ValueError("its layers are not those of simple_dqn's network for screens of 84 x 84 pixels")
+    for i, (filters, size) in enumerate(FILTERS):
+        arrays[i] = arrays[i].T.reshape(filters, -1, size, size)
+    named = FILE_NAME.fullmatch(name)
+    if not (named or game):
         raise UserError(
-            f"{path} contains {quotable(refused)}, which no snapshot needs: no code was run; delete the file"
-        ) from None
-    except MALFORMED as error:
-        raise damaged(path, error) from None
-
-
-def _name(path: Path, game: str | None) -> tuple[str, int]:
-    """Return the game and the epoch."""
-    name = FILE_NAME.fullmatch(path.name)
-    if name is None and game is None:
-        raise UserError(
-            f"{path} is one of Neon's snapshots, which do not name their game: rename it GAME_EPOCH.pkl, "
+            f"{name} is one of Neon's snapshots, which do not name their game: rename it GAME_EPOCH.pkl, "
             "such as breakout_77.pkl"
         )
-    return game or (name["game"] if name else ""), int(name["epoch"]) if name else 0
-
-
-def _weights(model: Any) -> dict[str, NDArray[np.float32]]:
-    """Return the weights with the names and shapes of this project; damage raises one of `MALFORMED`."""
-    arrays = list(_matrices(model))
-    if len(arrays) != len(CONVOLUTIONS) + 2:
-        raise ValueError(f"{len(arrays)} layers with weights, not {len(CONVOLUTIONS) + 2}")
-    weights = {}
-    for number, ((filters, size, _), array) in enumerate(zip(CONVOLUTIONS, arrays, strict=False), 1):
-        if array.shape[1] != filters or array.shape[0] % size**2:
-            raise ValueError(f"convolution {number} has weights {array.shape}")
-        weights[f"hidden.conv{number}.weight"] = array.T.reshape(filters, -1, size, size)
-    *_, dense, output = arrays
-    if len(dense) != DENSE_UNITS or output.shape[1:] != (DENSE_UNITS,):
-        raise ValueError(f"dense layers have weights {dense.shape} and {output.shape}")
-    return {**weights, "hidden.dense1.weight": dense, "output.weight": output}
+    epoch = int(named["epoch"]) if named else 0
+    return {
+        "game": game or (named and named["game"]),
+        "epoch": epoch,
+        "actions": actions,
+        "total_train_steps": epoch * RunConfig().train_steps,  # as simple_dqn counted when it resumed
+        "flags": {"network": "neon", "history_length": history, "screen_height": 84, "screen_width": 84},
+        "weights": {f"{layer}.weight": array for layer, array in zip(LAYERS, arrays, strict=True)},
+    }
 
 
 def _matrices(model: Any) -> Iterator[NDArray[np.float32]]:
@@ -111,35 +71,88 @@ def _matrices(model: Any) -> Iterator[NDArray[np.float32]]:
     `params` is a dict with the weights as `W`, or the weights themselves.
     """
     layers = model["model"]["config"]["layers"] if "model" in model else model["layer_params_states"]
-    for layer in layers:
-        params = layer.get("params")
-        if params is None:
-            continue
-        if isinstance(params, dict):
-            if strange := params.keys() - {"W", "name"}:
-                raise ValueError(f"a layer has {min(strange)!r} beside its weights")
-            params = params["W"]
-        values = params.values
-        if values.ndim != 2 or values.dtype.kind != "f" or not values.size:
-            raise ValueError(f"weights {values.dtype} {values.shape}")
+    for params in (layer["params"] for layer in layers if layer.get("params") is not None):
+        if isinstance(params, dict) and (strange := params.keys() - {"W", "name"}):
+            raise ValueError(f"a layer has {min(strange)!r} beside its weights")
+        values = (params["W"] if isinstance(params, dict) else params).values
+        if values.dtype.kind != "f":
+            raise ValueError(f"its weights are {values.dtype}")
         yield values.astype(np.float32)
 
 
-def _screen(model: Any, inputs: int) -> tuple[int, int]:
-    """Return the screen's height and width, given the number of `inputs` of the first dense layer."""
-    usual = EnvironmentConfig()
-    sizes = [(usual.screen_height, usual.screen_width)]
-    said = model.get("train_input_shape")  # (history length, height, width) in some of Neon's versions
-    if type(said) is tuple and [type(size) for size in said] == [int, int, int]:
-        sizes.append(said[1:])
-    for height, width in sizes:
-        if _outputs(height) * _outputs(width) * CONVOLUTIONS[-1][0] == inputs:
-            return height, width
-    raise ValueError(f"{inputs} inputs of the dense layer do not match any known size of the screen")
+class _Object:
+    """In place of numpy's array or datatype: the arguments and the state that were pickled."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+        self.state: Any = ()
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The array; it shares the file's bytes, so it is no larger than the file."""
+        _version, shape, datatype, by_columns, content = self.state
+        kind = datatype.state[1] + datatype.arguments[0]
+        if not NUMBER.fullmatch(kind):
+            raise ValueError(f"an array of {kind}")
+        content = content.encode("latin1") if isinstance(content, str) else content  # Python 2's bytes
+        values = np.frombuffer(content, kind).reshape(shape, order="F" if by_columns else "C")
+        if values.shape != shape:
+            raise ValueError(f"an array of the shape {shape}")
+        return values
 
 
-def _outputs(side: int) -> int:
-    """Return the side of the last convolution's output for a screen of side `side`, in pixels."""
-    for _, size, stride in CONVOLUTIONS:
-        side = (side - size) // stride + 1
-    return side
+# All that a pickle may name, and what takes its place.
+NAMES: dict[str, Any] = {
+    "numpy.ndarray": None,  # an argument of the next two
+    "numpy.core.multiarray._reconstruct": _Object,
+    "numpy._core.multiarray._reconstruct": _Object,
+    "numpy.dtype": _Object,
+    "_codecs.encode": lambda text, _latin1: text.encode("latin1"),  # with which Python 3 writes bytes
+}
+
+
+class _Table(dict[Any, Any]):
+    """A dict that refuses keys whose hash could take unlimited time, such as tuples of tuples."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if type(key) not in (str, int):
+            raise TypeError("a key that is neither a string nor a number")
+        super().__setitem__(key, value)
+
+
+class _Reader(pickle._Unpickler):  # in Python: its memo is a dict, so a large index allocates no memory
+    """An unpickler that calls no function but those of `NAMES`."""
+
+    stack: list[Any]
+
+    def find_class(self, module: Any, name: Any) -> Any:
+        if f"{module}.{name}" not in NAMES:
+            raise ValueError(f"it contains {module}.{name}, which no snapshot needs; no code was run")
+        return NAMES[f"{module}.{name}"]
+
+    def load_empty_dict(self) -> None:
+        self.stack.append(_Table())
+
+    def load_build(self) -> None:
+        state = self.stack.pop()
+        if type(self.stack[-1]) is not _Object:  # the attributes of others could be set
+            raise ValueError("it contains a state for something that is no array; no code was run")
+        self.stack[-1].state = state
+
+    dispatch: ClassVar[dict[int, Any]] = {
+        **pickle._Unpickler.dispatch,
+        pickle.EMPTY_DICT[0]: load_empty_dict,
+        pickle.BUILD[0]: load_build,
+    }
+
+
+def unpickle(content: bytes) -> Any:
+    """Return the value of a pickle of dicts, lists, numbers, strings and arrays, the last as `_Object`.
+
+    Raises:
+        Exception: One of `MALFORMED`: it contains something else, which was not executed, or is damaged.
+    """
+    for count, (instruction, _, _) in enumerate(pickletools.genops(content)):
+        if instruction.code not in INSTRUCTIONS or count > MOST_INSTRUCTIONS or len(content) > MOST_BYTES:
+            raise ValueError(f"it contains {instruction.name}, or too much, for a snapshot; no code was run")
+    return _Reader(BytesIO(content), encoding="latin1").load()

@@ -1,12 +1,23 @@
-"""Snapshots: files with a network's weights, its game and its settings, small enough to share."""
+"""Snapshots: files with a network's weights, its game and its settings, small enough to share.
 
+A snapshot, like a checkpoint, is an archive: a nested dict of arrays and numbers as a zip of `.npy` members
+and a `tree.json`. Neither has objects, so that reading executes nothing. The zip's checksums reveal damage.
+"""
+
+import glob
+import json
 import logging
+import math
+import os
+import pickle
 import re
+import struct
+import zipfile
 import zlib
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +25,115 @@ from numpy.typing import NDArray
 from simple_dqn import __version__
 from simple_dqn.config import BOOLEANS, CLASS_FILE, GONE, Config, as_word, known, layered
 from simple_dqn.conversion import read
-from simple_dqn.errors import UserError
-from simple_dqn.files import ZIP, is_snapshot, kind_of
+from simple_dqn.errors import UserError, one_line
+from simple_dqn.files import PICKLES, TRAINED, ZIP, from_here, home, kind_of, open_file, replacing
 from simple_dqn.rules import NETWORK_SHAPE, differing
-from simple_dqn.snapshot import archive, neon
+from simple_dqn.snapshot import neon
 from simple_dqn.types import CheckpointState
 
+logger = logging.getLogger(__name__)
+
 FORMAT = "simple-dqn snapshot 1"
-SHARED = archive.Limits(members=128 << 20, tree=1 << 20, directory=64 << 10)  # a Nature network takes 7 MB
+MOST_BYTES = 128 << 20  # of a snapshot; that of a Nature network has 7 MB
+TREE = "tree.json"  # the dict of an archive, in which an array is {"$array": name of its member}
+ARRAY = "$array"
+NPY = re.compile(  # the start of an array of booleans, integers or floats
+    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<kind>[<>|][biuf]\d{1,2})', "
+    rb"'fortran_order': (?P<fortran>True|False), 'shape': \((?P<shape>[\d, ]{,400})\), \} {,64}\n", re.DOTALL,
+)  # fmt: skip
+# Errors of malformed bytes, and of a state of another form.
+MALFORMED = (
+    ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, RuntimeError,
+    TypeError, ValueError, pickle.PickleError, struct.error, zipfile.BadZipFile,
+)  # fmt: skip
 # A game's name or a Gymnasium id, but not `module:id`, for which Gymnasium would import a module.
 GAME = re.compile(r"\w[\w.-]{0,63}(/\w[\w.-]{0,63})?", re.ASCII)
-logger = logging.getLogger(__name__)
 LONGEST_WORD = 200
 LOCAL = {name for name, (one, *_) in known().items() if one.metadata.get("local")}  # settings of one machine
 # Trained weights are below 10. Five layers of weights up to this limit cannot overflow a float32 at 84x84.
 LARGEST_WEIGHT = 1e4
+
+
+def write_archive(path: Path, state: CheckpointState) -> None:
+    """Write `state` as an archive, completely or not at all; a link is replaced itself.
+
+    Raises:
+        UserError: The file cannot be written.
+    """
+    with (
+        replacing(path, follow=False) as beside,
+        zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as archive,
+    ):
+        tree = _store(state, "", archive)
+        archive.writestr(TREE, json.dumps(tree))
+
+
+def _store(value: Any, name: str, archive: zipfile.ZipFile) -> Any:
+    """Write the arrays in `value` as members below `name`; return the value for `tree.json`."""
+    if isinstance(value, dict):
+        return {key: _store(item, f"{name}/{key}".lstrip("/"), archive) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+            np.lib.format.write_array(file, value, allow_pickle=False)
+        return {ARRAY: f"{name}.npy"}
+    return value
+
+
+def read_archive(file: BinaryIO, most: int) -> CheckpointState:
+    """Return the state in an archive of at most `most` bytes, which `open_file` has checked.
+
+    Memory is allocated only for what the file has: at most 1/128 of `most` for `tree.json`, and 1/2048 for
+    the list of members, of about 100 bytes each.
+
+    Raises:
+        Exception: One of `MALFORMED`: it is damaged, or not an archive.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(-42, os.SEEK_END)  # the end of a zip without a comment, after that of a larger format
+    larger, end = file.read(20), struct.unpack("<4s4H2LH", file.read())
+    if larger.startswith(b"PK\6\7") or end[0] != b"PK\5\6" or end[5] > most >> 11 or end[7]:
+        raise ValueError("its list of members is too long or has another format")
+    with zipfile.ZipFile(file) as archive:
+        members = {member.filename: member for member in archive.infolist()}
+        stored = [one.file_size for one in members.values() if one.compress_size == one.file_size]
+        if len(stored) < len(archive.infolist()) or sum(stored) > size or members[TREE].file_size > most >> 7:
+            raise ValueError("its members are too large, compressed, or two have one name")
+        del members[TREE]
+        state = _restore(json.loads(archive.read(TREE)), archive, members)
+    if members or not isinstance(state, dict):
+        raise ValueError(f"nothing names its member {min(members, default=TREE)!r}")
+    return state
+
+
+def _restore(value: Any, archive: zipfile.ZipFile, unread: dict[str, zipfile.ZipInfo]) -> Any:
+    """Return a value of `tree.json` with its arrays, which are removed from `unread`."""
+    if not isinstance(value, dict):
+        return value
+    if ARRAY not in value:
+        return {key: _restore(item, archive, unread) for key, item in value.items()}
+    content = archive.read(unread.pop(value[ARRAY]))  # fails for a second reference to one array
+    start = NPY.match(content)
+    if start is None:
+        raise ValueError(f"its array {value[ARRAY]!r} does not have plain numbers")
+    shape = tuple(int(length) for length in start["shape"].split(b",") if length.strip())
+    if math.prod(shape) == 0:
+        return np.zeros(shape, start["kind"].decode())
+    numbers = np.frombuffer(content, start["kind"].decode(), offset=start.end())
+    return numbers.reshape(shape, order="F" if start["fortran"] == b"True" else "C").copy()
+
+
+def quotable(error: Exception) -> str:
+    """Return the message of `error` in one line of printable ASCII; it may quote any bytes of a file."""
+    missing = " is missing" if isinstance(error, KeyError) else ""
+    return ascii(one_line(error) or type(error).__name__)[1:-1][:120] + missing
+
+
+def fingerprint(epoch: int, weights: Mapping[str, np.ndarray]) -> int:
+    """Return a checksum of a snapshot's epoch and weights."""
+    total = zlib.crc32(str(epoch).encode())
+    for name in sorted(weights):
+        total = zlib.crc32(weights[name].tobytes(), zlib.crc32(name.encode(), total))
+    return total
 
 
 @dataclass(frozen=True)
@@ -43,12 +148,9 @@ class Snapshot:
     weights: dict[str, np.ndarray]  # float32, by layer
 
     @property
-    def weights_sum(self) -> int:
-        """A checksum of the weights."""
-        total = 0
-        for name in sorted(self.weights):
-            total = zlib.crc32(self.weights[name].tobytes(), zlib.crc32(name.encode(), total))
-        return total
+    def fingerprint(self) -> int:
+        """A checksum by which a checkpoint knows the snapshot that it follows."""
+        return fingerprint(self.epoch, self.weights)
 
     def save(self, path: Path) -> None:
         """Write the snapshot to `path`, completely or not at all.
@@ -56,7 +158,7 @@ class Snapshot:
         Raises:
             UserError: The file cannot be written.
         """
-        archive.write(path, {"format": FORMAT, "version": __version__, **vars(self)})
+        write_archive(path, {"format": FORMAT, "version": __version__, **vars(self)})
 
     @staticmethod
     def load(path: Path, game: str | None = None) -> "Snapshot":
@@ -71,52 +173,38 @@ class Snapshot:
         Raises:
             UserError: The file is missing, damaged, too large, or not a snapshot.
         """
-        content = _read(path, game)
-        try:
-            return Snapshot(
-                game=_game(content["game"]),
-                epoch=_count(content["epoch"], "epoch"),
-                actions=_count(content["actions"], "number of actions", least=1),
-                total_train_steps=_count(content["total_train_steps"], "number of steps"),
-                flags=checked_settings(content["flags"]),
-                weights=_weights(content["weights"]),
-            )
-        except KeyError as error:
-            raise UserError(f"{path} is not a snapshot ({error} is missing): use another one") from None
-        except (TypeError, ValueError, AttributeError) as error:
-            reason = archive.quotable(error)
-            raise UserError(f"{path} cannot be used ({reason}): use another one") from None
+        if not kind_of(path):
+            raise UserError(f"{path} does not exist{_files_beside(path)}")
+        with open_file(path, MOST_BYTES, "give a snapshot, such as snapshots/pong_10.pkl") as file:
+            try:
+                return _checked(_content(file, path.name, game))
+            except (OSError, *MALFORMED) as error:
+                raise UserError(f"{path} cannot be used ({quotable(error)}): use another one") from None
 
 
-def _read(path: Path, game: str | None) -> CheckpointState:
-    """Return the unchecked content of the file."""
-    try:
-        if kind_of(path) not in ("file", ""):
-            raise UserError(f"{path} is not a file: give a snapshot, such as snapshots/pong_10.pkl")
-        with path.open("rb") as file:
-            magic = file.read(len(ZIP))
-    except OSError as error:
-        raise archive.unreadable(path, error) from None
-    if not is_snapshot(path):
-        raise UserError(f"{path} is not a snapshot: give one, such as snapshots/pong_10.pkl")
-    if magic != ZIP:
-        return neon.read(path, game)
-    content = archive.read(path, SHARED)
-    if content.get("format") != FORMAT:
-        raise UserError(f"{path} is a {str(content.get('format'))[:80]!r}, not a {FORMAT!r}: use another one")
-    return content
+def _content(file: BinaryIO, name: str, game: str | None) -> CheckpointState:
+    start = file.read(len(ZIP))
+    file.seek(0)
+    if start == ZIP:
+        content = read_archive(file, MOST_BYTES)
+        if content["format"] != FORMAT:
+            raise ValueError(f"it is a {str(content['format'])!r}, not a {FORMAT!r}")
+        return content
+    if start.startswith(PICKLES):
+        return neon.read(file.read(), name, game)
+    raise ValueError("it is not a snapshot")
 
 
-def _game(name: Any) -> str:
-    if not isinstance(name, str) or not GAME.fullmatch(name):
+def _checked(content: CheckpointState) -> Snapshot:
+    """Return the snapshot with this content, which may be anything."""
+    game, counts = content["game"], [content[name] for name in ("epoch", "actions", "total_train_steps")]
+    if not (isinstance(game, str) and GAME.fullmatch(game)):
         raise ValueError("the name of its game is not valid")
-    return name
-
-
-def _count(number: Any, name: str, least: int = 0) -> int:
-    if type(number) is not int or not least <= number < 2**63:
-        raise ValueError(f"its {name} is not a whole number of at least {least}")
-    return number
+    if any(type(count) is not int or not 0 <= count < 2**63 for count in counts) or not content["actions"]:
+        raise ValueError("its epoch, or its number of actions or of steps is not valid")
+    epoch, actions, steps = counts
+    settings = checked_settings(content["flags"])
+    return Snapshot(game, epoch, actions, steps, settings, _weights(content["weights"]))
 
 
 def checked_settings(given: Any, without: Container[str] = LOCAL) -> dict[str, Any]:
@@ -141,15 +229,14 @@ def checked_settings(given: Any, without: Container[str] = LOCAL) -> dict[str, A
 
 def _weights(arrays: Any) -> dict[str, NDArray[np.float32]]:
     """Return the weights as float32, and empty the dict `arrays`, so that no array is in memory twice."""
-    names, result = list(arrays), {}
-    for name in names:
+    result = {}
+    for name in list(arrays):
         array = arrays.pop(name)
         if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or not array.size:
             raise ValueError(f"its weights {name!r} are not floats")
-        variance = name.endswith("running_var")  # of batch normalisation, which divides by its square root
-        least, most = (0.0, np.inf) if variance else (-LARGEST_WEIGHT, LARGEST_WEIGHT)
-        # With a NaN in the array, the minimum is NaN and the comparison is false.
-        if not (least <= array.min() and array.max() <= most and array.max() < np.inf):
+        variance = name.endswith("running_var")  # of batch normalization, which divides by its square root
+        least, most = (0.0, np.finfo(np.float32).max) if variance else (-LARGEST_WEIGHT, LARGEST_WEIGHT)
+        if not (least <= array.min() and array.max() <= most):  # false if there is a NaN
             raise ValueError(
                 f"its weights {name!r} hold NaN, infinity or values too large for a trained network"
             )
@@ -167,10 +254,9 @@ def check_fits(path: Path, snapshot: Snapshot, game: str, actions: int | None = 
         raise UserError(f"{path} was trained on {snapshot.game}, not on {game}: use a snapshot of {game}")
     if actions not in (None, snapshot.actions):
         was = snapshot.flags.get("minimal_action_set")  # absent from Neon snapshots
-        told = "the value that it was trained with" if was is None else as_word(was)
         raise UserError(
-            f"{path} chooses among {snapshot.actions} actions and {game} is played with {actions} here: "
-            f"give --minimal_action_set {told}"
+            f"{path} chooses among {snapshot.actions} actions and {game} is played with {actions} here: give "
+            f"--minimal_action_set {'the value that it was trained with' if was is None else as_word(was)}"
         )
 
 
@@ -189,3 +275,18 @@ def check_layers(path: Path, snapshot: Snapshot, config: Config) -> None:
             " ".join(f"--{name} {as_word(settings[name])}" for name in wrong) for settings in (recorded, now)
         )
         raise UserError(f"{path} was trained with {was}, and does not fit {here}: give {was}")
+
+
+def _files_beside(path: Path) -> str:
+    """Return a hint for a missing file: one of that name elsewhere, else the snapshots in its folder."""
+    folders = (path.parent, path.parent / TRAINED, home() / "snapshots", home() / "snapshots" / TRAINED)
+    name, stem = glob.escape(path.name), glob.escape(path.stem)
+    run, _, epoch = stem.rpartition("_")  # a later run may have renamed it
+    for pattern in (name, f"{name}.pkl", f"{stem}.pkl", f"{run}_before*_{epoch}.pkl"):
+        if found := [file for folder in folders for file in folder.glob(pattern) if file.is_file()]:
+            return f": did you mean {from_here(max(found, key=lambda file: file.stat().st_mtime))}?"
+    for folder in folders[:2]:
+        if there := sorted(p.name for p in folder.glob("*.pkl")):
+            more = f" and {len(there) - 5} more" if len(there) > 5 else ""
+            return f": {folder} holds {', '.join(there[:5])}{more}"
+    return ": train first, with ./train.sh"

@@ -248,7 +248,7 @@ class Statistics:
         """Return the state for a checkpoint, in the middle of a phase or between two."""
         return {
             "tally": asdict(self._phase),
-            "scores": {"training": self._scores.running.copy()} if self._scores else {},
+            "running": self._scores.running.copy() if self._scores else None,
             "phase_time": self._clock() - self._phase_start,
             "total_time": self._clock() - self._run_start,
             "csv": next((one.rows_sum for one in self._writers if one.rows_sum), None),
@@ -257,8 +257,7 @@ class Statistics:
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` returned."""
         self._phase = PhaseSummary(**state["tally"])
-        running = state["scores"].get("training", np.zeros(0))
-        self._scores = Scores(running) if running.size else None
+        self._scores = None if state["running"] is None else Scores(state["running"])
         self._phase_time, self._run_start = state["phase_time"], self._clock() - state["total_time"]
 
 

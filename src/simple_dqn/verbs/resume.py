@@ -1,5 +1,6 @@
 """`resume`: go on with a run from its checkpoint, or from a snapshot alone; `train` uses the steps, too."""
 
+import glob
 import logging
 import shlex
 import sys
@@ -24,8 +25,6 @@ from simple_dqn.snapshot import (
     Snapshot,
     checked_settings,
     checkpoint_folder,
-    earlier_checkpoint_folders,
-    first_to_last,
     locked,
     log_damage,
     prefix_of,
@@ -96,17 +95,8 @@ def follows(snapshot: Snapshot | None, run: dict[str, Any]) -> bool:
     config = Config.from_flags(recorded(run))
     if run["agent"]["memory"]["ring"]["rows"] != rows_for(config.memory, config.environment.workers):
         raise ValueError("its replay memory is of another size than its settings say")
-    if snapshot is None:
-        return True
-    phase, steps = Phase.of(run), run["agent"]["total_train_steps"]
-    if snapshot.weights_sum == run.get("stopped_sum"):  # written when Ctrl-C stopped this epoch
-        return True
-    if phase.name == "train":
-        steps -= phase.done
-    if (phase.trained, steps) != (snapshot.epoch, snapshot.total_train_steps):
-        return False
-    # None: the run had written none yet, as after --load_weights; or the checkpoint is an older one.
-    return run.get("weights_sum") in (None, snapshot.weights_sum)
+    latest = [run["snapshots"][name] for name in ("complete", "stopped")]
+    return snapshot is None or snapshot.fingerprint in latest
 
 
 @contextmanager
@@ -250,7 +240,7 @@ def _go_on(
     if phase.epoch > config.run.epochs:
         raise _complete("the run", phase.trained, config)
     if later := snapshots_after(prefix, phase.epoch if phase.done else phase.trained):
-        logger.info("Later snapshots of the run, %s, will be overwritten", first_to_last(later))
+        logger.info("Later snapshots of the run, from %s on, will be overwritten", later[0])
     # Beside the CSV of another run are its settings, curves and ids of trackers, too.
     own = not csv_file or is_of_run(Path(csv_file), phase.before, rows_sum) is not False
     writers = [*settings_writers(config, renew=own), *writers]
@@ -293,12 +283,12 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
             "streams are lost; the memory is refilled by the network's own play",
             checkpoint_folder(prefix), path,
         )  # fmt: skip
-        for folder in earlier_checkpoint_folders(prefix):
+        for folder in sorted(prefix.parent.glob(f"{glob.escape(prefix.name)}_before*_checkpoint")):
             if CheckpointFolder(folder).newest(lambda saved: follows(snapshot, saved)):
                 logger.warning("One is in %s: ./resume.sh %s continues from it", folder, folder)
         load_weights(path, run.agent.player.environment, run.agent.network, snapshot)
         run.agent.count_from(snapshot.total_train_steps)
-        run.begin(snapshot)
+        run.begin(refill=True)
     finish_training(config, interrupt)
 
 
