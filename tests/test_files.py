@@ -33,10 +33,10 @@ def sparse(path: Path) -> None:
 # name, what makes it, why it cannot be read, whether it can be written
 PLACES: list[tuple[str, Callable[[Path], object], str, bool]] = [
     ("missing", lambda path: None, "No such file", True),
-    ("folder", Path.mkdir, "Is a directory", False),
-    ("pipe", fifo, "it is a device or a pipe", False),
-    ("/dev/zero", lambda path: None, "it is a device or a pipe", False),
-    ("/dev/full", lambda path: None, "it is a device or a pipe", False),
+    ("folder", Path.mkdir, "it is a folder", False),
+    ("pipe", fifo, "a device or a pipe", False),
+    ("/dev/zero", lambda path: None, "a device or a pipe", False),
+    ("/dev/full", lambda path: None, "a device or a pipe", False),
     ("sparse", sparse, "42,949,672,960 bytes, more than 1,000", True),
     ("loop", endless_link, "Too many levels of symbolic links", False),
     ("file/x", below_a_file, "Not a directory", False),

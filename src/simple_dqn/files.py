@@ -1,6 +1,5 @@
 """The project's folders, opening files that a user names, and atomic writing of files."""
 
-import errno
 import itertools
 import os
 import stat
@@ -70,10 +69,8 @@ def open_file(path: Path, most: int, advice: str) -> BinaryIO:
     if stat.S_ISREG(status.st_mode) and status.st_size <= most:
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
-    if stat.S_ISREG(status.st_mode):
-        reason = f"it has {status.st_size:,} bytes, more than {most:,}"
-    else:
-        reason = os.strerror(errno.EISDIR) if stat.S_ISDIR(status.st_mode) else "it is a device or a pipe"
+    size = f"it has {status.st_size:,} bytes, more than {most:,}"
+    reason = size if stat.S_ISREG(status.st_mode) else "it is a folder, a device or a pipe"
     raise UserError(f"cannot read {path}: {reason}: {advice}")
 
 
@@ -95,9 +92,7 @@ def read_text(path: Path, most: int, advice: str) -> str:
 
 
 def _reason(error: OSError | ValueError) -> str:
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    return "no file can have such a name"
+    return error.strerror or str(error) if isinstance(error, OSError) else "no file can have such a name"
 
 
 def is_snapshot(path: Path) -> bool:
@@ -117,7 +112,7 @@ def from_here(path: Path) -> Path:
 
 def numbered(path: Path) -> Path:
     """Return, for `pong.csv`, the first of `pong.1.csv`, `pong.2.csv`, ... that does not exist."""
-    names = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))
+    names = (path.with_stem(f"{path.stem}.{number}") for number in itertools.count(1))
     return next(name for name in names if not kind_of(name))
 
 
@@ -136,11 +131,7 @@ def check_start(path: Path, starts: tuple[bytes, ...], kind: str) -> None:
 
 @contextmanager
 def reporting_failure(what: str, advice: str) -> Iterator[None]:
-    """Raise an OSError as the UserError "cannot write WHAT: REASON: ADVICE".
-
-    Raises:
-        UserError: There was an OSError.
-    """
+    """Raise an OSError as the UserError "cannot write WHAT: REASON: ADVICE"."""
     try:
         yield
     except OSError as error:
@@ -148,19 +139,15 @@ def reporting_failure(what: str, advice: str) -> Iterator[None]:
 
 
 def check_target(path: Path, flag: str = "") -> None:
-    """Check that a file can be written as `path`, where there is a file or nothing.
-
-    Args:
-        path: The name, or a link.
-        flag: The flag that named it.
+    """Check that a file can be written as `path`, which `flag` named: there is a file or nothing, or a link.
 
     Raises:
         UserError: There is a folder, a device or a pipe, or no file can have this name.
     """
-    if (kind := kind_of(path)) not in ("file", ""):
-        what = "a folder" if kind == "folder" else "a device or a pipe"
-        where = f" as {flag}" if flag else ""
-        raise UserError(f"cannot write: {path} is {what}: give the name of a file{where}")
+    if kind_of(path) not in ("file", ""):
+        raise UserError(
+            f"cannot write: {path} is a folder, a device or a pipe: give a file{flag and ' as ' + flag}"
+        )
 
 
 @contextmanager

@@ -207,7 +207,7 @@ def test_a_checkpoint_chooses_no_path(home: Path, capsys: pytest.CaptureFixture[
     assert main.run(["resume", str(FOLDER), "--epochs", "3"]) == 0
     log = capsys.readouterr().err
     assert f"{other} does not have the rows of this run: it continues in results/catch.csv" in log
-    assert "The recordings do not go on" in log
+    assert "does not go on: give" in log
     assert other.read_bytes() == before[other]
     assert (home / "results" / "catch.csv").read_bytes().startswith(before[home / "results" / "catch.csv"])
     assert {path.name for path in home.parent.iterdir()} == {"run", "other.csv"}

@@ -235,7 +235,7 @@ def test_pickled_objects_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_missing_file_names_those_there_are_and_others_are_no_snapshots(path: Path) -> None:
     folder = path.parent
     assert "pong_1.pkl" in refusal(folder / "pong_2.pkl").split("does not exist")[1]
-    assert "Is a directory" in refusal(folder)
+    assert "is a folder" in refusal(folder)
     os.mkfifo(folder / "pipe")
     assert "a pipe" in refusal(folder / "pipe")
     other = path.rename(folder / "pong_1.txt")  # the content tells, not the extension

@@ -52,7 +52,9 @@ def make_networks() -> dict[str, DeepQNetwork]:
     """Return one network of each architecture."""
     backend, rng = BackendConfig(backend="cpu", threads=1), np.random.default_rng(0)
     return {
-        name: DeepQNetwork(ACTIONS, STATE[0], STATE[1:], NetworkConfig(), backend, rng, spec=spec)
+        name: DeepQNetwork(
+            ACTIONS, STATE[0], (84, 84) if name == "neon" else STATE[1:], NetworkConfig(), backend, rng, spec=spec
+        )
         for name, spec in NETWORKS.items()
     }
 
@@ -61,10 +63,12 @@ def make_sound(folder: Path, rng: Random, networks: dict[str, DeepQNetwork]) -> 
     """Return sound snapshots of each format."""
     files = [
         b"\x80\x02" + python2(neon_file(rng, old=True)) + b".",
-        *(pickle.dumps(neon_file(rng, old=False), protocol) for protocol in (0, 2, 4)),
+        *(pickle.dumps(neon_file(rng, old=False), protocol) for protocol in (2, 3, 4)),
         NEON_SAMPLE.read_bytes(),
     ]
     for name, network in networks.items():
+        if name == "neon":
+            continue
         flags = {"network": name, "screen_width": STATE[1], "screen_height": STATE[2]}
         Snapshot("pong", 3, ACTIONS, 750_000, flags, dict(network.get_weights())).save(folder / "sound")
         files.append((folder / "sound").read_bytes())
@@ -87,7 +91,8 @@ def load(path: Path, networks: dict[str, DeepQNetwork]) -> str:
         network.set_weights(snapshot.weights)
     except UserError:
         return "sound, of another shape"
-    states = np.random.default_rng(0).integers(0, 256, (2, *STATE), dtype=np.uint8)
+    shape = (STATE[0], 84, 84) if snapshot.flags.get("network") == "neon" else STATE
+    states = np.random.default_rng(0).integers(0, 256, (2, *shape), dtype=np.uint8)
     return "sound" if np.isfinite(network.predict(states)).all() else "FAILED: Q-values are not finite"
 
 
@@ -104,7 +109,7 @@ def trial(
     rng = np.random.default_rng((seed, number))
     mutate, kind = MUTATIONS[number % len(MUTATIONS)]
     fit = [content for content in sound if content.startswith(kind)]
-    chances = [0.02 if len(content) > 4 << 20 else 1.0 for content in fit]
+    chances = [0.2 if len(content) > 4 << 20 else 1.0 for content in fit]
     content = fit[rng.choice(len(fit), p=np.divide(chances, sum(chances)))]
     path.write_bytes(mutate(rng, content))
     heard.clear()

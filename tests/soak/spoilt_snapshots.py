@@ -60,9 +60,9 @@ def python2(value: Any) -> bytes:
 
 def neon_file(rng: Random, old: bool) -> dict[str, Any]:
     """Return what Neon wrote for a network of random weights, with RMSProp's memory."""
-    shapes = [(256, 32), (512, 64), (576, 64), (512, 64), (ACTIONS, 512)]
+    shapes = [(256, 32), (512, 64), (576, 64), (512, 3136), (ACTIONS, 512)]
     arrays = [rng.normal(0, 0.05, shape).astype(np.float32) for shape in shapes]
-    said = {"train_input_shape": STATE, "epoch_index": 2}  # Old files did not say the size of screens.
+    said = {"epoch_index": 2}
     if old:
         return {**said, "layer_params_states": [{"params": a, "states": [a * a]} for a in arrays]}
     layers: list[dict[str, Any]] = []

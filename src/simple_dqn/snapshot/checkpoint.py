@@ -28,12 +28,13 @@ from simple_dqn.types import CheckpointState, Experience, Step
 logger = logging.getLogger(__name__)
 
 FORMAT = "simple-dqn checkpoint 3"
-MOST_BYTES = 4 << 30  # of a checkpoint, and of a chunk
+MOST_BYTES = 2 << 30  # of a checkpoint, and of a chunk
 FILE_NAME = re.compile(r"run_(\d+)\.npz")
 ANOTHER = "use another checkpoint"
 ANY = object()  # the form of a part of which nothing is known
 ANY_LENGTH = ("scores", "masses")  # arrays whose length changes during a run
 ABSENT_AT_FIRST = ("average", "held_out", "target", "running")  # that a new run may not have
+FIXED = ("bit_generator", "optimizer")  # words that are not those of another run
 UNCHECKED = ("environment", "flags", "csv")  # the games and settings check their own; a sum is only compared
 
 
@@ -199,62 +200,49 @@ def _read(path: Path) -> Checkpoint:
     if content["format"] != FORMAT:
         raise ValueError(f"it is a {content['format']!r}, not a {FORMAT!r}")
     rows, held, run = content["rows"], content["held"], content["run"]
-    chunks = [Chunk(*numbers) for numbers in content["chunks"].tolist()]
-    # Each chunk begins where the one before it ends, and the last one ends with the latest row.
-    bounds = [*(chunk.first for chunk in chunks), rows]
-    ends = [chunk.end for chunk in chunks]
-    numbers = [rows, held, *bounds, *ends, *(chunk.sum for chunk in chunks)]
-    if not isinstance(run, dict) or not all(type(one) is int and one >= 0 for one in numbers):
+    if not (type(rows) is int and type(held) is int and isinstance(run, dict)):
         raise ValueError("it has no rows or no state")
-    follow = ends == bounds[1:] and bounds == sorted({*bounds})
-    if (chunks or held) and not (follow and bounds[0] <= rows - held):
-        raise ValueError("its chunks do not hold its rows")
-    return Checkpoint(path, run, rows, held, chunks)
+    return Checkpoint(path, run, rows, held, [Chunk(*numbers) for numbers in content["chunks"].tolist()])
 
 
 def check_form(saved: Any, fresh: Any, optional: Collection[str] = (), name: str = "state") -> None:
-    """Check that a state has the form of the state of a new run, so that no part of it fails later.
+    """Check that a state has the form of the state of a `fresh` run, so that no part of it fails later.
 
     Dicts must be dicts with at least the same keys, arrays of the same type and shape, numbers of the same
-    kind; none is NaN.
-
-    Args:
-        saved: The state.
-        fresh: The state of a new run.
-        optional: Names of parts that may be absent, None or empty.
-        name: Of the state.
+    kind; none is NaN. The parts named in `optional` may be absent, None or empty.
 
     Raises:
-        ValueError: It has another form.
+        Exception: One of `MALFORMED`: it has another form.
     """
     if name in UNCHECKED:
         return
-    expected = None if fresh is ANY else fresh
-    if isinstance(saved, dict) and isinstance(expected, dict | None):
-        absent = set(expected or {}) - set(saved) - set(optional)
+    unknown = fresh is None or fresh is ANY
+    if isinstance(saved, dict) and (unknown or isinstance(fresh, dict)):
+        known = {} if unknown else fresh
+        absent = known.keys() - saved.keys() - set(optional)
         if absent and name not in optional:
             raise ValueError(f"it has no {min(absent)}")
         for key, value in saved.items():
-            check_form(value, (expected or {}).get(key, ANY), optional, key)
+            check_form(value, known.get(key, ANY), optional, key)
         return
-    if isinstance(saved, np.ndarray):
-        good = saved.dtype.kind != "f" or bool(np.isfinite(saved).all())
-        if isinstance(expected, np.ndarray):
-            same = saved.shape == expected.shape or (name in ANY_LENGTH and saved.ndim == expected.ndim)
-            good &= same and saved.dtype == expected.dtype
-        elif fresh is not ANY:
-            good &= expected is None and name in ABSENT_AT_FIRST
+    if isinstance(fresh, np.ndarray) and isinstance(saved, np.ndarray):
+        same = saved.shape == fresh.shape or (name in ANY_LENGTH and saved.ndim == fresh.ndim)
+        good = same and saved.dtype == fresh.dtype and _is_finite(saved)
     elif saved is None:
-        good = expected is None or (isinstance(expected, dict) and name in optional)
-    elif isinstance(saved, str):
-        fixed = name in ("bit_generator", "optimizer")
-        good = fresh is ANY or (isinstance(expected, str) and (saved == expected or not fixed))
-    elif isinstance(saved, bool):
-        good = isinstance(expected, bool | None)
-    elif isinstance(saved, int):
-        good = saved >= 0 and (expected is None or type(expected) in (int, float))
+        good = unknown or (isinstance(fresh, dict) and name in optional)
+    elif fresh is None:
+        good = isinstance(saved, np.ndarray) == (name in ABSENT_AT_FIRST) and _is_finite(saved)
+    elif fresh is not ANY:
+        alike = type(saved) is type(fresh) or (type(saved), type(fresh)) == (int, float)
+        good = alike and (saved == fresh or (name not in FIXED and _is_finite(saved)))
     else:
-        good = isinstance(saved, float) and isinstance(expected, float | None)
-        good = good and (math.isfinite(saved) or (expected is not None and math.isinf(expected)))
-    if not good or (isinstance(saved, str | int | float) and name in ABSENT_AT_FIRST):
+        good = _is_finite(saved)
+    if not good:
         raise ValueError(f"its {name} is not valid")
+
+
+def _is_finite(value: Any) -> bool:
+    """Return whether a value has no NaN and no infinity; a whole number must not be negative either."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind != "f" or bool(np.isfinite(value).all())
+    return isinstance(value, str) or (math.isfinite(value) and (isinstance(value, float) or value >= 0))

@@ -23,7 +23,7 @@ import numpy as np
 
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
-from simple_dqn.files import replacing, reporting_failure
+from simple_dqn.files import is_trained, kind_of, replacing, reporting_failure
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, Chunk, pack
 from simple_dqn.snapshot.snapshot import Snapshot, fingerprint
 from simple_dqn.types import CheckpointState, Step
@@ -47,12 +47,10 @@ def prefix_of(folder: Path) -> Path:
     Raises:
         UserError: The folder does not have the name of a checkpoint folder.
     """
-    named = folder if folder.name.endswith(CHECKPOINTS) else folder.resolve()  # a link keeps its own name
-    if not named.name.endswith(CHECKPOINTS):
-        raise UserError(
-            f"{folder} is not a folder of checkpoints: give one such as snapshots/pong{CHECKPOINTS}"
-        )
-    return named.with_name(named.name.removesuffix(CHECKPOINTS))
+    for named in (folder, folder.resolve()):  # a link keeps its own name
+        if named.name.endswith(CHECKPOINTS):
+            return named.with_name(named.name.removesuffix(CHECKPOINTS))
+    raise UserError(f"{folder} is not a folder of checkpoints: give one such as snapshots/pong{CHECKPOINTS}")
 
 
 def snapshots_after(prefix: Path, epoch: int) -> list[Path]:
@@ -72,22 +70,21 @@ def locked(prefix: Path) -> Iterator[None]:
     Raises:
         UserError: Another run has locked them, or the folder is not writable.
     """
-    if not prefix.name:
-        raise UserError(f"--save_weights_prefix {prefix} is a folder: give one such as snapshots/pong")
-    if len(prefix.name.encode(errors="replace")) > LONGEST_NAME:
-        raise UserError(f"--save_weights_prefix: its name is too long: give at most {LONGEST_NAME} letters")
+    if not prefix.name or len(prefix.name.encode(errors="replace")) > LONGEST_NAME:
+        advice = f"give a name such as snapshots/pong, of at most {LONGEST_NAME} letters"
+        raise UserError(f"--save_weights_prefix {prefix} is a folder or its name is too long: {advice}")
+    kind_of(prefix)  # refuses a name that no file can have
+    if is_trained(prefix):
+        raise UserError(
+            f"{prefix.parent} has the agents that come with the project: give another --save_weights_prefix"
+        )
     folder = checkpoint_folder(prefix)
-    try:
+    with reporting_failure(f"to {prefix.parent}", "make it writable or give another --save_weights_prefix"):
         folder.mkdir(parents=True, exist_ok=True)
         lock = _lock(folder / LOCK, prefix)
-    except OSError as error:
-        raise UserError(
-            f"snapshots cannot be written to {prefix.parent}: {error.strerror or error}; "
-            "make it writable or give another --save_weights_prefix"
-        ) from None
     with lock:
-        part = re.compile(rf"\.{re.escape(prefix.name)}_\d+\.pkl\.\d+\.part")  # see `files.replacing`
-        parts = [path for path in prefix.parent.glob(".*.part") if part.fullmatch(path.name)]
+        name = re.compile(rf"\.{re.escape(prefix.name)}_\d+\.pkl\.\d+\.part")  # see `files.replacing`
+        parts = [path for path in prefix.parent.glob(".*.part") if name.fullmatch(path.name)]
         for path in [*parts, *folder.glob(".*.part")]:
             with suppress(OSError):
                 path.unlink()
@@ -110,8 +107,7 @@ def _lock(path: Path, prefix: Path) -> TextIO:
                 file.seek(0)
                 owner = file.read().strip() or "unknown"
             raise UserError(
-                f"{prefix}_... is being written by another run (process {owner}): wait until it ends, or "
-                "give this run another label"
+                f"{prefix} is being written by another run (process {owner}): wait, or give another label"
             ) from None
         except OSError as error:  # as on some network file systems
             logger.warning("%s cannot be locked (%s): do not start a second run there", path, error.strerror)
@@ -165,8 +161,7 @@ class Keeper:
     ) -> None:
         """Set up a keeper, which writes nothing yet; the files of `prefix` should be `locked`.
 
-        `can_save` says whether the games can be saved; if not, a checkpoint restarts them. `clock` returns
-        seconds.
+        `can_save`: whether the games can be saved; if not, a checkpoint restarts them. `clock`: in seconds.
         """
         self.prefix = prefix
         self._game, self._actions, self._config = game, actions, config
@@ -187,11 +182,7 @@ class Keeper:
         self._unwritten: dict[Path, Snapshot | bytes] = {}  # snapshots and chunks, in order
 
     def begin(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Begin a new run with the network's `weights`; set an earlier run's files aside.
-
-        Raises:
-            UserError: A file cannot be renamed.
-        """
+        """Begin a new run with the network's `weights`; set an earlier run's files aside, see `set_aside`."""
         start = self._config.run.start_epoch
         set_aside(self.prefix, start)
         self._fingerprints["complete"] = fingerprint(start, weights)
@@ -282,16 +273,12 @@ class Keeper:
                 )
 
     def close(self) -> None:
-        """Wait until everything is written.
-
-        Raises:
-            Exception: A call in the thread raised it.
-        """
+        """Wait until everything is written, and raise what a call in the thread raised."""
         self._executor.shutdown()
         self._last.result()
 
     def _submit(self, function: Callable[..., object], *arguments: Any) -> futures.Future[None]:
-        """Call `function` in the thread, after the earlier ones; what one of them raised is raised again."""
+        """Call `function` in the thread, after earlier ones; what one of them raised is raised again."""
         if self._last.done():
             self._last.result()
         self._last = self._executor.submit(_call_after, self._last, function, *arguments)
@@ -333,8 +320,8 @@ class Keeper:
     def _write_checkpoint(self, run: CheckpointState, rows: int, held: int) -> None:
         self._chunks = [chunk for chunk in self._chunks if chunk.end > rows - held]
         needed = {self.folder / chunk.name for chunk in self._chunks}
-        for path in [path for path, content in self._unwritten.items() if isinstance(content, bytes)]:
-            if path not in needed:
+        for path, content in list(self._unwritten.items()):
+            if isinstance(content, bytes) and path not in needed:
                 del self._unwritten[path]
         try:
             self._write()

@@ -60,10 +60,7 @@ def write_archive(path: Path, state: CheckpointState) -> None:
     Raises:
         UserError: The file cannot be written.
     """
-    with (
-        replacing(path, follow=False) as beside,
-        zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as archive,
-    ):
+    with replacing(path, follow=False) as beside, zipfile.ZipFile(beside, "w") as archive:
         tree = _store(state, "", archive)
         archive.writestr(TREE, json.dumps(tree))
 
@@ -95,7 +92,11 @@ def read_archive(file: BinaryIO, most: int) -> CheckpointState:
         raise ValueError("its list of members is too long or has another format")
     with zipfile.ZipFile(file) as archive:
         members = {member.filename: member for member in archive.infolist()}
-        stored = [one.file_size for one in members.values() if one.compress_size == one.file_size]
+        stored = [
+            one.file_size
+            for one in members.values()
+            if one.compress_size == one.file_size and not one.compress_type
+        ]
         if len(stored) < len(archive.infolist()) or sum(stored) > size or members[TREE].file_size > most >> 7:
             raise ValueError("its members are too large, compressed, or two have one name")
         del members[TREE]
@@ -177,32 +178,29 @@ class Snapshot:
             raise UserError(f"{path} does not exist{_files_beside(path)}")
         with open_file(path, MOST_BYTES, "give a snapshot, such as snapshots/pong_10.pkl") as file:
             try:
-                return _checked(_content(file, path.name, game))
+                start = file.read(len(ZIP))
+                file.seek(0)
+                if start.startswith(PICKLES):
+                    return _checked(neon.read(file.read(), path.name, game))
+                if start != ZIP or (content := read_archive(file, MOST_BYTES))["format"] != FORMAT:
+                    raise ValueError("it is not a snapshot")
+                return _checked(content)
             except (OSError, *MALFORMED) as error:
                 raise UserError(f"{path} cannot be used ({quotable(error)}): use another one") from None
 
 
-def _content(file: BinaryIO, name: str, game: str | None) -> CheckpointState:
-    start = file.read(len(ZIP))
-    file.seek(0)
-    if start == ZIP:
-        content = read_archive(file, MOST_BYTES)
-        if content["format"] != FORMAT:
-            raise ValueError(f"it is a {str(content['format'])!r}, not a {FORMAT!r}")
-        return content
-    if start.startswith(PICKLES):
-        return neon.read(file.read(), name, game)
-    raise ValueError("it is not a snapshot")
-
-
 def _checked(content: CheckpointState) -> Snapshot:
     """Return the snapshot with this content, which may be anything."""
-    game, counts = content["game"], [content[name] for name in ("epoch", "actions", "total_train_steps")]
+    game, epoch, actions, steps = (
+        content[name] for name in ("game", "epoch", "actions", "total_train_steps")
+    )
     if not (isinstance(game, str) and GAME.fullmatch(game)):
         raise ValueError("the name of its game is not valid")
-    if any(type(count) is not int or not 0 <= count < 2**63 for count in counts) or not content["actions"]:
+    if (
+        any(type(count) is not int or not 0 <= count < 2**63 for count in (epoch, actions, steps))
+        or not actions
+    ):
         raise ValueError("its epoch, or its number of actions or of steps is not valid")
-    epoch, actions, steps = counts
     settings = checked_settings(content["flags"])
     return Snapshot(game, epoch, actions, steps, settings, _weights(content["weights"]))
 
@@ -215,14 +213,16 @@ def checked_settings(given: Any, without: Container[str] = LOCAL) -> dict[str, A
     Raises:
         ValueError: One of them is not valid.
     """
-    values = {name: value for name, value in dict(given).items() if name not in without}
+    values = {
+        name: value for name, value in dict(given).items() if name not in {*GONE} and name not in without
+    }
     for name, value in values.items():
         if not isinstance(value, bool | int | float | str | None) or len(str(value)) > LONGEST_WORD:
             raise ValueError(f"its setting {name} is neither a number nor a string")
-    if unknown := sorted(name for name in values if not (name in known() or name in {*BOOLEANS, *GONE})):
+    if unknown := sorted(values.keys() - known().keys() - {*BOOLEANS}):
         logger.warning("The snapshot has settings that this version does not have: %s", ", ".join(unknown))
     try:
-        return layered(read({name: value for name, value in values.items() if name not in {*unknown, *GONE}}))
+        return layered(read({name: value for name, value in values.items() if name not in unknown}))
     except UserError as error:
         raise ValueError(str(error)) from None
 
@@ -237,9 +237,7 @@ def _weights(arrays: Any) -> dict[str, NDArray[np.float32]]:
         variance = name.endswith("running_var")  # of batch normalization, which divides by its square root
         least, most = (0.0, np.finfo(np.float32).max) if variance else (-LARGEST_WEIGHT, LARGEST_WEIGHT)
         if not (least <= array.min() and array.max() <= most):  # false if there is a NaN
-            raise ValueError(
-                f"its weights {name!r} hold NaN, infinity or values too large for a trained network"
-            )
+            raise ValueError(f"its weights {name!r} hold NaN, infinity or values too large")
         result[name] = array.astype(np.float32, copy=False)
     return result
 
@@ -278,15 +276,12 @@ def check_layers(path: Path, snapshot: Snapshot, config: Config) -> None:
 
 
 def _files_beside(path: Path) -> str:
-    """Return a hint for a missing file: one of that name elsewhere, else the snapshots in its folder."""
+    """Return a hint for a missing file: one of that name elsewhere, or the last one in its folder."""
     folders = (path.parent, path.parent / TRAINED, home() / "snapshots", home() / "snapshots" / TRAINED)
     name, stem = glob.escape(path.name), glob.escape(path.stem)
     run, _, epoch = stem.rpartition("_")  # a later run may have renamed it
-    for pattern in (name, f"{name}.pkl", f"{stem}.pkl", f"{run}_before*_{epoch}.pkl"):
-        if found := [file for folder in folders for file in folder.glob(pattern) if file.is_file()]:
+    for pattern in (name, f"{name}.pkl", f"{stem}.pkl", f"{run}_before*_{epoch}.pkl", "*.pkl"):
+        found = [file for folder in folders for file in folder.glob(pattern) if file.is_file()]
+        if found:
             return f": did you mean {from_here(max(found, key=lambda file: file.stat().st_mtime))}?"
-    for folder in folders[:2]:
-        if there := sorted(p.name for p in folder.glob("*.pkl")):
-            more = f" and {len(there) - 5} more" if len(there) > 5 else ""
-            return f": {folder} holds {', '.join(there[:5])}{more}"
     return ": train first, with ./train.sh"

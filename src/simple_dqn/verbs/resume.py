@@ -4,15 +4,15 @@ import glob
 import logging
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from simple_dqn import rules, settings_file
 from simple_dqn.config import REGISTERED, Config, known, layered
 from simple_dqn.environment.own_game import canonical_flags
-from simple_dqn.errors import EXHAUSTED, UserError
+from simple_dqn.errors import UserError
 from simple_dqn.files import TRAINED, check_start, from_here, home, is_trained, kind_of, numbered, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.replay import rows_for
@@ -37,14 +37,17 @@ from simple_dqn.verbs.settings import parser_for, portable, settings_for, settle
 
 logger = logging.getLogger(__name__)
 
-
-# Paths that a checkpoint does not choose, and the window that it does not open.
+# What a checkpoint does not choose: paths, and a window.
 RECORDINGS = ("display_screen", "record_screen_path", "record_sound_filename")
 UNRECORDED = (*RECORDINGS, "load_weights", "visualization_file")
 
 
 class CompleteError(UserError):
     """The run has all its epochs already."""
+
+    def __init__(self, what: str, trained: int, epochs: int) -> None:
+        remedy = "give a larger --epochs"
+        super().__init__(f"{what} has {trained} epochs of training and --epochs is {epochs}: {remedy}")
 
 
 def main(arguments: Sequence[str], program: str) -> None:
@@ -57,33 +60,24 @@ def main(arguments: Sequence[str], program: str) -> None:
     start_log(given.get("log_level", "INFO"))
     path: Path = given["snapshot"]
     snapshot = None if path.is_dir() else open_snapshot(path)
-    prefix = prefix_for(path, snapshot) if snapshot else prefix_of(path)
+    if snapshot is None:
+        prefix = prefix_of(path)
+    elif is_trained(path):
+        prefix = home() / "snapshots" / f"{run_of(path, snapshot)}_{TRAINED}"
+        logger.info("%s remains unchanged: the run continues as %s_...", path, prefix)
+    else:
+        prefix = path.with_name(run_of(path, snapshot))
     if Path(given.get("save_weights_prefix", prefix)).resolve() != prefix.resolve():
         raise UserError(
             f"a run continues as {prefix}_...: leave out --save_weights_prefix, or copy its snapshot and its "
             "folder of checkpoints to another name"
         )
-    with running(prefix):
-        folder = CheckpointFolder(checkpoint_folder(prefix) if snapshot else path)
-        if go_on(folder, prefix, given, snapshot):
+    with locked(prefix):
+        if go_on(prefix, given, snapshot):
             return
-        if snapshot:
-            refill(path, snapshot, prefix, given)
-        else:
+        if snapshot is None:
             raise UserError(f"{path} has no usable checkpoint: give a snapshot, such as {prefix}_10.pkl")
-
-
-def prefix_for(path: Path, snapshot: Snapshot) -> Path:
-    """Return the prefix of further snapshots: that of `path`, in the same folder.
-
-    Nothing is written among the agents that come with the project: there the run gets the label `trained`.
-    """
-    name = run_of(path, snapshot)
-    if not is_trained(path):
-        return path.with_name(name)
-    prefix = home() / "snapshots" / f"{name}_{TRAINED}"
-    logger.info("%s remains unchanged: the run continues as %s_...", path, prefix)
-    return prefix
+        refill(path, snapshot, prefix, given)
 
 
 def follows(snapshot: Snapshot | None, run: dict[str, Any]) -> bool:
@@ -99,64 +93,35 @@ def follows(snapshot: Snapshot | None, run: dict[str, Any]) -> bool:
     return snapshot is None or snapshot.fingerprint in latest
 
 
-@contextmanager
-def running(prefix: Path) -> Iterator[None]:
-    """Claim all file names that begin with `prefix`; report an exhausted system in one line.
-
-    Raises:
-        UserError: Another run has claimed them, they cannot be written, or the system ran out of a resource.
-    """
-    kind_of(prefix)  # refuses a name that no file can have
-    if is_trained(prefix):
-        raise UserError(
-            f"no run writes into {prefix.parent}, the folder of the agents that come with the project: give "
-            f"another --save_weights_prefix than {prefix}"
-        )
-    with locked(prefix):
-        try:
-            yield
-        except OSError as error:
-            if error.errno not in EXHAUSTED:
-                raise
-            folder = checkpoint_folder(prefix)
-            saved = CheckpointFolder(folder).latest_number()  # a run without snapshots has none
-            remedy = f"then continue with ./resume.sh {folder}" if saved else "then start again"
-            raise UserError(f"training cannot continue: {error.strerror}; fix this, {remedy}") from error
-
-
-class _SettingsWriter(Writer):
+class SettingsWriter(Writer):
     """Writes the settings of a run beside its CSV, once the run begins."""
 
-    def __init__(self, path: Path, config: Config, preset: str, resumed: bool) -> None:
-        if kind_of(path):
-            check_start(path, settings_file.STARTS, "file of settings")
-        self._path, self._config, self._preset, self._resumed = path, config, preset, resumed
+    def __init__(self, config: Config, preset: str | None = None, renew: bool = True) -> None:
+        """Set up the writer of a run that has a CSV.
+
+        Args:
+            config: All settings.
+            preset: The name of the preset they began with; None: the run is resumed, and its file names it.
+            renew: Without `preset`: whether to replace an existing file, which is of this run.
+        """
+        assert config.run.csv_file
+        csv = Path(config.run.csv_file)
+        self._path, self._renew = csv.with_suffix(".yaml"), renew and preset is None
+        if kind_of(self._path):
+            check_start(self._path, settings_file.STARTS, "file of settings")
+        name = preset or settings_file.preset_in(self._path)
+        if preset or self._path.is_file():
+            logger.info("Preset %s", name)
+        self._text = settings_file.listing(config, name)
         # The earlier CSV, renamed by its own writer before `open`, and its settings keep one number.
-        self._earlier = numbered(path.with_suffix(".csv")).with_suffix(".yaml")
+        self._earlier = numbered(csv).with_suffix(".yaml")
 
     def open(self) -> None:
         """Write the file; that of an earlier run is renamed, that of the resumed run is renewed."""
         with replacing(self._path) as beside:
-            beside.write_text(f"{settings_file.listing(self._config, self._preset)}\n", encoding="utf-8")
-            if self._path.exists() and not self._resumed:
+            beside.write_text(f"{self._text}\n", encoding="utf-8")
+            if self._path.exists() and not self._renew:
                 self._path.rename(numbered(self._path) if self._earlier.exists() else self._earlier)
-
-
-def settings_writers(config: Config, preset: str | None = None, renew: bool = True) -> list[Writer]:
-    """Return the writer of a run's settings, beside its CSV; none if there is no CSV.
-
-    Args:
-        config: All settings.
-        preset: The name of the preset they began with; None: the run is resumed, and its file names it.
-        renew: Without `preset`: whether to replace an existing file, which is of this run.
-    """
-    if not config.run.csv_file:
-        return []
-    path = Path(config.run.csv_file).with_suffix(".yaml")
-    name = preset or settings_file.preset_in(path)
-    if preset is None and path.is_file():
-        logger.info("Preset %s", name)
-    return [_SettingsWriter(path, config, name, preset is None and renew)]
 
 
 def recorded(run: dict[str, Any]) -> dict[str, Any]:
@@ -169,15 +134,17 @@ def recorded(run: dict[str, Any]) -> dict[str, Any]:
         ValueError: One of them is not valid.
     """
     flags = run["flags"]
-    if absent := [name for name in ("environment", "network") if name not in flags]:
-        raise ValueError(f"it has no setting {absent[0]}")
-    if wrong := [name for name in UNRECORDED if not isinstance(flags.get(name), bool | str | None)]:
-        raise ValueError(f"its setting {wrong[0]} is neither true, false nor text")
+    if any(name not in flags for name in ("environment", "network")):
+        raise ValueError("it has no environment or no network")
     settings = {"csv_file": flags["csv_file"] or ""}
     for name in ("game", "save_weights_prefix", *REGISTERED):  # a registered name may not be known yet
         settings[name] = flags.get(name, known()[name][0].default)
-    if wrong := [name for name, value in settings.items() if not isinstance(value, str)]:
-        raise ValueError(f"its setting {wrong[0]} is no text")
+    texts = [
+        *settings.values(),
+        *(flags.get(name) or "" for name in UNRECORDED if flags.get(name) is not True),
+    ]
+    if wrong := [value for value in texts if not isinstance(value, str)]:
+        raise ValueError(f"its setting {wrong[0]!r} is no text")
     settings = layered(settings, checked_settings(flags, {*settings, *UNRECORDED}))
     config = Config.from_flags(settings)
     last = max(config.run.epochs, config.run.start_epoch)
@@ -189,7 +156,6 @@ def recorded(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def go_on(
-    folder: CheckpointFolder,
     prefix: Path,
     given: dict[str, Any],
     snapshot: Snapshot | None = None,
@@ -199,8 +165,7 @@ def go_on(
     """Continue from the latest usable checkpoint as if the run had never stopped; return False if none is.
 
     Args:
-        folder: The checkpoints.
-        prefix: Of the files to write.
+        prefix: Of the files of the run.
         given: The flags given by hand.
         snapshot: The snapshot that the checkpoint follows; None: any.
         writers: See `train.learn`.
@@ -210,7 +175,7 @@ def go_on(
         CompleteError: The run has all its epochs.
         UserError: The flags contradict those of the run.
     """
-    for saved in folder.usable(lambda run: follows(snapshot, run)):
+    for saved in CheckpointFolder(checkpoint_folder(prefix)).usable(lambda run: follows(snapshot, run)):
         try:
             _go_on(saved, prefix, given, writers, log)
         except DamagedError as error:
@@ -224,43 +189,36 @@ def _go_on(
     saved: Checkpoint, prefix: Path, given: dict[str, Any], writers: Sequence[Writer], log: bool
 ) -> None:
     """Continue the run of a checkpoint as if it had never stopped."""
-    flags = recorded(saved.run)
+    flags, phase, rows_sum = recorded(saved.run), Phase.of(saved.run), saved.run["statistics"]["csv"]
     if given.get("datatype") == "auto":  # what that means here was settled when the run began
         given = {name: value for name, value in given.items() if name != "datatype"}
     check_flags(flags, given)
-    phase = Phase.of(saved.run)
-    rows_sum = saved.run["statistics"].get("csv")
-    if ended := [name for name in RECORDINGS if saved.run["flags"].get(name) and name not in given]:
-        what = "window does" if ended == ["display_screen"] else "recordings do"
-        logger.warning("The %s not go on: give %s again", what, " and ".join(f"--{name}" for name in ended))
-    moved = Path(flags["save_weights_prefix"]).resolve() != prefix.resolve()
-    csv_file = given.get("csv_file", _csv_of(flags["csv_file"], prefix, moved, phase.before, rows_sum))
-    files = {"save_weights_prefix": str(prefix), "csv_file": csv_file}
+    if ended := [f"--{name}" for name in RECORDINGS if saved.run["flags"].get(name) and name not in given]:
+        logger.warning("A recording or window does not go on: give %s again", " and ".join(ended))
+    csv_file = given.get("csv_file", flags["csv_file"])
+    usual = str(home() / "results" / f"{prefix.name}.csv")
+    if csv_file and "csv_file" not in given and Path(csv_file).resolve() != Path(usual).resolve():
+        mine = False
+        if Path(flags["save_weights_prefix"]).resolve() == prefix.resolve():  # else it was copied
+            with suppress(UserError):
+                mine = bool(is_of_run(Path(csv_file), phase.before, rows_sum))
+            if not mine:
+                logger.warning("%s does not have the rows of this run: it continues in %s", csv_file, usual)
+        csv_file = csv_file if mine else usual
+    files = {"save_weights_prefix": str(prefix), "csv_file": csv_file or None}
     config = settle(settings_for("resume", given, flags, files), log)
     if phase.epoch > config.run.epochs:
-        raise _complete("the run", phase.trained, config)
+        raise CompleteError("the run", phase.trained, config.run.epochs)
     if later := snapshots_after(prefix, phase.epoch if phase.done else phase.trained):
         logger.info("Later snapshots of the run, from %s on, will be overwritten", later[0])
     # Beside the CSV of another run are its settings, curves and ids of trackers, too.
     own = not csv_file or is_of_run(Path(csv_file), phase.before, rows_sum) is not False
-    writers = [*settings_writers(config, renew=own), *writers]
+    writers = [*([SettingsWriter(config, renew=own)] if csv_file else []), *writers]
     resumed = phase.before if own else None
     with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, writers)) as run:
         logger.info("Continuing from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
         run.resume(saved)
     finish_training(config, interrupt)
-
-
-def _csv_of(path: str, prefix: Path, moved: bool, resumed: Resumed, rows_sum: str | None) -> str | None:
-    """Return the CSV with which to continue: the one at `path` if it has the rows of the run."""
-    usual = str(home() / "results" / f"{prefix.name}.csv")
-    if not path or moved:
-        return usual if path else None
-    with suppress(UserError):
-        if Path(path).resolve() == Path(usual).resolve() or is_of_run(Path(path), resumed, rows_sum):
-            return path
-    logger.warning("%s does not have the rows of this run: it continues in %s", path, usual)
-    return usual
 
 
 def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) -> None:
@@ -274,9 +232,9 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
     }
     config = settle(settings_for("resume", given, portable(snapshot.flags), fixed))
     if config.run.epochs <= config.run.start_epoch:
-        raise _complete(str(path), snapshot.epoch, config)
+        raise CompleteError(str(path), snapshot.epoch, config.run.epochs)
     resumed = Resumed(config.run.start_epoch, "test")
-    writers = settings_writers(config)
+    writers = [SettingsWriter(config)] if config.run.csv_file else []
     with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, writers)) as run:
         logger.warning(
             "%s has no checkpoint that follows %s: the replay memory, the optimizer and the random "
@@ -292,20 +250,12 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
     finish_training(config, interrupt)
 
 
-def _complete(what: str, trained: int, config: Config) -> CompleteError:
-    epochs = config.run.epochs
-    return CompleteError(
-        f"{what} has {trained} epochs of training and --epochs is {epochs}: give a larger --epochs"
-    )
-
-
 def finish_training(config: Config, interrupt: Interrupt) -> None:
     """Log that a run is over, and the commands that can follow; see `finish`."""
     prefix = Path(config.run.save_weights_prefix) if config.run.save_weights_prefix else None
     if prefix and interrupt.requested and checkpoint_folder(prefix).is_dir():
-        logger.info(
-            "Next: ./resume.sh %s continues the run", shlex.quote(str(from_here(checkpoint_folder(prefix))))
-        )
+        folder = shlex.quote(str(from_here(checkpoint_folder(prefix))))
+        logger.info("Next: ./resume.sh %s continues the run", folder)
     finish(interrupt)
     if snapshots := snapshots_after(prefix, 0) if prefix else []:
         last, epochs = shlex.quote(str(from_here(snapshots[-1]))), config.run.epochs + 10
@@ -320,28 +270,23 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
         UserError: A flag was changed that must stay as it was when the run began.
     """
     before, now = Config.from_flags(layered(saved)), Config.from_flags(layered(saved, given))
+    was, settings, cluster = before.flags(), now.flags(), now.cluster.cluster
+    module, _, game = now.environment.game.rpartition(":")
     if now.cluster.on != before.cluster.on:
-        raise UserError(
-            f"the run was started {'with' if before.cluster.on else 'without'} --cluster and cannot continue "
-            f"{'without' if before.cluster.on else 'with'} it: start a new run with --load_weights"
-        )
-    cluster, (module, _, game) = now.cluster.cluster, now.environment.game.rpartition(":")
+        raise UserError("a run cannot move to a cluster or from it: start a new run with --load_weights")
     if cluster not in ("none", "local", "auto", given.get("cluster")):
         raise UserError(
-            f"the run was on the cluster {cluster}, and a checkpoint chooses no address: give --cluster "
-            f"{cluster}"
+            f"the run was on {cluster}, and a checkpoint chooses no address: give --cluster {cluster}"
         )
     if now.environment.environment == "gym" and module and module not in sys.modules:
         raise UserError(
             f"the run was of {game} in the module {module}, and a checkpoint imports nothing: continue it "
             "from a script that imports the module"
         )
-    was, settings = before.flags(), now.flags()
     for name in differing([*now.shared_flags(), "emulator"], was, settings):
-        value = settings[name]
         if name in CHECKPOINT_SHAPE:
             raise UserError(
-                f"the run was started with --{name} {was[name]} and cannot continue with {value}: "
+                f"the run was started with --{name} {was[name]} and cannot continue with {settings[name]}: "
                 f"leave out --{name}, or start a new run with another label"
             )
-        logger.info("From now on --%s is %s instead of %s", name, value, was[name])
+        logger.info("From now on --%s is %s instead of %s", name, settings[name], was[name])

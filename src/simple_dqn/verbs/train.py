@@ -16,10 +16,10 @@ from simple_dqn.files import home
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.presets import USUAL
 from simple_dqn.run import make_run
-from simple_dqn.snapshot import CheckpointFolder, checkpoint_folder
+from simple_dqn.snapshot import CheckpointFolder, checkpoint_folder, locked
 from simple_dqn.statistics import Writer
 from simple_dqn.verbs.common import check_weights, load_weights, run_name, start_log
-from simple_dqn.verbs.resume import CompleteError, finish_training, go_on, running, settings_writers
+from simple_dqn.verbs.resume import CompleteError, SettingsWriter, finish_training, go_on
 from simple_dqn.verbs.settings import check_csv, over_file, parser_for, preset, settings_for, settle
 from simple_dqn.verbs.test import play
 
@@ -83,7 +83,7 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
     config = config.with_flags({setting: path for setting, path in files.items() if setting not in given})
     check_csv(given, config)
     prefix = Path(config.run.save_weights_prefix or files["save_weights_prefix"])
-    with running(prefix):
+    with locked(prefix):
         if log:
             start_log(config.run.log_level)
         try:
@@ -91,14 +91,14 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
                 if given.get("resume"):
                     logger.warning("There is no checkpoint %s: the run begins", checkpoint_folder(prefix))
                 preset_name = given.get("preset", USUAL)
-                logger.info("Preset %s", preset_name)
                 config = settle(config, log=False)
                 rom = Path(config.environment.game)
                 if (
                     config.environment.environment == "ale" and rom.is_file()
                 ):  # a resume may be in another folder
                     config = config.with_flags({"game": str(rom.resolve())})
-                begin(config, [*settings_writers(config, preset_name), *writers])
+                settings = [SettingsWriter(config, preset_name)] if config.run.csv_file else []
+                begin(config, [*settings, *writers])
         except CompleteError as error:  # no failure: a script may repeat this command until the run is done
             logger.info("Nothing is left to do: %s", error)
     return config.run
@@ -110,16 +110,16 @@ def _continued(prefix: Path, given: dict[str, Any], writers: Sequence[Writer], l
     Raises:
         UserError: No checkpoint can be used.
     """
-    checkpoints = CheckpointFolder(checkpoint_folder(prefix))
     # Shares are of the run as it began, and the checkpoint has their numbers.
     asked = {**preset(given), **given}
     numbers = {name: one for name, one in asked.items() if not isinstance(one, Share)}
-    if go_on(checkpoints, prefix, numbers, None, writers, log):
+    if go_on(prefix, numbers, None, writers, log):
         return True
-    if checkpoints.latest_number():
+    folder = checkpoint_folder(prefix)
+    if CheckpointFolder(folder).latest_number():
         raise UserError(
-            f"no checkpoint in {checkpoints.folder} can be read: go on from a snapshot with "
-            f"./resume.sh {prefix}_EPOCH.pkl, or move that folder away to start again"
+            f"no checkpoint in {folder} can be read: go on from a snapshot with ./resume.sh "
+            f"{prefix}_EPOCH.pkl, or move that folder away to start again"
         )
     return False
 
