@@ -53,7 +53,13 @@ def make_networks() -> dict[str, DeepQNetwork]:
     backend, rng = BackendConfig(backend="cpu", threads=1), np.random.default_rng(0)
     return {
         name: DeepQNetwork(
-            ACTIONS, STATE[0], (84, 84) if name == "neon" else STATE[1:], NetworkConfig(), backend, rng, spec=spec
+            ACTIONS,
+            STATE[0],
+            (84, 84) if name == "neon" else STATE[1:],
+            NetworkConfig(),
+            backend,
+            rng,
+            spec=spec,
         )
         for name, spec in NETWORKS.items()
     }
