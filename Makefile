@@ -39,8 +39,8 @@ bench:
 
 soak: dev
 	PYTHONPATH=src $(python) tests/soak/fuzz_snapshots.py
-	PYTHONPATH=src $(python) tests/soak/kill_trainings.py
-	PYTHONPATH=src $(python) tests/soak/fail_system.py
+	PYTHONPATH=src:. $(python) tests/soak/kill_trainings.py
+	PYTHONPATH=src:. $(python) tests/soak/fail_system.py
 	PYTHONPATH=src $(python) tests/soak/memory_growth.py
 	PYTHONPATH=src:. $(python) tests/soak/kill_nodes.py
 	tests/soak/three_hosts.sh

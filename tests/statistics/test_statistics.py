@@ -265,7 +265,7 @@ def test_the_state_is_not_the_living_array() -> None:
     state = statistics.get_state()
     for _ in range(3):
         statistics.on_step(make_step([1]), 0.1)
-    assert (state["scores"]["training"].tolist(), state["tally"]["steps"]) == ([1], 1)
+    assert (state["running"].tolist(), state["tally"]["steps"]) == ([1], 1)
 
 
 @pytest.mark.parametrize("phase", ["random", "train"])
@@ -281,7 +281,7 @@ def test_a_phase_that_is_resumed_in_its_middle_sums_up_to_the_same(phase: str) -
         clock.now += 1
         if t == 25:
             state = json.loads(json.dumps(first.get_state(), default=np.ndarray.tolist))
-            state["scores"] = {name: np.array(scores) for name, scores in state["scores"].items()}
+            state["running"] = state["running"] and np.array(state["running"])
             first = Statistics([halves], clock)
             first.set_state(state)
             first.on_phase_resume(180)

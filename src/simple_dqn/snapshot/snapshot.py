@@ -182,8 +182,11 @@ class Snapshot:
                 file.seek(0)
                 if start.startswith(PICKLES):
                     return _checked(neon.read(file.read(), path.name, game))
-                if start != ZIP or (content := read_archive(file, MOST_BYTES))["format"] != FORMAT:
-                    raise ValueError("it is not a snapshot")
+                if start != ZIP:
+                    raise UserError(f"{path} is not a snapshot: give one, such as snapshots/pong_10.pkl")
+                content = read_archive(file, MOST_BYTES)
+                if content["format"] != FORMAT:
+                    raise ValueError("it is an archive of another kind")
                 return _checked(content)
             except (OSError, *MALFORMED) as error:
                 raise UserError(f"{path} cannot be used ({quotable(error)}): use another one") from None
@@ -276,12 +279,15 @@ def check_layers(path: Path, snapshot: Snapshot, config: Config) -> None:
 
 
 def _files_beside(path: Path) -> str:
-    """Return a hint for a missing file: one of that name elsewhere, or the last one in its folder."""
+    """Return a hint for a missing file: one of that name elsewhere, else the snapshots in its folder."""
     folders = (path.parent, path.parent / TRAINED, home() / "snapshots", home() / "snapshots" / TRAINED)
     name, stem = glob.escape(path.name), glob.escape(path.stem)
     run, _, epoch = stem.rpartition("_")  # a later run may have renamed it
-    for pattern in (name, f"{name}.pkl", f"{stem}.pkl", f"{run}_before*_{epoch}.pkl", "*.pkl"):
+    for pattern in (name, f"{name}.pkl", f"{stem}.pkl", f"{run}_before*_{epoch}.pkl"):
         found = [file for folder in folders for file in folder.glob(pattern) if file.is_file()]
         if found:
             return f": did you mean {from_here(max(found, key=lambda file: file.stat().st_mtime))}?"
+    for folder in folders[:2]:
+        if there := sorted(file.name for file in folder.glob("*.pkl")):
+            return f": {folder} holds {', '.join(there[:5])}{', ...' if len(there) > 5 else ''}"
     return ": train first, with ./train.sh"
