@@ -19,11 +19,10 @@ import numpy as np
 import pytest
 
 from simple_dqn import main, schedules
-from simple_dqn.agent import Agent
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.run import Phase, Run
-from simple_dqn.snapshot import Checkpoint, CheckpointFolder, Keeper, Snapshot
+from simple_dqn.snapshot import Checkpoint, CheckpointFolder, Keeper, Snapshot, locked
 from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.resume import check_flags
 
@@ -191,7 +190,7 @@ def test_ctrl_c_while_the_memory_is_filled_leaves_the_rest_to_be_filled(
         assert_same(tmp_path / f"{after}", tmp_path / "whole")
 
 
-def in_a_process(home: Path, *program: str, **options: Any) -> "subprocess.Popen[str]":
+def in_a_process(home: Path, *program: str) -> "subprocess.Popen[str]":
     home.mkdir(exist_ok=True)
     return subprocess.Popen(
         [sys.executable, "-P", *program], cwd=home, stderr=subprocess.PIPE, text=True,
@@ -290,27 +289,6 @@ def test_a_resume_from_another_folder_writes_to_the_same_files_but_for_a_copy(
     assert main.run(["resume", CHECKPOINTS, "--epochs", "3"]) == 0
     assert (first / "catch.csv").read_text() == before
     assert rows(copy / "results" / "catch.csv")[-1]["epoch"] == "3"
-
-
-def test_after_an_error_in_mid_epoch_the_newest_snapshot_leads_to_the_checkpoint(
-    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learn = Agent.learn
-
-    def failing(self: Agent, steps: int) -> None:
-        if self.total_train_steps == 200:  # of which 120 made the first epoch
-            raise RuntimeError("a bug")
-        learn(self, steps)
-
-    with monkeypatch.context() as patch:
-        leave_behind(patch, [])
-        patch.setattr(Agent, "learn", failing)
-        with pytest.raises(RuntimeError, match="a bug"):
-            start("run", *TRAIN)
-    newest = max((tmp_path / "run" / "snapshots").glob("*.pkl"), key=lambda path: path.stat().st_mtime_ns)
-    assert start("run", "resume", str(newest)) == 0
-    assert start("whole", *TRAIN) == 0
-    assert_same(tmp_path / "run", tmp_path / "whole")
 
 
 def test_a_new_run_does_not_take_over_the_checkpoints_of_another(
@@ -470,23 +448,12 @@ raise SystemExit(main.run({command!r}))
 def test_a_second_run_of_the_same_name_is_refused(
     tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [*TRAIN, "--epochs", "100", "--checkpoint_minutes", "0.001", "--log_level", "ERROR"]
-    first = in_a_process(tmp_path, "-m", "simple_dqn.main", *command)
-    try:
-        while not list(tmp_path.glob("snapshots/catch_1.pkl")):
-            assert first.poll() is None
-            time.sleep(0.02)
-        for arguments in (command, [*command, "--resume"], ["resume", "snapshots/catch_1.pkl"]):
-            capsys.readouterr()
+    assert start(".", *BRIEF) == 0
+    with locked(tmp_path / "snapshots" / "catch"):
+        for arguments in (BRIEF, [*BRIEF, "--resume"], ["resume", "snapshots/catch_1.pkl"]):
             assert start(".", *arguments) == 2
             line = capsys.readouterr().err.splitlines()[-1]
-            assert f"is being written by another run (process {first.pid})" in line
-        assert first.poll() is None
-    finally:
-        first.kill()
-        first.wait()
-    assert start(".", "resume", CHECKPOINTS, "--epochs", "0") == 2
-    assert "give a larger --epochs" in capsys.readouterr().err
+            assert f"is being written by another run (process {os.getpid()})" in line
 
 
 def test_no_checkpoint_begins_several_games_of_a_test_anew(

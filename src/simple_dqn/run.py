@@ -145,7 +145,8 @@ class Run:
         except LostError:
             raise
         except (UserError, *MALFORMED) as error:
-            raise DamagedError(f"it is damaged: {one_line(error) or type(error).__name__}") from error
+            reason = one_line(error) or type(error).__name__
+            raise DamagedError(f"{checkpoint.path} cannot be used (it is damaged: {reason})") from error
         if self._keeper:
             self._keeper.resume(checkpoint)
         self._restart_unsaved_games()

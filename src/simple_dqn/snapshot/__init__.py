@@ -6,12 +6,12 @@ The `Keeper` writes both.
 
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, DamagedError, check_form
 
-from simple_dqn.snapshot.checkpoint import log_damage, pack, unpack  # isort: skip
+from simple_dqn.snapshot.checkpoint import pack, unpack  # isort: skip
 from simple_dqn.snapshot.keeper import Keeper, checkpoint_folder, copied, locked, prefix_of, snapshots_after
 from simple_dqn.snapshot.snapshot import MALFORMED, Snapshot, check_fits, check_layers, checked_settings
 
 __all__ = [
     "MALFORMED", "Checkpoint", "CheckpointFolder", "DamagedError", "Keeper", "Snapshot", "check_fits",
-    "check_form", "check_layers", "checked_settings", "checkpoint_folder", "copied", "locked", "log_damage",
+    "check_form", "check_layers", "checked_settings", "checkpoint_folder", "copied", "locked",
     "pack", "prefix_of", "snapshots_after", "unpack",
 ]  # fmt: skip

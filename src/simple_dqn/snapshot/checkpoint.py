@@ -145,7 +145,8 @@ class CheckpointFolder:
                 for chunk in checkpoint.chunks:
                     chunk.read(self.folder)
             except (OSError, UserError, *MALFORMED) as error:
-                log_damage(path, error)
+                reason = error if isinstance(error, UserError) else quotable(error)
+                logger.warning("%s cannot be used (%s): trying the previous checkpoint", path, reason)
             else:
                 yield checkpoint
 
@@ -181,12 +182,6 @@ class CheckpointFolder:
         """Return the checkpoints with their numbers."""
         named = ((FILE_NAME.fullmatch(path.name), path) for path in self.folder.glob("run_*.npz"))
         return [(int(match[1]), path) for match, path in named if match]
-
-
-def log_damage(path: Path, error: Exception) -> None:
-    """Log that the checkpoint `path` cannot be used."""
-    reason = error if isinstance(error, UserError) else quotable(error)
-    logger.warning("%s cannot be used (%s): trying the previous checkpoint", path, reason)
 
 
 def _read(path: Path) -> Checkpoint:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn import rules, settings_file
-from simple_dqn.config import REGISTERED, Config, known, layered
+from simple_dqn.config import REGISTERED, Config, layered
 from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import TRAINED, check_start, from_here, home, is_trained, kind_of, numbered, replacing
@@ -26,7 +26,6 @@ from simple_dqn.snapshot import (
     checked_settings,
     checkpoint_folder,
     locked,
-    log_damage,
     prefix_of,
     snapshots_after,
 )
@@ -134,22 +133,19 @@ def recorded(run: dict[str, Any]) -> dict[str, Any]:
         ValueError: One of them is not valid.
     """
     flags = run["flags"]
-    if any(name not in flags for name in ("environment", "network")):
-        raise ValueError("it has no environment or no network")
-    settings = {"csv_file": flags["csv_file"] or ""}
-    for name in ("game", "save_weights_prefix", *REGISTERED):  # a registered name may not be known yet
-        settings[name] = flags.get(name, known()[name][0].default)
-    texts = [
-        *settings.values(),
-        *(flags.get(name) or "" for name in UNRECORDED if flags.get(name) is not True),
-    ]
-    if wrong := [value for value in texts if not isinstance(value, str)]:
+    # A registered name may not be known yet.
+    settings = {name: flags[name] for name in ("game", "save_weights_prefix", *REGISTERED)}
+    settings["csv_file"] = flags["csv_file"] or ""
+    others = [flags.get(name) or "" for name in UNRECORDED if not isinstance(flags.get(name), bool)]
+    if wrong := [value for value in (*settings.values(), *others) if not isinstance(value, str)]:
         raise ValueError(f"its setting {wrong[0]!r} is no text")
     settings = layered(settings, checked_settings(flags, {*settings, *UNRECORDED}))
     config = Config.from_flags(settings)
     last = max(config.run.epochs, config.run.start_epoch)
-    if config.run.random_seed is None or Phase.of(run).epoch > last + 1 or not run["statistics"]["tally"]:
-        raise ValueError("it has no seed or statistics, or a phase after the last epoch")
+    if not (run["statistics"]["tally"] and "environment" in settings) or config.run.random_seed is None:
+        raise ValueError("it has no environment, seed or statistics")
+    if Phase.of(run).epoch > last + 1:
+        raise ValueError("its phase comes after the last epoch")
     if complaint := next(rules.complaints(config), ""):
         raise ValueError(complaint)
     return settings
@@ -179,7 +175,7 @@ def go_on(
         try:
             _go_on(saved, prefix, given, writers, log)
         except DamagedError as error:
-            log_damage(saved.path, error)
+            logger.warning("%s: trying the previous checkpoint", error)
         else:
             return True
     return False
