@@ -397,21 +397,17 @@ class DeepQNetwork:
         If `state` has no target network, the target network becomes a copy of the online network. If it has
         no mean of the weights, the mean begins with the online network's.
 
-        Raises:
-            UserError: It is the state of another network or optimizer; nothing has changed.
+        Args:
+            state: That of a network with the same layers and optimizer, as `snapshot.check_form` checks it.
         """
-        online, target, average = state["online"], state["target"], state.get("average")
-        for saved in (online, target, average and average["mean"]):
-            if saved is not None:  # all three have the same names and shapes
-                check_fit(saved, self._master.tensors())
-        self._master.check_state(state["training"])
-        self._master.load(online)
+        target = state["target"]
+        self._master.load(state["online"])
         self._master.set_state(state["training"])
         self.update_target_network()
         if target is not None and self._target is not self._online:
             copy_arrays(target, floating_tensors(self._target))
         if self._average:
-            self._average.set_state(average)
+            self._average.set_state(state["average"])
         self._noise.set_state(state["noise"])
         self.updates = state["updates"]
         self._set_up_graphs()  # because the optimizer has new tensors

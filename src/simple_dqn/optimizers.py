@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.optim import Adadelta, Adagrad, Adam, Optimizer, RAdam
 
 from simple_dqn.config import NetworkConfig
-from simple_dqn.errors import UserError
 from simple_dqn.networks import Network
 from simple_dqn.types import CheckpointState
 from simple_dqn.weights import copy_arrays, floating_tensors, read_tensors, write_tensors
@@ -183,23 +182,19 @@ class MasterWeights:
         slots = {name: write_tensors(self._optimizer.state[w]) for name, w in self.weights.items()}
         return {"optimizer": self._kind, "slots": slots, "scaler": dict(self._scaler.state_dict())}
 
-    def check_state(self, state: CheckpointState) -> None:
-        """Raise a UserError if `state` is that of another optimizer, a ValueError if of other weights."""
-        if state["optimizer"] != self._kind:
-            raise UserError(
-                f"the snapshot was trained with --optimizer {state['optimizer']}, not {self._kind}: "
-                "resume it with that one, or start a new run from its weights with --load_weights"
-            )
+    def set_state(self, state: CheckpointState) -> None:
+        """Continue from what `get_state` returned, which leaves out the weights.
+
+        Raises:
+            ValueError: It is that of other weights.
+        """
         slots = state["slots"]
         for name, weight in self.weights.items():
             shapes = {values.shape for values in slots[name].values() if isinstance(values, np.ndarray)}
             if len({*map(frozenset, slots.values())}) > 1 or shapes - {(), (1,), tuple(weight.shape)}:
                 raise ValueError(f"the optimizer's state of {name} is not that of these weights")
-
-    def set_state(self, state: CheckpointState) -> None:
-        """Continue from what `get_state` returned, checked by `check_state`; it leaves out the weights."""
         restored = {
-            index: read_tensors(state["slots"][name], like=weight)
+            index: read_tensors(slots[name], like=weight)
             for index, (name, weight) in enumerate(self.weights.items())
         }
         groups = self._optimizer.state_dict()["param_groups"]

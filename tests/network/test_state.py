@@ -116,44 +116,26 @@ def spec_like(name: str) -> NetworkSpec:
 
 
 @pytest.mark.parametrize(
-    ("other", "complaint"),
+    "other",
     [
-        (
-            {"actions": 4},
-            r"output.weight has the shape \(4, 19\) and the network's \(5, 19\): give the game, --minimal_",
-        ),
-        ({"state_shape": (2, 20, 17)}, "conv1.weight .*--history_length"),
-        ({"state_shape": (3, 30, 17)}, "dense1.weight .*--screen_height"),
-        ({"batch_norm": True}, "--normalization"),
-        ({"dueling": True}, "--dueling"),
-        ({"noisy": True}, "--noisy"),
-        ({"layer_norm": True}, "--normalization"),
-        pytest.param({"spec": spec_like("impala")}, "--network", id="impala"),
-        ({"distributional": "c51"}, "--distributional, --atoms"),
-        ({"distributional": "quantile"}, "--distributional, --atoms and --quantiles"),
+        {"actions": 4},
+        {"state_shape": (2, 20, 17)},
+        {"state_shape": (3, 30, 17)},
+        {"batch_norm": True},
+        {"dueling": True},
+        {"noisy": True},
+        {"layer_norm": True},
+        pytest.param({"spec": spec_like("impala")}, id="impala"),
+        {"distributional": "c51"},
+        {"distributional": "quantile"},
     ],
     ids=str,
 )
 def test_another_networks_weights_are_refused_and_change_nothing(
-    other: dict[str, Any], complaint: str, make_network: MakeNetwork
+    other: dict[str, Any], make_network: MakeNetwork
 ) -> None:
     network, stranger = (make_network(0, average_updates=9), make_network(1, average_updates=9, **other))
-    before, theirs = network.get_state(), stranger.get_state()
-    with pytest.raises(UserError, match=complaint) as error:
-        network.set_weights(stranger.get_weights())
-    assert "\n" not in str(error.value)
-    for state in (theirs, {**theirs, "target": None}, {**before, "average": theirs["average"]}):
-        with pytest.raises(UserError, match=complaint):
-            network.set_state({**state, "updates": 77})
-    assert_same(network.get_state(), before)
-
-
-def test_another_optimizers_state_is_refused_and_changes_nothing(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
-    network, stranger = make_network(seed=0), make_network(seed=1, optimizer="adam")
-    train(stranger, make_minibatch(0))
     before = network.get_state()
-    with pytest.raises(UserError, match="trained with --optimizer adam, not rmsprop"):
-        network.set_state(stranger.get_state())
+    with pytest.raises(UserError, match=r"give the game and --history_length.*--quantiles as in training"):
+        network.set_weights(stranger.get_weights())
     assert_same(network.get_state(), before)
