@@ -401,8 +401,8 @@ def test_names_in_a_snapshot_are_escaped(verb: Verb, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("epoch,phase,steps\n1,\x1b[31mX\x07,3\n", r"has no row of training or a test"),
-        ("epoch,phase,steps\n1,train,\x1b[2J\n", r"'\x1b[2j'"),
+        ("epoch,phase,steps\n1,\x1b[31mX\x07,3\n", "has no row of training or a test"),
+        ("epoch,phase,steps\n1,train,\x1b[2J\n", r"'\x1b[2J'"),
         ("epoch,phase\x1b[2J,steps\n1,train,3\n", "names of columns"),
         ("epoch,phase,steps\n1,tr\0ain,3\n", "curve.csv"),
     ],
