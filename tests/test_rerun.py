@@ -78,6 +78,10 @@ def test_each_run_of_a_name_keeps_the_files_of_those_before(
     assert "train 3, step 0" in log
     assert "are lost" not in log
     assert snapshots(home).keys() == third.keys() | names("catch_before", 3)
+    # A snapshot that is put back in its place leads to its checkpoint.
+    (home / "snapshots" / "catch_before_2_1.pkl").rename(home / "snapshots" / "catch_1.pkl")
+    assert main.run(["resume", "snapshots/catch_1.pkl", "--epochs", "2"]) == 0
+    assert "One is in snapshots/catch_before_2_checkpoint" in capsys.readouterr().err
 
 
 def test_the_settings_of_an_earlier_run_have_the_number_of_its_csv(home: Path) -> None:

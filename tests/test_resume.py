@@ -214,26 +214,6 @@ def test_train_again_with_resume_after_kill_9(tmp_path: Path, start: Start) -> N
     assert left == {"catch_1.pkl", "catch_2.pkl", "catch_checkpoint"}
 
 
-def test_a_damaged_checkpoint_is_logged_and_the_one_before_is_used(
-    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with monkeypatch.context() as patch:
-        leave_behind(patch, [("train", 2, 80), ("train", 2, 100)])
-        assert start("whole", *TRAIN) == 0
-    for folder, pattern in (("train-2-80", "run_*.npz"), ("train-2-100", "experience_*.lz4")):
-        newest = sorted((tmp_path / folder / CHECKPOINTS).glob(pattern))[-1]
-        content = bytearray(newest.read_bytes())
-        content[len(content) // 2] ^= 1
-        newest.write_bytes(content)
-        capsys.readouterr()
-        assert start(folder, "resume", "snapshots/catch_1.pkl") == 0
-        log = capsys.readouterr().err
-        assert "trying the previous checkpoint" in log
-        assert newest.name in log
-        assert_same(tmp_path / folder, tmp_path / "whole")
-        assert not newest.exists()
-
-
 def test_the_snapshot_tells_which_checkpoint_is_meant(
     tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -289,27 +269,6 @@ def test_a_resume_from_another_folder_writes_to_the_same_files_but_for_a_copy(
     assert main.run(["resume", CHECKPOINTS, "--epochs", "3"]) == 0
     assert (first / "catch.csv").read_text() == before
     assert rows(copy / "results" / "catch.csv")[-1]["epoch"] == "3"
-
-
-def test_a_new_run_does_not_take_over_the_checkpoints_of_another(
-    tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str]
-) -> None:
-    start("run", *BRIEF)
-    home = tmp_path / "run"
-    kept = {path.name: path.read_bytes() for path in (home / CHECKPOINTS).iterdir()}
-    for seed in (7, 8):  # nor does the third take the place of the first
-        assert start("run", *BRIEF, "--random_seed", str(seed), "--epochs", "1") == 0
-        assert newest(home).run["flags"]["random_seed"] == seed
-        before = home / "snapshots" / "catch_before_checkpoint"
-        assert {path.name: path.read_bytes() for path in before.iterdir()} == kept
-    assert newest(home, "catch_before_2").run["flags"]["random_seed"] == 7
-    capsys.readouterr()
-    # The snapshots of the first run were renamed with its checkpoints; one that is put back leads to them.
-    assert start("run", "resume", "snapshots/catch_2.pkl", "--epochs", "3") == 2
-    assert "did you mean snapshots/catch_before_2.pkl?" in capsys.readouterr().err
-    (home / "snapshots" / "catch_before_2.pkl").rename(home / "snapshots" / "catch_2.pkl")
-    assert start("run", "resume", "snapshots/catch_2.pkl", "--epochs", "3") == 0
-    assert "One is in snapshots/catch_before_checkpoint" in capsys.readouterr().err
 
 
 def test_resume_true_begins_ends_or_refuses(

@@ -83,7 +83,7 @@ def _newest() -> Path:
 def edit(changes: dict[str, Any]) -> None:
     """Change values of the newest checkpoint, by their names with slashes."""
     with _newest().open("rb") as file:
-        content = read_archive(file, 1 << 30)
+        content = read_archive(file)
     for name, value in changes.items():
         *parents, last = name.split("/")
         parent = content

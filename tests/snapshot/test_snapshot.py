@@ -35,7 +35,7 @@ TREES = st.recursive(LEAVES, lambda inner: st.dictionaries(st.text("ab._ 0", min
 
 def read(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
-        return read_archive(file, MOST_BYTES)
+        return read_archive(file)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -51,6 +51,14 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, tree:
     path = tmp_path_factory.mktemp("archive") / "file.pkl"
     write_archive(path, tree)
     assert same(read(path), tree)
+
+
+def test_a_checkpoint_may_have_many_members(tmp_path: Path) -> None:
+    state = {f"member {number}": np.zeros(1, np.uint8) for number in range(1500)}
+    write_archive(tmp_path / "a", state)
+    assert same(read(tmp_path / "a"), state)
+    with (tmp_path / "a").open("rb") as file, pytest.raises(ValueError, match="list of members"):
+        read_archive(file, small=True)
 
 
 def test_the_old_file_stays_until_the_new_one_is_complete(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from simple_dqn.types import CheckpointState, Experience, Step
 logger = logging.getLogger(__name__)
 
 FORMAT = "simple-dqn checkpoint 3"
-MOST_BYTES = 2 << 30  # of a checkpoint, and of a chunk
+MOST_BYTES, CHUNK_BYTES = 8 << 30, 2 << 30  # of a checkpoint, and of a chunk, packed or not
 FILE_NAME = re.compile(r"run_(\d+)\.npz")
 ANOTHER = "use another checkpoint"
 ANY = object()  # the form of a part of which nothing is known
@@ -60,7 +60,7 @@ class Chunk(NamedTuple):
         Raises:
             UserError: It is missing or damaged.
         """
-        content = read_file(folder / self.name, MOST_BYTES, ANOTHER)
+        content = read_file(folder / self.name, CHUNK_BYTES, ANOTHER)
         if zlib.crc32(content) != self.sum:
             raise UserError(f"{folder / self.name} is damaged: {ANOTHER}")
         return content
@@ -86,7 +86,7 @@ def unpack(content: bytes) -> Experience:
         UserError: The content is damaged.
     """
     try:
-        file = io.BytesIO(lz4.frame.LZ4FrameDecompressor().decompress(content, MOST_BYTES))
+        file = io.BytesIO(lz4.frame.LZ4FrameDecompressor().decompress(content, CHUNK_BYTES))
         arrays = [np.lib.format.read_array(file, allow_pickle=False) for _ in fields(Experience)]
         if len({array.shape[:2] for array in arrays}) > 1:
             raise ValueError("its arrays have different lengths")
@@ -191,7 +191,7 @@ def _read(path: Path) -> Checkpoint:
         Exception: One of `MALFORMED`, or a `UserError`: it is damaged, or not a checkpoint.
     """
     with open_file(path, MOST_BYTES, ANOTHER) as file:
-        content = read_archive(file, MOST_BYTES)
+        content = read_archive(file)
     if content["format"] != FORMAT:
         raise ValueError(f"it is a {content['format']!r}, not a {FORMAT!r}")
     rows, held, run = content["rows"], content["held"], content["run"]

@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 FORMAT = "simple-dqn snapshot 1"
 MOST_BYTES = 128 << 20  # of a snapshot; that of a Nature network has 7 MB
+LONGEST_LIST, LONGEST_TREE = 64 << 10, 1 << 20  # bytes of a snapshot's list of members, and of `tree.json`
 TREE = "tree.json"  # the dict of an archive, in which an array is {"$array": name of its member}
 ARRAY = "$array"
 NPY = re.compile(  # the start of an array of booleans, integers or floats
@@ -76,11 +77,11 @@ def _store(value: Any, name: str, archive: zipfile.ZipFile) -> Any:
     return value
 
 
-def read_archive(file: BinaryIO, most: int) -> CheckpointState:
-    """Return the state in an archive of at most `most` bytes, which `open_file` has checked.
+def read_archive(file: BinaryIO, small: bool = False) -> CheckpointState:
+    """Return the state in an archive, which takes no more memory than the file has.
 
-    Memory is allocated only for what the file has: at most 1/128 of `most` for `tree.json`, and 1/2048 for
-    the list of members, of about 100 bytes each.
+    The list of members and `tree.json`, from which objects are made, are limited in a `small` archive; a
+    checkpoint of thousands of games has long ones.
 
     Raises:
         Exception: One of `MALFORMED`: it is damaged, or not an archive.
@@ -88,7 +89,7 @@ def read_archive(file: BinaryIO, most: int) -> CheckpointState:
     size = file.seek(0, os.SEEK_END)
     file.seek(-42, os.SEEK_END)  # the end of a zip without a comment, after that of a larger format
     larger, end = file.read(20), struct.unpack("<4s4H2LH", file.read())
-    if larger.startswith(b"PK\6\7") or end[0] != b"PK\5\6" or end[5] > most >> 11 or end[7]:
+    if small and (larger[:4] == b"PK\6\7" or end[0] != b"PK\5\6" or end[5] > LONGEST_LIST or end[7]):
         raise ValueError("its list of members is too long or has another format")
     with zipfile.ZipFile(file) as archive:
         members = {member.filename: member for member in archive.infolist()}
@@ -97,8 +98,10 @@ def read_archive(file: BinaryIO, most: int) -> CheckpointState:
             for one in members.values()
             if one.compress_size == one.file_size and not one.compress_type
         ]
-        if len(stored) < len(archive.infolist()) or sum(stored) > size or members[TREE].file_size > most >> 7:
+        if len(stored) < len(archive.infolist()) or sum(stored) > size:
             raise ValueError("its members are too large, compressed, or two have one name")
+        if small and members[TREE].file_size > LONGEST_TREE:
+            raise ValueError("its settings are too large for a snapshot")
         del members[TREE]
         state = _restore(json.loads(archive.read(TREE)), archive, members)
     if members or not isinstance(state, dict):
@@ -184,7 +187,7 @@ class Snapshot:
                     return _checked(neon.read(file.read(), path.name, game))
                 if start != ZIP:
                     raise UserError(f"{path} is not a snapshot: give one, such as snapshots/pong_10.pkl")
-                content = read_archive(file, MOST_BYTES)
+                content = read_archive(file, small=True)
                 if content["format"] != FORMAT:
                     raise ValueError("it is an archive of another kind")
                 return _checked(content)
