@@ -27,7 +27,7 @@ ROWS = [
     ("snapshot average a.pkl b.pkl", ["average is gone", "--average_updates"]),
     *((f"plot {word}", ["is a folder"]) for word in (".", "''", "x=.", "/")),
     ("sweep catch mine.py --environment catch", ["catch is of --environment catch", "mine", "one kind"]),
-    ("sweep pong mine.py", ["pong is of --environment ale and mine a game of your own", "one kind"]),
+    ("sweep pong mine.py", ["pong is of --environment ale and mine is a game of your own", "one kind"]),
     ("sweep pong --preset quick --compare a= 'b=--preset fast_dqn --target_steps 1'", ["--target_steps"]),
     ("sweep pong --compare a= 'b=--no_such 1'", ["b: unknown flag --no_such"]),
     ("sweep pong tennis --emulator warp --color_averaging false", ["--emulator warp does not play tennis"]),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simple_dqn.sweep.pool import RunState, SweepRun
+from simple_dqn.sweep.pool import SweepRun
 
 HEADER = "epoch,phase,total_train_steps,average_reward,steps_per_second,total_time,meanq,nr_games,meancost\n"
 
@@ -15,7 +15,7 @@ def make_run(tmp_path: Path) -> Callable[..., SweepRun]:
     """Return a function that makes a run of a game, and its CSV from its points by phase and epoch."""
 
     def make(
-        game: str, seed: int = 1, setting: str = "", state: RunState = RunState.DONE,
+        game: str, seed: int = 1, setting: str = "", state: str = "done",
         **phases: list[float | None],
     ) -> SweepRun:  # fmt: skip
         run = SweepRun(game, setting, seed, tmp_path / "results", tmp_path / "snapshots")

@@ -19,7 +19,7 @@ from simple_dqn.human_scores import SCORES
 from simple_dqn.plot.figure import Line
 from simple_dqn.sweep import comparison as compared
 from simple_dqn.sweep.comparison import MEASURES, Comparison, Estimate, compare, estimate, improvement
-from simple_dqn.sweep.pool import RunState, SweepRun
+from simple_dqn.sweep.pool import SweepRun
 
 Games = list[list[float]]
 Make = Callable[..., SweepRun]
@@ -155,14 +155,14 @@ def mean(comparison: Comparison, setting: str = "") -> float:
 def test_runs_are_compared_at_the_latest_epoch_that_all_have_reached(make_run: Make) -> None:
     found = compare([
         make_run("pong", 1, test=[10, 20, 900]),
-        make_run("pong", 2, state=RunState.RUNNING, train=[1, 1, 1], test=[30, 40]),
-        make_run("pong", 3, state=RunState.WAITING),
-        make_run("pong", 4, state=RunState.FAILED, test=[900]),
+        make_run("pong", 2, state="running", train=[1, 1, 1], test=[30, 40]),
+        make_run("pong", 3, state="waiting"),
+        make_run("pong", 4, state="failed", test=[900]),
     ])  # fmt: skip
     assert (found.span, found.unit, len(found.members)) == ("test epoch 2", "game points", 2)
     assert mean(found) == pytest.approx((20 + 40) / 2)
     assert str(found).endswith("Left out: 1 failed, 1 waiting.")
-    assert str(compare([make_run("pong", 5, state=RunState.WAITING)])) == (
+    assert str(compare([make_run("pong", 5, state="waiting")])) == (
         "No run can be compared. Left out: 1 waiting."
     )
 
@@ -273,16 +273,21 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_the_files_are_renewed_when_a_run_ends(two: list[SweepRun], make_run: Make, tmp_path: Path) -> None:
     stream, folder = io.StringIO(), tmp_path / "results"
-    two[0].state = RunState.RUNNING
-    report = compared.Report([*two, make_run("breakout", 2, state=RunState.WAITING)], folder, stream)
+    two[0].state = "running"
+    report = compared.Report([*two, make_run("breakout", 2, state="waiting")], folder, stream)
     report.update()
     assert len(stream.getvalue().splitlines()) == 8
     assert not (folder / "comparison.csv").exists()
-    two[0].state = RunState.DONE
+    two[0].state = "done"
     report.update()
     report.update()  # nothing has changed
     summary, comparison = rows(folder / "summary.csv"), rows(folder / "comparison.csv")
-    assert tuple(summary[0]) == compared.RUN_COLUMNS
+    assert ",".join(summary[0]) == (
+        "game,setting,seed,state,epoch,steps,hours,phase,score,score_human_normalised,steps/s,reason"
+    )
+    assert ",".join(comparison[0]) == (
+        "setting,measure,value,low,high,unit,runs,phase,first_epoch,last_epoch,left_out"
+    )
     assert [(row["game"], row["setting"], row["seed"], row["score"]) for row in summary[:5:2]] == [
         ("breakout", "", "2", ""), ("pong", "double", "2", "22.0"), ("pong", "plain", "1", "1.0"),
     ]  # fmt: skip

@@ -96,7 +96,7 @@ def test_as_many_jobs_run_at_a_time_as_there_are_places_each_on_its_own(
         return ""
 
     monkeypatch.setattr(pool, "carry_out", note)
-    runs = [make_run("pong", seed, state=pool.RunState.WAITING) for seed in range(9)]
+    runs = [make_run("pong", seed, state="waiting") for seed in range(9)]
     with local_pool(2, 0) as (count, work):
         run_all(runs, count, work, lambda: None)
     assert (most, len(places)) == (2, 9)
@@ -128,7 +128,7 @@ def test_gpus_are_shared_and_too_few_of_anything_is_refused(
 def test_an_interrupt_kills_the_jobs_and_those_that_wait_never_start(
     endless: Job, make_run: Callable[..., SweepRun], tmp_path: Path
 ) -> None:
-    runs = [make_run("catch", seed, state=pool.RunState.WAITING) for seed in (1, 2)]
+    runs = [make_run("catch", seed, state="waiting") for seed in (1, 2)]
     for run in runs:
         run.job = endless
 
@@ -152,7 +152,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_a_run_that_fails_is_given_up_while_the_others_go_on(
     attempts: list[float], make_run: Callable[..., SweepRun]
 ) -> None:
-    runs = [make_run("pong", seed, state=pool.RunState.WAITING) for seed in (1, 2, 3)]
+    runs = [make_run("pong", seed, state="waiting") for seed in (1, 2, 3)]
     for run in runs:
         run.job = (("train", run.name), str(run.log), "", "")
 
@@ -181,7 +181,7 @@ def test_a_run_that_fails_is_given_up_while_the_others_go_on(
 def test_a_run_with_new_checkpoints_between_its_failures_is_not_given_up(
     attempts: list[float], make_run: Callable[..., SweepRun]
 ) -> None:
-    run = make_run("pong", state=pool.RunState.WAITING)
+    run = make_run("pong", state="waiting")
     folder = checkpoint_folder(run.prefix)
     folder.mkdir(parents=True)
 

@@ -41,12 +41,9 @@ class TensorboardWriter(Writer):
     _events: EventFileWriter
 
     def __init__(self, folder: Path, resumed: bool = False, histograms: bool = False) -> None:
-        """Set up a writer; the event file is created when the first phase starts.
+        """Set up a writer of event files in `folder`, which is created when the first phase starts.
 
-        Args:
-            folder: The folder of the event files. A new run renames an existing folder to a numbered name.
-            resumed: Whether the run was resumed; TensorBoard then drops the steps that are repeated.
-            histograms: Whether to write histograms of the Q-values of held-out states.
+        A new run renames a folder that exists; TensorBoard drops the steps that a `resumed` one repeats.
         """
         self._folder, self._resumed, self._histograms = folder, resumed, histograms
 
@@ -105,13 +102,7 @@ class Tracker(Writer):
     _tracked: Any = None  # the package's own object of the run, once it is open
 
     def __init__(self, package: str, run: Path, settings: Mapping[str, Any], resumed: bool) -> None:
-        """Set up a writer, which writes nothing yet.
-
-        Args:
-            package: `wandb` or `trackio`.
-            run: The path of the run's CSV, without its ending.
-            settings: Settings of the run that are not about this machine.
-            resumed: Whether to continue the run that was recorded under this name.
+        """Set up a writer to `package`; `run` is the path of the CSV without its ending.
 
         Raises:
             UserError: The package is not installed.

@@ -22,21 +22,13 @@ from simple_dqn.human_scores import SCORES, SOURCE, human_normalised
 from simple_dqn.plot import title
 from simple_dqn.plot.figure import AXES, Axis, Line, Panel, Plot, View, aligned, make_plot, write
 from simple_dqn.statistics.csv_file import Run
-from simple_dqn.sweep.pool import RunState, SweepRun
+from simple_dqn.sweep.pool import STATES, Member, SweepRun
 
 RESAMPLES = 10_000
 CURVE_RESAMPLES = 2_000
 BATCH = 500  # resamples that are computed together
 TAILS = (0.025, 0.975)  # of a 95 % interval
 PROBABILITY = "probability of improvement"
-COLUMNS = (
-    "setting", "measure", "value", "low", "high", "unit", "runs", "phase", "first_epoch", "last_epoch",
-    "left_out",
-)  # fmt: skip
-RUN_COLUMNS = (
-    "game", "setting", "seed", "state", "epoch", "steps", "hours", "phase", "score", "score_human_normalised",
-    "steps/s", "reason",
-)  # fmt: skip
 SHOWN = ("epoch", "steps", "score", "steps/s")
 Array = NDArray[np.float64]
 
@@ -101,22 +93,13 @@ def estimate(
     return Estimate(value, float(low), float(high))
 
 
-class Member(NamedTuple):
-    """A run that is compared."""
-
-    setting: str
-    game: str
-    data: Run
-    score: float | None = None
-
-
 class Comparison:
     """The runs that can be compared."""
 
-    def __init__(self, members: Sequence[Member], phase: str, epochs: range, left_out: str) -> None:
-        """Compare `members`, in the order of games; every setting has the same games.
+    def __init__(self, members: dict[Member, float], phase: str, epochs: range, left_out: str) -> None:
+        """Compare `members`, in the order of games, by their scores; every setting has the same games.
 
-        The score of a run is the mean of the `epochs`. `left_out` has the numbers of others, with reasons.
+        A score is the mean of the `epochs`. `left_out` has the numbers of other runs, with reasons.
         """
         self.members, self.phase, self.epochs, self.left_out = members, phase, epochs, left_out
         self.games = list(dict.fromkeys(one.game for one in members))
@@ -125,17 +108,17 @@ class Comparison:
         first, last = epochs.start, epochs.stop - 1
         self.span = f"{phase} epoch{'' if first == last else f's {first} to'} {last}"
 
-    def by_setting(self, points: Iterable[float | None]) -> dict[str, list[Array]]:
+    def by_setting(self, points: Iterable[float]) -> dict[str, list[Array]]:
         """Return the game points of each member in `unit`, for each setting and game float64 [runs]."""
         found: dict[str, dict[str, list[float]]] = {}
         for one, value in zip(self.members, points, strict=True):
-            value = value if len(self.games) == 1 else human_normalised(one.game, value or 0.0)
-            found.setdefault(one.setting, {}).setdefault(one.game, []).append(value or 0.0)
+            percent = human_normalised(one.game, value) if len(self.games) > 1 else value
+            found.setdefault(one.setting, {}).setdefault(one.game, []).append(percent or 0.0)
         return {setting: list(map(np.array, games.values())) for setting, games in found.items()}
 
     def estimates(self) -> dict[str, dict[str, Estimate]]:
         """Return each measure of each setting, and the probability of improvement of each pair."""
-        scores = self.by_setting(one.score for one in self.members)
+        scores = self.by_setting(self.members.values())
         found = {
             setting: {name: estimate(measure, games) for name, measure in MEASURES.items()}
             for setting, games in scores.items()
@@ -144,14 +127,18 @@ class Comparison:
             found[f"{first} > {second}"] = {PROBABILITY: estimate(improvement, scores[first], scores[second])}
         return found
 
-    def rows(self) -> list[tuple[Any, ...]]:
-        """Return the rows of the CSV, by `COLUMNS`."""
-        about = (len(self.members), self.phase, self.epochs[0], self.epochs[-1], self.left_out)
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of the CSV, by column."""
+        about = {
+            "runs": len(self.members), "phase": self.phase, "first_epoch": self.epochs[0],
+            "last_epoch": self.epochs[-1], "left_out": self.left_out,
+        }  # fmt: skip
         return [
-            (setting, name, *one, "" if name == PROBABILITY else self.unit, *about)
+            {"setting": setting, "measure": name, **one._asdict(),
+             "unit": "" if name == PROBABILITY else self.unit, **about}
             for setting, measures in self.estimates().items()
             for name, one in measures.items()
-        ]
+        ]  # fmt: skip
 
     def __str__(self) -> str:
         """Return the report that a user reads."""
@@ -193,9 +180,12 @@ class Comparison:
         """Return the interquartile mean of each setting, in the epochs in which all its runs have scores."""
         lines = []
         for place, setting in enumerate(settings):
-            members = [one for one in self.members if one.setting == setting]
-            part = Comparison(members, self.phase, self.epochs, "")
-            x, values = aligned([one.data for one in members], self.phase, "average_reward", View(axis=axis))
+            members = {one: score for one, score in self.members.items() if one.setting == setting}
+            part, data = (
+                Comparison(members, self.phase, self.epochs, ""),
+                [one.data for one in members if one.data],
+            )
+            x, values = aligned(data, self.phase, "average_reward", View(axis=axis))
             shared = ~np.isnan(values).any(axis=1)
             scores = [part.by_setting(row.tolist())[setting] for row in values[shared]]
             found = [estimate(interquartile_mean, one, resamples=CURVE_RESAMPLES) for one in scores]
@@ -212,33 +202,24 @@ def _interval(label: str, place: int, height: float, one: Estimate) -> Line:
     return Line(label or "all runs", x, np.full(len(x), height), f"C{place % 10}", "solid", 2.0, place)
 
 
-def compare(runs: Sequence[Member | SweepRun]) -> Comparison:
+def compare(runs: Sequence[Member]) -> Comparison:
     """Return `runs` at the latest epoch that all of them have reached, without those that have failed.
 
     With several games, those without a human score are left out, and those that not every setting has.
     """
-    left_out, known = Counter[str](), list[Member]()
-    for run in sorted(runs, key=lambda run: run.game):
-        state = run.state if isinstance(run, SweepRun) else RunState.DONE
-        if state is RunState.FAILED or run.data is None:
-            left_out[state.value] += 1
-        else:
-            known.append(Member(run.setting, run.game, run.data))
-    phase, epochs, points = scored([one.data for one in known])
-    members = [
-        one._replace(score=score) for one, score in zip(known, points, strict=True) if score is not None
-    ]
-    left_out[f"without a finished {phase} game"] = len(known) - len(members)
-    settings = {one.setting for one in members}
-    if len({one.game for one in members}) > 1:
-        unknown = [one for one in members if one.game not in SCORES]
-        left_out["without a human score"] = len(unknown)
-        members = [one for one in members if one.game in SCORES]
-    pairs = {(one.setting, one.game) for one in members}
-    shared = [one for one in members if all((setting, one.game) in pairs for setting in settings)]
-    left_out["of a game that not every setting has"] = len(members) - len(shared)
+    known = [one for one in sorted(runs, key=lambda one: one.game) if one.data and one.state != "failed"]
+    left_out = Counter(one.state for one in runs if one not in known)
+    phase, epochs, points = scored([one.data for one in known if one.data])
+    scores = {one: score for one, score in zip(known, points, strict=True) if score is not None}
+    left_out[f"without a finished {phase} game"] = len(known) - len(scores)
+    settings, several = {one.setting for one in scores}, len({one.game for one in scores}) > 1
+    measured = [one for one in scores if one.game in SCORES or not several]
+    left_out["without a human score"] = len(scores) - len(measured)
+    pairs = {(one.setting, one.game) for one in measured}
+    shared = [one for one in measured if all((setting, one.game) in pairs for setting in settings)]
+    left_out["of a game that not every setting has"] = len(measured) - len(shared)
     words = ", ".join(f"{count} {why}" for why, count in sorted(left_out.items()) if count)
-    return Comparison(shared, phase, epochs, words)
+    return Comparison({one: scores[one] for one in shared}, phase, epochs, words)
 
 
 def scored(runs: Sequence[Run]) -> tuple[str, range, list[float | None]]:
@@ -281,12 +262,12 @@ class Report:
             words = [f"{one.name}: {one.state}", *numbers, *filter(None, [one.reason])]
             self._stream.write(printable(", ".join(words)) + "\n")
         counts = Counter(one.state for one in self._runs)
-        states = ", ".join(f"{counts[state]} {state}" for state in RunState)
+        states = ", ".join(f"{counts[state]} {state}" for state in STATES)
         self._stream.write(f"{len(self._runs)} runs: {states}\n")
         self._stream.flush()
         rows = sorted(self._rows.values(), key=lambda row: (row["game"], row["setting"], row["seed"]))
-        _write_csv(self._folder / "summary.csv", RUN_COLUMNS, (row.values() for row in rows))
-        if before and (ended := {one.game for one in changed if one.state is RunState.DONE}):
+        _write_csv(self._folder / "summary.csv", rows)
+        if before and (ended := {one.game for one in changed if one.state == "done"}):
             self.compare(ended)
 
     def compare(self, games: Iterable[str]) -> str:
@@ -299,7 +280,7 @@ class Report:
                 write(make_plot(data, names, View(title=title([game]))), folder / f"{game}.png")
         if not comparison.members:
             return str(comparison)
-        _write_csv(folder / "comparison.csv", COLUMNS, comparison.rows())
+        _write_csv(folder / "comparison.csv", comparison.rows())
         write(comparison.plot(), folder / "comparison.png")
         return f"{comparison}\nFigure: {folder / 'comparison.png'}"
 
@@ -309,19 +290,20 @@ def row_of(run: SweepRun) -> dict[str, Any]:
 
     `score` is the mean average reward of the last tenth of the run's epochs so far, in raw game points.
     """
-    row: dict[str, Any] = dict.fromkeys(RUN_COLUMNS)
-    row |= {name: getattr(run, name) for name in ("game", "setting", "seed", "state", "reason")}
+    row: dict[str, Any] = {"game": run.game, "setting": run.setting, "seed": run.seed, "state": run.state}
+    names = ("epoch", "steps", "hours", "phase", "score", "score_human_normalised", "steps/s")
+    numbers: list[Any] = [None] * len(names)
     if data := run.data:
         last = {name: float(np.nan_to_num(column[-1])) for name, column in data.columns.items()}
-        row["phase"], _, (points,) = scored([data])
-        row["score"] = points
-        row["score_human_normalised"] = None if points is None else human_normalised(run.game, points)
-        row |= {"epoch": int(last["epoch"]), "steps": int(last["total_train_steps"])}
-        row |= {"hours": round(last["total_time"] / 3600, 4), "steps/s": round(last["steps_per_second"])}
-    return row
+        phase, _, (points,) = scored([data])
+        percent = None if points is None else human_normalised(run.game, points)
+        numbers = [int(last["epoch"]), int(last["total_train_steps"]), round(last["total_time"] / 3600, 4)]
+        numbers += [phase, points, percent, round(last["steps_per_second"])]
+    return {**row, **dict(zip(names, numbers, strict=True)), "reason": run.reason}
 
 
-def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write a CSV, completely or not at all."""
     with replacing(path) as beside, beside.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([columns, *rows])
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerows([rows[0], *(row.values() for row in rows)])

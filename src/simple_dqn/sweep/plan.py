@@ -23,8 +23,8 @@ from simple_dqn.plot.figure import write
 from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import locked
 from simple_dqn.statistics.csv_file import read_run
-from simple_dqn.sweep.comparison import Member, Report, compare
-from simple_dqn.sweep.pool import RunState, SweepRun, local_pool, ray_pool, run_all
+from simple_dqn.sweep.comparison import Report, compare
+from simple_dqn.sweep.pool import Member, SweepRun, local_pool, ray_pool, run_all
 from simple_dqn.verbs.common import LABEL, check_weights, start_log
 from simple_dqn.verbs.settings import over, parser_for, settings_for, settle
 
@@ -32,17 +32,11 @@ MOST = 10_000  # seeds or processors
 MOST_BYTES = 1 << 30  # of the commands of a sweep
 # Names of sets of games: those with a human score, and those that ale-py ships for one player.
 GAME_SETS = {"atari57": lambda: sorted(SCORES), "all": known_games}
-# Settings that the runs of a sweep cannot share, and the reason.
-OWN = {
-    "random_seed": "each run has a seed of its own (--seeds)",
-    "threads": "each run has its share of processors (--cpus_per_run)",
-    "csv_file": "each run has a file of its own (--name)",
-    "save_weights_prefix": "each run has files of its own (--name)",
-    "record_screen_path": "two runs would write to the same folder",
-    "record_sound_filename": "two runs would write to the same file",
-    "play_games": "a sweep trains",
-    **dict.fromkeys(("actors", "chunk_steps", "weights_every"), "each run plays its own games"),
-}
+# Settings that the runs of a sweep cannot share.
+OWN = (
+    "random_seed", "threads", "csv_file", "save_weights_prefix", "record_screen_path", "play_games",
+    "record_sound_filename", "actors", "chunk_steps", "weights_every",
+)  # fmt: skip
 FILES = ("load_weights",)  # settings that are paths, relative to the folder in which the sweep is started
 
 
@@ -88,7 +82,7 @@ def main(arguments: Sequence[str], program: str) -> None:
             report.update()
             print(report.compare(games))
             print(f"Summary: {results / 'summary.csv'}")
-    if failed := [one for one in runs if one.state is RunState.FAILED]:
+    if failed := [one for one in runs if one.state == "failed"]:
         raise UserError(
             f"{len(failed)} of {len(runs)} runs failed, such as {failed[0].name} ({failed[0].reason}): "
             "fix the cause, then run the same command again"
@@ -131,7 +125,8 @@ def _setting(word: str) -> tuple[str, dict[str, Any]]:
 def _shared(given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings among `given`, those of a file too, for every run, with absolute paths."""
     if own := [name for name in OWN if name in given]:
-        raise UserError(f"--{own[0]} is not for a sweep: {OWN[own[0]]}; leave it out")
+        advice = "see --seeds, --cpus_per_run and --name"
+        raise UserError(f"--{own[0]} is not for a sweep, whose runs have their own: leave it out, {advice}")
     if is_own(game := given.get("environment", "")):
         raise UserError(f"--environment {game} is one game: name the file among the games of the sweep")
     recorded = {
@@ -169,16 +164,13 @@ def _checked(given: dict[str, Any], games: Sequence[str], gpus: float) -> Config
             "--backend gpu needs a share of a GPU for each run: give --gpus_per_run, such as 0.25"
         )
     configs = [settings_for("sweep", {**given, **canonical_flags({"game": game})}) for game in games]
-    kinds = {one.environment.own or one.environment.environment: one.environment.game for one in configs}
+    kinds = {
+        "a game of your own" if one.own else f"of --environment {one.environment}": one.game
+        for one in (config.environment for config in configs)
+    }
     if len(kinds) > 1:
-        (kind, game), (other_kind, other), *_ = kinds.items()
-        kind, other_kind = (
-            ("a game of your own" if one is True else f"of --environment {one}") for one in (kind, other_kind)
-        )
-        raise UserError(
-            f"{game} is {kind} and {other} {other_kind}, which have settings and scores of their own: "
-            "give games of one kind"
-        )
+        words = " and ".join(f"{game} is {kind}" for kind, game in kinds.items())
+        raise UserError(f"{words}, which have settings and scores of their own: give games of one kind")
     for config in configs:
         settle(replace(config, run=replace(config.run, random_seed=1)), log=False)
         check_weights(config)
@@ -245,7 +237,7 @@ def _compare_files(arguments: Sequence[str], program: str) -> None:
         raise UserError(f"the figure cannot be written as {png}: give another --png_file")
     # Files that are not named after a known game are taken for runs of one other game.
     games = {csv: game_of(csv.stem) or "another game" for csv in names}
-    comparison = compare([Member(name, games[csv], read_run(csv, name)) for csv, name in names.items()])
+    comparison = compare([Member(games[csv], name, read_run(csv, name)) for csv, name in names.items()])
     if png and comparison.members:
         write(comparison.plot(), png)
     print(comparison)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event
@@ -23,6 +23,7 @@ from simple_dqn.statistics.csv_file import Run, read_run
 
 SOURCE = Path(__file__).resolve().parents[2]  # the folder of the package `simple_dqn`
 ENDED_WELL = b"The run is done.\n"  # the end of its log
+STATES = ("waiting", "running", "done", "failed")  # of a run
 MAX_FAILURES = 3  # in a row, without a new checkpoint between them
 RETRY_SECONDS = 3.0  # before a new attempt, longer each time: the one before may still be ending
 POLL_SECONDS = 1.0
@@ -31,36 +32,33 @@ Job = tuple[tuple[str, ...], str, str, str]  # the first four arguments of `carr
 Work = Callable[[Job, Event], str]  # carries out a job until it ends or the event is set
 
 
-class RunState(StrEnum):
-    """The state of a run."""
+@dataclass(eq=False)
+class Member:
+    """A run that may be compared."""
 
-    WAITING = "waiting"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
+    game: str
+    setting: str
+    data: Run | None  # the content of its CSV; None: it has no row of training or a test yet
+    state: str = "done"  # one of `STATES`; failed: for good
 
 
-class SweepRun:
+class SweepRun(Member):
     """A game by a setting with a seed: its files, its state, and its results so far.
 
     Attributes:
         job: Starts or continues it.
         name: The name of its files, such as `pong_seed1` or `pong_double_seed1`.
-        state: Whether it waits, runs, is done or has failed for good.
         reason: The reason of its last failure; empty: there was none.
-        data: The content of its CSV; None: it has no row of training or a test yet.
     """
 
     job: Job = ((), "", "", "")
 
     def __init__(self, game: str, setting: str, seed: int, results: Path, snapshots: Path) -> None:
-        self.game, self.setting, self.seed = game, setting, seed
-        self.name = "_".join(filter(None, (game, setting, f"seed{seed}")))
+        self.name, self.seed = "_".join(filter(None, (game, setting, f"seed{seed}"))), seed
         self.csv, self.log = results / f"{self.name}.csv", results / f"{self.name}.log"
         self.prefix, self.reason = snapshots / self.name, ""
         done = self.log.exists() and self.log.read_bytes().endswith(ENDED_WELL)
-        self.state = RunState.DONE if done else RunState.WAITING
-        self.data: Run | None = None
+        super().__init__(game, setting, None, "done" if done else "waiting")
         self._time_read = 0
         self.look()
 
@@ -68,17 +66,17 @@ class SweepRun:
         """Carry out the job until it ends well, or has failed too often without a new checkpoint."""
         # The numbers of checkpoints only grow.
         failures, folder = 0, CheckpointFolder(checkpoint_folder(self.prefix))
-        while self.state is not RunState.FAILED and not stopped.is_set():
-            self.state, checkpoint = RunState.RUNNING, folder.latest_number()
+        while self.state != "failed" and not stopped.is_set():
+            self.state, checkpoint = "running", folder.latest_number()
             try:
                 self.reason = work(self.job, stopped)
             except Exception as error:  # Ray has many kinds: the machine is lost, the task was killed, …
                 self.reason = f"{type(error).__name__}: {error}".splitlines()[0]
             if not self.reason:
-                self.state = RunState.DONE
+                self.state = "done"
                 return
             failures = 1 if folder.latest_number() > checkpoint else failures + 1
-            self.state = RunState.WAITING if failures < MAX_FAILURES else RunState.FAILED
+            self.state = "waiting" if failures < MAX_FAILURES else "failed"
             stopped.wait(RETRY_SECONDS * failures)
 
     def look(self) -> None:
@@ -95,7 +93,7 @@ def run_all(runs: Sequence[SweepRun], places: int, work: Work, report: Callable[
     `report` is called each time that the files of the runs have been looked at.
     """
     stopped, threads = Event(), ThreadPoolExecutor(places)
-    left = [threads.submit(one.attempt, work, stopped) for one in runs if one.state is RunState.WAITING]
+    left = [threads.submit(one.attempt, work, stopped) for one in runs if one.state == "waiting"]
     try:
         report()
         while left:
@@ -188,16 +186,8 @@ def carry_out(
 ) -> str:  # fmt: skip
     """Carry out a command in a process of its own, and return in a line why it failed; empty: it did not.
 
-    The process ends with this thread, and when `stopped` is set.
-
-    Args:
-        arguments: The verb, then the verb's own; their paths are absolute.
-        log: File for what the process prints.
-        plan: File of the sweep, which every machine of the cluster must see.
-        text: What it holds.
-        cores: Those that the process may use; none: all.
-        device: The GPU that it may use; empty: all.
-        stopped: Ends the process.
+    The process ends with this thread, and when `stopped` is set. It may use the `cores`, or all if there are
+    none, and the GPU `device`. Every machine of a cluster must see the file `plan`, which holds `text`.
     """
     host, stopped = socket.gethostname(), stopped or Event()
     if not Path(plan).exists() or Path(plan).read_text() != text:
