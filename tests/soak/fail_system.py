@@ -6,6 +6,7 @@ in the middle of an epoch. Disks are small ones in memory, for which this must b
     PYTHONPATH=src:. .venv/bin/python tests/soak/fail_system.py
 """
 
+import argparse
 import contextlib
 import os
 import resource
@@ -61,6 +62,7 @@ FAULTS: tuple[Callable[[Path, int], contextlib.AbstractContextManager[None]], ..
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     if os.geteuid():
         raise SystemExit("run this as root: it mounts small disks")
     with tempfile.TemporaryDirectory() as folder:
