@@ -39,8 +39,8 @@ LONGEST_LIST, LONGEST_TREE = 64 << 10, 1 << 20  # bytes of a snapshot's list of 
 TREE = "tree.json"  # the dict of an archive, in which an array is {"$array": name of its member}
 ARRAY = "$array"
 NPY = re.compile(  # the start of an array of booleans, integers or floats
-    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<kind>[<>|][biuf]\d{1,2})', "
-    rb"'fortran_order': (?P<fortran>True|False), 'shape': \((?P<shape>[\d, ]{,400})\), \} {,64}\n", re.DOTALL,
+    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<kind>[<>|][biuf]\d{1,2})', 'fortran_order': "
+    rb"(?P<fortran>True|False), 'shape': \((?P<shape>[\d, ]{,400})\), \} {,128}\n", re.DOTALL,
 )  # fmt: skip
 # Errors of malformed bytes, and of a state of another form.
 MALFORMED = (
