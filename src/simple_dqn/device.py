@@ -1,8 +1,4 @@
-"""The device that the network computes on: datatypes, transfer of arrays, CUDA graphs and CPU threads.
-
-It makes the network fast and is no part of the algorithm. The replay memory's screens can be on the GPU, too,
-so that minibatches are gathered without the host.
-"""
+"""The device of the network, no part of the algorithm: datatypes, arrays, CUDA graphs and CPU threads."""
 
 import functools
 import logging
@@ -35,9 +31,8 @@ Replay: TypeAlias = Callable[[], Tensor]  # does the same work again, on the cur
 class Device:
     """A device, and the datatypes that the network computes in.
 
-    The output layer and everything after it are float32 or wider. In bfloat16, neighbouring numbers near 1
-    are 0.004 to 0.008 apart: many Q-values would be equal, and small TD errors would be rounded to 0. The
-    optimizer's weights are float32 or wider, too.
+    The output layer and everything after it are float32 or wider, as are the optimizer's weights. In
+    bfloat16, numbers near 1 are 0.004 to 0.008 apart: many Q-values would be equal, and small TD errors 0.
 
     Attributes:
         torch_device: PyTorch's name of the device. is_cpu: Whether it is the CPU.
@@ -74,8 +69,7 @@ class Device:
     def tensor(self, array: NDArray[np.generic] | Tensor) -> Tensor:
         """Return `array`, of any strides, on the device in its own datatype; it may share the array's memory.
 
-        A tensor is returned as it is. An array reaches a GPU through pinned memory, so that the host does not
-        wait for the work that the GPU has queued.
+        It reaches a GPU through pinned memory, so that the host does not wait for what the GPU has queued.
         """
         if isinstance(array, Tensor):
             return array
@@ -158,26 +152,17 @@ class DeviceScreens:
 
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], device: Device) -> None:
         """Allocate `rows` screens of each game on `device`."""
-        where = device.torch_device
-        self._screens = torch.empty((rows, games, *screen_shape), dtype=torch.uint8, device=where)
+        self._device, shape = device, (rows, games, *screen_shape)
+        self._screens = torch.empty(shape, dtype=torch.uint8, device=device.torch_device)
         self._flat = self._screens.view(rows * games, *screen_shape)
-        self._device = device
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all the screens."""
-        return self._screens.nbytes
+        self.nbytes = self._screens.nbytes
 
     def write(self, row: int, screens: Screens) -> None:
         """Store `screens` uint8 [E, H, W] as `row`."""
         self._screens[row].copy_(self._device.tensor(screens))
 
     def gather(self, windows: NDArray[np.int64], hidden: Mask | None) -> Tensor:
-        """Return the screens at `windows` int64 [B, K]; those where `hidden` bool [B, L] is true are zero.
-
-        Returns:
-            uint8 [B, K, H, W] on the device, fresh.
-        """
+        """Return the screens at `windows` [B, K], zero where `hidden` [B, L]; a new tensor [B, K, H, W]."""
         places = self._device.tensor(windows)
         screens = self._flat.index_select(0, places.view(-1)).view(*windows.shape, *self._flat.shape[1:])
         if hidden is not None:
@@ -193,11 +178,9 @@ class DeviceScreens:
 def use_threads(threads: int, device: Device, spare_cores: int) -> int:
     """Compute with `threads` threads in the calling thread from now on, and return their number.
 
-    0: on the CPU one thread for each core that is idle now, less `spare_cores`, at most `MOST_THREADS`. A
-    thread on a core that another program uses makes all others wait. With a GPU one thread, which copies
-    arrays: more would spin between two copies, on cores that the games need.
-
-    Sums of floats depend on the number of threads, so a run can be repeated bit for bit only with the same.
+    0: on the CPU one for each core that is idle now, less `spare_cores`, at most `MOST_THREADS`: a thread on
+    a core that another program uses makes all others wait. With a GPU one, which copies arrays: more would
+    spin between two copies. Sums of floats, and so the bits of a run, depend on the number of threads.
     """
     cores = usable_cores()
     if not threads:
@@ -217,11 +200,9 @@ WARM_UPS = 3  # calls before the recording, in which libraries choose kernels an
 class Recorded:
     """A function of tensors that is recorded as a CUDA graph, and replayed from its fourth call on.
 
-    An update of a network as small as Nature's consists of about a hundred kernels. Each runs for a few
-    microseconds, less than the CPU needs to launch it. A graph launches them all at once.
-
-    Every call does the work exactly once. When the shapes of the inputs change, the work is recorded again.
-    All other tensors that it reads or writes must stay at the same place in memory.
+    An update of Nature's network is about a hundred kernels of a few microseconds each, less than the CPU
+    needs to launch one; a graph launches all at once. Every call does the work exactly once. It is recorded
+    again when the shapes of its inputs change; all its other tensors must stay at their place in memory.
     """
 
     def __init__(self, work: Work) -> None:

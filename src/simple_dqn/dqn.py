@@ -169,17 +169,11 @@ class UpdateOutcome:
 class DeepQNetwork:
     """Predicts the Q-value of each action in a state, and learns from transitions.
 
-    The online network θ predicts and learns. The target network θ⁻, an older copy of it, values the next
-    states. Letters in shapes are those of `simple_dqn.types`.
-
+    The online network θ predicts and learns; the target network θ⁻, an older copy, values the next states.
     An update has two parts, which two threads may do at the same time: `prepare` reads only θ⁻, and `update`
     uses only θ. Both call functions of tensors whose control flow does not depend on values, so that a GPU
-    can record them as CUDA graphs.
+    can record them as CUDA graphs. Letters in shapes are those of `simple_dqn.types`.
     """
-
-    updates: int  # updates made so far
-    datatype: str  # of the hidden layers
-    threads: int  # CPU threads that compute it
 
     def __init__(
         self,
@@ -196,9 +190,9 @@ class DeepQNetwork:
     ) -> None:
         """Build a network with A = `actions` outputs, for states of S = `history_length` screens.
 
-        Its initial weights and its noise come from `rng` alone. Without `use_target_network` the online
-        network values the next states too. `spec` lists the hidden layers. `spare_cores` are left to other
-        threads unless `backend` says how many threads to use.
+        Weights and noise come from `rng` alone. `spec` lists the hidden layers. Without `use_target_network`
+        the online network values the next states too. `spare_cores` are left to other threads, unless
+        `backend` says how many threads to use.
 
         Raises:
             UserError: The GPU does not exist, or the network cannot be built; see `build`.
@@ -206,8 +200,9 @@ class DeepQNetwork:
         self._config, self._rule = network, TARGET_RULES[network.target_rule]
         self._screen_shape, self._actions = screen_shape, actions
         self._device = device = choose_device(backend)
-        self.updates, self.datatype = 0, device.datatype
-        self.threads = use_threads(backend.threads, device, spare_cores)
+        self.updates = 0  # made so far
+        self.datatype = device.datatype  # of the hidden layers
+        self.threads = use_threads(backend.threads, device, spare_cores)  # CPU threads that compute it
         self._online = build(spec, actions, history_length, screen_shape, network, rng, device.wide)
         device.move(self._online.eval())
         self._master = MasterWeights(self._online, device.hidden, network, device.loss_scaling)
@@ -228,9 +223,8 @@ class DeepQNetwork:
         """Return the Q-values, float32 [B, A], of `states` uint8 [B, S, H, W]; the array is the caller's.
 
         `explore` draws fresh noise for each state, if the network has noisy layers. `target` uses the target
-        network, and `average` the mean of the online network's weights, if one is kept.
-        Another thread may predict by the target network while `update` runs in this one, but not during
-        `update_target_network`. That thread should call `use_one_thread` first.
+        network, and `average` the mean of the online network's weights, if one is kept. Another thread, after
+        `use_one_thread`, may predict by the target network during `update`, not `update_target_network`.
         """
         network = self._target if target else self._online
         network = cast(Network, self._average.network) if average and self._average else network
@@ -394,8 +388,7 @@ class DeepQNetwork:
     def set_state(self, state: CheckpointState) -> None:
         """Continue from what `get_state` returned; later updates are the same, bit for bit.
 
-        If `state` has no target network, the target network becomes a copy of the online network. If it has
-        no mean of the weights, the mean begins with the online network's.
+        A target network and a mean of the weights that `state` lacks begin with the online network's weights.
 
         Args:
             state: That of a network with the same layers and optimizer, as `snapshot.check_form` checks it.

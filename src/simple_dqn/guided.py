@@ -21,9 +21,8 @@ from simple_dqn.types import Actions, States
 class ConvolutionalLayer:
     """The units of one convolution, or of a residual section, and their receptive fields on a screen.
 
-    The receptive field of the unit at (row, column) is the square of `field_size` pixels whose top left
-    corner is the pixel (`field_start` + row * `field_stride`, `field_start` + column * `field_stride`). With
-    padding it can begin before the screen's first pixel, or end after its last.
+    That of the unit at (row, column) is the square of `field_size` pixels whose top left corner is the pixel
+    (`field_start` + row * `field_stride`, `field_start` + column * `field_stride`), maybe off the screen.
     """
 
     name: str  # such as conv1 or section1
@@ -40,13 +39,9 @@ class GuidedBackpropagation:
 
     In guided backpropagation a rectifier passes a gradient only where both its input and the gradient are
     positive. The gradient at the screens shows which pixels raised the value of a unit, and whether by being
-    bright or dark. It has the unit of that value, per change of a pixel from black (0) to white (255).
-
-    The skip connection of a residual block passes gradients unchanged. The mean and the deviation by which
-    `--normalization layer` normalizes count as constants: otherwise every pixel would influence every unit.
-    Noisy layers have no noise.
-
-    Letters in shapes are those of `simple_dqn.types`.
+    bright or dark, per change of a pixel from black (0) to white (255). The skip connection of a residual
+    block passes gradients unchanged, and noisy layers have no noise. The mean and the deviation by which
+    `--normalization layer` normalizes count as constants, or every pixel would influence every unit.
     """
 
     layers: tuple[ConvolutionalLayer, ...]  # first to last
@@ -122,7 +117,7 @@ class GuidedBackpropagation:
 
 
 class SteadyNorm(nn.Module):
-    """Layer normalisation whose mean and deviation count as constants when gradients are taken."""
+    """Layer normalization whose mean and deviation count as constants when gradients are taken."""
 
     def __init__(self, norm: nn.GroupNorm) -> None:
         """Replace `norm`, which has one group."""
@@ -130,7 +125,7 @@ class SteadyNorm(nn.Module):
         self._norm = norm
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return the normalised `values` [B, K, ...]."""
+        """Return the normalized `values` [B, K, ...]."""
         variance, mean = torch.var_mean(values.detach().flatten(1), 1, correction=0)
         steady = (-1,) + (1,) * (values.dim() - 1)
         of_filters = (1, -1) + (1,) * (values.dim() - 2)

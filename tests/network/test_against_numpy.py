@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from simple_dqn.config import Config, NetworkConfig
 from simple_dqn.networks import NATURE, Convolution, NetworkSpec
 from simple_dqn.types import CheckpointState, Minibatch
-from tests.network.conftest import ACTIONS, SMALL
-from tests.network.updates import MakeMinibatch, MakeNetwork, train
+from tests.network.updates import ACTIONS, SMALL, make_minibatch, make_network, train
 
 Array = NDArray[np.float64]
 Weights = dict[str, Array]
@@ -199,11 +198,11 @@ def f(normal: NDArray[np.float32]) -> Array:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_update(case: str, make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
+def test_an_update(case: str) -> None:
     settings = {"optimizer": "adam", "learning_rate": 0.02, **CASES[case]}
     spec, steps = settings.pop("spec", SMALL), settings.pop("steps", 3)
     config = Config.from_flags(settings).network
-    network = make_network(seed=3, datatype="float64", spec=spec, **settings)
+    network = make_network(3, datatype="float64", spec=spec, **settings)
     streams = dict(zip(("acting", "targets", "updates"), np.random.default_rng(3).spawn(3), strict=True))
     train(network, make_minibatch(9))  # so that the two networks differ
     before = network.get_state()
@@ -262,7 +261,7 @@ def check_gradients(before: CheckpointState, after: CheckpointState, loss: Calla
     assert moved > 5, "too weak a test"
 
 
-def test_q_values_of_natures_network(make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
+def test_q_values_of_natures_network() -> None:
     sizes: dict[str, Any] = {"actions": 5, "state_shape": (4, 84, 84)}
     network, states = make_network(spec=NATURE, **sizes), make_minibatch(0, size=2, **sizes).prestates
     weights = {name: values.astype(np.float64) for name, values in network.get_weights().items()}

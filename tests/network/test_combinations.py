@@ -11,7 +11,7 @@ from simple_dqn.config import BOOLEANS, Config
 from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.errors import UserError
 from simple_dqn.networks import NETWORKS, Convolution, Dense, NetworkSpec, ResidualSection
-from tests.network.updates import MakeMinibatch, MakeNetwork, train
+from tests.network.updates import make_minibatch, make_network, train
 
 TINY = {"distributional": "none", "atoms": 5, "quantiles": 3, "learning_rate": 0.01}
 CHOICES: list[dict[str, Any]] = [
@@ -49,7 +49,7 @@ def reason_against(pair: dict[str, Any]) -> str | None:
     return next((why for both, why in REFUSED.items() if set(both) <= words), None)
 
 
-def make(make_network: MakeNetwork, seed: int, pair: dict[str, Any]) -> DeepQNetwork:
+def make(seed: int, pair: dict[str, Any]) -> DeepQNetwork:
     """Return a network of the settings `pair`, like the one that it names, but tiny."""
     settings = {**TINY, **pair}
     has_target = settings.pop("target_steps", 1) > 0
@@ -57,7 +57,7 @@ def make(make_network: MakeNetwork, seed: int, pair: dict[str, Any]) -> DeepQNet
     impala = settings.get("network") == "impala"
     layers = (section, section) if impala else (Convolution(3, 5, 3), Convolution(4, 3, 1))
     spec = NetworkSpec((*layers, Dense(6)), like.biases, like.initializer)
-    return make_network(seed=seed, use_target_network=has_target, spec=spec, **settings)
+    return make_network(seed, use_target_network=has_target, spec=spec, **settings)
 
 
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS if reason_against(pair)], ids=str)
@@ -77,11 +77,9 @@ def test_atoms_need_room() -> None:
 
 
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS if not reason_against(pair)], ids=str)
-def test_every_other_pair_learns_and_resumes(
-    pair: dict[str, Any], make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
+def test_every_other_pair_learns_and_resumes(pair: dict[str, Any]) -> None:
     rules.check(Config.from_flags(pair))
-    network, resumed = (make(make_network, seed, pair) for seed in (0, 1))
+    network, resumed = (make(seed, pair) for seed in (0, 1))
     before = network.get_weights()
     for seed in range(3):
         train(network, make_minibatch(seed))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from simple_dqn import device
 from simple_dqn.device import WARM_UPS, Device, Recorded, Replay, Work, record_graph, run_beside
-from tests.network.updates import MakeMinibatch, MakeNetwork, assert_same, assert_same_weights, train
+from tests.network.updates import assert_same, assert_same_weights, make_minibatch, make_network, train
 
 
 class Tape:
@@ -138,10 +138,7 @@ def test_one_thread_records_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     {"double": True, "batch_norm": True},
 ], ids=str)  # fmt: skip
 def test_a_network_learns_the_same_recorded(
-    settings: dict[str, Any],
-    make_network: MakeNetwork,
-    make_minibatch: MakeMinibatch,
-    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = dict(settings)
     steps = settings.pop("steps", 1)
@@ -161,9 +158,7 @@ def test_a_network_learns_the_same_recorded(
 
 
 @pytest.mark.parametrize("explore", [False, True])
-def test_predictions_are_recorded_too(
-    explore: bool, make_network: MakeNetwork, make_minibatch: MakeMinibatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_predictions_are_recorded_too(explore: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     settings: dict[str, Any] = {"noisy": True, "average_updates": 32, "datatype": "bfloat16"}
     plain, tape = make_network(**settings), Tape()
     record_on(tape, monkeypatch)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from simple_dqn.networks import NATURE
-from tests.network.updates import MakeMinibatch, MakeNetwork, train
+from tests.network.updates import make_minibatch, make_network, train
 
 NATURES: dict[str, Any] = {"actions": 4, "state_shape": (4, 84, 84)}
 
@@ -18,9 +18,7 @@ NATURES: dict[str, Any] = {"actions": 4, "state_shape": (4, 84, 84)}
     ("datatype", "of_q", "of_gradient"),
     [("bfloat16", 4 * 2.0**-8, 0.1), ("float16", 4 * 2.0**-11, 0.05), ("float32", 1e-6, 1e-5)],
 )
-def test_natures_network_is_near_that_of_float64(
-    datatype: str, of_q: float, of_gradient: float, make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
+def test_natures_network_is_near_that_of_float64(datatype: str, of_q: float, of_gradient: float) -> None:
     batch = make_minibatch(1, size=32, **NATURES)
     datatypes = "float64", datatype
     exact, near = (
@@ -37,9 +35,7 @@ def test_natures_network_is_near_that_of_float64(
 
 
 @pytest.mark.parametrize(("datatype", "narrow"), [("bfloat16", torch.bfloat16), ("float16", torch.float16)])
-def test_hidden_layers_are_narrow_and_the_output_layer_is_not(
-    datatype: str, narrow: torch.dtype, make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
+def test_hidden_layers_are_narrow_and_the_output_layer_is_not(datatype: str, narrow: torch.dtype) -> None:
     network = make_network(datatype=datatype)
     states = make_minibatch(0, size=32).prestates
     qvalues = torch.from_numpy(network.predict(states))
@@ -55,9 +51,7 @@ def test_hidden_layers_are_narrow_and_the_output_layer_is_not(
 
 
 @pytest.mark.parametrize("datatype", ["bfloat16", "float16"])
-def test_steps_too_small_for_a_narrow_datatype_add_up(
-    datatype: str, make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
+def test_steps_too_small_for_a_narrow_datatype_add_up(datatype: str) -> None:
     batch = replace(make_minibatch(0), terminals=np.ones(8, np.bool_))
     networks = [make_network(datatype=name, learning_rate=1e-6) for name in (datatype, "float32")]
     before = networks[0].get_weights()["hidden.dense1.weight"]
@@ -68,34 +62,23 @@ def test_steps_too_small_for_a_narrow_datatype_add_up(
     assert np.linalg.norm(narrow - exact) < 0.1 * np.linalg.norm(exact)
 
 
+@pytest.mark.parametrize("batch_norm", [False, True])
 @pytest.mark.parametrize(
     ("datatype", "optimizer", "rate"),
-    [
-        ("float32", "rmsprop", 0.001),
-        ("bfloat16", "adam", 0.001),
-        ("float16", "rmsprop", 0.001),
-        ("float64", "adadelta", 1.0),
-    ],
+    [("bfloat16", "adam", 0.001), ("float16", "rmsprop", 0.001), ("float64", "adadelta", 1.0)],
 )
-@pytest.mark.parametrize("batch_norm", [False, True])
-def test_loss_falls_in_every_datatype(
-    datatype: str,
-    optimizer: str,
-    rate: float,
-    batch_norm: bool,
-    make_network: MakeNetwork,
-    make_minibatch: MakeMinibatch,
-) -> None:
-    settings = {"optimizer": optimizer, "learning_rate": rate, "batch_norm": batch_norm}
+def test_loss_falls_in_every_datatype(datatype: str, optimizer: str, rate: float, batch_norm: bool) -> None:
+    settings: dict[str, Any] = {"optimizer": optimizer, "learning_rate": rate, "batch_norm": batch_norm}
     network = make_network(datatype=datatype, **settings)
     batch = replace(make_minibatch(0), terminals=np.ones(8, np.bool_))
     losses = [train(network, batch) for _ in range(150)]
     assert losses[-1] < losses[0] / 10
+    if datatype == "float64":  # its state is not rounded
+        online = network.get_state()["online"].values()
+        assert any(np.any(values != values.astype(np.float32)) for values in online)
 
 
-def test_float16_skips_a_step_that_overflows_and_lowers_the_scale(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
+def test_float16_skips_a_step_that_overflows_and_lowers_the_scale() -> None:
     network, batch = make_network(datatype="float16", min_reward=-1e6, clip_error=0), make_minibatch(0)
     before = network.get_weights()
     train(network, replace(batch, rewards=np.full((8, 1), -1e6, np.float32)))
@@ -106,18 +89,12 @@ def test_float16_skips_a_step_that_overflows_and_lowers_the_scale(
     assert all(np.any(values != before[name]) for name, values in network.get_weights().items())
 
 
-def test_float64_state_is_kept_in_float64(make_network: MakeNetwork) -> None:
-    online = make_network(datatype="float64").get_state()["online"].values()
-    assert all(values.dtype == np.float64 for values in online)
-    assert any(np.any(values != values.astype(np.float32)) for values in online)
-
-
 @pytest.mark.parametrize(
     ("capabilities", "datatype"),
     [({"avx512_bf16": True, "amx_bf16": False}, "bfloat16"), ({"avx512_bf16": False}, "float32")],
 )
 def test_auto_is_narrow_where_the_processor_computes_so(
-    capabilities: dict[str, bool], datatype: str, make_network: MakeNetwork, monkeypatch: pytest.MonkeyPatch
+    capabilities: dict[str, bool], datatype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
     assert make_network(datatype="auto").datatype == datatype

@@ -1,101 +1,76 @@
-"""Predictions and updates of `DeepQNetwork`: what each depends on, and what it leaves alone."""
+"""Predictions and updates of `DeepQNetwork`: what each depends on, and what it leaves alone; saved states."""
 
 import threading
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.lib.stride_tricks import sliding_window_view
 
-from simple_dqn.dqn import DeepQNetwork
+from simple_dqn.dqn import UpdateOutcome
 from simple_dqn.errors import UserError
+from simple_dqn.networks import NETWORKS, NetworkSpec
 from simple_dqn.types import Minibatch, QValues
+from simple_dqn.weights import EVERY
 from tests.network.updates import (
-    MakeMinibatch,
-    MakeNetwork,
+    SMALL,
     assert_same,
     assert_same_weights,
     learn,
+    make_minibatch,
+    make_network,
     take_losses,
     train,
 )
 
 
-def differs(one: DeepQNetwork, other: DeepQNetwork) -> bool:
-    theirs = other.get_weights()
-    return any(np.any(values != theirs[name]) for name, values in one.get_weights().items())
-
-
-@pytest.mark.parametrize("batch", [1, 2, 33])
-def test_q_values_do_not_depend_on_the_batch(
-    batch: int, make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
-    network = make_network()
-    states = make_minibatch(0, size=33).prestates
-    qvalues = network.predict(states[:batch])
-    assert qvalues.shape == (batch, 5)
-    assert qvalues.dtype == np.float32
-    one_by_one = np.concatenate([network.predict(states[n : n + 1]) for n in range(batch)])
-    np.testing.assert_allclose(qvalues, one_by_one, rtol=0, atol=1e-6)
-
-
 @pytest.mark.filterwarnings("error")
-def test_states_may_be_strided_and_read_only(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
-    network = make_network()
+def test_states_may_be_strided_and_read_only_and_arrays_of_the_caller_are_left_alone() -> None:
+    network, batch, expected = make_network(), make_minibatch(1, size=7), make_minibatch(1, size=7)
     screens = make_minibatch(0, size=3).prestates.reshape(9, 20, 17)
     windows = np.moveaxis(sliding_window_view(screens, 3, axis=0), -1, 1)  # [7, 3, 20, 17], read-only
     for view in (windows, windows[::2], windows[::-1], windows[:, ::-1]):
         np.testing.assert_array_equal(network.predict(view), network.predict(view.copy()))
-    batch = make_minibatch(1, size=7)
+    for count in (1, 2, 7):  # Q-values do not depend on the batch
+        qvalues = network.predict(windows[:count])
+        assert qvalues.shape == (count, 5)
+        assert qvalues.dtype == np.float32
+        np.testing.assert_allclose(qvalues, network.predict(windows)[:count], rtol=0, atol=1e-6)
+    kept = qvalues.copy()
     for values in (batch.actions, batch.rewards, batch.terminals, batch.discounts):
         values.flags.writeable = False
     strided, copied = make_network(), make_network()
+    before = strided.get_weights()
     train(strided, replace(batch, prestates=windows, poststates=windows[::-1]))
     train(copied, replace(batch, prestates=windows.copy(), poststates=windows[::-1].copy()))
     assert_same_weights(strided, copied)
-
-
-def test_arrays_of_the_caller_are_left_alone(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
-    network, batch, expected = make_network(), make_minibatch(0), make_minibatch(0)
-    first = network.predict(batch.prestates)
-    kept, before = first.copy(), network.get_weights()
+    assert strided.updates == 1
+    assert all(np.any(values != before[name]) for name, values in strided.get_weights().items())
     train(network, batch)
-    second = network.predict(batch.prestates)
-    np.testing.assert_array_equal(first, kept)
-    first[:] = 0
-    np.testing.assert_array_equal(network.predict(batch.prestates), second)
+    np.testing.assert_array_equal(qvalues, kept)
     for name in Minibatch.__slots__:
         np.testing.assert_array_equal(getattr(batch, name), getattr(expected, name), err_msg=name)
-    assert network.updates == 1
-    for name, values in network.get_weights().items():
-        assert np.any(values != before[name]), name
 
 
-def test_outcomes_come_in_order_and_once(make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
+def test_outcomes_come_in_order_and_once() -> None:
     one_by_one, together = make_network(), make_network()
-    sizes, expected = (8, 3, 5), []
+    sizes, expected = (8, 3, 5), list[UpdateOutcome]()
     assert take_losses(together) == []
     for seed, size in enumerate(sizes):
-        batch = make_minibatch(seed, size=size)
-        one_by_one.update(one_by_one.prepare(batch))
+        for network in (one_by_one, together):
+            network.update(network.prepare(make_minibatch(seed, size=size)))
         expected += one_by_one.take_outcomes()
-        together.update(together.prepare(batch))
     outcomes = together.take_outcomes()
     assert [len(outcome.errors) for outcome in outcomes] == list(sizes)
     for one, other in zip(outcomes, expected, strict=True):
-        assert one.loss == other.loss
-        np.testing.assert_array_equal(one.errors, other.errors)
-        np.testing.assert_array_equal(one.numbers, other.numbers)
+        for name in UpdateOutcome.__slots__:
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     assert not together.take_outcomes()
 
 
-def test_the_target_network_changes_only_by_a_copy(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
+def test_the_target_network_changes_only_by_a_copy() -> None:
     network, states = make_network(), make_minibatch(9).prestates
     at_first, before = network.get_weights(), network.predict(states)
     for seed in range(3):
@@ -108,24 +83,20 @@ def test_the_target_network_changes_only_by_a_copy(
     np.testing.assert_array_equal(network.predict(states, target=True), network.predict(states))
 
 
-def test_without_target_network_the_online_network_values_poststates(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
+def test_without_target_network_the_online_network_values_poststates() -> None:
     without, copied, kept = make_network(use_target_network=False), make_network(), make_network()
     for seed in range(4):
         copied.update_target_network()
         losses = [train(network, make_minibatch(seed)) for network in (without, copied, kept)]
         assert losses[0] == losses[1]
+    assert losses[0] != losses[2]
     without.update_target_network()
     assert_same_weights(without, copied)
-    assert differs(without, kept)
     with pytest.raises(AssertionError, match="no target network"):
         without.predict(make_minibatch(0).prestates, target=True)
 
 
-def test_batch_norm_uses_the_batch_in_training_and_running_means_in_prediction(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
+def test_batch_norm_uses_the_batch_in_training_and_running_means_in_prediction() -> None:
     network, batch, mean = make_network(batch_norm=True), make_minibatch(0), "hidden.conv1_norm.running_mean"
     before = network.get_weights()
     together = network.predict(batch.prestates)
@@ -142,14 +113,12 @@ def test_batch_norm_uses_the_batch_in_training_and_running_means_in_prediction(
 
 @pytest.mark.parametrize("datatype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("batch_norm", [False, True])
-def test_a_thread_may_predict_by_the_target_network_during_updates(
-    datatype: str, batch_norm: bool, make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
+def test_a_thread_may_predict_by_the_target_network_during_updates(datatype: str, batch_norm: bool) -> None:
     alone, watched = (make_network(datatype=datatype, batch_norm=batch_norm) for _ in range(2))
     batches = [make_minibatch(99, size=size).prestates for size in (1, 8, 3)]
     expected = [alone.predict(states, target=True) for states in batches]
     seeds = [seed for seed in range(50) if seed % 3]  # without copies to the target network
-    losses = learn(alone, make_minibatch, seeds)
+    losses = learn(alone, seeds)
     predictions: list[list[QValues]] = []
     begun, done = threading.Event(), threading.Event()
 
@@ -164,7 +133,7 @@ def test_a_thread_may_predict_by_the_target_network_during_updates(
     begun.wait(60)
     try:
         before = len(predictions)
-        assert learn(watched, make_minibatch, seeds) == losses
+        assert learn(watched, seeds) == losses
         during = len(predictions) - before
     finally:
         done.set()
@@ -174,3 +143,118 @@ def test_a_thread_may_predict_by_the_target_network_during_updates(
         for one, other in zip(qvalues, expected, strict=True):
             np.testing.assert_array_equal(one, other)
     assert_same_weights(alone, watched)
+
+
+@pytest.mark.parametrize("datatype", ["float32", "bfloat16"])
+def test_same_stream_and_minibatches_give_the_same_bits(datatype: str) -> None:
+    states = []
+    for torch_seed in (1, 2):
+        torch.manual_seed(torch_seed)
+        network = make_network(7, datatype=datatype)
+        learn(network, range(6))
+        states.append(network.get_state())
+    assert_same(states[0], states[1])
+    first, other = (make_network(seed, datatype=datatype).get_weights() for seed in (7, 8))
+    assert all(np.any(values != first[name]) for name, values in other.items())
+
+
+@pytest.mark.parametrize("optimizer", ["rmsprop", "adam", "radam", "adadelta"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"datatype": "bfloat16", "batch_norm": True},
+        {"datatype": "float16"},
+        {"datatype": "float64", "average_updates": 2 * EVERY},
+    ],
+    ids=str,
+)
+def test_resumed_updates_equal_uninterrupted_ones(optimizer: str, settings: dict[str, Any]) -> None:
+    whole, resumed = (make_network(seed, optimizer=optimizer, **settings) for seed in (0, 1))
+    fresh = whole.get_state()
+    losses = learn(whole, range(EVERY + 1))
+    halfway = whole.get_state()
+    learn(resumed, range(90, 92))  # these must not matter
+    resumed.set_state(halfway)
+    assert_same(resumed.get_state(), halfway)
+    seeds = range(EVERY + 1, 2 * EVERY + 2)
+    assert learn(resumed, seeds) == learn(whole, seeds)
+    assert_same(resumed.get_state(), whole.get_state())
+    states = make_minibatch(50).prestates
+    for average in (False, True):
+        assert_same(resumed.predict(states, average=average), whole.predict(states, average=average))
+    resumed.set_state(fresh)  # of before the first update: it was a copy, and undoes all of them
+    assert_same(resumed.get_state(), fresh)
+    assert learn(resumed, range(EVERY + 1)) == losses
+
+
+def test_a_state_without_a_target_network_or_a_mean_begins_them_with_its_weights() -> None:
+    without = make_network(use_target_network=False)
+    learn(without, range(3))
+    network = make_network(1, average_updates=2 * EVERY)
+    network.set_state(without.get_state())
+    assert_same(network.get_state()["target"], without.get_weights())
+    assert_same(network.get_weights(average=True), without.get_weights())
+    network.set_weights(make_network(2).get_weights())
+    assert_same(network.get_weights(average=True), make_network(2).get_weights())
+
+
+@pytest.mark.parametrize("datatype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("batch_norm", [False, True])
+def test_weights_carry_the_q_values_and_so_does_their_mean(datatype: str, batch_norm: bool) -> None:
+    settings: dict[str, Any] = {"datatype": datatype, "batch_norm": batch_norm, "learning_rate": 0.01}
+    taught = make_network(0, optimizer="adam", average_updates=3 * EVERY, **settings)
+    network, states = make_network(1, **settings), make_minibatch(99).prestates
+    np.testing.assert_array_equal(taught.predict(states, average=True), taught.predict(states))
+    learn(taught, range(3 * EVERY))
+    for average in (False, True):
+        weights = taught.get_weights(average)
+        assert all(values.dtype == np.float32 for values in weights.values())
+        network.set_weights(weights)
+        np.testing.assert_array_equal(network.predict(states), taught.predict(states, average=average))
+    assert np.any(taught.predict(states, average=True) != taught.predict(states))
+
+
+@pytest.mark.parametrize("datatype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize("updates", [2 * EVERY, 5 * EVERY, 1])
+def test_the_mean_is_that_of_saved_weights(updates: int, datatype: str) -> None:
+    network = make_network(datatype=datatype, average_updates=updates, optimizer="adam", learning_rate=0.01)
+    saved = []
+    for seed in range(7 * EVERY):
+        train(network, make_minibatch(seed))
+        saved.append(network.get_weights())
+    mean = {name: np.float64(0) * values for name, values in saved[0].items()}
+    for count, weights in enumerate(saved[EVERY - 1 :: EVERY], 1):
+        share = min(1.0, max(EVERY / updates, 1 / count))
+        mean = {name: (1 - share) * mean[name] + share * weights[name].astype(float) for name in mean}
+    averaged = network.get_weights(average=True)
+    for name, values in mean.items():
+        np.testing.assert_allclose(averaged[name], values, rtol=1e-5, atol=1e-6, err_msg=name)
+    assert any(np.any(averaged[name] != values) for name, values in saved[-1].items()) == (updates > 1)
+
+
+IMPALA = NetworkSpec(NETWORKS["impala"].layers[-3:], True, SMALL.initializer)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"actions": 4},
+        {"state_shape": (2, 20, 17)},
+        {"state_shape": (3, 30, 17)},
+        {"batch_norm": True},
+        {"dueling": True},
+        {"noisy": True},
+        {"layer_norm": True},
+        pytest.param({"spec": IMPALA}, id="impala"),
+        {"distributional": "c51"},
+        {"distributional": "quantile"},
+    ],
+    ids=str,
+)
+def test_another_networks_weights_are_refused_and_change_nothing(other: dict[str, Any]) -> None:
+    network, stranger = make_network(0, average_updates=9), make_network(1, average_updates=9, **other)
+    before = network.get_state()
+    with pytest.raises(UserError, match=r"give the game and --history_length.*--quantiles as in training"):
+        network.set_weights(stranger.get_weights())
+    assert_same(network.get_state(), before)

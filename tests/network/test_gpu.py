@@ -12,12 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from simple_dqn.device import WARM_UPS, Device, DeviceScreens
 from simple_dqn.dqn import DeepQNetwork
-from simple_dqn.networks import NETWORKS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Minibatch
-from tests.network import test_device_screens as device_screens
+from tests.network import test_device as device_screens
 from tests.network.test_meta_device import EXTENSIONS
-from tests.network.updates import take_losses, train
+from tests.network.updates import make_minibatch, make_network, take_losses, train
 from tests.test_learning import SCHEDULES, score
 from tests.test_learning import train as train_catch
 from tests.test_resume import assert_same, command
@@ -31,7 +30,7 @@ MakeMinibatch = Callable[..., Minibatch]
 
 
 @pytest.fixture
-def make_eager(make_network: MakeNetwork, monkeypatch: pytest.MonkeyPatch) -> MakeNetwork:
+def make_eager(monkeypatch: pytest.MonkeyPatch) -> MakeNetwork:
     """Return a function that makes a network on the GPU that records no graphs."""
 
     def make(**settings: Any) -> DeepQNetwork:
@@ -42,7 +41,7 @@ def make_eager(make_network: MakeNetwork, monkeypatch: pytest.MonkeyPatch) -> Ma
     return make
 
 
-def learn(network: DeepQNetwork, make_minibatch: MakeMinibatch, updates: int = UPDATES) -> list[float]:
+def learn(network: DeepQNetwork, updates: int = UPDATES) -> list[float]:
     """Make updates with a copy to the target network in between; return the losses."""
     for seed in range(updates):
         network.update(network.prepare(make_minibatch(seed)))
@@ -61,17 +60,13 @@ def assert_near(one: DeepQNetwork, other: DeepQNetwork, tolerance: float) -> Non
 @pytest.mark.parametrize("datatype", ["float32", "bfloat16", "float64"])
 @pytest.mark.parametrize("extension", EXTENSIONS)
 def test_a_graph_learns_what_its_kernels_learn(
-    extension: str,
-    datatype: str,
-    make_network: MakeNetwork,
-    make_minibatch: MakeMinibatch,
-    make_eager: MakeNetwork,
+    extension: str, datatype: str, make_eager: MakeNetwork
 ) -> None:
     """Bit for bit: the graph launches the same kernels."""
     settings = {**EXTENSIONS[extension], "datatype": datatype}
     graph, kernels = make_network(backend="gpu", **settings), make_eager(**settings)
     assert graph._device.records
-    assert learn(graph, make_minibatch) == learn(kernels, make_minibatch)
+    assert learn(graph) == learn(kernels)
     ours, theirs = graph.get_weights(), kernels.get_weights()
     for name in ours:
         assert_array_equal(ours[name], theirs[name], name)
@@ -83,44 +78,24 @@ def test_a_graph_learns_what_its_kernels_learn(
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
-def test_in_float64_it_learns_what_the_cpu_learns(
-    extension: str, make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
+def test_in_float64_it_learns_what_the_cpu_learns(extension: str) -> None:
     settings = {**EXTENSIONS[extension], "datatype": "float64"}
     here, there = make_network(**settings), make_network(backend="gpu", **settings)
-    assert_allclose(learn(there, make_minibatch, 6), learn(here, make_minibatch, 6), rtol=1e-6)
+    assert_allclose(learn(there, 6), learn(here, 6), rtol=1e-6)
     assert_near(there, here, 1e-5)
     states = make_minibatch(1).prestates
     assert_allclose(there.predict(states), here.predict(states), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("datatype", "tolerance"), [("float32", 2e-3), ("bfloat16", 3e-2), ("float16", 1e-2)]
-)
-def test_natures_network_is_near_the_cpu(datatype: str, tolerance: float, make_network: MakeNetwork) -> None:
-    """TF32 has ten bits of mantissa, as float16 has, and bfloat16 has seven."""
-    shape = (4, 84, 84)
-    here, there = (
-        make_network(state_shape=shape, spec=NETWORKS["nature"], backend=backend, datatype=kind)
-        for backend, kind in (("cpu", "float64"), ("gpu", datatype))
-    )
-    states = np.random.default_rng(0).integers(0, 256, (32, *shape), np.uint8)
-    exact = here.predict(states)
-    error = np.linalg.norm(there.predict(states) - exact) / np.linalg.norm(exact)
-    assert 0 < error < tolerance
-
-
-def test_loss_scaling_learns_about_the_same(make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
+def test_loss_scaling_learns_about_the_same() -> None:
     half, single = (make_network(backend="gpu", datatype=kind) for kind in ("float16", "float32"))
     assert not half._device.records
-    assert_allclose(learn(half, make_minibatch), learn(single, make_minibatch), rtol=0.05)
+    assert_allclose(learn(half), learn(single), rtol=0.05)
     assert half.get_state()["training"]["scaler"]["scale"] > 0
 
 
 @pytest.mark.parametrize("optimizer", ["rmsprop", "adam", "radam", "adadelta"])
-def test_it_goes_on_exactly_from_its_state(
-    optimizer: str, make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
+def test_it_goes_on_exactly_from_its_state(optimizer: str) -> None:
     settings: dict[str, Any] = {
         "optimizer": optimizer,
         "average_updates": 32,
@@ -138,21 +113,7 @@ def test_it_goes_on_exactly_from_its_state(
             assert_array_equal(ours[name], theirs[name], name)
 
 
-def test_new_recordings_take_no_more_memory(make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
-    network = make_network(
-        backend="gpu", state_shape=(4, 84, 84), spec=NETWORKS["nature"], learning_rate_decay_updates=200
-    )
-    minibatch = make_minibatch(0, state_shape=(4, 84, 84))
-    taken = []
-    for _ in range(200):
-        train(network, minibatch)
-        taken.append(torch.cuda.memory_reserved(GPU))
-    assert max(taken[100:]) <= 1.2 * max(taken[:50])
-
-
-def test_guided_backpropagation_is_that_of_the_cpu(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_guided_backpropagation_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     states = make_minibatch(0).prestates
     here, there = (make_network(backend=each).guided_backpropagation() for each in ("cpu", "gpu"))

@@ -1,4 +1,4 @@
-"""Guided backpropagation: against plain numpy, one state and one unit at a time, and its receptive fields."""
+"""Guided backpropagation against a network written out with rectifiers of that kind; receptive fields."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,17 +8,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import batch_norm, conv2d, linear
 
 from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.networks import Dense, NetworkSpec, ResidualSection, uniform_by_inputs
-from simple_dqn.types import States
-from tests.network.conftest import SMALL
-from tests.network.updates import MakeMinibatch, MakeNetwork, assert_same_weights, train
-
-Array = NDArray[np.float64]
+from tests.network.updates import SMALL, assert_same_weights, make_minibatch, make_network, train
 
 STATES = np.random.default_rng(7).integers(0, 256, (6, 3, 20, 17), dtype=np.uint8)
-EPSILON = 1e-5  # of batch normalisation, beside the variance
 IMPALA = NetworkSpec((ResidualSection(3), ResidualSection(4), Dense(50)), True, uniform_by_inputs)
 PLAIN: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -39,7 +35,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def taught(kind: str, make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> DeepQNetwork:
+def taught(kind: str) -> DeepQNetwork:
     """Return a network of one kind that has learnt a little."""
     network = make_network(learning_rate=0.002, **(PLAIN | OTHERS)[kind])
     for seed in range(5):
@@ -47,127 +43,74 @@ def taught(kind: str, make_network: MakeNetwork, make_minibatch: MakeMinibatch) 
     return network
 
 
-class PlainNetwork:
-    """The small network: the sums of each layer forwards, and guided gradients backwards."""
+class Rectifier(torch.autograd.Function):
+    """It passes a gradient only where both its input and the gradient are positive."""
 
-    NAMES, STRIDES = ("conv1", "conv2", "dense1"), {"conv1": 3, "conv2": 1}
+    @staticmethod
+    def forward(context: Any, values: Tensor) -> Tensor:
+        context.save_for_backward(values)
+        return values.clamp(min=0)
 
-    def __init__(self, network: DeepQNetwork) -> None:
-        self.weights: dict[str, Array] = {}
-        for name, values in network.get_weights().items():
-            tensor = torch.from_numpy(values)
-            if network.datatype == "bfloat16" and not name.startswith("output"):
-                tensor = tensor.bfloat16()  # as the hidden layers compute with them
-            self.weights[name.removeprefix("hidden.")] = tensor.double().numpy()
-
-    def forward(self, state: States, last: str | None = None) -> Array:
-        """Return the output of the layer `last` for one state, or the Q-values; keep inputs and sums."""
-        values = state / 255.0
-        self.inputs, self.sums = dict[str, Array](), dict[str, Array]()
-        for name in self.NAMES:
-            self.inputs[name] = values = values if name in self.STRIDES else values.reshape(-1)
-            factor, offset = self.scale(name)
-            self.sums[name] = self.weighted(name, values) * factor + offset
-            values = np.maximum(self.sums[name], 0)
-            if name == last:
-                return values
-        result: Array = self.weights["output.weight"] @ values + self.weights.get("output.bias", 0)
-        return result
-
-    def weighted(self, name: str, values: Array) -> Array:
-        weight = self.weights[f"{name}.weight"]
-        if name not in self.STRIDES:
-            dense: Array = weight @ values
-            return dense
-        size, stride = weight.shape[-1], self.STRIDES[name]
-        rows, columns = ((side - size) // stride + 1 for side in values.shape[1:])
-        result = np.zeros((len(weight), rows, columns))
-        for i, j in np.ndindex(rows, columns):
-            patch = values[:, i * stride : i * stride + size, j * stride : j * stride + size]
-            result[:, i, j] = np.tensordot(weight, patch, 3)
-        return result
-
-    def scale(self, name: str) -> tuple[Array, Array]:
-        """Return the factor and the offset between the weighted sums of a layer and its rectifier."""
-        shape = (-1, 1, 1) if name in self.STRIDES else (-1,)
-        units = np.zeros(len(self.weights[f"{name}.weight"]))
-        factor, offset = units + 1, self.weights.get(f"{name}.bias", units)
-        if f"{name}_norm.running_var" in self.weights:
-            gain, shift, mean, variance = (
-                self.weights[f"{name}_norm.{part}"]
-                for part in ("weight", "bias", "running_mean", "running_var")
-            )
-            factor = gain / np.sqrt(variance + EPSILON)
-            offset = shift - mean * factor
-        return factor.reshape(shape), offset.reshape(shape)
-
-    def guided(self, gradient: Array, last: str) -> Array:
-        """Return the guided gradient of the state, given that of the output of the layer `last`."""
-        for name in reversed(self.NAMES[: self.NAMES.index(last) + 1]):
-            gradient = gradient.reshape(self.sums[name].shape)
-            gradient = gradient * (gradient > 0) * (self.sums[name] > 0) * self.scale(name)[0]
-            weight = self.weights[f"{name}.weight"]
-            if name not in self.STRIDES:
-                gradient = gradient @ weight
-                continue
-            back, size, stride = np.zeros_like(self.inputs[name]), weight.shape[-1], self.STRIDES[name]
-            for k, i, j in np.ndindex(gradient.shape):
-                rows, columns = (slice(at * stride, at * stride + size) for at in (i, j))
-                back[:, rows, columns] += gradient[k, i, j] * weight[k]
-            gradient = back
-        return gradient.reshape(self.inputs["conv1"].shape)
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        values: Tensor = context.saved_tensors[0]
+        return gradient.clamp(min=0) * (values > 0)
 
 
-def assert_near(found: NDArray[np.float32], expected: Array) -> None:
+def written_out(network: DeepQNetwork, states: Tensor) -> dict[str, Tensor]:
+    """Return the output of each layer of the small network for `states`, in float64."""
+    weights: dict[str, Tensor] = {}
+    for name, array in network.get_weights().items():
+        tensor = torch.from_numpy(array)
+        narrow = network.datatype == "bfloat16" and not name.startswith("output")
+        weights[name.removeprefix("hidden.")] = (tensor.bfloat16() if narrow else tensor).double()
+    outputs, values = dict[str, Tensor](), states
+    for name, stride in (("conv1", 3), ("conv2", 1), ("dense1", 0)):
+        weight, bias = weights[f"{name}.weight"], weights.get(f"{name}.bias")
+        sums = conv2d(values, weight, bias, stride) if stride else linear(values.flatten(1), weight, bias)
+        if f"{name}_norm.weight" in weights:
+            names = ("running_mean", "running_var", "weight", "bias")
+            mean, variance, gain, offset = (weights[f"{name}_norm.{part}"] for part in names)
+            sums = batch_norm(sums, mean, variance, gain, offset)
+        outputs[name] = values = Rectifier.apply(sums)  # type: ignore[no-untyped-call]
+    outputs["qvalues"] = linear(values, weights["output.weight"], weights.get("output.bias"))
+    return outputs
+
+
+def assert_near(found: NDArray[np.float32], expected: Tensor) -> None:
+    values = expected.detach().numpy()
     assert found.dtype == np.float32
-    assert np.any(expected)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+    assert values.any()
+    np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-5 * np.abs(values).max())
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_activations_and_gradients_are_those_of_numpy(
-    kind: str, make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
-    network = taught(kind, make_network, make_minibatch)
-    guided, plain = network.guided_backpropagation(), PlainNetwork(network)
+def test_activations_and_gradients_are_those_written_out(kind: str) -> None:
+    network, states = taught(kind), (torch.from_numpy(STATES).double() / 255).requires_grad_()
+    guided, outputs = network.guided_backpropagation(), written_out(network, states)
+    which = np.arange(len(STATES))
     for layer in guided.layers:
-        expected = np.array([plain.forward(state, layer.name) for state in STATES])
+        expected = outputs[layer.name]
         assert expected.shape[1:] == (layer.filters, layer.rows, layer.columns)
-        assert 0 < (expected > 0).mean() < 1
         assert_near(guided.activations(STATES, layer.name), expected)
-        filters = np.arange(len(STATES)) % layer.filters
+        filters = which % layer.filters
         rows, columns = filters % layer.rows, (filters + 1) % layer.columns
-        gradients = []
-        for state, *unit in zip(STATES, filters, rows, columns, strict=True):
-            one = np.zeros_like(plain.forward(state, layer.name))
-            one[tuple(unit)] = 1
-            gradients.append(plain.guided(one, layer.name))
-        assert_near(guided.guided_gradients(STATES, layer.name, filters, rows, columns), np.array(gradients))
-    weight = plain.weights["output.weight"]
-    best = np.array([plain.forward(state).argmax() for state in STATES])
-    for asked, actions in ((None, best), ((best + 1) % len(weight),) * 2):
-        gradients = []
-        for state, action in zip(STATES, actions, strict=True):
-            plain.forward(state)
-            gradients.append(plain.guided(weight[action], "dense1"))
-        assert_near(guided.saliency(STATES, asked), np.array(gradients))
-
-
-def test_a_blocked_rectifier_passes_nothing(make_network: MakeNetwork) -> None:
-    guided = make_network().guided_backpropagation()
-    for layer in guided.layers:
-        activations = guided.activations(STATES, layer.name)
-        for units, passes in ((activations == 0, False), (activations > 0, True)):
-            which, *place = np.argwhere(units)[:50].T
-            gradients = guided.guided_gradients(STATES[which], layer.name, *place)
-            assert (np.abs(gradients).max((1, 2, 3)) > 0).all() == passes
-            assert np.any(gradients) == passes
+        filters[0], rows[0], columns[0] = (expected[0] == 0).nonzero()[0].tolist()  # blocked
+        units = expected[which, filters, rows, columns]
+        (gradients,) = torch.autograd.grad(units.sum(), states, retain_graph=True)
+        assert (gradients.abs().amax((1, 2, 3)) > 0).tolist() == (units > 0).tolist()
+        assert_near(guided.guided_gradients(STATES, layer.name, filters, rows, columns), gradients)
+    best = outputs["qvalues"].argmax(1).numpy()
+    for asked, actions in ((None, best), ((best + 1) % 5,) * 2):
+        chosen = outputs["qvalues"][which, actions].sum()
+        (gradients,) = torch.autograd.grad(chosen, states, retain_graph=True)
+        assert_near(guided.saliency(STATES, asked), gradients)
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_other_networks(kind: str, make_network: MakeNetwork, make_minibatch: MakeMinibatch) -> None:
+def test_other_networks(kind: str) -> None:
     """The copy has the network's Q-values, and saliency differs by action."""
-    network = taught(kind, make_network, make_minibatch)
+    network = taught(kind)
     before = network.predict(STATES)
     guided = network.guided_backpropagation()
     pictures = [guided.saliency(STATES, np.full(len(STATES), action)) for action in range(3)]
@@ -179,10 +122,8 @@ def test_other_networks(kind: str, make_network: MakeNetwork, make_minibatch: Ma
 
 
 @pytest.mark.parametrize("kind", ["plain", *OTHERS])
-def test_a_unit_depends_on_its_receptive_field_alone(
-    kind: str, make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
-    guided = taught(kind, make_network, make_minibatch).guided_backpropagation()
+def test_a_unit_depends_on_its_receptive_field_alone(kind: str) -> None:
+    guided = taught(kind).guided_backpropagation()
     assert len(guided.layers) == 2
     for layer in guided.layers:
         activations = guided.activations(STATES, layer.name)
@@ -205,7 +146,7 @@ def test_a_unit_depends_on_its_receptive_field_alone(
             assert not np.any(gradients)
 
 
-def test_fields_of_residual_sections_reach_as_far_as_they_say(make_network: MakeNetwork) -> None:
+def test_fields_of_residual_sections_reach_as_far_as_they_say() -> None:
     guided = make_network(spec=IMPALA, state_shape=(3, 90, 90)).guided_backpropagation()
     states = np.random.default_rng(0).integers(0, 256, (40, 3, 90, 90), dtype=np.uint8)
     for layer in guided.layers:
@@ -221,9 +162,7 @@ def test_fields_of_residual_sections_reach_as_far_as_they_say(make_network: Make
             assert start + layer.field_size * 2 // 3 <= reach[-1] < start + layer.field_size
 
 
-def test_it_changes_nothing_and_keeps_the_network_as_it_was(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
+def test_it_changes_nothing_and_keeps_the_network_as_it_was() -> None:
     network, other = make_network(batch_norm=True), make_network(batch_norm=True)
     guided, states = network.guided_backpropagation(), STATES.copy()
     before = guided.saliency(states)
@@ -236,7 +175,7 @@ def test_it_changes_nothing_and_keeps_the_network_as_it_was(
     assert not np.array_equal(network.guided_backpropagation().saliency(states), before)
 
 
-def test_a_residual_section_against_one_written_out(make_network: MakeNetwork) -> None:
+def test_a_residual_section_against_one_written_out() -> None:
     network = make_network(spec=IMPALA)
     weights = {name: torch.from_numpy(values) for name, values in network.get_weights().items()}
 

@@ -1,4 +1,4 @@
-"""The networks of the table, their initial weights and noise, and the device that they are built on."""
+"""The networks of the table, their initial weights and noise."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from simple_dqn import device
-from simple_dqn.config import BackendConfig, Config, known
+from simple_dqn.config import Config, known
 from simple_dqn.errors import UserError
 from simple_dqn.networks import (
     INITIALIZERS,
@@ -21,7 +20,7 @@ from simple_dqn.networks import (
     NoisyLinear,
 )
 from simple_dqn.networks import build as build_network
-from tests.network.updates import MakeMinibatch, MakeNetwork, take_losses, train
+from tests.network.updates import make_minibatch, make_network, take_losses, train
 
 NATURES = {
     "hidden.conv1": (32, 4, 8, 8),
@@ -125,18 +124,14 @@ def test_initial_weights() -> None:
         (replace(NATURE, layers=(Convolution(16, 8, 4), Dense(256), Dense(64))), 2, (40, 44)),
         (replace(NATURE, layers=(Dense(8),)), 1, (2, 2)),
         (NATURE, 4, (36, 36)),
-        (NETWORKS["impala"], 2, (1, 1)),
-        (NETWORKS["impala"], 2, (8, 9)),
-        (NETWORKS["impala"], 2, (21, 50)),
+        *((NETWORKS["impala"], 2, shape) for shape in ((1, 1), (8, 9), (21, 50))),
+        *((NATURE, 4, shape) for shape in ((8, 8), (35, 84), (84, 35))),
     ],
 )
 def test_other_layers_and_screens(spec: NetworkSpec, length: int, shape: tuple[int, int]) -> None:
-    assert build(spec, length, shape)(torch.zeros(3, length, *shape)).shape == (3, 6)
-    assert spec.smallest_screen() <= min(shape)
-
-
-@pytest.mark.parametrize("shape", [(8, 8), (35, 84), (84, 35)])
-def test_small_screens_are_refused_with_the_smallest_size(shape: tuple[int, int]) -> None:
+    if spec.smallest_screen() <= min(shape):
+        assert build(spec, length, shape)(torch.zeros(3, length, *shape)).shape == (3, 6)
+        return
     with pytest.raises(UserError, match="at least 36") as error:
         build(shape=shape)
     assert f"{shape[1]}x{shape[0]}" in str(error.value)
@@ -159,9 +154,7 @@ def test_all_dense_layers_are_noisy_and_begin_as_in_the_paper(dueling: bool) -> 
             np.testing.assert_array_equal(sigma.detach(), np.float32(0.5 * bound))
 
 
-def test_only_acting_is_noisy_and_each_state_has_its_own(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
+def test_only_acting_is_noisy_each_state_has_its_own_and_it_draws_nothing_from_learning() -> None:
     network, other = make_network(noisy=True), make_network(noisy=True)
     states = np.repeat(make_minibatch(0).prestates[:1], 6, axis=0)
     still = network.predict(states)
@@ -174,41 +167,13 @@ def test_only_acting_is_noisy_and_each_state_has_its_own(
     plain = make_network()
     np.testing.assert_array_equal(plain.predict(states, explore=True), plain.predict(states))
     assert plain.get_state()["noise"] == {}
-
-
-def test_acting_draws_nothing_from_learning_and_each_update_has_fresh_noise(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
-    settings = {"noisy": True, "double": True, "learning_rate": 1e-12}
-    alone, watched = make_network(**settings), make_network(**settings)
+    alone, watched = (make_network(noisy=True, double=True, learning_rate=1e-12) for _ in range(2))
     prepared = []
     for _ in range(4):
-        watched.predict(make_minibatch(1).prestates, explore=True, target=True)
+        watched.predict(states, explore=True, target=True)
         prepared.append(watched.prepare(make_minibatch(0)))  # ahead of the updates, as in a thread
     for batch in prepared:
         watched.update(batch)
     losses = take_losses(watched)
     assert losses == [train(alone, make_minibatch(0)) for _ in range(4)]
     assert len(set(losses)) == 4
-
-
-def test_without_a_gpu_the_cpu_is_used_and_one_line_says_so(
-    make_network: MakeNetwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    device._warn.cache_clear()
-    for _ in range(2):
-        assert device.choose_device(BackendConfig(backend="gpu", device_id=3)).is_cpu
-    device.choose_device(BackendConfig(backend="cpu", device_id=3))
-    assert make_network(backend="gpu").predict(np.zeros((1, 3, 20, 17), np.uint8)).shape == (1, 5)
-    here, there, again = caplog.messages
-    assert "--device_id 3 names no GPU, as no GPU that PyTorch can use was found" in here
-    assert "--device_id 3 does nothing with --backend cpu" in there
-    assert again.startswith("no GPU that PyTorch can use was found")
-
-
-def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(UserError, match=r"--device_id 2 .* give 0 to 1"):
-        device.choose_device(BackendConfig(backend="gpu", device_id=2))

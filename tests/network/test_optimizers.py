@@ -16,7 +16,7 @@ from simple_dqn.device import WARM_UPS
 from simple_dqn.dqn import RATES
 from simple_dqn.optimizers import FusedRAdam, learning_rate_share, make_optimizer
 from tests.network.test_cuda_graphs import Tape, record_on
-from tests.network.updates import MakeMinibatch, MakeNetwork, learn, train
+from tests.network.updates import learn, make_minibatch, make_network, train
 
 Array = NDArray[np.float64]
 OPTIMIZERS = ("rmsprop", "adam", "radam", "adadelta")
@@ -111,9 +111,7 @@ def test_the_learning_rate_falls_linearly_and_then_stays() -> None:
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_later_step_is_as_much_shorter(
-    optimizer: str, make_network: MakeNetwork, make_minibatch: MakeMinibatch
-) -> None:
+def test_a_later_step_is_as_much_shorter(optimizer: str) -> None:
     rates = {"learning_rate": 1e-3, "learning_rate_end": 2e-4, "learning_rate_decay_updates": 1000}
     network = make_network(optimizer=optimizer, datatype="float64", **rates)
     state, before = network.get_state(), network.get_weights()
@@ -127,24 +125,20 @@ def test_a_later_step_is_as_much_shorter(
         np.testing.assert_allclose(steps, share * moved[0], atol=1e-7)
 
 
-def test_a_resumed_network_keeps_its_rate_and_logs_it(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_resumed_network_keeps_its_rate_and_logs_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "simple_dqn.dqn")
     settings = {"optimizer": "adam", "learning_rate_decay_updates": 10}
     whole, resumed = (make_network(seed, **settings) for seed in (0, 1))
-    learn(whole, make_minibatch, range(5))
+    learn(whole, range(5))
     resumed.set_state(whole.get_state())
     assert caplog.messages == ["The learning rate is 0.00015 after 5 updates"]
-    assert learn(resumed, make_minibatch, range(5, 12)) == learn(whole, make_minibatch, range(5, 12))
+    assert learn(resumed, range(5, 12)) == learn(whole, range(5, 12))
     plain = make_network()
     plain.set_state(plain.get_state())
     assert len(caplog.messages) == 1
 
 
-def test_a_recording_is_renewed_with_the_rate(
-    make_network: MakeNetwork, make_minibatch: MakeMinibatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recording_is_renewed_with_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     tape, rates, updates = Tape(), 4, WARM_UPS + 2
     record_on(tape, monkeypatch)
     network = make_network(learning_rate_decay_updates=RATES * updates)

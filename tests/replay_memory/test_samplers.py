@@ -97,8 +97,7 @@ def test_transitions_are_drawn_as_often_as_their_priorities_say(steps: int, n_st
 
 
 def test_rare_transitions_are_found() -> None:
-    starts = np.ones((3000, 1), np.bool_)
-    rare = [700, 701, 2500]
+    starts, rare = np.ones((3000, 1), np.bool_), [700, 701, 2500]
     starts[rare] = False
     counts = np.bincount(filled(starts, replay_size=3000).sample(3000).actions, minlength=3000)[rare]
     assert counts.sum() == 3000
@@ -148,14 +147,6 @@ def test_state_of_another_memory_is_refused(rows: int, games: int) -> None:
     assert memory.count == 5 * games
 
 
-def test_memory_that_begins_in_mid_game_begins_its_episode_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(np, "empty", lambda shape, dtype: np.full(shape, 255, dtype))  # what was there before
-    memory = filled(np.zeros((4, 1), np.bool_))
-    minibatch = memory.sample(100)
-    prestates = dict(zip(minibatch.actions.tolist(), minibatch.prestates[:, :, 0, 0].tolist(), strict=True))
-    assert prestates == {1: [0, 0], 2: [0, 1], 3: [1, 2]}
-
-
 # Sums of what an earlier version drew, which is drawn still.
 DRAWN = {
     (1, "uniform"): 339438390, (3, "uniform"): 1356850448, (1, "prioritized"): 231870299,
@@ -202,16 +193,7 @@ def test_weights_are_those_of_the_formula(steps: int, beta: float) -> None:
     assert batch.weights.max() == 1
 
 
-def test_with_an_exponent_of_0_it_is_uniform() -> None:
-    memory = memory_of(75, **BY_PRIORITY, priority_exponent=0.0)
-    give_errors(memory, 3)
-    feed(memory, now_and_then(range(75, 80)), 75)
-    numbers = memory_of(80)._ring.transitions().tolist()
-    assert priorities(memory) == pytest.approx({number: 1 / len(numbers) for number in numbers})
-    np.testing.assert_array_equal(memory.sample(32).weights, np.ones(32))
-
-
-def test_what_is_new_has_the_greatest_priority_so_far_and_the_later_of_two_errors_counts() -> None:
+def test_a_new_transition_has_the_greatest_priority_and_the_later_of_two_errors_counts() -> None:
     memory = memory_of(20, **BY_PRIORITY, priority_exponent=1.0)
     numbers = memory._ring.transitions()[[3, 5, 3, 7, 5, 3]]
     memory.update_priorities(numbers, np.array([9, 8, 7, 6, 5, 4], np.float32))
@@ -220,6 +202,9 @@ def test_what_is_new_has_the_greatest_priority_so_far_and_the_later_of_two_error
     shares = priorities(memory)
     for number, priority in expected.items():
         assert shares[int(number)] / shares[40] == pytest.approx(priority / 9, rel=1e-5)
+    uniform = memory_of(75, **BY_PRIORITY, priority_exponent=0.0)
+    give_errors(uniform, 3)
+    assert len({round(share, 9) for share in priorities(uniform).values()}) == 1
 
 
 @pytest.mark.parametrize("steps", [1, 15, 29, 45, 100])  # up to three times the ring at once

@@ -219,52 +219,24 @@ def test_saved_and_restored_memory_goes_on_as_the_first(story: Story, saved_afte
             )
 
 
-def step_of(number: int, *, terminal: bool = False, reset: bool = False, start: bool = False) -> Step:
-    """Return a step of one game whose screen is one pixel of grey level `number`."""
-    return Step(
-        screens=np.full((1, 1, 1), number, np.uint8),
-        actions=np.zeros(1, np.int64),
-        rewards=np.zeros(1, np.float32),
-        terminals=np.array([terminal]),
-        truncations=np.array([reset and not terminal]),
-        resets=np.array([reset]),
-        starts=np.array([start]),
-    )
-
-
-def shown(buffer: StateBuffer) -> list[int]:
-    return [int(level) for level in buffer.states[0, :, 0, 0]]
-
-
-def test_game_from_start_to_start() -> None:
-    buffer = StateBuffer(1, 3, (1, 1))
-    expected = [
-        (step_of(1, start=True), [0, 0, 1]),
-        (step_of(2), [0, 1, 2]),
-        (step_of(3), [1, 2, 3]),
-        (step_of(4), [2, 3, 4]),
-        (step_of(5, terminal=True), [0, 0, 5]),  # a lost life: the next episode begins on its screen
-        (step_of(6), [0, 5, 6]),
-        (step_of(7, terminal=True, reset=True), [5, 6, 7]),  # game over: nobody acts on this state
-        (step_of(8, start=True), [0, 0, 8]),
-        (step_of(9, reset=True), [0, 8, 9]),  # cut off
-        (step_of(10, start=True), [0, 0, 10]),
-    ]
-    for now, state in expected:
-        buffer.append(now)
-        assert shown(buffer) == state
-
-
-def test_states_are_for_reading() -> None:
-    buffer = StateBuffer(1, 3, (1, 1))
+def test_states_of_a_game_from_start_to_start() -> None:
+    """A lost life begins an episode on its screen; nobody acts on the last state of a game."""
+    buffer, again = StateBuffer(1, 3, (1, 1)), StateBuffer(1, 3, (1, 1))
+    lost, over, cut, start = "terminals", "terminals resets", "truncations resets", "starts"
+    told = [start, "", "", "", lost, "", over, start, cut, start]
+    states = ["001", "012", "123", "234", "005", "056", "567", "008", "089", "00A"]
+    for number, (words, state) in enumerate(zip(told, states, strict=True), 1):
+        step = Step.start(np.full((1, 1, 1), number, np.uint8))
+        step.starts[:] = False
+        for word in words.split():
+            getattr(step, word)[:] = True
+        buffer.append(step)
+        if number > 2:
+            again.append(step)
+        assert "".join(f"{level:X}" for level in buffer.states[0, :, 0, 0]) == state
+        if number == 2:
+            again.set_state(buffer.get_state())
+        if number >= 2:
+            np.testing.assert_array_equal(again.states, buffer.states)
     with pytest.raises(ValueError, match="read-only"):
         buffer.states[0] = 1
-
-
-def test_saved_and_restored_buffer_goes_on_as_the_first() -> None:
-    first, second = StateBuffer(1, 3, (1, 1)), StateBuffer(1, 3, (1, 1))
-    first.append(step_of(1, start=True))
-    second.set_state(first.get_state())
-    for buffer in (first, second):
-        buffer.append(step_of(2))
-    assert shown(second) == shown(first) == [0, 1, 2]

@@ -64,40 +64,33 @@ class FrameClock:
             self._due += FRAME / speed
 
     def picture_due(self) -> bool:
-        """Return whether to draw this frame.
+        """Return whether to draw this frame: 1/60 s after the last, unless the next is already due.
 
-        A frame is skipped if the last was drawn less than 1/60 s ago, as happens at higher speeds, or if the
-        next is already due, as on a slow terminal. At least one frame every `LATE` seconds is drawn.
+        At least one frame every `LATE` seconds is drawn.
         """
         now = self._clock()
         since = now - self._drawn
         due = since > LATE or (since > 0.75 * FRAME and now < self._due)
-        if due:
-            self._drawn = now
+        self._drawn = now if due else self._drawn
         return due
 
 
 class Speaker:
-    """Plays a game's sound, if there is a sound device.
-
-    Attributes:
-        audible: Whether there was a sound device.
-    """
+    """Plays a game's sound, if there is a sound device; else it is silent, with a warning."""
 
     def __init__(self) -> None:
-        """Open the sound device; log a warning if there is none."""
         self._waiting = np.zeros(0, np.uint8)  # samples not yet passed to the mixer
-        self.audible = False
+        self._audible = False
         try:
             with _mute_libraries():
                 pygame.mixer.init(RATE, size=8, channels=1, buffer=SAMPLES, allowedchanges=0)
-            self.audible = True
+            self._audible = True
         except pygame.error as error:
             logger.warning("There is no sound device (%s): playing without sound", error)
 
     def play(self, sound: NDArray[np.uint8], speed: float | None, volume: float) -> None:
         """Play a frame's `sound`, unsigned 8-bit samples; `speed` changes its pitch, None is silent."""
-        if not self.audible or not len(sound) or speed is None:
+        if not self._audible or not len(sound) or speed is None:
             return
         places = np.arange(0, len(sound), speed).astype(np.int64)
         self._waiting = np.concatenate([self._waiting, sound[places]])
@@ -123,18 +116,17 @@ class Speaker:
 def _mute_libraries() -> Iterator[None]:
     """Hide the eight lines that ALSA writes to standard error without a device."""
     standard_error = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 2)
-        yield
+        with open(os.devnull, "w") as nowhere:  # noqa: PTH123
+            os.dup2(nowhere.fileno(), 2)
+            yield
     finally:
         os.dup2(standard_error, 2)
         os.close(standard_error)
-        os.close(nowhere)
 
 
 class Viewer:
-    """Shows each frame of a player's games, and applies the person's keys."""
+    """Shows each frame of a player's games, whose environment has `watch` as watcher, and applies keys."""
 
     def __init__(
         self, controls: Controls, display: "Display", speaker: Speaker, exploration_rate: float,
@@ -148,10 +140,7 @@ class Viewer:
         self.scores = self._follower.scores  # raw points of each game that has ended
 
     def play(self, player: WatchedPlayer, games: int, stopped: Callable[[], bool]) -> None:
-        """Play and show `games` games, or with 0 until the person quits, unless `stopped` returns True.
-
-        The player's environment must have `watch` as its watcher.
-        """
+        """Play and show `games` games, or with 0 until the person quits, unless `stopped` returns True."""
         for _ in self._follower.play(player, games):
             if stopped() or self._controls.ended:
                 break
