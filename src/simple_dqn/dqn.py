@@ -279,8 +279,8 @@ class DeepQNetwork:
         *transitions, noise = tensors
         targets: object = self._rule(self._target, self._config, Transitions(*transitions), noise)
         batch, size = len(transitions[0]), self._target.value_head.size
-        shape = tuple(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__
-        if shape not in ((batch, 1, size), (batch, self._actions, size)):
+        shape = list(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__
+        if shape not in ([batch, 1, size], [batch, self._actions, size]):
             raise UserError(
                 f"--target_rule {self._config.target_rule} returned {shape}: return targets "
                 f"[{batch}, 1, {size}], or one for each next action [{batch}, {self._actions}, {size}]"
