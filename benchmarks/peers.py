@@ -95,7 +95,7 @@ def stable_baselines3(work: Work) -> float:
 def tianshou(work: Work) -> float:
     """Measure Tianshou's DQN on EnvPool, which its Atari examples recommend.
 
-    The loop is what its documentation calls customised training. Its own trainer searches the whole buffer
+    The loop is what its documentation calls customized training. Its own trainer searches the whole buffer
     for NaNs after every few steps, which takes seconds.
     """
     import envpool

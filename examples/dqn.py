@@ -72,7 +72,7 @@ class Game:
         self.actions = self.ale.getMinimalActionSet()
         self.rng, self.training = rng, training
         self.frame_limit = (30 if training else 5) * MINUTE  # a longer game is truncated
-        self.frames: deque[Pixels] = deque(maxlen=2)  # the last two frames in grey, uint8 [210, 160]
+        self.frames: deque[Pixels] = deque(maxlen=2)  # the last two frames in gray, uint8 [210, 160]
 
     def start(self) -> Pixels:
         """Start a new game; return its first screen, uint8 [84, 84]."""
@@ -251,7 +251,7 @@ class DQN:
         return action if explore else int(self.network(floats(torch.from_numpy(state[np.newaxis]))).argmax())
 
     def update(self, minibatch: tuple[NDArray[Any], ...]) -> NDArray[np.float32]:
-        """Move Q(s, a; θ) towards y = r + γ max_a' Q(s', a'; θ⁻); return the TD errors |y - Q| [B]."""
+        """Move Q(s, a; θ) toward y = r + γ max_a' Q(s', a'; θ⁻); return the TD errors |y - Q| [B]."""
         states, actions, rewards, next_states, terminals = map(torch.from_numpy, minibatch)
         with torch.no_grad():
             best = self.target(floats(next_states)).max(dim=1).values  # [B]

@@ -1,6 +1,6 @@
 """Generates `src/atari2600/starts.json` from ale-py, and compares the two emulators frame by frame.
 
-    python scripts/emulator.py make              the initial state of each supported game, and the grey levels
+    python scripts/emulator.py make              the initial state of each supported game, and the gray levels
     python scripts/emulator.py check [GAME ...]  10,000 frames from each of three seeds, as a table; 1,000
                                                  frames of games that are not supported
     python scripts/emulator.py inject [GAME ...] the rules of supported games, by setting bytes of RAM
@@ -206,13 +206,13 @@ def run_in_ram(game: str, program: list[int]) -> ALEInterface:
 
 
 def paint(colour: int) -> list[int]:
-    """Return a program that fills the screen with a colour, with an HMOVE in each line."""
-    # LDA #colour; STA COLUBK; LDA #0; STA VBLANK; loop: STA WSYNC; STA HMOVE; JMP loop
+    """Return a program that fills the screen with a color, with an HMOVE in each line."""
+    # LDA #color; STA COLUBK; LDA #0; STA VBLANK; loop: STA WSYNC; STA HMOVE; JMP loop
     return [0xA9, colour, 0x85, 9, 0xA9, 0, 0x85, 1, 0x85, 2, 0x85, 0x2A, 0x4C, 0x88, 0]
 
 
 def grey_levels() -> list[int]:
-    """Return ALE's grey level of each colour."""
+    """Return ALE's gray level of each color."""
     return [
         int(run_in_ram("pong", paint(colour)).getScreenGrayscale()[100, 80]) for colour in COLOURS.tolist()
     ]

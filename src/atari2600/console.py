@@ -27,7 +27,7 @@ from atari2600.machine import (
 )
 from atari2600.rules import NO_RULES, SUM, Rules, table
 
-LONG_AGO = -60_000  # colour clocks, a frame
+LONG_AGO = -60_000  # color clocks, a frame
 FRAME_INSTRUCTIONS = 25_000  # more than any frame has: the limit for a program that never ends its frame
 
 
@@ -57,7 +57,7 @@ class Console:
         Args:
             rom: A cartridge of 2, 4, 8 or 16 KiB.
             games: The number of games, E.
-            palette: uint8 [256], the pixel value of each TIA colour; None: the colours themselves.
+            palette: uint8 [256], the pixel value of each TIA color; None: the colors themselves.
             device: Warp's name of the device. For a GPU, the arrays are copied there and back at each call.
             frames: The largest number of frames per call of `play`.
             rules: The rules of the game, by which `game` stands.

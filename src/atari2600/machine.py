@@ -50,8 +50,8 @@ class RIOT(enum.IntEnum):
 class TIA(enum.IntEnum):
     """The picture chip: the registers that a program writes, and the position in the frame."""
 
-    CLOCK = 0  # colour clocks of the frame that have passed
-    SYNC_UNTIL = 1  # VSYNC ends the frame from this colour clock on
+    CLOCK = 0  # color clocks of the frame that have passed
+    SYNC_UNTIL = 1  # VSYNC ends the frame from this color clock on
     VBLANK = 2
     NUSIZ0 = 3
     NUSIZ1 = 4
@@ -106,7 +106,7 @@ class TIA(enum.IntEnum):
     DRAWS = 53  # 0: only collisions are computed
     COMBS = 54  # 1: HMOVE leaves a comb of black pixels; in some games ALE omits it
     BUFFER = 55  # the index of the picture being drawn; the two alternate
-    MOVED_AT = 56  # the colour clock of the last HMOVE
+    MOVED_AT = 56  # the color clock of the last HMOVE
     COUNT = 57
 
 
@@ -118,7 +118,7 @@ class BUS(enum.IntEnum):
     SEEN = 2  # the cycle up to which the 6507 needs, or has, the collisions
     GROUNDED = 3  # 128 while the program grounds the paddles' capacitors
     WRITTEN = 4  # the cycle of the last write to the TIA
-    FRAMES = 5  # the number of frames to play; afterwards the number played
+    FRAMES = 5  # the number of frames to play; afterward the number played
     UNDRAWN = 6  # 1: one of the two pictures lacks rows that an undrawn frame would have drawn
     COUNT = 7
 
@@ -179,7 +179,7 @@ class Line:
         seen: The masks on this line: an object that changed has its old pixels up to the change.
         dirty: Objects, as bits, whose masks have been outdated since before this line's first pixel.
         touched: Objects, as bits, that have changed within the line.
-        start: The colour clock at which the line begins.
+        start: The color clock at which the line begins.
         row: The row of the picture.
         visible: 1 if the picture has this row.
         done: The pixel up to which the line is drawn and its collisions are latched.
@@ -208,7 +208,7 @@ class Machine:
     patterns: wp.array(dtype=wp.uint32)  # [4096], see `tables.py`
     copies: wp.array(dtype=wp.int32)  # [8]
     reversed: wp.array(dtype=wp.int32)  # [1024]
-    palette: wp.array(dtype=wp.int32)  # [256], the pixel value of each colour
+    palette: wp.array(dtype=wp.int32)  # [256], the pixel value of each color
     code: wp.array(dtype=wp.int32)  # whole banks of 4,096 bytes, each byte with the two after it
     ram: wp.array(dtype=wp.uint8)  # [E * RAM_SHARE]
     cpu: wp.array2d(dtype=wp.int32)  # [E, CPU.COUNT]

@@ -135,7 +135,7 @@ def paint_word(
     players, fields, second = first | others, pf | bl, others & ~first
     if t.ctrlpf & 4:  # the playfield has priority
         paint(m, t, at, chunks, t.colupf, covered, first & ~fields, second & ~fields, ZERO, fields)
-    elif t.ctrlpf & 2:  # score: the playfield has the players' colours
+    elif t.ctrlpf & 2:  # score: the playfield has the players' colors
         left = wp.where(word == 1, LOW_HALF >> wp.uint64(16), wp.where(word == 0, ALL, ZERO))
         seen = pf & ~players
         ball = bl & ~players & ~pf

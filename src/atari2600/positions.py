@@ -9,7 +9,7 @@ from atari2600.tables import BL, BLANK, LINE, M0, M1, P0, P1
 
 @wp.func
 def reset_position(register: int, column: int) -> int:
-    """Return the position that RESP0, RESP1, RESM0, RESM1 or RESBL sets at a colour clock of the line."""
+    """Return the position that RESP0, RESP1, RESM0, RESM1 or RESBL sets at a color clock of the line."""
     late = wp.where(register <= tables.RESP1, 1, 0)  # players are one pixel further right than the others
     return wp.where(column < BLANK, 2 + late, (column - BLANK + 4 + late) % 160)
 
@@ -29,7 +29,7 @@ def being_drawn(beyond: int, copies: int, width: int) -> int:
 
 @wp.func
 def take_effect(m: wp.ref[Machine], t: wp.ref[Tia], register: int, clock: int) -> int:
-    """Return the colour clock from which a write to `register` takes effect."""
+    """Return the color clock from which a write to `register` takes effect."""
     delay = int(0)
     column = clock % LINE
     if register >= tables.GRP0 or register == tables.VBLANK:

@@ -29,7 +29,7 @@ class State:
     Attributes:
         cpu, riot, tia: Rows of `Console`'s arrays.
         ram: 128 bytes in hexadecimal; 256 with a Superchip.
-        pictures: The last two frames, uint8 [2, rows, 160] of TIA colours, compressed by `pack`.
+        pictures: The last two frames, uint8 [2, rows, 160] of TIA colors, compressed by `pack`.
     """
 
     cpu: list[int]
@@ -65,7 +65,7 @@ class Start:
         Args:
             console: The console.
             game: The index of the game there.
-            palette: uint8 [256], the pixel value of each TIA colour.
+            palette: uint8 [256], the pixel value of each TIA color.
             timer: The value that `Timers` drew.
         """
         state = self.states[int(self.by_timer[timer])]
@@ -118,7 +118,7 @@ def _table() -> dict[str, Any]:
 
 
 def grey_levels() -> NDArray[np.uint8]:
-    """Return ALE's grey level of each TIA colour, uint8 [256]."""
+    """Return ALE's gray level of each TIA color, uint8 [256]."""
     return np.array(_table()["grey"], np.uint8)
 
 

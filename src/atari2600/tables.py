@@ -9,7 +9,7 @@ GRP0, GRP1, ENAM0, ENAM1, ENABL, HMP0, HMP1, HMM0, HMM1, HMBL = range(27, 37)
 VDELP0, VDELP1, VDELBL, RESMP0, RESMP1, HMOVE, HMCLR, CXCLR = range(37, 45)
 
 NEVER = 0x7FFFFFFF
-LINE = 228  # colour clocks of a line, of which the first 68 are blank
+LINE = 228  # color clocks of a line, of which the first 68 are blank
 BLANK = 68
 P0, P1, M0, M1, BL, PF = 1, 2, 4, 8, 16, 32  # objects, as bits
 # Copies of players and missiles by NUSIZ: the pixels between the first and the others.

@@ -1,8 +1,8 @@
 """The TIA: picture, collisions and positions (Stella Programmer's Guide, S. Wright, 1979).
 
-It applies the writes that the 6507 has logged, each at the colour clock from which it takes effect. A line is
+It applies the writes that the 6507 has logged, each at the color clock from which it takes effect. A line is
 drawn once, at its end: an object that changes within the line keeps its old pixels up to that point. Only a
-change of colours, priority or blanking draws the pixels before it at once. A row that equals the row above is
+change of colors, priority or blanking draws the pixels before it at once. A row that equals the row above is
 copied.
 """
 
@@ -119,7 +119,7 @@ def begin_line(t: wp.ref[Tia], line: wp.ref[Line]) -> None:
 
 @wp.func
 def advance(m: wp.ref[Machine], g: int, t: wp.ref[Tia], line: wp.ref[Line], clock: int) -> int:
-    """Advance to a colour clock of the frame, unless the TIA is already past it; return the pixel."""
+    """Advance to a color clock of the frame, unless the TIA is already past it; return the pixel."""
     t.clock = wp.max(t.clock, clock)
     while t.clock > line.start + LINE:
         draw_row(m, g, t, line, 160)
@@ -167,7 +167,7 @@ def drain(m: wp.ref[Machine], g: int, t: wp.ref[Tia], line: wp.ref[Line]) -> Non
 
 @wp.func
 def see(m: wp.ref[Machine], g: int, t: wp.ref[Tia], line: wp.ref[Line], clock: int) -> None:
-    """Draw and latch collisions up to a colour clock."""
+    """Draw and latch collisions up to a color clock."""
     draw_row(m, g, t, line, wp.min(advance(m, g, t, line, clock), 160))
 
 

@@ -1,6 +1,6 @@
 """The transitions of the replay memory, and the samplers that choose among them.
 
-Row t of one game holds action t, its reward, whether the episode ended, and the screen observed afterwards.
+Row t of one game holds action t, its reward, whether the episode ended, and the screen observed afterward.
 With S screens in a state, transition t is
 
     prestate    screens t-S ... t-1     observed before the action

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Screens: TypeAlias = NDArray[np.uint8]  # [E, H, W], grey levels; a screen is a frame after preprocessing
+Screens: TypeAlias = NDArray[np.uint8]  # [E, H, W], gray levels; a screen is a frame after preprocessing
 States: TypeAlias = NDArray[np.uint8]  # [B, S, H, W], oldest screen first
 DeviceStates: TypeAlias = Any  # the same on a GPU, in an array of the deep-learning framework
 Actions: TypeAlias = NDArray[np.int64]  # [E] or [B], indices into the environment's action set

@@ -22,7 +22,7 @@ def place(register: str, cycle: int) -> str:
 
 
 def rows(console: Any) -> list[list[tuple[int, int, int]]]:
-    """Return, for each row that shows anything, its stretches of colour: (first pixel, pixels, colour)."""
+    """Return, for each row that shows anything, its stretches of color: (first pixel, pixels, color)."""
     found = []
     for row in console.pictures[0, 1]:
         edges = np.flatnonzero(np.diff(row, prepend=0, append=0)).tolist()

@@ -90,7 +90,7 @@ def open_none(
 
 @contextmanager
 def games(processes: int = 2) -> Iterator[ProcessVector]:
-    """Start games, and see that nothing is left of them afterwards."""
+    """Start games, and see that nothing is left of them afterward."""
     before = open_files()
     streams = [stream(0, "environment", i) for i in range(GAMES)]
     environment = ProcessVector(open_game, EnvironmentConfig(processes=processes), streams, True)

@@ -36,7 +36,7 @@ def memory_of(
 
 
 def screens_of(rng: np.random.Generator, games: int, shape: tuple[int, int] = SCREEN_SHAPE) -> Screens:
-    """Return screens of which some are noise, which nothing compresses, and some are of one grey."""
+    """Return screens of which some are noise, which nothing compresses, and some are of one gray."""
     noise = rng.integers(0, 256, (games, *shape), np.uint8)
     return np.where(rng.random((games, 1, 1)) < 0.5, noise, noise[:, :1, :1])[:, ::-1]  # strided
 

@@ -58,7 +58,7 @@ def shown(display: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Show
     monkeypatch.setenv("DISPLAY", display)
     monkeypatch.setenv("SDL_AUDIODRIVER", "dummy")
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    # Drawing a Gymnasium game initialises pygame on a display in memory, where no key reaches the window.
+    # Drawing a Gymnasium game initializes pygame on a display in memory, where no key reaches the window.
     pygame.display.quit()
     pictures: Shown = []
     show = GameWindow.show
@@ -77,7 +77,7 @@ def shown(display: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Show
 
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Path:
-    """Return a snapshot of an agent that has not learnt to play Pong."""
+    """Return a snapshot of an agent that has not learned to play Pong."""
     config = Config.from_flags(
         {"game": "pong", "random_seed": 0, "backend": "cpu", "threads": 1, "random_starts": 0}
     )

@@ -54,7 +54,7 @@ class AtariGame(FrameGame):
         self.rom_md5 = md5(rom)
         self._held = NO_OP  # the action of the last frame
         self._lives = self._emulator.lives()
-        # The last two frames in grey, and their maximum; uint8 [210, 160] in most games.
+        # The last two frames in gray, and their maximum; uint8 [210, 160] in most games.
         self._older = np.zeros(self._emulator.screen_shape, np.uint8)
         self._newer = np.zeros_like(self._older)
         self._frame = np.zeros_like(self._older)

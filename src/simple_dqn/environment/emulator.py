@@ -43,7 +43,7 @@ class Emulator:
         screen_shape: Height and width of a frame in pixels.
         over: Returns whether the game is over. lives: Returns the number of lives left.
         frames: Returns the number of frames since the game was started.
-        draw: Writes the frame just emulated, in grey, into an array uint8 [height, width].
+        draw: Writes the frame just emulated, in gray, into an array uint8 [height, width].
     """
 
     def __init__(
