@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from simple_dqn.device import WARM_UPS, Device, DeviceScreens
 from simple_dqn.dqn import DeepQNetwork
+from simple_dqn.networks import NETWORKS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Minibatch
 from tests.network import test_device as device_screens
@@ -87,6 +88,22 @@ def test_in_float64_it_learns_what_the_cpu_learns(extension: str) -> None:
     assert_allclose(there.predict(states), here.predict(states), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("datatype", "tolerance"), [("float32", 2e-3), ("bfloat16", 3e-2), ("float16", 1e-2)]
+)
+def test_natures_network_is_near_the_cpu(datatype: str, tolerance: float) -> None:
+    """TF32 has ten bits of mantissa, as float16 has, and bfloat16 has seven."""
+    shape = (4, 84, 84)
+    here, there = (
+        make_network(state_shape=shape, spec=NETWORKS["nature"], backend=backend, datatype=kind)
+        for backend, kind in (("cpu", "float64"), ("gpu", datatype))
+    )
+    states = np.random.default_rng(0).integers(0, 256, (32, *shape), np.uint8)
+    exact = here.predict(states)
+    error = np.linalg.norm(there.predict(states) - exact) / np.linalg.norm(exact)
+    assert 0 < error < tolerance
+
+
 def test_loss_scaling_learns_about_the_same() -> None:
     half, single = (make_network(backend="gpu", datatype=kind) for kind in ("float16", "float32"))
     assert not half._device.records
@@ -111,6 +128,18 @@ def test_it_goes_on_exactly_from_its_state(optimizer: str) -> None:
         ours, theirs = one.get_weights(average), other.get_weights(average)
         for name in ours:
             assert_array_equal(ours[name], theirs[name], name)
+
+
+def test_new_recordings_take_no_more_memory() -> None:
+    network = make_network(
+        backend="gpu", state_shape=(4, 84, 84), spec=NETWORKS["nature"], learning_rate_decay_updates=200
+    )
+    minibatch = make_minibatch(0, state_shape=(4, 84, 84))
+    taken = []
+    for _ in range(200):
+        train(network, minibatch)
+        taken.append(torch.cuda.memory_reserved(GPU))
+    assert max(taken[100:]) <= 1.2 * max(taken[:50])
 
 
 def test_guided_backpropagation_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

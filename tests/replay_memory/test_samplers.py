@@ -147,6 +147,14 @@ def test_state_of_another_memory_is_refused(rows: int, games: int) -> None:
     assert memory.count == 5 * games
 
 
+def test_memory_that_begins_in_mid_game_begins_its_episode_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(np, "empty", lambda shape, dtype: np.full(shape, 255, dtype))  # what was there before
+    memory = filled(np.zeros((4, 1), np.bool_))
+    minibatch = memory.sample(100)
+    prestates = dict(zip(minibatch.actions.tolist(), minibatch.prestates[:, :, 0, 0].tolist(), strict=True))
+    assert prestates == {1: [0, 0], 2: [0, 1], 3: [1, 2]}
+
+
 # Sums of what an earlier version drew, which is drawn still.
 DRAWN = {
     (1, "uniform"): 339438390, (3, "uniform"): 1356850448, (1, "prioritized"): 231870299,

@@ -1,9 +1,9 @@
 """`record` films the game that ALE plays: each frame, each sample, and nothing of it if it fails."""
 
+import errno
 import io
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,26 +26,16 @@ from simple_dqn.watch.film import Film
 
 LIMIT = 130  # frames of a game
 SMALL = {
-    "screen_width": 36,
-    "screen_height": 36,
-    "random_seed": 7,
-    "backend": "cpu",
-    "max_game_frames": LIMIT,
-}
+    "screen_width": 36, "screen_height": 36, "random_seed": 7, "backend": "cpu", "max_game_frames": LIMIT
+}  # fmt: skip
 
 
 def save(path: Path, **flags: Any) -> Path:
     """Write a snapshot of a network that has learnt nothing, and return `path`."""
     config = Config.from_flags({**SMALL, **flags})
     environment = make_environment(config, training=False)
-    snapshot = Snapshot(
-        game=environment.name,
-        epoch=3,
-        actions=environment.actions,
-        total_train_steps=0,
-        flags=config.shared_flags(),
-        weights=make_network(config, environment).get_weights(),
-    )
+    weights = make_network(config, environment).get_weights()
+    snapshot = Snapshot(environment.name, 3, environment.actions, 0, config.shared_flags(), weights)
     path.parent.mkdir(exist_ok=True)
     snapshot.save(path)
     return path
@@ -166,20 +156,16 @@ def test_a_film_of_gymnasium_has_its_frame_rate_and_its_first_picture(
         snapshot = save(home / "snapshots" / f"{game}_3.pkl", environment="gym", game=game, random_starts=0)
         assert record(str(snapshot), "--max_game_frames", "9") == 0
         count = int(capsys.readouterr().out.split(" frames, 0:0")[0].split()[-1])
-        path = home / "videos" / f"{game}_3.mov"
-        shown = frames(path)
+        path, screens = home / "videos" / f"{game}_3.mov", home / "videos" / game
         with av.open(str(path)) as container:
             assert container.streams.video[0].average_rate == rate
-        assert shown[-1].time == pytest.approx((count - 1) / rate)
-        first = gymnasium.make(game, render_mode="rgb_array")
-        first.reset(seed=0)
-        drawn: Any = first.render()
-        screen = picture(home / "videos" / game / "000000.png")
-        assert screen.shape == drawn.shape
-        if game == "FrozenLake-v1":  # all of its games begin alike
-            assert np.array_equal(screen, drawn)
-            assert not np.array_equal(picture(home / "videos" / game / f"{count - 1:06}.png"), drawn)
-        first.close()
+        assert frames(path)[-1].time == pytest.approx((count - 1) / rate)
+    first = gymnasium.make(game, render_mode="rgb_array")  # all games of FrozenLake begin alike
+    first.reset(seed=0)
+    drawn: Any = first.render()
+    assert np.array_equal(picture(screens / "000000.png"), drawn)
+    assert not np.array_equal(picture(screens / f"{count - 1:06}.png"), drawn)
+    first.close()
 
 
 def test_films_are_called_as_the_snapshot_and_a_bar_shows_how_it_goes(
@@ -204,65 +190,32 @@ def test_films_are_called_as_the_snapshot_and_a_bar_shows_how_it_goes(
         assert words in terminal.getvalue()
 
 
-@pytest.fixture
-def earlier(home: Path) -> list[str]:
-    """Put an earlier film and its screens in place, and return what all files are called."""
-    (home / "videos" / "pong").mkdir(parents=True)
-    (home / "videos" / "pong_3.mov").write_bytes(b"an earlier film")
-    (home / "videos" / "pong" / "000000.png").write_bytes(b"an earlier screen")
-    return files(home / "videos")
-
-
-def kept(home: Path, earlier: list[str]) -> bool:
-    film, screen = home / "videos" / "pong_3.mov", home / "videos" / "pong" / "000000.png"
-    return (
-        files(home / "videos") == earlier
-        and sorted(path.name for path in (home / "videos").iterdir()) == ["pong", "pong_3.mov"]
-        and film.read_bytes() == b"an earlier film"
-        and screen.read_bytes() == b"an earlier screen"
-    )
-
-
-def test_ctrl_c_leaves_the_earlier_film(
-    home: Path, pong: str, earlier: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("full", [False, True])
+def test_ctrl_c_and_a_full_disk_leave_the_earlier_film(
+    home: Path, pong: str, full: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    add = Film.add
+    film, screen = home / "videos" / "pong_3.mov", home / "videos" / "pong" / "000000.png"
+    screen.parent.mkdir(parents=True)
+    film.write_text("an earlier film")
+    screen.write_text("an earlier screen")
+    before, add = files(home), Film.add
 
-    def interrupted(self: Film, picture: Any, sound: Any, scale: int) -> None:
+    def disturbed(self: Film, picture: Any, sound: Any, scale: int) -> None:
         add(self, picture, sound, scale)
+        if self.frames == 100 and full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if self.frames == 100:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(Film, "add", interrupted)
-    assert record(pong) == 130
-    assert kept(home, earlier)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return a home on a disk of 200 kB of its own."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(disk)]
-    if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("only who may mount a disk can fill one")
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(disk))
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
-
-
-def test_a_full_disk_is_one_line_and_leaves_the_earlier_film(
-    pong: str, small_disk: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (small_disk / "videos" / "pong").mkdir(parents=True)
-    (small_disk / "videos" / "pong_3.mov").write_bytes(b"an earlier film")
-    (small_disk / "videos" / "pong" / "000000.png").write_bytes(b"an earlier screen")
-    before = files(small_disk / "videos")
-    assert record(pong) == 2
-    complaint = capfd.readouterr().err.splitlines()[-1]
-    assert "cannot write" in complaint
-    assert "No space left on device" in complaint
-    assert kept(small_disk, before)
+    monkeypatch.setattr(Film, "add", disturbed)
+    assert record(pong) == (2 if full else 130)
+    if full:
+        (complaint,) = capfd.readouterr().err.splitlines()[-1:]
+        assert "cannot write" in complaint
+        assert "No space left on device" in complaint
+    assert files(home) == before
+    assert sorted(path.name for path in film.parent.iterdir()) == ["pong", "pong_3.mov"]
+    assert (film.read_text(), screen.read_text()) == ("an earlier film", "an earlier screen")
 
 
 @pytest.mark.parametrize(
