@@ -1,12 +1,11 @@
 """Combined experience replay (Zhang & Sutton 2017): minibatches include the latest transition of each game.
 
-PYTHONPATH=src .venv/bin/python examples/combined_replay.py train pong combined --preset simple_dqn
+./train.sh pong combined --import examples/combined_replay.py --sampler combined --preset simple_dqn
 """
 
 import numpy as np
 
 import simple_dqn
-from simple_dqn.main import console
 from simple_dqn.samplers import Uniform
 from simple_dqn.types import Floats, Ids
 
@@ -24,6 +23,4 @@ class Combined(Uniform):
         return numbers, weights
 
 
-if __name__ == "__main__":
-    simple_dqn.register_sampler("uniform", Combined)  # replaces it; a new name is for --sampler NAME
-    console()
+simple_dqn.register_sampler("combined", Combined)

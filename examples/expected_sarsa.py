@@ -1,6 +1,6 @@
 """Expected SARSA (van Seijen et al. 2009): targets use the value of the ε-greedy policy, not the maximum.
 
-PYTHONPATH=src .venv/bin/python examples/expected_sarsa.py train pong sarsa --preset simple_dqn
+./train.sh pong sarsa --import examples/expected_sarsa.py --target_rule expected_sarsa --preset simple_dqn
 """
 
 from torch import Tensor
@@ -8,7 +8,6 @@ from torch import Tensor
 import simple_dqn
 from simple_dqn.config import NetworkConfig
 from simple_dqn.dqn import Transitions, of_actions
-from simple_dqn.main import console
 from simple_dqn.networks import Network
 
 EXPLORATION = 0.1  # ε of the policy whose value is learned: --exploration_rate_end of simple_dqn
@@ -22,6 +21,4 @@ def of_policy(target: Network, _config: NetworkConfig, transitions: Transitions,
     return target.value_head.bellman(transitions.rewards, transitions.discounts, value)
 
 
-if __name__ == "__main__":
-    simple_dqn.register_target_rule("max", of_policy)  # replaces it; a new name is for --target_rule NAME
-    console()
+simple_dqn.register_target_rule("expected_sarsa", of_policy)

@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from simple_dqn import main
-from simple_dqn.config import OWN_ENTRIES, REGISTERED
+from simple_dqn import main, own_code
+from simple_dqn.config import REGISTERED
 
 # A busy machine is no fault: no test looks at the time, so neither does Hypothesis.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -42,6 +43,15 @@ def _log_of_its_own() -> Iterator[None]:
     logging.disable(disabled)
 
 
+@pytest.fixture(autouse=True)
+def _imports_of_its_own() -> Iterator[None]:
+    """Forget the files that the test imports, and what they register with Gymnasium."""
+    yield
+    for name in [one for ids in own_code.IMPORTED.values() for one in ids]:
+        sys.modules["gymnasium"].registry.pop(name, None)
+    own_code.IMPORTED.clear()
+
+
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Return a function that carries out a command in a folder of its own below `tmp_path`."""
@@ -64,7 +74,7 @@ def tables() -> Iterator[None]:
     from simple_dqn.statistics.writers import TRACKERS
 
     tables: tuple[dict[str, Any], ...] = (NETWORKS, TARGET_RULES, SAMPLERS, TRACKERS)
-    entries, own = [dict(table) for table in tables], list(OWN_ENTRIES)
+    entries = [dict(table) for table in tables]
     names = {setting: list(known) for setting, known in REGISTERED.items()}
     yield
     for table, before in zip(tables, entries, strict=True):
@@ -72,4 +82,3 @@ def tables() -> Iterator[None]:
         table.update(before)
     for setting, known in names.items():
         REGISTERED[setting][:] = known
-    OWN_ENTRIES[:] = own

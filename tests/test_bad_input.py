@@ -330,7 +330,7 @@ def files_in(folder: Path) -> list[Path]:
 CATCH = ["train", "catch", "--environment", "catch", *SHORT, "--backend", "cpu"]
 READERS = [
     ["train", "PATH", *SHORT],
-    ["train", "pong", "--environment", "PATH.py:X", *SHORT],
+    ["train", "pong", "--import", "PATH.py", *SHORT],
     ["train", "pong", "--config", "PATH"],
     [*CATCH, "--load_weights", "PATH"],
     ["sweep", "pong", "--config", "PATH"],

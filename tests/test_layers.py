@@ -11,7 +11,7 @@ SOURCE = PROJECT / "src" / "simple_dqn"
 # Imports run downwards only, and nothing imports its own layer, but for the lowest.
 LAYERS = [
     "types config presets errors command_line conversion interrupt profiler machine random_streams rules "
-    "settings_file human_scores files",
+    "settings_file human_scores files own_code",
     "samplers",
     "environment replay statistics snapshot device weights",
     "networks",
@@ -36,7 +36,7 @@ NETWORK = "dqn networks optimizers weights device guided onnx_file"
 OWNERS = {
     "torch": NETWORK,
     "ale_py": "environment scripts/emulator.py",
-    "gymnasium": "environment",
+    "gymnasium": "environment own_code",
     "cv2": "environment",
     "matplotlib": "plot",
     "bokeh": "nvis/",

@@ -148,7 +148,7 @@ def test_a_resumed_run_renews_its_settings(
     file, snapshot = tmp_path / "results" / "catch.yaml", tmp_path / "snapshots" / "catch_1.pkl"
     capsys.readouterr()
     assert main.run(["resume", str(snapshot), "--epochs", "2"]) == 0
-    assert "Preset nature\n" in "".join(capsys.readouterr().err.splitlines(keepends=True)[:3])
+    assert "Preset nature\n" in "".join(capsys.readouterr().err.splitlines(keepends=True)[:4])
     assert "preset: nature\n" in file.read_text()
     assert "  epochs: 2  # nature: 200\n" in file.read_text()
     assert [path.name for path in tmp_path.glob("results/*.yaml")] == ["catch.yaml"]
@@ -206,7 +206,7 @@ def test_a_resumed_run_renews_its_settings(
         ('settings:\n  load_weights: "\\ud83d"\n', "line 2: load_weights: "),
         ("settings:\n\tepochs: 1\n", "line 2: found character '\\t' that cannot start any token"),
         ("settings:\n  epochs: \x07\n", "line 1: "),
-        ("settings:\n  game: pong\n  environment: /tmp/x.py:X\n", "is not one of this project's files"),
+        ("settings:\n  game: pong\n  environment: /tmp/x.py:X\n", "FILE.py:CLASS is gone"),
     ],
 )
 def test_a_foreign_file_is_refused_by_line_and_key(

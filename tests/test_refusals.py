@@ -10,24 +10,21 @@ import pytest
 from simple_dqn import main
 
 MINE = """
-from simple_dqn.environment.interface import SimpleGame
+import gymnasium
 
 
-class Mine(SimpleGame):
-    action_names = ("NOOP", "UP")
+class Mine(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(0, 255, (8, 8), "uint8")
+    action_space = gymnasium.spaces.Discrete(2)
 
-    def start(self): ...
 
-    def act(self, action):
-        return 0.0, True
-
-    def draw(self, screen): ...
+gymnasium.register("mine", entry_point=Mine)
 """
 ROWS = [
     ("snapshot average a.pkl b.pkl", ["average is gone", "--average_updates"]),
     *((f"plot {word}", ["is a folder"]) for word in (".", "''", "x=.", "/")),
-    ("sweep catch mine.py --environment catch", ["catch is of --environment catch", "mine", "one kind"]),
-    ("sweep pong mine.py", ["pong is of --environment ale and mine is a game of your own", "one kind"]),
+    ("sweep catch mine.py --environment catch", ["--environment catch plays catch alone, not mine"]),
+    ("sweep pong mine.py", ["pong is of --environment ale and mine is of --environment gym", "one kind"]),
     ("sweep pong --preset quick --compare a= 'b=--preset fast_dqn --target_steps 1'", ["--target_steps"]),
     ("sweep pong --compare a= 'b=--no_such 1'", ["b: unknown flag --no_such"]),
     ("sweep pong tennis --emulator warp --color_averaging false", ["--emulator warp does not play tennis"]),

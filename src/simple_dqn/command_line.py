@@ -45,10 +45,10 @@ class Parser(argparse.ArgumentParser):
         headings = {group.name: HEADINGS[group.name] for group in fields(Config)}
         groups = {heading: self.add_argument_group(heading) for heading in (*headings.values(), "Common")}
         for name, (one, kind, _) in known().items():
-            if name == "game":
-                continue
             about = one.metadata
-            choices = (*(about.get("choices") or ()), *([about["file"]] if "file" in about else []))
+            if "positional" in about:
+                continue
+            choices = tuple(about.get("choices") or ())
             shown = f"{{{','.join(choices)}}}" if choices else "INT|N%" if "share_of" in about else ""
             bare: dict[str, Any] = {"nargs": "?", "const": True} if kind is bool else {}
             groups[about.get("group") or headings[GROUP_OF[name]]].add_argument(
@@ -169,8 +169,16 @@ def parser_of_settings(
     parser.add_argument(
         "-h", "--help", action=_Help, nargs="?", metavar="all", help="most used flags; all: every flag"
     )
+    parser.add_argument(
+        "--import", type=_of_the_command, metavar="FILE.py",
+        help="run your own file or module first; it registers games, networks, rules; see docs/modify.md",
+    )  # fmt: skip
     parser.add_settings(defaults)
     return parser
+
+
+def _of_the_command(_word: str) -> NoReturn:
+    raise argparse.ArgumentTypeError("give it to the whole command")  # which takes it before this parser
 
 
 class _Help(argparse.Action):

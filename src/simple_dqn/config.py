@@ -4,11 +4,9 @@ A field's name is its flag's name and its key in settings files and snapshots. A
 agent: `frame_skip` frames of the emulator in one game.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from functools import cache
-from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -22,10 +20,9 @@ def option(default: Any, help: str, **more: Any) -> Any:  # noqa: A002 - argpars
         default: The value when nothing is given; None: "not given".
         help: The text for `--help`, with the unit.
         more: `minimum`, `above` and `maximum`: limits of the value; `endless`: infinity is allowed;
-            `choices`: the values allowed; `file`: the form of a file name that is allowed too; `group`: the
-            heading in `--help`, if it differs from that of the dataclass; `local`: it concerns this machine
-            only, and snapshots leave it out; `share_of`: "steps" or "updates": a share of those of the whole
-            run, such as 10%, is allowed.
+            `choices`: the values allowed; `group`: the heading in `--help`, if it differs from that of the
+            dataclass; `local`: it concerns this machine only, and snapshots leave it out; `share_of`: "steps"
+            or "updates": a share of those of the whole run, such as 10%, is allowed.
     """
     return field(default=default, metadata={"help": help, **more})
 
@@ -48,14 +45,14 @@ REGISTERED: dict[str, list[str]] = {
     "target_rule": ["max", "double", "munchausen"],
     "track": ["none", "wandb", "trackio"],
 }
-OWN_ENTRIES: list[tuple[str, str]] = []  # (setting, name) of those that the user's program registered
 # Values that have gone -> the replacement.
 GONE_VALUES = {
+    "FILE.py": "FILE.py:CLASS is gone: make the game a Gymnasium environment, which FILE.py registers, and "
+    "give FILE.py as the game (docs/modify.md)",
     "mlflow": "mlflow is gone: give wandb or trackio, or a writer of your own (simple_dqn.register_track)",
 }
 
 ROLLOUT = 16  # steps of a rollout unless told otherwise
-CLASS_FILE = re.compile(r"(.+\.py)(?::([^\W\d]\w*))?")  # a file with a game of the user's, and its class
 
 
 # fmt: off
@@ -64,8 +61,10 @@ class EnvironmentConfig:
     """The games and their preprocessing."""
 
     game: str = field(default="", metadata={"positional": True, "local": True})
+    # The names of the files of `--import`, without folders: text for messages, which nothing imports.
+    imports: str | None = field(default=None, metadata={"positional": True})
     environment: str = option("ale",
-        "kind of environment, or a class of your own", choices=("ale", "gym", "catch"), file="FILE.py:CLASS")
+        "kind of environment; by default the one that has the game", choices=("ale", "gym", "catch"))
     emulator: str = option("ale",
         "emulator of Atari games: ALE, or one in NVIDIA Warp that is equal to it in the games of "
         "docs/emulator.md", choices=("ale", "warp"), local=True)
@@ -97,11 +96,6 @@ class EnvironmentConfig:
     random_start_frames: int = option(0,
         "a game starts with 0 to this many single no-op frames; needs random_starts 0",
         minimum=0, maximum=3600, group="Agent")
-
-    @property
-    def own(self) -> bool:
-        """Whether the game is a class of the user's."""
-        return CLASS_FILE.fullmatch(self.environment) is not None
 
     def unseen(self) -> "EnvironmentConfig":
         """Return the same settings without display or recording."""
@@ -346,13 +340,10 @@ class Config:
         return {name: value for group in asdict(self).values() for name, value in group.items()}
 
     def shared_flags(self) -> dict[str, Any]:
-        """Return every setting that is not local; of a class's file, only the name."""
-        shared = {
+        """Return every setting that is not local."""
+        return {
             name: value for name, value in self.flags().items() if not known()[name][0].metadata.get("local")
         }
-        if self.environment.own and Path(self.environment.environment).is_absolute():
-            shared["environment"] = Path(self.environment.environment).name
-        return shared
 
 
 @cache

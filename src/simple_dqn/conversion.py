@@ -7,7 +7,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from typing import Any
 
-from simple_dqn.config import BOOLEANS, CLASS_FILE, GONE, GONE_VALUES, Share, as_word, known
+from simple_dqn.config import BOOLEANS, GONE, GONE_VALUES, Share, as_word, known
 from simple_dqn.errors import UserError
 
 NO_TEXT = re.compile("[\0\ud800-\udfff]")  # with surrogates Python marks bytes that are not UTF-8
@@ -65,12 +65,10 @@ def convert(name: str, word: str) -> Any:
         if choices and word in choices:  # the first of them means yes
             return word == choices[0] or word
         return yes_or_no(word)
-    if choices and word in GONE_VALUES and word not in choices:
-        raise ArgumentTypeError(GONE_VALUES[word])
-    of_file = limits.get("file") and CLASS_FILE.fullmatch(word)
-    if choices and not (word in choices or of_file or name in OPEN):
-        known_words = ", ".join((*choices, *([limits["file"]] if limits.get("file") else [])))
-        raise ArgumentTypeError(f"invalid choice: {word!r} (choose from {known_words})")
+    if choices and word not in choices and name not in OPEN:
+        if gone := GONE_VALUES.get("FILE.py" if re.fullmatch(r".+\.py(:\w*)?", word) else word):
+            raise ArgumentTypeError(gone)
+        raise ArgumentTypeError(f"invalid choice: {word!r} (choose from {', '.join(choices)})")
     if kind is str:
         if NO_TEXT.search(word):
             raise ArgumentTypeError(f"'{word}' is not UTF-8 text")

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from simple_dqn import __version__
 from simple_dqn.errors import UserError, exit_code, prepare_streams
+from simple_dqn.own_code import take_imports
 
 # Verb -> the module whose `main` carries it out, imported only when it is called, and further arguments.
 VERBS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -43,6 +44,8 @@ def _carry_out(verb: str, arguments: Sequence[str], program: str) -> None:
     if verb not in VERBS:
         raise UserError(f"there is no verb {verb!r}: {USAGE}")
     module, told = VERBS[verb]
+    if verb not in ("plot", "doctor"):  # which run nothing of the user's
+        arguments = take_imports(arguments)
     import_module(module).main(arguments, program, **told)
 
 

@@ -6,7 +6,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.config import CLASS_FILE, REGISTERED, Config, MemoryConfig
+from simple_dqn import own_code
+from simple_dqn.config import REGISTERED, Config, MemoryConfig
 from simple_dqn.errors import UserError
 
 # Settings that determine the layers of a network; with distributions, `atoms` and `quantiles` do, too.
@@ -23,18 +24,8 @@ CHECKPOINT_SHAPE = (
 
 
 def differing(names: Iterable[str], recorded: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return those of `names` whose settings differ between `recorded` and `now`; an unrecorded one is equal.
-
-    Two classes in FILE.py:CLASS are equal if their names are, because the file may have been moved.
-    """
-    return [name for name in names if name in recorded and not _same(recorded[name], now[name])]
-
-
-def _same(one: Any, other: Any) -> bool:
-    if not (isinstance(one, str) and isinstance(other, str)):
-        return bool(one == other)
-    own, others = CLASS_FILE.fullmatch(one), CLASS_FILE.fullmatch(other)
-    return one == other if own is None or others is None else own[2] == others[2]
+    """Return those of `names` whose settings in `recorded` differ from those in `now`."""
+    return [name for name in names if name in recorded and recorded[name] != now[name]]
 
 
 def check(config: Config) -> None:
@@ -54,12 +45,13 @@ def complaints(config: Config) -> Iterator[str]:
 
 
 def _registered(config: Config) -> Iterator[str]:
-    settings = config.flags()
+    settings, file = config.flags(), config.environment.imports
+    file = None if file == own_code.names() else file  # which was imported, and did not
     for name, known in REGISTERED.items():
         if settings[name] not in known:
             yield (
-                f"--{name} {settings[name]} is not registered (choose from {', '.join(known)}): run a file "
-                f"that calls simple_dqn.register_{name} first, as docs/modify.md shows"
+                f"--{name} {settings[name]} is not registered (choose from {', '.join(known)}): give "
+                f"--import {file or 'FILE.py'}, which calls simple_dqn.register_{name}"
             )
 
 

@@ -122,7 +122,7 @@ def test_names_are_those_of_gymnasium() -> None:
         assert environment.can_save
 
 
-@pytest.mark.parametrize("game", ["Pong-v4", "PongNoFrameskip-v4", "Pong-v0", "ale_py:ALE/Pong-v5"])
+@pytest.mark.parametrize("game", ["Pong-v4", "PongNoFrameskip-v4", "Pong-v0"])
 def test_every_id_of_ale_py_is_that_game(game: str) -> None:
     settings: dict[str, Any] = {**NATIVE, "max_game_frames": 200, "random_starts": 5}
     assert_same(play(games("gym", game, **settings), 60), play(games("ale", "pong", **settings), 60))

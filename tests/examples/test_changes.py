@@ -1,8 +1,6 @@
 """The changes of docs/modify.md: what they do, against something plain, and that a training has them."""
 
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +8,6 @@ import pytest
 
 from examples.combined_replay import Combined
 from examples.expected_sarsa import EXPLORATION, of_policy
-from simple_dqn import main
 from simple_dqn.config import BackendConfig, MemoryConfig, NetworkConfig
 from simple_dqn.dqn import TARGET_RULES, DeepQNetwork
 from simple_dqn.replay import ReplayMemory
@@ -18,6 +15,7 @@ from simple_dqn.samplers import SAMPLERS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Minibatch, Step
 
+Start = Callable[..., int]
 PROJECT = Path(__file__).parents[2]
 CHANGES = {"combined": "combined_replay.py", "sarsa": "expected_sarsa.py"}
 CATCH = [
@@ -100,45 +98,28 @@ def test_expected_sarsa_values_the_policy(monkeypatch: pytest.MonkeyPatch) -> No
         assert float(target) == pytest.approx(rewards[row] + 0.9 * value, abs=1e-5)
 
 
-def changed(change: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Carry out a verb with a change, as docs/modify.md does; its files go to `folder`."""
-    environment = os.environ | {"SIMPLE_DQN_HOME": str(folder), "PYTHONPATH": str(PROJECT / "src")}
-    command = [sys.executable, f"examples/{CHANGES[change]}", *arguments]
-    return subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=300)
+def changed(start: Start, folder: str, change: str, verb: str, *arguments: str) -> None:
+    """Carry out a verb with a change, as docs/modify.md does."""
+    chosen = {"combined": ["--sampler", "combined"], "sarsa": ["--target_rule", "expected_sarsa"]}[change]
+    file = str(PROJECT / "examples" / CHANGES[change])
+    assert start(folder, verb, *arguments, "--import", file, *(chosen if verb == "train" else [])) == 0
 
 
+@pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_training_has_the_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
-    done = changed(change, tmp_path, "train", *CATCH)
-    assert done.returncode == 0, done.stderr
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    assert main.run(["train", CATCH[0], "unchanged", *CATCH[1:]]) == 0
-    ours, theirs = (
-        Snapshot.load(tmp_path / "snapshots" / f"catch{label}_1.pkl") for label in ("", "_unchanged")
+def test_a_training_has_the_change_and_is_resumed_with_it(
+    start: Start, tmp_path: Path, change: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed(start, "whole", change, "train", *CATCH, "--epochs", "2")
+    changed(start, "parts", change, "train", *CATCH)
+    assert f"resume.sh snapshots/catch_1.pkl --import {PROJECT}" in capsys.readouterr().err
+    changed(start, "parts", change, "resume", "snapshots/catch_1.pkl", "--epochs", "2")
+    assert start("plain", "train", *CATCH, "--epochs", "2") == 0
+    whole, parts, plain = (
+        Snapshot.load(tmp_path / folder / "snapshots/catch_2.pkl") for folder in ("whole", "parts", "plain")
     )
-    assert any((ours.weights[name] != theirs.weights[name]).any() for name in ours.weights)
-
-
-def test_a_run_with_a_change_is_resumed_with_it(tmp_path: Path) -> None:
-    for arguments in (
-        ["train", *CATCH],
-        ["resume", str(tmp_path / "snapshots/catch_1.pkl"), "--epochs", "2"],
-    ):
-        done = changed("combined", tmp_path, *arguments)
-        assert done.returncode == 0, done.stderr
-    (tmp_path / "whole").mkdir()
-    done = changed("combined", tmp_path / "whole", "train", *CATCH, "--epochs", "2")
-    assert done.returncode == 0, done.stderr
-    resumed, whole = (
-        Snapshot.load(folder / "snapshots/catch_2.pkl") for folder in (tmp_path, tmp_path / "whole")
-    )
-    assert resumed.fingerprint == whole.fingerprint
-
-
-def test_what_is_wrong_is_told_in_a_line(tmp_path: Path) -> None:
-    done = changed("combined", tmp_path, "train", "catch", "--no_such_flag")
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert "unknown flag --no_such_flag" in done.stderr
+    assert parts.fingerprint == whole.fingerprint != plain.fingerprint
+    assert whole.flags["imports"] == CHANGES[change]
 
 
 def test_the_examples_are_short() -> None:

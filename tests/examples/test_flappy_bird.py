@@ -16,27 +16,26 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "flappy_bird.py"
 @pytest.fixture
 def game() -> FlappyBird:
     game = FlappyBird()
-    game.random = np.random.default_rng(0)
-    game.start()
+    game.reset(seed=0)
     return game
 
 
-def screen(game: FlappyBird) -> np.ndarray:
-    screen = np.zeros(game.screen_shape, np.uint8)
-    game.draw(screen)
-    return screen
+def act(game: FlappyBird, action: int) -> tuple[float, bool]:
+    _, reward, over, cut_off, _ = game.step(action)
+    assert not cut_off
+    return reward, over
 
 
 def fly(game: FlappyBird) -> tuple[float, bool]:
     """Make a step with the bird where it is in no danger."""
     game.y, game.falls = game.pipes[0][1] + (rules.GAP - rules.BIRD_SIZE) / 2, 0.0
-    return game.act(0)
+    return act(game, 0)
 
 
 def test_the_bird_falls_ever_faster_and_a_flap_lifts_it(game: FlappyBird) -> None:
     heights = [game.y]
     for action in (0, 0, 1, 0):
-        game.act(action)
+        act(game, action)
         heights.append(game.y)
     assert np.allclose(
         np.diff(heights), [rules.GRAVITY, 2 * rules.GRAVITY, rules.FLAP, rules.FLAP + rules.GRAVITY]
@@ -47,7 +46,7 @@ def test_the_bird_falls_ever_faster_and_a_flap_lifts_it(game: FlappyBird) -> Non
 def test_who_leaves_the_screen_has_lost(game: FlappyBird, action: int) -> None:
     game.pipes = [[rules.WIDTH, 0]]
     for _ in range(100):
-        reward, over = game.act(action)
+        reward, over = act(game, action)
         assert reward == 0
         if over:
             break
@@ -78,7 +77,7 @@ def test_pipes_come_at_their_distance_and_each_that_is_passed_is_a_point(game: F
 def test_beside_a_pipe_the_bird_must_be_in_its_gap(game: FlappyBird, above: int, lost: bool) -> None:
     game.pipes = [[rules.BIRD_X + rules.SPEED, 10]]
     game.y, game.falls = 10 + above - rules.GRAVITY, 0.0
-    assert game.act(0) == (0.0, lost)
+    assert act(game, 0) == (0.0, lost)
 
 
 def test_what_is_drawn_is_what_is_touched(game: FlappyBird) -> None:
@@ -86,10 +85,9 @@ def test_what_is_drawn_is_what_is_touched(game: FlappyBird) -> None:
     rng = np.random.default_rng(1)
     for _ in range(300):
         over = False
-        game.start()
+        game.reset()
         while not over:
-            _, over = game.act(int(rng.random() < 0.3))
-            image = screen(game)
+            image, _, over, _, _ = game.step(int(rng.random() < 0.3))
             pipes = np.zeros_like(image)
             for left, gap in game.pipes:
                 pipes[:, max(left, 0) : max(left + rules.PIPE_WIDTH, 0)] = 1

@@ -37,8 +37,8 @@ def test_games_are_taken_once_and_files_are_named_in_full(
     games = find_games(["pong", "Pong", "roms/pong.rom", "other.bin"], EnvironmentConfig())
     assert games == {"pong": "pong", "breakout": str(tmp_path / "other.bin")}
     assert find_games(["catch"], EnvironmentConfig(environment="catch")) == {"catch": "catch"}
-    expected = {"flappy_bird": f"{tmp_path / 'mine.py'}:FlappyBird"}
-    assert find_games(["mine.py", "./mine.py:FlappyBird"], EnvironmentConfig()) == expected
+    expected = {"flappy_bird": str(tmp_path / "mine.py")}
+    assert find_games(["mine.py", "./mine.py"], EnvironmentConfig()) == expected
     for wrong, complaint in ((["breakout", "pnog"], "did you mean pong"), (["none.py"], "cannot read")):
         with pytest.raises(UserError, match=complaint):
             find_games(wrong, EnvironmentConfig())

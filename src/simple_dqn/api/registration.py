@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from simple_dqn.config import OWN_ENTRIES, REGISTERED
+from simple_dqn.config import REGISTERED
 from simple_dqn.errors import UserError
 
 if TYPE_CHECKING:
@@ -138,7 +138,6 @@ def _register(setting: str, name: str, entry: Entry, table: dict[str, Entry]) ->
         raise UserError(f"{name!r} cannot name a {setting}: {why}")
     if name not in table:
         REGISTERED[setting].append(name)
-    OWN_ENTRIES.append((setting, name))
     table[name] = entry
 
 

@@ -13,7 +13,6 @@ from simple_dqn import evaluation, random_streams
 from simple_dqn.api.training import check_switch, checked_word, words
 from simple_dqn.config import Config
 from simple_dqn.environment import Frame
-from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import make_environment, make_network, make_player
@@ -245,4 +244,4 @@ def _read(verb: str, flags: dict[str, Any]) -> dict[str, Any]:
     Raises:
         UserError: One is unknown or out of range.
     """
-    return canonical_flags(parser_for(verb, f"simple-dqn {verb}", "").parse(words(flags)))
+    return parser_for(verb, f"simple-dqn {verb}", "").parse(words(flags))

@@ -13,6 +13,7 @@ from simple_dqn import rules
 from simple_dqn.config import words as config_words
 from simple_dqn.environment import Environment, as_played
 from simple_dqn.errors import UserError
+from simple_dqn.own_code import import_code
 from simple_dqn.run import make_environment
 from simple_dqn.snapshot import snapshots_after
 from simple_dqn.statistics import PhaseSummary, Writer
@@ -57,11 +58,11 @@ def train(
     from there. Unless the application has configured logging, the run logs to standard error.
 
     Args:
-        game: The name of a game, the path of a ROM, or FILE.py.
+        game: The name of a game, the path of a ROM, FILE.py, or an id of Gymnasium's.
         preset: The settings that `flags` change; None: `quick`, or those of `config=FILE`.
         label: Part of the names of the files in `results/` and `snapshots/`.
         on_phase_end: Called after each phase with its row of the CSV, by column.
-        flags: Settings, such as `epochs=5`.
+        flags: Settings, such as `epochs=5`; and `imports`, your own files or modules to run first.
 
     Returns:
         The paths of the CSV and the snapshots, and the last mean reward.
@@ -93,7 +94,7 @@ def make(game: str, games: int = 1, training: bool = False, seed: int = 0, **fla
     """Return E games side by side, with screens of the agent's size.
 
     Args:
-        game: The name of a game, the path of a ROM, or FILE.py.
+        game: The name of a game, the path of a ROM, FILE.py, or an id of Gymnasium's.
         games: The number of games, E.
         training: Whether a lost life ends an episode.
         seed: The seed of all random streams.
@@ -145,7 +146,7 @@ def check_switch(name: str, value: object) -> None:
 
 
 def words(flags: Mapping[str, Any]) -> list[str]:
-    """Return `flags` as on the command line.
+    """Return `flags` as on the command line, and run what its `imports` names.
 
     Raises:
         UserError: One is for commands alone.
@@ -153,7 +154,8 @@ def words(flags: Mapping[str, Any]) -> list[str]:
     for name in ONLY_COMMANDS:
         if name in flags:
             raise UserError(f"{name} is for the command line: leave it out")
-    return config_words(flags)
+    import_code(flags.get("imports") or ())
+    return config_words({name: value for name, value in flags.items() if name != "imports"})
 
 
 class CheckedEnvironment(Environment):

@@ -13,6 +13,7 @@ from simple_dqn.agent import Player
 from simple_dqn.cluster.session import machine_facts
 from simple_dqn.config import Config
 from simple_dqn.environment import make
+from simple_dqn.own_code import OwnCode
 from simple_dqn.snapshot import pack
 from simple_dqn.statistics import Scores
 from simple_dqn.types import CONTEXT, Experience, ExplorationRates, Mask, QValues, Step
@@ -81,13 +82,16 @@ class Actor:
         """Return `machine_facts`; the learner calls this first, before it sends objects of this project."""
         return machine_facts()
 
-    def start(self, config: Config, index: int, spec: "NetworkSpec | None" = None) -> str | None:
+    def start(
+        self, config: Config, index: int, spec: "NetworkSpec | None" = None, code: OwnCode | None = None
+    ) -> str | None:
         """Make the games and the network, and return the MD5 sum of the ROM; None: the game has none.
 
         Args:
             config: The settings of the run.
             index: The index of the actor's random streams, which no other actor of the run has.
             spec: The network's layers; None: those of the project's table.
+            code: The user's code that the games need; None: none.
 
         Raises:
             UserError: The game cannot be played on this machine.
@@ -95,6 +99,8 @@ class Actor:
         from simple_dqn.dqn import DeepQNetwork
         from simple_dqn.networks import NETWORKS
 
+        if code:
+            code.install()
         games = range(config.environment.workers)
         streams = [random_streams.stream(config.seed, f"actor environment {game}", index) for game in games]
         environment = make(config.environment.unseen(), streams, training=True)

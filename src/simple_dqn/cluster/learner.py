@@ -15,6 +15,7 @@ from simple_dqn.agent import Agent
 from simple_dqn.cluster.actor import Actor, Trajectory, TrajectoryStream
 from simple_dqn.cluster.session import Session, machine_facts
 from simple_dqn.config import Config
+from simple_dqn.environment import own_code_of
 from simple_dqn.errors import UserError
 from simple_dqn.networks import NETWORKS, uniform_by_inputs
 from simple_dqn.schedules import SerialSchedule
@@ -83,6 +84,7 @@ class ActorPool:
         self._config, self._rom_md5, self.resumes = config, rom_md5, 0
         self._slots = [WorkerSlot(number) for number in range(config.cluster.actors)]
         self._remote_class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Actor)
+        self._code = own_code_of(config.environment)
         self._spec = NETWORKS[config.network.network]  # may be registered here alone
         if not self._spec.initializer.__module__.startswith("simple_dqn."):
             # The actor's machine may not know it, and the learner's weights replace the initial ones.
@@ -155,7 +157,7 @@ class ActorPool:
             slot.actor = self._remote_class.remote()
             index = (self.resumes << 40) + (slot.generation << 20) + slot.number
             slot.call("describe_machine")
-            slot.call("start", self._config, index, self._spec)
+            slot.call("start", self._config, index, self._spec, self._code)
 
     def _check(self, slot: WorkerSlot, method: str, answer: Any) -> None:
         """Compare the actor's machine, or the ROM of its games, with those here."""

@@ -3,20 +3,22 @@
 import importlib
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
+from simple_dqn import own_code
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import (
     FRAMES_PER_SECOND,
     Environment,
     Frame,
     Screen,
-    SimpleGame,
     Watcher,
 )
-from simple_dqn.environment.roms import find_rom
+from simple_dqn.environment.roms import find_rom, is_rom
 from simple_dqn.environment.vector import open_games
 from simple_dqn.errors import UserError
 
@@ -25,12 +27,13 @@ __all__ = [
     "Environment",
     "Frame",
     "Screen",
-    "SimpleGame",
     "Watcher",
     "as_played",
     "game_name",
     "is_atari",
     "make",
+    "named",
+    "own_code_of",
 ]
 
 # Kind of environment -> the module that makes it, imported only when it is chosen.
@@ -39,7 +42,6 @@ ENVIRONMENTS = {
     "gym": "simple_dqn.environment.gymnasium",
     "catch": "simple_dqn.environment.catch",
 }
-OWN = "simple_dqn.environment.own_game"  # the same for a class of the user's own, `FILE.py:CLASS`
 # Settings that only the Arcade Learning Environment knows, whichever way it is reached.
 ONLY_ALE = ("display_screen", "repeat_action_probability", "record_screen_path", "record_sound_filename")
 
@@ -77,14 +79,18 @@ def make(
     if config.environment == "ale":
         # The ROM is found here, where the log is kept, and where a misspelt one starts no process.
         config = replace(config, game=str(find_rom(config.game)))
-    whole: Environment | None = module.make_whole(config, streams, training, watcher) if config.own else None
-    if whole is not None:
-        return whole
     if config.processes and watcher is None:
         from simple_dqn.environment.processes import ProcessVector
 
-        return ProcessVector(module.open_game, config, streams, training)
+        return ProcessVector(module.open_game, config, streams, training, own_code_of(config))
     return open_games(module.open_game, config, streams, training, watcher)
+
+
+def own_code_of(config: EnvironmentConfig) -> own_code.OwnCode | None:
+    """Return the code of the user's that another process must run to play the games; None: none."""
+    return (
+        own_code.OwnCode.of(_module(config).find_spec(config.game)) if config.environment == "gym" else None
+    )
 
 
 def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
@@ -106,7 +112,7 @@ def is_atari(config: EnvironmentConfig) -> bool:
         UserError: There is no such game.
     """
     if config.environment == "gym":
-        return bool(_module(config).is_atari(config.game))
+        return bool(_module(config).is_atari(config))
     return config.environment == "ale"
 
 
@@ -116,9 +122,34 @@ def game_name(config: EnvironmentConfig) -> str:
     Raises:
         UserError: There is no such game.
     """
-    name: str = _module(config).game_name(config.environment if config.own else config.game)
+    name: str = _module(config).game_name(config.game)
     return name
 
 
+def named(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the flags `given` with the kind of environment that plays the game that they name.
+
+    A name means, in this order: a file, FILE.py, which registers a game with Gymnasium; a ROM; catch; or an
+    id of Gymnasium's. `module:id` imports the module first. `--environment` decides among the last three.
+
+    Raises:
+        UserError: A file or a module cannot be imported, or the file does not register one game.
+    """
+    game = given.get("game", "")
+    if own_code.is_file_of_code(game):
+        return {**given, "environment": "gym", "game": own_code.game_of_file(game)}
+    module, colon, name = game.rpartition(":")
+    if colon and not Path(game).exists():
+        own_code.import_code([module])
+        return {**given, "environment": "gym", "game": name}
+    if "environment" in given or not game or is_rom(game):
+        return given
+    if game == "catch":
+        return {**given, "environment": "catch"}
+    return (
+        {**given, "environment": "gym"} if importlib.import_module(ENVIRONMENTS["gym"]).knows(game) else given
+    )
+
+
 def _module(config: EnvironmentConfig) -> ModuleType:
-    return importlib.import_module(OWN if config.own else ENVIRONMENTS[config.environment])
+    return importlib.import_module(ENVIRONMENTS[config.environment])

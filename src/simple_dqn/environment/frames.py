@@ -27,7 +27,7 @@ class FrameGame(Game):
         cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
         self.random = stream
         self._frame_skip = config.frame_skip
-        self._frame_limit = config.max_game_frames or math.inf
+        self._frame_limit: float = config.max_game_frames or math.inf
         self._most_no_ops = config.random_start_frames or config.random_starts
         self._no_op_frames = 1 if config.random_start_frames else config.frame_skip  # of each no-op
 

@@ -5,11 +5,10 @@ observation if that is an image; where that is numbers, it is the picture that `
 """
 
 import difflib
-import importlib
 import inspect
 import logging
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -23,8 +22,10 @@ from ale_py import ALEInterface, LoggerMode
 from ale_py.env import AtariEnv
 from gymnasium.envs.registration import EnvSpec, find_highest_version, get_env_id, parse_env_id
 from gymnasium.spaces import Box, Discrete
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
+from simple_dqn import own_code
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.ale import AtariGame
 from simple_dqn.environment.emulator import Variant
@@ -41,6 +42,7 @@ from simple_dqn.environment.interface import (
 )
 from simple_dqn.environment.roms import known_games
 from simple_dqn.errors import UserError, call_foreign, cause
+from simple_dqn.types import CheckpointState
 
 logger = logging.getLogger(__name__)
 
@@ -115,8 +117,8 @@ def holds_images(space: Any) -> bool:
 class GymnasiumGame(FrameGame):
     """One of Gymnasium's environments, in steps of `frame_skip` of its own steps ("frames" here).
 
-    Its games start without no-ops where action 0 is not called NOOP. It has no lives, and its games cannot be
-    saved in the middle.
+    Its games start without no-ops where action 0 is not called NOOP. It has no lives. Its games can be saved
+    in the middle if the environment has `get_state` and `set_state`, and no wrapper with a state of its own.
     """
 
     def __init__(
@@ -136,13 +138,16 @@ class GymnasiumGame(FrameGame):
         self._frames = 0  # since the game's start
         self._terminal = self._cut_off = False
         self._observation: Any = None
-        self._spec = find_spec(config.game)
+        self._spec = find_spec(config.game, config.imports)
         self._env = open_env(self._spec)
         try:
             self._look()
             self.action_names = action_names(self._env, self._spec.id)
             self._first_action = int(self._env.action_space.start)  # type: ignore[attr-defined]
             self.frames_per_second = frame_rate(self._env)
+            self.can_save = can_save(self._env)
+            if self.can_save:
+                self._ask("reset", seed=0)  # so that there is a state, also of a game that has not begun
         except BaseException:
             with suppress(UserError):
                 self.close()
@@ -230,6 +235,44 @@ class GymnasiumGame(FrameGame):
         what = "render()" if self._renders else "the observation"
         raise self._error(f"{what} is {in_short(image)}, not in {in_short(self._space)}: make them agree")
 
+    def get_state(self) -> CheckpointState:
+        """Return the random streams, and the state of a game that can be saved.
+
+        Raises:
+            UserError: `get_state` of the environment fails, or returns what no checkpoint can hold.
+        """
+        if not self.can_save:
+            return super().get_state()
+        env: Any = self._env.unwrapped
+        try:
+            own = plain(call_foreign(f"{self._where()}: get_state()", env.get_state))
+        except TypeError as error:
+            raise self._error(f"get_state() returned {error}: keep to numbers, text, arrays, lists") from None
+        random = dict(env.np_random.bit_generator.state)
+        return {"env": own, "env_random": random, "frames": self._frames, **super().get_state()}
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Restore what `get_state` returned.
+
+        Raises:
+            UserError: The checkpoint was made without `get_state`, or `set_state` of the environment fails.
+        """
+        if self.can_save:
+            if "env" not in state:
+                raise UserError(
+                    f"the checkpoint has no state of {self.name}, whose get_state is new: move its folder "
+                    "away, and ./resume.sh will continue from a snapshot's weights"
+                )
+            self._ask("reset", seed=0)  # without which Gymnasium allows no step
+            env: Any = self._env.unwrapped
+            call_foreign(f"{self._where()}: set_state()", env.set_state, plain(state["env"]))
+            env.np_random.bit_generator.state = state["env_random"]
+            self._frames, self._terminal, self._cut_off = state["frames"], False, False
+            for layer in _layers(self._env):
+                if isinstance(layer, TimeLimit):
+                    layer._elapsed_steps = self._frames  # type: ignore[assignment]
+        super().set_state(state)
+
     def _ask(self, method: str, *arguments: Any, **named: Any) -> Any:
         """Return what a method of the environment returns.
 
@@ -264,7 +307,7 @@ def open_game(
     Raises:
         UserError: There is no such environment, it has no discrete actions, or it cannot be seen.
     """
-    if not is_atari(config.game):
+    if not is_atari(config):
         return GymnasiumGame(config, stream, watcher)
     settings = atari_settings(find_spec(config.game))
     of_rom = replace(as_played(config), game=str(ale_py.roms.get_rom_path(settings["game"])))
@@ -280,8 +323,8 @@ def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
     Raises:
         UserError: There is no such environment, it has no discrete actions, or it cannot be seen.
     """
-    spec = find_spec(config.game)
-    if is_atari(config.game):
+    spec = find_spec(config.game, config.imports)
+    if is_atari(config):
         full = atari_settings(spec)["full_action_space"]
         return replace(config, minimal_action_set=False) if full else config
     env = open_env(spec)
@@ -296,13 +339,13 @@ def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
     return replace(config, random_starts=0, random_start_frames=0)
 
 
-def is_atari(game: str) -> bool:
-    """Return whether the id `game` is one of ale-py's, with nothing around it that would change the game.
+def is_atari(config: EnvironmentConfig) -> bool:
+    """Return whether the id `config.game` is one of ale-py's, with nothing around it that changes the game.
 
     Raises:
         UserError: There is no such environment.
     """
-    spec = find_spec(game)
+    spec = find_spec(config.game, config.imports)
     if spec.entry_point != ATARI or spec.kwargs.get("continuous"):
         return False
     return not spec.additional_wrappers and spec.max_episode_steps is None
@@ -331,23 +374,29 @@ def atari_settings(spec: EnvSpec) -> dict[str, Any]:
 
 def game_name(game: str) -> str:
     """Return the id `game` as it can stand in the name of a file."""
-    return game.replace("/", "_").replace(":", "_")
+    return game.replace("/", "_")
 
 
-def find_spec(game: str) -> EnvSpec:
+def knows(game: str) -> bool:
+    """Return whether Gymnasium has an environment called `game`."""
+    with suppress(UserError):
+        return bool(find_spec(game))
+    return False
+
+
+def find_spec(game: str, imports: str | None = None) -> EnvSpec:
     """Return the entry of `game` in Gymnasium's registry, without opening the environment.
 
     Args:
-        game: An id, such as `ALE/Pong-v5` or `ale_py:ALE/Pong-v5`, with or without its version, or the
-            `game_name` by which a snapshot knows it.
+        game: An id, such as `ALE/Pong-v5`, with or without its version, or the `game_name` by which a
+            snapshot knows it.
+        imports: The names of the files that a run imported, for the message.
 
     Raises:
         UserError: There is none.
     """
-    module, _, name = game.rpartition(":")
+    name = game
     try:
-        if module:
-            importlib.import_module(module)
         if name not in gymnasium.registry:
             wanted = name.removeprefix("ale_py_")  # from the id ale_py:ALE/Pong-v5
             name = next((known for known in gymnasium.registry if game_name(known) == wanted), name)
@@ -358,10 +407,12 @@ def find_spec(game: str) -> EnvSpec:
         return gymnasium.registry[name]
     except (KeyError, gymnasium.error.Error):
         near = difflib.get_close_matches(name, gymnasium.registry, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "give an id such as CartPole-v1"
+        hint = (
+            f"did you mean {' or '.join(near)}?" if near else "give --import with the file that registers it"
+        )
+        if imports and imports != own_code.names():
+            hint = f"it was trained with --import {imports}, so give that again, with the path of the file"
         raise UserError(f"Gymnasium has no environment {name!r}: {hint}") from None
-    except (Exception, SystemExit) as error:
-        raise UserError(f"{game} cannot be imported: {cause(error)}") from error
 
 
 def open_env(spec: EnvSpec, **arguments: Any) -> AnyEnv:
@@ -457,6 +508,39 @@ def _only_sees(layer: AnyEnv) -> bool:
     """Return whether a wrapper's `step` is that of Gymnasium's wrappers of observations and rewards."""
     kinds = (gymnasium.ObservationWrapper, gymnasium.RewardWrapper)
     return any(isinstance(layer, kind) and type(layer).step is kind.step for kind in kinds)
+
+
+def _layers(env: AnyEnv) -> Iterator[AnyEnv]:
+    """Yield the wrappers of an environment, from the outside."""
+    while isinstance(env, gymnasium.Wrapper):
+        yield env
+        env = env.env
+
+
+def can_save(env: AnyEnv) -> bool:
+    """Return whether games of `env` can be saved: it has the methods, and only Gymnasium's own wrappers."""
+    methods = (getattr(env.unwrapped, name, None) for name in ("get_state", "set_state"))
+    stateless = (OrderEnforcing, PassiveEnvChecker, TimeLimit)
+    return all(map(callable, methods)) and all(type(layer) in stateless for layer in _layers(env))
+
+
+def plain(value: Any, inside_list: bool = False) -> Any:
+    """Return a copy of `value` of the types that a checkpoint can hold: lists hold no arrays or dicts.
+
+    Raises:
+        TypeError: It has others.
+    """
+    if isinstance(value, dict) and not inside_list and all(isinstance(key, str) for key in value):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one, inside_list=True) for one in value]
+    if isinstance(value, np.ndarray) and not inside_list and value.dtype.kind in "biuf":
+        return value.copy()
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    raise TypeError(in_short(value))
 
 
 def frame_rate(env: AnyEnv) -> float:

@@ -1,4 +1,4 @@
-"""The interfaces of an environment, of one game in it, and of a simple game of the user's own.
+"""The interfaces of an environment, and of one game in it.
 
 `E` games run side by side; a screen is uint8 [H, W].
 """
@@ -180,33 +180,3 @@ class Game(ABC):
 
     def close(self) -> None:  # noqa: B027 - most games have nothing to close
         """Finish recordings and close windows."""
-
-
-class SimpleGame(ABC):
-    """One game, drawn in grey: `start`, `act` and `draw` are all that it needs. It is made without arguments.
-
-    The package adds the rest: many games side by side, scaling to the agent's screen size, the time limit
-    (`--max_game_frames`), the window and films.
-
-    Attributes:
-        action_names: The names of the actions. Those like ALE's (`NOOP`, `FIRE`, `UP`, `LEFT` ...) have keys
-            in `play.sh`.
-        screen_shape: Height and width (H, W) of what it draws, in pixels.
-        random: The one source of its randomness, there before `start` is called.
-    """
-
-    action_names: tuple[str, ...]
-    screen_shape: tuple[int, int] = (84, 84)
-    random: np.random.Generator
-
-    @abstractmethod
-    def start(self) -> None:
-        """Start a new game."""
-
-    @abstractmethod
-    def act(self, action: int) -> tuple[float, bool]:
-        """Take `action` (0 to A - 1); return the reward in game points, and whether the game is over."""
-
-    @abstractmethod
-    def draw(self, screen: Screen) -> None:
-        """Draw what is seen now into `screen` uint8 [H, W], which is black: 0 is black, 255 white."""

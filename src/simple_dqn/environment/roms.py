@@ -70,6 +70,15 @@ def game_of(run: str) -> str | None:
     return max(games, key=len, default=None)
 
 
+def is_rom(game: str) -> bool:
+    """Return whether there is something at the path `game`, or a game of ale-py's has that name."""
+    return bool(kind_of(Path(game))) or _stem(Path(game)) in known_games()
+
+
+def _stem(path: Path) -> str:
+    return re.sub(r"[ -]", "_", path.stem.lower())
+
+
 def _locate(game: str) -> Path:
     path = Path(game)
     kind = kind_of(path) if game else ""
@@ -77,7 +86,7 @@ def _locate(game: str) -> Path:
         return path
     if kind == "other":
         raise UserError(f"{path} is a device or a pipe: give a ROM file, or a game's name such as pong")
-    name = re.sub(r"[ -]", "_", path.stem.lower())
+    name = _stem(path)
     if name in known_games():
         try:
             shipped = ale_py.roms.get_rom_path(name)
@@ -98,8 +107,8 @@ def _hint(game: str, name: str) -> str:
         # Gymnasium calls ms_pacman MsPacman.
         ids = {known.replace("_", ""): known for known in known_games()}
         near = difflib.get_close_matches(gymnasium_id[1].lower(), ids, n=1, cutoff=0.9)
-        flag = f"--environment gym for Gymnasium's {game}"
-        return f"did you mean {ids[near[0]]}? (or add {flag})" if near else f"add {flag}"
+        remedy = "give --import, with the file or the module that registers it with Gymnasium"
+        return f"did you mean {ids[near[0]]}?" if near else remedy
     near = difflib.get_close_matches(name, known_games(), n=3)
     return f"did you mean {' or '.join(near)}?" if near else "give a ROM file, or a game's name such as pong"
 

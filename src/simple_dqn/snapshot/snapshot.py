@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn import __version__
-from simple_dqn.config import BOOLEANS, CLASS_FILE, GONE, Config, as_word, known, layered
+from simple_dqn.config import BOOLEANS, GONE, Config, as_word, known, layered
 from simple_dqn.conversion import read
 from simple_dqn.errors import UserError, one_line
 from simple_dqn.files import PICKLES, TRAINED, ZIP, from_here, home, kind_of, open_file, replacing
@@ -271,8 +271,7 @@ def check_layers(path: Path, snapshot: Snapshot, config: Config) -> None:
         UserError: They do not; the message names the flags.
     """
     recorded, now = Config.from_flags(snapshot.flags).flags(), config.flags()
-    own = CLASS_FILE.fullmatch(now["environment"])  # such a class may set the size of its screens
-    names = [name for name in NETWORK_SHAPE if not (own and name.startswith("screen_"))]
+    names = [*NETWORK_SHAPE]
     names += {"c51": ["atoms"], "quantile": ["quantiles"]}.get(recorded["distributional"], [])
     if wrong := differing(names, recorded, now):
         was, here = (

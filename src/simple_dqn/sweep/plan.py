@@ -11,10 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import command_line, plot, settings_file
-from simple_dqn.config import BOOLEANS, OWN_ENTRIES, Config, EnvironmentConfig, words
-from simple_dqn.environment import game_name
-from simple_dqn.environment.own_game import canonical_flags, is_own, load, name_of, split
+from simple_dqn import command_line, own_code, plot, settings_file
+from simple_dqn.config import BOOLEANS, Config, EnvironmentConfig, words
+from simple_dqn.environment import game_name, named
 from simple_dqn.environment.roms import find_rom, game_of, known_games
 from simple_dqn.errors import EXTRAS, UserError, require_extra
 from simple_dqn.files import home, read_text, replacing
@@ -127,32 +126,27 @@ def _shared(given: dict[str, Any]) -> dict[str, Any]:
     if own := [name for name in OWN if name in given]:
         advice = "see --seeds, --cpus_per_run and --name"
         raise UserError(f"--{own[0]} is not for a sweep, whose runs have their own: leave it out, {advice}")
-    if is_own(game := given.get("environment", "")):
-        raise UserError(f"--environment {game} is one game: name the file among the games of the sweep")
     recorded = {
         name: value for name, value in given.get("config", {}).items() if name not in (*OWN, "backend")
     }
-    names = {*Config().flags(), *BOOLEANS, "preset"} - {"game", "cluster"}
+    names = {*Config().flags(), *BOOLEANS, "preset"} - {"game", "imports", "cluster"}
     shared = {name: value for name, value in over(recorded, given).items() if name in names}
     return shared | {name: str(Path(shared[name]).absolute()) for name in FILES if shared.get(name)}
 
 
-def find_games(named: Sequence[str], config: EnvironmentConfig) -> dict[str, str]:
-    """Return the games that `named` names, each once: its name, and an argument of `train` for any folder.
+def find_games(games_named: Sequence[str], config: EnvironmentConfig) -> dict[str, str]:
+    """Return the games that `games_named` names, each once: name -> argument of `train` for any folder.
 
     Raises:
         UserError: There is no such game in the environment of `config`; the nearest are named.
     """
     games: dict[str, str] = {}
     sets = GAME_SETS if config.environment == "ale" else {}
-    for word in [one for given in named for one in (sets[given]() if given in sets else [given])]:
-        if is_own(word):
-            own = load(str(Path(word).absolute()))
-            games.setdefault(name_of(own), f"{Path(split(word)[0]).absolute()}:{own.__name__}")
-            continue
-        name = game_name(replace(config, game=word))
-        if config.environment == "catch" and word != name:
-            raise UserError(f"--environment catch plays {name} alone, not {word}: give one of them")
+    for word in [one for given in games_named for one in (sets[given]() if given in sets else [given])]:
+        if config.environment == "catch" and word != "catch":
+            raise UserError(f"--environment catch plays catch alone, not {word}: give one of them")
+        kind = {} if config.environment == "ale" else {"environment": config.environment}
+        name = game_name(replace(config, **named({"game": word, **kind})))
         games.setdefault(name, str(Path(word).absolute()) if Path(word).is_file() else word)
     return games
 
@@ -163,13 +157,10 @@ def _checked(given: dict[str, Any], games: Sequence[str], gpus: float) -> Config
         raise UserError(
             "--backend gpu needs a share of a GPU for each run: give --gpus_per_run, such as 0.25"
         )
-    configs = [settings_for("sweep", {**given, **canonical_flags({"game": game})}) for game in games]
-    kinds = {
-        "a game of your own" if one.own else f"of --environment {one.environment}": one.game
-        for one in (config.environment for config in configs)
-    }
+    configs = [settings_for("sweep", named({**given, "game": game})) for game in games]
+    kinds = {one.environment.environment: one.environment.game for one in configs}
     if len(kinds) > 1:
-        words = " and ".join(f"{game} is {kind}" for kind, game in kinds.items())
+        words = " and ".join(f"{game} is of --environment {kind}" for kind, game in kinds.items())
         raise UserError(f"{words}, which have settings and scores of their own: give games of one kind")
     for config in configs:
         settle(replace(config, run=replace(config.run, random_seed=1)), log=False)
@@ -178,13 +169,6 @@ def _checked(given: dict[str, Any], games: Sequence[str], gpus: float) -> Config
             from simple_dqn.environment.warp_emulator import check as check_warp  # Warp takes long to import
 
             check_warp(find_rom(config.environment.game), config.environment)
-        for entry, name in OWN_ENTRIES:
-            if config.flags()[entry] == name:
-                raise UserError(
-                    f"--{entry} {name} is registered in this program alone, and each run of a sweep is a "
-                    "program of its own: train with this program once for each seed, then give the CSVs to "
-                    "./sweep.sh compare"
-                )
     if configs[0].run.track in EXTRAS:
         require_extra(configs[0].run.track, f"--track {configs[0].run.track}")
     return configs[0]
@@ -194,7 +178,7 @@ def _command(run: SweepRun, game: str, flags: dict[str, Any], threads: int) -> t
     """Return the command that starts or resumes `run`: a verb and its arguments."""
     own = {"resume": True, "random_seed": run.seed, "threads": threads, "csv_file": run.csv}
     given = {**flags, **own, "save_weights_prefix": run.prefix}
-    return ("train", game, *words(dict(sorted(given.items()))))
+    return ("train", game, *own_code.words(), *words(dict(sorted(given.items()))))
 
 
 def save_plan(commands: dict[str, tuple[str, ...]], path: Path) -> str:

@@ -197,7 +197,8 @@ def carry_out(
         )
     begin = "from simple_dqn.sweep import begin; begin()"
     command = [sys.executable, "-P", "-c", begin, str(os.getpid()), ",".join(map(str, cores)), *arguments]
-    environment = os.environ | {"PYTHONPATH": str(SOURCE), "SIMPLE_DQN_PROGRAM": arguments[0]}
+    path = os.pathsep.join(filter(None, (str(SOURCE), os.environ.get("PYTHONPATH"))))
+    environment = os.environ | {"PYTHONPATH": path, "SIMPLE_DQN_PROGRAM": arguments[0]}
     environment |= {"CUDA_VISIBLE_DEVICES": device} if device else {}
     with Path(log).open("ab") as file:
         file.write(f"On {host}: {' '.join(arguments)}\n".encode())

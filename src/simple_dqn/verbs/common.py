@@ -72,8 +72,7 @@ def check_weights(config: Config) -> None:
         return
     path = Path(config.run.load_weights)
     snapshot = open_snapshot(path)
-    if not config.environment.own:  # such a class may say its name only when it plays
-        check_fits(path, snapshot, game_name(config.environment))
+    check_fits(path, snapshot, game_name(config.environment))
     check_layers(path, snapshot, config)
 
 

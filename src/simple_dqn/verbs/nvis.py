@@ -7,7 +7,6 @@ from pathlib import Path
 
 from nvis.game import play_game
 from nvis.page import draw
-from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import printable
 from simple_dqn.files import check_target, home, replacing
 from simple_dqn.run import make_environment, make_network, make_player
@@ -21,7 +20,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     """Play one game, and draw what the network of a snapshot sees in it."""
     parser = parser_for("nvis", program, "Draw what the network of a snapshot sees, as an HTML page.")
     parser.add_argument("snapshot", type=Path, help="such as snapshots/pong_10.pkl")
-    given = without_training(canonical_flags(parser.parse(arguments)))
+    given = without_training(parser.parse(arguments))
     path: Path = given["snapshot"]
     snapshot = open_snapshot(path)
     fixed = {"game": snapshot.game, "load_weights": str(path)}

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn.config import Config
-from simple_dqn.environment import game_name
-from simple_dqn.environment.own_game import canonical_flags
+from simple_dqn.environment import game_name, named
 from simple_dqn.errors import UserError
 from simple_dqn.files import home, is_snapshot, kind_of
 from simple_dqn.interrupt import Interrupt
@@ -32,7 +31,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     group.add_argument(
         "--display", choices=DISPLAYS, help="where to play (default: window, if there can be one)"
     )
-    given = without_training(canonical_flags(parser.parse(arguments)))
+    given = without_training(parser.parse(arguments))
     config = settle(_settings(given["player"], given))
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is shown; leave it out")
@@ -45,7 +44,7 @@ def _settings(player: str, given: dict[str, Any]) -> Config:
     path = Path(player)
     unfinished = re.search(r"_\d+$", player) and not kind_of(path)  # such as pong_200 for pong_200.pkl
     if not (unfinished or path.suffix in (".pkl", ".prm") or is_snapshot(path)):
-        return settings_for("play", given, fixed={**canonical_flags({"game": player}), "random_starts": 0})
+        return settings_for("play", named({"game": player, **given}), fixed={"random_starts": 0})
     snapshot = open_snapshot(path)
     return settings_for("play", given, snapshot.flags, {"game": snapshot.game, "load_weights": player})
 

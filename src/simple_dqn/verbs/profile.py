@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from simple_dqn.environment.own_game import canonical_flags
+from simple_dqn.environment import named
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.profiler import Profiler
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str], program: str, phase: str) -> None:
     """Show where the time goes in one phase."""
     parser = parser_for(f"profile_{phase}", program, f"Profile the {phase} phase.")
     parser.add_argument("game", help="path of a ROM, the name of a game that ale-py ships, or FILE.py")
-    given = canonical_flags(parser.parse(arguments))
+    given = named(parser.parse(arguments))
     config = settle(settings_for(f"profile_{phase}", given))
     check_weights(config)
     parts = Profiler()

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from simple_dqn.config import Config
 from simple_dqn.conversion import yes_or_no
-from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError, printable
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
@@ -33,7 +32,7 @@ def main(arguments: Sequence[str], program: str) -> None:
         "--overlay", type=yes_or_no, nargs="?", const=True, metavar="BOOL",
         help="draw Q-values and where the network looks into the film (default: false)",
     )  # fmt: skip
-    given = without_training(canonical_flags(parser.parse(arguments)))
+    given = without_training(parser.parse(arguments))
     path: Path = given["snapshot"]
     snapshot = open_snapshot(path)
     fixed = {"game": snapshot.game, "load_weights": str(path)}

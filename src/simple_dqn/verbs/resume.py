@@ -3,15 +3,13 @@
 import glob
 import logging
 import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import rules, settings_file
+from simple_dqn import own_code, rules, settings_file
 from simple_dqn.config import REGISTERED, Config, layered
-from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import TRAINED, check_start, from_here, home, is_trained, kind_of, numbered, replacing
 from simple_dqn.interrupt import Interrupt
@@ -55,7 +53,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     parser.add_argument(
         "snapshot", type=Path, help="such as snapshots/pong_10.pkl, or the folder snapshots/pong_checkpoint"
     )
-    given = canonical_flags(parser.parse(arguments))
+    given = parser.parse(arguments)
     start_log(given.get("log_level", "INFO"))
     path: Path = given["snapshot"]
     snapshot = None if path.is_dir() else open_snapshot(path)
@@ -249,12 +247,13 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
 def finish_training(config: Config, interrupt: Interrupt) -> None:
     """Log that a run is over, and the commands that can follow; see `finish`."""
     prefix = Path(config.run.save_weights_prefix) if config.run.save_weights_prefix else None
+    imports = "".join(f" --import {shlex.quote(str(from_here(Path(one))))}" for one in own_code.IMPORTED)
     if prefix and interrupt.requested and checkpoint_folder(prefix).is_dir():
         folder = shlex.quote(str(from_here(checkpoint_folder(prefix))))
-        logger.info("Next: ./resume.sh %s continues the run", folder)
+        logger.info("Next: ./resume.sh %s%s continues the run", folder, imports)
     finish(interrupt)
     if snapshots := snapshots_after(prefix, 0) if prefix else []:
-        last, epochs = shlex.quote(str(from_here(snapshots[-1]))), config.run.epochs + 10
+        last, epochs = f"{shlex.quote(str(from_here(snapshots[-1])))}{imports}", config.run.epochs + 10
         logger.info("Next: ./play.sh %s shows it playing, ./test.sh %s measures it,", last, last)
         logger.info("and ./resume.sh %s --epochs %d trains it further", last, epochs)
 
@@ -267,17 +266,11 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
     """
     before, now = Config.from_flags(layered(saved)), Config.from_flags(layered(saved, given))
     was, settings, cluster = before.flags(), now.flags(), now.cluster.cluster
-    module, _, game = now.environment.game.rpartition(":")
     if now.cluster.on != before.cluster.on:
         raise UserError("a run cannot move to a cluster or from it: start a new run with --load_weights")
     if cluster not in ("none", "local", "auto", given.get("cluster")):
         raise UserError(
             f"the run was on {cluster}, and a checkpoint chooses no address: give --cluster {cluster}"
-        )
-    if now.environment.environment == "gym" and module and module not in sys.modules:
-        raise UserError(
-            f"the run was of {game} in the module {module}, and a checkpoint imports nothing: continue it "
-            "from a script that imports the module"
         )
     for name in differing([*now.shared_flags(), "emulator"], was, settings):
         if name in CHECKPOINT_SHAPE:

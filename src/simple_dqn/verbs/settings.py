@@ -1,11 +1,12 @@
 """The settings of a command: the sources they come from, and the values that each verb fixes."""
 
 import logging
+import math
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import random_streams, rules
+from simple_dqn import own_code, random_streams, rules
 from simple_dqn.command_line import Parser, parser_of_settings
 from simple_dqn.config import (
     BOOLEANS,
@@ -17,8 +18,7 @@ from simple_dqn.config import (
     as_word,
     layered,
 )
-from simple_dqn.environment import as_played
-from simple_dqn.environment.own_game import canonical_flags, check_trusted, is_own
+from simple_dqn.environment import as_played, is_atari, named
 from simple_dqn.errors import UserError
 from simple_dqn.files import real
 from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL
@@ -34,6 +34,11 @@ DEFAULT_PRESETS = {"train": USUAL, "sweep": USUAL, "tune": USUAL, "play": USUAL}
 PLAYS_ONLY: dict[str, Any] = {
     "schedule": "serial", "synchronize": None, "cluster": "none", "actors": 1, "play_games": 0,
     "random_seed": None, "sampler": "uniform", "target_rule": "max", "train_steps": 0,
+}  # fmt: skip
+# The defaults of other games, whose steps and points are not those of Atari games.
+OUTSIDE_ATARI: dict[str, Any] = {
+    "frame_skip": 1, "min_reward": -math.inf, "max_reward": math.inf, "random_starts": 0,
+    "random_start_frames": 0,
 }  # fmt: skip
 # Settings that only training reads.
 TRAINING_ONLY = {
@@ -132,16 +137,15 @@ def settings_for(
         fixed: Further settings that the verb fixes, such as the path of the weights.
 
     Raises:
-        UserError: The snapshot names a file with a game that may not be imported on its word, or
-            `--load_weights` names other weights than the snapshot's.
+        UserError: There is no such game, or `--load_weights` names other weights than the snapshot's.
     """
     if snapshot is None:
-        snapshot = preset(given, DEFAULT_PRESETS.get(verb))
+        snapshot = {**preset(given, DEFAULT_PRESETS.get(verb)), **outside_atari({**(fixed or {}), **given})}
     else:
-        check_trusted(snapshot, given)
         check_source(given)
         snapshot = snapshot if verb == "resume" else portable(snapshot)
-    config = Config.from_flags(layered(snapshot, FIXED[verb], fixed or {}, given))
+    imports = {"imports": own_code.names()} if own_code.IMPORTED else {}
+    config = Config.from_flags(layered(snapshot, FIXED[verb], fixed or {}, given, imports))
     if verb == "train" and config.cluster.on and config.cluster.actors * config.environment.workers > 1:
         config = config.with_flags({**APE_X_EXPLORATION, **given})
     return config
@@ -152,9 +156,13 @@ def settings_of_agent(
 ) -> Config:
     """Return the settings with which `verb` uses the agent of `snapshot`, at `path`; see `settings_for`."""
     fixed = {"load_weights": str(path), "start_epoch": snapshot.epoch, "game": snapshot.game, **fixed}
-    if is_own(snapshot.flags.get("environment", "ale")):  # the class names the game
-        del fixed["game"]
     return settle(settings_for(verb, given, snapshot.flags, fixed), log=False)
+
+
+def outside_atari(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the defaults of games other than Atari's, over any preset, if the flags `given` name one."""
+    config = Config.from_flags(given).environment
+    return {} if not config.game or is_atari(config) else OUTSIDE_ATARI
 
 
 def portable(snapshot: dict[str, Any]) -> dict[str, Any]:
@@ -210,15 +218,9 @@ def without_training(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def over_file(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the flags `given` over the settings of the file that `--config` names.
-
-    Raises:
-        UserError: The file names a game of a user's own that may not be imported on its word.
-    """
+    """Return the flags `given`, with the game that they name, over the settings of the file of `--config`."""
     recorded = given.get("config", {})
-    given = canonical_flags({name: value for name, value in given.items() if name != "config"})
-    check_trusted(recorded, given)
-    return over(recorded, given)
+    return over(recorded, named({name: value for name, value in given.items() if name != "config"}))
 
 
 def over(recorded: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -232,8 +234,7 @@ def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
     """Return the settings of the preset that is `given`, or of the `default` one; None: no settings.
 
     A preset's schedule is for one machine, and is left out if actors play on a cluster. The overlapped one is
-    left out if the flags given by hand exclude it; see `rules.overlapped`. `processes` is dropped without
-    overlap, and for the user's own games, which may share one object.
+    left out if the flags given by hand exclude it; see `rules.overlapped`. `processes` goes with it.
     """
     name = given.get("preset", default)
     settings = PRESETS[name] if name else {}
@@ -242,8 +243,6 @@ def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
     replaced = settings.get("schedule") == "overlapped" and config.agent.schedule == "concurrent"
     if config.cluster.on or any(rules.overlapped(config)) or replaced:
         serial = {"schedule": "serial", "processes": 0}
-    elif config.environment.own:
-        serial = {"processes": 0}
     return {**settings, **{name: value for name, value in serial.items() if name in settings}}
 
 
@@ -260,6 +259,8 @@ def settle(config: Config, log: bool = True) -> Config:
     if log:
         start_log(config.run.log_level)
     config = replace(config, environment=as_played(config.environment))
+    if OUTSIDE_ATARI.items() <= config.flags().items():
+        logger.info("Not an Atari game: --frame_skip 1, no no-ops at a start, and rewards are not clipped")
     if config.run.random_seed is None:
         config = config.with_flags({"random_seed": random_streams.draw_seed()})
     logger.info("Random seed is %d", config.seed)

@@ -7,7 +7,6 @@ from pathlib import Path
 from simple_dqn import evaluation
 from simple_dqn.config import Config, RunConfig
 from simple_dqn.environment import is_atari
-from simple_dqn.environment.own_game import canonical_flags
 from simple_dqn.errors import UserError
 from simple_dqn.files import check_target
 from simple_dqn.interrupt import Interrupt
@@ -32,7 +31,7 @@ def main(arguments: Sequence[str], program: str) -> None:
         "--protocol", choices=tuple(evaluation.PROTOCOLS), help="rules of the test (default: simple_dqn)"
     )
     group.add_argument("--json", type=Path, metavar="FILE", help="write the outcome here as well")
-    given = without_training(canonical_flags(parser.parse(arguments)))
+    given = without_training(parser.parse(arguments))
     protocol = given.get("protocol", "simple_dqn")
     snapshot = open_snapshot(given["snapshot"])
     games = given.get("play_games") or evaluation.PROTOCOLS[protocol].games

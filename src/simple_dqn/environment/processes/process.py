@@ -23,9 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment.interface import Environment
 from simple_dqn.environment.vector import OpenGame, open_games
 from simple_dqn.errors import LostError, UserError
 from simple_dqn.interrupt import SIGNALS
+from simple_dqn.own_code import OwnCode
 from simple_dqn.types import CheckpointState, Step
 
 # Not multiprocessing's own way to start a process, which would import the program's main module there,
@@ -62,6 +64,13 @@ class Task(NamedTuple):
     games: slice  # where this process' games stand among all
     all_games: int
     memory: int  # descriptor of the memory that is shared
+    code: OwnCode | None  # of the user's, to run first
+
+    def open(self) -> Environment:
+        """Open the games."""
+        if self.code:
+            self.code.install()
+        return open_games(self.open_game, self.config, self.streams, self.training)
 
 
 def title(task: Task) -> str:
@@ -174,7 +183,7 @@ def main(descriptor: int) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     with suppress(EOFError, ConnectionError), Connection(descriptor) as connection:
         task: Task = connection.recv()
-        games = _attempt(task, open_games, task.open_game, task.config, task.streams, task.training)
+        games = _attempt(task, task.open)
         if isinstance(games, Exception):
             connection.send(games)
             return

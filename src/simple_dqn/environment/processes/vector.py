@@ -12,6 +12,7 @@ from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Environment, check_games
 from simple_dqn.environment.processes.process import GameProcess, SharedSteps, Task
 from simple_dqn.environment.vector import OpenGame
+from simple_dqn.own_code import OwnCode
 from simple_dqn.types import Actions, CheckpointState, Step
 
 
@@ -29,8 +30,11 @@ class ProcessVector(Environment):
         config: EnvironmentConfig,
         streams: Sequence[np.random.Generator],
         training: bool,
+        code: OwnCode | None = None,
     ) -> None:
         """Start `config.processes` processes, which make a game for each of `streams` with `open_game`.
+
+        They run the `code` of the user's first.
 
         Raises:
             UserError: The games cannot be made, or no further process can be started.
@@ -48,7 +52,7 @@ class ProcessVector(Environment):
         try:
             for block in self._blocks:
                 of_block = config.unseen() if block.start else config
-                task = Task(open_game, of_block, streams[block], training, block, self.games, memory)
+                task = Task(open_game, of_block, streams[block], training, block, self.games, memory, code)
                 self._processes.append(GameProcess(task))
             about = self._answers()[0]
         except BaseException:

@@ -1,0 +1,163 @@
+"""Your own code: `--import` runs a file or a module of yours in every process that needs it.
+
+It calls `simple_dqn.register_network`, `register_target_rule`, `register_sampler` or `register_track`, or
+`gymnasium.register`. Settings then choose by name. Only the user's own words import anything: a snapshot, a
+checkpoint or a settings file holds the name of the file as text, for the message of an error.
+"""
+
+import importlib
+import importlib.util
+import os
+import pickle
+import re
+import sys
+import traceback
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from simple_dqn.config import GONE_VALUES
+from simple_dqn.errors import UserError, call_foreign, cause, one_line
+from simple_dqn.files import open_file, real
+
+if TYPE_CHECKING:
+    from gymnasium.envs.registration import EnvSpec
+
+MOST_BYTES = 1 << 20  # of a file
+LONGEST = 200  # characters of the names in a snapshot
+IMPORTED: dict[str, tuple[str, ...]] = {}  # file or module -> the environments that it registered
+
+
+def import_code(names: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]) -> None:
+    """Run files, `FILE.py`, or modules, each once in a process.
+
+    Raises:
+        UserError: One cannot be read or imported; the line has the file's name and line.
+    """
+    import gymnasium  # which a command without code of your own may not need
+
+    for one in [names] if isinstance(names, str | os.PathLike) else names:
+        name = os.fspath(one)
+        if not isinstance(name, str) or not name or name.startswith("-"):
+            raise UserError(f"--import {name!r}: give a file, such as mine.py, or the name of a module")
+        key = str(real(Path(name))) if name.endswith(".py") else name
+        if key in IMPORTED:
+            continue
+        before = dict(gymnasium.registry)
+        module = _run_file(Path(key)) if name.endswith(".py") else _import_module(key)
+        new = [one for one, spec in gymnasium.registry.items() if before.get(one) is not spec]
+        own = [one for one in new if _module_of(gymnasium.registry[one]) == module]
+        IMPORTED[key] = tuple(own or new)  # those of a package that it imports count where it has none
+
+
+def _module_of(spec: "EnvSpec") -> str:
+    entry = spec.entry_point
+    return entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", "")
+
+
+def _import_module(name: str) -> str:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise UserError(f"--import {name}: {cause(error)}") from error
+        raise UserError(
+            f"--import {name}: there is no such module: install it, or give the path of its file, FILE.py"
+        ) from None
+    except (Exception, SystemExit) as error:
+        raise UserError(f"--import {name}: {cause(error)}") from error
+    return name
+
+
+def _run_file(path: Path) -> str:
+    """Run the file at `path` as a module, and return the module's name."""
+    open_file(path, MOST_BYTES, "give the path of a Python file").close()
+    name = f"simple_dqn_own_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where a dataclass looks for its module
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # for what it imports from beside it; at the end, to hide nothing
+    try:
+        spec.loader.exec_module(module)
+    except UserError:
+        raise
+    except SyntaxError as error:
+        raise UserError(f"{error.filename}, line {error.lineno}: {error.msg}: fix it") from None
+    except (Exception, SystemExit) as error:
+        calls = traceback.extract_tb(error.__traceback__)
+        lines = [call.lineno for call in calls if call.filename == str(path)]
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        raise UserError(f"{path}, line {lines[-1] if lines else 1}: {reason}: fix it") from None
+    return name
+
+
+def take_imports(arguments: Sequence[str]) -> list[str]:
+    """Import what each `--import` among `arguments` names, and return the other arguments."""
+    names, others, words = list[str](), list[str](), iter(arguments)
+    for word in words:
+        flag, equals, value = word.partition("=")
+        if flag in ("--import", "-import"):
+            names.append(value if equals else next(words, ""))
+        else:
+            others.append(word)
+    import_code(names)
+    return others
+
+
+def game_of_file(file: str) -> str:
+    """Run `FILE.py`, and return the id of the one environment that it registers.
+
+    Raises:
+        UserError: It cannot be imported, or registers none or several.
+    """
+    if not file.endswith(".py"):
+        raise UserError(GONE_VALUES["FILE.py"])
+    import_code([file])
+    games = IMPORTED[str(real(Path(file)))]
+    if len(games) != 1:
+        found = f"registers {', '.join(games)}" if games else "registers no environment"
+        remedy = f"give --import {file} and one of them" if games else "call gymnasium.register in it"
+        raise UserError(f"{file} {found}: {remedy} (docs/modify.md)")
+    return games[0]
+
+
+def is_file_of_code(game: str) -> bool:
+    """Return whether `game` is `FILE.py`, or `FILE.py:CLASS` of earlier versions."""
+    return re.fullmatch(r".+\.py(:\w*)?", game) is not None
+
+
+def words() -> list[str]:
+    """Return the `--import` flags that repeat the imports of this process in another."""
+    return [f"--import={name}" for name in IMPORTED]
+
+
+def names() -> str | None:
+    """Return the names of the imports without their folders, which snapshots record; None: there are none."""
+    return ", ".join(Path(name).name for name in IMPORTED)[:LONGEST] or None
+
+
+class OwnCode(NamedTuple):
+    """What another process must run to know an environment of the user's; it can be sent there."""
+
+    imports: tuple[str, ...]
+    spec: bytes  # the environment's entry in the registry, pickled with classes of the user's own script
+
+    @staticmethod
+    def of(spec: "EnvSpec") -> "OwnCode":
+        """Return the imports of this process, and `spec`."""
+        import cloudpickle
+
+        return OwnCode(
+            tuple(IMPORTED), call_foreign(f"sending {spec.id} to a process", cloudpickle.dumps, spec)
+        )
+
+    def install(self) -> None:
+        """Run the imports, and register the environment."""
+        import_code(self.imports)
+        import gymnasium
+
+        spec: EnvSpec = call_foreign("an environment of your own", pickle.loads, self.spec)
+        gymnasium.registry.setdefault(spec.id, spec)
