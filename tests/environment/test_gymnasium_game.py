@@ -140,7 +140,7 @@ def test_a_colour_observation_becomes_grey_and_is_resized() -> None:
         assert np.abs(act(environment, 0).screens[0].astype(int) - expected).max() <= 1
 
 
-@pytest.mark.parametrize("game", ["ALE/Pong-v5", "ale_py_ALE/Pong-v5"])
+@pytest.mark.parametrize("game", ["ALE/Pong-v5", "ale_py_ALE_Pong-v5"])
 def test_ids_are_found_by_the_names_of_their_snapshots(game: str) -> None:
     assert find_spec(game_name(game)).id == find_spec(game).id == "ALE/Pong-v5"
 

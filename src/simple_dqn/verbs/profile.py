@@ -23,7 +23,7 @@ LINES = 25  # functions shown
 def main(arguments: Sequence[str], program: str, phase: str) -> None:
     """Show where the time goes in one phase."""
     parser = parser_for(f"profile_{phase}", program, f"Profile the {phase} phase.")
-    parser.add_argument("game", help="path of a ROM, the name of a game that ale-py ships, or FILE.py")
+    parser.add_argument("game", help="a ROM, a game that ale-py ships, a Gymnasium id, or FILE.py")
     given = named(parser.parse(arguments))
     config = settle(settings_for(f"profile_{phase}", given))
     check_weights(config)

@@ -75,10 +75,10 @@ FIXED: dict[str, dict[str, Any]] = {
 HELP: dict[str, tuple[str, tuple[str, ...]]] = {
     "train": ("pong --epochs 10", (
         "epochs", "train_steps", "test_steps", "workers", "network", "learning_rate",
-        "exploration_decay_steps", "replay_size", "datatype", "random_seed",
+        "exploration_decay_steps", "replay_size", "random_seed",
     )),
     "sweep": ("pong breakout --seeds 3", (
-        "epochs", "train_steps", "test_steps", "workers", "network", "learning_rate", "datatype",
+        "epochs", "train_steps", "test_steps", "workers", "network", "learning_rate",
     )),
     "tune": ("pong --trials 20", ("epochs", "train_steps", "test_steps", "workers", "datatype", "threads")),
     "resume": ("snapshots/pong_checkpoint", (

@@ -46,9 +46,7 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
         UserError: They contain what `train` does not know.
     """
     parser = parser_for("train", program, "Train a deep Q-network on a game.")
-    parser.add_argument(
-        "game", nargs="?", help="path of a ROM, the name of a game that ale-py ships, or FILE.py"
-    )
+    parser.add_argument("game", nargs="?", help="a ROM, a game that ale-py ships, a Gymnasium id, or FILE.py")
     parser.add_argument("label", nargs="?", help="kept in the names of the snapshots and the CSV")
     parser.add_argument(
         "--resume", type=yes_or_no, nargs="?", const=True, metavar="BOOL",
