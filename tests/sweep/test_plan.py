@@ -7,14 +7,11 @@ from typing import Any
 import ale_py.roms
 import pytest
 
-import simple_dqn
 from simple_dqn import main
 from simple_dqn.config import Config, EnvironmentConfig
-from simple_dqn.dqn import max_targets
 from simple_dqn.environment.roms import known_games
 from simple_dqn.errors import UserError
 from simple_dqn.human_scores import SCORES
-from simple_dqn.samplers import Uniform
 from simple_dqn.settings_file import read
 from simple_dqn.sweep import plan
 from simple_dqn.sweep.plan import find_games
@@ -125,26 +122,6 @@ def test_a_damaged_plan_is_refused(
 def test_names_that_are_no_folder_s(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run([*SWEEP[:-1], name]) == 2
     assert "cannot be a folder's name" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("tables")
-@pytest.mark.parametrize(
-    ("setting", "name", "register", "entry"),
-    [
-        ("target_rule", "mine", simple_dqn.register_target_rule, max_targets),
-        ("target_rule", "max", simple_dqn.register_target_rule, max_targets),
-        ("sampler", "mine", simple_dqn.register_sampler, Uniform),
-    ],
-)
-def test_entries_that_the_runs_would_not_know_are_refused(
-    setting: str, name: str, register: Any, entry: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    register(name, entry)
-    preset = ["--preset", "simple_dqn"]
-    assert main.run(["sweep", "pong", *preset, "--compare", "a=", f"b=--{setting} {name}"]) == 2
-    assert f"--{setting} {name} is registered in this program alone" in capsys.readouterr().err
-    if name == "mine":  # one that no run uses does no harm
-        assert main.run(["sweep", "pong", *preset, "--print_config"]) == 0
 
 
 def printed(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
