@@ -23,8 +23,8 @@ from simple_dqn.verbs import sharing
 from simple_dqn.verbs.common import open_snapshot
 from tests.test_api import CATCH, PROJECT
 
+NEON = PROJECT / "tests" / "data" / "breakout_1.pkl"
 NETWORKS: dict[str, dict[str, Any]] = {
-    "nature": {},
     "neon": {"network": "neon", "batch_norm": True},
     "impala": {"network": "impala", "layer_norm": True, "dueling": True},
     "rainbow": {"noisy": True, "dueling": True, "distributional": "c51"},
@@ -63,12 +63,9 @@ def test_onnx_runtime_computes_the_same_q_values(
 
 def test_neons_snapshot_as_onnx(home: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
-    data = PROJECT / "tests" / "data"
-    assert main.run(["snapshot", "export", str(data / "breakout_1.pkl"), "neon.onnx", "--onnx"]) == 0
-    expected = np.load(data / "breakout_1_expected.npz")
-    session = onnxruntime.InferenceSession("neon.onnx")
-    (found,) = session.run(None, {"states": expected["states"]})
+    assert main.run(["snapshot", "export", str(NEON), "neon.onnx", "--onnx"]) == 0
+    expected = np.load(NEON.with_name("breakout_1_expected.npz"))
+    (found,) = onnxruntime.InferenceSession("neon.onnx").run(None, {"states": expected["states"]})
     np.testing.assert_allclose(found, expected["qvalues"], rtol=0, atol=1e-5)
 
 
@@ -77,14 +74,13 @@ def test_the_command_that_installs_onnx(
 ) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if "onnx" in name else find(name))
-    source = str(PROJECT / "tests" / "data" / "breakout_1.pkl")
-    assert main.run(["snapshot", "export", source, "neon.onnx", "--onnx"]) == 2
+    assert main.run(["snapshot", "export", str(NEON), "neon.onnx", "--onnx"]) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("simple-dqn")]
     assert f".venv/bin/python -m pip install {' '.join(EXTRAS['onnx'])}" in line
     assert not list(home.iterdir())
 
 
-def test_the_curve_of_a_card_is_that_of_the_snapshots_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_curve_is_that_of_the_snapshots_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One game may have CSVs of several runs."""
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(PROJECT))
     for path in sorted((PROJECT / "snapshots" / "trained").glob("*.pkl")):
@@ -93,17 +89,14 @@ def test_the_curve_of_a_card_is_that_of_the_snapshots_run(monkeypatch: pytest.Mo
         assert curve, path
         assert snapshot.total_train_steps in read_run(curve, "run").columns["total_train_steps"]
     assert sharing.curve_of(path, replace(snapshot, total_train_steps=1)) is None
-
-
-def test_the_curve_is_not_that_of_another_run_of_the_name(home: Path) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(home))
     results = home / "results"
     results.mkdir()
     for name in ("pong.1.csv", "pong.csv", "pong_double.csv"):
         (results / name).write_text("epoch,phase,total_train_steps\n1,train,250\n")
     snapshot = Snapshot("pong", 1, 6, 250, Config().shared_flags(), {})
-    assert sharing.curve_of(home / "snapshots" / "pong_1.pkl", snapshot) == results / "pong.csv"
-    assert sharing.curve_of(home / "snapshots" / "pong_before_1.pkl", snapshot) == results / "pong.1.csv"
-    assert sharing.curve_of(home / "snapshots" / "breakout_1.pkl", snapshot) is None
+    for file, csv in (("pong_1", "pong.csv"), ("pong_before_1", "pong.1.csv"), ("breakout_1", None)):
+        assert sharing.curve_of(home / f"snapshots/{file}.pkl", snapshot) == (csv and results / csv)
 
 
 def test_games_are_called_as_by_gymnasium() -> None:
