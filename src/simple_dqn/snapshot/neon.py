@@ -19,7 +19,6 @@ from simple_dqn.types import CheckpointState
 
 FILE_NAME = re.compile(r"(?P<game>.+)_(?P<epoch>\d{1,6})(\.[^.]*)?")
 LAYERS = ("hidden.conv1", "hidden.conv2", "hidden.conv3", "hidden.dense1", "output")  # as in our network
-FILTERS = ((32, 8), (64, 4), (64, 3))  # of the convolutions: their number and their size in pixels
 MOST_BYTES = 64 << 20  # of a pickle; Neon's own have 19 MB
 MOST_INSTRUCTIONS = 20_000  # of a pickle; Neon's own have about 1,000
 # Codes of the instructions for numbers, strings, lists, tuples, dicts, calls and states. Sets would hash
@@ -31,10 +30,8 @@ NUMBER = re.compile(r"[<>|](b1|[iu][1248]|f[248])")  # numpy's datatypes that ho
 def read(content: bytes, name: str, game: str | None = None) -> CheckpointState:
     """Return a Neon snapshot, converted to the content of a snapshot of this project.
 
-    Args:
-        content: The bytes of the file, which contain neither game nor epoch.
-        name: The name of the file, `<game>_<epoch>.pkl`.
-        game: The game, if the name does not contain it; the epoch is 0 if the name has none.
+    The file contains neither game nor epoch: they are in its `name`, `<game>_<epoch>.pkl`, or `game` is given
+    and the epoch is 0.
 
     Raises:
         UserError: The file is not named after a game.
@@ -45,14 +42,11 @@ def read(content: bytes, name: str, game: str | None = None) -> CheckpointState:
     history, actions = shapes[0][0] // 64, len(arrays[-1])
     if shapes != [(64 * history, 32), (512, 64), (576, 64), (512, 3136), (actions, 512)]:
         raise ValueError("its layers are not those of simple_dqn's network for screens of 84 x 84 pixels")
-    for i, (filters, size) in enumerate(FILTERS):
-        arrays[i] = arrays[i].T.reshape(filters, -1, size, size)
+    for i, size in enumerate((8, 4, 3)):  # of the filters of each convolution, in pixels
+        arrays[i] = arrays[i].T.reshape(shapes[i][1], -1, size, size)
     named = FILE_NAME.fullmatch(name)
     if not (named or game):
-        raise UserError(
-            f"{name} is one of Neon's snapshots, which do not name their game: rename it GAME_EPOCH.pkl, "
-            "such as breakout_77.pkl"
-        )
+        raise UserError(f"{name} does not say its game: rename it GAME_EPOCH.pkl, such as breakout_77.pkl")
     epoch = int(named["epoch"]) if named else 0
     return {
         "game": game or (named and named["game"]),
@@ -72,10 +66,10 @@ def _matrices(model: Any) -> Iterator[NDArray[np.float32]]:
     """
     layers = model["model"]["config"]["layers"] if "model" in model else model["layer_params_states"]
     for params in (layer["params"] for layer in layers if layer.get("params") is not None):
-        if isinstance(params, dict) and (strange := params.keys() - {"W", "name"}):
+        table = params if isinstance(params, dict) else {"W": params}
+        if strange := table.keys() - {"W", "name"}:
             raise ValueError(f"a layer has {min(strange)!r} beside its weights")
-        values = (params["W"] if isinstance(params, dict) else params).values
-        if values.dtype.kind != "f":
+        if (values := table["W"].values).dtype.kind != "f":
             raise ValueError(f"its weights are {values.dtype}")
         yield values.astype(np.float32)
 
@@ -130,9 +124,6 @@ class _Reader(pickle._Unpickler):  # in Python: its memo is a dict, so a large i
             raise ValueError(f"it contains {module}.{name}, which no snapshot needs; no code was run")
         return NAMES[f"{module}.{name}"]
 
-    def load_empty_dict(self) -> None:
-        self.stack.append(_Table())
-
     def load_build(self) -> None:
         state = self.stack.pop()
         if type(self.stack[-1]) is not _Object:  # the attributes of others could be set
@@ -141,7 +132,7 @@ class _Reader(pickle._Unpickler):  # in Python: its memo is a dict, so a large i
 
     dispatch: ClassVar[dict[int, Any]] = {
         **pickle._Unpickler.dispatch,
-        pickle.EMPTY_DICT[0]: load_empty_dict,
+        pickle.EMPTY_DICT[0]: lambda self: self.append(_Table()),
         pickle.BUILD[0]: load_build,
     }
 
