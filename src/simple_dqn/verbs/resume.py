@@ -107,7 +107,7 @@ class SettingsWriter(Writer):
         if kind_of(self._path):
             check_start(self._path, settings_file.STARTS, "file of settings")
         name = preset or settings_file.preset_in(self._path)
-        if preset or self._path.is_file():
+        if not preset and self._path.is_file():
             logger.info("Preset %s", name)
         self._text = settings_file.listing(config, name)
         # The earlier CSV, renamed by its own writer before `open`, and its settings keep one number.

@@ -89,6 +89,7 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
                 if given.get("resume"):
                     logger.warning("There is no checkpoint %s: the run begins", checkpoint_folder(prefix))
                 preset_name = given.get("preset", USUAL)
+                logger.info("Preset %s", preset_name)
                 config = settle(config, log=False)
                 rom = Path(config.environment.game)
                 if (
