@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from simple_dqn.command_line import Parser
 from simple_dqn.main import VERBS
+from simple_dqn.own_code import take_imports
 
 
 class ReadError(Exception):
@@ -54,13 +55,14 @@ def _ending(parse: Callable[..., Any], inside: list[str]) -> Callable[..., Any]:
 
 
 def read(verb: str, arguments: Sequence[str]) -> ReadError:
-    """Return what `verb` reads in `arguments`, by its own parser.
+    """Return what `verb` reads in `arguments`, by its own parser, after the imports that they name.
 
     Raises:
         UserError: It refuses them.
         SystemExit: They ask for help.
     """
     module, told = VERBS[verb]
+    arguments = take_imports(arguments)
     with only_reading():
         try:
             import_module(module).main(arguments, f"./{verb}.sh", **told)
