@@ -72,6 +72,7 @@ def test_the_wheel_holds_the_three_packages_and_nothing_else(wheel: Path) -> Non
     assert {
         "atari2600/starts.json",
         "simple_dqn/py.typed",
+        "simple_dqn/human_scores.csv",
         "nvis/py.typed",
         "nvis/page.html",
         "nvis/play.js",

@@ -105,6 +105,9 @@ def test_another_plan_is_refused(
     assert main.run([*SWEEP[:3], "--name", "both", *SWEEP[3:7], *change]) == (2 if complaint else 0)
     assert complaint in capsys.readouterr().err.splitlines()[-1]
     assert path.read_text() == written
+    if not change:  # the folder may be moved
+        monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path.rename(tmp_path.with_name("moved"))))
+        assert main.run(SWEEP) == 0
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"games": 1}', '{"pong_seed1": [["train"]]}', "\xff"])

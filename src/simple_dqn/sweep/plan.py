@@ -192,21 +192,23 @@ def save_plan(commands: dict[str, tuple[str, ...]], path: Path) -> str:
             beside.write_text(json.dumps(commands, indent=2) + "\n")
     text = read_text(path, MOST_BYTES, "remove it, or give another --name")
     try:
-        before = {name: tuple(command) for name, command in json.loads(text).items()}
-        was, now = (set(itertools.chain(*one.values())) for one in (before, commands))
+        before, after = (_by_run(one) for one in (json.loads(text), commands))
     except (ValueError, TypeError, AttributeError):
         raise UserError(f"{path} cannot be read as a sweep's: remove it, or give another --name") from None
-    if before != commands:
-        paths = ("--csv_file=", "--save_weights_prefix=")
-        lost, new = (
-            " ".join(sorted(str(word) for word in one if not str(word).startswith(paths))) or "no other flag"
-            for one in (was - now, now - was)
-        )
+    if before != after:
+        was, now = (set().union(*one.values()) for one in (before, after))
+        lost, new = (" ".join(sorted(one)) or "no other flag" for one in (was - now, now - was))
         raise UserError(
             f"the sweep {path.parent.name} was started with {lost}, but this command has {new}: repeat the "
             "original command to go on with it, or give another --name"
         )
     return text
+
+
+def _by_run(commands: dict[str, Sequence[str]]) -> dict[str, set[str]]:
+    """Return the words of each command, without the paths of files, which may have been moved."""
+    paths = ("--csv_file=", "--save_weights_prefix=")
+    return {run: {word for word in one if not word.startswith(paths)} for run, one in commands.items()}
 
 
 def _compare_files(arguments: Sequence[str], program: str) -> None:
