@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -205,7 +205,7 @@ def save_plan(commands: dict[str, tuple[str, ...]], path: Path) -> str:
     return text
 
 
-def _by_run(commands: dict[str, Sequence[str]]) -> dict[str, set[str]]:
+def _by_run(commands: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
     """Return the words of each command, without the paths of files, which may have been moved."""
     paths = ("--csv_file=", "--save_weights_prefix=")
     return {run: {word for word in one if not word.startswith(paths)} for run, one in commands.items()}
