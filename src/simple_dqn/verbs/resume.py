@@ -66,8 +66,7 @@ def main(arguments: Sequence[str], program: str) -> None:
         prefix = path.with_name(run_of(path, snapshot))
     if Path(given.get("save_weights_prefix", prefix)).resolve() != prefix.resolve():
         raise UserError(
-            f"a run continues as {prefix}_...: leave out --save_weights_prefix, or copy its snapshot and its "
-            "folder of checkpoints to another name"
+            f"a run continues as {prefix}_...: leave out --save_weights_prefix, or copy its files"
         )
     with locked(prefix):
         if go_on(prefix, given, snapshot):
@@ -94,12 +93,9 @@ class SettingsWriter(Writer):
     """Writes the settings of a run beside its CSV, once the run begins."""
 
     def __init__(self, config: Config, preset: str | None = None, renew: bool = True) -> None:
-        """Set up the writer of a run that has a CSV.
+        """Set up the writer of a run that has a CSV and began with `preset`.
 
-        Args:
-            config: All settings.
-            preset: The name of the preset they began with; None: the run is resumed, and its file names it.
-            renew: Without `preset`: whether to replace an existing file, which is of this run.
+        Without `preset` the run is resumed: its file names the preset, and is replaced if `renew` is true.
         """
         assert config.run.csv_file
         csv = Path(config.run.csv_file)
@@ -122,10 +118,9 @@ class SettingsWriter(Writer):
 
 
 def recorded(run: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a checkpoint, checked like flags on the command line.
+    """Return the settings of a checkpoint, which may come from a stranger, checked like flags.
 
-    A checkpoint may come from a stranger. It names no file to write or to load but the CSV of its run, and
-    opens no window.
+    It names no file to write or to load but the CSV of its run, and opens no window.
 
     Raises:
         ValueError: One of them is not valid.
@@ -158,12 +153,7 @@ def go_on(
 ) -> bool:
     """Continue from the latest usable checkpoint as if the run had never stopped; return False if none is.
 
-    Args:
-        prefix: Of the files of the run.
-        given: The flags given by hand.
-        snapshot: The snapshot that the checkpoint follows; None: any.
-        writers: See `train.learn`.
-        log: See `train.learn`.
+    It must follow `snapshot`, if that is given. For `writers` and `log` see `train.learn`.
 
     Raises:
         CompleteError: The run has all its epochs.
@@ -269,13 +259,11 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
     if now.cluster.on != before.cluster.on:
         raise UserError("a run cannot move to a cluster or from it: start a new run with --load_weights")
     if cluster not in ("none", "local", "auto", given.get("cluster")):
-        raise UserError(
-            f"the run was on {cluster}, and a checkpoint chooses no address: give --cluster {cluster}"
-        )
+        raise UserError(f"a checkpoint chooses no address: give --cluster {cluster}, where the run was")
     for name in differing([*now.shared_flags(), "emulator"], was, settings):
         if name in CHECKPOINT_SHAPE:
-            raise UserError(
-                f"the run was started with --{name} {was[name]} and cannot continue with {settings[name]}: "
-                f"leave out --{name}, or start a new run with another label"
+            change = (
+                f"the run was started with --{name} {was[name]} and cannot continue with {settings[name]}"
             )
+            raise UserError(f"{change}: leave out --{name}, or start a new run with another label")
         logger.info("From now on --%s is %s instead of %s", name, settings[name], was[name])
