@@ -18,15 +18,9 @@ ZIP = b"PK\3\4"  # the first bytes of a snapshot of this project
 PICKLES = (b"\x80\2", b"\x80\3", b"\x80\4")  # the first bytes of Neon's, which are pickles
 
 
-def project() -> Path | None:
-    """Return the project's folder, which its scripts set; None if the program runs without them."""
-    folder = os.environ.get("SIMPLE_DQN_HOME")
-    return None if folder is None else Path(folder)
-
-
 def home() -> Path:
-    """Return the folder that contains `snapshots/` and `results/`: the project's, else the current one."""
-    return project() or Path()
+    """Return the folder of `snapshots/` and `results/`: the project's, else the current one."""
+    return Path(os.environ.get("SIMPLE_DQN_HOME", ""))
 
 
 def is_trained(path: Path) -> bool:
