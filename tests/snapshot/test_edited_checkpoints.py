@@ -25,6 +25,7 @@ RUN = [
     "--train_steps", "40", "--test_steps", "20", "--replay_size", "50", "--screen_width", "36",
     "--screen_height", "36", "--batch_size", "4", "--target_steps", "8", "--backend", "cpu",
     "--random_seed", "0", "--epochs", "2", "--threads", "1", "--optimizer", "adam",
+    "--sampler", "prioritized",
 ]  # fmt: skip
 FOLDER = Path("snapshots/catch_checkpoint")
 MISSING = object()
@@ -102,7 +103,7 @@ EDITS: dict[str, Any] = {
     "run/phase": MISSING, "run/phase/name": "sleep", "run/phase/epoch": 10**9, "run/phase/done": -1,
     "run/flags": [1], "run/flags/workers": "many", "run/flags/learning_rate": 10**40,
     "run/flags/random_seed": None, "run/flags/csv_file": 7, "run/flags/save_weights_prefix": None,
-    "run/flags/min_reward": 5.0, "run/flags/network": {"a": 1}, "run/statistics": None,
+    "run/flags/batch_size": 51, "run/flags/network": {"a": 1}, "run/statistics": None,
     "run/statistics/tally/phase": "sleep", "run/statistics/tally/steps": "x",
     "run/statistics/tally/loss": math.nan, "run/statistics/running": lambda _: np.zeros(3),
     "run/statistics/total_time": math.inf,
@@ -123,7 +124,13 @@ EDITS: dict[str, Any] = {
     "run/tester": None, "run/flags/record_screen_path": np.zeros(0), "run/flags/display_screen": 1.5,
     "run/flags/replay_size": 10**9,
 }  # fmt: skip
+SAMPLER = "run/agent/memory/sampler"
+PRIORITIES = [
+    (f"{SAMPLER}/masses", lambda old: np.tile(old, 2)), (f"{SAMPLER}/masses", lambda old: -old),
+    (f"{SAMPLER}/greatest", 10**40), (f"{SAMPLER}/greatest", 1e40), (SAMPLER, {}),
+]  # fmt: skip
 NECESSARY = (
+    f"{SAMPLER}/masses", f"{SAMPLER}/greatest",
     "run/agent/network/average", "run/agent/network/noise", "run/agent/network/target",
     "run/flags/environment", "run/flags/network", "run/held_out", "run/phase/done", "run/phase/epoch",
     "run/statistics/csv", "run/statistics/running", "run/statistics/tally/loss", "run/statistics/tally/steps",
@@ -131,7 +138,9 @@ NECESSARY = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "value"), [*EDITS.items(), *((name, MISSING) for name in NECESSARY)])
+@pytest.mark.parametrize(
+    ("name", "value"), [*EDITS.items(), *PRIORITIES, *((name, MISSING) for name in NECESSARY)]
+)
 def test_an_edited_checkpoint_is_damaged(
     home: Path, restore: Callable[[], None], name: str, value: Any
 ) -> None:
@@ -141,36 +150,9 @@ def test_an_edited_checkpoint_is_damaged(
         restore()
 
 
-SAMPLER = "run/agent/memory/sampler"
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        (SAMPLER, {}),
-        (f"{SAMPLER}/masses", lambda old: np.tile(old, 2)),
-        (f"{SAMPLER}/masses", lambda old: -old),
-        (f"{SAMPLER}/masses", MISSING),
-        (f"{SAMPLER}/greatest", 10**40),
-        (f"{SAMPLER}/greatest", 1e40),
-        (f"{SAMPLER}/greatest", MISSING),
-    ],
-)
-def test_edited_priorities_are_damaged(
-    home: Path, capsys: pytest.CaptureFixture[str], name: str, value: Any
-) -> None:
-    prioritized = ["resume", str(FOLDER), "--sampler", "prioritized", "--epochs"]
-    assert main.run([*prioritized, "3"]) == 0
-    newest = _newest()
-    edit({name: value})
-    capsys.readouterr()
-    assert main.run([*prioritized, "4"]) == 0
-    assert f"{newest} cannot be used (it is damaged: " in capsys.readouterr().err
-
-
 def test_parts_begin_anew_where_their_settings_change(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changes = (
-        ["--target_steps", "0", "--test_steps", "0"],
+        ["--target_steps", "0", "--test_steps", "0", "--sampler", "uniform"],
         ["--target_steps", "8", "--test_steps", "20", "--sampler", "prioritized", "--average_updates", "4"],
     )
     for epochs, change in enumerate(changes, 3):
