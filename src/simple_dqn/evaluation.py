@@ -10,7 +10,7 @@ import numpy as np
 from simple_dqn.agent import Player, ScoreBoard
 from simple_dqn.config import Config, as_word
 from simple_dqn.files import replacing
-from simple_dqn.human_scores import SOURCE, human_normalised
+from simple_dqn.human_scores import SOURCE, human_normalized
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.statistics import Statistics
 
@@ -118,7 +118,7 @@ class Evaluation:
     @property
     def human_normalised(self) -> float | None:
         """The mean in percent: 0 is random play, 100 a human tester; None: no score of them is known."""
-        return None if self.mean is None else human_normalised(self.game, self.mean)
+        return None if self.mean is None else human_normalized(self.game, self.mean)
 
     def __str__(self) -> str:
         """Return the report for the terminal."""

@@ -32,7 +32,7 @@ def references(game: str) -> dict[str, float]:
     return {f"{name} {score:,g} ({source})".replace("-", "−"): score for score, (name, source) in known}
 
 
-def human_normalised(game: str, score: float) -> float | None:
+def human_normalized(game: str, score: float) -> float | None:
     """Return 100 (score - random) / (human - random), in percent; None for a game not in the table.
 
     `score` is in raw game points.

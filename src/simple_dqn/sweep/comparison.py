@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from simple_dqn.errors import printable
 from simple_dqn.files import replacing
-from simple_dqn.human_scores import SCORES, SOURCE, human_normalised
+from simple_dqn.human_scores import SCORES, SOURCE, human_normalized
 from simple_dqn.plot import title
 from simple_dqn.plot.figure import AXES, Axis, Line, Panel, Plot, View, aligned, make_plot, write
 from simple_dqn.statistics.csv_file import Run
@@ -112,7 +112,7 @@ class Comparison:
         """Return the game points of each member in `unit`, for each setting and game float64 [runs]."""
         found: dict[str, dict[str, list[float]]] = {}
         for one, value in zip(self.members, points, strict=True):
-            percent = human_normalised(one.game, value) if len(self.games) > 1 else value
+            percent = human_normalized(one.game, value) if len(self.games) > 1 else value
             found.setdefault(one.setting, {}).setdefault(one.game, []).append(percent or 0.0)
         return {setting: list(map(np.array, games.values())) for setting, games in found.items()}
 
@@ -296,7 +296,7 @@ def row_of(run: SweepRun) -> dict[str, Any]:
     if data := run.data:
         last = {name: float(np.nan_to_num(column[-1])) for name, column in data.columns.items()}
         phase, _, (points,) = scored([data])
-        percent = None if points is None else human_normalised(run.game, points)
+        percent = None if points is None else human_normalized(run.game, points)
         numbers = [int(last["epoch"]), int(last["total_train_steps"]), round(last["total_time"] / 3600, 4)]
         numbers += [phase, points, percent, round(last["steps_per_second"])]
     return {**row, **dict(zip(names, numbers, strict=True)), "reason": run.reason}
