@@ -75,9 +75,7 @@ def locked(prefix: Path) -> Iterator[None]:
         raise UserError(f"--save_weights_prefix {prefix} is a folder or its name is too long: {advice}")
     kind_of(prefix)  # refuses a name that no file can have
     if is_trained(prefix):
-        raise UserError(
-            f"{prefix.parent} has the agents that come with the project: give another --save_weights_prefix"
-        )
+        raise UserError(f"{prefix.parent} has the project's own agents: give another --save_weights_prefix")
     folder = checkpoint_folder(prefix)
     with reporting_failure(f"to {prefix.parent}", "make it writable or give another --save_weights_prefix"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -327,9 +325,7 @@ class Keeper:
             self._write()
             self._checkpoints.write(run, rows, held, self._chunks)
         except UserError as error:
-            logger.warning(
-                "No checkpoint was written: %s. Training continues until the next one is due", error
-            )
+            logger.warning("No checkpoint was written: %s. Training continues until the next one", error)
 
 
 def _call_after(last: futures.Future[None], function: Callable[..., object], *arguments: Any) -> None:
