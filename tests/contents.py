@@ -24,5 +24,5 @@ def contents_of(memory: ReplayMemory) -> Experience:
 
 def oldest_first(memory: ReplayMemory) -> Experience:
     """Return what `memory` holds as a log of it would have it."""
-    held, position = contents_of(memory), memory._ring.next_row
+    held, position = contents_of(memory), memory._ring.written % memory._ring.rows
     return Experience(*(np.roll(getattr(held, field.name), -position, axis=0) for field in fields(held)))

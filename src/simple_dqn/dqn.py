@@ -53,24 +53,12 @@ def max_targets(target: Network, _config: NetworkConfig, transitions: Transition
 
 
 def descend(
-    online: Network,
-    optimizer: MasterWeights,
-    prestates: Tensor,
-    actions: Tensor,
-    targets: Tensor,
-    weights: Tensor,
-    noise: Tensor,
-) -> Tensor:
+    online: Network, optimizer: MasterWeights, prestates: Tensor, actions: Tensor, targets: Tensor,
+    weights: Tensor, noise: Tensor,
+) -> Tensor:  # fmt: skip
     """Make one step down the gradient of the loss between y and Q(s, a; θ); return loss and errors [1 + B].
 
-    Args:
-        online: The network θ.
-        optimizer: That of `online`.
-        prestates: s, floats in 0..1 [B, S, H, W].
-        actions: a, int64 [B, 1].
-        targets: y, floats [B, 1, N].
-        weights: Importance-sampling weights, floats [B].
-        noise: Of the online network, float32 [1, K].
+    Shapes are those of `PreparedBatch`, with one target for each transition; the noise is float32 [1, K].
     """
     q = of_actions(online.outputs(prestates, noise, learning=True), actions)
     losses, errors = online.value_head.losses(q.squeeze(1), targets.squeeze(1))
@@ -176,18 +164,10 @@ class DeepQNetwork:
     """
 
     def __init__(
-        self,
-        actions: int,
-        history_length: int,
-        screen_shape: tuple[int, int],
-        network: NetworkConfig,
-        backend: BackendConfig,
-        rng: np.random.Generator,
-        *,
-        use_target_network: bool = True,
-        spec: NetworkSpec = NATURE,
-        spare_cores: int = 0,
-    ) -> None:
+        self, actions: int, history_length: int, screen_shape: tuple[int, int], network: NetworkConfig,
+        backend: BackendConfig, rng: np.random.Generator, *, use_target_network: bool = True,
+        spec: NetworkSpec = NATURE, spare_cores: int = 0,
+    ) -> None:  # fmt: skip
         """Build a network with A = `actions` outputs, for states of S = `history_length` screens.
 
         Weights and noise come from `rng` alone. `spec` lists the hidden layers. Without `use_target_network`

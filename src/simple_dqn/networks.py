@@ -130,14 +130,12 @@ NETWORKS = {
 
 
 class NoisyLinear(nn.Linear):
-    """A dense layer y = (μʷ + σʷ ⊙ εʷ) x + μᵇ + σᵇ ⊙ εᵇ with factorised noise (Fortunato et al. 2018).
+    """A dense layer y = (μʷ + σʷ ⊙ εʷ) x + μᵇ + σᵇ ⊙ εᵇ with factorized noise (Fortunato et al. 2018).
 
     With p inputs and q outputs, εʷ = f(ε_out) f(ε_in)ᵀ and εᵇ = f(ε_out), where ε_in and ε_out are p and q
     standard normal numbers, and f(x) = sgn(x) √|x| (equations 9 to 11). The noisy part is
     f(ε_out) ⊙ (σʷ (f(ε_in) ⊙ x) + σᵇ), which needs no noisy weights in memory. `weight` and `bias` are μ.
-
-    The noise is an argument of each forward pass, not a part of the layer: threads that share a network
-    cannot disturb each other, and the caller decides which states share the same noise.
+    The noise is an argument of each forward pass: threads that share a network cannot disturb each other.
     """
 
     def __init__(self, inputs: int, outputs: int, bias: bool, sigma: float) -> None:
@@ -210,9 +208,10 @@ def _run(modules: Iterable[nn.Module], values: Tensor, noise: Tensor | None) -> 
 
 
 class Network(nn.Module):
-    """A Q-network Q(s, ·; θ): hidden layers, and an output layer that may be of a wider datatype."""
+    """A Q-network Q(s, ·; θ): hidden layers, and an output layer that may be of a wider datatype.
 
-    noise_size: int  # K, random numbers per state; 0 without noisy layers
+    `noise_size` is K, the random numbers per state; 0 without noisy layers.
+    """
 
     def __init__(self, hidden: nn.Sequential, output: nn.Linear | Dueling, value_head: "ValueHead") -> None:
         """Chain `hidden` and `output` [A · N]; `value_head` interprets the N numbers of an action."""
@@ -258,8 +257,8 @@ class Network(nn.Module):
 class ValueHead(nn.Module):
     """The N numbers that represent an action's return: here one, the expected return (Mnih et al. 2015).
 
-    A head turns its numbers into Q-values, applies the Bellman operator to them, and compares predictions
-    with targets. It is in float32 or wider, as the output layer is.
+    A head turns them into Q-values, applies the Bellman operator, and compares predictions with targets, in
+    float32 or wider, as the output layer is.
     """
 
     size = 1  # N
@@ -275,18 +274,15 @@ class ValueHead(nn.Module):
     def bellman(self, rewards: Tensor, discounts: Tensor, outputs: Tensor) -> Tensor:
         """Return the targets y = r + γ z [B, K, N], for each of K next actions.
 
-        Args:
-            rewards: r [B, 1, 1].
-            discounts: γ [B, 1, 1]; 0 after a terminal.
-            outputs: z [B, K, N], the target network's outputs.
+        r are the `rewards` [B, 1, 1], γ the `discounts` [B, 1, 1], 0 after a terminal, and z the `outputs`
+        [B, K, N] of the target network.
         """
         return rewards + discounts * outputs
 
     def losses(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return the loss and the error, ≥ 0, of each transition [B]: Huber's or δ²/2, and |δ|.
 
-        δ = y - Q(s, a), for `outputs` [B, N] of the online network for the action taken, and `targets` y
-        [B, N].
+        δ = y - Q(s, a), for `targets` y [B, N] and the online network's `outputs` [B, N] of the action taken.
         """
         losses = huber(outputs, targets, self._clip_error).squeeze(1)
         return losses, (targets - outputs.detach()).abs().squeeze(1)
@@ -369,14 +365,9 @@ def huber(predictions: Tensor, targets: Tensor, clip_error: float) -> Tensor:
 
 
 def build(
-    spec: NetworkSpec,
-    actions: int,
-    history_length: int,
-    screen_shape: tuple[int, int],
-    config: NetworkConfig,
-    rng: np.random.Generator,
-    dtype: torch.dtype = torch.float32,
-) -> Network:
+    spec: NetworkSpec, actions: int, history_length: int, screen_shape: tuple[int, int],
+    config: NetworkConfig, rng: np.random.Generator, dtype: torch.dtype = torch.float32,
+) -> Network:  # fmt: skip
     """Return the network of `spec` on the CPU, of the datatype `dtype`; its weights come from `rng` alone.
 
     Its input is states of S = `history_length` screens (H, W) in pixels, and it has A = `actions` outputs.

@@ -61,15 +61,10 @@ class ReplayMemory:
     """
 
     def __init__(
-        self,
-        config: MemoryConfig,
-        games: int,
-        screen_shape: tuple[int, int],
-        discount_rate: float,
-        rng: np.random.Generator,
-        screens: "ScreenStore | None" = None,
+        self, config: MemoryConfig, games: int, screen_shape: tuple[int, int], discount_rate: float,
+        rng: np.random.Generator, screens: "ScreenStore | None" = None,
         log: Callable[[Step], None] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Create an empty memory; the system allocates its pages as it fills.
 
         Args:
@@ -134,12 +129,9 @@ class ReplayMemory:
             self._log(step)
 
     def sample(self, batch_size: int, steps: int = 0, sampler: Uniform | None = None) -> Minibatch:
-        """Sample a minibatch, as the settings say or by another `sampler`.
+        """Sample a minibatch of B = `batch_size`, by the sampler of the settings or another.
 
-        Args:
-            batch_size: B.
-            steps: Training steps so far, over all games; β of prioritized sampling depends on them.
-            sampler: Draws the transitions; None: the one of the settings.
+        β of prioritized sampling depends on `steps`, the training steps so far over all games.
 
         Returns:
             Arrays that are valid until the next `sample` and must not be written to, since prestates and
@@ -189,12 +181,9 @@ class ReplayMemory:
         self._returns[self._ring.held_rows()[-self._rollout_steps :]] = returns
 
     def update_priorities(self, numbers: Ids, errors: Floats) -> None:
-        """Set priorities from TD errors; this has no effect unless the sampler uses them.
+        """Give the sampler, if it uses them, the absolute TD errors float32 [N] of updates, in their order.
 
-        Args:
-            numbers: int64 [N], `Minibatch.numbers` in the order of the updates; those of transitions that are
-                no longer held are ignored.
-            errors: float32 [N], absolute TD errors.
+        `numbers` int64 [N] are `Minibatch.numbers`; those of transitions no longer held are ignored.
         """
         self._sampler.set_errors(numbers, errors)
 
@@ -250,14 +239,9 @@ class ScreenStore(Protocol):
         """Store `screens` uint8 [E, H, W] as `row`; a UserError says that memory runs short."""
 
     def gather(self, windows: Indices, hidden: Mask | None) -> States | DeviceStates:
-        """Return the screens at `windows`, set to zero where they are `hidden`.
+        """Return the screens at indices `windows` int64 [B, K]: uint8 [B, K, H, W], until the next call.
 
-        Args:
-            windows: int64 [B, K], indices of screens.
-            hidden: bool [B, L], for the first L screens of each window; None: no screen is hidden.
-
-        Returns:
-            uint8 [B, K, H, W], valid until the next call.
+        Of the first L screens of each window those are zero that are `hidden` bool [B, L]; None: none is.
         """
 
     def on_host(self, screens: States | DeviceStates) -> States:

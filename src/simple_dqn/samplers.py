@@ -23,13 +23,8 @@ terminal and the value of its poststate is not used.
 
 n steps (`n_step` above 1): Transition t goes on to row e, which is row t+n-1, or the last row before that in
 the episode: row e is terminal, or row e+1 starts a game because this one was truncated (then the value of
-the poststate still counts).
-
-    prestate    screens t-S ... t-1
-    action t, rewards t ... e, terminal e
-    poststate   screens e-S+1 ... e
-
-The newest n-1 rows are no transitions until row t+n-1 is written.
+the poststate still counts). It has the prestate of t, action t, the rewards t ... e, terminal e, and the
+poststate of e. The newest n-1 rows are no transitions until row t+n-1 is written.
 
 Context rows: Their screens belong to the states of other rows, but they are no transitions; see `CONTEXT` in
 `types.py`.
@@ -78,11 +73,6 @@ class Ring:
         self.excluded = np.zeros((rows, games), np.bool_)
         self._window = games * np.arange(-history_length, 1)  # offsets of indices
         self._steps = games * np.arange(n_step)
-
-    @property
-    def next_row(self) -> int:
-        """The row to write next."""
-        return self.written % self.rows
 
     def append(self, starts: Mask, terminals: Mask, context: Mask) -> int:
         """Write the masks of a step, bool [E] each, into the next row, and return the row."""
@@ -147,7 +137,7 @@ class Ring:
 
     def get_state(self) -> CheckpointState:
         """Return the positions for a checkpoint."""
-        return {"rows": self.rows, "position": self.next_row, "held": self.held}
+        return {"rows": self.rows, "position": self.written % self.rows, "held": self.held}
 
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` of a ring with as many rows and games returned."""
@@ -236,9 +226,8 @@ class Shuffled(Uniform):
 class Prioritized(Uniform):
     """Samples transition i with probability P(i) = p_i^α / Σ_k p_k^α and p_i = |δ_i| + ε (equation 1).
 
-    The proportional variant of Schaul et al. (2016). δ_i is the latest TD error of transition i. A new
-    transition has the greatest priority so far. The sum tree holds the mass p_i^α of each transition, and 0
-    for other rows; rows that were appended since enter it before it is used.
+    The proportional variant of Schaul et al. (2016). δ_i is its latest TD error; a new transition has the
+    greatest priority so far. The sum tree holds the mass p_i^α of each transition, and 0 for other rows.
     """
 
     experience_bytes = 8 + -(-8 // (WIDTH - 1))  # the mass float64, and its part of the sums
@@ -254,9 +243,9 @@ class Prioritized(Uniform):
         self._first, self._end = ring.candidates()  # the numbers that have a mass, unless excluded
 
     def draw(self, count: int, steps: int, rng: np.random.Generator) -> tuple[Ids, Floats]:
-        """Sample one transition from each of `count` segments of equal mass.
+        """Sample one transition from each of `count` segments of equal mass, with weights of equation 2.
 
-        The weights are those of importance sampling, (N P(i))^-β, divided by their maximum (equation 2).
+        They are those of importance sampling, (N P(i))^-β, divided by their maximum.
         """
         tree = self._up_to_date()
         if self._ring.held < self._ring.needed or not tree.total:
@@ -279,10 +268,7 @@ class Prioritized(Uniform):
         return {"masses": self._up_to_date().masses[:held], "greatest": self._greatest}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Restore what `get_state` returned.
-
-        Transitions without a mass are new ones: `--n_step` or `--prioritized` has changed.
-        """
+        """Restore what `get_state` returned; without a mass are those that another `--n_step` makes new."""
         self._greatest = state.get("greatest", FIRST_PRIORITY)
         ring = self._ring
         held, indices = ring.held * ring.games, ring.transitions() % ring.size
@@ -321,10 +307,9 @@ class Prioritized(Uniform):
 class SumTree:
     """Masses ≥ 0 of N indices, and a tree of their sums to sample by (Schaul et al. 2016, B.2.1).
 
-    The lowest level holds the masses in groups of WIDTH; the level above holds the sum of each group, again
-    in groups of WIDTH; and so on up to a level with one group. A million masses make four levels. Each sum
-    is computed from its whole group, from left to right, so it depends on the masses only, not on their
-    history.
+    The lowest level holds the masses in groups of WIDTH; the next one the sum of each group, again in groups
+    of WIDTH; and so on up to one group. Each sum is computed from its whole group, from left to right, so it
+    depends on the masses only, not on their history.
     """
 
     def __init__(self, size: int) -> None:
@@ -334,11 +319,7 @@ class SumTree:
             size = -(-size // WIDTH)
             self._levels.append(np.zeros((size, WIDTH)))
         self.total = 0.0
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all levels."""
-        return sum(level.nbytes for level in self._levels)
+        self.nbytes = sum(level.nbytes for level in self._levels)
 
     @property
     def masses(self) -> Masses:

@@ -5,6 +5,7 @@ import io
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ import pytest
 from ale_py import ALEInterface, LoggerMode
 from ale_py.roms import get_rom_path
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from simple_dqn import main
 from simple_dqn.config import Config
 from simple_dqn.environment import emulator
 from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
+from simple_dqn.watch import film as film_module
 from simple_dqn.watch.film import Film
 
 LIMIT = 130  # frames of a game
@@ -177,6 +180,7 @@ def test_films_are_called_as_the_snapshot_and_a_bar_shows_how_it_goes(
 
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(film_module, "tqdm", partial(tqdm, mininterval=0))  # every step is drawn
     monkeypatch.setenv("COLUMNS", "80")
     for name, film in [("catch_3", "catch_3"), ("catch_long_3",) * 2, ("the best", "catch_3")]:
         snapshot = save(home / "snapshots" / f"{name}.pkl", environment="catch", game="catch")

@@ -37,9 +37,8 @@ HEAT_OPACITY = 235  # of 255, where the heat map is hottest
 class BarScale:
     """The scale of the bars, which show how much worse than the best action each action is.
 
-    The best action's bar is full. An empty bar stands for the largest difference of the last seconds. A scale
-    from zero would hide the differences, which are small compared to the Q-values; a separate scale for each
-    state would make every difference look the same.
+    The best action's bar is full, and an empty one stands for the largest difference of the last seconds: a
+    scale from zero would hide the small differences, one for each state would make all look the same.
     """
 
     def __init__(self) -> None:
@@ -147,8 +146,7 @@ def _heat_colors() -> NDArray[np.uint8]:
 
     The order is blue, green, red: pygame blends it a hundred times as fast as red, green, blue.
     """
-    strength = np.linspace(0, 1, 256)
-    red = np.full(256, 255.0)
+    strength, red = np.linspace(0, 1, 256), np.full(256, 255.0)
     green = 255 * np.clip(1.5 * strength - 0.35, 0, 1)
     blue = 255 * np.clip(3 * strength - 2.2, 0, 1)
     return np.stack([blue, green, red, HEAT_OPACITY * strength], axis=1).astype(np.uint8)

@@ -80,9 +80,8 @@ class WatchedPlayer(Player):
             saliency: The influence of each pixel on the highest Q-value; None: there are no heat maps.
             person: Returns the action that the person wants; None: the agent chooses.
         """
-        super().__init__(
-            environment, predict or (lambda _states: np.zeros((1, 0), np.float32)), history_length, rng
-        )
+        nothing = np.zeros((1, 0), np.float32)
+        super().__init__(environment, predict or (lambda _states: nothing), history_length, rng)
         self.qvalues: NDArray[np.float32] | None = None
         self.action, self.exploring, self.human = NO_ACTION, False, False
         self._has_agent, self._saliency, self._person = predict is not None, saliency, person
@@ -110,13 +109,12 @@ class WatchedPlayer(Player):
         return actions
 
     def heat_map(self) -> HeatMap | None:
-        """Return the influence of each pixel in the last state, its maximum over the S screens.
-
-        None: it cannot be computed. It is computed on first use, because it costs more than acting.
-        """
+        """Return the influence of each pixel in the last state, the maximum of its S screens, or None."""
         if self._heat_map is None and self._saliency and self._state is not None:
             strengths = np.abs(self._saliency(self._state)[0]).max(axis=0)
-            self._heat_map = strengths / (float(strengths.max()) or 1.0)
+            self._heat_map = strengths / (
+                float(strengths.max()) or 1.0
+            )  # not sooner: it costs more than acting
         return self._heat_map
 
     def view(
