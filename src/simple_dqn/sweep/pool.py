@@ -93,11 +93,13 @@ def run_all(runs: Sequence[SweepRun], places: int, work: Work, report: Callable[
     `report` is called each time that the files of the runs have been looked at.
     """
     stopped, threads = Event(), ThreadPoolExecutor(places)
-    left = [threads.submit(one.attempt, work, stopped) for one in runs if one.state == "waiting"]
+    left = {threads.submit(one.attempt, work, stopped) for one in runs if one.state == "waiting"}
     try:
         report()
         while left:
-            left = list(wait(left, POLL_SECONDS, FIRST_COMPLETED).not_done)
+            done, left = wait(left, POLL_SECONDS, FIRST_COMPLETED)
+            for future in done:
+                future.result()  # raises the errors of this machine, such as a folder that cannot be read
             for one in runs:
                 one.look()
             report()
