@@ -16,7 +16,7 @@ GRAVITY, FLAP = 1.0, -2.5  # pixels per step², pixels per step; down is positiv
 PIPE_WIDTH, GAP, APART = 8, 24, 40  # the gap separates the upper and lower parts of a pipe
 SPEED = 3  # pixels per step
 WON = 50  # points that end the game
-BIRD, PIPE, SKY = 255, 160, 0  # grey levels
+BIRD, PIPE, SKY = 255, 160, 0  # gray levels
 
 Screen = NDArray[np.uint8]  # [HEIGHT, WIDTH]
 
