@@ -75,14 +75,14 @@ def color_channels(values: NDArray[Number]) -> NDArray[Number]:
 
 
 def state_picture(state: States) -> Rgba:
-    """Return a state, uint8 [S, H, W], as a picture: grey where nothing moves, colored elsewhere."""
+    """Return a state, uint8 [S, H, W], as a picture: gray where nothing moves, colored elsewhere."""
     channels = color_channels(state)
     opaque = np.full((*channels.shape[:2], 1), 255, np.uint8)
     return np.concatenate((channels, opaque), axis=2).view(np.uint32)[..., 0]
 
 
 def gradient_picture(gradient: NDArray[np.float32]) -> Rgba:
-    """Return a gradient, float32 [S, H, W], as a picture: grey for 0, brighter above 0, darker below."""
+    """Return a gradient, float32 [S, H, W], as a picture: gray for 0, brighter above 0, darker below."""
     strongest = float(np.abs(gradient[-3:]).max()) or 1.0
     return state_picture(np.round(127.5 + 127.5 * gradient / strongest).clip(0, 255).astype(np.uint8))
 

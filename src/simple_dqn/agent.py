@@ -329,7 +329,7 @@ class Agent:
 class ScoreBoard:
     """Decides which games of a test count. The test has E places, each of which plays one game after another.
 
-    In a test by games, each place plays a fixed share of them. Counting the first games that end would favour
+    In a test by games, each place plays a fixed share of them. Counting the first games that end would favor
     short ones.
 
     In a test by steps, the games that begin within these steps count, except the game in progress in the last

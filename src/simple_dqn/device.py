@@ -19,7 +19,7 @@ from simple_dqn.types import DeviceStates, Mask, Screens, States
 logger = logging.getLogger(__name__)
 
 CPU = torch.device("cpu")
-# Whether the CPU multiplies matrices of bfloat16 (Intel's AMX), which favours channels-last convolutions.
+# Whether the CPU multiplies matrices of bfloat16 (Intel's AMX), which favors channels-last convolutions.
 AMX = torch.cpu.get_capabilities().get("amx_bf16", False)
 RESERVED = 2 * 10**9  # bytes of GPU memory left to the network and its updates
 MOST_THREADS = 8  # more would wait for each other in updates as small as these

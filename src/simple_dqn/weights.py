@@ -17,7 +17,7 @@ from simple_dqn.types import CheckpointState
 def floating_tensors(network: nn.Module) -> dict[str, Tensor]:
     """Return the weights of `network` and its running means, by name; they share its memory.
 
-    Batch normalisation's integer counter is left out, since nothing uses it.
+    Batch normalization's integer counter is left out, since nothing uses it.
     """
     return {name: values for name, values in network.state_dict().items() if values.is_floating_point()}
 

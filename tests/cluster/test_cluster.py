@@ -1,4 +1,4 @@
-"""Training on a cluster: what is learnt, what happens when nodes die, and what is left behind."""
+"""Training on a cluster: what is learned, what happens when nodes die, and what is left behind."""
 
 import os
 import signal

@@ -36,7 +36,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 
 def taught(kind: str) -> DeepQNetwork:
-    """Return a network of one kind that has learnt a little."""
+    """Return a network of one kind that has learned a little."""
     network = make_network(learning_rate=0.002, **(PLAIN | OTHERS)[kind])
     for seed in range(5):
         train(network, make_minibatch(seed))

@@ -91,7 +91,7 @@ def opened(browser: Browser, html: str, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def reader(opened: Reader) -> Iterator[Reader]:
-    """The page as it was when it was opened; afterwards, that nothing was wrong with it meanwhile."""
+    """The page as it was when it was opened; afterward, that nothing was wrong with it meanwhile."""
     opened.page.mouse.move(0, 0)
     opened.value("(find('play').active = false, find('step').value = 0)")
     yield opened

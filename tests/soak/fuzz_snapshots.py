@@ -1,4 +1,4 @@
-"""Load thousands of spoilt snapshots: an error or a sound network each time, in bounded memory and time.
+"""Load thousands of spoiled snapshots: an error or a sound network each time, in bounded memory and time.
 
 python tests/soak/fuzz_snapshots.py --count 20000 --seed 0
 
@@ -178,7 +178,7 @@ def strange_words(rng: Random, content: bytes) -> bytes:
 
 
 ANY = (flip, flip_in_structure, cut_or_repeat, insert, pickle_bomb, huge_shape, strange_weights)
-# Each way of spoiling a file, and the start of the files that can be spoilt so.
+# Each way of spoiling a file, and the start of the files that can be spoiled so.
 MUTATIONS: list[tuple[Callable[[Random, bytes], bytes], bytes]] = [
     *((mutate, b"") for mutate in ANY), (zip_bomb, ZIP), (strange_words, ZIP),
 ]  # fmt: skip
