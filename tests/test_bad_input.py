@@ -200,9 +200,6 @@ ROWS = [
 
 # Refused before PyTorch is imported, which takes seconds.
 AT_ONCE = [
-    (["train", "ALE/Pong-v5"], ["did you mean pong? (or add --environment gym for"]),
-    (["train", "ALE/MsPacman-ram-v5"], ["did you mean ms_pacman?"]),
-    (["train", "CartPole-v1"], ["add --environment gym for Gymnasium's CartPole-v1"]),
     (["train", "pong_1.pkl"], ["pong_1.pkl is a snapshot, not a game: ./resume.sh pong_1.pkl"]),
     (["train", "pong", "--lr", "0.1"], ["did you mean --learning_rate?"]),
     (["train", "pong", "--slip_probability", "0.05"], ["--slip_probability is gone: leave it out"]),
