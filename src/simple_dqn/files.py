@@ -29,8 +29,15 @@ def is_trained(path: Path) -> bool:
 
 
 def real(path: Path) -> Path:
-    """Return `path` without links; unlike `Path.resolve`, also if two links point to each other."""
-    return Path(os.path.realpath(path))
+    """Return `path` without links; unlike `Path.resolve`, also if two links point to each other.
+
+    Raises:
+        UserError: It has a null byte.
+    """
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError as error:
+        raise UserError(f"{path}: {error}: give the path of a file") from None
 
 
 def kind_of(path: Path) -> Kind:
