@@ -170,7 +170,7 @@ ROWS = [
         ["--random_seed is not for a sweep", "--seeds", "leave it out"],
     ),
     (["sweep", "pong", "--csv_file", "x.csv"], ["--csv_file is not for a sweep", "--name"]),
-    (["sweep", "pong", "--environment", "x.py"], ["--environment: FILE.py:CLASS is gone", "FILE.py as the game"]),
+    (["sweep", "pong", "--environment", "x.py"], ["FILE.py:CLASS is gone", "FILE.py as the game"]),
     (["sweep", "pong", "--save_weights_prefix", "x"], ["--save_weights_prefix is not for a sweep"]),
     (["sweep", "pong", "--backend", "gpu"], ["--backend gpu", "--gpus_per_run"]),
     (["sweep", "pong", "--batch_size", "0"], ["--batch_size", "at least 1"]),
