@@ -30,7 +30,7 @@ class ConvolutionalLayer:
     rows: int  # of units
     columns: int
     field_size: int  # pixels, height and width of a unit's receptive field
-    field_stride: int  # pixels between the receptive fields of neighbours
+    field_stride: int  # pixels between the receptive fields of neighbors
     field_start: int  # pixel, 0 without padding and less with it
 
 

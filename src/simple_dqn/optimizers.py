@@ -112,7 +112,7 @@ def learning_rate_share(config: NetworkConfig, updates: float) -> float:
 class MasterWeights:
     """The weights that the optimizer updates; the network computes with a copy in its own datatype.
 
-    An update is often smaller than the distance between two neighbouring numbers of a narrow datatype, so it
+    An update is often smaller than the distance between two neighboring numbers of a narrow datatype, so it
     is added to a float32 copy (Micikevicius et al. 2018). If the network computes in float32 or float64, the
     two share their memory.
 

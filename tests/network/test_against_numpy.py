@@ -35,7 +35,7 @@ class PlainNetwork:
         values = state
         for name, stride in self.strides.items():
             sums = self.convolution(f"hidden.{name}", values, stride)
-            values = np.maximum(self.normalised(f"hidden.{name}", sums), 0)
+            values = np.maximum(self.normalized(f"hidden.{name}", sums), 0)
         values = values.reshape(-1)
         if not self.config.dueling:
             return self.stream("hidden.dense1", "output", values).reshape(ACTIONS, -1)
@@ -55,7 +55,7 @@ class PlainNetwork:
                 result[:, i, j] = np.tensordot(weight, patch, 3)
         return result + self.weights.get(f"{name}.bias", np.zeros(len(weight)))[:, None, None]
 
-    def normalised(self, name: str, values: Array) -> Array:
+    def normalized(self, name: str, values: Array) -> Array:
         """Ba et al. 2016, equation 3: over all units of the layer, then a gain and an offset."""
         if self.config.normalization != "layer":
             return values
@@ -65,7 +65,7 @@ class PlainNetwork:
         return cast(Array, normal * gain.reshape(shape) + offset.reshape(shape))
 
     def stream(self, dense: str, output: str, values: Array) -> Array:
-        values = np.maximum(self.normalised(dense, self.linear(dense, values)), 0)
+        values = np.maximum(self.normalized(dense, self.linear(dense, values)), 0)
         return self.linear(output, values)
 
     def linear(self, name: str, values: Array) -> Array:

@@ -27,7 +27,7 @@ WAYS: list[dict[str, Any]] = [
 ]
 
 
-def learnt(way: dict[str, Any]) -> CheckpointState:
+def learned(way: dict[str, Any]) -> CheckpointState:
     run = make_run(Config.from_flags({**CATCH, **way}), Interrupt())
     run.begin()
     state = run.agent.get_state()
@@ -37,7 +37,7 @@ def learnt(way: dict[str, Any]) -> CheckpointState:
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_threads_equal_sequence(way: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    threads = learnt(way)
+    threads = learned(way)
     assert threads["network"]["updates"] == 48
     monkeypatch.setattr(ConcurrentSchedule, "train", lambda _self, *run: train_in_sequence(*run))
-    assert_same(threads, learnt(way))
+    assert_same(threads, learned(way))

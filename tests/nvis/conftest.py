@@ -13,7 +13,7 @@ SCREEN_SHAPE = (40, 36)
 
 @pytest.fixture(scope="session")
 def network() -> DeepQNetwork:
-    """A network that has learnt nothing: its filters are random, and so all different."""
+    """A network that has learned nothing: its filters are random, and so all different."""
     backend, rng = BackendConfig(backend="cpu", threads=1), np.random.default_rng(3)
     return DeepQNetwork(3, HISTORY_LENGTH, SCREEN_SHAPE, NetworkConfig(), backend, rng)
 

@@ -34,7 +34,7 @@ SMALL = {
 
 
 def save(path: Path, **flags: Any) -> Path:
-    """Write a snapshot of a network that has learnt nothing, and return `path`."""
+    """Write a snapshot of a network that has learned nothing, and return `path`."""
     config = Config.from_flags({**SMALL, **flags})
     environment = make_environment(config, training=False)
     weights = make_network(config, environment).get_weights()
