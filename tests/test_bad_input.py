@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -96,151 +97,110 @@ def fill(tmp_path: Path) -> None:
     )
 
 
-ROWS = [
-    (["train", "roms/pnog.rom"], ["roms/pnog.rom", "pong"]),
-    (["train"], ["game"]),
-    (["train", "not_a_rom.bin"], ["not_a_rom.bin", "MD5 "]),
-    (["train", "pong", "--frame_skip", "0"], ["--frame_skip", "at least 1"]),
-    (["train", "pong", "--batch_size", "0"], ["--batch_size", "at least 1"]),
-    (["train", "pong", "--history_length", "0"], ["--history_length", "at least 1"]),
-    (["train", "pong", "--exploration_rate_end", "2"], ["--exploration_rate_end", "at most 1"]),
-    (["train", "pong", "--replay_size", "3"], ["--replay_size 3", "at least 5"]),
-    (["train", "pong", "--replay_size", "100", "--batch_size", "200"], ["--batch_size 200", "--replay_size"]),
-    (
-        ["train", "pong", "--replay_size", "900000000"],
-        ["--replay_size 900000000", "fits", "--replay_compression"],
-    ),
-    (
-        ["train", "pong", "--backend", "cpu", "--replay_device", "gpu"],
-        ["--replay_device gpu", "no GPU with room for"],
-    ),
-    (
-        ["train", "catch", "--environment", "catch", "--emulator", "warp"],
-        ["--emulator warp plays --environment ale, not catch"],
-    ),
-    (
-        ["train", "pong", "--csv_file", "none", "--tensorboard", "true"],
-        ["--tensorboard true accompanies a CSV: give --csv_file"],
-    ),
-    (["test", "pong_1.pkl", "--track", "wandb"], ["--track wandb accompanies a CSV"]),
-    (["train", "pong", "--no_such_flag", "1"], ["unknown flag --no_such_flag"]),
-    (["train", "pong", "a/label"], ["label 'a/label'"]),
-    (
-        ["train", "pong", "--random_steps", "2", "--train_frequency", "1", *SHORT[2:]],
-        ["raise --random_steps"],
-    ),
-    (["train", "CartPole-v99", "--environment", "gym"], ["CartPole"]),
-    (["train", "pong", "--csv_file", "file/x.csv"], ["file/x.csv"]),
-    (["train", "pong", "--csv_file", "cut_1.pkl"], ["cut_1.pkl is no CSV of statistics"]),
-    (["train", "pong", "--csv_file", "services.csv"], ["services.yaml is no file of settings"]),
-    (["train", "pong", "--save_weights_prefix", "file/x"], ["cannot write to file"]),
-    (["train", "pong", "--save_weights_prefix", "."], ["--save_weights_prefix . is a folder"]),
-    (["train", "pong", "--load_weights", "missing_3.pkl"], ["missing_3.pkl does not exist"]),
-    (["train", "pong", "--load_weights", "breakout_1.pkl"], ["breakout_1.pkl", "trained on breakout"]),
-    (["train", "pong", "--screen_width", "8"], ["screen"]),
-    (["resume", "pong_7.pkl"], ["pong_7.pkl does not exist", "pong_1.pkl"]),
-    (["resume", "cut_1.pkl"], ["cut_1.pkl cannot be used"]),
-    (["resume", "pong_1.pkl", "--epochs", "1"], ["--epochs"]),
-    (["resume", "."], [". is not a folder of checkpoints"]),
-    (["test", "cut_1.pkl"], ["cut_1.pkl cannot be used"]),
-    (["test", "file"], ["file is not a snapshot"]),
-    (["test", "full_1.pkl"], ["18 actions", "6"]),
-    (
-        ["test", "pong_1.pkl", "--protocol", "machado", "--minimal_action_set", "false"],
-        ["6 actions", "--minimal_action_set"],
-    ),
-    (
-        ["test", "pong_1.pkl", "--environment", "catch", "--protocol", "nature"],
-        ["--protocol nature is for Atari games", "--play_games 30"],
-    ),
-    (["test", "pong_1.pkl", "--json", "."], [". is a folder", "--json"]),
-    (["test", "pong_1.pkl", "--test_steps", "0"], ["nothing to test", "--play_games"]),
-    (["test", "pong_1.pkl", "--protocol", "imaginary"], ["imaginary", "nature"]),
-    (
-        ["train", "pong", "--tensorboard", "true", "--csv_file", "mine"],
-        ["--csv_file mine", "such as mine.csv"],
-    ),
-    (["sweep"], ["GAME"]),
-    (["sweep", "breakout", "pnog"], ["pnog", "did you mean pong"]),
-    (["sweep", "pong", "--seeds", "0"], ["--seeds", "0 is too small: give at least 1"]),
-    (["sweep", "pong", "--cpus_per_run", "some"], ["--cpus_per_run", "a whole number"]),
-    (["sweep", "pong", "--gpus_per_run", "-1"], ["--gpus_per_run", "-1 is too small: give at least 0"]),
-    (
-        ["sweep", "pong", "--random_seed", "3"],
-        ["--random_seed is not for a sweep", "--seeds", "leave it out"],
-    ),
-    (["sweep", "pong", "--csv_file", "x.csv"], ["--csv_file is not for a sweep", "--name"]),
-    (["sweep", "pong", "--environment", "x.py"], ["FILE.py:CLASS is gone", "FILE.py as the game"]),
-    (["sweep", "pong", "--save_weights_prefix", "x"], ["--save_weights_prefix is not for a sweep"]),
-    (["sweep", "pong", "--backend", "gpu"], ["--backend gpu", "--gpus_per_run"]),
-    (["sweep", "pong", "--batch_size", "0"], ["--batch_size", "at least 1"]),
-    (["sweep", "pong", "--n_step", "3", "--max_reward", "-0.5"], ["--n_step 3"]),
-    (["sweep", "pong", "--name", "../x"], ["--name '../x'", "folder's name"]),
-    (["sweep", "pong", "--cpus_per_run", "5000"], ["--cpus_per_run 5000 is more than this machine has"]),
-    (["sweep", "pong", "--compare", "double"], ["'double' is no setting: give NAME=FLAGS"]),
-    (
-        ["sweep", "pong", "--compare", "a=", "b=--dubble 1"],
-        ["b: unknown flag --dubble: did you mean --double"],
-    ),
-    (["sweep", "pong", "--compare", "a=--threads 2"], ["--threads is not for a sweep"]),
-    (
-        ["sweep", "pong", "--compare", "a=", "a=--double true"],
-        ["two settings of --compare have the same name"],
-    ),
-    (["sweep", "pong", "--compare", "a=--n_step 3 --max_reward -0.5"], ["--n_step 3"]),
-    (["sweep", "pong", "--compare", "a=--backend gpu"], ["--backend gpu", "--gpus_per_run"]),
-    (["sweep", "pong", "--compare", "a=--config x.yaml"], ["a: unknown flag --config"]),
-    (["sweep", "pong", "--config", "missing.yaml"], ["cannot read missing.yaml"]),
-    (["sweep", "pong", "--no_such_flag", "1"], ["unknown flag --no_such_flag"]),
-    (["plot", "empty.csv"], ["empty.csv"]),
-    (["plot", "missing.csv"], ["missing.csv"]),
-    (["plot", "other.csv", "--fields", "happiness"], ["happiness", "average_reward"]),
-]
-
-
+# Command => words of the complaint.
+ROWS = r"""
+train roms/pnog.rom => roms/pnog.rom | pong
+train => game
+train not_a_rom.bin => not_a_rom.bin | MD5
+train pong --frame_skip 0 => --frame_skip | at least 1
+train pong --replay_size 100 --batch_size 200 => --batch_size 200 | --replay_size
+train pong --replay_size 900000000 => --replay_size 900000000 | fits | --replay_compression
+train pong --backend cpu --replay_device gpu => --replay_device gpu | no GPU with room for
+train catch --environment catch --emulator warp => --emulator warp plays --environment ale, not catch
+train pong --csv_file none --tensorboard true => --tensorboard true accompanies a CSV: give --csv_file
+test pong_1.pkl --track wandb => --track wandb accompanies a CSV
+train pong --no_such_flag 1 => unknown flag --no_such_flag
+train pong a/label => label 'a/label'
+train pong --random_steps 2 --train_frequency 1 --train_steps 20 --preset simple_dqn => raise --random_steps
+train CartPole-v99 --environment gym => CartPole
+train pong --csv_file file/x.csv => file/x.csv
+train pong --csv_file cut_1.pkl => cut_1.pkl is no CSV of statistics
+train pong --csv_file services.csv => services.yaml is no file of settings
+train pong --save_weights_prefix file/x => cannot write to file
+train pong --save_weights_prefix . => --save_weights_prefix . is a folder
+train pong --load_weights missing_3.pkl => missing_3.pkl does not exist
+train pong --load_weights breakout_1.pkl => breakout_1.pkl | trained on breakout
+train pong --screen_width 8 => screen
+resume pong_7.pkl => pong_7.pkl does not exist | pong_1.pkl
+resume cut_1.pkl => cut_1.pkl cannot be used
+resume pong_1.pkl --epochs 1 => --epochs
+resume . => . is not a folder of checkpoints
+test cut_1.pkl => cut_1.pkl cannot be used
+test file => file is not a snapshot
+test full_1.pkl => 18 actions | 6
+test pong_1.pkl --protocol machado --minimal_action_set false => 6 actions | --minimal_action_set
+test pong_1.pkl --environment catch --protocol nature => for Atari games | --play_games 30
+test pong_1.pkl --json . => . is a folder | --json
+test pong_1.pkl --test_steps 0 => nothing to test | --play_games
+test pong_1.pkl --protocol imaginary => imaginary | nature
+train pong --tensorboard true --csv_file mine => --csv_file mine | --csv_file mine.csv
+sweep => GAME
+sweep breakout pnog => pnog | did you mean pong
+sweep pong --seeds 0 => --seeds | 0 is too small: give at least 1
+sweep pong --cpus_per_run some => --cpus_per_run | a whole number
+sweep pong --gpus_per_run -1 => --gpus_per_run | -1 is too small: give at least 0
+sweep pong --random_seed 3 => --random_seed is not for a sweep | --seeds | leave it out
+sweep pong --csv_file x.csv => --csv_file is not for a sweep | --name
+sweep pong --environment x.py => FILE.py:CLASS is gone | FILE.py as the game
+sweep pong --save_weights_prefix x => --save_weights_prefix is not for a sweep
+sweep pong --backend gpu => --backend gpu | --gpus_per_run
+sweep pong --n_step 3 --max_reward -0.5 => --n_step 3
+sweep pong --name ../x => --name '../x' | folder's name
+sweep pong --cpus_per_run 5000 => --cpus_per_run 5000 is more than this machine has
+sweep pong --compare double => 'double' is no setting: give NAME=FLAGS
+sweep pong --compare a= 'b=--dubble 1' => b: unknown flag --dubble: did you mean --double
+sweep pong --compare 'a=--threads 2' => --threads is not for a sweep
+sweep pong --compare a= 'a=--double true' => two settings of --compare have the same name
+sweep pong --compare 'a=--backend gpu' => --backend gpu | --gpus_per_run
+sweep pong --compare 'a=--config x.yaml' => a: unknown flag --config
+sweep pong --config missing.yaml => cannot read missing.yaml
+plot empty.csv => empty.csv
+plot missing.csv => missing.csv
+plot other.csv --fields happiness => happiness | average_reward
+"""
 # Refused before PyTorch is imported, which takes seconds.
-AT_ONCE = [
-    (["train", "pong_1.pkl"], ["pong_1.pkl is a snapshot, not a game: ./resume.sh pong_1.pkl"]),
-    (["train", "pong", "--lr", "0.1"], ["did you mean --learning_rate?"]),
-    (["train", "pong", "--slip_probability", "0.05"], ["--slip_probability is gone: leave it out"]),
-    (["play", "snapshots/pong_200"], ["did you mean snapshots/trained/pong_200.pkl?"]),
-    (["play", "pong_200"], ["did you mean snapshots/trained/pong_200.pkl?"]),
-    (["test", "snapshots/pong_200"], ["did you mean snapshots/trained/pong_200.pkl?"]),
-    (["test", "snapshots/pong_200.prm"], ["did you mean snapshots/trained/pong_200.pkl?"]),
-    (["test", "snapshots/pong_7.pkl"], ["does not exist: snapshots/trained holds pong_200.pkl"]),
-    (["play", "snapshot.txt", "--workers", "2"], ["one game at a time is shown"]),
-    (["play", "breakout_77.prm", "--workers", "2"], ["one game at a time is shown"]),
-    (["play", "breakout_77.prm", "--network", "small"], ["was trained with --network neon"]),
-    (["play", "not_a_rom.bin"], ["not a ROM that ALE can play"]),
-    (["test", "file"], ["file is not a snapshot: give one"]),
-    (
-        ["test", "pong_1.pkl", "--screen_width", "64"],
-        ["with --screen_width 84,", "not fit --screen_width 64"],
-    ),
-    (["test", "pong_1.pkl", "--screen_height", "64"], ["trained with --screen_height 84"]),
-    (["test", "pong_1.pkl", "--history_length", "2"], ["trained with --history_length 4"]),
-    (["test", "pong_1.pkl", "--network", "small"], ["trained with --network nature"]),
-    (["test", "pong_1.pkl", "--dueling"], ["trained with --dueling false"]),
-    (["test", "pong_1.pkl", "--noisy"], ["trained with --noisy false"]),
-    (["test", "pong_1.pkl", "--layer_norm"], ["trained with --normalization none"]),
-    (["test", "pong_1.pkl", "--batch_norm"], ["trained with --normalization none"]),
-    (["test", "pong_1.pkl", "--distributional", "c51"], ["trained with --distributional none"]),
-    (["test", "atoms_1.pkl", "--atoms", "7"], ["trained with --atoms 51"]),
-    (["record", "pong_1.pkl", "--screen_width", "64"], ["trained with --screen_width 84"]),
-    (["nvis", "pong_1.pkl", "--screen_width", "64"], ["trained with --screen_width 84"]),
-    (["train", "pong", "--load_weights", "breakout_1.pkl"], ["trained on breakout, not on pong"]),
-    (
-        ["train", "pong", "--load_weights", "pong_1.pkl"],
-        ["give --screen_width 84 --screen_height 84 --network nature --normalization none"],
-    ),
-    (["train", "pong", "--play_games", "1", "--load_weights", "breakout_1.pkl"], ["trained on breakout"]),
-    (["sweep", "pong", "breakout", "--load_weights", "quick_1.pkl"], ["trained on pong, not on breakout"]),
-    (["profile_test", "pong", "--load_weights", "breakout_1.pkl"], ["trained on breakout"]),
-    *(
-        ([name, "pong_1.pkl", "--load_weights", "full_1.pkl"], ["--load_weights full_1.pkl", "pong_1.pkl"])
-        for name in ("resume", "test", "play", "record", "nvis")
-    ),
-]
+AT_ONCE = r"""
+train pong_1.pkl => pong_1.pkl is a snapshot, not a game: ./resume.sh pong_1.pkl
+train pong --lr 0.1 => did you mean --learning_rate?
+train pong --slip_probability 0.05 => --slip_probability is gone: leave it out
+play snapshots/pong_200 => did you mean snapshots/trained/pong_200.pkl?
+play pong_200 => did you mean snapshots/trained/pong_200.pkl?
+test snapshots/pong_200 => did you mean snapshots/trained/pong_200.pkl?
+test snapshots/pong_200.prm => did you mean snapshots/trained/pong_200.pkl?
+test snapshots/pong_7.pkl => does not exist: snapshots/trained holds pong_200.pkl
+play snapshot.txt --workers 2 => one game at a time is shown
+play breakout_77.prm --workers 2 => one game at a time is shown
+play breakout_77.prm --network small => was trained with --network neon
+play not_a_rom.bin => not a ROM that ALE can play
+test file => file is not a snapshot: give one
+test pong_1.pkl --screen_width 64 => with --screen_width 84, | not fit --screen_width 64
+test pong_1.pkl --screen_height 64 => trained with --screen_height 84
+test pong_1.pkl --history_length 2 => trained with --history_length 4
+test pong_1.pkl --network small => trained with --network nature
+test pong_1.pkl --dueling => trained with --dueling false
+test pong_1.pkl --noisy => trained with --noisy false
+test pong_1.pkl --layer_norm => trained with --normalization none
+test pong_1.pkl --batch_norm => trained with --normalization none
+test pong_1.pkl --distributional c51 => trained with --distributional none
+test atoms_1.pkl --atoms 7 => trained with --atoms 51
+record pong_1.pkl --screen_width 64 => trained with --screen_width 84
+nvis pong_1.pkl --screen_width 64 => trained with --screen_width 84
+train pong --load_weights breakout_1.pkl => trained on breakout, not on pong
+train pong --load_weights pong_1.pkl => give --screen_width 84 --screen_height 84 --network nature
+train pong --play_games 1 --load_weights breakout_1.pkl => trained on breakout
+sweep pong breakout --load_weights quick_1.pkl => trained on pong, not on breakout
+profile_test pong --load_weights breakout_1.pkl => trained on breakout
+resume pong_1.pkl --load_weights full_1.pkl => --load_weights full_1.pkl | pong_1.pkl
+test pong_1.pkl --load_weights full_1.pkl => --load_weights full_1.pkl | pong_1.pkl
+play pong_1.pkl --load_weights full_1.pkl => --load_weights full_1.pkl | pong_1.pkl
+record pong_1.pkl --load_weights full_1.pkl => --load_weights full_1.pkl | pong_1.pkl
+nvis pong_1.pkl --load_weights full_1.pkl => --load_weights full_1.pkl | pong_1.pkl
+"""
+
+
+def table(text: str) -> list[tuple[list[str], list[str]]]:
+    lines = [line.split(" => ") for line in text.strip().splitlines()]
+    return [(shlex.split(command), words.split(" | ")) for command, words in lines]
 
 
 @pytest.fixture(scope="module")
@@ -260,33 +220,26 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, str, b
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-P", "-c", WATCHED], cwd=folder, env=environment, text=True, check=True,
-        stdout=subprocess.PIPE, input=json.dumps([command for command, _ in AT_ONCE]),
+        stdout=subprocess.PIPE, input=json.dumps([command for command, _ in table(AT_ONCE)]),
     )  # fmt: skip
     return [(*ended, files != before) for *ended, files in json.loads(done.stdout)]
 
 
-@pytest.mark.parametrize("number", range(len(AT_ONCE)), ids=lambda one: " ".join(AT_ONCE[one][0])[:60])
-def test_refused_before_pytorch_is_imported(refusals: list[tuple[int, str, bool, bool]], number: int) -> None:
-    (command, words), (code, complaints, imported, written) = AT_ONCE[number], refusals[number]
-    assert code == 2, complaints
-    (complaint,) = (line for line in complaints.splitlines() if line.startswith(f"./{command[0]}.sh: "))
-    assert "Traceback" not in complaints
-    for word in words:
-        assert word in complaint
-    assert (imported, written) == (False, False)
+def test_refused_before_pytorch_is_imported(refusals: list[tuple[int, str, bool, bool]]) -> None:
+    for (command, words), (code, complaints, imported, written) in zip(table(AT_ONCE), refusals, strict=True):
+        assert code == 2, complaints
+        (complaint,) = (line for line in complaints.splitlines() if line.startswith(f"./{command[0]}.sh: "))
+        assert "Traceback" not in complaints
+        assert all(word in complaint for word in words), complaint
+        assert (imported, written) == (False, False), command
 
 
 @pytest.mark.parametrize(
     "command",
-    [
-        ["play", "--workers", "2"],
-        ["record", "--play_games", "0"],
-        ["nvis", "--visualization_file", "."],
-        ["test", "--test_steps", "0"],
-    ],
+    ["play --workers 2", "record --play_games 0", "nvis --visualization_file .", "test --test_steps 0"],
 )
-def test_a_flag_of_training_is_ignored_where_nothing_is_trained(verb: Verb, command: list[str]) -> None:
-    name, *others = command
+def test_a_flag_of_training_is_ignored_where_nothing_is_trained(verb: Verb, command: str) -> None:
+    name, *others = command.split()
     done = verb(name, "pong_1.pkl", "--replay_size", "10", "--epochs", "1e3", *others)
     lines = [line for line in done.err.splitlines() if "Ignored" in line]
     assert [line.partition("Ignored")[2] for line in lines] == [
@@ -298,16 +251,14 @@ def test_a_flag_of_training_is_ignored_where_nothing_is_trained(verb: Verb, comm
     assert "replay" not in complaint  # each command ends by a complaint of another flag
 
 
-@pytest.mark.parametrize(("command", "words"), ROWS, ids=lambda part: " ".join(part)[:60])
-def test_bad_input(verb: Verb, folder: Path, command: list[str], words: list[str]) -> None:
+def test_bad_input(verb: Verb, folder: Path) -> None:
     before = files_in(folder)
-    if command[0] == "train" and "--random_steps" not in command:
-        command = [*command, *(flag for flag in SHORT if flag not in ("--replay_size", "1000"))]
-    done = verb(*command)
-    complaint = one_complaint(done, command[0])
-    for word in words:
-        assert word in complaint
-    assert files_in(folder) == before
+    for command, words in table(ROWS):
+        if command[0] == "train" and "--random_steps" not in command:
+            command = [*command, *(flag for flag in SHORT if flag not in ("--replay_size", "1000"))]
+        complaint = one_complaint(verb(*command), command[0])
+        assert all(word in complaint for word in words), complaint
+        assert files_in(folder) == before, command
 
 
 def one_complaint(done: Ended, name: str) -> str:

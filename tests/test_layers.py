@@ -10,7 +10,7 @@ SOURCE = PROJECT / "src" / "simple_dqn"
 
 # Imports run downwards only, and nothing imports its own layer, but for the lowest.
 LAYERS = [
-    "types config presets errors command_line conversion interrupt profiler machine random_streams rules "
+    "types config presets errors command_line interrupt profiler machine random_streams rules "
     "settings_file human_scores files own_code",
     "samplers",
     "environment replay statistics snapshot device weights",

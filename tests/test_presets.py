@@ -17,29 +17,15 @@ from simple_dqn.verbs.settings import settings_for, settle
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_names_settings_that_agree(name: str) -> None:
+def test_a_preset_names_settings_that_agree_and_its_agents_play_with_any_number_of_games(name: str) -> None:
     assert PRESETS[name].keys() <= Config().flags().keys()
     rules.check(Config.from_flags(PRESETS[name]))
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_holds_what_its_flags_would_take(name: str) -> None:
     words = [word for key, value in PRESETS[name].items() for word in (f"--{key}", str(value))]
     assert parser_of_settings("train.sh", "Train.").parse(words) == PRESETS[name]
-
-
-@pytest.mark.parametrize("verb", ["test", "play", "record", "nvis"])
-@pytest.mark.parametrize("name", list(PRESETS))
-@pytest.mark.parametrize("given", [{}, {"workers": 3}], ids=str)
-def test_an_agent_of_every_preset_plays_with_any_number_of_games(
-    verb: str, name: str, given: dict[str, Any]
-) -> None:
     trained = Config.from_flags({"game": "pong", **PRESETS[name]}).flags()
-    settle(settings_for(verb, given, trained), log=False)
-
-
-def test_simple_dqn_is_what_the_flags_promise() -> None:
-    assert Config.from_flags(PRESETS["simple_dqn"]) == Config()
+    for verb in ("test", "play", "record", "nvis"):
+        for given in ({}, {"workers": 3}):
+            settle(settings_for(verb, given, trained), log=False)
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, str]:
@@ -61,11 +47,10 @@ def test_flags_win_and_the_outcome_is_shown(
 
 def test_without_a_name_it_is_the_quick_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys) == printed(capsys, "--preset", "quick") != printed(capsys, "--preset", "nature")
-
-
-def test_an_unknown_preset_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["train", "pong", "--preset", "slow"]) == 2
-    assert "'quick'" in capsys.readouterr().err
+    for words, told in (("pong --preset slow", "'quick'"), ("--epochs 1", "required: game"),
+                        ("pong --config no.yaml", "cannot read no.yaml")):  # fmt: skip
+        assert main.run(["train", *words.split()]) == 2
+        assert told in capsys.readouterr().err
 
 
 def test_games_of_actors_explore_as_in_ape_x_unless_told_otherwise(
@@ -218,27 +203,17 @@ def test_a_foreign_file_is_refused_by_line_and_key(
     assert words in line
 
 
-@pytest.mark.parametrize(
-    "word",
-    [
-        "/tmp/\N{GRINNING FACE}/ä.rom",
-        "a: #b",
-        "\x1b[2J\n",
-        "\x85\u2028",
-        'a"\\b',
-        " ",
-        "~",
-        "010",
-        "-",
-        "null",
-        "\ue000",
-    ],
-)
+@pytest.mark.parametrize("word", [
+    "/tmp/\N{GRINNING FACE}/ä.rom", "a: #b", "\x1b[2J\n", "\x85\u2028", 'a"\\b', " ", "~", "010", "-", "null",
+    "\ue000",
+])  # fmt: skip
 def test_a_word_is_read_as_it_was_written(tmp_path: Path, word: str) -> None:
     config = Config.from_flags({"load_weights": word, "game": word})
     (tmp_path / "x.yaml").write_text(settings_file.listing(config, "quick"), "utf-8")
     found = settings_file.read(str(tmp_path / "x.yaml"))
     assert (found["load_weights"], found["game"]) == (word, word)
+    (tmp_path / "x.yaml").write_text('settings:\n  game: "\\ud83d\\ude00"\n')  # two halves of a character
+    assert settings_file.read(str(tmp_path / "x.yaml"))["game"] == "\N{GRINNING FACE}"
 
 
 def test_the_preset_in_a_file_that_is_no_text(tmp_path: Path) -> None:
@@ -249,11 +224,6 @@ def test_the_preset_in_a_file_that_is_no_text(tmp_path: Path) -> None:
         settings_file.preset_in(path)
     path.write_text("preset: nature\nsettings: [\n")
     assert settings_file.preset_in(path) == "nature"
-
-
-def test_two_halves_of_a_character_are_one(tmp_path: Path) -> None:
-    (tmp_path / "x.yaml").write_text('settings:\n  game: "\\ud83d\\ude00"\n')
-    assert settings_file.read(str(tmp_path / "x.yaml"))["game"] == "\N{GRINNING FACE}"
 
 
 @pytest.mark.parametrize(
@@ -275,17 +245,3 @@ def test_a_file_lies_over_a_preset_and_below_the_flags(
     path.write_text(capsys.readouterr().out)
     found = settings_file.read(str(path))
     assert found == {**found, **PRESETS[expected["preset"]], **expected}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--config", "no.yaml"], "cannot read no.yaml"),
-        (["--epochs", "1"], "required: game"),
-    ],
-)
-def test_what_lacks_a_file_or_a_game(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
-) -> None:
-    assert main.run(["train", *arguments]) == 2
-    assert words in capsys.readouterr().err

@@ -103,60 +103,35 @@ def test_a_resumed_run_goes_on_with_the_same_threads(home: Path, monkeypatch: py
     assert "threads" not in Snapshot.load(home / "snapshots" / "catch_1.pkl").flags
 
 
-def test_the_same_seed_gives_the_same_run_and_another_another(home: Path) -> None:
-    for label, seed in (("a", "0"), ("b", "0"), ("c", "1")):
-        run("train", "pong", label, *SMALL, "--epochs", "1", "--random_seed", seed)
-    a, b, c = (home / "snapshots" / f"pong_{label}_1.pkl" for label in "abc")
-    assert rows(home / "results" / "pong_a.csv") == rows(home / "results" / "pong_b.csv")
+def test_the_same_seed_trains_the_same_with_tests_or_without_and_another_another(home: Path) -> None:
+    for label, flags in (("a", []), ("b", ["--test_steps", "0"]), ("c", ["--random_seed", "1"])):
+        run("train", "pong", label, *SMALL, "--epochs", "2", *flags)
+    trained = [row for row in rows(home / "results" / "pong_a.csv") if row["phase"] != "test"]
+    assert trained == rows(home / "results" / "pong_b.csv")
+    a, b, c = (home / "snapshots" / f"pong_{label}_2.pkl" for label in "abc")
     assert same_weights(a, b)
     assert not same_weights(a, c)
 
 
-def test_test_screens_never_reach_the_memory_nor_change_the_training(home: Path) -> None:
-    run("train", "pong", "with", *SMALL, "--epochs", "2")
-    run("train", "pong", "without", *SMALL, "--epochs", "2", "--test_steps", "0")
-    trained = [row for row in rows(home / "results" / "pong_with.csv") if row["phase"] != "test"]
-    assert trained == rows(home / "results" / "pong_without.csv")
-    assert same_weights(home / "snapshots" / "pong_with_2.pkl", home / "snapshots" / "pong_without_2.pkl")
-
-
-def test_a_csv_of_another_run_is_kept(home: Path) -> None:
-    run("train", "pong", *SMALL, "--epochs", "1")
-    first = (home / "results" / "pong.csv").read_text()
-    run("train", "pong", *SMALL, "--epochs", "1", "--random_seed", "5")
-    assert (home / "results" / "pong.1.csv").read_text() == first
-    assert (home / "results" / "pong.csv").read_text() != first
-
-
-def test_without_a_checkpoint_a_resume_says_what_is_lost(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run("train", "pong", *SMALL, "--epochs", "1")
-    for file in (home / "snapshots" / "pong_checkpoint").iterdir():
-        file.unlink()
-    run("resume", str(home / "snapshots" / "pong_1.pkl"), "--epochs", "2")
-    assert "are lost" in capsys.readouterr().err
-    kept = rows(home / "results" / "pong.csv")
-    assert [(row["epoch"], row["phase"]) for row in kept] == [
-        ("0", "random"), ("1", "train"), ("1", "test"), ("2", "train"), ("2", "test"),
-    ]  # fmt: skip
-    assert kept[-1]["total_train_steps"] == "240"
-    assert kept[-1]["weight_updates"] == "60"  # so that the learning rate goes on falling
-
-
-def test_start_epoch_goes_on_with_the_exploration_of_that_epoch(home: Path) -> None:
-    run("train", "pong", *SMALL, "--epochs", "1")
-    weights = str(home / "snapshots" / "pong_1.pkl")
-    run("train", "pong", "on", *SMALL, "--epochs", "2", "--start_epoch", "1", "--load_weights", weights)
-    trained = [row for row in rows(home / "results" / "pong_on.csv") if row["phase"] == "train"]
-    assert [row["epoch"] for row in trained] == ["2"]
-    assert trained[0]["total_train_steps"] == "240"
-    assert float(trained[0]["last_exploration_rate"]) == pytest.approx(1 - 0.9 * 239 / 1_000_000)
-
-
-def test_tensorboard_files_lie_beside_the_csv(home: Path) -> None:
+def test_a_run_beside_the_files_of_another(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("train", "pong", *SMALL, "--epochs", "1", "--tensorboard", "true")
     assert list((home / "results" / "pong").glob("events.out.tfevents.*"))
+    first, weights = (home / "results" / "pong.csv").read_text(), str(home / "snapshots" / "pong_1.pkl")
+    # Another run begins with the exploration of its epoch, and keeps the CSV.
+    run("train", "pong", *SMALL, "--epochs", "2", "--start_epoch", "1", "--load_weights", weights)
+    assert (home / "results" / "pong.1.csv").read_text() == first
+    (trained,) = [row for row in rows(home / "results" / "pong.csv") if row["phase"] == "train"]
+    assert (trained["epoch"], trained["total_train_steps"]) == ("2", "240")
+    assert float(trained["last_exploration_rate"]) == pytest.approx(1 - 0.9 * 239 / 1_000_000)
+    # Without a checkpoint, a resume says what is lost.
+    for file in (home / "snapshots" / "pong_checkpoint").iterdir():
+        file.unlink()
+    capsys.readouterr()
+    run("resume", str(home / "snapshots" / "pong_2.pkl"), "--epochs", "3")
+    assert "are lost" in capsys.readouterr().err
+    last = rows(home / "results" / "pong.csv")[-1]
+    assert (last["epoch"], last["phase"], last["total_train_steps"]) == ("3", "test", "360")
+    assert last["weight_updates"] == "90"  # so that the learning rate goes on falling
 
 
 def test_a_run_ends_with_the_commands_that_can_follow(
@@ -175,29 +150,35 @@ def test_a_run_ends_with_the_commands_that_can_follow(
 
 
 def test_ctrl_c_ends_the_phase_cleanly(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    threading.Timer(4.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-    start = time.monotonic()
-    code = main.run(["train", "pong", *SMALL, "--train_steps", "1000000"])
-    assert code == 130
+    def stop_in_training() -> None:
+        """Wait for two checkpoints after the end of random play, of which one is in training."""
+        file, seen, first = home / "results" / "pong.csv", set[Path](), set[Path]()
+        while len(seen - first) < 2:
+            if file.exists() and "random" in file.read_text():
+                seen |= set(home.glob("snapshots/pong_checkpoint/run_*"))
+                first = first or set(seen)
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=stop_in_training).start()
+    endless = ["--train_steps", "1000000", "--checkpoint_minutes", "0.001"]
+    assert main.run(["train", "pong", *SMALL, *endless]) == 130
     next_command = f"Next: ./resume.sh {home / 'snapshots' / 'pong_checkpoint'} continues the run"
     assert next_command in capsys.readouterr().err
-    assert time.monotonic() - start < 30
     last = rows(home / "results" / "pong.csv")[-1]
     assert last["phase"] == "train"
     snapshot = Snapshot.load(home / "snapshots" / "pong_1.pkl")
     assert str(snapshot.total_train_steps) == last["total_train_steps"] == last["steps"]
     run("resume", str(home / "snapshots" / "pong_1.pkl"), "--epochs", "2", "--train_steps", "40")
     resumed = rows(home / "results" / "pong.csv")[-2]
-    assert int(resumed["total_train_steps"]) == snapshot.total_train_steps + 40
+    assert int(resumed["total_train_steps"]) == max(snapshot.total_train_steps, 40) + 40
 
 
 def test_test_reports_by_protocol(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run("train", "breakout", *SMALL, "--epochs", "1", "--test_steps", "0")
-    report = home / "report.json"
-    run(
-        "test", str(home / "snapshots" / "breakout_1.pkl"), "--protocol", "nature", "--play_games", "3",
-        "--max_game_frames", "2000", "--json", str(report), "--csv_file", str(home / "test.csv"),
-    )  # fmt: skip
+    path, report = save(home / "breakout_3.pkl", game="breakout"), home / "report.json"
+    files = ["--json", str(report), "--csv_file", str(home / "test.csv")]
+    flags = ["--protocol", "nature", "--play_games", "3", "--max_game_frames", "2000", *files]
+    run("test", str(path), *flags)
     outcome = json.loads(report.read_text())
     assert len(outcome["scores"]) == 3
     assert outcome["mean"] == pytest.approx(np.mean(outcome["scores"]))
@@ -213,18 +194,16 @@ def test_test_reports_by_protocol(home: Path, capsys: pytest.CaptureFixture[str]
     assert outcome["human_source"] == "Wang et al. 2016"
     assert "f34f08e5eb96e500e851a80be3277a56" in printed
     assert rows(home / "test.csv")[0]["nr_games"] == "3"
-    assert not (home / "results" / "breakout.1.csv").exists()
+    assert not (home / "results").exists()
 
 
 def test_machado_s_protocol_is_for_networks_of_fewer_actions_too(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for label, minimal in (("few", "true"), ("all", "false")):
-        flags = [*SMALL, "--minimal_action_set", minimal, "--epochs", "1", "--test_steps", "0"]
-        run("train", "breakout", label, *flags)
-        snapshot, report = home / "snapshots" / f"breakout_{label}_1.pkl", home / f"{label}.json"
-        short = ["--play_games", "1", "--max_game_frames", "80"]
-        run("test", str(snapshot), "--protocol", "machado", *short, "--json", str(report))
+    for label, minimal in (("few", True), ("all", False)):
+        path = save(home / f"breakout_{label}_3.pkl", game="breakout", minimal_action_set=minimal)
+        short = ["--play_games", "1", "--max_game_frames", "80", "--json", str(home / f"{label}.json")]
+        run("test", str(path), "--protocol", "machado", *short)
     few, every = (json.loads((home / f"{label}.json").read_text()) for label in ("few", "all"))
     assert few["action_names"] == ["NOOP", "FIRE", "RIGHT", "LEFT"]
     assert (few["minimal_action_set"], every["minimal_action_set"]) == (True, False)
@@ -248,19 +227,17 @@ def test_a_test_between_epochs_ends_with_the_games_that_it_counts(
 
 
 def test_half_a_test_is_told_and_not_kept(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run("train", "catch", "--environment", "catch", *SMALL, "--epochs", "1", "--test_steps", "0")
-    report = home / "report.json"
+    path, report = save(home / "catch_3.pkl", environment="catch", game="catch"), home / "report.json"
     threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-    command = ["test", str(home / "snapshots" / "catch_1.pkl"), "--test_steps", "100000000"]
-    assert main.run([*command, "--json", str(report)]) == 130
+    assert main.run(["test", str(path), "--test_steps", "100000000", "--json", str(report)]) == 130
     assert "±" in capsys.readouterr().out
     assert not report.exists()
 
 
 def test_a_test_minds_no_settings_of_learning_beside_others(home: Path) -> None:
-    catch = ["catch", "--environment", "catch", *SMALL, *CONCURRENT]
-    run("train", *catch, "--synchronize", "true", "--epochs", "1")
-    run("test", str(home / "snapshots" / "catch_1.pkl"), "--workers", "1", "--processes", "0")
+    learnt = {"schedule": "concurrent", "workers": 2, "target_steps": 40, "synchronize": True}
+    path = save(home / "catch_3.pkl", environment="catch", game="catch", **learnt)
+    run("test", str(path), "--workers", "1", "--processes", "0", "--test_steps", "20")
 
 
 def test_a_snapshot_learnt_in_bfloat16_is_used_in_what_the_machine_computes_in(home: Path) -> None:
@@ -333,9 +310,9 @@ def test_no_game_is_played_in_vain(home: Path, words: list[str], workers: int) -
 def test_a_run_without_tests_is_tested_for_the_usual_number_of_steps(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run("train", "catch", "--environment", "catch", *SMALL, "--epochs", "1", "--test_steps", "0")
+    path = save(home / "catch_3.pkl", environment="catch", game="catch", test_steps=0)
     monkeypatch.setattr("simple_dqn.verbs.test.RunConfig", lambda: RunConfig(test_steps=70))
-    run("test", str(home / "snapshots" / "catch_1.pkl"))
+    run("test", str(path))
     assert ", 70 steps" in capsys.readouterr().out
 
 

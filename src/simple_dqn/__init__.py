@@ -3,23 +3,13 @@
 The names in `__all__` are the Python API (docs/api.md); each is imported when it is first used.
 """
 
+# ruff: noqa: F405
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simple_dqn.api import (
-        GymnasiumEnv,
-        GymnasiumVectorEnv,
-        TrainedAgent,
-        UserError,
-        load,
-        make,
-        register_network,
-        register_sampler,
-        register_target_rule,
-        register_track,
-        train,
-    )
+    from simple_dqn.api import *  # noqa: F403
 
 __version__ = "1.0.0"
 __all__ = [

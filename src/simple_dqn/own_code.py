@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from simple_dqn.config import GONE_VALUES
+from simple_dqn.config import GONE
 from simple_dqn.errors import UserError, call_foreign, cause, one_line
 from simple_dqn.files import open_file, real
 
@@ -114,7 +114,7 @@ def game_of_file(file: str) -> str:
         UserError: It cannot be imported, or registers none or several.
     """
     if not file.endswith(".py"):
-        raise UserError(GONE_VALUES["FILE.py"])
+        raise UserError(f"FILE.py:CLASS is gone: {GONE['FILE.py:CLASS']}")
     import_code([file])
     games = IMPORTED[str(real(Path(file)))]
     if len(games) != 1:

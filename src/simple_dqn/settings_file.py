@@ -10,8 +10,9 @@ from typing import Any
 
 import yaml
 
-from simple_dqn import __version__, conversion
+from simple_dqn import __version__
 from simple_dqn.config import Config, as_word
+from simple_dqn.config import read as read_settings
 from simple_dqn.errors import UserError
 from simple_dqn.files import kind_of, read_text
 from simple_dqn.machine import usable_cores
@@ -27,8 +28,8 @@ STARTS = tuple(f"{key}:".encode() for key in KEYS)
 OF_ONE_RUN = ("csv_file", "save_weights_prefix")  # the next run has files of its own
 
 
-def listing(config: Config, preset: str) -> str:
-    """Return the file for `config`, in which settings that differ from those of the preset are marked."""
+def listing(settings: Config, preset: str) -> str:
+    """Return the file for `settings`, in which those that differ from the preset are marked."""
     versions = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
     lines = [
         f"simple_dqn: {__version__}",
@@ -38,7 +39,7 @@ def listing(config: Config, preset: str) -> str:
         "settings:",
     ]
     plain = Config.from_flags(PRESETS.get(preset, {})).flags()
-    for name, value in config.flags().items():
+    for name, value in settings.flags().items():
         mark = "" if name == "game" or plain[name] == value else f"  # {preset}: {as_word(plain[name])}"
         lines.append(f"  {name}: {_scalar(as_word(value))}{mark}")
     return "\n".join(lines)
@@ -80,7 +81,7 @@ def read(file: str) -> dict[str, Any]:
     for name, node in _entries(file, settings).items():
         word = _word(file, name, node)
         try:
-            values |= conversion.read({name: word})
+            values |= read_settings({name: word})
         except UserError as error:
             raise _wrong(file, node, str(error)) from None
     for name, node in parts.items():
@@ -103,11 +104,7 @@ def _root(file: str) -> yaml.Node | None:
 
 
 def _entries(file: str, table: yaml.Node | None) -> dict[str, yaml.Node]:
-    """Return the values in a table by their keys; nothing if it is no table.
-
-    Raises:
-        UserError: A key is not a word, or is there twice.
-    """
+    """Return the values in a table by their keys, each of which is a word; nothing if it is no table."""
     entries: dict[str, yaml.Node] = {}
     for key, value in table.value if isinstance(table, yaml.MappingNode) else ():
         name = _word(file, "its key", key)
@@ -118,15 +115,10 @@ def _entries(file: str, table: yaml.Node | None) -> dict[str, yaml.Node]:
 
 
 def _word(file: str, name: str, node: yaml.Node) -> str:
-    """Return the value of a line as on the command line.
-
-    Raises:
-        UserError: It is a list or a table, has a tag, or another meaning in YAML than here.
-    """
+    """Return the value of a line as on the command line: no list, table or tag, nor YAML's other numbers."""
     if not isinstance(node, yaml.ScalarNode):
         raise _wrong(file, node, f"{name} has no single value")
-    plain = node.style is None
-    kind = node.tag.removeprefix("tag:yaml.org,2002:")
+    plain, kind = node.style is None, node.tag.removeprefix("tag:yaml.org,2002:")
     if kind not in ("str", "int", "float", "bool", "null", "timestamp"):
         raise _wrong(file, node, f"{name} has the tag {node.tag}")
     if plain and kind == "int" and not DECIMAL.fullmatch(node.value):
@@ -140,17 +132,7 @@ def _wrong(file: str, node: yaml.Node, problem: str) -> UserError:
     return UserError(f"{file}, line {node.start_mark.line + 1}: {problem}: fix it")
 
 
-def _read_flag(file: str) -> dict[str, Any]:
-    """Call `read`, and raise its errors as those of a flag."""
-    try:
-        return read(file)
-    except UserError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def add_flag(parser: argparse.ArgumentParser) -> None:
     """Add `--config`."""
-    parser.add_argument(
-        "--config", type=_read_flag, metavar="FILE",
-        help="settings of an earlier run, such as results/pong.yaml, over those of a preset; other flags win",
-    )  # fmt: skip
+    text = "settings of an earlier run, results/NAME.yaml, over the preset's; other flags win"
+    parser.add_argument("--config", type=read, metavar="FILE", help=text)

@@ -160,7 +160,7 @@ def test_td_errors_of_actors_are_the_first_priorities() -> None:
 
 def test_a_resumed_run_plays_other_games(monkeypatch: pytest.MonkeyPatch) -> None:
     indices: list[int] = []
-    monkeypatch.setattr(Actor, "start", lambda _self, _config, index, _spec: indices.append(index))
+    monkeypatch.setattr(Actor, "start", lambda _self, _config, index, *_: indices.append(index))
     schedule, pool, _ = made()
     for resumes in (1, 2):
         schedule.set_state(schedule.get_state())

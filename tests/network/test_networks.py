@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from simple_dqn.config import Config, known
+from simple_dqn.config import SETTINGS, Config
 from simple_dqn.errors import UserError
 from simple_dqn.networks import (
     INITIALIZERS,
@@ -114,7 +114,7 @@ def test_initial_weights() -> None:
         rows = orthogonal[f"{layer}.weight"].detach().double().flatten(1)
         twice = 2 * torch.eye(len(rows), dtype=torch.double)  # layers have fewer units than inputs
         torch.testing.assert_close(rows @ rows.T, twice, atol=1e-5, rtol=0)
-    choices = known()["initializer"][0].metadata["choices"]
+    choices = SETTINGS["initializer"].about["choices"]
     assert {*INITIALIZERS, "auto"} == set(choices)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn import evaluation, random_streams
-from simple_dqn.api.training import check_switch, checked_word, words
+from simple_dqn.api.training import as_words, check_switch, checked_word
 from simple_dqn.config import Config
 from simple_dqn.environment import Frame
 from simple_dqn.errors import UserError
@@ -207,15 +207,11 @@ class TrainedAgent:
         return settings_of_agent(verb, self._path, self._snapshot, given, fixed)
 
     def _checked(self, states: States) -> States:
-        if (
-            isinstance(states, np.ndarray)
-            and states.dtype == np.uint8
-            and states.shape[1:] == self._state_shape
-            and len(states)
-        ):
-            return states
-        array = isinstance(states, np.ndarray)
-        found = f"{states.dtype} {list(states.shape)}" if array else type(states).__name__
+        found = type(states).__name__
+        if isinstance(states, np.ndarray):
+            if states.dtype == np.uint8 and states.shape[1:] == self._state_shape and len(states):
+                return states
+            found = f"{states.dtype} {list(states.shape)}"
         raise UserError(f"the states are {found}: give uint8 [B, {', '.join(map(str, self._state_shape))}]")
 
 
@@ -239,9 +235,5 @@ def load(path: str | Path, game: str | None = None, **flags: Any) -> TrainedAgen
 
 
 def _read(verb: str, flags: dict[str, Any]) -> dict[str, Any]:
-    """Return `flags` as the parser of `verb` reads them.
-
-    Raises:
-        UserError: One is unknown or out of range.
-    """
-    return parser_for(verb, f"simple-dqn {verb}", "").parse(words(flags))
+    """Return `flags` as the parser of `verb` reads them; raise UserError if one is wrong."""
+    return parser_for(verb, f"simple-dqn {verb}", "").parse(as_words(flags))

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from simple_dqn import rules
-from simple_dqn.config import words as config_words
+from simple_dqn.config import words
 from simple_dqn.environment import Environment, as_played
 from simple_dqn.errors import UserError
 from simple_dqn.own_code import import_code
@@ -20,8 +20,6 @@ from simple_dqn.statistics import PhaseSummary, Writer
 from simple_dqn.types import Actions, CheckpointState, Step
 from simple_dqn.verbs.settings import settings_for
 from simple_dqn.verbs.train import learn, read
-
-ONLY_COMMANDS = ("help", "h", "print_config")  # flags that print and end the program
 
 
 @dataclass(frozen=True)
@@ -81,9 +79,8 @@ def train(
     if "play_games" in flags:
         raise UserError("play_games is not for a training: use simple_dqn.load(SNAPSHOT).evaluate(games=...)")
     calls = [rows.append, *([on_phase_end] if on_phase_end else [])]
-    flags = flags if preset is None else {"preset": preset, **flags}
-    named = [checked_word("game", game)] + ([] if label is None else [checked_word("label", label)])
-    given = read([*named, *words(flags)], "simple-dqn train")
+    labels = [] if label is None else [checked_word("label", label)]
+    given = _read_train(game, flags if preset is None else {"preset": preset, **flags}, labels)
     run = learn(given, [_PhaseEnds(calls)], log=not logging.getLogger().handlers)
     rewards = [row["average_reward"] for row in rows if row["average_reward"] is not None]
     snapshots = snapshots_after(Path(run.save_weights_prefix), 0) if run.save_weights_prefix else []
@@ -114,13 +111,16 @@ def make(game: str, games: int = 1, training: bool = False, seed: int = 0, **fla
     """
     check_switch("training", training)
     asked = {"preset": "simple_dqn", "workers": games, "random_seed": seed, **flags}
-    given = read([checked_word("game", game), *words(asked)], "simple-dqn train")
-    config = settings_for("train", given)
+    config = settings_for("train", _read_train(game, asked))
     if config.run.random_seed is None:
         raise UserError("seed is None: give a whole number, such as 0")
     rules.check_games(config)
     played = replace(config, environment=as_played(config.environment))
     return CheckedEnvironment(make_environment(played, training))
+
+
+def _read_train(game: object, flags: Mapping[str, Any], labels: Sequence[str] = ()) -> dict[str, Any]:
+    return read([checked_word("game", game), *labels, *as_words(flags)], "simple-dqn train")
 
 
 def checked_word(name: str, value: object) -> str:
@@ -136,26 +136,21 @@ def checked_word(name: str, value: object) -> str:
 
 
 def check_switch(name: str, value: object) -> None:
-    """Check that `value` is True or False: any word, "no" too, would be taken for True.
-
-    Raises:
-        UserError: It is not.
-    """
+    """Raise UserError unless `value` is True or False: any word, "no" too, would be taken for True."""
     if not isinstance(value, bool):
         raise UserError(f"{name} is {value!r}: give True or False")
 
 
-def words(flags: Mapping[str, Any]) -> list[str]:
-    """Return `flags` as on the command line, and run what its `imports` names.
+def as_words(flags: Mapping[str, Any]) -> list[str]:
+    """Return `flags` as on the command line, and run what `imports` names.
 
     Raises:
-        UserError: One is for commands alone.
+        UserError: One would print and end the program, or an import fails.
     """
-    for name in ONLY_COMMANDS:
-        if name in flags:
-            raise UserError(f"{name} is for the command line: leave it out")
+    for name in {"help", "h", "print_config"} & flags.keys():
+        raise UserError(f"{name} is for the command line: leave it out")
     import_code(flags.get("imports") or ())
-    return config_words({name: value for name, value in flags.items() if name != "imports"})
+    return words({name: value for name, value in flags.items() if name != "imports"})
 
 
 class CheckedEnvironment(Environment):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simple_dqn.command_line import Parser, number
-from simple_dqn.conversion import yes_or_no
+from simple_dqn.config import yes_or_no
 from simple_dqn.environment.roms import game_of
 from simple_dqn.errors import UserError, printable
 from simple_dqn.human_scores import references

@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn import __version__
-from simple_dqn.config import BOOLEANS, GONE, Config, as_word, known, layered
-from simple_dqn.conversion import read
+from simple_dqn.config import BOOLEANS, GONE, LOCAL, SETTINGS, Config, as_word, layered, read
 from simple_dqn.errors import UserError, one_line
 from simple_dqn.files import PICKLES, TRAINED, ZIP, from_here, home, kind_of, open_file, replacing
 from simple_dqn.rules import NETWORK_SHAPE, differing
@@ -50,7 +49,6 @@ MALFORMED = (
 # A game's name or a Gymnasium id, but not `module:id`, for which Gymnasium would import a module.
 GAME = re.compile(r"\w[\w.-]{0,63}(/\w[\w.-]{0,63})?", re.ASCII)
 LONGEST_WORD = 200
-LOCAL = {name for name, (one, *_) in known().items() if one.metadata.get("local")}  # settings of one machine
 # Trained weights are below 10. Five layers of weights up to this limit cannot overflow a float32 at 84x84.
 LARGEST_WEIGHT = 1e4
 
@@ -225,7 +223,7 @@ def checked_settings(given: Any, without: Container[str] = LOCAL) -> dict[str, A
     for name, value in values.items():
         if not isinstance(value, bool | int | float | str | None) or len(str(value)) > LONGEST_WORD:
             raise ValueError(f"its setting {name} is neither a number nor a string")
-    if unknown := sorted(values.keys() - known().keys() - {*BOOLEANS}):
+    if unknown := sorted(values.keys() - SETTINGS.keys() - BOOLEANS.keys()):
         logger.warning("The snapshot has settings that this version does not have: %s", ", ".join(unknown))
     try:
         return layered(read({name: value for name, value in values.items() if name not in unknown}))

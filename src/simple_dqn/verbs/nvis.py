@@ -11,7 +11,7 @@ from simple_dqn.errors import printable
 from simple_dqn.files import check_target, home, replacing
 from simple_dqn.run import make_environment, make_network, make_player
 from simple_dqn.verbs.common import check_weights, load_weights, open_snapshot, run_of
-from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
+from simple_dqn.verbs.settings import flags_of_playing, parser_for, settings_of_agent
 
 logger = logging.getLogger(__name__)
 
@@ -20,11 +20,10 @@ def main(arguments: Sequence[str], program: str) -> None:
     """Play one game, and draw what the network of a snapshot sees in it."""
     parser = parser_for("nvis", program, "Draw what the network of a snapshot sees, as an HTML page.")
     parser.add_argument("snapshot", type=Path, help="such as snapshots/pong_10.pkl")
-    given = without_training(parser.parse(arguments))
+    given = flags_of_playing(parser, arguments)
     path: Path = given["snapshot"]
     snapshot = open_snapshot(path)
-    fixed = {"game": snapshot.game, "load_weights": str(path)}
-    config = settle(settings_for("nvis", given, snapshot.flags, fixed))
+    config = settings_of_agent("nvis", path, snapshot, given)
     check_weights(config)
     file = Path(config.run.visualization_file or home() / "results" / f"{run_of(path, snapshot)}.html")
     check_target(file, "--visualization_file")

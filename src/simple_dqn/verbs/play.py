@@ -14,7 +14,13 @@ from simple_dqn.files import home, is_snapshot, kind_of
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import make_environment
 from simple_dqn.verbs.common import check_weights, finish, make_watched_player, open_snapshot
-from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
+from simple_dqn.verbs.settings import (
+    flags_of_playing,
+    parser_for,
+    settings_for,
+    settings_of_agent,
+    settle,
+)
 from simple_dqn.watch.player import HELP, Controls
 from simple_dqn.watch.viewer import DISPLAYS, FrameClock, Speaker, Viewer, open_display
 
@@ -31,8 +37,8 @@ def main(arguments: Sequence[str], program: str) -> None:
     group.add_argument(
         "--display", choices=DISPLAYS, help="where to play (default: window, if there can be one)"
     )
-    given = without_training(parser.parse(arguments))
-    config = settle(_settings(given["player"], given))
+    given = flags_of_playing(parser, arguments)
+    config = _settings(given["player"], given)
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is shown; leave it out")
     check_weights(config)
@@ -44,9 +50,9 @@ def _settings(player: str, given: dict[str, Any]) -> Config:
     path = Path(player)
     unfinished = re.search(r"_\d+$", player) and not kind_of(path)  # such as pong_200 for pong_200.pkl
     if not (unfinished or path.suffix in (".pkl", ".prm") or is_snapshot(path)):
-        return settings_for("play", named({"game": player, **given}), fixed={"random_starts": 0})
-    snapshot = open_snapshot(path)
-    return settings_for("play", given, snapshot.flags, {"game": snapshot.game, "load_weights": player})
+        given = named({"game": player, **given})
+        return settle(settings_for("play", given, fixed={"random_starts": 0}), log=False)
+    return settings_of_agent("play", path, open_snapshot(path), given)
 
 
 def play(config: Config, display: str | None) -> None:

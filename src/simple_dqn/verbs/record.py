@@ -6,15 +6,13 @@ from contextlib import closing
 from pathlib import Path
 
 from simple_dqn.config import Config
-from simple_dqn.conversion import yes_or_no
 from simple_dqn.errors import UserError, printable
 from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import make_environment
-from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics import Writer
 from simple_dqn.verbs.common import check_weights, make_watched_player, open_snapshot, run_of
-from simple_dqn.verbs.settings import parser_for, settings_for, settle, without_training
+from simple_dqn.verbs.settings import flags_of_playing, parser_for, settings_of_agent
 from simple_dqn.watch.film import FORMATS, Film, Recording, replacing_screens
 
 logger = logging.getLogger(__name__)
@@ -28,21 +26,19 @@ def main(arguments: Sequence[str], program: str) -> None:
     parser.add_argument("snapshot", type=Path, help="such as snapshots/pong_10.pkl")
     group = parser.add_argument_group("Film")
     group.add_argument("--format", choices=tuple(FORMATS), help="kind of film (default: mov)")
-    group.add_argument(
-        "--overlay", type=yes_or_no, nargs="?", const=True, metavar="BOOL",
-        help="draw Q-values and where the network looks into the film (default: false)",
-    )  # fmt: skip
-    given = without_training(parser.parse(arguments))
+    text = "draw Q-values and where the network looks into the film (default: false)"
+    parser.add_switch("overlay", text, group)
+    given = flags_of_playing(parser, arguments)
     path: Path = given["snapshot"]
     snapshot = open_snapshot(path)
-    fixed = {"game": snapshot.game, "load_weights": str(path)}
-    config = settle(settings_for("record", given, snapshot.flags, fixed))
+    config = settings_of_agent("record", path, snapshot, given)
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is filmed; leave it out")
     if not config.run.play_games:
         raise UserError("--play_games 0 leaves nothing to film: give at least 1")
     check_weights(config)
-    name = _name(path, snapshot)
+    prefix = run_of(path, snapshot)
+    name = prefix if prefix.startswith(f"{snapshot.game}_") else snapshot.game  # the game, and the label
     videos, kind = home() / "videos", given.get("format", "mov")
     film = videos / f"{name}_{snapshot.epoch}.{kind}"
     tracker: Writer | None = None
@@ -56,12 +52,6 @@ def main(arguments: Sequence[str], program: str) -> None:
         with closing(tracker):
             tracker.open()
             tracker.on_file(film)
-
-
-def _name(path: Path, snapshot: Snapshot) -> str:
-    """Return the name of a run's films: the game, and the label if there is one."""
-    prefix = run_of(path, snapshot)
-    return prefix if prefix.startswith(f"{snapshot.game}_") else snapshot.game
 
 
 def record(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -> str:

@@ -2,7 +2,8 @@
 
 import logging
 import math
-from dataclasses import fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from simple_dqn.config import (
     MemoryConfig,
     NetworkConfig,
     as_word,
-    layered,
 )
 from simple_dqn.environment import as_played, is_atari, named
 from simple_dqn.errors import UserError
@@ -28,8 +28,6 @@ from simple_dqn.verbs.common import start_log
 
 logger = logging.getLogger(__name__)
 
-# The preset of a verb when `--preset` is not given; the other verbs begin with the defaults.
-DEFAULT_PRESETS = {"train": USUAL, "sweep": USUAL, "tune": USUAL, "play": USUAL}
 # However a snapshot was trained, a verb that only plays learns nothing beside its games.
 PLAYS_ONLY: dict[str, Any] = {
     "schedule": "serial", "synchronize": None, "cluster": "none", "actors": 1, "play_games": 0,
@@ -40,6 +38,9 @@ OUTSIDE_ATARI: dict[str, Any] = {
     "frame_skip": 1, "min_reward": -math.inf, "max_reward": math.inf, "random_starts": 0,
     "random_start_frames": 0,
 }  # fmt: skip
+# For one state, more threads than one only wait for each other.
+ONE_GAME = {**PLAYS_ONLY, "workers": 1, "processes": 0, "display_screen": False, "threads": 1}
+PROFILED = {"replay_size": 10_000, "epochs": 1, "random_steps": 0, "train_steps": 0, "test_steps": 0}
 # Settings that only training reads.
 TRAINING_ONLY = {
     *(one.name for config in (MemoryConfig, NetworkConfig, AgentConfig, ClusterConfig)
@@ -47,77 +48,72 @@ TRAINING_ONLY = {
     "random_steps", "train_steps", "epochs", "save_weights_prefix", "checkpoint_minutes",
     "checkpoint_steps", "keep",
 } - {*NETWORK_SHAPE, "atoms", "quantiles", "v_min", "v_max", "exploration_rate_test"}  # fmt: skip
-ONE_GAME: dict[str, Any] = {
-    **PLAYS_ONLY,
-    "workers": 1,
-    "processes": 0,
-    "display_screen": False,
-    "threads": 1,  # for one state, more of them only wait for each other
-}
-PROFILED: dict[str, Any] = {"replay_size": 10_000, "epochs": 1}
-# Verb -> the settings that it fixes; flags given by hand still win.
-FIXED: dict[str, dict[str, Any]] = {
-    "train": {},
-    "sweep": {},
-    "tune": {"epochs": 10},
-    "resume": {},
-    "test": PLAYS_ONLY,
-    "play": ONE_GAME,
-    "record": {**ONE_GAME, "play_games": 1},
-    "nvis": ONE_GAME,
-    "profile_train": {**PROFILED, "random_steps": 1000, "train_steps": 1000, "test_steps": 0},
-    "profile_test": {**PROFILED, "random_steps": 0, "train_steps": 0, "test_steps": 1000},
-    "profile_random": {**PROFILED, "random_steps": 1000, "train_steps": 0, "test_steps": 0},
-}
 
 
-# Verb -> an example of its arguments, and the settings that its help shows.
-HELP: dict[str, tuple[str, tuple[str, ...]]] = {
-    "train": ("pong --epochs 10", (
-        "epochs", "train_steps", "test_steps", "workers", "network", "learning_rate",
-        "exploration_decay_steps", "replay_size", "random_seed",
-    )),
-    "sweep": ("pong breakout --seeds 3", (
-        "epochs", "train_steps", "test_steps", "workers", "network", "learning_rate",
-    )),
-    "tune": ("pong --trials 20", ("epochs", "train_steps", "test_steps", "workers", "datatype", "threads")),
-    "resume": ("snapshots/pong_checkpoint", (
-        "epochs", "train_steps", "test_steps", "learning_rate", "checkpoint_minutes", "keep", "tensorboard",
-        "backend", "threads",
-    )),
-    "test": ("snapshots/trained/pong_200.pkl --protocol nature", (
-        "test_steps", "play_games", "workers", "exploration_rate_test", "repeat_action_probability",
-        "random_starts", "random_seed", "csv_file", "backend", "threads",
-    )),
-    "play": ("snapshots/trained/breakout_200.pkl", (
-        "exploration_rate_test", "repeat_action_probability", "random_starts", "max_game_frames",
-        "random_seed", "environment",
-    )),
-    "record": ("snapshots/trained/breakout_200.pkl --overlay", (
-        "play_games", "exploration_rate_test", "repeat_action_probability", "random_starts",
-        "max_game_frames", "random_seed", "record_screen_path",
-    )),
-    "nvis": ("snapshots/trained/breakout_200.pkl", (
-        "visualization_filters", "visualization_file", "exploration_rate_test", "random_seed", "backend",
-    )),
-    "profile_train": ("pong", ("train_steps", "workers", "network", "datatype", "threads", "backend")),
-    "profile_test": ("pong", ("test_steps", "workers", "network", "datatype", "threads", "backend")),
-    "profile_random": ("pong", ("random_steps", "workers", "processes")),
+@dataclass(frozen=True)
+class Verb:
+    """What a verb does with settings."""
+
+    example: str  # of its arguments
+    most_used: str  # the settings that its help shows
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # settings that flags given by hand replace
+    preset: str | None = None  # when `--preset` is not given; None: the defaults, or those of a snapshot
+    of_snapshot: bool = False  # whether its settings come from a snapshot
+
+
+OF_TRAINING = "epochs train_steps test_steps workers network learning_rate datatype"
+OF_GAMES = "exploration_rate_test repeat_action_probability random_starts max_game_frames random_seed"
+AGENT = "snapshots/trained/breakout_200.pkl"
+VERBS = {
+    "train": Verb(
+        "pong --epochs 10", f"{OF_TRAINING} exploration_decay_steps replay_size random_seed", preset=USUAL
+    ),
+    "sweep": Verb("pong breakout --seeds 3", OF_TRAINING, preset=USUAL),
+    "tune": Verb(
+        "pong --trials 20", "epochs train_steps test_steps workers datatype threads", {"epochs": 10}, USUAL
+    ),
+    "resume": Verb(
+        "snapshots/pong_checkpoint",
+        "epochs train_steps test_steps learning_rate checkpoint_minutes keep tensorboard backend threads",
+        of_snapshot=True,
+    ),
+    "test": Verb(
+        "snapshots/trained/pong_200.pkl --protocol nature",
+        "test_steps play_games workers exploration_rate_test repeat_action_probability random_starts "
+        "random_seed csv_file backend threads",
+        PLAYS_ONLY, of_snapshot=True,
+    ),
+    "play": Verb(AGENT, f"{OF_GAMES} environment", ONE_GAME, USUAL),
+    "record": Verb(
+        f"{AGENT} --overlay", f"play_games {OF_GAMES} record_screen_path", {**ONE_GAME, "play_games": 1},
+        of_snapshot=True,
+    ),
+    "nvis": Verb(
+        AGENT, "visualization_filters visualization_file exploration_rate_test random_seed backend", ONE_GAME,
+        of_snapshot=True,
+    ),
+    "profile_train": Verb(
+        "pong", "train_steps workers network datatype threads backend",
+        {**PROFILED, "random_steps": 1000, "train_steps": 1000},
+    ),
+    "profile_test": Verb(
+        "pong", "test_steps workers network datatype threads backend", {**PROFILED, "test_steps": 1000}
+    ),
+    "profile_random": Verb("pong", "random_steps workers processes", {**PROFILED, "random_steps": 1000}),
 }  # fmt: skip
-OF_SNAPSHOT = ("resume", "test", "record", "nvis")  # verbs whose settings come from a snapshot
 
 
 def parser_for(verb: str, program: str, description: str) -> Parser:
     """Return a parser of the flags of `verb`, whose help shows the values that the verb uses."""
 
     def defaults() -> dict[str, Any]:
-        if verb not in OF_SNAPSHOT:
+        if not VERBS[verb].of_snapshot:
             return settings_for(verb, {}).flags()
         recorded = dict.fromkeys(Config().shared_flags(), "the snapshot's")
-        return {**Config().flags(), **recorded, "random_seed": None, **FIXED[verb]}
+        return {**Config().flags(), **recorded, "random_seed": None, **VERBS[verb].fixed}
 
     parser = parser_of_settings(program, description, defaults)
-    parser.example, parser.most_used = HELP[verb]
+    parser.example, parser.most_used = VERBS[verb].example, VERBS[verb].most_used.split()
     return parser
 
 
@@ -125,12 +121,12 @@ def settings_for(
     verb: str,
     given: dict[str, Any],
     snapshot: dict[str, Any] | None = None,
-    fixed: dict[str, Any] | None = None,
+    fixed: Mapping[str, Any] | None = None,
 ) -> Config:
     """Return the settings of a command: defaults < preset or snapshot < fixed by the verb < given.
 
     Args:
-        verb: A key of `FIXED`.
+        verb: A key of `VERBS`.
         given: The flags given by hand, over those of a file; see `over_file`.
         snapshot: The flags of the snapshot or checkpoint that the command starts from; they take the
             place of a preset. None: the command starts from no snapshot.
@@ -140,23 +136,23 @@ def settings_for(
         UserError: There is no such game, or `--load_weights` names other weights than the snapshot's.
     """
     if snapshot is None:
-        snapshot = {**preset(given, DEFAULT_PRESETS.get(verb)), **outside_atari({**(fixed or {}), **given})}
+        snapshot = preset(given, VERBS[verb].preset) | outside_atari({**(fixed or {}), **given})
     else:
         check_source(given)
         snapshot = snapshot if verb == "resume" else portable(snapshot)
     imports = {"imports": own_code.names()} if own_code.IMPORTED else {}
-    config = Config.from_flags(layered(snapshot, FIXED[verb], fixed or {}, given, imports))
+    config = Config.from_flags(snapshot, VERBS[verb].fixed, fixed or {}, given, imports)
     if verb == "train" and config.cluster.on and config.cluster.actors * config.environment.workers > 1:
         config = config.with_flags({**APE_X_EXPLORATION, **given})
     return config
 
 
 def settings_of_agent(
-    verb: str, path: Path, snapshot: Snapshot, given: dict[str, Any], fixed: dict[str, Any]
+    verb: str, path: Path, snapshot: Snapshot, given: dict[str, Any], fixed: dict[str, Any] | None = None
 ) -> Config:
     """Return the settings with which `verb` uses the agent of `snapshot`, at `path`; see `settings_for`."""
-    fixed = {"load_weights": str(path), "start_epoch": snapshot.epoch, "game": snapshot.game, **fixed}
-    return settle(settings_for(verb, given, snapshot.flags, fixed), log=False)
+    own = {"load_weights": str(path), "start_epoch": snapshot.epoch, "game": snapshot.game, **(fixed or {})}
+    return settle(settings_for(verb, given, snapshot.flags, own), log=False)
 
 
 def outside_atari(given: dict[str, Any]) -> dict[str, Any]:
@@ -208,11 +204,11 @@ def check_source(given: dict[str, Any]) -> None:
         )
 
 
-def without_training(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the flags `given` to a verb that only plays, without those of training; they are logged."""
-    ignored = [f"--{name}" for name in given if name in TRAINING_ONLY]
-    if ignored:
-        start_log(given.get("log_level", "INFO"))
+def flags_of_playing(parser: Parser, arguments: Any) -> dict[str, Any]:
+    """Return the flags of a verb that only plays, without those of training, and start the log."""
+    given = parser.parse(arguments)
+    start_log(given.get("log_level", "INFO"))
+    if ignored := [f"--{name}" for name in given if name in TRAINING_ONLY]:
         logger.warning("Ignored, as only training uses them: %s", ", ".join(ignored))
     return {name: value for name, value in given.items() if name not in TRAINING_ONLY}
 
@@ -234,16 +230,17 @@ def preset(given: dict[str, Any], default: str | None = None) -> dict[str, Any]:
     """Return the settings of the preset that is `given`, or of the `default` one; None: no settings.
 
     A preset's schedule is for one machine, and is left out if actors play on a cluster. The overlapped one is
-    left out if the flags given by hand exclude it; see `rules.overlapped`. `processes` goes with it.
+    left out if the flags given by hand exclude it. `processes` goes with it.
     """
     name = given.get("preset", default)
     settings = PRESETS[name] if name else {}
-    config = Config.from_flags(layered(settings, given))
-    serial: dict[str, Any] = {}
-    replaced = settings.get("schedule") == "overlapped" and config.agent.schedule == "concurrent"
-    if config.cluster.on or any(rules.overlapped(config)) or replaced:
-        serial = {"schedule": "serial", "processes": 0}
-    return {**settings, **{name: value for name, value in serial.items() if name in settings}}
+    config = Config.from_flags(settings, given)
+    agent = config.agent
+    fits = agent.target_steps and config.environment.workers >= agent.train_frequency
+    replaced = agent.schedule == "concurrent" or (agent.schedule == "overlapped" and not fits)
+    if config.cluster.on or (settings.get("schedule") == "overlapped" and replaced):
+        settings = {name: one for name, one in settings.items() if name not in ("schedule", "processes")}
+    return dict(settings)
 
 
 def settle(config: Config, log: bool = True) -> Config:

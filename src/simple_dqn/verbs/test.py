@@ -14,10 +14,9 @@ from simple_dqn.run import make_environment, make_network, make_player, make_sta
 from simple_dqn.verbs.common import check_weights, finish, load_weights, open_snapshot
 from simple_dqn.verbs.settings import (
     check_csv,
+    flags_of_playing,
     parser_for,
-    settings_for,
-    settle,
-    without_training,
+    settings_of_agent,
     workers_for,
 )
 
@@ -31,36 +30,26 @@ def main(arguments: Sequence[str], program: str) -> None:
         "--protocol", choices=tuple(evaluation.PROTOCOLS), help="rules of the test (default: simple_dqn)"
     )
     group.add_argument("--json", type=Path, metavar="FILE", help="write the outcome here as well")
-    given = without_training(parser.parse(arguments))
+    given = flags_of_playing(parser, arguments)
     protocol = given.get("protocol", "simple_dqn")
-    snapshot = open_snapshot(given["snapshot"])
-    games = given.get("play_games") or evaluation.PROTOCOLS[protocol].games
-    fixed = {
-        **evaluation.protocol_flags(protocol, snapshot.actions),
-        **workers_for(games or 0, snapshot.flags),
-        "game": snapshot.game,
-        "load_weights": str(given["snapshot"]),
-        "start_epoch": snapshot.epoch,
-    }
+    rules, path = evaluation.PROTOCOLS[protocol], given["snapshot"]
+    snapshot = open_snapshot(path)
+    games = given.get("play_games") or rules.games or 0
+    fixed = evaluation.protocol_flags(protocol, snapshot.actions) | workers_for(games, snapshot.flags)
     if not snapshot.flags.get("test_steps"):  # trained without tests
         fixed["test_steps"] = RunConfig().test_steps
     if given.get("random_starts"):  # in place of the protocol's no-ops, which are counted in frames
         fixed["random_start_frames"] = 0
-    config = settle(settings_for("test", given, snapshot.flags, fixed))
+    config = settings_of_agent("test", path, snapshot, given, fixed)
     check_csv(given, config)
-    _check_atari(protocol, config)
-    if not (config.run.play_games or evaluation.PROTOCOLS[protocol].games or config.run.test_steps):
+    if rules.flags and not is_atari(config.environment):
+        raise UserError(
+            f"--protocol {protocol} is for Atari games: leave it out, and give --play_games {rules.games} "
+            "for as many games"
+        )
+    if not (config.run.play_games or rules.games or config.run.test_steps):
         raise UserError("there is nothing to test: give --test_steps, --play_games or --protocol nature")
     play(config, protocol, given.get("json"))
-
-
-def _check_atari(protocol: str, config: Config) -> None:
-    """Refuse to test another game by a protocol for Atari games."""
-    if evaluation.PROTOCOLS[protocol].flags and not is_atari(config.environment):
-        raise UserError(
-            f"--protocol {protocol} is for Atari games: leave it out, and give --play_games "
-            f"{evaluation.PROTOCOLS[protocol].games} for as many games"
-        )
 
 
 def play(config: Config, protocol: str = "simple_dqn", json: Path | None = None) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from simple_dqn import settings_file
 from simple_dqn.config import Config, RunConfig, Share
-from simple_dqn.conversion import yes_or_no
 from simple_dqn.environment import as_played
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
@@ -48,10 +47,7 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     parser = parser_for("train", program, "Train a deep Q-network on a game.")
     parser.add_argument("game", nargs="?", help="a ROM, a game that ale-py ships, a Gymnasium id, or FILE.py")
     parser.add_argument("label", nargs="?", help="kept in the names of the snapshots and the CSV")
-    parser.add_argument(
-        "--resume", type=yes_or_no, nargs="?", const=True, metavar="BOOL",
-        help="go on from the run's last checkpoint if there is one (default: false)",
-    )  # fmt: skip
+    parser.add_switch("resume", "go on from the run's last checkpoint if there is one (default: false)")
     parser.add_presets(USUAL)
     settings_file.add_flag(parser)
     given = over_file(parser.parse(arguments))
