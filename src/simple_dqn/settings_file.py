@@ -41,7 +41,8 @@ def listing(settings: Config, preset: str) -> str:
     plain = Config.from_flags(PRESETS.get(preset, {})).flags()
     for name, value in settings.flags().items():
         mark = "" if name == "game" or plain[name] == value else f"  # {preset}: {as_word(plain[name])}"
-        lines.append(f"  {name}: {_scalar(as_word(value))}{mark}")
+        word = as_word(value)
+        lines.append(f"  {name}: {word if PLAIN.fullmatch(word) else _quoted(word)}{mark}")
     return "\n".join(lines)
 
 
@@ -56,9 +57,7 @@ def preset_in(path: Path) -> str:
     return named[1] if named and named[1] in PRESETS else "simple_dqn"
 
 
-def _scalar(word: str) -> str:
-    if PLAIN.fullmatch(word):
-        return word
+def _quoted(word: str) -> str:
     quoted: str = yaml.dump(word, default_style='"', width=sys.maxsize)
     return quoted.rstrip("\n")
 
