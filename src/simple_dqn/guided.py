@@ -159,7 +159,7 @@ def _convolutional_layers(hidden: nn.Module, screen_shape: tuple[int, int]) -> t
             sizes = module.kernel_size, module.stride, module.padding  # of a square: a number or a pair
             size, stride, padding = (int(np.ravel(cast(Any, shape))[0]) for shape in sizes)
             rows, columns = ((side + 2 * padding - size) // stride + 1 for side in (rows, columns))
-            # Neighbours in this layer's input are field_stride pixels apart on the screen.
+            # Neighbors in this layer's input are field_stride pixels apart on the screen.
             field_start -= padding * field_stride
             field_size += (size - 1) * field_stride
             field_stride *= stride

@@ -23,7 +23,7 @@ class RMSProp(Adagrad):
 
     With s = (v + ε) / (1 - ρ), α' = α / √(1 - ρ) and ε' = ε / √(1 - ρ) this is equivalent to
     s ← ρ s + (1 - ρ) s₀ + g²;  w ← w - α' g / (√s + ε'), which is Adagrad whose sum of squares s first decays
-    towards its initial value s₀ = ε / (1 - ρ). On the CPU this takes two passes over the weights, not six.
+    toward its initial value s₀ = ε / (1 - ρ). On the CPU this takes two passes over the weights, not six.
     """
 
     EPSILON = 1e-6

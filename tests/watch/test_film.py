@@ -25,7 +25,7 @@ SCALE = 4
 
 
 def pictures(height: int = 30, width: int = 20) -> list[NDArray[np.uint8]]:
-    """Return pictures of a grey field in which a colored block moves."""
+    """Return pictures of a gray field in which a colored block moves."""
     result = []
     for t in range(FRAMES):
         picture = np.full((height, width, 3), 40, np.uint8)

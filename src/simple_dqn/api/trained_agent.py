@@ -35,7 +35,7 @@ class Scores(NamedTuple):
 class PlayedStep(NamedTuple):
     """One action of an agent, and its effect."""
 
-    screen: NDArray[np.uint8]  # after the action: a colour frame [height, width, 3], or a screen [H, W]
+    screen: NDArray[np.uint8]  # after the action: a color frame [height, width, 3], or a screen [H, W]
     action: int  # index into `TrainedAgent.action_names`
     q_values: NDArray[np.float32]  # [A], by which the action was chosen
     reward: float  # raw game points
@@ -171,7 +171,7 @@ class TrainedAgent:
 
         Args:
             game: The name or the ROM of the agent's game; None: the snapshot's.
-            frames: Yield the last colour frame of each step; False: the screen that the network sees.
+            frames: Yield the last color frame of each step; False: the screen that the network sees.
             seed: The seed of all random streams.
             epsilon: ε, from 0 to 1.
 

@@ -70,6 +70,6 @@ def play(config: Config, protocol: str = "simple_dqn", json: Path | None = None)
         outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt)
     environment.close()
     print(outcome)
-    if json and not interrupt.requested:  # half a test would favour short games
+    if json and not interrupt.requested:  # half a test would favor short games
         outcome.write_json(json)
     finish(interrupt)
