@@ -14,7 +14,7 @@ import matplotlib.font_manager  # noqa: F401  asks a program for the system's fo
 import pytest
 
 from simple_dqn import rules
-from simple_dqn.environment.roms import game_of, known_games
+from simple_dqn.environment.atari import game_of, known_games
 from simple_dqn.errors import UserError
 from simple_dqn.main import VERBS
 from simple_dqn.verbs.settings import settings_for

@@ -15,7 +15,7 @@ import yaml
 import simple_dqn
 from simple_dqn import main, settings_file
 from simple_dqn.config import Config
-from simple_dqn.environment.roms import known_games
+from simple_dqn.environment.atari import known_games
 from simple_dqn.errors import EXTRAS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics.csv_file import read_run

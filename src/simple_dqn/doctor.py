@@ -88,7 +88,7 @@ def gpu(_folder: Path) -> Finding:
 
 def roms(_folder: Path) -> Finding:
     """Check the MD5 sums of ale-py's ROMs."""
-    from simple_dqn.environment.roms import game_name, known_games
+    from simple_dqn.environment.atari import game_name, known_games
 
     for game in known_games():
         try:

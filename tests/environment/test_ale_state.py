@@ -7,8 +7,7 @@ import pytest
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import Environment, make
-from simple_dqn.environment.emulator import Emulator
-from simple_dqn.environment.roms import find_rom
+from simple_dqn.environment.atari import AtariGame, find_rom
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.types import Step
@@ -55,28 +54,28 @@ def test_exact_in_the_middle_of_games(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("game", ["qbert", "tetris"])  # ALE does not save that their frame is unfinished
 def test_ram_screens_and_rewards_of_a_restored_emulator_are_exact(game: str) -> None:
-    config, rng = EnvironmentConfig(game=game), np.random.default_rng(0)
-    emulator = Emulator(find_rom(game), config, seed=1)
-    codes = [action.value for action in emulator.action_set(minimal=True)]
-    screens = np.zeros((2, *emulator.screen_shape), np.uint8)
-    emulator.restart()
+    config, rng = EnvironmentConfig(game=str(find_rom(game))), np.random.default_rng(0)
+    games = [AtariGame(config, np.random.default_rng(seed), True, None) for seed in (1, 2)]
+    emulators = [one._ale for one in games]
+    screens = np.zeros((2, *emulators[0].getScreenDims()), np.uint8)
+    codes = games[0]._action_set
+    games[0]._restart()
     for frames in (0, 1, 2, 61, 1, 700):  # from the start of the game, and around the renewal of its anchor
         for code in rng.choice(codes, frames).tolist():
-            emulator.act(code)
-            if emulator.over():
-                emulator.restart()
-        restored = Emulator(find_rom(game), config, seed=2)
-        restored.set_state(emulator.get_state())
+            games[0]._play_frame(code)
+            if emulators[0].game_over():
+                games[0]._restart()
+        games[1].set_state(games[0].get_state())
         for code in rng.choice(codes, 300).tolist():
-            assert restored.act(code) == emulator.act(code)
-            for one, screen in zip((restored, emulator), screens, strict=True):
-                one.draw(screen)
+            assert games[0]._play_frame(code) == games[1]._play_frame(code)
+            for one, screen in zip(emulators, screens, strict=True):
+                one.getScreenGrayscale(screen)
             assert np.array_equal(*screens)
-            assert np.array_equal(restored._ale.getRAM(), emulator._ale.getRAM())
-            assert (restored.lives(), restored.over()) == (emulator.lives(), emulator.over())
-            if emulator.over():
-                emulator.restart()
-                restored.restart()
+            assert np.array_equal(*(one.getRAM() for one in emulators))
+            assert len({(one.lives(), one.game_over()) for one in emulators}) == 1
+            if emulators[0].game_over():
+                for game_of_both in games:
+                    game_of_both._restart()
 
 
 def play_something_else(environment: Environment) -> None:

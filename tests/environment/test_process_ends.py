@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Timer
@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Game, Outcome, Screen, Watcher
-from simple_dqn.environment.processes.vector import ProcessVector
+from simple_dqn.environment.interface import Environment, Game, GameVector, Screen
+from simple_dqn.environment.processes import ProcessVector
 from simple_dqn.errors import LostError, UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.types import Actions, CheckpointState
@@ -29,10 +29,10 @@ SOURCE = HERE.parents[1] / "src"
 PROGRAM = """
 import numpy as np, test_process_ends
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.processes.vector import ProcessVector
+from simple_dqn.environment.processes import ProcessVector
 
 streams = [np.random.default_rng(i) for i in range(4)]
-environment = ProcessVector(test_process_ends.open_game, EnvironmentConfig(processes=2), streams, True)
+environment = ProcessVector(test_process_ends.open_games, EnvironmentConfig(processes=2), streams, True)
 environment.reset()
 """
 
@@ -45,10 +45,7 @@ class FaultyGame(Game):
     action_names = ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")
     can_save = True
 
-    def start(self, screen: Screen) -> None:
-        screen[:] = 0
-
-    def act(self, action: int, screen: Screen) -> Outcome:
+    def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:
         if action == RAISE:
             raise ZeroDivisionError("the game divided by zero")
         if action == REFUSE:
@@ -57,8 +54,19 @@ class FaultyGame(Game):
             os._exit(7)
         if action == DAWDLE:
             time.sleep(PAUSE)
+        self._draw(screen)
+        return 0.0, False, False
+
+    def _draw(self, screen: Screen) -> None:
         screen[:] = 1
-        return Outcome(0.0, False, False, False)
+
+    def _restart(self) -> None: ...
+
+    def _hold(self, action: int, frames: int) -> float:
+        return 0.0
+
+    def _ended(self) -> bool:
+        return False
 
     def get_state(self) -> CheckpointState:
         return {}
@@ -70,21 +78,15 @@ class FaultyGame(Game):
         pass
 
 
-def open_game(
-    config: EnvironmentConfig,
-    stream: np.random.Generator,
-    training: bool,
-    watcher: Watcher | None,
-) -> Game:
-    return FaultyGame()
+def open_games(
+    config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool
+) -> Environment:
+    return GameVector(lambda config, stream, *_: FaultyGame(config, stream), config, streams, training)
 
 
 def open_none(
-    config: EnvironmentConfig,
-    stream: np.random.Generator,
-    training: bool,
-    watcher: Watcher | None,
-) -> Game:
+    config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool
+) -> Environment:
     raise ZeroDivisionError("no game was made")
 
 
@@ -93,7 +95,7 @@ def games(processes: int = 2) -> Iterator[ProcessVector]:
     """Start games, and see that nothing is left of them afterward."""
     before = open_files()
     streams = [stream(0, "environment", i) for i in range(GAMES)]
-    environment = ProcessVector(open_game, EnvironmentConfig(processes=processes), streams, True)
+    environment = ProcessVector(open_games, EnvironmentConfig(processes=processes), streams, True)
     with closing(environment):
         environment.reset()
         yield environment
@@ -182,7 +184,7 @@ def test_a_process_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     streams = [stream(0, "environment", i) for i in range(GAMES)]
     with pytest.raises(UserError, match=r"games 0 to 1 cannot be started: No such file.*--processes"):
-        ProcessVector(open_game, EnvironmentConfig(processes=2), streams, True)
+        ProcessVector(open_games, EnvironmentConfig(processes=2), streams, True)
     assert_nothing_left(before)
 
 

@@ -11,7 +11,7 @@ from ale_py import ALEInterface
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
-from simple_dqn.environment.roms import find_rom, game_name, game_of, known_games, md5
+from simple_dqn.environment.atari import find_rom, game_name, game_of, known_games, md5
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 
@@ -121,5 +121,7 @@ def test_the_game_of_a_run(run: str, game: str | None) -> None:
 
 
 def test_the_longest_known_game_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simple_dqn.environment.roms.known_games", lambda: ["mario", "mario_bros", "mario_b"])
+    monkeypatch.setattr(
+        "simple_dqn.environment.atari.known_games", lambda: ["mario", "mario_bros", "mario_b"]
+    )
     assert game_of("mario_bros_x") == "mario_bros"

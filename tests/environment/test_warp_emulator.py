@@ -10,7 +10,7 @@ import pytest
 import simple_dqn
 from simple_dqn import main
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment, make, warp_emulator
+from simple_dqn.environment import Environment, make, warp
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot
@@ -108,7 +108,7 @@ def test_ale_refuses_a_state_of_its() -> None:
 
 def test_an_agent_trained_with_it_plays_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights do not depend on the emulator, so that a snapshot does not record it."""
-    monkeypatch.setattr(warp_emulator, "INSTALLED", False)
+    monkeypatch.setattr(warp, "INSTALLED", False)
     with pytest.raises(UserError, match="warp-lang==1"):
         games("warp")
     for path in sorted((PROJECT / "snapshots" / "trained").glob("*.pkl")):
@@ -146,7 +146,7 @@ def test_a_training_gives_the_same_csv_and_weights(tmp_path: Path, monkeypatch: 
         tables.append([{name: row[name] for name in row if name not in TIMES} for row in rows])
         weights.append(Snapshot.load(Path(f"snapshots/pong_{emulator}_1.pkl")).weights)
     assert tables[0] == tables[1]
-    monkeypatch.setattr(warp_emulator, "INSTALLED", False)
+    monkeypatch.setattr(warp, "INSTALLED", False)
     agent = simple_dqn.load(Path("snapshots/pong_warp_1.pkl"))
     assert agent.settings["emulator"] == "ale"
     for name, values in weights[0].items():

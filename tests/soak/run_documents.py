@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from simple_dqn.environment.roms import find_rom
+from simple_dqn.environment.atari import find_rom
 from simple_dqn.main import VERBS
 from tests.documents import HOME, Command, commands, is_placeholder, pages
 

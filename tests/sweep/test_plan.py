@@ -9,7 +9,7 @@ import pytest
 
 from simple_dqn import main
 from simple_dqn.config import Config, EnvironmentConfig
-from simple_dqn.environment.roms import known_games
+from simple_dqn.environment.atari import known_games
 from simple_dqn.errors import UserError
 from simple_dqn.human_scores import SCORES
 from simple_dqn.settings_file import read

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from simple_dqn import main
 from simple_dqn.config import Config
-from simple_dqn.environment import emulator
+from simple_dqn.environment.atari import RESTART, AtariGame
 from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.watch import film as film_module
@@ -81,18 +81,18 @@ def files(folder: Path) -> list[str]:
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list in which every call of the emulator is written down as it is made."""
     made: list[int] = []
-    act, restart = emulator.Emulator.act, emulator.Emulator.restart
+    act, restart = AtariGame._play_frame, AtariGame._restart
 
-    def noted_act(self: emulator.Emulator, action: int) -> int:
+    def noted_act(self: AtariGame, action: int) -> int:
         made.append(action)
         return act(self, action)
 
-    def noted_restart(self: emulator.Emulator) -> None:
-        made.append(emulator.RESTART)
+    def noted_restart(self: AtariGame) -> None:
+        made.append(RESTART)
         restart(self)
 
-    monkeypatch.setattr(emulator.Emulator, "act", noted_act)
-    monkeypatch.setattr(emulator.Emulator, "restart", noted_restart)
+    monkeypatch.setattr(AtariGame, "_play_frame", noted_act)
+    monkeypatch.setattr(AtariGame, "_restart", noted_restart)
     return made
 
 
@@ -106,7 +106,7 @@ def played_again(calls: list[int]) -> Iterator[tuple[NDArray[np.uint8], NDArray[
     ale.loadROM(str(get_rom_path("pong")))
     by_code = {action.value: action for action in ale.getLegalActionSet()}
     for call in calls:
-        if call == emulator.RESTART:
+        if call == RESTART:
             ale.reset_game()
         else:
             ale.act(by_code[call])

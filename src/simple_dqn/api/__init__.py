@@ -12,7 +12,7 @@ from simple_dqn.api.registration import (
 )
 from simple_dqn.api.trained_agent import TrainedAgent, load
 from simple_dqn.api.training import make, train
-from simple_dqn.environment.gymnasium_vector import GymnasiumEnv, GymnasiumVectorEnv
+from simple_dqn.environment.gymnasium import GymnasiumEnv, GymnasiumVectorEnv
 from simple_dqn.errors import UserError
 
 __all__ = [

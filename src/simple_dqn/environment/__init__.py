@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from simple_dqn import own_code
 from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment.atari import find_rom, is_rom
 from simple_dqn.environment.interface import (
     FRAMES_PER_SECOND,
     Environment,
     Frame,
+    GameVector,
     Screen,
     Watcher,
 )
-from simple_dqn.environment.roms import find_rom, is_rom
-from simple_dqn.environment.vector import open_games
 from simple_dqn.errors import UserError
+from simple_dqn.own_code import OwnCode, game_of_file, import_code, is_file_of_code
 
 __all__ = [
     "FRAMES_PER_SECOND",
@@ -38,7 +38,7 @@ __all__ = [
 
 # Kind of environment -> the module that makes it, imported only when it is chosen.
 ENVIRONMENTS = {
-    "ale": "simple_dqn.environment.ale",
+    "ale": "simple_dqn.environment.atari",
     "gym": "simple_dqn.environment.gymnasium",
     "catch": "simple_dqn.environment.catch",
 }
@@ -64,7 +64,6 @@ def make(
         UserError: There is no such game, or it cannot be played or recorded as asked.
         RuntimeError: A process that was to play games failed.
     """
-    module = _module(config)
     wanted = [setting for setting in ONLY_ALE if getattr(config, setting)]
     if wanted and not is_atari(config):
         raise UserError(
@@ -82,15 +81,28 @@ def make(
     if config.processes and watcher is None:
         from simple_dqn.environment.processes import ProcessVector
 
-        return ProcessVector(module.open_game, config, streams, training, own_code_of(config))
-    return open_games(module.open_game, config, streams, training, watcher)
+        return ProcessVector(open_games, config, streams, training, own_code_of(config))
+    return open_games(config, streams, training, watcher)
 
 
-def own_code_of(config: EnvironmentConfig) -> own_code.OwnCode | None:
+def open_games(
+    config: EnvironmentConfig,
+    streams: Sequence[np.random.Generator],
+    training: bool,
+    watcher: Watcher | None = None,
+) -> Environment:
+    """Return a game for each of `streams` in this process; see `make`."""
+    if config.emulator == "warp" and config.environment == "ale" and watcher is None:
+        from simple_dqn.environment import warp
+
+        warp.check(Path(config.game), config)
+        return warp.WarpVector(config, streams, training)
+    return GameVector(_module(config).open_game, config, streams, training, watcher)
+
+
+def own_code_of(config: EnvironmentConfig) -> OwnCode | None:
     """Return the code of the user's that another process must run to play the games; None: none."""
-    return (
-        own_code.OwnCode.of(_module(config).find_spec(config.game)) if config.environment == "gym" else None
-    )
+    return OwnCode.of(_module(config).find_spec(config)) if config.environment == "gym" else None
 
 
 def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
@@ -136,19 +148,18 @@ def named(given: dict[str, Any]) -> dict[str, Any]:
         UserError: A file or a module cannot be imported, or the file does not register one game.
     """
     game = given.get("game", "")
-    if own_code.is_file_of_code(game):
-        return {**given, "environment": "gym", "game": own_code.game_of_file(game)}
+    if is_file_of_code(game):
+        return {**given, "environment": "gym", "game": game_of_file(game)}
     module, colon, name = game.rpartition(":")
     if colon and not Path(game).exists():
-        own_code.import_code([module])
+        import_code([module])
         return {**given, "environment": "gym", "game": name}
     if "environment" in given or not game or is_rom(game):
         return given
     if game == "catch":
         return {**given, "environment": "catch"}
-    return (
-        {**given, "environment": "gym"} if importlib.import_module(ENVIRONMENTS["gym"]).knows(game) else given
-    )
+    gymnasium = importlib.import_module(ENVIRONMENTS["gym"])
+    return {**given, "environment": "gym"} if gymnasium.knows(game) else given
 
 
 def _module(config: EnvironmentConfig) -> ModuleType:

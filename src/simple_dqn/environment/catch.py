@@ -7,12 +7,12 @@ in seconds whether an agent learns: each game of a perfect player scores 1.
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Frame, Game, Outcome, Screen, Watcher
+from simple_dqn.environment.interface import Frame, Game, Screen, Watcher
 from simple_dqn.types import CheckpointState
 
 ROWS = 8  # no more than the least height of a screen in pixels
 COLUMNS = 5  # a paddle that starts in the middle can reach every ball in ROWS - 1 steps
-BALL, PADDLE = 255, 128  # gray levels
+BALL, PADDLE = 255, 128  # grey levels
 
 
 class CatchGame(Game):
@@ -23,32 +23,45 @@ class CatchGame(Game):
     can_save = True
 
     def __init__(
-        self, screen_shape: tuple[int, int], stream: np.random.Generator, watcher: Watcher | None = None
+        self,
+        config: EnvironmentConfig,
+        stream: np.random.Generator,
+        _training: bool = True,
+        watcher: Watcher | None = None,
     ) -> None:
-        """Make a game with screens of `screen_shape` (H, W) in pixels; `stream` decides where balls fall."""
-        height, width = screen_shape
-        self._rows = _blocks(height, ROWS)
-        self._columns = _blocks(width, COLUMNS)
-        self.random = stream
+        """Make a game; `stream` decides where balls fall.
+
+        A game has seven steps and no lives, so `frame_skip`, `max_game_frames`, `random_starts` and
+        `random_start_frames` have no effect.
+        """
+        super().__init__(config, stream)
+        self._most_no_ops = 0
+        self._rows = _blocks(config.screen_height, ROWS)
+        self._columns = _blocks(config.screen_width, COLUMNS)
         self._watcher = watcher
         self._ball_row = self._ball_column = self._paddle = 0
 
-    def start(self, screen: Screen) -> None:
+    def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:
+        """Move the paddle, and let the ball fall by a row."""
+        reward = self._hold(action, 1)
+        self._draw(screen, reward)
+        return reward, self._ended(), self._ended()
+
+    def _restart(self) -> None:
         """Drop a ball from a random column, with the paddle in the middle."""
         self._ball_row = 0
         self._ball_column = int(self.random.integers(COLUMNS))
         self._paddle = COLUMNS // 2
-        self._draw(screen)
 
-    def act(self, action: int, screen: Screen) -> Outcome:
-        """Move the paddle, and let the ball fall by a row."""
+    def _hold(self, action: int, _frames: int) -> float:
         self._paddle = min(max(self._paddle + action - 1, 0), COLUMNS - 1)
         self._ball_row += 1
-        over = self._ball_row == ROWS - 1
-        caught = 1.0 if self._paddle == self._ball_column else -1.0
-        reward = caught if over else 0.0
-        self._draw(screen, reward)
-        return Outcome(reward, terminal=over, truncation=False, reset=over)
+        if not self._ended():
+            return 0.0
+        return 1.0 if self._paddle == self._ball_column else -1.0
+
+    def _ended(self) -> bool:
+        return self._ball_row == ROWS - 1
 
     def _draw(self, screen: Screen, reward: float = 0.0) -> None:
         screen[:] = 0
@@ -78,20 +91,9 @@ def game_name(_game: str) -> str:
     return CatchGame.name
 
 
-def open_game(
-    config: EnvironmentConfig,
-    stream: np.random.Generator,
-    _training: bool,
-    watcher: Watcher | None,
-) -> CatchGame:
-    """Return a game of Catch.
-
-    A game has seven steps and no lives, so `frame_skip`, `max_game_frames`, `random_starts` and
-    `random_start_frames` have no effect.
-    """
-    return CatchGame((config.screen_height, config.screen_width), stream, watcher)
-
-
 def _blocks(pixels: int, parts: int) -> list[slice]:
     """Divide `pixels` into `parts` equal parts, and return the slice of each."""
     return [slice(i * pixels // parts, (i + 1) * pixels // parts) for i in range(parts)]
+
+
+open_game = CatchGame

@@ -1,19 +1,20 @@
-"""The interfaces of an environment, and of one game in it.
+"""The interface of E games that step together, and the games that one process plays one after the other.
 
 `E` games run side by side; a screen is uint8 [H, W].
 """
 
 import math
-import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from simple_dqn.config import EnvironmentConfig
 from simple_dqn.errors import UserError
 from simple_dqn.types import Actions, CheckpointState, Step
 
@@ -21,8 +22,9 @@ Screen: TypeAlias = NDArray[np.uint8]  # [H, W], grey levels
 Picture: TypeAlias = NDArray[np.uint8]  # [height, width, 3], red, green, blue
 
 FRAMES_PER_SECOND = 60  # of a console, and of games that do not say
+NO_OP = 0  # the action that does nothing, in games that have one
 NO_ACTION = -1  # no button is pressed; Atari games take it beside their own actions
-MOST_POINTS = float(np.finfo(np.float32).max)
+SEEDS = 2**31  # ALE and Gymnasium take seeds below this
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,9 @@ class Frame:
 
     @staticmethod
     def silent(picture: NDArray[np.uint8], reward: float = 0.0) -> "Frame":
-        """Return a frame without sound and lives, with a copy of `picture`, in grey or in colour."""
-        colours = picture.copy() if picture.ndim == 3 else np.repeat(picture[:, :, np.newaxis], 3, axis=2)
-        return Frame(colours, np.zeros(0, np.uint8), lives=0, reward=reward)
+        """Return a frame without sound and lives, with a copy of `picture`, in grey or in color."""
+        colors = picture.copy() if picture.ndim == 3 else np.repeat(picture[:, :, np.newaxis], 3, axis=2)
+        return Frame(colors, np.zeros(0, np.uint8), lives=0, reward=reward)
 
 
 Watcher: TypeAlias = Callable[[Frame], None]  # is called at each frame, before the next is played
@@ -96,60 +98,25 @@ class Environment(ABC):
     def close(self) -> None:
         """Finish recordings and close windows; the environment cannot be used any more."""
 
+    def check(self, state: CheckpointState) -> None:
+        """Check that `state` belongs to these games.
 
-def check_games(state: CheckpointState, environment: Environment) -> None:
-    """Check that a state belongs to these games.
-
-    Raises:
-        UserError: The state is of another game, or of another number of games.
-    """
-    games, ended = len(state["games"]), state["ended"]
-    if state["name"] != environment.name:
-        raise UserError(f"the checkpoint is of {state['name']}, not of {environment.name}: use another one")
-    if games != environment.games:
-        raise UserError(f"the checkpoint holds {games} game(s): resume with --workers {games}")
-    if ended.shape != (games,) or ended.dtype != np.bool_:
-        raise UserError("the checkpoint does not say which games have ended: use another one")
-
-
-class Outcome(NamedTuple):
-    """The outcome of one action in one game; the fields are those of `Step`."""
-
-    reward: float  # raw game points
-    terminal: bool
-    truncation: bool
-    reset: bool
-
-
-def game_points(reward: Any, where: str) -> float:
-    """Return `reward`, which a game paid at the step `where`, as a number.
-
-    Raises:
-        UserError: It is not one number, or float32 cannot hold it.
-    """
-    number = math.nan
-    if not (isinstance(reward, str | bytes | np.ma.MaskedArray) or np.iscomplexobj(reward)):
-        with suppress(TypeError, ValueError, OverflowError):
-            number = float(reward.item() if isinstance(reward, np.ndarray) else reward)
-    if not abs(number) <= MOST_POINTS:
-        paid = textwrap.shorten(repr(reward), 60)
-        raise UserError(f"{where}: the reward is {paid}: make it a finite number")
-    return number
-
-
-def is_true(answer: Any, what: str, where: str) -> bool:
-    """Return `answer`, by which a game says `what` at the step `where`, as a truth value.
-
-    Raises:
-        UserError: It is none, nor 0 or 1: of an array or a text Python would make one.
-    """
-    if isinstance(answer, bool | np.bool_) or (isinstance(answer, int | np.integer) and answer in (0, 1)):
-        return bool(answer)
-    raise UserError(f"{where}: {what} is {textwrap.shorten(repr(answer), 60)}: make it True or False")
+        Raises:
+            UserError: It is of another game, or of another number of games.
+        """
+        games, ended = len(state["games"]), state["ended"]
+        if state["name"] != self.name:
+            raise UserError(f"the checkpoint is of {state['name']}, not of {self.name}: use another one")
+        if games != self.games:
+            raise UserError(f"the checkpoint holds {games} game(s): resume with --workers {games}")
+        if ended.shape != (games,) or ended.dtype != np.bool_:
+            raise UserError("the checkpoint does not say which games have ended: use another one")
 
 
 class Game(ABC):
-    """One game, which knows nothing of others beside it.
+    """One game, in steps of `frame_skip` frames, which starts with a random number of no-ops.
+
+    Mnih et al. 2015, "Human-level control through deep reinforcement learning", Methods.
 
     Attributes: `name`, `rom_md5`, `action_names`, `can_save` and `frames_per_second`, as in `Environment`,
     and its source of randomness, `random`.
@@ -160,15 +127,50 @@ class Game(ABC):
     action_names: tuple[str, ...]
     can_save: bool = False
     frames_per_second: float = FRAMES_PER_SECOND
-    random: np.random.Generator
 
-    @abstractmethod
+    def __init__(self, config: EnvironmentConfig, stream: np.random.Generator) -> None:
+        cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
+        self.random = stream
+        self._frame_skip = config.frame_skip
+        self._frame_limit: float = config.max_game_frames or math.inf
+        self._most_no_ops = config.random_start_frames or config.random_starts
+        self._no_op_frames = 1 if config.random_start_frames else config.frame_skip  # of each no-op
+
     def start(self, screen: Screen) -> None:
-        """Start a new game and draw its first screen into `screen` uint8 [H, W]."""
+        """Start a new game with 0 to `random_starts` steps, or `random_start_frames` frames, of no-op.
+
+        All numbers are equally likely. Its first screen is drawn into `screen` uint8 [H, W].
+        """
+        self._restart()
+        for _ in range(int(self.random.integers(self._most_no_ops + 1))):
+            self._hold(NO_OP, self._no_op_frames)
+            if self._ended():
+                self._restart()
+        self._draw(screen)
 
     @abstractmethod
-    def act(self, action: int, screen: Screen) -> Outcome:
-        """Take `action` (0 to A - 1) and draw what is seen then into `screen` uint8 [H, W]."""
+    def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:
+        """Take `action` (0 to A - 1) and draw what is seen then into `screen` uint8 [H, W].
+
+        Returns:
+            The reward in raw game points, whether an episode ended, and whether the game is over or cut off.
+        """
+
+    @abstractmethod
+    def _restart(self) -> None:
+        """Start a new game, without any no-op."""
+
+    @abstractmethod
+    def _hold(self, action: int, frames: int) -> float:
+        """Play `frames` frames, or until the game ends; return the sum of their rewards."""
+
+    @abstractmethod
+    def _ended(self) -> bool:
+        """Return whether the game is over, or cut off at `max_game_frames`."""
+
+    @abstractmethod
+    def _draw(self, screen: Screen) -> None:
+        """Draw the frames last played into `screen` uint8 [H, W]."""
 
     def get_state(self) -> CheckpointState:
         """Return the game's state and random stream; without `can_save` the random stream alone."""
@@ -180,3 +182,84 @@ class Game(ABC):
 
     def close(self) -> None:  # noqa: B027 - most games have nothing to close
         """Finish recordings and close windows."""
+
+
+def scale(frame: NDArray[Any], screen: Screen) -> None:
+    """Scale `frame` uint8 [height, width] to `screen` uint8 [H, W], by the mean of the area of each pixel."""
+    assert frame.dtype == np.uint8, "OpenCV would leave the screen as it is, and return another"
+    cv2.resize(frame, screen.shape[::-1], dst=screen, interpolation=cv2.INTER_AREA)
+
+
+# Makes one game from its settings, its random stream, whether a lost life ends an episode, and a watcher. It
+# is at the top of a module, so that it can be sent to a process.
+OpenGame: TypeAlias = Callable[[EnvironmentConfig, np.random.Generator, bool, Watcher | None], Game]
+
+
+class GameVector(Environment):
+    """An environment of E games of one kind, each a `Game`, stepped one after the other."""
+
+    def __init__(
+        self,
+        open_game: OpenGame,
+        config: EnvironmentConfig,
+        streams: Sequence[np.random.Generator],
+        training: bool,
+        watcher: Watcher | None = None,
+    ) -> None:
+        """Open a game for each of `streams`, the first of which is displayed, recorded and watched."""
+        self._games: list[Game] = []
+        try:
+            for stream in streams:
+                self._games.append(open_game(config, stream, training, watcher))
+                config, watcher = config.unseen(), None
+        except BaseException:
+            with suppress(UserError):
+                self.close()
+            raise
+        first = self._games[0]
+        self.games = len(self._games)
+        self.action_names, self.actions = first.action_names, len(first.action_names)
+        self.name, self.rom_md5, self.can_save = first.name, first.rom_md5, first.can_save
+        self.frames_per_second = first.frames_per_second
+        self.screen_shape = (config.screen_height, config.screen_width)
+        self._ended = np.ones(self.games, np.bool_)  # [E], games that the next step starts anew
+
+    def reset(self) -> Step:
+        """Start every game anew; return the step with their first screens."""
+        step = Step.start(np.empty((self.games, *self.screen_shape), np.uint8))
+        for game, screen in zip(self._games, step.screens, strict=True):
+            game.start(screen)
+        self._ended = step.resets.copy()
+        return step
+
+    def step(self, actions: Actions) -> Step:
+        """Take `actions` int64 [E], game after game; see `Environment.step`."""
+        starts, actions = self._ended, np.where(self._ended, 0, actions)
+        screens = np.empty((self.games, *self.screen_shape), np.uint8)
+        rewards = np.zeros(self.games, np.float32)
+        terminals, resets = np.zeros((2, self.games), np.bool_)
+        for i, (game, action) in enumerate(zip(self._games, actions.tolist(), strict=True)):
+            if starts[i]:
+                game.start(screens[i])
+            else:
+                rewards[i], terminals[i], resets[i] = game.act(action, screens[i])
+        self._ended = resets.copy()
+        return Step(screens, actions, rewards, terminals, resets & ~terminals, resets, starts)
+
+    def get_state(self) -> CheckpointState:
+        """Return the state of every game, and which of them are to start anew."""
+        games: CheckpointState = {str(i): game.get_state() for i, game in enumerate(self._games)}
+        return {"name": self.name, "games": games, "ended": self._ended.copy()}
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Restore what `get_state` returned; see `Environment.set_state`."""
+        self.check(state)
+        for i, game in enumerate(self._games):
+            game.set_state(state["games"][str(i)])
+        self._ended = state["ended"].copy() if self.can_save else np.ones(self.games, np.bool_)
+
+    def close(self) -> None:
+        """Close every game, also where closing another fails."""
+        with ExitStack() as stack:
+            for game in reversed(self._games):
+                stack.callback(game.close)

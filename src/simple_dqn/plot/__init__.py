@@ -7,7 +7,7 @@ from pathlib import Path
 
 from simple_dqn.command_line import Parser, number
 from simple_dqn.config import yes_or_no
-from simple_dqn.environment.roms import game_of
+from simple_dqn.environment.atari import game_of
 from simple_dqn.errors import UserError, printable
 from simple_dqn.human_scores import references
 from simple_dqn.plot.figure import AXES, PHASES, View, make_plot, write

@@ -14,7 +14,7 @@ from typing import Any
 from simple_dqn import command_line, own_code, plot, settings_file
 from simple_dqn.config import BOOLEANS, Config, EnvironmentConfig, words
 from simple_dqn.environment import game_name, named
-from simple_dqn.environment.roms import find_rom, game_of, known_games
+from simple_dqn.environment.atari import find_rom, game_of, known_games
 from simple_dqn.errors import EXTRAS, UserError, require_extra
 from simple_dqn.files import home, read_text, replacing
 from simple_dqn.human_scores import SCORES
@@ -166,7 +166,7 @@ def _checked(given: dict[str, Any], games: Sequence[str], gpus: float) -> Config
         settle(replace(config, run=replace(config.run, random_seed=1)), log=False)
         check_weights(config)
         if config.environment.emulator == "warp":
-            from simple_dqn.environment.warp_emulator import check as check_warp  # Warp takes long to import
+            from simple_dqn.environment.warp import check as check_warp  # Warp takes long to import
 
             check_warp(find_rom(config.environment.game), config.environment)
     if configs[0].run.track in EXTRAS:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from simple_dqn import random_streams
 from simple_dqn.config import Config
 from simple_dqn.environment import Environment, game_name
-from simple_dqn.environment.roms import game_of
+from simple_dqn.environment.atari import game_of
 from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import make_network

@@ -1,26 +1,87 @@
-"""E games on the emulator of our own, `atari2600`, which play a step in one launch: `--emulator warp`."""
+"""E games on the emulator of our own, `atari2600`, which play a step in one launch: `--emulator warp`.
 
+They are equal to ALE's, frame by frame, in the games of `docs/emulator.md`. NVIDIA Warp is an extra that need
+not be installed.
+"""
+
+import logging
 import math
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from ale_py import Action
 from numpy.typing import NDArray
 
-from atari2600 import starts
-from atari2600.console import Console
-from atari2600.controllers import Controllers
-from atari2600.machine import CPU, GAME, TIA
-from atari2600.rules import RULES
-from atari2600.screens import Screens as Scaler
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.frames import NO_OP, SEEDS, scale
-from simple_dqn.environment.interface import Environment, check_games
-from simple_dqn.environment.roms import game_name, md5
-from simple_dqn.environment.warp_emulator import compiling
-from simple_dqn.errors import UserError
+from simple_dqn.environment.atari import game_name, md5
+from simple_dqn.environment.interface import NO_OP, SEEDS, Environment, scale
+from simple_dqn.errors import UserError, missing_extra
 from simple_dqn.types import Actions, CheckpointState, Mask, Screens, Step
+
+try:
+    import warp
+
+    warp.config.quiet = True
+    from atari2600 import starts
+    from atari2600.console import Console
+    from atari2600.controllers import Controllers
+    from atari2600.machine import CPU, GAME, TIA
+    from atari2600.rules import RULES
+    from atari2600.screens import Screens as Scaler
+except ImportError:
+    INSTALLED = False
+else:
+    INSTALLED = True
+
+logger = logging.getLogger(__name__)
+PATIENCE = 3.0  # seconds, before a start says that it compiles
+CARTRIDGES = {2048: "2K", 4096: "4K", 8192: "8K", 16384: "16K"}
+
+
+def check(rom: Path, config: EnvironmentConfig) -> None:
+    """Refuse what only ALE can do.
+
+    Raises:
+        UserError: The game is not exact, or a setting needs ALE, or Warp is not installed.
+    """
+    if not INSTALLED:
+        raise missing_extra("emulator", "--emulator warp")
+    name = game_name(str(rom))
+    if name not in RULES or starts.find(name).md5 != md5(rom):
+        kind = CARTRIDGES.get(rom.stat().st_size, f"{rom.stat().st_size} bytes")
+        raise UserError(
+            f"--emulator warp does not play {name} (cartridge: {kind}): use --emulator ale, or one of "
+            f"{', '.join(sorted(RULES))}"
+        )
+    if config.color_averaging:
+        raise UserError(
+            "--emulator warp cannot average colors: add --color_averaging false, or give --emulator ale"
+        )
+    for setting in ("display_screen", "record_screen_path", "record_sound_filename"):
+        if getattr(config, setting):
+            raise UserError(f"--{setting} needs --emulator ale")
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Say every few seconds that kernels are being compiled, which the first start on a machine does."""
+    done, begun = threading.Event(), time.monotonic()
+
+    def report() -> None:
+        while not done.wait(PATIENCE):
+            logger.info("compiling the emulator, once on this machine: %.0f s", time.monotonic() - begun)
+
+    thread = threading.Thread(target=report, name="compiling")
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 class WarpVector(Environment):
@@ -34,7 +95,7 @@ class WarpVector(Environment):
         streams: Sequence[np.random.Generator],
         training: bool,
     ) -> None:
-        """Load the ROM `config.game`, which `warp_emulator.check` has let pass; see `AtariGame`."""
+        """Load the ROM `config.game`, which `check` has let pass; see `AtariGame`."""
         rom = Path(config.game)
         self.name, self.rom_md5, self.games = game_name(str(rom)), md5(rom), len(streams)
         self.screen_shape = (config.screen_height, config.screen_width)
@@ -103,7 +164,7 @@ class WarpVector(Environment):
         return self._over() | (self._frames >= self._limit)
 
     def _begin(self, games: Mask) -> None:
-        """Start some games, each with its random number of no-ops; see `FrameGame.start`."""
+        """Start some games, each with its random number of no-ops; see `Game.start`."""
         self._restart(games)
         most = self._config.random_start_frames or self._config.random_starts
         frames = 1 if self._config.random_start_frames else self._config.frame_skip
@@ -192,7 +253,7 @@ class WarpVector(Environment):
         Raises:
             UserError: The state is of another game, of another number of games, or of ALE's.
         """
-        check_games(state, self)
+        self.check(state)
         games = [state["games"][str(i)] for i in range(self.games)]
         if "known" not in games[0]:
             raise UserError("the checkpoint has games of ALE: continue with --emulator ale")

@@ -1,6 +1,7 @@
-"""A process that plays some of the games: `GameProcess` sends it commands, and `main` answers there.
+"""E games in a few processes, behind the interface of games in this one.
 
-Actions and steps pass through `SharedSteps`, memory that all processes see.
+Processes and not threads, because ALE holds Python's lock while it emulates. Actions and steps pass through
+`SharedSteps`, memory that all processes see; a connection to each process says when to read it.
 
 The system closes both ends of a connection when their process ends, however it ends. So a process
 that waits notices at once that the other has ended, and no game process outlives its parent.
@@ -14,28 +15,32 @@ import subprocess
 import sys
 import time
 import traceback
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from itertools import pairwise
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Environment
-from simple_dqn.environment.vector import OpenGame, open_games
 from simple_dqn.errors import LostError, UserError
 from simple_dqn.interrupt import SIGNALS
 from simple_dqn.own_code import OwnCode
-from simple_dqn.types import CheckpointState, Step
+from simple_dqn.types import Actions, CheckpointState, Step
+
+# Opens the games of one process, at the top of a module: settings, a stream for each game, and `training`.
+OpenGames: TypeAlias = Callable[[EnvironmentConfig, Sequence[np.random.Generator], bool], Environment]
 
 # Not multiprocessing's own way to start a process, which would import the program's main module there,
 # and PyTorch with it.
 PROGRAM = """
 import sys
 sys.path[:] = sys.argv[2:]
-from simple_dqn.environment.processes.process import main
+from simple_dqn.environment.processes import main
 main(int(sys.argv[1]))
 """
 # The processes use all cores together, so a library needs one thread in each.
@@ -44,38 +49,108 @@ SPIN_SECONDS = 300e-6  # seconds that a process waits for the next command befor
 EXIT_TIMEOUT = 5.0  # seconds for a process to finish its recordings; more than enough
 # The arrays of a `Step` in the order in which they lie in memory, the widest type first.
 TYPES: dict[str, type[np.generic]] = {
-    "actions": np.int64,
-    "rewards": np.float32,
-    "terminals": np.bool_,
-    "truncations": np.bool_,
-    "resets": np.bool_,
-    "starts": np.bool_,
-    "screens": np.uint8,
-}
+    "actions": np.int64, "rewards": np.float32, "terminals": np.bool_, "truncations": np.bool_,
+    "resets": np.bool_, "starts": np.bool_, "screens": np.uint8,
+}  # fmt: skip
 
 
-class Task(NamedTuple):
-    """The games that a process plays."""
+class ProcessVector(Environment):
+    """An environment of E games that are played at the same time, each always in the same process.
 
-    open_game: OpenGame
-    config: EnvironmentConfig
-    streams: Sequence[np.random.Generator]  # of this process' games
-    training: bool
-    games: slice  # where this process' games stand among all
-    all_games: int
-    memory: int  # descriptor of the memory that is shared
-    code: OwnCode | None  # of the user's, to run first
+    Each process plays a block of neighboring games. After an error all processes are gone.
+    """
 
-    def open(self) -> Environment:
-        """Open the games."""
-        if self.code:
-            self.code.install()
-        return open_games(self.open_game, self.config, self.streams, self.training)
+    def __init__(
+        self,
+        open_games: OpenGames,
+        config: EnvironmentConfig,
+        streams: Sequence[np.random.Generator],
+        training: bool,
+        code: OwnCode | None = None,
+    ) -> None:
+        """Start `config.processes` processes, which call `open_games` with their `streams`.
 
+        They run the `code` of the user's first.
 
-def title(task: Task) -> str:
-    """Return the name of the process in messages; games are counted from 0."""
-    return f"the process that plays games {task.games.start} to {task.games.stop - 1}"
+        Raises:
+            UserError: The games cannot be made, or no further process can be started.
+            RuntimeError: A process failed.
+        """
+        self.games = len(streams)
+        self.screen_shape = (config.screen_height, config.screen_width)
+        bounds = [i * self.games // config.processes for i in range(config.processes + 1)]
+        self._blocks = [slice(start, stop) for start, stop in pairwise(bounds)]
+        self._processes: list[GameProcess] = []
+        memory = os.memfd_create("simple_dqn games")
+        self._shared = SharedSteps(memory, self.games, self.screen_shape)
+        # Also called at the end of the program, if `close` was not.
+        self._end = weakref.finalize(self, end, self._processes, self._shared)
+        try:
+            for block in self._blocks:
+                arguments = config.unseen() if block.start else config, streams[block], training
+                task = Task(open_games, arguments, block, self.games, memory, code)
+                self._processes.append(GameProcess(task))
+            about = self._answers()[0]
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(memory)
+        self.action_names, self.name, self.rom_md5, self.can_save = about
+        self.actions = len(self.action_names)
+
+    def reset(self) -> Step:
+        """Start every game anew; return the step with their first screens."""
+        self._ask("reset")
+        self._answers()
+        return self._shared.read()
+
+    def step(self, actions: Actions) -> Step:
+        """Take `actions` int64 [E] in all processes at the same time; see `Environment.step`.
+
+        Raises:
+            LostError: A process has ended.
+            UserError: A process raised it.
+            RuntimeError: A process raised another error.
+        """
+        self._shared.arrays["actions"][:] = actions
+        self._ask("step")
+        self._answers()
+        return self._shared.read()
+
+    def get_state(self) -> CheckpointState:
+        """Return the state of all games, the same as that of a `GameVector`."""
+        self._ask("get_state")
+        states: list[CheckpointState] = self._answers()
+        games = [game for state in states for game in state["games"].values()]
+        return {
+            "name": self.name,
+            "games": {str(i): game for i, game in enumerate(games)},
+            "ended": np.concatenate([state["ended"] for state in states]),
+        }
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Restore what `get_state` returned, with any number of processes; see `Environment.set_state`."""
+        self.check(state)
+        for process, block in zip(self._processes, self._blocks, strict=True):
+            games = {str(i - block.start): state["games"][str(i)] for i in range(block.start, block.stop)}
+            process.ask("set_state", {**state, "games": games, "ended": state["ended"][block]})
+        self._answers()
+
+    def close(self) -> None:
+        """End all processes, once they have finished recordings, and give the shared memory back."""
+        self._end()
+
+    def _ask(self, command: str) -> None:
+        for process in self._processes:
+            process.ask(command)
+
+    def _answers(self) -> list[Any]:
+        try:
+            return [process.answer() for process in self._processes]
+        except Exception:
+            self.close()
+            raise
 
 
 class SharedSteps:
@@ -106,6 +181,27 @@ class SharedSteps:
         return Step(**{name: array.copy() for name, array in self.arrays.items()})
 
 
+class Task(NamedTuple):
+    """The games that a process plays."""
+
+    open_games: OpenGames
+    arguments: tuple[EnvironmentConfig, Sequence[np.random.Generator], bool]  # of `open_games`
+    games: slice  # where this process' games stand among all
+    all_games: int
+    memory: int  # descriptor of the memory that is shared
+    code: OwnCode | None  # of the user's, to run first
+
+    def __str__(self) -> str:
+        """Return the name of the process in messages; games are counted from 0."""
+        return f"the process that plays games {self.games.start} to {self.games.stop - 1}"
+
+    def open(self) -> Environment:
+        """Open the games."""
+        if self.code:
+            self.code.install()
+        return self.open_games(*self.arguments)
+
+
 class GameProcess:
     """A process that plays games, seen from the process that started it."""
 
@@ -115,7 +211,7 @@ class GameProcess:
         Raises:
             UserError: The system allows no further process.
         """
-        self._title = title(task)
+        self._title = str(task)
         self._connection, theirs = Pipe()
         with theirs:
             # Blocked until `main` handles them: signals to all processes of a run are for the first alone.
@@ -157,8 +253,8 @@ class GameProcess:
         except (EOFError, ConnectionError):
             self.wait()
             code = self._process.returncode
-            end = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            raise LostError(f"{self._title} {end}: start again; ./resume.sh continues a training") from None
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            raise LostError(f"{self._title} {how}: start again; ./resume.sh continues a training") from None
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -174,6 +270,15 @@ class GameProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def end(processes: Sequence[GameProcess], shared: SharedSteps) -> None:
+    """End `processes`, all at once, and give the shared memory back."""
+    for process in processes:
+        process.disconnect()
+    for process in processes:
+        process.wait()
+    shared.arrays.clear()
 
 
 def main(descriptor: int) -> None:
@@ -200,19 +305,12 @@ def main(descriptor: int) -> None:
             poll = select.poll()
             poll.register(connection, select.POLLIN)
             while True:
-                _spin(poll)
+                # Wait a moment without sleeping, since waking up takes long; the core is offered to others.
+                until = time.perf_counter() + SPIN_SECONDS
+                while not poll.poll(0) and time.perf_counter() < until:
+                    os.sched_yield()
                 command, arguments = connection.recv()
                 connection.send(_attempt(task, commands[command], *arguments))
-
-
-def _spin(poll: select.poll) -> None:
-    """Wait a moment for a command without sleeping, since waking up takes long.
-
-    The core is offered to other threads meanwhile.
-    """
-    end = time.perf_counter() + SPIN_SECONDS
-    while not poll.poll(0) and time.perf_counter() < end:
-        os.sched_yield()
 
 
 def _attempt(task: Task, work: Callable[..., Any], *arguments: Any) -> Any:
@@ -222,4 +320,4 @@ def _attempt(task: Task, work: Callable[..., Any], *arguments: Any) -> Any:
     except UserError as error:
         return error
     except Exception:
-        return RuntimeError(f"{title(task)} failed:\n{traceback.format_exc()}")
+        return RuntimeError(f"{task} failed:\n{traceback.format_exc()}")

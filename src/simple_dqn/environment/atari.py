@@ -1,0 +1,361 @@
+"""Atari games: ROM files, and one game in the Arcade Learning Environment (Bellemare et al. 2013).
+
+Preprocessing follows Mnih et al. 2015, "Human-level control through deep reinforcement learning", or with
+`color_averaging` ALE's own averaging of frames, as simple_dqn had it, or without `frame_maximum` takes the
+last frame as it is.
+"""
+
+import difflib
+import functools
+import hashlib
+import logging
+import os
+import re
+import wave
+from pathlib import Path
+from typing import NamedTuple
+
+import ale_py
+import ale_py.roms
+import cv2
+import numpy as np
+from ale_py import ALEInterface, ALEState, LoggerMode
+
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment.interface import (
+    FRAMES_PER_SECOND,
+    NO_ACTION,
+    NO_OP,
+    SEEDS,
+    Frame,
+    Game,
+    Screen,
+    Watcher,
+    scale,
+)
+from simple_dqn.errors import UserError
+from simple_dqn.files import is_snapshot, kind_of, read_file
+from simple_dqn.machine import require_display
+from simple_dqn.types import CheckpointState
+
+logger = logging.getLogger(__name__)
+
+MOST_BYTES = 128 << 20  # of a ROM, or of a snapshot given by mistake
+# ROMs that ale-py ships for several players only: ALEInterface ends the whole process on loading one.
+MULTIPLAYER_ONLY = frozenset(("combat", "joust", "maze_craze", "warlords"))
+# An id of Gymnasium's; of an Atari game's, the name without what tells the variants of one game apart.
+GYMNASIUM_ID = re.compile(r"(?:\w+/)?([\w-]+?)(?:-ram)?(?:NoFrameskip|Deterministic)?-v\d+", re.ASCII)
+RESTART = -1  # in the list of calls: the console's reset, which is no action
+SAMPLES_PER_FRAME = 512  # of sound; with 60 frames a second this makes 30,720 samples a second
+CALLS_REPEATED = 64  # at most, to restore a state; each costs 0.05 to 0.1 ms
+
+
+def known_games() -> list[str]:
+    """Return the names of the games that ale-py ships and one player can play, in order."""
+    return sorted(set(ale_py.roms.get_all_rom_ids()) - MULTIPLAYER_ONLY)
+
+
+@functools.cache  # the games for training and those for tests are of one ROM: the log names it once
+def find_rom(game: str) -> Path:
+    """Return the ROM file of `game`: a path that exists, else a game whose name is the path's stem.
+
+    So `roms/pong.rom` and `pong` both find ale-py's own ROM where there is no such file.
+    The log says which file was taken.
+
+    Raises:
+        UserError: There is neither such a file nor such a game, or the file is no ROM that ALE can play.
+    """
+    path = _locate(game)
+    _name_of(path)
+    logger.info("ROM file: %s", path)
+    return path
+
+
+def game_name(game: str) -> str:
+    """Return the canonical name, such as `space_invaders`, of a game given by a path or a name.
+
+    Raises:
+        UserError: As `find_rom`.
+    """
+    return _name_of(_locate(game))
+
+
+def md5(path: Path) -> str:
+    """Return the MD5 of a file in hexadecimal, by which ALE and results identify a ROM.
+
+    Raises:
+        UserError: The file cannot be read.
+    """
+    return hashlib.md5(read_file(path, MOST_BYTES, "give a ROM file")).hexdigest()
+
+
+def game_of(run: str) -> str | None:
+    """Return the longest known game with which the name of a run begins; None: there is none.
+
+    The name is `<game>[_label]`, and games and labels both have underscores.
+    """
+    games = [game for game in (*known_games(), "catch") if f"{run}_".startswith(f"{game}_")]
+    return max(games, key=len, default=None)
+
+
+def is_rom(game: str) -> bool:
+    """Return whether there is something at the path `game`, or a game of ale-py's has that name."""
+    return bool(kind_of(Path(game))) or _stem(Path(game)) in known_games()
+
+
+def _stem(path: Path) -> str:
+    return re.sub(r"[ -]", "_", path.stem.lower())
+
+
+def _locate(game: str) -> Path:
+    if not game:
+        raise UserError("no game was named: give a ROM file, or the name of a game such as pong")
+    path, name, known = Path(game), _stem(Path(game)), known_games()
+    if kind_of(path) == "file":
+        return path
+    if kind_of(path) == "other":
+        raise UserError(f"{path} is a device or a pipe: give a ROM file, or a game's name such as pong")
+    if name in known:
+        try:
+            return Path(ale_py.roms.get_rom_path(name) or "")
+        except OSError as error:
+            problem = f"ale-py's own ROM of {name} cannot be used: {error}"
+            raise UserError(problem.replace("\n", " ")) from None
+    if gymnasium_id := GYMNASIUM_ID.fullmatch(game):
+        # Gymnasium calls ms_pacman MsPacman.
+        ids = {one.replace("_", ""): one for one in known}
+        near = [ids[one] for one in difflib.get_close_matches(gymnasium_id[1].lower(), ids, 1, 0.9)]
+        remedy = "give --import, with the file or the module that registers it with Gymnasium"
+    else:
+        near = difflib.get_close_matches(name, known, n=3)
+        remedy = "give a ROM file, or a game's name such as pong"
+    hint = f"did you mean {' or '.join(near)}?" if near else remedy
+    raise UserError(f"there is no file {game} and no game called {name!r}: {hint}")
+
+
+def _name_of(path: Path) -> str:
+    digest = md5(path)
+    name = ALEInterface.isSupportedROM(str(path))
+    if name is None and is_snapshot(path):
+        raise UserError(f"{path} is a snapshot, not a game: ./resume.sh {path} trains it further")
+    if name is None:
+        raise UserError(
+            f"{path} (MD5 {digest}) is not a ROM that ALE can play: "
+            "rename it if it has the name of another game, or give one of ale-py's games, such as pong"
+        )
+    return str(name)
+
+
+class Variant(NamedTuple):
+    """The variant of a game that the console's switches choose; None: ALE's own choice."""
+
+    mode: int | None = None
+    difficulty: int | None = None
+
+
+STANDARD = Variant()
+
+
+class AtariGame(Game):
+    """One Atari game, in steps of `frame_skip` frames.
+
+    A state that ALE saves lacks the picture, so after `restoreState` the next frame would be averaged with an
+    unrelated frame. So a saved state consists of an earlier state of ALE and the calls made since then, which
+    `set_state` repeats.
+    """
+
+    can_save = True
+
+    def __init__(
+        self,
+        config: EnvironmentConfig,
+        stream: np.random.Generator,
+        training: bool,
+        watcher: Watcher | None,
+        variant: Variant = STANDARD,
+    ) -> None:
+        """Load the ROM `config.game`; `stream` decides ALE's seed, no-ops, and which frames repeat an action.
+
+        The `watcher` receives each frame, those of no-ops too. In `training` a lost life ends an episode.
+
+        Raises:
+            UserError: There is no display, a recording cannot be written, or there is no such variant.
+        """
+        super().__init__(config, stream)
+        rom = Path(config.game)
+        self.name, self.rom_md5 = game_name(str(rom)), md5(rom)
+        ALEInterface.setLoggerMode(LoggerMode.Error)
+        self._ale = ale = ALEInterface()
+        ale.setInt("random_seed", int(stream.integers(SEEDS)))
+        ale.setInt("frame_skip", 1)
+        ale.setFloat("repeat_action_probability", 0.0)
+        ale.setBool("color_averaging", config.color_averaging)
+        ale.setBool("sound_obs", watcher is not None or config.record_sound_filename is not None)
+        self._watcher, self._training = watcher, training
+        self._sound = self._recorded(config)
+        ale.loadROM(str(rom))
+        choices = {
+            "mode": (variant.mode, ale.setMode, ale.getAvailableModes()),
+            "difficulty": (variant.difficulty, ale.setDifficulty, ale.getAvailableDifficulties()),
+        }
+        for what, (value, choose, known) in choices.items():
+            try:
+                None if value is None else choose(value)
+            except (RuntimeError, TypeError):
+                has = ", ".join(map(str, known))
+                raise UserError(f"the game has no {what} {value!r}: choose one of {has}") from None
+        actions = ale.getMinimalActionSet() if config.minimal_action_set else ale.getLegalActionSet()
+        self._action_set = [action.value for action in actions]  # ALE's codes
+        self.action_names = tuple(action.name for action in actions)
+        self._repeat_probability = config.repeat_action_probability
+        self._held = NO_OP  # the action of the last frame
+        self._lives = ale.lives()
+        self._maximum = config.frame_maximum and not config.color_averaging
+        self._frames_seen = 2 if self._maximum else 1  # of each step, the last ones
+        # The last two frames in grey, and their maximum; uint8 [210, 160] in most games.
+        self._older, self._newer, self._frame = np.zeros((3, *ale.getScreenDims()), np.uint8)
+        self._anchor = ale.cloneState(include_rng=True)
+        self._calls: list[int] = []  # made since `_anchor`
+
+    def _recorded(self, config: EnvironmentConfig) -> wave.Wave_write | None:
+        """Open ALE's window and start its recordings, as asked; return the file of the sound."""
+        if config.display_screen:
+            if not ale_py.SDL_SUPPORT:
+                raise UserError("this ale-py was built without SDL: leave out --display_screen")
+            require_display("leave out --display_screen")
+            self._ale.setBool("display_screen", True)
+        if folder := config.record_screen_path:
+            try:
+                Path(folder).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(
+                    f"cannot create the folder {folder}: {error.strerror}; choose another"
+                ) from None
+            if not os.access(folder, os.W_OK):
+                raise UserError(
+                    f"cannot write in the folder {folder}: choose another for --record_screen_path"
+                )
+            self._ale.setString("record_screen_dir", folder)
+        return None if config.record_sound_filename is None else _sound_file(config.record_sound_filename)
+
+    def start(self, screen: Screen) -> None:
+        """Start a new game; see `Game.start`."""
+        super().start(screen)
+        self._lives = self._ale.lives()
+
+    def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:
+        """Hold action `action`, an index or `NO_ACTION`, for `frame_skip` frames, or until the game ends."""
+        code = NO_OP if action == NO_ACTION else self._action_set[action]
+        reward = self._hold(code, self._frame_skip)
+        self._draw(screen)
+        lives = self._ale.lives()
+        terminal = self._ale.game_over() or (self._training and lives < self._lives)
+        self._lives = lives
+        return reward, terminal, self._ended()
+
+    def _restart(self) -> None:
+        """Start a new game, without pressing any button in it."""
+        self._anchor = self._ale.cloneState(include_rng=True)
+        self._calls = [RESTART]
+        self._ale.reset_game()
+        self._held = NO_OP
+        self._see_one_frame()
+
+    def _ended(self) -> bool:
+        over: bool = self._ale.game_over() or self._ale.getEpisodeFrameNumber() >= self._frame_limit
+        return over
+
+    def _hold(self, action: int, frames: int) -> float:
+        """Play `frames` frames; return the sum of their rewards, and keep the last of them that matter.
+
+        Each frame repeats the last one's action with the probability of Machado et al. 2018.
+        The draw is made here and not by ALE, whose saved states forget the action to repeat.
+        """
+        reward = 0
+        for frames_left in reversed(range(frames)):
+            if not self._repeat_probability or self.random.random() >= self._repeat_probability:
+                self._held = action
+            reward += self._play_frame(self._held)
+            if frames_left < self._frames_seen:
+                self._older, self._newer = self._newer, self._older
+                self._ale.getScreenGrayscale(self._newer)
+            if frames_left and self._ended():
+                self._see_one_frame()
+                break
+        return reward
+
+    def _play_frame(self, action: int) -> int:
+        """Emulate one frame with `action`, one of ALE's codes; return its reward in game points."""
+        if len(self._calls) == CALLS_REPEATED:
+            self._anchor = self._ale.cloneState(include_rng=True)
+            self._calls = []
+        self._calls.append(action)
+        reward: int = self._ale.act(action)
+        if self._sound:
+            self._sound.writeframes(self._ale.getAudio().tobytes())
+        if self._watcher:
+            seen, sound = self._ale.getScreenRGB(), self._ale.getAudio()
+            self._watcher(Frame(seen, sound, self._ale.lives(), reward))
+        return reward
+
+    def _see_one_frame(self) -> None:
+        """Forget the frames before this one: they are of another game, or not the one just before."""
+        self._ale.getScreenGrayscale(self._newer)
+        np.copyto(self._older, self._newer)
+
+    def _draw(self, screen: Screen) -> None:
+        frame = cv2.max(self._older, self._newer, dst=self._frame) if self._maximum else self._newer
+        scale(frame, screen)
+
+    def get_state(self) -> CheckpointState:
+        """Return a state of ALE's and the calls made since, the action held and the random stream."""
+        anchor = np.frombuffer(self._anchor.serialize(), np.uint8)
+        emulator = {"anchor": anchor, "calls": np.array(self._calls, np.int8)}
+        return {"emulator": emulator, "held": self._held, **super().get_state()}
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Restore what `get_state` returned; frames emulated again are also recorded again, as PNG.
+
+        Raises:
+            UserError: It has games of `WarpVector`, or none, like older checkpoints of `gym` games.
+        """
+        if "console" in state:
+            raise UserError("the checkpoint has games of --emulator warp: continue with it")
+        if "emulator" not in state:
+            raise UserError(
+                f"the checkpoint of {self.name} has no state of the game: move its folder away, and "
+                "./resume.sh will continue from a snapshot's weights"
+            )
+        self._anchor = ALEState(state["emulator"]["anchor"].tobytes())
+        self._calls = state["emulator"]["calls"].tolist()
+        # ALE does not save whether a frame is unfinished, as it is after loading Q*bert and Tetris.
+        self._ale.act(0)
+        self._ale.restoreState(self._anchor)
+        for call in self._calls:
+            self._ale.reset_game() if call == RESTART else self._ale.act(call)
+        self._held = state["held"]
+        super().set_state(state)
+        self._lives = self._ale.lives()
+        self._see_one_frame()
+
+    def close(self) -> None:
+        """Finish the recording of sound."""
+        if self._sound:
+            self._sound.close()
+            self._sound = None
+
+
+def _sound_file(name: str) -> wave.Wave_write:
+    if kind_of(Path(name)) == "other":
+        raise UserError(f"cannot write the sound to {name}: it is a device or a pipe; choose another file")
+    try:
+        # First: a Wave_write that cannot open its file complains once more when it goes.
+        Path(name).open("ab").close()
+        file = wave.Wave_write(name)
+    except OSError as error:
+        raise UserError(f"cannot write the sound to {name}: {error.strerror}; choose another file") from None
+    file.setparams((1, 1, FRAMES_PER_SECOND * SAMPLES_PER_FRAME, 0, "NONE", "not compressed"))
+    return file
+
+
+open_game = AtariGame
