@@ -212,7 +212,7 @@ class AtariGame(Game):
         self._lives = ale.lives()
         self._maximum = config.frame_maximum and not config.color_averaging
         self._frames_seen = 2 if self._maximum else 1  # of each step, the last ones
-        # The last two frames in grey, and their maximum; uint8 [210, 160] in most games.
+        # The last two frames in gray, and their maximum; uint8 [210, 160] in most games.
         self._older, self._newer, self._frame = np.zeros((3, *ale.getScreenDims()), np.uint8)
         self._anchor = ale.cloneState(include_rng=True)
         self._calls: list[int] = []  # made since `_anchor`

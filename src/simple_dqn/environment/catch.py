@@ -12,7 +12,7 @@ from simple_dqn.types import CheckpointState
 
 ROWS = 8  # no more than the least height of a screen in pixels
 COLUMNS = 5  # a paddle that starts in the middle can reach every ball in ROWS - 1 steps
-BALL, PADDLE = 255, 128  # grey levels
+BALL, PADDLE = 255, 128  # gray levels
 
 
 class CatchGame(Game):

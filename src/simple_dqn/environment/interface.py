@@ -18,7 +18,7 @@ from simple_dqn.config import EnvironmentConfig
 from simple_dqn.errors import UserError
 from simple_dqn.types import Actions, CheckpointState, Step
 
-Screen: TypeAlias = NDArray[np.uint8]  # [H, W], grey levels
+Screen: TypeAlias = NDArray[np.uint8]  # [H, W], gray levels
 Picture: TypeAlias = NDArray[np.uint8]  # [height, width, 3], red, green, blue
 
 FRAMES_PER_SECOND = 60  # of a console, and of games that do not say
@@ -38,7 +38,7 @@ class Frame:
 
     @staticmethod
     def silent(picture: NDArray[np.uint8], reward: float = 0.0) -> "Frame":
-        """Return a frame without sound and lives, with a copy of `picture`, in grey or in color."""
+        """Return a frame without sound and lives, with a copy of `picture`, in gray or in color."""
         colors = picture.copy() if picture.ndim == 3 else np.repeat(picture[:, :, np.newaxis], 3, axis=2)
         return Frame(colors, np.zeros(0, np.uint8), lives=0, reward=reward)
 
