@@ -179,15 +179,17 @@ def test_words_that_no_run_writes(path: Path, words: dict[str, Any]) -> None:
     assert "cannot be used" in refusal(path)
 
 
-def test_settings_come_back_but_those_that_name_places(path: Path) -> None:
+def test_settings_come_back_but_those_that_name_places(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     given = {"concurrent": True, "synchronize": False, "random_seed": 2**32, "learning_rate": 1e-5}
     flags = Config.from_flags(given).shared_flags()
     Snapshot("pong", 1, 6, 10, flags, {}).save(path)
     assert Snapshot.load(path).flags == flags
     places = {"csv_file": "/etc/passwd", "replay_file": "/x", "save_weights_prefix": "/y"}
-    others = {"game": "other", "from_a_later_version": 1}
+    gone = {"slip_probability": 0.05, "demonstrations": ""}  # the second was not used
+    others = {"game": "other", "from_a_later_version": 1, **gone}
     Snapshot("pong", 1, 6, 10, {**places, **others, "frame_skip": 3, "synchronize": None}, {}).save(path)
     assert Snapshot.load(path).flags == {"frame_skip": 3, "synchronize": None}
+    assert "does not have: from_a_later_version, replay_file, slip_probability" in caplog.text
 
 
 CHANGES: dict[str, Callable[[Members], object]] = {

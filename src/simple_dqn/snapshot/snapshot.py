@@ -217,8 +217,11 @@ def checked_settings(given: Any, without: Container[str] = LOCAL) -> dict[str, A
     Raises:
         ValueError: One of them is not valid.
     """
+    off = (False, "none")  # of a setting that is gone, and was not used
     values = {
-        name: value for name, value in dict(given).items() if name not in {*GONE} and name not in without
+        name: value
+        for name, value in dict(given).items()
+        if name not in without and not (name in GONE and (not value or value in off))
     }
     for name, value in values.items():
         if not isinstance(value, bool | int | float | str | None) or len(str(value)) > LONGEST_WORD:
