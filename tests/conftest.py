@@ -33,23 +33,40 @@ def pytest_configure() -> None:
         os.sched_setaffinity(0, {cores[int(worker) % len(cores)]})
 
 
+TABLES = {
+    "simple_dqn.networks": "NETWORKS", "simple_dqn.dqn": "TARGET_RULES", "simple_dqn.samplers": "SAMPLERS",
+    "simple_dqn.statistics.writers": "TRACKERS",
+}  # fmt: skip
+
+
 @pytest.fixture(autouse=True)
-def _log_of_its_own() -> Iterator[None]:
-    """Undo what a verb run by the test set in the log: its level would hide the next tests' messages."""
+def _process_as_it_was() -> Iterator[None]:
+    """Undo what a verb run by the test set in the log, and forget what the test imported and registered."""
     root = logging.getLogger()
-    level, disabled = root.level, root.manager.disable
+    level, disabled, handlers = root.level, root.manager.disable, root.handlers[:]
+    names = {setting: list(known) for setting, known in REGISTERED.items()}
+    tables = {module: dict(table) for module, table in _tables()}
     yield
     root.setLevel(level)
+    root.handlers[:] = handlers
     logging.disable(disabled)
-
-
-@pytest.fixture(autouse=True)
-def _imports_of_its_own() -> Iterator[None]:
-    """Forget the files that the test imports, and what they register with Gymnasium."""
-    yield
+    for setting, several in names.items():
+        REGISTERED[setting][:] = several
+    for module, table in _tables():
+        known = {name for several in names.values() for name in several}
+        before = tables.get(module, {name: entry for name, entry in table.items() if name in known})
+        table.clear()
+        table.update(before)
     for name in [one for ids in own_code.IMPORTED.values() for one in ids]:
         sys.modules["gymnasium"].registry.pop(name, None)
     own_code.IMPORTED.clear()
+
+
+def _tables() -> list[tuple[str, dict[str, Any]]]:
+    """Return the tables of registered entries whose modules are loaded."""
+    return [
+        (name, getattr(sys.modules[name], table)) for name, table in TABLES.items() if name in sys.modules
+    ]
 
 
 @pytest.fixture
@@ -63,22 +80,3 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
         return main.run(arguments)
 
     return run
-
-
-@pytest.fixture
-def tables() -> Iterator[None]:
-    """Forget what the test registers."""
-    from simple_dqn.dqn import TARGET_RULES
-    from simple_dqn.networks import NETWORKS
-    from simple_dqn.samplers import SAMPLERS
-    from simple_dqn.statistics.writers import TRACKERS
-
-    tables: tuple[dict[str, Any], ...] = (NETWORKS, TARGET_RULES, SAMPLERS, TRACKERS)
-    entries = [dict(table) for table in tables]
-    names = {setting: list(known) for setting, known in REGISTERED.items()}
-    yield
-    for table, before in zip(tables, entries, strict=True):
-        table.clear()
-        table.update(before)
-    for setting, known in names.items():
-        REGISTERED[setting][:] = known

@@ -55,7 +55,7 @@ SCHEDULES: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2))])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_catch_is_solved(schedule: str, seed: int) -> None:
     run, config = train(seed, **SCHEDULES[schedule])

@@ -69,7 +69,9 @@ def complaints(config: Config) -> Iterator[str]:
 def _shown(complaint: str, config: Config) -> str:
     """Return `complaint` with the values of the flags that end with an equals sign."""
     settings = config.flags()
-    return re.sub(r"--(\w+)=", lambda flag: f"--{flag[1]} {as_word(settings[flag[1]])}", complaint)
+    return re.sub(
+        r"--(\w+)=", lambda flag: f"--{flag[1]} {as_word(settings[flag[1]]).removesuffix('.0')}", complaint
+    )
 
 
 def _games(c: Config) -> list[Rule]:

@@ -13,6 +13,7 @@ LIVES = 3
 SHOOTING = 250  # steps
 
 
+@pytest.mark.nightly
 def test_games_that_end_because_the_invaders_land() -> None:
     """The agent shoots for 17 seconds, and then only dodges, so that the remaining invaders land."""
     agent = simple_dqn.load("snapshots/trained/space_invaders_200.pkl", datatype="float32", threads=1)

@@ -105,7 +105,6 @@ def changed(start: Start, folder: str, change: str, verb: str, *arguments: str) 
     assert start(folder, verb, *arguments, "--import", file, *(chosen if verb == "train" else [])) == 0
 
 
-@pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_training_has_the_change_and_is_resumed_with_it(
     start: Start, tmp_path: Path, change: str, capsys: pytest.CaptureFixture[str]

@@ -231,7 +231,7 @@ simple_dqn.register_target_rule("zero", zero)
 """
 
 
-@pytest.mark.usefixtures("tables")
+@pytest.mark.nightly
 def test_a_rule_of_one_s_own_is_compared_in_a_sweep(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / "rule.py").write_text(RULE)
     words = SMALL[: SMALL.index("--backend")]  # the others are the sweep's
