@@ -1,16 +1,29 @@
-"""Verbs that go no further than their command line."""
+"""Commands in the process of the test: whole trainings, and verbs that stop after their command line."""
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+
+from simple_dqn import main
 from simple_dqn.command_line import Parser
 from simple_dqn.main import VERBS
 from simple_dqn.own_code import take_imports
+
+
+def train_in(home: Path, *words: str) -> Path:
+    """Train with the flags `words` in `home`, as the current folder and the project's; return `home`."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(home)
+        patched.setenv("SIMPLE_DQN_HOME", ".")
+        assert main.run(["train", *words]) == 0
+    return home
 
 
 class ReadError(Exception):

@@ -52,8 +52,8 @@ def _process_as_it_was() -> Iterator[None]:
     logging.disable(disabled)
     for setting, several in names.items():
         REGISTERED[setting][:] = several
+    known = {name for several in names.values() for name in several}
     for module, table in _tables():
-        known = {name for several in names.values() for name in several}
         before = tables.get(module, {name: entry for name, entry in table.items() if name in known})
         table.clear()
         table.update(before)

@@ -34,7 +34,7 @@ class Command:
 
     @property
     def program(self) -> str:
-        """What is run, such as `train.sh`, which may be spelled `./train.sh` or `simple-dqn train`."""
+        """The program, such as `train.sh`, which may be spelled `./train.sh` or `simple-dqn train`."""
         program, *words = self.words
         return f"{words[0]}.sh" if program == "simple-dqn" and words else program.removeprefix("./")
 

@@ -158,7 +158,6 @@ plot empty.csv => empty.csv
 plot missing.csv => missing.csv
 plot other.csv --fields happiness => happiness | average_reward
 """
-# Refused before PyTorch is imported, which takes seconds.
 AT_ONCE = r"""
 train pong_1.pkl => pong_1.pkl is a snapshot, not a game: ./resume.sh pong_1.pkl
 train pong --lr 0.1 => did you mean --learning_rate?

@@ -11,6 +11,7 @@ from simple_dqn import main
 from simple_dqn.settings_file import read
 from simple_dqn.snapshot import CheckpointFolder, Snapshot, snapshots_after
 from simple_dqn.snapshot.keeper import set_aside
+from tests.command_line import train_in
 
 CATCH = [
     "catch", "--environment", "catch", "--preset", "simple_dqn", "--screen_width", "36",
@@ -23,12 +24,7 @@ CATCH = [
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a run of two epochs."""
-    home = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(home)
-        patch.setenv("SIMPLE_DQN_HOME", ".")
-        assert main.run(["train", *CATCH]) == 0
-    return home
+    return train_in(tmp_path_factory.mktemp("trained"), *CATCH)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import csv
 from pathlib import Path
 
 SOURCE = "Wang et al. 2016"  # printed with each human-normalized score
-# Column -> who has these scores, and the source.
+# Column -> the player of these scores, and their source.
 NAMES = {
     "human": ("a person", SOURCE),
     "random": ("random play", SOURCE),

@@ -68,10 +68,8 @@ def complaints(config: Config) -> Iterator[str]:
 
 def _shown(complaint: str, config: Config) -> str:
     """Return `complaint` with the values of the flags that end with an equals sign."""
-    settings = config.flags()
-    return re.sub(
-        r"--(\w+)=", lambda flag: f"--{flag[1]} {as_word(settings[flag[1]]).removesuffix('.0')}", complaint
-    )
+    words = {name: as_word(value).removesuffix(".0") for name, value in config.flags().items()}
+    return re.sub(r"--(\w+)=", lambda flag: f"--{flag[1]} {words[flag[1]]}", complaint)
 
 
 def _games(c: Config) -> list[Rule]:

@@ -1,4 +1,4 @@
-"""Training on a cluster: what is learned, what happens when nodes die, and what is left behind."""
+"""Training on a cluster: learning, nodes that die, and files and processes after the end."""
 
 import os
 import signal

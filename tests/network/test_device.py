@@ -165,7 +165,7 @@ def test_minibatches_are_the_same(games: int, steps: int, settings: dict[str, An
 
 def test_what_is_held_passes_from_one_to_the_other() -> None:
     host, device = memories(2, 60)
-    feed(device, 2, 25)  # not yet round the ring: what lies first is the oldest
+    feed(device, 2, 25)  # the ring is not full yet: its first row is the oldest
     host.set_state(device.get_state(), [contents_of(device)])
     back = memories(2, 60)[1]
     back.set_state(host.get_state(), [contents_of(host)])

@@ -19,6 +19,7 @@ from simple_dqn.snapshot import CheckpointFolder, DamagedError, prefix_of
 from simple_dqn.snapshot.snapshot import read_archive, write_archive
 from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.resume import follows, recorded
+from tests.command_line import train_in
 
 RUN = [
     "catch", "--environment", "catch", "--preset", "simple_dqn", "--random_steps", "60",
@@ -35,12 +36,7 @@ SLOT = "run/agent/network/training/slots/output.weight/exp_avg"
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a complete run with two checkpoints."""
-    home = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(home)
-        patch.setenv("SIMPLE_DQN_HOME", ".")
-        assert main.run(["train", *RUN]) == 0
-    return home
+    return train_in(tmp_path_factory.mktemp("trained"), *RUN)
 
 
 @pytest.fixture

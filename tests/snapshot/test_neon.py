@@ -257,7 +257,7 @@ HOSTILE = [
     *(b"", b"N.", b"K\x01.", b".", b"hello\n", bytes(100)),  # no dict at all
     b"(S'touch exploded'\nios\nsystem\n.", b"\x82\x01.", b"Pwords\n.", b"cnumpy\nndarray\n)\x81.",
     b"(cnumpy\nndarray\no.", b"\x96\xff\xff\xff\x7f\0\0\0\0.", b"(S'x'\nI1\nd.", b"\x8f(K\x01\x90.",
-    # States of what is no array, calls of what is no function.
+    # States of objects that are no arrays, calls of objects that are no functions.
     b"cnumpy\nndarray\n}b.", b"c_codecs\nencode\n}b.", b"cnumpy\ndtype\n}b.", b"}}b.",
     b"c_codecs\nencode\nN}U\x0c__defaults__Ns\x86b.", b"\x8c\x02os\x8c\x06system\x93.",
     b"cnumpy\nndarray\n(K\x02tR.", b"K\x01K\x02\x93.", b"](K\x01tR.", b"c_codecs\nencode\n(K\x01K\x02tR.",

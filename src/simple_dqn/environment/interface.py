@@ -150,7 +150,7 @@ class Game(ABC):
 
     @abstractmethod
     def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:
-        """Take `action` (0 to A - 1) and draw what is seen then into `screen` uint8 [H, W].
+        """Take `action` (0 to A - 1) and draw the new picture into `screen` uint8 [H, W].
 
         Returns:
             The reward in raw game points, whether an episode ended, and whether the game is over or cut off.

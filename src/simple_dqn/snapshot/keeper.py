@@ -291,7 +291,7 @@ class Keeper:
     # The following are called in the thread.
 
     def _write(self) -> None:
-        """Write what is still to be written, up to the first file for which this fails."""
+        """Write the queued files in order; the first that fails stays in the queue, with those behind it."""
         for path, content in list(self._unwritten.items()):
             if isinstance(content, Snapshot):
                 content.save(path)

@@ -95,7 +95,7 @@ class _Object:
         return values
 
 
-# All that a pickle may name, and what takes its place.
+# The globals that a pickle may name, and their replacements.
 NAMES: dict[str, Any] = {
     "numpy.ndarray": None,  # an argument of the next two
     "numpy.core.multiarray._reconstruct": _Object,

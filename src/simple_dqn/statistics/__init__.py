@@ -66,8 +66,8 @@ class Point:
     """The numbers of the latest steps of a training phase, for curves within it."""
 
     step: int  # training steps since the run began, over all games
-    # By name: `progress/reward`, `loss`, `mean_q`, `exploration_rate` and `steps_per_second`. What does not
-    # exist, such as the score where no game ended, is left out.
+    # By name: `progress/reward`, `loss`, `mean_q`, `exploration_rate` and `steps_per_second`. Values that
+    # do not exist, such as the score where no game ended, are left out.
     scalars: Mapping[str, float]
     qvalues: QValues | None  # float32 [states, A], of the held-out states of `meanq`
 

@@ -62,7 +62,7 @@ class View:
 class WatchedPlayer(Player):
     """A player of one game that records its last choice, and lets a person choose instead.
 
-    A person acts once in a step of `frame_skip` frames, as the agent does. `View` says what is recorded.
+    A person acts once in a step of `frame_skip` frames, as the agent does. `View` lists the recorded values.
     """
 
     def __init__(
