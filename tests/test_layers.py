@@ -24,13 +24,13 @@ LAYERS = [
     "doctor",
     "verbs",
     "api",
-    "main tune",
+    "main",
     "sweep",
 ]
 LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names.split()}
 # The core is DQN itself. It runs without the tools and without a cluster: `run` and the verbs join them.
 CORE = {"environment", "replay", "dqn", "networks", "optimizers", "agent", "schedules", "statistics"}
-NOT_FOR_THE_CORE = {"watch", "plot", "doctor", "sweep", "tune", "cluster", "run", "verbs", "main"}
+NOT_FOR_THE_CORE = {"watch", "plot", "doctor", "sweep", "cluster", "run", "verbs", "main"}
 NETWORK = "dqn networks optimizers weights device guided onnx_file"
 # Library -> the files and folders of src/simple_dqn that may import it, or paths from the project.
 OWNERS = {
@@ -47,7 +47,6 @@ OWNERS = {
     "tqdm": "statistics watch nvis/",
     "av": "watch",
     "ray": "cluster sweep",
-    "optuna": "tune",
     "psutil": "machine",
     "yaml": "settings_file",
     "warp": "environment src/atari2600",

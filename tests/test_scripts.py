@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 
 HOME = Path(__file__).resolve().parents[1]
 VERBS = (
-    "train", "resume", "test", "play", "record", "plot", "nvis", "snapshot", "doctor", "sweep", "tune",
+    "train", "resume", "test", "play", "record", "plot", "nvis", "snapshot", "doctor", "sweep",
     "profile_train", "profile_test", "profile_random",
 )  # fmt: skip
 AWKWARD = ["a b.rom", "", "*", "--flag=$HOME", "it's", 'say "x"', "back\\slash"]

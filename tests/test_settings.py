@@ -50,7 +50,6 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any] | None, dict[str, Any], di
     ("train", {"cluster": "local", "preset": "nature"}, None, {}, {**PRESETS["nature"], "cluster": "local"}),
     ("sweep", {}, None, {}, QUICK),
     ("sweep", {"preset": "rainbow", "double": False}, None, {}, {**PRESETS["rainbow"], "target_rule": "max"}),
-    ("tune", {}, None, {}, {**QUICK, "epochs": 10}),
     ("resume", {}, RUN, {}, RUN),
     ("resume", {"epochs": 3}, RUN, {"random_seed": None, "epochs": 2},
      {**RUN, "random_seed": None, "epochs": 3}),

@@ -21,7 +21,6 @@ EXTRAS = {
     "emulator": ("warp-lang==1.19.0",),
     "onnx": ("onnx==1.23.2", "onnxruntime==1.31.1", "onnxscript==0.7.2"),
     "trackio": ("trackio==0.43.0",),
-    "tune": ("optuna==5.0.0",),
     "wandb": ("wandb==0.31.0",),
 }
 OURS = Path(__file__).parent  # the files of this package

@@ -20,7 +20,6 @@ VERBS: dict[str, tuple[str, dict[str, Any]]] = {
     "nvis": ("simple_dqn.verbs.nvis", {}),
     "plot": ("simple_dqn.plot", {}),
     "sweep": ("simple_dqn.sweep.plan", {}),
-    "tune": ("simple_dqn.tune", {}),
     "doctor": ("simple_dqn.doctor", {}),
     "snapshot": ("simple_dqn.verbs.snapshot", {}),
     "profile_train": ("simple_dqn.verbs.profile", {"phase": "train"}),

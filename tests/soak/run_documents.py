@@ -25,7 +25,6 @@ SHORT = ["--random_steps", "400", "--train_steps", "104", "--test_steps", "104"]
 ADDED = {
     "train": [*SHORT, "--replay_size", "4000", "--epochs", "10", "--threads", "1"],
     "sweep": [*SHORT, "--replay_size", "4000", "--epochs", "1"],
-    "tune": [*SHORT, "--replay_size", "4000", "--epochs", "2", "--trials", "2", "--max_game_frames", "200"],
     "profile_train": SHORT,
 }
 A_CLUSTER = ["--cluster", "local", "--actors", "1", "--workers", "2"]

@@ -69,9 +69,6 @@ VERBS = {
         "pong --epochs 10", f"{OF_TRAINING} exploration_decay_steps replay_size random_seed", preset=USUAL
     ),
     "sweep": Verb("pong breakout --seeds 3", OF_TRAINING, preset=USUAL),
-    "tune": Verb(
-        "pong --trials 20", "epochs train_steps test_steps workers datatype threads", {"epochs": 10}, USUAL
-    ),
     "resume": Verb(
         "snapshots/pong_checkpoint",
         "epochs train_steps test_steps learning_rate checkpoint_minutes keep tensorboard backend threads",

@@ -1,0 +1,60 @@
+"""Search the settings of a game with Optuna: each trial is a training by `simple_dqn.train`.
+
+PYTHONPATH=src .venv/bin/python examples/tune.py pong --trials 20 --epochs 10
+
+The same command continues the study. Flags given by hand are not searched.
+"""
+
+import argparse
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import optuna
+
+import simple_dqn
+
+SPACE: dict[str, list[Any]] = {
+    "learning_rate": [2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3],
+    "network": ["small", "nature"],
+    "train_frequency": [1, 2, 4, 8],
+    "target_steps": [400, 1600, 6400],
+}
+
+
+def main(words: list[str] | None = None) -> None:
+    """Carry out trials until the study has as many as asked for, and print the best settings."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("game")
+    parser.add_argument("--trials", type=int, default=20)
+    given, flags = parser.parse_known_args(words)
+    settings: dict[str, Any] = {"epochs": 10, "random_seed": 1}
+    settings |= {flag.strip("-"): value for flag, value in zip(flags[::2], flags[1::2], strict=True)}
+    folder = Path("results", "tune", Path(given.game).stem)
+    folder.mkdir(parents=True, exist_ok=True)
+    pruner, storage = optuna.pruners.MedianPruner(4, 3), f"sqlite:///{folder}.db"
+    study = optuna.create_study(storage=storage, study_name=folder.name, pruner=pruner,
+                                direction="maximize", load_if_exists=True)  # fmt: skip
+
+    def score(trial: optuna.Trial) -> float:
+        rewards: list[float] = []
+
+        def on_phase_end(row: dict[str, Any]) -> None:
+            if row["phase"] == "train" and row["average_reward"] is not None:
+                rewards.append(row["average_reward"])
+                trial.report(fmean(rewards[-3:]), row["epoch"])
+                if trial.should_prune():
+                    raise optuna.TrialPruned
+
+        searched = [flag for flag in SPACE if flag not in settings]
+        chosen = {flag: trial.suggest_categorical(flag, SPACE[flag]) for flag in searched}
+        files: dict[str, Any] = {"csv_file": folder / f"{trial.number}.csv", "save_weights_prefix": None}
+        simple_dqn.train(given.game, on_phase_end=on_phase_end, **settings, **chosen, **files)
+        return fmean(rewards[-3:])  # of a game that ended; if none did, the trial fails
+
+    study.optimize(score, given.trials - len(study.trials), catch=(simple_dqn.UserError, ValueError))
+    print(f"./train.sh {given.game} best --config {folder}/{study.best_trial.number}.yaml")
+
+
+if __name__ == "__main__":
+    main()
