@@ -34,7 +34,7 @@ NOT_FOR_THE_CORE = {"watch", "plot", "doctor", "sweep", "cluster", "run", "verbs
 NETWORK = "dqn networks optimizers weights device guided onnx_file"
 # Library -> the files and folders of src/simple_dqn that may import it, or paths from the project.
 OWNERS = {
-    "torch": NETWORK,
+    "torch": f"{NETWORK} statistics",
     "ale_py": "environment scripts/emulator.py",
     "gymnasium": "environment own_code",
     "cv2": "environment",
@@ -43,7 +43,6 @@ OWNERS = {
     "pygame": "watch",
     "blessed": "watch",
     "onnxruntime": "onnx_file",
-    "tensorboard": "statistics",
     "tqdm": "statistics watch nvis/",
     "av": "watch",
     "ray": "cluster sweep",

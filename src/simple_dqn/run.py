@@ -24,8 +24,8 @@ from simple_dqn.replay import ReplayMemory, rows_for
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
 from simple_dqn.snapshot import MALFORMED, Checkpoint, DamagedError, Keeper, check_form, copied
 from simple_dqn.statistics import Statistics, Writer
-from simple_dqn.statistics.console import Console
 from simple_dqn.statistics.csv_file import CLUSTER_COLUMNS, CsvWriter, Resumed
+from simple_dqn.statistics.writers import TRACKERS, Console, TensorboardWriter
 from simple_dqn.types import CheckpointState, Experience, States
 
 if TYPE_CHECKING:
@@ -448,14 +448,9 @@ def make_statistics(
     if run.csv_file:
         path, again = Path(run.csv_file), resumed is not None
         own.append(CsvWriter(path, resumed, CLUSTER_COLUMNS if config.cluster.on else ()))
-        # The packages of the others take long to import.
         if run.tensorboard:
-            from simple_dqn.statistics.writers import TensorboardWriter
-
             own.append(TensorboardWriter(path.with_suffix(""), again, run.tensorboard == "histograms"))
         if run.track != "none":
-            from simple_dqn.statistics.writers import TRACKERS
-
             own.append(TRACKERS[run.track](path.with_suffix(""), config.shared_flags(), again))
     return Statistics([*own, *writers])
 

@@ -1,4 +1,4 @@
-"""One phase's summary, for the writers to write."""
+"""The summary of a phase, for the writers to write."""
 
 import pytest
 

@@ -1,13 +1,18 @@
-"""TensorBoard's event files, and experiment trackers against a package of the same interface."""
+"""The bar and the log, TensorBoard's event files, and trackers against a package of the same interface."""
 
 import importlib.util
+import io
+import logging
 import os
+import re
+import select
 import subprocess
 import sys
+import termios
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -17,7 +22,7 @@ from simple_dqn import main, statistics
 from simple_dqn.config import REGISTERED
 from simple_dqn.errors import EXTRAS, UserError, require_extra
 from simple_dqn.statistics import COLUMNS, PhaseSummary, Point, writers
-from simple_dqn.statistics.writers import TensorboardWriter
+from simple_dqn.statistics.writers import Console, ConsoleHandler, TensorboardWriter
 from tests.command_line import read
 
 CATCH = [
@@ -36,6 +41,101 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def progress(
+    steps: int, games: int = 0, reward: float | None = None, loss: float | None = None
+) -> PhaseSummary:
+    rate = 0.88 if loss else 0.05
+    return PhaseSummary(12, "train", steps, games, reward, loss=loss, last_exploration_rate=rate)
+
+
+def terminal(patch: pytest.MonkeyPatch) -> io.StringIO:
+    """Let standard error be a terminal, and return what is written to it."""
+    stream = io.StringIO()
+    patch.setattr(stream, "isatty", lambda: True)
+    patch.setattr(sys, "stderr", stream)
+    return stream
+
+
+def test_the_bar_shows_the_progress_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    master, slave = os.openpty()
+    termios.tcsetwinsize(slave, (24, 80))
+    seen = []
+    with os.fdopen(slave, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        console = Console()
+        console.on_phase_start("train", 12, 250_000)
+        console.on_progress(progress(100_000, 120, -20.25, 0.00117))
+        for end in (False, True):
+            if end:
+                console.close()
+            text = b""
+            while select.select([master], [], [], 0.1)[0]:
+                text += os.read(master, 10_000)
+            seen.append(text.decode())
+        monkeypatch.undo()
+    os.close(master)
+    drawn = seen[0].split("\r")[-1]
+    pattern = r"train 12 40%\|.+\| \d\d:\d\d left \S+/s ε 0\.88 120 games reward -20\.2 loss 0\.0012"
+    assert re.fullmatch(pattern, drawn)
+    assert len(drawn) <= 80
+    assert seen[1].strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("total", "steps", "drawn"),
+    [
+        (0, [100], ["test 3 100 steps "]),  # of unknown length
+        (60, [60, 66, 72], ["test 3 100%|", "test 3 66.0 steps ", "test 3 72.0 steps "]),  # it ends its games
+    ],
+)
+def test_a_bar_without_an_end_counts_steps(
+    monkeypatch: pytest.MonkeyPatch, total: int, steps: list[int], drawn: list[str]
+) -> None:
+    console, stream = Console(), terminal(monkeypatch)
+    console.on_phase_start("test", 3, total)
+    for step, words in zip(steps, drawn, strict=True):
+        console.on_progress(progress(step))
+        last = stream.getvalue().split("\r")[-1]
+        assert last.startswith(words)
+        assert last.rstrip().endswith("ε 0.05 0 games")
+    console.close()
+
+
+def test_the_lines_of_simple_dqn_follow_the_phase_and_no_bar_is_in_a_file(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], summary: PhaseSummary
+) -> None:
+    console = Console()
+    console.on_phase_start("train", 1, 250)
+    console.on_progress(progress(100))
+    with caplog.at_level(logging.INFO):
+        console.on_phase_end(summary)
+    assert caplog.messages == [
+        "Epoch #1: train ended after 250 steps",
+        "  num_games: 3, average_reward: -20.500000, min_game_reward: -21, max_game_reward: -19",
+        "  last_exploration_rate: 0.100000, epoch_time: 10s, steps_per_second: 25",
+    ]
+    assert capsys.readouterr().err == ""
+
+
+def test_log_lines_go_above_the_bar_without_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    console, stream = Console(), terminal(monkeypatch)
+    console.on_phase_start("train", 1, 250)
+    ConsoleHandler(stream).handle(logging.makeLogRecord({"msg": "saved %s", "args": ("a\x1b[2J\nb",)}))
+    lines = [line.split("\r")[-1] for line in stream.getvalue().split("\n")]
+    assert lines[0] == "saved a\\x1b[2J\\nb"
+    assert lines[-1].startswith("train 1 0%|")
+    console.close()
+
+
+def test_the_log_outlives_its_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        handler = ConsoleHandler(full)
+        for _ in range(2):
+            handler.handle(logging.makeLogRecord({"msg": "training goes on"}))
+        full.flush()
+    assert capfd.readouterr().err == ""
+
+
 def events(folder: Path) -> EventAccumulator:
     reader = EventAccumulator(str(folder))
     reader.Reload()
@@ -46,49 +146,48 @@ def scalars(folder: Path, name: str) -> list[tuple[int, float]]:
     return [(event.step, event.value) for event in events(folder).Scalars(name)]
 
 
-def test_scalars_are_read_back(tmp_path: Path, summary: PhaseSummary) -> None:
-    folder = tmp_path / "results" / "pong"
-    writer = TensorboardWriter(folder)
-    assert not folder.exists()
-    writer.open()
-    for epoch in (1, 2):
-        writer.on_phase_end(replace(summary, epoch=epoch, meanq=None))  # while the file is still open
-    names = {name for name in COLUMNS if name not in ("phase", "meanq")}  # what does not exist is left out
-    assert set(events(folder).Tags()["scalars"]) == {f"train/{name}" for name in names}
-    assert scalars(folder, "train/epoch") == [(250, 1), (250, 2)]
-    writer.close()
-
-
 @pytest.mark.parametrize("histograms", [True, False])
-def test_points_and_histograms_are_read_back(tmp_path: Path, histograms: bool) -> None:
-    writer = TensorboardWriter(tmp_path, histograms=histograms)
+def test_scalars_points_and_histograms_are_read_back(
+    tmp_path: Path, summary: PhaseSummary, histograms: bool
+) -> None:
+    folder = tmp_path / "results" / "pong"
+    writer = TensorboardWriter(folder, histograms=histograms)
+    assert not folder.exists()
     writer.open()
     qvalues = np.random.default_rng(0).normal(size=(256, 4)).astype(np.float32)
     writer.on_point(Point(1000, {"progress/loss": 0.5}, qvalues))
     writer.on_point(Point(2000, {}, None))
-    writer.close()
-    assert scalars(tmp_path, "progress/loss") == [(1000, 0.5)]
-    reader = events(tmp_path)
+    for epoch in (1, 2):
+        writer.on_phase_end(replace(summary, epoch=epoch, meanq=None))  # while the file is still open
+    reader = events(folder)
+    names = {name for name in COLUMNS if name not in ("phase", "meanq")}  # what does not exist is left out
+    assert set(reader.Tags()["scalars"]) == {"progress/loss", *(f"train/{name}" for name in names)}
+    assert scalars(folder, "train/epoch") == [(250, 1), (250, 2)]
+    assert scalars(folder, "progress/loss") == [(1000, 0.5)]
     assert reader.Tags()["histograms"] == (["progress/q_values"] if histograms else [])
     if histograms:
         value = reader.Histograms("progress/q_values")[0].histogram_value
         assert value.num == sum(value.bucket) == qvalues.size
         assert (value.min, value.max) == (qvalues.min(), qvalues.max())
         assert value.sum == pytest.approx(qvalues.sum(), rel=1e-4)
+    writer.close()
 
 
-def test_a_resumed_run_goes_on_where_its_checkpoint_was(tmp_path: Path, summary: PhaseSummary) -> None:
+def test_a_resumed_run_goes_on_where_its_checkpoint_was(
+    tmp_path: Path, summary: PhaseSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for resumed, rows in (
         (False, [("train", 100, 1), ("test", 100, 2), ("train", 200, 3), ("test", 200, 4)]),
         (True, [("train", 200, 5), ("test", 200, 6)]),
         (True, [("test", 200, 7)]),
     ):
+        now = time.time() + 1  # the name of an event file has its second
+        monkeypatch.setattr(time, "time", lambda now=now: now)
         writer = TensorboardWriter(tmp_path / "pong", resumed)
         writer.open()
         for phase, steps, meanq in rows:
             writer.on_phase_end(replace(summary, phase=phase, total_train_steps=steps, meanq=meanq))
         writer.close()
-        time.sleep(1.1)  # the name of an event file has its second
     assert scalars(tmp_path / "pong", "train/meanq") == [(100, 1), (200, 5)]
     assert scalars(tmp_path / "pong", "test/meanq")[-1] == (200, 7)
 
@@ -122,9 +221,14 @@ class FakePackage:
     Settings = dict
     away: bool = False
 
-    def init(self, **given: Any) -> "FakeRun":
+    def init(
+        self, *, project: str, name: str, config: dict[str, Any], resume: Literal["allow", "never", "must"],
+        **of_wandb: Any,
+    ) -> "FakeRun":  # fmt: skip
         if self.away:
             raise ConnectionError("no\nserver")
+        assert of_wandb.keys() in ({"id", "dir", "settings"}, set())
+        given = {"project": project, "name": name, "config": config, "resume": resume, **of_wandb}
         self.runs.append(FakeRun(given, f"id{len(self.runs)}"))
         return self.runs[-1]
 
@@ -236,11 +340,11 @@ def test_trackio_has_the_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert [row["step"] for row in rows if name in row] == steps
 
 
-def test_a_plain_training_imports_no_writer_of_others() -> None:
+def test_a_plain_run_imports_no_package_of_the_other_writers() -> None:
     code = (
-        "import sys; from simple_dqn import main; assert main.run(sys.argv[1:]) == 0;"
-        "tools = {'wandb', 'trackio', 'tensorboard', 'onnx', 'simple_dqn.api'};"
-        "assert not (tools | {'simple_dqn.statistics.writers'}) & set(sys.modules)"
+        "import sys; import simple_dqn.verbs.train; from simple_dqn import config, run;"
+        "run.make_statistics(config.Config.from_flags({'game': 'pong', 'csv_file': 'pong.csv'}));"
+        "assert not {'wandb', 'trackio', 'tensorboard', 'torch', 'simple_dqn.api'} & set(sys.modules)"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    assert subprocess.run([sys.executable, "-c", code, *TRAIN], env=environment, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,8 @@ POINT_STEPS = 1000  # between two `on_point` events
 
 
 @dataclass(slots=True)
-class PhaseSummary:
-    """The numbers of a phase, so far or at its end. `COLUMNS`, and those of `more`, are those of the CSV.
+class Row:
+    """A row of the CSV. The fields are its columns, in simple_dqn's order and with its names, to the letter.
 
     None is a value that does not exist, such as the mean score of no games.
     """
@@ -42,6 +42,15 @@ class PhaseSummary:
     total_time: float = 0.0  # wall seconds since the run began, without the time between resumed parts
     epoch_time: float = 0.0  # wall seconds of this phase
     steps_per_second: float = 0.0
+
+
+COLUMNS = tuple(column.name for column in fields(Row))
+
+
+@dataclass(slots=True)
+class PhaseSummary(Row):
+    """The numbers of a phase, so far or at its end: the row of the CSV, and what it is computed from."""
+
     more: Mapping[str, float | None] = field(default_factory=dict)  # columns of some kinds of run, by name
     reward_sum: float = 0.0  # of the games that ended
     updates: int = 0  # in this phase
@@ -58,7 +67,14 @@ class PhaseSummary:
         return {f"{self.phase}/{name}": float(value) for name, value in numbers.items()}
 
 
-COLUMNS = tuple(one.name for one in fields(PhaseSummary))[:16]
+class Counted(TypedDict, total=False):
+    """The fields of `PhaseSummary` that the run counts, not the statistics."""
+
+    total_train_steps: int
+    replay_memory_count: int
+    meanq: float | None
+    weight_updates: int
+    more: Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +154,8 @@ class Statistics:
 
     def __init__(self, writers: Sequence[Writer], clock: Callable[[], float] = time.perf_counter) -> None:
         """Start the run's `clock`, of seconds from any origin; the `writers` receive events in this order."""
-        self._writers, self._clock, self._writers_open = writers, clock, False
+        self._writers, self._clock, self._unopened = writers, clock, list(writers)
         self._run_start = self._phase_start = clock()  # earlier by the time before the run was resumed
-        self._phase_time = 0.0  # seconds of the phase before it was resumed
         self._next_progress = math.inf
         self._phase = PhaseSummary(0, "random")
         # Training steps between two `on_point` events; 0: no writer wants them.
@@ -150,19 +165,17 @@ class Statistics:
 
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
         """Begin a phase, random, train, test or play, of `total_steps` over all games; 0: unknown."""
-        self._phase, self._phase_time = PhaseSummary(epoch, phase), 0.0
+        self._phase, self._phase_start = PhaseSummary(epoch, phase), self._clock()
         self.on_phase_resume(total_steps)
 
     def on_phase_resume(self, total_steps: int) -> None:
         """Continue the phase that `set_state` has restored, of `total_steps` steps in all."""
-        for writer in self._writers if not self._writers_open else ():
-            writer.open()
-        self._writers_open = True
+        while self._unopened:
+            self._unopened.pop(0).open()
         for writer in self._writers:
             writer.on_phase_start(self._phase.phase, self._phase.epoch, total_steps)
         now = self._clock()
-        self._phase_start, self._next_progress = now - self._phase_time, now + PROGRESS_INTERVAL
-        self._last_point = (now, replace(self._phase))
+        self._next_progress, self._last_point = now + PROGRESS_INTERVAL, (now, replace(self._phase))
 
     def on_games_start(self) -> None:
         """Forget the scores of the games in progress: new games were started."""
@@ -184,7 +197,7 @@ class Statistics:
             one.min_game_reward = score if one.min_game_reward is None else min(one.min_game_reward, score)
             one.max_game_reward = score if one.max_game_reward is None else max(one.max_game_reward, score)
         one.steps += steps
-        one.last_exploration_rate = exploration_rate
+        one.last_exploration_rate = float(exploration_rate)
         now = self._clock()
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS_INTERVAL
@@ -193,10 +206,9 @@ class Statistics:
 
     def on_train(self, loss: float) -> None:
         """Count one update, with the mean loss of its minibatch."""
-        one = self._phase
-        one.updates += 1
-        one.loss_sum += loss
-        one.loss = loss
+        self._phase.updates += 1
+        self._phase.loss_sum += loss
+        self._phase.loss = loss
 
     def on_point(self, step: int, qvalues: QValues | None) -> None:
         """Pass the numbers since the last point, or since the phase began, to the writers; see `Point`."""
@@ -218,24 +230,15 @@ class Statistics:
         for writer in self._writers:
             writer.on_file(path)
 
-    def on_phase_end(self, **counted: Any) -> None:
-        """Pass the summary of the phase, completed or interrupted, to the writers.
-
-        Args:
-            counted: The fields of `PhaseSummary` that the caller counts, such as `meanq`.
-        """
+    def on_phase_end(self, **counted: Unpack[Counted]) -> None:
+        """Pass the summary of the phase, completed or interrupted, to the writers; see `Counted`."""
         self._next_progress = math.inf
         one, now = self._phase, self._clock()
-        seconds, rate = now - self._phase_start, one.last_exploration_rate
+        seconds = now - self._phase_start
         summary = replace(
-            one,
-            last_exploration_rate=None if rate is None else float(rate),
-            meancost=float(one.loss_sum / one.updates) if one.updates else None,
-            total_time=now - self._run_start,
-            epoch_time=seconds,
-            steps_per_second=one.steps / seconds if seconds > 0 else 0.0,
-            **counted,
-        )
+            one, meancost=_mean(one.loss_sum, one.updates), total_time=now - self._run_start,
+            epoch_time=seconds, steps_per_second=_mean(one.steps, seconds) or 0.0, **counted,
+        )  # fmt: skip
         for writer in self._writers:
             writer.on_phase_end(summary)
 
@@ -258,8 +261,9 @@ class Statistics:
         """Restore what `get_state` returned."""
         self._phase = PhaseSummary(**state["tally"])
         self._scores = None if state["running"] is None else Scores(state["running"])
-        self._phase_time, self._run_start = state["phase_time"], self._clock() - state["total_time"]
+        now = self._clock()
+        self._phase_start, self._run_start = now - state["phase_time"], now - state["total_time"]
 
 
 def _mean(total: float, count: float) -> float | None:
-    return total / count if count else None
+    return float(total / count) if count else None

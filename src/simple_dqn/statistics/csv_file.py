@@ -6,6 +6,7 @@ import io
 import logging
 import math
 import os
+import re
 import shutil
 from array import array
 from collections.abc import Sequence
@@ -26,14 +27,12 @@ logger = logging.getLogger(__name__)
 
 MOST_BYTES = 1 << 30  # of a CSV; a row has about 150
 ORDER = {"random": 0, "train": 1, "test": 2}  # order of the phases in an epoch
-STARTS = (b"epoch,phase,",)  # of a CSV of any version
+ROW = re.compile(r"(\d+),(random|train|test),")
 CLUSTER_COLUMNS = (
     "actors_alive",  # actors that have answered and have not failed
     "experience_in_flight",  # steps that were requested from actors and are not in the replay memory yet
     "weight_age",  # mean count of updates between the weights that actors used in this phase and the latest
 )
-OTHER_NAMES = {"phase_time": "epoch_time"}  # a column's name in the first versions of simple_dqn
-WORDS = {"": math.nan, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 NO_NUMBER = 2.0**62  # simple_dqn wrote ±maxint as the minimum and maximum of no games
 
 Column = NDArray[np.float64]
@@ -50,54 +49,51 @@ class Resumed(NamedTuple):
 class CsvWriter(Writer):
     """Writes the summary of each phase as one row, on disk when the phase ends.
 
-    The file is created when the first phase starts, so a run that fails before leaves no file and renames
-    none.
+    The file is created when the first phase starts: a run that fails before creates and renames none.
     """
 
+    _file: io.FileIO | None = None
+
     def __init__(self, path: Path, resumed: Resumed | None = None, more: Sequence[str] = ()) -> None:
-        """Check that `path` can be written.
+        """Set up a writer of the CSV `path` with the additional columns `more`; see `PhaseSummary.more`.
 
-        Args:
-            path: The CSV. A new run renames an existing file to a numbered name.
-            resumed: Where an existing file is continued; None: a new run.
-            more: Names of additional columns; see `PhaseSummary.more`.
-
-        Raises:
-            UserError: The file cannot be written, or there is another kind of file.
+        A new run renames an existing file to a numbered name; `resumed` says where an existing one goes on.
         """
         self._path, self._resumed, self._columns = path, resumed, (*COLUMNS, *more)
-        self._file: io.FileIO | None = None
-        with self._writing():
-            files.check_target(path, "--csv_file")
-            nearest = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
-            if not (path.exists() or nearest.is_dir()):
-                raise NotADirectoryError(0, f"{nearest} is not a folder")
-            if not os.access(nearest, os.R_OK | os.W_OK):
-                raise PermissionError(0, f"{nearest} is read-only")
-            if path.exists():
-                files.check_start(path, STARTS, "CSV of statistics")
 
     def open(self) -> None:
         """Open the file, with its header and, in a resumed run, the rows so far.
 
         Raises:
-            UserError: It cannot be written.
+            UserError: It cannot be written, or there is a file of another kind.
         """
-        header = _line(self._columns)
+        header, path = _line(self._columns), self._path
         with self._writing():
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            if self._path.exists():
-                if self._resumed and _whole_lines(self._path)[:1] in ([], [header]):
-                    _remove_later_rows(self._path, self._resumed)
-                elif self._path.stat().st_size:
-                    aside = self._path.rename(files.numbered(self._path))
-                    logger.info("%s belongs to another run: it was renamed to %s", self._path, aside)
-            self._file = io.FileIO(self._path, "a")
-            self._sum = hashlib.sha256(self._path.read_bytes())
+            files.check_target(path, "--csv_file")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.exists():
+                files.check_start(path, (b"epoch,phase,",), "CSV of statistics")
+                lines = _whole_lines(path)
+                if self._resumed and lines[:1] in ([], [header]):
+                    self._keep(lines, _until(lines, self._resumed), self._resumed)
+                elif path.stat().st_size:
+                    aside = path.rename(files.numbered(path))
+                    logger.info("%s belongs to another run: it was renamed to %s", path, aside)
+            self._file = io.FileIO(path, "a")
+            self._sum = hashlib.sha256(path.read_bytes())
             if self._file.tell() == 0:
                 self._append(header)
         self.rows_sum = self._sum.hexdigest()
-        logger.info("Results are written to %s", self._path)
+        logger.info("Results are written to %s", path)
+
+    def _keep(self, lines: list[str], kept: list[str], resumed: Resumed) -> None:
+        """Remove all but the `kept` lines; copy the file first if more goes than the stopped phase's row."""
+        if len(lines) - len(kept) > resumed.stopped:
+            aside = shutil.copy2(self._path, files.numbered(self._path))
+            words = "%s has rows after epoch %d: a copy with all rows is kept as %s"
+            logger.info(words, self._path, resumed.epoch, aside)
+        with files.replacing(self._path) as beside:
+            beside.write_text("".join(kept), newline="")
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
         """Write one row.
@@ -129,9 +125,8 @@ class CsvWriter(Writer):
         self._sum.update(line.encode())
 
     def _writing(self) -> AbstractContextManager[None]:
-        return files.reporting_failure(
-            f"the statistics {self._path}", "make room, or give another --csv_file"
-        )
+        what = f"the statistics {self._path}"
+        return files.reporting_failure(what, "make room, or give another --csv_file")
 
 
 def _line(values: Sequence[object]) -> str:
@@ -149,44 +144,22 @@ def is_of_run(path: Path, resumed: Resumed, rows_sum: str | None) -> bool | None
     Raises:
         UserError: The file cannot be read.
     """
-    if not files.kind_of(path):
-        return None
-    whole = _whole_lines(path)
-    kept = "".join(_until(whole, resumed))
-    return hashlib.sha256(kept.encode()).hexdigest() == rows_sum if whole[1:] else None
-
-
-def _remove_later_rows(path: Path, resumed: Resumed) -> None:
-    """Remove the rows after the one that `resumed` names, and a last one that a crash cut short.
-
-    If more is removed than the row of a stopped phase, the file is first copied to a numbered name.
-    """
-    whole = _whole_lines(path)
-    kept = _until(whole, resumed)
-    removed = [row for row in whole if row not in kept]
-    if removed and not (resumed.stopped and len(removed) == 1 and _phase_of(removed[0])):
-        aside = shutil.copy2(path, files.numbered(path))
-        logger.info("%s has rows after epoch %d: a copy with all rows is kept as %s", path, resumed[0], aside)
-    if "".join(kept).encode() != path.read_bytes():
-        with files.replacing(path) as beside:
-            beside.write_text("".join(kept), newline="")
+    lines = _whole_lines(path) if files.kind_of(path) else []
+    kept = "".join(_until(lines, resumed))
+    return hashlib.sha256(kept.encode()).hexdigest() == rows_sum if lines[1:] else None
 
 
 def _whole_lines(path: Path) -> list[str]:
+    """Return the lines of the file, without a last one that a crash cut short."""
     content = files.read_file(path, MOST_BYTES, "give another --csv_file").decode(errors="replace")
     return [line for line in content.splitlines(keepends=True) if line.endswith("\n")]
 
 
 def _until(lines: list[str], resumed: Resumed) -> list[str]:
-    """Return the header and the rows up to that of `resumed`."""
-    last = resumed.epoch, ORDER[resumed.phase]
-    return lines[:1] + [row for row in lines[1:] if (phase := _phase_of(row)) and phase <= last]
-
-
-def _phase_of(row: str) -> tuple[int, int] | None:
-    """Return the epoch of `row` and the order of its phase; None: it is not the row of a phase."""
-    epoch, phase, *_ = f"{row},".split(",")
-    return (int(epoch), ORDER[phase]) if epoch.isdecimal() and phase in ORDER else None
+    """Return the header and the rows up to that of `resumed`, without those that are of no phase."""
+    last, found = (resumed.epoch, ORDER[resumed.phase]), map(ROW.match, lines)
+    kept = [line for line, at in zip(lines, found, strict=True) if at and (int(at[1]), ORDER[at[2]]) <= last]
+    return lines[:1] + kept
 
 
 @dataclass(frozen=True)
@@ -204,69 +177,44 @@ class Run:
 
 
 def field_name(word: str) -> str:
-    """Return the present name of a column, of which an older version of simple_dqn may have had another."""
-    return OTHER_NAMES.get(word.strip(), word.strip())
+    """Return the present name of a column; the first versions of simple_dqn had another for one."""
+    return word.strip().replace("phase_time", "epoch_time")
 
 
 def read_run(path: Path, name: str, skip_rows: int | None = None, delimiter: str = ",") -> Run:
     """Return the content of a run's CSV; the run may be in progress.
 
-    Of the `skip_rows` rows before the data one may have the column names; None: there is one, which has them.
+    There are `skip_rows` rows before the data, whose columns are today's; None: one row has their names.
 
     Raises:
         UserError: The file cannot be read, is not such a CSV, or has no row of a phase yet.
     """
     text = files.read_text(path, MOST_BYTES, "give a CSV that train.sh wrote")
     whole, _, last = text.rpartition("\n")  # the last row is still being written, or empty
-    phases: list[str] = []
+    phases, names = list[str](), list(COLUMNS)
     try:
-        lines = csv.reader(io.StringIO(whole, newline=None), delimiter=delimiter)
-        rows = (row for row in lines if any(row))
-        names = _column_names(path, list(islice(rows, 1 if skip_rows is None else skip_rows)), skip_rows)
-        columns = {field: array("d") for field in names if field != "phase"}
-        half = next(csv.reader([last], delimiter=delimiter), [])
-        more = [[*half[: len(names) - 1], ""]] if len(half) >= len(names) else []
-        for number, row in enumerate(chain(rows, more), 1):
-            if len(row) < len(names):
+        lines = filter(any, csv.reader(io.StringIO(whole, newline=None), delimiter=delimiter))
+        if skip_rows is None:
+            names = [field_name(word) for word in next(lines, [])]
+            if not {"epoch", "phase"} <= set(names):
                 raise UserError(
-                    f"{path} is broken: row {number} of its data has {len(row)} columns instead of "
-                    f"{len(names)}: delete that row"
+                    f"{path} does not begin with the names of columns, epoch and phase among them: give a "
+                    "CSV of train.sh's, or, without this row, --skiprows 0; other separators need --delimiter"
                 )
+        half = [*last.split(delimiter)[:-1], ""]  # its last number may be cut short
+        rows = chain(islice(lines, skip_rows, None), [half] if len(half) >= len(names) else [])
+        columns = {field: array("d") for field in names if field != "phase"}
+        for number, row in enumerate(rows, 1):
+            if len(row) < len(names):
+                problem = f"row {number} of its data has {len(row)} columns instead of {len(names)}"
+                raise UserError(f"{path} is broken: {problem}: delete that row")
             cells = dict(zip(names, row, strict=False))
-            phases.append(cells.pop("phase", "").strip())
+            phases.append(cells.pop("phase").strip())
             for field, word in cells.items():
-                columns[field].append(_number(word))
+                value = float(word) if word.strip() else math.nan
+                columns[field].append(value if abs(value) < NO_NUMBER else math.nan)
     except (csv.Error, ValueError) as error:
         raise UserError(f"{path} is not a CSV of statistics: {error}: give one of train.sh's") from error
     if not {"train", "test"} & set(phases):
-        raise UserError(
-            f"{path} has no row of training or a test: wait for one, there is nothing to draw yet"
-        )
+        raise UserError(f"{path} has no row of training or a test: wait for one, nothing to draw yet")
     return Run(name, np.array(phases), {field: np.array(values) for field, values in columns.items()})
-
-
-def _column_names(path: Path, rows: list[list[str]], skip_rows: int | None) -> list[str]:
-    """Return the names of columns in the `rows` before the data, or those of today."""
-    if not rows and skip_rows != 0:
-        raise UserError(f"{path} is empty: give a CSV that train.sh wrote, or wait for its first row")
-    for row in rows:
-        names = [field_name(word) for word in row]
-        if "epoch" in names and "phase" in names:
-            return names
-    if skip_rows is None:
-        raise UserError(
-            f"{path} does not begin with the names of columns, epoch and phase among them: give a CSV that "
-            "train.sh wrote, or, if it has no such row, --skiprows 0; other separators need --delimiter"
-        )
-    return list(COLUMNS)
-
-
-def _number(word: str) -> float:
-    """Return the number in `word`, or NaN if it is empty or out of range."""
-    try:
-        number = float(word)
-    except ValueError:
-        if (known := WORDS.get(word.strip().lower())) is None:
-            raise
-        return known
-    return number if abs(number) < NO_NUMBER else math.nan

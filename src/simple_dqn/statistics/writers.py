@@ -1,34 +1,93 @@
-"""Writers that a run may add: TensorBoard, Weights & Biases, trackio, and those of one's own (`--track`).
+"""Writers: the console, TensorBoard, Weights & Biases, trackio, and those of one's own (`--track`).
 
-The trackers' packages are extras, imported when a run that asks for them begins. The file
-`results/NAME.wandb` or `results/NAME.trackio` holds the tracker's id of the run, by which a resumed run and
-a film find it.
+The packages of the others are imported when a run that asks for them begins. The file `results/NAME.wandb` or
+`results/NAME.trackio` holds the tracker's id of the run, by which a resumed run and a film find it.
 """
 
 import logging
 import re
-import time
+import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TextIO
 
-import numpy as np
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
+from tqdm import tqdm
 
-from simple_dqn.errors import UserError, one_line, require_extra
+from simple_dqn.errors import UserError, discard, one_line, printable, require_extra
 from simple_dqn.files import numbered, reporting_failure
 from simple_dqn.statistics import PhaseSummary, Point, Writer
 from simple_dqn.types import QValues
 
 logger = logging.getLogger(__name__)
 
-BUCKETS = 30  # of a histogram, as TensorBoard's own
 PROJECT = "simple-dqn"
+# Short, to fit into 80 columns; the rate is in steps per second.
+BAR = "{desc} {percentage:.0f}%|{bar}| {remaining} left {rate_noinv_fmt}"
+BAR_WITHOUT_END = "{desc} {n_fmt} steps {rate_noinv_fmt}"
+
+
+class ConsoleHandler(logging.StreamHandler[TextIO]):
+    """A log handler that writes printable lines above the progress bar, and outlives its terminal."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record to the stream, by default standard error."""
+        try:
+            tqdm.write(printable(self.format(record)), file=self.stream)
+            self.flush()
+        except OSError:
+            discard(self.stream)
+        except Exception:
+            self.handleError(record)
+
+
+class Console(Writer):
+    """A progress bar for each phase, on a terminal only, and the log messages of simple_dqn after it."""
+
+    _bar: "tqdm[NoReturn] | None" = None
+
+    def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
+        """Draw an empty bar on standard error."""
+        tqdm.monitor_interval = 0  # no thread: `on_progress` draws the bar
+        self._bar = tqdm(
+            desc=f"{phase} {epoch}", total=total_steps or None, unit="", unit_scale=True, leave=False,
+            bar_format=BAR if total_steps else BAR_WITHOUT_END, dynamic_ncols=True, mininterval=0, miniters=1,
+            file=sys.stderr, disable=None,  # for tqdm: unless the stream is a terminal
+        )  # fmt: skip
+
+    def on_progress(self, progress: PhaseSummary) -> None:
+        """Update the bar, and the numbers beside it."""
+        bar, one = self._bar, progress
+        assert bar is not None
+        if bar.total and one.steps > bar.total:  # a test may need more steps to finish its games
+            bar.total = None
+        shown = {
+            "ε {:.2f}": one.last_exploration_rate, "{} games": one.nr_games,
+            "reward {:.1f}": one.average_reward, "loss {:.2g}": one.loss,
+        }  # fmt: skip
+        words = [form.format(number) for form, number in shown.items() if number is not None]
+        bar.bar_format = " ".join([BAR if bar.total else BAR_WITHOUT_END, *words])
+        bar.update(one.steps - bar.n)
+
+    def on_phase_end(self, summary: PhaseSummary) -> None:
+        """Remove the bar and log the summary, in the words of simple_dqn."""
+        self.close()
+        one, games = summary, "  num_games: 0"
+        if one.nr_games:
+            # %.10g writes integer scores like simple_dqn's %d, and others with their decimals.
+            scores = one.average_reward, one.min_game_reward, one.max_game_reward
+            words = ", average_reward: %f, min_game_reward: %.10g, max_game_reward: %.10g"
+            games = f"  num_games: {one.nr_games}{words % scores}"
+        logger.info("Epoch #%d: %s ended after %d steps", one.epoch, one.phase, one.steps)
+        logger.info(games)
+        words = "  last_exploration_rate: %f, epoch_time: %ds, steps_per_second: %d"
+        logger.info(words, one.last_exploration_rate or 0.0, one.epoch_time, one.steps_per_second)
+
+    def close(self) -> None:
+        """Remove the bar, if there is one."""
+        if self._bar is not None:
+            self._bar.close()
 
 
 class TensorboardWriter(Writer):
@@ -38,7 +97,7 @@ class TensorboardWriter(Writer):
     """
 
     points = True
-    _events: EventFileWriter
+    _events: Any = None  # torch's SummaryWriter, from the first numbers on
 
     def __init__(self, folder: Path, resumed: bool = False, histograms: bool = False) -> None:
         """Set up a writer of event files in `folder`, which is created when the first phase starts.
@@ -46,22 +105,22 @@ class TensorboardWriter(Writer):
         A new run renames a folder that exists; TensorBoard drops the steps that a `resumed` one repeats.
         """
         self._folder, self._resumed, self._histograms = folder, resumed, histograms
+        what = f"TensorBoard's event file in {folder}"
+        self._writing = partial(reporting_failure, what, "make room for it, or leave out --tensorboard")
 
     def open(self) -> None:
-        """Open the event file."""
+        """Create the folder."""
         with self._writing():
             if not self._resumed and any(self._folder.glob("events.out.tfevents.*")):
                 aside = self._folder.rename(numbered(self._folder))
                 logger.info("%s has the events of another run: it was renamed to %s", self._folder, aside)
-            self._events = EventFileWriter(str(self._folder))
+            self._folder.mkdir(parents=True, exist_ok=True)
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
         """Write the numbers that exist."""
         # A test has the same step as the training before it, whose numbers stay in a resumed run.
         first = summary.total_train_steps + (summary.phase == "test")
         self._write(summary.total_train_steps, summary.scalars(), None, first)
-        with self._writing():
-            self._events.flush()
 
     def on_point(self, point: Point) -> None:
         """Write the numbers, and the histogram of the Q-values if asked for."""
@@ -69,30 +128,21 @@ class TensorboardWriter(Writer):
 
     def _write(self, step: int, scalars: Mapping[str, float], qvalues: QValues | None, first: int) -> None:
         """Write the numbers at `step`; in a resumed run, those written before from `first` on are dropped."""
-        values = [Summary.Value(tag=name, simple_value=number) for name, number in scalars.items()]
-        if qvalues is not None:
-            counts, edges = np.histogram(qvalues, BUCKETS)
-            histogram = HistogramProto(
-                min=qvalues.min(), max=qvalues.max(), num=qvalues.size, sum=qvalues.sum(dtype=np.float64),
-                sum_squares=np.square(qvalues, dtype=np.float64).sum(),
-                bucket_limit=edges[1:].tolist(), bucket=counts.tolist(),
-            )  # fmt: skip
-            values.append(Summary.Value(tag="progress/q_values", histo=histogram))
         with self._writing():
-            if self._resumed:
-                restart = SessionLog(status=SessionLog.START)
-                self._events.add_event(Event(wall_time=time.time(), step=first, session_log=restart))
-                self._resumed = False
-            self._events.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
+            if self._events is None:
+                from torch.utils.tensorboard import SummaryWriter
+
+                self._events = SummaryWriter(str(self._folder), purge_step=first if self._resumed else None)
+            for name, number in scalars.items():
+                self._events.add_scalar(name, number, step)
+            if qvalues is not None:
+                self._events.add_histogram("progress/q_values", qvalues, step)
+            self._events.flush()
 
     def close(self) -> None:
         """Close the event file."""
-        if hasattr(self, "_events"):
+        if self._events:
             self._events.close()
-
-    def _writing(self) -> AbstractContextManager[None]:
-        file = f"TensorBoard's event file in {self._folder}"
-        return reporting_failure(file, "make room for it, or leave out --tensorboard")
 
 
 class Tracker(Writer):

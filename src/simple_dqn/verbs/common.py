@@ -15,7 +15,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import make_network
 from simple_dqn.snapshot import Snapshot, check_fits, check_layers
-from simple_dqn.statistics.console import ConsoleHandler
+from simple_dqn.statistics.writers import ConsoleHandler
 from simple_dqn.watch.player import WatchedPlayer
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from simple_dqn.files import home, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import make_environment
 from simple_dqn.statistics import Writer
+from simple_dqn.statistics.writers import TRACKERS
 from simple_dqn.verbs.common import check_weights, make_watched_player, open_snapshot, run_of
 from simple_dqn.verbs.settings import flags_of_playing, parser_for, settings_of_agent
 from simple_dqn.watch.film import FORMATS, Film, Recording, replacing_screens
@@ -43,8 +44,6 @@ def main(arguments: Sequence[str], program: str) -> None:
     film = videos / f"{name}_{snapshot.epoch}.{kind}"
     tracker: Writer | None = None
     if config.run.track != "none":
-        from simple_dqn.statistics.writers import TRACKERS
-
         tracker = TRACKERS[config.run.track](home() / "results" / name, config.shared_flags(), True)
     played = record(config, film, videos / name, kind, given.get("overlay", False))
     print(printable(f"{film}: {played}; its screens are in {videos / name}"))
