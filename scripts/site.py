@@ -43,12 +43,12 @@ def modules() -> list[str]:
 
 
 def public_names() -> list[str]:
-    """Return the names for the page of the public API: the modules of `api`, and its re-exported names."""
+    """Return the names for the page of the public API: the module `api`, and other names of `simple_dqn`."""
     sys.path.insert(0, str(PROJECT / "src"))
-    api = importlib.import_module("simple_dqn.api")
-    things = [getattr(api, name) for name in api.__all__]
+    api = importlib.import_module("simple_dqn")
+    things = [getattr(api, name) for name in api.__all__ if name != "__version__"]
     names = [(thing.__module__, thing.__qualname__) for thing in things]
-    return list(dict.fromkeys(module if ".api." in module else f"{module}.{name}" for module, name in names))
+    return list(dict.fromkeys(one if one.endswith(".api") else f"{one}.{name}" for one, name in names))
 
 
 def pages() -> list[Path]:

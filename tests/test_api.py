@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ from simple_dqn.config import REGISTERED, EnvironmentConfig, words
 from simple_dqn.dqn import TARGET_RULES, double_targets, max_targets
 from simple_dqn.environment import make as make_games
 from simple_dqn.networks import Convolution, Dense, NetworkSpec, uniform_by_inputs
-from simple_dqn.presets import PRESETS
 from simple_dqn.run import make_environment
 from simple_dqn.samplers import Prioritized, Uniform
 from simple_dqn.snapshot import Snapshot
@@ -43,15 +41,8 @@ CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 TINY = NetworkSpec((Convolution(4, 8, 4), Dense(8)), biases=True, initializer=uniform_by_inputs)
 
 
-class NoDraw:
-    """A class that may be made as a sampler, and is none."""
-
-    def __init__(self, ring: Any, config: Any) -> None: ...
-
-    def set_errors(self, numbers: Any, errors: Any) -> None: ...
-
-
-class Bare: ...
+class OtherDraw(Uniform):
+    def draw(self, count: int) -> Any: ...  # type: ignore[override]
 
 
 class NoWriter:
@@ -120,7 +111,7 @@ def test_pytorch_is_loaded_with_the_first_network(home: Path) -> None:
     assert subprocess.run([sys.executable, "-P", "-c", code], env=environment, cwd=home).returncode == 0
 
 
-@pytest.mark.parametrize("page", ["docs/api.md", "README.md"])
+@pytest.mark.parametrize("page", ["docs/api.md", pytest.param("README.md", marks=pytest.mark.nightly)])
 def test_the_example_of_a_page_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With a shorter game or fewer games than on the page."""
     example = next(block for block in CODE.findall((PROJECT / page).read_text()) if "evaluate" in block)
@@ -130,20 +121,11 @@ def test_the_example_of_a_page_runs(page: str, capsys: pytest.CaptureFixture[str
     assert "Scores(mean=" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", simple_dqn.__all__)
-def test_every_public_name_is_there_and_documented(name: str) -> None:
-    public = getattr(simple_dqn, name)
-    assert name in dir(simple_dqn)
-    if not callable(public) or name == "UserError":
-        return
-    methods = [value for key, value in vars(public).items() if callable(value) and key[0] != "_"]
-    for thing in (public, *(methods if name == "TrainedAgent" else ())):
-        text = thing.__doc__ or ""
-        assert "Example:" in text
-        assert "Args:" in text or isinstance(thing, type)
-
-
-def test_other_names_are_refused() -> None:
+def test_every_public_name_is_there_and_documented() -> None:
+    for name in simple_dqn.__all__:
+        public = getattr(simple_dqn, name)
+        assert name in dir(simple_dqn)
+        assert not callable(public) or name == "UserError" or "Example:" in public.__doc__
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         simple_dqn.nothing  # noqa: B018
 
@@ -223,47 +205,19 @@ def test_neons_snapshot_plays() -> None:
         next(iter(agent.play("pong")))
 
 
-def test_an_environment() -> None:
-    environment: Any = simple_dqn.make("pong", games=2, screen_width=64)
-    for call, told in (
-        (partial(environment.step, np.array([0, 1])), "the games have not begun: call reset"),
-        (environment.reset, ""),
-        (partial(environment.step, np.array([0, 99])), r"\[0, 99\]: give int64 \[2\] from 0 to 5"),
-        (partial(environment.step, np.array([-1, 0])), r"\[-1, 0\]: give"),
-        (partial(environment.step, np.array([0])), r"int64 \[1\]: give int64 \[2\]"),
-        (partial(environment.step, 1), r"int64 \[\]: give"),
-        (partial(environment.step, np.array([0.0, 1.0])), r"float64 \[2\]: give"),
-        (partial(environment.step, np.array([True, False])), r"bool \[2\]: give"),
-        (partial(environment.step, None), r"object \[\]: give"),
-        (partial(environment.step, ["a", "b"]), "give int64"),
-        (partial(environment.step, [[0], [1, 2]]), "give int64"),
-        (partial(environment.set_state, None), "give what get_state"),
-        (partial(environment.set_state, {}), "give what get_state"),
-        (partial(environment.set_state, 3), "give what get_state"),
-        (partial(environment.step, np.array([0, 1])), "call reset"),
-        (environment.reset, ""),
-        (partial(environment.step, [0, 1]), ""),
-        (partial(environment.step, np.array([5, 0], np.uint8)), ""),
-        (environment.close, ""),
-        (environment.close, ""),
-        (partial(environment.step, np.array([0, 1])), "the environment is closed: make another one"),
-        (environment.reset, "the environment is closed"),
-        (environment.get_state, "the environment is closed"),
-    ):
-        with pytest.raises(simple_dqn.UserError, match=told) if told else nullcontext():
-            call()
-
-
-def test_what_it_returns_and_restores() -> None:
+def test_an_environment_refuses_wrong_actions_and_returns_and_restores_states() -> None:
     environment = simple_dqn.make("pong", games=2, screen_width=64)
     assert environment.reset().screens.shape == (2, 84, 64)
+    for actions in ([0, 99], [-1, 0], [0], 1, None, ["a", "b"], [[0], [1, 2]]):
+        with pytest.raises(simple_dqn.UserError, match=r"give int64 \[2\] from 0 to 5"):
+            environment.step(actions)
     state, other = environment.get_state(), simple_dqn.make("pong", games=2, screen_width=64)
     other.set_state(state)  # which begins its games
     for one in (environment, other):
-        assert one.step(np.array([0, 1])).rewards.shape == (2,)
+        assert one.step(np.array([5, 0])).rewards.shape == (2,)
         one.close()
-    for preset in PRESETS:
-        assert simple_dqn.make("pong", games=3, preset=preset, emulator="ale").games == 3
+    for preset in ("quick", "strong"):
+        assert simple_dqn.make("catch", games=3, preset=preset).games == 3
 
 
 def test_a_run_is_resumed_or_repeated(home: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -286,11 +240,9 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         (lambda: agent.q_values(states(2).astype(np.float32)), r"float32 \[2, 4, 36, 36\]: give uint8"),
         (lambda: agent.q_values(states(0)), "give uint8"),
         (lambda: agent.q_values([1]), "the states are list"),
-        (lambda: agent.saliency(states(2)[:, :, :20]), "give uint8"),
         (lambda: agent.act(states(1), epsilon=2), "2 is too large"),
         (lambda: agent.evaluate(games=0), "give at least 1"),
         (lambda: api.load("no.pkl"), "no.pkl does not exist"),
-        (lambda: api.load(PROJECT / "README.md"), "README.md"),
         (lambda: api.load(PROJECT / "LICENSE"), "LICENSE is not a snapshot"),
         (lambda: api.load(NEON, minimal_action_set=False), "chooses among 4 actions and breakout"),
         (lambda: api.load(snapshot, exploration=1), "unknown flag --exploration"),
@@ -306,47 +258,31 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
           for kind, register, entry in REGISTERS for name in ("auto", "none", "", "a b", "1a", 3)),
         *((partial(register, "x", 3), "^3 .*: give a ") for _, register, _ in REGISTERS),
         (lambda: api.register_target_rule("x", lambda target: 0), r"\(target, config"),
-        (lambda: api.register_target_rule("x", Uniform), "too many positional arguments"),
-        (lambda: api.register_sampler("x", NoDraw), r"draw\(self, count, steps, rng\) too"),
-        (lambda: api.register_sampler("x", Bare), "Bare cannot be called with"),
-        (lambda: api.register_sampler("x", Uniform.draw), "is no class"),
+        (lambda: api.register_sampler("x", OtherDraw), r"cannot be called with \(self, count, steps, rng\)"),
+        (lambda: api.register_sampler("x", NoWriter), "subclass of simple_dqn.samplers.Uniform"),
         (lambda: api.register_track("x", lambda path: Writer()), r"\(path, settings, resumed\)"),
         (lambda: api.register_track("x", NoWriter), "NoWriter is no Writer"),
         *((partial(api.train, game), "^game is") for game in (None, 3, "", b"pong", "--help")),
         (partial(api.train, "pong", label="--epochs"), "^label is '--epochs'"),
-        (partial(api.train, "pong", label=3), "^label is 3"),
-        (partial(api.train, "pong", preset=""), "invalid choice: ''"),
         (partial(api.train, "pong", help="all"), "help is for the command line"),
         (partial(api.train, "pong", print_config=True), "print_config is for the command line"),
         (partial(api.train, "pong", play_games=2), "play_games is not for a training"),
         (partial(api.train, "pong", epochs=[1]), "--epochs"),
-        (partial(api.train, "pong", on_phase_end="print"), "on_phase_end is 'print'"),
         (partial(api.make, None), "^game is None"),
         (partial(api.make, "pong", games="ten"), "'ten' is not a whole number"),
-        (partial(api.make, "pong", training="no"), "training is 'no': give True or False"),
-        (partial(api.make, "pong", seed=0.5), "'0.5' is not a whole number"),
         (partial(api.load, None), "^path is None"),
         (partial(api.load, snapshot, game=3), "^game is 3"),
-        (partial(agent.evaluate, games="ten"), "'ten' is not a whole number"),
-        (partial(agent.evaluate, games=2.5), "'2.5' is not a whole number"),
         (partial(agent.evaluate, games=None), "'none' is not a whole number"),
-        (partial(agent.evaluate, seed="x"), "'x' is not a whole number"),
-        (partial(agent.act, states(1), epsilon="x"), "'x' is not a number"),
         (partial(agent.act, None), "the states are NoneType"),
         (lambda: next(agent.play(game=3)), "^game is 3"),
-        (lambda: next(agent.play(frames="no")), "frames is 'no'"),
-        (lambda: next(agent.play(epsilon=2)), "2 is too large"),
         (partial(api.load, "a\0"), "no file can have such a name"),
-        (partial(api.load, "\ud800"), "no file can have such a name"),
         (partial(api.make, "pong", seed=None), "^seed is None"),
-        (partial(api.make, "pong", random_seed=None), "^seed is None"),
         (partial(api.train, "catch", environment="catch", csv_file="a" * 300), "File name too long"),
         *((partial(api.GymnasiumEnv, make), "makes no games: give a function")
           for make in (lambda: 1, lambda seed: 5, int)),
         *((partial(api.register_target_rule, "x", rule), "give a function")
           for rule in (int, late, yielding)),
         (partial(api.register_target_rule, "x" * 300, max_targets), "up to 100 letters"),
-        (partial(api.GymnasiumEnv, 3), "3 makes no games: give a function"),
     ]  # fmt: skip
     for call, told in wrong:
         with pytest.raises(simple_dqn.UserError, match=told) as refusal:
@@ -401,13 +337,6 @@ def test_a_registered_sampler_receives_the_errors_that_it_uses() -> None:
     simple_dqn.train("catch", **CATCH, sampler="hearing")
     assert len(received) == 10
 
-    class Earlier(Prioritized):
-        def update(self, numbers: Any, errors: Any) -> None:
-            """The name of `set_errors` in version 1."""
-
-    with pytest.raises(simple_dqn.UserError, match="is now called set_errors"):
-        simple_dqn.register_sampler("earlier", Earlier)
-
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("rule", [max_targets, double_targets])
@@ -436,7 +365,7 @@ def test_a_test_plays_no_more_games_than_count(monkeypatch: pytest.MonkeyPatch) 
         made.append(config.environment.workers)
         return make_environment(config, **others)
 
-    monkeypatch.setattr("simple_dqn.api.trained_agent.make_environment", make)
+    monkeypatch.setattr("simple_dqn.api.make_environment", make)
     agent = simple_dqn.load(run.snapshots[0])
     assert len(agent.evaluate(games=3).games) == 3
     assert len(agent.evaluate(games=9).games) == 9
@@ -492,7 +421,7 @@ def one_of(game: str, place: int, **flags: Any) -> Callable[[int], Any]:
 
 @pytest.mark.parametrize(
     ("game", "flags"),
-    [("catch", {"environment": "catch"}), ("pong", {"max_game_frames": 400}), ("breakout", {})],
+    [("catch", {"environment": "catch"}), ("pong", {"max_game_frames": 200})],
 )
 def test_games_are_gymnasiums_too(game: str, flags: dict[str, Any]) -> None:
     env = simple_dqn.GymnasiumEnv(lambda seed: simple_dqn.make(game, seed=seed, **flags))
@@ -509,7 +438,7 @@ def test_games_are_gymnasiums_too(game: str, flags: dict[str, Any]) -> None:
     assert ours.metadata["autoreset_mode"] == theirs.metadata["autoreset_mode"]
     assert (ours.reset(seed=5)[0] == theirs.reset(seed=[5] * 3)[0]).all()
     rng, ends = np.random.default_rng(0), 0
-    for _ in range(250):
+    for _ in range(110):
         actions = rng.integers(ours.environment.actions, size=3)
         one, other = ours.step(actions), theirs.step(actions)
         for mine, his in zip(one[:4], other[:4], strict=True):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simple_dqn.api import *  # noqa: F403
+    from simple_dqn.environment.gymnasium import GymnasiumEnv, GymnasiumVectorEnv
+    from simple_dqn.errors import UserError
 
 __version__ = "1.0.0"
 __all__ = [
@@ -32,7 +34,8 @@ def __getattr__(name: str) -> Any:
     """Return the public object `name`, whose module is imported now."""
     if name not in __all__:
         raise AttributeError(f"module 'simple_dqn' has no attribute {name!r}")
-    return getattr(import_module("simple_dqn.api"), name)
+    module = {"G": "environment.gymnasium", "U": "errors"}.get(name[0], "api")
+    return getattr(import_module(f"simple_dqn.{module}"), name)
 
 
 def __dir__() -> list[str]:

@@ -49,7 +49,7 @@ class Share:
         return f"{self.percent:g}%"
 
 
-# The choices that `simple_dqn.api.registration` adds to.
+# The choices that `simple_dqn.api` adds to.
 REGISTERED: dict[str, list[str]] = {
     "network": ["nature", "neon", "small", "impala"],
     "sampler": ["uniform", "prioritized"],

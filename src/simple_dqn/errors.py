@@ -108,7 +108,8 @@ def cause(error: BaseException, work: Any = None) -> str:
     code = getattr(vars(work).get("__init__") if isinstance(work, type) else work, "__code__", None)
     places: list[tuple[str, int | None]] = [(code.co_filename, code.co_firstlineno)] if code else []
     places += [(call.filename, call.lineno) for call in traceback.extract_tb(error.__traceback__)]
-    theirs = [f" ({file}, line {line})" for file, line in places if not Path(file).is_relative_to(OURS)]
+    own = (str(OURS), "<frozen")  # this package's files, and Python's import system
+    theirs = [f" ({file}, line {line})" for file, line in places if not file.startswith(own)]
     return f"{type(error).__name__}: {one_line(error)}{theirs[-1] if theirs else ''}: fix it"
 
 

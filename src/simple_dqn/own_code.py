@@ -1,23 +1,19 @@
 """Your own code: `--import` runs a file or a module of yours in every process that needs it.
 
-It calls `simple_dqn.register_network`, `register_target_rule`, `register_sampler` or `register_track`, or
-`gymnasium.register`. Settings then choose by name. Only the user's own words import anything: a snapshot, a
-checkpoint or a settings file holds the name of the file as text, for the message of an error.
+It calls `simple_dqn.register_network` and others like it, or `gymnasium.register`. Only the user's own words
+import anything: a snapshot, a checkpoint or a settings file holds the name of the file as text, for messages.
 """
 
 import importlib
 import importlib.util
 import os
 import pickle
-import re
 import sys
-import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from simple_dqn.config import GONE
-from simple_dqn.errors import UserError, call_foreign, cause, one_line
+from simple_dqn.errors import UserError, call_foreign, cause
 from simple_dqn.files import open_file, real
 
 if TYPE_CHECKING:
@@ -32,7 +28,7 @@ def import_code(names: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
     """Run files, `FILE.py`, or modules, each once in a process.
 
     Raises:
-        UserError: One cannot be read or imported; the line has the file's name and line.
+        UserError: One cannot be read or imported; the line has the place in the file.
     """
     import gymnasium  # which a command without code of your own may not need
 
@@ -44,7 +40,14 @@ def import_code(names: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
         if key in IMPORTED:
             continue
         before = dict(gymnasium.registry)
-        module = _run_file(Path(key)) if name.endswith(".py") else _import_module(key)
+        try:
+            module = _run_file(Path(key)) if name.endswith(".py") else importlib.import_module(key).__name__
+        except UserError:
+            raise
+        except (Exception, SystemExit) as error:
+            absent = isinstance(error, ModuleNotFoundError) and error.name == key
+            why = "there is no such module: install it, or give the path of its file, FILE.py"
+            raise UserError(f"--import {name}: {why if absent else cause(error)}") from error
         new = [one for one, spec in gymnasium.registry.items() if before.get(one) is not spec]
         own = [one for one in new if _module_of(gymnasium.registry[one]) == module]
         IMPORTED[key] = tuple(own or new)  # those of a package that it imports count where it has none
@@ -55,20 +58,6 @@ def _module_of(spec: "EnvSpec") -> str:
     return entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", "")
 
 
-def _import_module(name: str) -> str:
-    try:
-        importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise UserError(f"--import {name}: {cause(error)}") from error
-        raise UserError(
-            f"--import {name}: there is no such module: install it, or give the path of its file, FILE.py"
-        ) from None
-    except (Exception, SystemExit) as error:
-        raise UserError(f"--import {name}: {cause(error)}") from error
-    return name
-
-
 def _run_file(path: Path) -> str:
     """Run the file at `path` as a module, and return the module's name."""
     open_file(path, MOST_BYTES, "give the path of a Python file").close()
@@ -76,21 +65,10 @@ def _run_file(path: Path) -> str:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec
     assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where a dataclass looks for its module
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # where a dataclass looks for it
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # for what it imports from beside it; at the end, to hide nothing
-    try:
-        spec.loader.exec_module(module)
-    except UserError:
-        raise
-    except SyntaxError as error:
-        raise UserError(f"{error.filename}, line {error.lineno}: {error.msg}: fix it") from None
-    except (Exception, SystemExit) as error:
-        calls = traceback.extract_tb(error.__traceback__)
-        lines = [call.lineno for call in calls if call.filename == str(path)]
-        reason = f"{type(error).__name__}: {one_line(error)}"
-        raise UserError(f"{path}, line {lines[-1] if lines else 1}: {reason}: fix it") from None
+    spec.loader.exec_module(module)
     return name
 
 
@@ -113,8 +91,6 @@ def game_of_file(file: str) -> str:
     Raises:
         UserError: It cannot be imported, or registers none or several.
     """
-    if not file.endswith(".py"):
-        raise UserError(f"FILE.py:CLASS is gone: {GONE['FILE.py:CLASS']}")
     import_code([file])
     games = IMPORTED[str(real(Path(file)))]
     if len(games) != 1:
@@ -122,11 +98,6 @@ def game_of_file(file: str) -> str:
         remedy = f"give --import {file} and one of them" if games else "call gymnasium.register in it"
         raise UserError(f"{file} {found}: {remedy} (docs/modify.md)")
     return games[0]
-
-
-def is_file_of_code(game: str) -> bool:
-    """Return whether `game` is `FILE.py`, or `FILE.py:CLASS` of earlier versions."""
-    return re.fullmatch(r".+\.py(:\w*)?", game) is not None
 
 
 def words() -> list[str]:
@@ -150,9 +121,8 @@ class OwnCode(NamedTuple):
         """Return the imports of this process, and `spec`."""
         import cloudpickle
 
-        return OwnCode(
-            tuple(IMPORTED), call_foreign(f"sending {spec.id} to a process", cloudpickle.dumps, spec)
-        )
+        pickled = call_foreign(f"sending {spec.id} to a process", cloudpickle.dumps, spec)
+        return OwnCode(tuple(IMPORTED), pickled)
 
     def install(self) -> None:
         """Run the imports, and register the environment."""

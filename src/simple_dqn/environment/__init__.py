@@ -20,7 +20,7 @@ from simple_dqn.environment.interface import (
     Watcher,
 )
 from simple_dqn.errors import UserError
-from simple_dqn.own_code import OwnCode, game_of_file, import_code, is_file_of_code
+from simple_dqn.own_code import OwnCode, game_of_file, import_code
 
 __all__ = [
     "FRAMES_PER_SECOND",
@@ -148,7 +148,7 @@ def named(given: dict[str, Any]) -> dict[str, Any]:
         UserError: A file or a module cannot be imported, or the file does not register one game.
     """
     game = given.get("game", "")
-    if is_file_of_code(game):
+    if game.endswith(".py"):
         return {**given, "environment": "gym", "game": game_of_file(game)}
     module, colon, name = game.rpartition(":")
     if colon and not Path(game).exists():
