@@ -210,7 +210,7 @@ def test_an_environment_refuses_wrong_actions_and_returns_and_restores_states() 
     assert environment.reset().screens.shape == (2, 84, 64)
     for actions in ([0, 99], [-1, 0], [0], 1, None, ["a", "b"], [[0], [1, 2]]):
         with pytest.raises(simple_dqn.UserError, match=r"give int64 \[2\] from 0 to 5"):
-            environment.step(actions)
+            environment.step(actions)  # type: ignore[arg-type]
     state, other = environment.get_state(), simple_dqn.make("pong", games=2, screen_width=64)
     other.set_state(state)  # which begins its games
     for one in (environment, other):

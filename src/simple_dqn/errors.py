@@ -58,11 +58,7 @@ class LostError(UserError):
 
 
 def require_extra(extra: str, what: str) -> None:
-    """Check that the packages of `extra`, a key of `EXTRAS`, are installed, which `what` needs.
-
-    Raises:
-        UserError: One is not.
-    """
+    """Raise UserError unless the packages of `extra`, a key of `EXTRAS`, are installed; `what` needs them."""
     with suppress(ValueError):  # raised if a test has set sys.modules[...] to None
         if all(importlib.util.find_spec(re.split("[=>]", pin)[0]) for pin in EXTRAS[extra]):
             return
@@ -161,27 +157,33 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
 
 def _work(work: Callable[[], object]) -> None:
     """Do `work`, and flush standard output; raise UserError if it or a file cannot be used."""
-    ended: BaseException | None = None
     try:
         work()
-    except (SystemExit, OSError) as error:  # SystemExit: as after --help
-        ended = error
-    if isinstance(ended, BrokenPipeError):
-        raise ended
+        _flush()
+    except SystemExit:  # as after --help
+        _flush()
+        raise
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _flush()
+        if error.filename is not None:
+            raise UserError(f"cannot use {os.fsdecode(error.filename)}: {error.strerror}") from error
+        if error.errno in EXHAUSTED:
+            raise UserError(f"cannot write: {error.strerror}; mend this, or redirect the output") from error
+        raise
+
+
+def _flush() -> None:
+    """Flush standard output, if it was not closed from the start."""
     try:
-        if sys.stdout:  # None: it was closed from the start
+        if sys.stdout:
             sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
         discard(sys.stdout)
         raise UserError(f"cannot write to standard output: {error.strerror}; redirect it elsewhere") from None
-    if isinstance(ended, OSError) and ended.filename is not None:
-        raise UserError(f"cannot use {os.fsdecode(ended.filename)}: {ended.strerror}") from ended
-    if isinstance(ended, OSError) and ended.errno in EXHAUSTED:
-        raise UserError(f"cannot write: {ended.strerror}; mend this, or redirect the output") from ended
-    if ended:
-        raise ended
 
 
 def _reader_has_left() -> bool:
@@ -190,7 +192,6 @@ def _reader_has_left() -> bool:
         return False
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)  # errors are reported without being requested
-    if not poll.poll(0):
-        return False
-    discard(sys.stdout)
-    return True
+    if gone := bool(poll.poll(0)):
+        discard(sys.stdout)
+    return gone

@@ -29,11 +29,7 @@ def is_trained(path: Path) -> bool:
 
 
 def real(path: Path) -> Path:
-    """Return `path` without links; unlike `Path.resolve`, also if two links point to each other.
-
-    Raises:
-        UserError: It has a null byte.
-    """
+    """Return `path` without links, or raise UserError; unlike `Path.resolve`, also if links form a circle."""
     try:
         return Path(os.path.realpath(path))
     except ValueError as error:
@@ -41,11 +37,7 @@ def real(path: Path) -> Path:
 
 
 def kind_of(path: Path) -> Kind:
-    """Return what is at `path`, or at the target of a link.
-
-    Raises:
-        UserError: It cannot be known: the folder may not be entered, or the name is too long.
-    """
+    """Return what is at `path` or the target of a link, or raise UserError: its folder may not be entered."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -56,22 +48,18 @@ def kind_of(path: Path) -> Kind:
 
 
 def open_file(path: Path, most: int, advice: str) -> BinaryIO:
-    """Open a regular file of at most `most` bytes; a device or a pipe could be read for ever.
-
-    Raises:
-        UserError: "cannot read PATH: REASON: ADVICE".
-    """
+    """Open a regular file of at most `most` bytes, or raise UserError "cannot read PATH: REASON: ADVICE"."""
     try:
         # Without O_NONBLOCK, opening a pipe would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read {path}: {_reason(error)}: {advice}") from None
-    status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode) and status.st_size <= most:
-        return os.fdopen(descriptor, "rb")
+    status, reason = os.fstat(descriptor), "it is a folder, a device or a pipe"
+    if stat.S_ISREG(status.st_mode):
+        if status.st_size <= most:
+            return os.fdopen(descriptor, "rb")
+        reason = f"it has {status.st_size:,} bytes, more than {most:,}"
     os.close(descriptor)
-    size = f"it has {status.st_size:,} bytes, more than {most:,}"
-    reason = size if stat.S_ISREG(status.st_mode) else "it is a folder, a device or a pipe"
     raise UserError(f"cannot read {path}: {reason}: {advice}")
 
 
@@ -118,11 +106,7 @@ def numbered(path: Path) -> Path:
 
 
 def check_start(path: Path, starts: tuple[bytes, ...], kind: str) -> None:
-    """Check that the file `path`, unless it is empty, begins with one of `starts`.
-
-    Raises:
-        UserError: It is of another kind, and no run may rename it, or it cannot be read.
-    """
+    """Raise UserError unless `path` is empty or begins with one of `starts`: no run may rename it."""
     with open_file(path, sys.maxsize, "give another --csv_file") as file:
         begin = file.read(max(map(len, starts)))
     # A crash may have cut it short.
@@ -140,15 +124,10 @@ def reporting_failure(what: str, advice: str) -> Iterator[None]:
 
 
 def check_target(path: Path, flag: str = "") -> None:
-    """Check that a file can be written as `path`, which `flag` named: there is a file or nothing, or a link.
-
-    Raises:
-        UserError: There is a folder, a device or a pipe, or no file can have this name.
-    """
+    """Raise UserError if `path`, which `flag` named, is a folder, a device or a pipe, or no file's name."""
     if kind_of(path) not in ("file", ""):
-        raise UserError(
-            f"cannot write: {path} is a folder, a device or a pipe: give a file{flag and ' as ' + flag}"
-        )
+        wanted = f"give a file{flag and ' as ' + flag}"
+        raise UserError(f"cannot write: {path} is a folder, a device or a pipe: {wanted}")
 
 
 @contextmanager
@@ -156,10 +135,7 @@ def replacing(path: Path, follow: bool = True) -> Iterator[Path]:
     """Yield a temporary name beside `path` to write to; rename it to `path` once it is complete and on disk.
 
     If `path` is a link, its target is replaced; without `follow` the link itself, as a folder from a stranger
-    may contain links with the names of the next files.
-
-    Raises:
-        UserError: The folder or the file cannot be written; `path` is unchanged.
+    may contain links with the names of the next files. If it fails (UserError), `path` is unchanged.
     """
     if follow or not path.is_symlink():
         check_target(path)

@@ -34,10 +34,7 @@ def control_group_allowances(membership: Path = MEMBERSHIP, groups: Path = GROUP
 
 
 def _control_groups(membership: Path, groups: Path) -> list[Path]:
-    """Return the folders of the control groups of this process, from the top down.
-
-    A container sees its own group at the top of `groups` even if `membership` names the path on the host.
-    """
+    """Return the folders of the control groups of this process, from the top down."""
     paths = [line[3:] for line in _lines(membership) if line.startswith("0::")]
     parts = [part for path in paths for part in path.split("/") if part]
     return [groups.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
@@ -98,11 +95,6 @@ def cpu_seconds() -> float:
 
 
 def require_display(advice: str) -> None:
-    """Require a display: without one SDL would draw nowhere, silently.
-
-    Raises:
-        UserError: There is no display. The message ends with `advice`.
-    """
-    variables = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
-    if sys.platform.startswith("linux") and not any(map(os.environ.get, variables)):
+    """Raise UserError, which ends with `advice`, without a display: SDL would draw nowhere, silently."""
+    if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"} & os.environ.keys():
         raise UserError(f"there is no display (DISPLAY is not set): {advice}")

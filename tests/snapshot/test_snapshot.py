@@ -220,7 +220,7 @@ def test_files_that_unfold_or_hide_members(path: Path, tmp_path: Path) -> None:
         path.write_bytes(whole)
     with zipfile.ZipFile(path, "a") as file:
         file.writestr("weights/a.npy", npy("(1,)") + b"1234")
-    assert "two have one name" in refusal(path)
+    assert "two of its members have one name" in refusal(path)
     path.write_bytes(whole)
     with zipfile.ZipFile(path, "a") as file:
         file.comment = b"words"

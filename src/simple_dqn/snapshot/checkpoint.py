@@ -55,11 +55,7 @@ class Chunk(NamedTuple):
         return f"experience_{self.first:010d}-{self.end:010d}.lz4"
 
     def read(self, folder: Path) -> bytes:
-        """Return the content of the file in `folder`.
-
-        Raises:
-            UserError: It is missing or damaged.
-        """
+        """Return the content of the file in `folder`; raise UserError if it is missing or damaged."""
         content = read_file(folder / self.name, CHUNK_BYTES, ANOTHER)
         if zlib.crc32(content) != self.sum:
             raise UserError(f"{folder / self.name} is damaged: {ANOTHER}")
@@ -80,11 +76,7 @@ def pack(steps: Sequence[Step]) -> bytes:
 
 
 def unpack(content: bytes) -> Experience:
-    """Return the experience in `content`, which `pack` made.
-
-    Raises:
-        UserError: The content is damaged.
-    """
+    """Return the experience in `content`, which `pack` made; raise UserError if it is damaged."""
     try:
         file = io.BytesIO(lz4.frame.LZ4FrameDecompressor().decompress(content, CHUNK_BYTES))
         arrays = [np.lib.format.read_array(file, allow_pickle=False) for _ in fields(Experience)]
@@ -106,11 +98,7 @@ class Checkpoint:
     chunks: list[Chunk]  # of the log; they contain at least the held rows
 
     def experience(self) -> Iterator[Experience]:
-        """Yield the content of the replay memory, oldest first.
-
-        Raises:
-            UserError: A chunk of the log is missing or damaged.
-        """
+        """Yield the content of the replay memory, oldest first; raise UserError if a chunk is damaged."""
         for chunk in self.chunks:
             experience = unpack(chunk.read(self.path.parent))
             skipped = max(0, self.rows - self.held - chunk.first)
@@ -162,10 +150,8 @@ class CheckpointFolder:
     def write(self, run: CheckpointState, rows: int, held: int, chunks: Sequence[Chunk]) -> None:
         """Write a checkpoint, then remove the files that are no longer needed.
 
-        The replay memory holds the latest `held` of the `rows` added so far; `chunks` contain them.
-
-        Raises:
-            UserError: It cannot be written; the earlier checkpoints are unchanged.
+        The replay memory holds the latest `held` of the `rows` added so far; `chunks` contain them. If it
+        cannot be written, UserError is raised, and the earlier checkpoints are unchanged.
         """
         path = self.folder / f"run_{self._last + 1:06d}.npz"
         table = np.array(chunks, np.int64).reshape(-1, 3)
@@ -185,11 +171,7 @@ class CheckpointFolder:
 
 
 def _read(path: Path) -> Checkpoint:
-    """Return the checkpoint in `path`; its chunks are not checked.
-
-    Raises:
-        Exception: One of `MALFORMED`, or a `UserError`: it is damaged, or not a checkpoint.
-    """
+    """Return the checkpoint in `path`, or raise one of `MALFORMED` or a UserError; chunks are not checked."""
     with open_file(path, MOST_BYTES, ANOTHER) as file:
         content = read_archive(file)
     if content["format"] != FORMAT:

@@ -42,11 +42,7 @@ def checkpoint_folder(prefix: Path) -> Path:
 
 
 def prefix_of(folder: Path) -> Path:
-    """Return the prefix of the run whose checkpoints are in `folder`.
-
-    Raises:
-        UserError: The folder does not have the name of a checkpoint folder.
-    """
+    """Return the prefix of the run whose checkpoints are in `folder`, or raise UserError by its name."""
     for named in (folder, folder.resolve()):  # a link keeps its own name
         if named.name.endswith(CHECKPOINTS):
             return named.with_name(named.name.removesuffix(CHECKPOINTS))
@@ -65,10 +61,7 @@ def snapshots_after(prefix: Path, epoch: int) -> list[Path]:
 def locked(prefix: Path) -> Iterator[None]:
     """Hold a lock on the files of the run `prefix`, and remove unfinished files of killed runs.
 
-    The lock ends with the process, however it ends.
-
-    Raises:
-        UserError: Another run has locked them, or the folder is not writable.
+    The lock ends with the process, however it ends. UserError: another run has it, or nothing can be written.
     """
     if not prefix.name or len(prefix.name.encode(errors="replace")) > LONGEST_NAME:
         advice = f"give a name such as snapshots/pong, of at most {LONGEST_NAME} letters"
@@ -118,12 +111,9 @@ def _lock(path: Path, prefix: Path) -> TextIO:
 
 
 def set_aside(prefix: Path, epoch: int) -> None:
-    """Rename an earlier run's checkpoints, and its snapshots of later epochs than `epoch`.
+    """Rename an earlier run's checkpoints and its snapshots of later epochs than `epoch`, or raise UserError.
 
     `pong` becomes `pong_before` in their names, or else `pong_before_2` and so on.
-
-    Raises:
-        UserError: A file cannot be renamed.
     """
     folder, snapshots = checkpoint_folder(prefix), snapshots_after(prefix, epoch)
     checkpoints = [path for path in folder.glob("*") if path.name != LOCK and any(folder.glob("run_*.npz"))]
@@ -149,19 +139,14 @@ class Keeper:
     """
 
     def __init__(
-        self,
-        prefix: Path,
-        game: str,
-        actions: int,
-        config: Config,
-        clock: Callable[[], float] = time.monotonic,
-        can_save: bool = True,
-    ) -> None:
+        self, prefix: Path, game: str, actions: int, config: Config,
+        clock: Callable[[], float] = time.monotonic, can_save: bool = True,
+    ) -> None:  # fmt: skip
         """Set up a keeper, which writes nothing yet; the files of `prefix` should be `locked`.
 
         `can_save`: whether the games can be saved; if not, a checkpoint restarts them. `clock`: in seconds.
         """
-        self.prefix = prefix
+        self.prefix, self.folder = prefix, checkpoint_folder(prefix)
         self._game, self._actions, self._config = game, actions, config
         self._clock, self._can_save = clock, can_save
         self._interval = 60 * config.run.checkpoint_minutes or math.inf  # seconds
@@ -175,7 +160,7 @@ class Keeper:
         self._last.set_result(None)
         self._saving = self._last  # of the latest checkpoint
         # The following are used by the thread alone.
-        self._checkpoints = CheckpointFolder(checkpoint_folder(prefix), config.run.keep)
+        self._checkpoints = CheckpointFolder(self.folder, config.run.keep)
         self._chunks: list[Chunk] = []  # of the steps that the replay memory holds
         self._unwritten: dict[Path, Snapshot | bytes] = {}  # snapshots and chunks, in order
 
@@ -191,11 +176,6 @@ class Keeper:
         self._fingerprints = checkpoint.run["snapshots"]
         self._rows, self._chunks = checkpoint.rows, list(checkpoint.chunks)
 
-    @property
-    def folder(self) -> Path:
-        """The folder of the checkpoints."""
-        return self._checkpoints.folder
-
     def log(self, step: Step) -> None:
         """Log `step`, which was added to the replay memory and does not change any more."""
         self._steps.append(step)
@@ -204,22 +184,16 @@ class Keeper:
             self._flush()
 
     def is_due(self, before: int, now: int, games: int = 1) -> bool:
-        """Return whether to make a checkpoint in the middle of a phase.
+        """Return whether to make a checkpoint after the step `now` of a phase; the last call was at `before`.
 
-        `now` is the number of steps of the phase so far, and `before` that of the last call. A test plays
-        `games` side by side.
+        If games cannot be saved, each checkpoint restarts them. Its time depends on steps then, not on the
+        clock, so that runs with equal seeds are equal; a test of several `games` has none: it would drop the
+        long games.
         """
         if self._can_save:
-            return self._interval_is_over
-        # Each checkpoint restarts the games. Its time depends on steps, not on the clock, so that runs with
-        # equal seeds are equal. A test of several games has none: it would drop the long games.
+            return self._clock() >= self._next and self._saving.done()
         every = self._config.run.checkpoint_steps
         return games == 1 and every > 0 and now // every > before // every
-
-    @property
-    def _interval_is_over(self) -> bool:
-        """Whether `--checkpoint_minutes` have passed, and the previous checkpoint is written."""
-        return self._clock() >= self._next and self._saving.done()
 
     def save_checkpoint(self, run: CheckpointState, held: int, wait: bool = False) -> None:
         """Make a checkpoint of `run`, which is copied, and of the `held` latest rows of the replay memory.
@@ -253,15 +227,11 @@ class Keeper:
         snapshot = Snapshot(*facts, self._config.shared_flags(), dict(weights))
         self._fingerprints["stopped"] = None
         self._fingerprints["complete" if complete else "stopped"] = snapshot.fingerprint
-        self._submit(self._write_snapshot, path, snapshot).result()
+        self._submit(self._write, path, snapshot, "Training continues, and tries again later").result()
         return path
 
     def require_snapshots(self) -> None:
-        """Check that every snapshot is written.
-
-        Raises:
-            UserError: One could not be written, and is lost when this process ends.
-        """
+        """Raise UserError if a snapshot could not be written, which is lost when this process ends."""
         futures.wait([self._last])
         for path, content in self._unwritten.items():
             if isinstance(content, Snapshot):
@@ -276,10 +246,15 @@ class Keeper:
         self._last.result()
 
     def _submit(self, function: Callable[..., object], *arguments: Any) -> futures.Future[None]:
-        """Call `function` in the thread, after earlier ones; what one of them raised is raised again."""
+        """Call `function` in the thread, after earlier calls; what one of them raised is raised again."""
+
+        def call(last: futures.Future[None]) -> None:
+            last.result()
+            function(*arguments)
+
         if self._last.done():
             self._last.result()
-        self._last = self._executor.submit(_call_after, self._last, function, *arguments)
+        self._last = self._executor.submit(call, self._last)
         return self._last
 
     def _flush(self) -> None:
@@ -290,7 +265,7 @@ class Keeper:
 
     # The following are called in the thread.
 
-    def _write(self) -> None:
+    def _write_queue(self) -> None:
         """Write the queued files in order; the first that fails stays in the queue, with those behind it."""
         for path, content in list(self._unwritten.items()):
             if isinstance(content, Snapshot):
@@ -300,37 +275,30 @@ class Keeper:
                     beside.write_bytes(content)
             del self._unwritten[path]
 
+    def _write(self, path: Path, content: Snapshot | bytes, warning: str = "") -> None:
+        self._unwritten[path] = content
+        try:
+            self._write_queue()
+        except UserError as error:
+            if warning:
+                logger.warning("%s. %s", error, warning)
+
     def _write_chunk(self, first: int, steps: Sequence[Step]) -> None:
         content = pack(steps)
-        chunk = Chunk(first, first + len(steps), zlib.crc32(content))
-        self._chunks.append(chunk)
-        self._unwritten[self.folder / chunk.name] = content
-        with suppress(UserError):  # The next checkpoint tries again, and reports the error.
-            self._write()
-
-    def _write_snapshot(self, path: Path, snapshot: Snapshot) -> None:
-        self._unwritten[path] = snapshot
-        try:
-            self._write()
-        except UserError as error:
-            logger.warning("%s. Training continues, and tries again at the next checkpoint", error)
+        self._chunks.append(Chunk(first, first + len(steps), zlib.crc32(content)))
+        self._write(self.folder / self._chunks[-1].name, content)  # the next checkpoint reports an error
 
     def _write_checkpoint(self, run: CheckpointState, rows: int, held: int) -> None:
         self._chunks = [chunk for chunk in self._chunks if chunk.end > rows - held]
         needed = {self.folder / chunk.name for chunk in self._chunks}
-        for path, content in list(self._unwritten.items()):
-            if isinstance(content, bytes) and path not in needed:
+        for path in [one for one, content in self._unwritten.items() if isinstance(content, bytes)]:
+            if path not in needed:
                 del self._unwritten[path]
         try:
-            self._write()
+            self._write_queue()
             self._checkpoints.write(run, rows, held, self._chunks)
         except UserError as error:
             logger.warning("No checkpoint was written: %s. Training continues until the next one", error)
-
-
-def _call_after(last: futures.Future[None], function: Callable[..., object], *arguments: Any) -> None:
-    last.result()  # raises what an earlier call raised
-    function(*arguments)
 
 
 def copied(value: Any) -> Any:

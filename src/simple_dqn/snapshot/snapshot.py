@@ -54,14 +54,9 @@ LARGEST_WEIGHT = 1e4
 
 
 def write_archive(path: Path, state: CheckpointState) -> None:
-    """Write `state` as an archive, completely or not at all; a link is replaced itself.
-
-    Raises:
-        UserError: The file cannot be written.
-    """
+    """Write `state` as an archive, completely or not at all (UserError); a link is replaced itself."""
     with replacing(path, follow=False) as beside, zipfile.ZipFile(beside, "w") as archive:
-        tree = _store(state, "", archive)
-        archive.writestr(TREE, json.dumps(tree))
+        archive.writestr(TREE, json.dumps(_store(state, "", archive)))
 
 
 def _store(value: Any, name: str, archive: zipfile.ZipFile) -> Any:
@@ -76,13 +71,10 @@ def _store(value: Any, name: str, archive: zipfile.ZipFile) -> Any:
 
 
 def read_archive(file: BinaryIO, small: bool = False) -> CheckpointState:
-    """Return the state in an archive, which takes no more memory than the file has.
+    """Return the state in an archive, or raise one of `MALFORMED`; it takes no more memory than the file has.
 
     The list of members and `tree.json`, from which objects are made, are limited in a `small` archive; a
     checkpoint of thousands of games has long ones.
-
-    Raises:
-        Exception: One of `MALFORMED`: it is damaged, or not an archive.
     """
     size = file.seek(0, os.SEEK_END)
     file.seek(-42, os.SEEK_END)  # the end of a zip without a comment, after that of a larger format
@@ -91,15 +83,11 @@ def read_archive(file: BinaryIO, small: bool = False) -> CheckpointState:
         raise ValueError("its list of members is too long or has another format")
     with zipfile.ZipFile(file) as archive:
         members = {member.filename: member for member in archive.infolist()}
-        stored = [
-            one.file_size
-            for one in members.values()
-            if one.compress_size == one.file_size and not one.compress_type
-        ]
-        if len(stored) < len(archive.infolist()) or sum(stored) > size:
-            raise ValueError("its members are too large, compressed, or two have one name")
-        if small and members[TREE].file_size > LONGEST_TREE:
-            raise ValueError("its settings are too large for a snapshot")
+        plain = all(one.compress_size == one.file_size and not one.compress_type for one in members.values())
+        if not plain or sum(one.file_size for one in archive.infolist()) > size:
+            raise ValueError("its members are too large, or compressed")
+        if len(members) < len(archive.infolist()) or (small and members[TREE].file_size > LONGEST_TREE):
+            raise ValueError("two of its members have one name, or its settings are too large for a snapshot")
         del members[TREE]
         state = _restore(json.loads(archive.read(TREE)), archive, members)
     if members or not isinstance(state, dict):
@@ -131,7 +119,7 @@ def quotable(error: Exception) -> str:
 
 
 def fingerprint(epoch: int, weights: Mapping[str, np.ndarray]) -> int:
-    """Return a checksum of a snapshot's epoch and weights."""
+    """Return the checksum of epoch and weights by which a checkpoint knows the snapshot that it follows."""
     total = zlib.crc32(str(epoch).encode())
     for name in sorted(weights):
         total = zlib.crc32(weights[name].tobytes(), zlib.crc32(name.encode(), total))
@@ -151,26 +139,19 @@ class Snapshot:
 
     @property
     def fingerprint(self) -> int:
-        """A checksum by which a checkpoint knows the snapshot that it follows."""
+        """See `fingerprint`."""
         return fingerprint(self.epoch, self.weights)
 
     def save(self, path: Path) -> None:
-        """Write the snapshot to `path`, completely or not at all.
-
-        Raises:
-            UserError: The file cannot be written.
-        """
+        """Write the snapshot to `path`, completely or not at all; raise UserError if that fails."""
         write_archive(path, {"format": FORMAT, "version": __version__, **vars(self)})
 
     @staticmethod
     def load(path: Path, game: str | None = None) -> "Snapshot":
         """Return the snapshot in `path`, in this project's format or Neon's, which its first bytes tell.
 
-        A snapshot may come from a stranger: loading it executes nothing and limits its size.
-
-        Args:
-            path: The file.
-            game: The game of a Neon snapshot, which does not contain it; None: the file's name has it.
+        A snapshot may come from a stranger: loading it executes nothing and limits its size. `game` is that
+        of a Neon snapshot, which does not contain it; None: the file's name has it.
 
         Raises:
             UserError: The file is missing, damaged, too large, or not a snapshot.
@@ -195,16 +176,12 @@ class Snapshot:
 
 def _checked(content: CheckpointState) -> Snapshot:
     """Return the snapshot with this content, which may be anything."""
-    game, epoch, actions, steps = (
-        content[name] for name in ("game", "epoch", "actions", "total_train_steps")
-    )
+    game, counts = content["game"], [content[name] for name in ("epoch", "actions", "total_train_steps")]
     if not (isinstance(game, str) and GAME.fullmatch(game)):
         raise ValueError("the name of its game is not valid")
-    if (
-        any(type(count) is not int or not 0 <= count < 2**63 for count in (epoch, actions, steps))
-        or not actions
-    ):
+    if any(type(count) is not int or not 0 <= count < 2**63 for count in counts) or not counts[1]:
         raise ValueError("its epoch, or its number of actions or of steps is not valid")
+    epoch, actions, steps = counts
     settings = checked_settings(content["flags"])
     return Snapshot(game, epoch, actions, steps, settings, _weights(content["weights"]))
 
@@ -218,14 +195,12 @@ def checked_settings(given: Any, without: Container[str] = LOCAL) -> dict[str, A
         ValueError: One of them is not valid.
     """
     off = (False, "none")  # of a setting that is gone, and was not used
-    values = {
-        name: value
-        for name, value in dict(given).items()
-        if name not in without and not (name in GONE and (not value or value in off))
-    }
-    for name, value in values.items():
+    values = {name: value for name, value in dict(given).items() if name not in without}
+    for name, value in list(values.items()):
         if not isinstance(value, bool | int | float | str | None) or len(str(value)) > LONGEST_WORD:
             raise ValueError(f"its setting {name} is neither a number nor a string")
+        if name in GONE and (not value or value in off):
+            del values[name]
     if unknown := sorted(values.keys() - SETTINGS.keys() - BOOLEANS.keys()):
         logger.warning("The snapshot has settings that this version does not have: %s", ", ".join(unknown))
     try:
@@ -250,11 +225,7 @@ def _weights(arrays: Any) -> dict[str, NDArray[np.float32]]:
 
 
 def check_fits(path: Path, snapshot: Snapshot, game: str, actions: int | None = None) -> None:
-    """Check that a snapshot was trained on `game`, with this number of `actions` if it is known.
-
-    Raises:
-        UserError: It was trained on another game, or with other actions.
-    """
+    """Raise UserError if a snapshot was trained on another game, or with another number of `actions`."""
     if snapshot.game != game:
         raise UserError(f"{path} was trained on {snapshot.game}, not on {game}: use a snapshot of {game}")
     if actions not in (None, snapshot.actions):
@@ -266,11 +237,7 @@ def check_fits(path: Path, snapshot: Snapshot, game: str, actions: int | None = 
 
 
 def check_layers(path: Path, snapshot: Snapshot, config: Config) -> None:
-    """Check, from the settings alone, that the weights of a snapshot fit the network that `config` describes.
-
-    Raises:
-        UserError: They do not; the message names the flags.
-    """
+    """Raise UserError if, by the settings alone, the snapshot's weights do not fit `config`."""
     recorded, now = Config.from_flags(snapshot.flags).flags(), config.flags()
     names = [*NETWORK_SHAPE]
     names += {"c51": ["atoms"], "quantile": ["quantiles"]}.get(recorded["distributional"], [])
@@ -284,13 +251,9 @@ def check_layers(path: Path, snapshot: Snapshot, config: Config) -> None:
 def _files_beside(path: Path) -> str:
     """Return a hint for a missing file: one of that name elsewhere, else the snapshots in its folder."""
     folders = (path.parent, path.parent / TRAINED, home() / "snapshots", home() / "snapshots" / TRAINED)
-    name, stem = glob.escape(path.name), glob.escape(path.stem)
-    run, _, epoch = stem.rpartition("_")  # a later run may have renamed it
-    for pattern in (name, f"{name}.pkl", f"{stem}.pkl", f"{run}_before*_{epoch}.pkl"):
-        found = [file for folder in folders for file in folder.glob(pattern) if file.is_file()]
-        if found:
-            return f": did you mean {from_here(max(found, key=lambda file: file.stat().st_mtime))}?"
-    for folder in folders[:2]:
-        if there := sorted(file.name for file in folder.glob("*.pkl")):
-            return f": {folder} holds {', '.join(there[:5])}{', ...' if len(there) > 5 else ''}"
-    return ": train first, with ./train.sh"
+    run, _, epoch = glob.escape(path.stem).rpartition("_")  # a later run may have renamed it
+    for pattern in (f"{glob.escape(path.stem)}.pkl", f"{run}_before*_{epoch}.pkl"):
+        if found := [file for folder in folders for file in folder.glob(pattern)]:
+            return f": did you mean {from_here(found[0])}?"
+    there = sorted(file.name for file in path.parent.glob("*.pkl"))[:5]
+    return f": {path.parent} holds {', '.join(there)}" if there else ": train first, with ./train.sh"

@@ -1,8 +1,4 @@
-"""Trains games with several settings and seeds, and compares the settings.
-
-`plan.py` has the command and the runs that it plans, `pool.py` carries them out, each in a process of its own
-that begins with `begin`, and `comparison.py` compares, lists and draws them.
-"""
+"""Trains games with several settings and seeds (`plan`), in processes (`pool`), and compares them."""
 
 import ctypes
 import os
@@ -13,10 +9,7 @@ PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
 def begin() -> None:
-    """Carry out the command `PARENT CORES VERB ...` in `sys.argv`; it is killed when its parent ends.
-
-    Only Linux offers that, and cores of its own; on other systems the command may outlive its parent.
-    """
+    """Carry out the command `PARENT CORES VERB ...` in `sys.argv`, killed when its parent ends (on Linux)."""
     parent, cores, *command = sys.argv[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -72,13 +72,8 @@ def estimate(
 ) -> Estimate:
     """Return `measure` of one setting or two, with the percentile interval of a stratified bootstrap.
 
-    Each resample draws runs with replacement within each game of each setting, and keeps the games. The same
-    scores give the same interval.
-
-    Args:
-        measure: One of those above.
-        settings: For each game the scores of its runs, float64 [runs], at least one.
-        resamples: How many resamples are drawn, a multiple of `BATCH`.
+    A setting has for each game the scores of its runs, float64 [runs]. Each resample draws runs with
+    replacement within each game of each setting, and keeps the games. The same scores give the same interval.
     """
     value = float(measure(*([runs[np.newaxis] for runs in games] for games in settings))[0])
     if min(len(runs) for games in settings for runs in games) < 2:
@@ -97,16 +92,15 @@ class Comparison:
     """The runs that can be compared."""
 
     def __init__(self, members: dict[Member, float], phase: str, epochs: range, left_out: str) -> None:
-        """Compare `members`, in the order of games, by their scores; every setting has the same games.
+        """Compare `members`, in the order of games, by their scores in the mean of the `epochs`.
 
-        A score is the mean of the `epochs`. `left_out` has the numbers of other runs, with reasons.
+        Every setting has the same games. `left_out` has the numbers of other runs, with reasons.
         """
         self.members, self.phase, self.epochs, self.left_out = members, phase, epochs, left_out
         self.games = list(dict.fromkeys(one.game for one in members))
         # With one game scores are its points, else percent of a human's score in each.
         self.unit = "game points" if len(self.games) == 1 else f"% of human ({SOURCE})"
-        first, last = epochs.start, epochs.stop - 1
-        self.span = f"{phase} epoch{'' if first == last else f's {first} to'} {last}"
+        self.span = f"{phase} epoch{'' if len(epochs) == 1 else f's {epochs[0]} to'} {epochs.stop - 1}"
 
     def by_setting(self, points: Iterable[float]) -> dict[str, list[Array]]:
         """Return the game points of each member in `unit`, for each setting and game float64 [runs]."""
@@ -129,10 +123,7 @@ class Comparison:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the CSV, by column."""
-        about = {
-            "runs": len(self.members), "phase": self.phase, "first_epoch": self.epochs[0],
-            "last_epoch": self.epochs[-1], "left_out": self.left_out,
-        }  # fmt: skip
+        about = {"runs": len(self.members), "scored": self.span, "left_out": self.left_out}
         return [
             {"setting": setting, "measure": name, **one._asdict(),
              "unit": "" if name == PROBABILITY else self.unit, **about}
@@ -143,12 +134,10 @@ class Comparison:
     def __str__(self) -> str:
         """Return the report that a user reads."""
         left_out = f"Left out: {self.left_out}." if self.left_out else "No run was left out."
-        if not (count := len(self.members)):
+        if not self.members:
             return f"No run can be compared. {left_out}"
-        lines = [
-            f"{count} run{'s' * (count > 1)} of {', '.join(self.games)}: the mean of {self.span}, "
-            f"in {self.unit}, with 95 % intervals where each game has two runs"
-        ]
+        count = f"{len(self.members)} run{'s' * (len(self.members) > 1)} of {', '.join(self.games)}"
+        lines = [f"{count}: the mean of {self.span}, in {self.unit}, with 95 % intervals from two runs on"]
         for setting, measures in self.estimates().items():
             words = ", ".join(f"{name} {one}" for name, one in measures.items())
             lines.append(f"  {setting}: {words}" if setting else f"  {words}")
@@ -164,27 +153,25 @@ class Comparison:
             for place, setting in enumerate(settings)
             for row, one in enumerate(found[setting].values())
         ]
-        ones = [found[pair][PROBABILITY] for pair in pairs]
-        chances = [_interval(PROBABILITY, len(settings), row, one) for row, one in enumerate(ones)]
+        chances = [
+            _interval(PROBABILITY, len(settings), row, found[pair][PROBABILITY])
+            for row, pair in enumerate(pairs)
+        ]
         axis = Axis(f"{self.unit}, with 95 % intervals", "")
         chance = Axis("Probability, with 95 % intervals", "", limits=(-0.02, 1.02))
-        panels = [
-            self._curves(AXES["steps"], settings),
-            self._curves(AXES["minutes"], settings),
-            Panel(f"Scores: {self.span}", tuple(scores), axis, rows=tuple(MEASURES)),
-            Panel(PROBABILITY.capitalize(), tuple(chances), chance, rows=tuple(pairs)),
-        ]
-        return Plot(tuple(settings), tuple(panels if pairs else panels[:3]), title(self.games))
+        panels = [self._curves(AXES[x], settings) for x in ("steps", "minutes")]
+        panels += [Panel(f"Scores: {self.span}", tuple(scores), axis, rows=tuple(MEASURES))]
+        if pairs:
+            panels += [Panel(PROBABILITY.capitalize(), tuple(chances), chance, rows=tuple(pairs))]
+        return Plot(tuple(settings), tuple(panels), title(self.games))
 
     def _curves(self, axis: Axis, settings: Sequence[str]) -> Panel:
         """Return the interquartile mean of each setting, in the epochs in which all its runs have scores."""
         lines = []
         for place, setting in enumerate(settings):
             members = {one: score for one, score in self.members.items() if one.setting == setting}
-            part, data = (
-                Comparison(members, self.phase, self.epochs, ""),
-                [one.data for one in members if one.data],
-            )
+            part = Comparison(members, self.phase, self.epochs, "")
+            data = [one.data for one in members if one.data]
             x, values = aligned(data, self.phase, "average_reward", View(axis=axis))
             shared = ~np.isnan(values).any(axis=1)
             scores = [part.by_setting(row.tolist())[setting] for row in values[shared]]
@@ -231,12 +218,10 @@ def scored(runs: Sequence[Run]) -> tuple[str, range, list[float | None]]:
     phase = "test" if any(len(run.line("test", "average_reward")[0]) for run in runs) else "train"
     ends = [int(run.line(phase, "epoch")[0].max(initial=0)) for run in runs]
     last = min(filter(None, ends), default=0)
-    epochs, scores = range(last - -(-last // 10) + 1, last + 1), list[float | None]()
-    for run in runs:
-        at, rewards = run.line(phase, "average_reward")
-        counted = rewards[np.isin(at, epochs)]
-        scores.append(float(counted.mean()) if len(counted) else None)
-    return phase, epochs, scores
+    epochs = range(last - -(-last // 10) + 1, last + 1)
+    lines = [run.line(phase, "average_reward") for run in runs]
+    rewards = [points[np.isin(at, epochs)] for at, points in lines]
+    return phase, epochs, [float(one.mean()) if len(one) else None for one in rewards]
 
 
 class Report:
@@ -247,11 +232,7 @@ class Report:
         self._rows: dict[str, dict[str, Any]] = {}
 
     def update(self) -> None:
-        """Show the runs that have changed, and renew the files; the figures, if one has ended.
-
-        Raises:
-            UserError: A file cannot be written.
-        """
+        """Show the runs that have changed, and renew the files; the figures, if one has ended."""
         before, self._rows = self._rows, {one.name: row_of(one) for one in self._runs}
         changed = [one for one in self._runs if self._rows[one.name] != before.get(one.name)]
         if not changed:
@@ -260,11 +241,10 @@ class Report:
             row = self._rows[one.name]
             numbers = [f"{name} {row[name]:,.6g}" for name in SHOWN if row[name] is not None]
             words = [f"{one.name}: {one.state}", *numbers, *filter(None, [one.reason])]
-            self._stream.write(printable(", ".join(words)) + "\n")
+            print(printable(", ".join(words)), file=self._stream)
         counts = Counter(one.state for one in self._runs)
         states = ", ".join(f"{counts[state]} {state}" for state in STATES)
-        self._stream.write(f"{len(self._runs)} runs: {states}\n")
-        self._stream.flush()
+        print(f"{len(self._runs)} runs: {states}", file=self._stream, flush=True)
         rows = sorted(self._rows.values(), key=lambda row: (row["game"], row["setting"], row["seed"]))
         _write_csv(self._folder / "summary.csv", rows)
         if before and (ended := {one.game for one in changed if one.state == "done"}):
@@ -291,15 +271,15 @@ def row_of(run: SweepRun) -> dict[str, Any]:
     `score` is the mean average reward of the last tenth of the run's epochs so far, in raw game points.
     """
     row: dict[str, Any] = {"game": run.game, "setting": run.setting, "seed": run.seed, "state": run.state}
-    names = ("epoch", "steps", "hours", "phase", "score", "score_human_normalised", "steps/s")
-    numbers: list[Any] = [None] * len(names)
+    row |= dict.fromkeys(("epoch", "steps", "hours", "phase", "score", "score_human_normalised", "steps/s"))
     if data := run.data:
         last = {name: float(np.nan_to_num(column[-1])) for name, column in data.columns.items()}
         phase, _, (points,) = scored([data])
         percent = None if points is None else human_normalized(run.game, points)
-        numbers = [int(last["epoch"]), int(last["total_train_steps"]), round(last["total_time"] / 3600, 4)]
-        numbers += [phase, points, percent, round(last["steps_per_second"])]
-    return {**row, **dict(zip(names, numbers, strict=True)), "reason": run.reason}
+        row |= {"epoch": int(last["epoch"]), "steps": int(last["total_train_steps"]), "phase": phase,
+                "hours": round(last["total_time"] / 3600, 4), "score": points,
+                "score_human_normalised": percent, "steps/s": round(last["steps_per_second"])}  # fmt: skip
+    return {**row, "reason": run.reason}
 
 
 def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:

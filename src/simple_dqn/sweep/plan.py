@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,9 +71,10 @@ def main(arguments: Sequence[str], program: str) -> None:
         each = itertools.product(range(1, given["seeds"] + 1), games, settings)
         runs = [SweepRun(game, setting, seed, results, snapshots) for seed, game, setting in each]
         commands = {one.name: _command(one, games[one.game], settings[one.setting], cpus) for one in runs}
-        text = save_plan(commands, results / "sweep.json")
+        save_plan(commands, results / "sweep.json")
         for one in runs:
-            one.job = (commands[one.name], str(one.log), str(results / "sweep.json"), text)
+            files = (f"--csv_file={one.csv}", f"--save_weights_prefix={one.prefix}")
+            one.job = ((*commands[one.name], *files), str(one.log))
         report = Report(runs, results, sys.stderr)
         try:
             run_all(runs, places, work, report.update)
@@ -135,11 +136,7 @@ def _shared(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def find_games(games_named: Sequence[str], config: EnvironmentConfig) -> dict[str, str]:
-    """Return the games that `games_named` names, each once: name -> argument of `train` for any folder.
-
-    Raises:
-        UserError: There is no such game in the environment of `config`; the nearest are named.
-    """
+    """Return the games that `games_named` names, each once: name -> argument of `train` for any folder."""
     games: dict[str, str] = {}
     sets = GAME_SETS if config.environment == "ale" else {}
     for word in [one for given in games_named for one in (sets[given]() if given in sets else [given])]:
@@ -175,40 +172,22 @@ def _checked(given: dict[str, Any], games: Sequence[str], gpus: float) -> Config
 
 
 def _command(run: SweepRun, game: str, flags: dict[str, Any], threads: int) -> tuple[str, ...]:
-    """Return the command that starts or resumes `run`: a verb and its arguments."""
-    own = {"resume": True, "random_seed": run.seed, "threads": threads, "csv_file": run.csv}
-    given = {**flags, **own, "save_weights_prefix": run.prefix}
+    """Return the command that starts or resumes `run`, without the paths of its files."""
+    given = {**flags, "resume": True, "random_seed": run.seed, "threads": threads}
     return ("train", game, *own_code.words(), *words(dict(sorted(given.items()))))
 
 
-def save_plan(commands: dict[str, tuple[str, ...]], path: Path) -> str:
-    """Write the `commands` of all runs to `path`, if it has none yet, and return the content of the file.
-
-    Raises:
-        UserError: It holds those of another sweep, or cannot be read or written.
-    """
+def save_plan(commands: dict[str, tuple[str, ...]], path: Path) -> None:
+    """Write the `commands` of all runs to `path`; raise UserError if it has those of another sweep."""
+    text = json.dumps(commands, indent=2) + "\n"
     if not path.exists():
         with replacing(path) as beside:
-            beside.write_text(json.dumps(commands, indent=2) + "\n")
-    text = read_text(path, MOST_BYTES, "remove it, or give another --name")
-    try:
-        before, after = (_by_run(one) for one in (json.loads(text), commands))
-    except (ValueError, TypeError, AttributeError):
-        raise UserError(f"{path} cannot be read as a sweep's: remove it, or give another --name") from None
-    if before != after:
-        was, now = (set().union(*one.values()) for one in (before, after))
-        lost, new = (" ".join(sorted(one)) or "no other flag" for one in (was - now, now - was))
+            beside.write_text(text)
+    elif read_text(path, MOST_BYTES, "remove it, or give another --name") != text:
         raise UserError(
-            f"the sweep {path.parent.name} was started with {lost}, but this command has {new}: repeat the "
+            f"the sweep {path.parent.name} was started with other flags, which {path} holds: repeat the "
             "original command to go on with it, or give another --name"
         )
-    return text
-
-
-def _by_run(commands: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
-    """Return the words of each command, without the paths of files, which may have been moved."""
-    paths = ("--csv_file=", "--save_weights_prefix=")
-    return {run: {word for word in one if not word.startswith(paths)} for run, one in commands.items()}
 
 
 def _compare_files(arguments: Sequence[str], program: str) -> None:

@@ -28,7 +28,7 @@ MAX_FAILURES = 3  # in a row, without a new checkpoint between them
 RETRY_SECONDS = 3.0  # before a new attempt, longer each time: the one before may still be ending
 POLL_SECONDS = 1.0
 
-Job = tuple[tuple[str, ...], str, str, str]  # the first four arguments of `carry_out`
+Job = tuple[tuple[str, ...], str]  # the first two arguments of `carry_out`: a command and its log
 Work = Callable[[Job, Event], str]  # carries out a job until it ends or the event is set
 
 
@@ -43,17 +43,12 @@ class Member:
 
 
 class SweepRun(Member):
-    """A game by a setting with a seed: its files, its state, and its results so far.
+    """A game by a setting with a seed: its files, its state, and its results so far."""
 
-    Attributes:
-        job: Starts or continues it.
-        name: The name of its files, such as `pong_seed1` or `pong_double_seed1`.
-        reason: The reason of its last failure; empty: there was none.
-    """
-
-    job: Job = ((), "", "", "")
+    job: Job = ((), "")  # starts or continues it
 
     def __init__(self, game: str, setting: str, seed: int, results: Path, snapshots: Path) -> None:
+        # The name of its files, such as `pong_seed1` or `pong_double_seed1`, and why it failed last.
         self.name, self.seed = "_".join(filter(None, (game, setting, f"seed{seed}"))), seed
         self.csv, self.log = results / f"{self.name}.csv", results / f"{self.name}.log"
         self.prefix, self.reason = snapshots / self.name, ""
@@ -110,11 +105,7 @@ def run_all(runs: Sequence[SweepRun], places: int, work: Work, report: Callable[
 
 @contextmanager
 def local_pool(cpus: int, gpus: float) -> Iterator[tuple[int, Work]]:
-    """Yield the number of places of `cpus` cores and the share `gpus` of a GPU on this machine, and the work.
-
-    Raises:
-        UserError: It has too few.
-    """
+    """Yield the number of places of `cpus` cores and the share `gpus` of a GPU here, and the work."""
     cores = sorted(core_numbers())
     groups = [cores[first : first + cpus] for first in range(0, len(cores) - cpus + 1, cpus)]
     _check_room("cpus_per_run", cpus, len(cores), "this machine")
@@ -137,11 +128,7 @@ def local_pool(cpus: int, gpus: float) -> Iterator[tuple[int, Work]]:
 
 @contextmanager
 def ray_pool(cluster: str, cpus: int, gpus: float) -> Iterator[tuple[int, Work]]:
-    """Join a Ray cluster, and yield the same for it; Ray chooses the machine of a job.
-
-    Raises:
-        UserError: It cannot be joined, or no machine has as many.
-    """
+    """Join a Ray cluster, and yield the same for it; Ray chooses the machine of a job."""
     with closing(Session(cluster)):
         import ray  # which takes seconds, and must be imported after `Session` has set its environment
         from ray import cloudpickle
@@ -183,19 +170,18 @@ def graphics_devices() -> list[str]:
 
 
 def carry_out(
-    arguments: tuple[str, ...], log: str, plan: str, text: str,
-    cores: Sequence[int] = (), device: str = "", stopped: Event | None = None,
+    arguments: tuple[str, ...], log: str, cores: Sequence[int] = (), device: str = "",
+    stopped: Event | None = None,
 ) -> str:  # fmt: skip
     """Carry out a command in a process of its own, and return in a line why it failed; empty: it did not.
 
     The process ends with this thread, and when `stopped` is set. It may use the `cores`, or all if there are
-    none, and the GPU `device`. Every machine of a cluster must see the file `plan`, which holds `text`.
+    none, and the GPU `device`.
     """
     host, stopped = socket.gethostname(), stopped or Event()
-    if not Path(plan).exists() or Path(plan).read_text() != text:
+    if not Path(log).parent.is_dir():
         return (
-            f"{host} does not see {plan} as the machine of the sweep does: put the project into a folder "
-            "that all machines share, at the same path"
+            f"{host} has no folder {Path(log).parent}: put the project into a folder that all machines share"
         )
     begin = "from simple_dqn.sweep import begin; begin()"
     command = [sys.executable, "-P", "-c", begin, str(os.getpid()), ",".join(map(str, cores)), *arguments]
@@ -207,14 +193,8 @@ def carry_out(
         file.flush()
         start = file.tell()
         # A session of its own: Ctrl-C is for the process that started the sweep.
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-        )
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=file,
+                                   stderr=file, start_new_session=True)  # fmt: skip
         while process.poll() is None and not stopped.wait(0.1):
             pass
         process.kill()
@@ -223,6 +203,5 @@ def carry_out(
             return ""
     if code < 0:
         return f"killed by {signal.Signals(-code).name}"
-    lines = Path(log).read_bytes()[start:].decode(errors="replace").splitlines()
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "no message")
-    return f"ended with {code}: {last}"
+    lines = Path(log).read_bytes()[start:].decode(errors="replace").split("\n")
+    return f"ended with {code}: {next((line for line in reversed(lines) if line.strip()), 'no message')}"
