@@ -90,7 +90,7 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("cluster", ["none", "local"])
+@pytest.mark.parametrize("cluster", ["none", pytest.param("local", marks=pytest.mark.nightly)])
 def test_a_sweep_that_loses_a_training_and_then_its_driver(
     tmp_path: Path, sweep: Callable[..., psutil.Popen], cluster: str
 ) -> None:

@@ -82,11 +82,6 @@ def test_measures_are_the_plain_ones(games: Games, seed: int) -> None:
     assert found == pytest.approx(plain_improvement(games, other))
 
 
-def test_the_interquartile_mean_of_numbers_worked_out_by_hand() -> None:
-    games = [[100.0, 2.0], [3.0, 4.0], [5.0, -50.0], [6.0, 7.0]]  # in order: -50 2 | 3 4 5 6 | 7 100
-    assert estimate(compared.interquartile_mean, arrays(games)).value == 4.5
-
-
 def within(found: Estimate, share: float, low: float, high: float) -> None:
     """Require the interval to be that from `low` to `high`, except for a `share` of its width."""
     assert found.low is not None
@@ -105,6 +100,7 @@ def test_intervals_are_the_plain_ones() -> None:
     within(found, 0.04, *plain_interval(plain_improvement, first, second))
 
 
+@pytest.mark.nightly
 def test_rliable_has_the_same_values_and_intervals() -> None:
     library = pytest.importorskip("rliable.library", reason="rliable is not installed")
     metrics = pytest.importorskip("rliable.metrics")
@@ -194,9 +190,7 @@ def test_a_game_that_one_setting_lacks_is_left_out(make_run: Make) -> None:
     assert (found.games, found.left_out) == (["pong"], "1 of a game that not every setting has")
 
 
-@pytest.mark.parametrize(
-    ("epochs", "first"), [(1, 1), (9, 9), (10, 10), (11, 10), (20, 19), (50, 46), (200, 181)]
-)
+@pytest.mark.parametrize(("epochs", "first"), [(1, 1), (10, 10), (11, 10), (50, 46)])
 def test_the_score_is_the_mean_of_the_last_tenth_of_the_epochs(
     make_run: Make, epochs: int, first: int
 ) -> None:
@@ -285,9 +279,7 @@ def test_the_files_are_renewed_when_a_run_ends(two: list[SweepRun], make_run: Ma
     assert ",".join(summary[0]) == (
         "game,setting,seed,state,epoch,steps,hours,phase,score,score_human_normalised,steps/s,reason"
     )
-    assert ",".join(comparison[0]) == (
-        "setting,measure,value,low,high,unit,runs,phase,first_epoch,last_epoch,left_out"
-    )
+    assert ",".join(comparison[0]) == ("setting,measure,value,low,high,unit,runs,scored,left_out")
     assert [(row["game"], row["setting"], row["seed"], row["score"]) for row in summary[:5:2]] == [
         ("breakout", "", "2", ""), ("pong", "double", "2", "22.0"), ("pong", "plain", "1", "1.0"),
     ]  # fmt: skip

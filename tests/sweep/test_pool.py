@@ -22,8 +22,7 @@ CARRY_OUT = "from simple_dqn.sweep.pool import carry_out; print(carry_out(*{job!
 @pytest.fixture
 def make_job(tmp_path: Path) -> Callable[..., Job]:
     """Return a function that makes the job of a command."""
-    (tmp_path / "sweep.json").write_text("the plan")
-    return lambda *words: (words, str(tmp_path / "pong.log"), str(tmp_path / "sweep.json"), "the plan")
+    return lambda *words: (words, str(tmp_path / "pong.log"))
 
 
 @pytest.fixture
@@ -44,15 +43,7 @@ def test_a_job_that_fails_has_its_last_line_as_the_reason(make_job: Callable[...
     assert log.read_text().startswith("all was well\n")
     assert log.read_bytes().endswith(ENDED_WELL)
     assert "Traceback" not in log.read_text()
-
-
-def test_a_machine_that_does_not_share_the_folder_starts_nothing(make_job: Callable[..., Job]) -> None:
-    job = make_job("train", "pong")
-    Path(job[2]).write_text("another plan")
-    assert "into a folder that all machines share" in carry_out(*job)
-    Path(job[2]).unlink()
-    assert "into a folder that all machines share" in carry_out(*job)
-    assert not Path(job[1]).exists()
+    assert "into a folder that all machines share" in carry_out(job[0], str(log.parent / "none" / "x.log"))
 
 
 def wait_for(path: Path, alive: Callable[[], bool]) -> None:
@@ -61,23 +52,16 @@ def wait_for(path: Path, alive: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("victim", ["parent", "training"])
-def test_a_training_does_not_outlive_its_parent_and_has_a_reason_when_it_is_killed(
-    endless: Job, tmp_path: Path, victim: str
-) -> None:
+def test_a_training_does_not_outlive_its_parent(endless: Job, tmp_path: Path) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-P", "-c", CARRY_OUT.format(job=endless)],
         env=os.environ | {"PYTHONPATH": str(SOURCE)},
-        stdout=subprocess.PIPE,
-        text=True,
     )
     wait_for(tmp_path / "catch.csv", lambda: parent.poll() is None)
     (training,) = psutil.Process(parent.pid).children()
-    (parent if victim == "parent" else training).kill()
-    out, _ = parent.communicate(timeout=60)
-    _, alive = psutil.wait_procs([training], timeout=60)
-    assert not alive
-    assert out == ("" if victim == "parent" else "killed by SIGKILL\n")
+    parent.kill()
+    parent.wait()
+    assert not psutil.wait_procs([training], timeout=60)[1]
 
 
 def test_as_many_jobs_run_at_a_time_as_there_are_places_each_on_its_own(
@@ -92,7 +76,7 @@ def test_as_many_jobs_run_at_a_time_as_there_are_places_each_on_its_own(
         most = max(most, running)
         time.sleep(0.05)
         running -= 1
-        places.append(given[4:6])
+        places.append(given[2:4])
         return ""
 
     monkeypatch.setattr(pool, "carry_out", note)
@@ -154,7 +138,7 @@ def test_a_run_that_fails_is_given_up_while_the_others_go_on(
 ) -> None:
     runs = [make_run("pong", seed, state="waiting") for seed in (1, 2, 3)]
     for run in runs:
-        run.job = (("train", run.name), str(run.log), "", "")
+        run.job = (("train", run.name), str(run.log))
 
     def work(job: Job, _stopped: Event) -> str:
         if job[0][1] == "pong_seed1":
@@ -194,17 +178,3 @@ def test_a_run_with_new_checkpoints_between_its_failures_is_not_given_up(
     thread.start()
     thread.join()
     assert (run.state, len(attempts)) == ("done", 3 * pool.MAX_FAILURES + 1)
-
-
-def test_a_csv_is_read_when_it_has_changed(
-    make_run: Callable[..., SweepRun], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = make_run("pong", random=[-21])
-    assert run.data is None  # nothing has been learned yet
-    make_run("pong", random=[-21], train=[None, 3])
-    os.utime(run.csv, ns=(1, 1))
-    run.look()
-    assert run.data is not None
-    assert run.data.columns["total_train_steps"].tolist() == [40, 40, 80]
-    monkeypatch.setattr(pool, "read_run", lambda *_: pytest.fail("read again"))
-    run.look()

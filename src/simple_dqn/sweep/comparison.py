@@ -100,7 +100,7 @@ class Comparison:
         self.games = list(dict.fromkeys(one.game for one in members))
         # With one game scores are its points, else percent of a human's score in each.
         self.unit = "game points" if len(self.games) == 1 else f"% of human ({SOURCE})"
-        self.span = f"{phase} epoch{'' if len(epochs) == 1 else f's {epochs[0]} to'} {epochs.stop - 1}"
+        self.span = f"{phase} epoch{f's {epochs.start} to' if len(epochs) > 1 else ''} {epochs.stop - 1}"
 
     def by_setting(self, points: Iterable[float]) -> dict[str, list[Array]]:
         """Return the game points of each member in `unit`, for each setting and game float64 [runs]."""
