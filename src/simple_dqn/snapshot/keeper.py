@@ -191,9 +191,13 @@ class Keeper:
         long games.
         """
         if self._can_save:
-            return self._clock() >= self._next and self._saving.done()
+            return self._interval_is_over
         every = self._config.run.checkpoint_steps
         return games == 1 and every > 0 and now // every > before // every
+
+    @property
+    def _interval_is_over(self) -> bool:
+        return self._clock() >= self._next and self._saving.done()
 
     def save_checkpoint(self, run: CheckpointState, held: int, wait: bool = False) -> None:
         """Make a checkpoint of `run`, which is copied, and of the `held` latest rows of the replay memory.

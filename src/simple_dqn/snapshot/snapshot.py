@@ -255,5 +255,7 @@ def _files_beside(path: Path) -> str:
     for pattern in (f"{glob.escape(path.stem)}.pkl", f"{run}_before*_{epoch}.pkl"):
         if found := [file for folder in folders for file in folder.glob(pattern)]:
             return f": did you mean {from_here(found[0])}?"
-    there = sorted(file.name for file in path.parent.glob("*.pkl"))[:5]
-    return f": {path.parent} holds {', '.join(there)}" if there else ": train first, with ./train.sh"
+    for folder in folders[:2]:
+        if there := sorted(file.name for file in folder.glob("*.pkl")):
+            return f": {folder} holds {', '.join(there[:5])}"
+    return ": train first, with ./train.sh"
