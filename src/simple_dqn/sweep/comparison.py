@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from simple_dqn.errors import printable
 from simple_dqn.files import replacing
 from simple_dqn.human_scores import SCORES, SOURCE, human_normalized
-from simple_dqn.plot import title
-from simple_dqn.plot.figure import AXES, Axis, Line, Panel, Plot, View, aligned, make_plot, write
+from simple_dqn.plot import AXES, Axis, Line, Panel, Plot, View, aligned, make_plot, title, write
 from simple_dqn.statistics.csv_file import Run
 from simple_dqn.sweep.pool import STATES, Member, SweepRun
 
@@ -178,7 +177,7 @@ class Comparison:
             found = [estimate(interquartile_mean, one, resamples=CURVE_RESAMPLES) for one in scores]
             if found:
                 middle, (heights, low, high) = np.median(x[shared], axis=1), np.array(found, np.float64).T
-                line = Line(setting or "all runs", middle, heights, f"C{place % 10}", "solid", 2.0, place)
+                line = Line(setting or "all runs", middle, heights, f"C{place % 10}", "solid", 2.0)
                 lines.append(line if np.isnan(low).any() else replace(line, low=low, high=high))
         return Panel(f"Interquartile mean, {self.unit}", tuple(lines), axis)
 
@@ -186,7 +185,7 @@ class Comparison:
 def _interval(label: str, place: int, height: float, one: Estimate) -> Line:
     """Return the line from end to end of an interval, with a mark at the value."""
     x = np.array([one.value] if one.low is None else [one.low, one.value, one.high], np.float64)
-    return Line(label or "all runs", x, np.full(len(x), height), f"C{place % 10}", "solid", 2.0, place)
+    return Line(label or "all runs", x, np.full(len(x), height), f"C{place % 10}", "solid", 2.0)
 
 
 def compare(runs: Sequence[Member]) -> Comparison:

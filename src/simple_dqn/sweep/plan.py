@@ -18,7 +18,7 @@ from simple_dqn.environment.atari import find_rom, game_of, known_games
 from simple_dqn.errors import EXTRAS, UserError, require_extra
 from simple_dqn.files import home, read_text, replacing
 from simple_dqn.human_scores import SCORES
-from simple_dqn.plot.figure import write
+from simple_dqn.plot import write
 from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import locked
 from simple_dqn.statistics.csv_file import read_run

@@ -1,7 +1,8 @@
-"""A figure, as data against the rows of CSVs, and as matplotlib draws it."""
+"""Figures, as data against the rows of CSVs and as matplotlib draws them; and the command line of plot.sh."""
 
+import shutil
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,29 +11,23 @@ import matplotlib.image
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from simple_dqn.errors import UserError
 from simple_dqn.human_scores import references
-from simple_dqn.plot.figure import (
-    AXES,
-    STRETCHES,
-    Line,
-    Panel,
-    Plot,
-    View,
-    aligned,
-    draw,
-    make_plot,
-    thinned,
-    write,
-)
+from simple_dqn.plot import AXES, Panel, Plot, View, aligned, draw, main, make_plot, write
 from simple_dqn.statistics.csv_file import Run, read_run
-from tests.plot.conftest import ORIGINAL
 
+ORIGINAL = Path(__file__).parents[1] / "data" / "simple_dqn_2015.csv"
+SMALL = ["--figure_width", "6", "--figure_height", "4", "--dpi", "50"]
 Lines = dict[str, tuple[list[float], list[float]]]
+
+
+def plot_of(fields: list[str], *names: str) -> Plot:
+    """Return a plot of as many runs as `names`, all with the same values."""
+    names = names or ("pong",)
+    return make_plot([read_run(ORIGINAL, name) for name in names], names, View(fields))
 
 
 def run(folder: Path, rows: str, name: str = "pong") -> Run:
@@ -61,7 +56,7 @@ def words(legend: Any) -> list[str]:
     return [text.get_text() for text in legend.get_texts()]
 
 
-def test_a_panel_has_random_train_and_test(plot_of: Callable[..., Plot]) -> None:
+def test_a_panel_has_random_train_and_test() -> None:
     plot = plot_of(["average_reward", "meancost", "weight_updates"])
     assert [panel.title for panel in plot.panels] == ["Average reward", "Average loss", "Weight updates"]
     expected: Lines = {
@@ -80,14 +75,14 @@ def test_a_panel_has_random_train_and_test(plot_of: Callable[..., Plot]) -> None
     assert words(axes.get_legend()) == list(expected)
 
 
-SHAPES = [
-    ("1,train,0.5 1,test,", {"Train": ([1], [0.5])}),  # a phase without values
-    ("1,train, 1,test,", {}),
-    ("0,random,1 1,train,2 1,random,3", {"Random": ([], [3]), "Train": ([1], [2])}),  # the latest level
-]
-
-
-@pytest.mark.parametrize(("rows", "expected"), SHAPES)
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ("1,train,0.5 1,test,", {"Train": ([1], [0.5])}),  # a phase without values
+        ("1,train, 1,test,", {}),
+        ("0,random,1 1,train,2 1,random,3", {"Random": ([], [3]), "Train": ([1], [2])}),  # the latest level
+    ],
+)
 def test_rows_without_values_have_no_lines(tmp_path: Path, rows: str, expected: Lines) -> None:
     plot = make_plot([run(tmp_path, rows)], ["pong"], View(["meanq"]))
     assert values(plot.panels[0]) == expected
@@ -95,17 +90,13 @@ def test_rows_without_values_have_no_lines(tmp_path: Path, rows: str, expected: 
     assert [text.get_text() for text in axes.texts] == ([] if expected else ["no values yet"])
 
 
-@pytest.mark.parametrize(
-    ("fields", "shape"), [(1, (1, 1)), (2, (1, 2)), (4, (2, 2)), (5, (2, 3)), (7, (3, 3))]
-)
-def test_panels_are_in_a_near_square_grid(
-    plot_of: Callable[..., Plot], fields: int, shape: tuple[int, int]
-) -> None:
+@pytest.mark.parametrize(("fields", "shape"), [(1, (1, 1)), (2, (1, 2)), (5, (2, 3))])
+def test_panels_are_in_a_near_square_grid(fields: int, shape: tuple[int, int]) -> None:
     grids = [axes.get_gridspec() for axes in draw(plot_of(["meanq"] * fields), 16, 9).axes]
     assert [grid and grid.get_geometry() for grid in grids] == [shape] * fields
 
 
-def test_runs_differ_in_color_and_phases_in_style_and_share_a_legend(plot_of: Callable[..., Plot]) -> None:
+def test_runs_differ_in_color_and_phases_in_style_and_share_a_legend() -> None:
     plot = plot_of(["average_reward", "nr_games"], "a", "b", *map(str, range(9)))
     looks = {line.label: (line.color, line.style) for line in plot.panels[0].lines}
     assert len(set(looks.values())) == 30  # ten colors
@@ -158,28 +149,6 @@ def test_smoothing_is_the_mean_of_the_latest_values(smooth: int) -> None:
     expected = [there[max(0, end - smooth) : end].mean() for end in range(1, len(there) + 1)]
     np.testing.assert_allclose(found[1][:, 0], expected, atol=1e-12)
     assert found[0][:, 0].tolist() == epochs[~np.isnan(column)].tolist()
-
-
-def test_a_long_curve_is_thinned_and_looks_the_same() -> None:
-    """Drawn with all its points or with few, a curve with rare spikes covers the same pixels."""
-    rng = np.random.default_rng(0)
-    x = np.arange(100_000.0)
-    heights = np.sin(x / 7_000) + rng.normal(0, 0.05, len(x))
-    heights[[0, 31_337, 77_777]] = 5, -9, 8  # peaks of one point
-    whole = Line("Train", x, heights, "C0", "solid", 1.5, low=heights - 1, high=heights + 1)
-    few = thinned(whole)
-    assert len(few.x) <= 8 * STRETCHES < len(x) / 2
-    assert {0, 31_337, 77_777, 99_999} <= set(few.x.tolist())
-    assert (few.values == heights[few.x.astype(int)]).all()
-    pictures = []
-    for line in (whole, few):
-        canvas: Any = FigureCanvasAgg(draw(Plot(("x",), (Panel("Panel", (line,)),)), 8, 4.5))
-        canvas.draw()
-        pictures.append(np.asarray(canvas.buffer_rgba(), np.int64))
-    off = np.abs(pictures[0] - pictures[1]).max(axis=2) > 64
-    assert off.mean() < 0.003, "only the antialiasing of edges may differ"
-    short = replace(whole, x=x[:5], values=heights[:5], low=None, high=None)
-    assert thinned(short) is short
 
 
 @pytest.fixture
@@ -245,15 +214,8 @@ def test_two_settings_have_a_color_and_a_band_each(seeds: list[Run]) -> None:
     assert last.label == "other, single runs"
 
 
-def test_a_field_that_a_run_lacks_is_refused(seeds: list[Run]) -> None:
-    with pytest.raises(UserError, match="no field 'score' in pong: choose among epoch, meanq"):
-        panel_of(seeds, View(["score"]))
-
-
 @pytest.mark.parametrize(("length", "columns"), [(5, 3), (40, 2), (60, 1)])
-def test_the_legend_has_as_many_columns_as_fit(
-    plot_of: Callable[..., Plot], length: int, columns: int
-) -> None:
+def test_the_legend_has_as_many_columns_as_fit(length: int, columns: int) -> None:
     figure = draw(plot_of(["average_reward"], *(letter * length for letter in "abc")), 10, 6)
     figure.draw_without_rendering()
     (legend,) = figure.legends
@@ -263,7 +225,7 @@ def test_the_legend_has_as_many_columns_as_fit(
 
 
 def test_a_picture_is_written_completely_or_not_at_all(
-    plot_of: Callable[..., Plot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "pictures" / "pong.png"
     write(plot_of(["average_reward"]), path, 8, 6, 50)
@@ -283,3 +245,96 @@ def test_a_picture_is_written_completely_or_not_at_all(
         write(plot_of(["meanq"]), path, 4, 3, 50)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.fixture
+def csv_file(tmp_path: Path) -> Path:
+    return Path(shutil.copy(ORIGINAL, tmp_path / "pong.csv"))
+
+
+def shape(path: Path) -> tuple[int, ...]:
+    """Return height, width and channels of a picture."""
+    return tuple(matplotlib.image.imread(path).shape)
+
+
+def test_the_picture_is_beside_the_csv_or_where_it_is_asked_for(
+    csv_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, beside = tmp_path / "other name.png", csv_file.with_suffix(".png")
+    main([str(csv_file), "--png_file", str(other), "--fields", "steps,phase_time", *SMALL])
+    assert shape(other) == (200, 300, 4)
+    # As in simple_dqn's own examples, with one dash:
+    main(["-csv_file", str(csv_file), "-fields", "meanq,meancost", "-png_file", str(other), "-dpi", "20"])
+    assert shape(other) == (9 * 20, 16 * 20, 4)
+    assert not beside.exists()
+    capsys.readouterr()
+    main([str(csv_file)])
+    assert capsys.readouterr().out == f"The figure is in {beside}\n"
+    assert shape(beside) == (9 * 80, 16 * 80, 4)
+
+
+@pytest.mark.parametrize(
+    ("csvs", "words", "picture"),
+    [
+        (["pong.csv", "b/pong.csv"], ["pong.csv", "b/pong.csv"], "pong.png"),
+        (["pong.csv", "second.csv"], ["quick=pong.csv,second.csv", "--phases", "test"], "quick.png"),
+        (["lr=1.csv"], ["lr=1.csv"], "lr=1.png"),  # no setting
+        (["pong.csv", "mine.csv"], ["pong.csv", "mine.csv", "--reference", "true"], "pong.png"),
+    ],
+)
+def test_several_files_are_drawn_beside_the_first(
+    csvs: list[str], words: list[str], picture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("b").mkdir()
+    for csv in csvs:
+        shutil.copy(ORIGINAL, csv)
+    main([*words, *SMALL])
+    assert list(tmp_path.rglob("*.png")) == [tmp_path / picture]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (
+            ["pong.csv", "--fields", "score"],
+            "no field 'score' in pong: choose among epoch, steps, nr_games, ",
+        ),
+        (["pong.csv", "--fields", "phase"], "no field 'phase'"),
+        (["pong.csv", "--fields", ""], "no field ''"),
+        (["pong.csv", "--dpi", "0"], "--dpi: 0 is too small: give at least 10"),
+        (["pong.csv", "--figure_width", "nan"], "'nan' is not a number"),
+        (["pong.csv", "--figure_width", "99", "--figure_height", "99", "--dpi", "1200"], "lower --dpi"),
+        (["pong.csv", "--delimiter", ",,"], "not a single character"),
+        (["pong.csv", "-feilds", "meanq"], "unknown flag --feilds: did you mean --fields?"),
+        (["pong.csv", "--reference", "perhaps"], "'perhaps' is not one of yes, true"),
+        (["pong.csv", "--smooth", "0"], "0 is too small: give at least 1"),
+        (["pong.csv", "--x", "days"], "invalid choice: 'days'"),
+        (["pong.csv", "--png_file", "/proc/none/pong.png"], "cannot write /proc/none/pong.png"),
+        (["pong.csv", "--png_file", "/"], "cannot be written as /"),
+        (["pong.csv", "--png_file", "pong.csv"], "cannot be written as"),
+        (["pong.csv", "--phases", "play"], "'play' is not a list of phases: choose from random, train, test"),
+        (["pong.csv", "breakout.csv", "--reference"], "--reference needs CSVs of one game"),
+        (["mine.csv", "--reference"], "--reference needs CSVs of one game"),
+        (["quick="], "'quick=' names no seeds of a setting"),
+        (["quick=a.csv,,b.csv"], "names no seeds"),
+        (["=a.csv"], "names no seeds"),
+        (["one=pong.csv", "all=pong.csv"], "is both one and all"),
+        (["pong.csv", "all=pong.csv"], "is both pong and all"),
+        (["."], "is a folder"),
+        (["none.csv"], "cannot read none.csv: No such file"),
+        ([], "CSV"),
+    ],
+)
+def test_refusals_are_one_line_and_leave_nothing(
+    words: list[str], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("pong", "breakout", "mine"):
+        shutil.copy(ORIGINAL, f"{name}.csv")
+    with pytest.raises(UserError) as raised:
+        main(words)
+    assert complaint in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["breakout.csv", "mine.csv", "pong.csv"]
+    assert Path("pong.csv").read_text() == ORIGINAL.read_text()

@@ -1,0 +1,374 @@
+"""The verb `plot`: draws the curves of one or several runs from their CSVs.
+
+A figure has a panel for each field, with a line for each phase of each run. Runs with the same name are seeds
+of one setting and are drawn together: their median, and a band from the lowest to the highest value, in the
+epochs in which all have values. The rest of each run is a thin line.
+"""
+
+import argparse
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from simple_dqn.command_line import Parser, number
+from simple_dqn.config import yes_or_no
+from simple_dqn.environment.atari import game_of
+from simple_dqn.errors import UserError, printable
+from simple_dqn.files import replacing
+from simple_dqn.human_scores import references
+from simple_dqn.statistics.csv_file import Column, Run, field_name, read_run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+MAX_PIXELS = 100_000_000
+# Titles of fields; the others have their names.
+TITLES = {
+    "steps": "Number of steps", "nr_games": "Number of games", "total_train_steps": "Exploration steps",
+    "last_exploration_rate": "Exploration rate", "meanq": "Average Q-value", "meancost": "Average loss",
+}  # fmt: skip
+# Several runs have different colors, and their phases different styles; the phases of a single run have
+# different colors. C0 to C9 are matplotlib's, widths are in points.
+STYLES = {"random": "dotted", "train": "dashed", "test": "solid"}
+COLORS_ALONE = {"random": "C7", "train": "C0", "test": "C1"}
+WIDTHS = {"random": 1.8, "train": 1.5, "test": 2.2}
+PHASES = tuple(STYLES)
+FEW_POINTS = 25  # lines of up to this many points have marks, without which a single point is invisible
+
+
+class Axis(NamedTuple):
+    """A horizontal axis."""
+
+    label: str
+    column: str  # of the CSV
+    unit: float = 1.0  # the value of the column that is 1 on the axis
+    limits: tuple[float, float] | None = None  # None: those of the values
+
+
+AXES = {
+    "epoch": Axis("Epoch", "epoch"),
+    "steps": Axis("Training steps", "total_train_steps"),
+    "minutes": Axis("Minutes", "total_time", 60.0),
+    "hours": Axis("Hours", "total_time", 3600.0),
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve, such as one phase of one run, or a level from edge to edge."""
+
+    label: str  # the same in every panel; single runs of one setting share it
+    x: Column  # float64 [values]; empty for a level
+    values: Column  # float64 [values], finite; one value if it is a level
+    color: str  # as in HTML
+    style: str  # solid, dashed, dotted or dashdot
+    width: float  # in points
+    low: Column | None = None  # float64 [values], with `high` the band around a curve; None: no band
+    high: Column | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One field of all runs; `lines` is empty before there are values."""
+
+    title: str
+    lines: tuple[Line, ...]
+    axis: Axis = AXES["epoch"]
+    rows: tuple[str, ...] = ()  # names of the heights 0, 1, ... in place of numbers
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The panels of one figure."""
+
+    names: tuple[str, ...]  # of all runs compared, including those without values yet
+    panels: tuple[Panel, ...]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class View:
+    """How runs are drawn."""
+
+    fields: Sequence[str] = ("average_reward", "meanq", "nr_games", "meancost")
+    phases: Sequence[str] = PHASES
+    axis: Axis = AXES["epoch"]
+    smooth: int = 1  # points in the moving mean
+    levels: Mapping[str, float] | None = None  # label -> reference score, in raw game points
+    title: str = ""
+
+
+def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
+    """Draw the figure that the command line describes.
+
+    Raises:
+        UserError: An argument is invalid, or a file cannot be read or written.
+    """
+    # In simple_dqn's own examples the CSV has a flag: `-csv_file FILE`.
+    flags = _parser(program).parse([word for word in arguments if word not in ("-csv_file", "--csv_file")])
+    names = run_names(flags["runs"])
+    first, name = next(iter(names.items()))
+    path: Path = flags["png_file"] or first.with_name(f"{Path(name).name}.png")
+    width, height, dpi = size = flags["figure_width"], flags["figure_height"], flags["dpi"]
+    if path.is_dir() or path in names:
+        raise UserError(f"the figure cannot be written as {path}: give another --png_file")
+    if width * height * dpi**2 > MAX_PIXELS:
+        raise UserError(f"a figure of {width:g} × {height:g} inches at {dpi} dpi is too large: lower --dpi")
+    games = list(dict.fromkeys(filter(None, (game_of(csv.stem) for csv in names))))
+    levels = references(games[0]) if flags["reference"] and len(games) == 1 else {}
+    if flags["reference"] and not levels:
+        raise UserError("--reference needs CSVs of one game with known scores, named after it: leave it out")
+    fields = [field_name(word) for word in flags["fields"].split(",")]
+    heading = flags["title"] or title(games)
+    view = View(fields, flags["phases"], AXES[flags["x"]], flags["smooth"], levels, heading)
+    runs = [read_run(csv, name, flags["skiprows"], flags["delimiter"]) for csv, name in names.items()]
+    write(make_plot(runs, list(dict.fromkeys(names.values())), view), path, *size)
+    print(printable(f"The figure is in {path}"))
+
+
+def _phases(word: str) -> list[str]:
+    asked = word.split(",")
+    if not set(asked) <= set(PHASES):
+        raise argparse.ArgumentTypeError(f"{word!r} is not a list of phases: choose from {', '.join(PHASES)}")
+    return [phase for phase in PHASES if phase in asked]
+
+
+def _separator(word: str) -> str:
+    word = "\t" if word in ("\\t", "tab") else word
+    if len(word) != 1 or word in '\r\n"':
+        raise argparse.ArgumentTypeError(f"{word!r} is not a single character such as , or ;")
+    return word
+
+
+def _parser(program: str) -> Parser:
+    description = "Draw the statistics of one run, or compare several."
+    parser = Parser(prog=program, description=description, allow_abbrev=False)
+    add, size = parser.add_argument, number(float, minimum=1, maximum=100)
+    add("runs", metavar="CSV", nargs="+",
+        help="statistics of one run; NAME=CSV,CSV: seeds, drawn as median and range")  # fmt: skip
+    add("--png_file", type=Path, help="write the figure here (default: beside the first CSV)")
+    add("--dpi", type=number(int, minimum=10, maximum=1200), default=80,
+        help="pixels per inch (default: %(default)s)")  # fmt: skip
+    add("--fields", default=",".join(View.fields), metavar="FIELD,FIELD,...",
+        help="the columns to draw, one panel each (default: %(default)s)")  # fmt: skip
+    add("--phases", type=_phases, default=PHASES, metavar="PHASE,PHASE,...",
+        help=f"some of {', '.join(PHASES)} (default: all)")  # fmt: skip
+    add("-x", "--x", choices=tuple(AXES), default="epoch", help="the horizontal axis (default: %(default)s)")
+    add("--smooth", type=number(int, minimum=1, maximum=1e6), default=1, metavar="N",
+        help="draw the mean of the latest N points of each run (default: %(default)s)")  # fmt: skip
+    add("--reference", type=yes_or_no, nargs="?", const=True, default=False, metavar="BOOL",
+        help="draw published scores: a person, random play, other agents (default: false)")  # fmt: skip
+    add("--title", help="above the figure (default: the games in the names of the files)")
+    add("--figure_width", type=size, default=16, help="in inches (default: %(default)s)")
+    add("--figure_height", type=size, default=9, help="in inches (default: %(default)s)")
+    add("--skiprows", type=number(int, minimum=0, maximum=1e9),
+        help="rows before the data; 0: the file has no column names (default: 1, the names)")  # fmt: skip
+    add("--delimiter", type=_separator, default=",",
+        help="the character between columns (default: a comma)")  # fmt: skip
+    return parser
+
+
+def run_names(words: Sequence[str]) -> dict[Path, str]:
+    """Return the name of each CSV's run: the file's name, with its folder if two files have the same.
+
+    Seeds of one setting share the name before the `=`.
+
+    Raises:
+        UserError: A setting has no name, or no files; or a file has two names.
+    """
+    settings = {word for word in words if "=" in word and not Path(word).exists()}
+    stems = [Path(word).stem for word in words if word not in settings]
+    names: dict[Path, str] = {}
+    for word in words:
+        name, _, files = word.partition("=")
+        name, csvs = (name, files.split(",")) if word in settings else ("", [word])
+        if word in settings and not (name and all(csvs)):
+            raise UserError(f"{word!r} names no seeds of a setting: give NAME=CSV,CSV with at least one CSV")
+        for path in map(Path, csvs):
+            if not path.name:  # '', a dot, or the root
+                raise UserError(f"{str(path)!r} is a folder: give a CSV that train.sh wrote")
+            own = name or (path.stem if len(set(stems)) == len(stems) else str(path.with_suffix("")))
+            if names.setdefault(path, own) != own:
+                raise UserError(f"{path} is both {names[path]} and {own}: draw one of them, or a copy")
+    return names
+
+
+def title(games: Sequence[str]) -> str:
+    """Return the title of a figure of `games`, such as `Space Invaders`."""
+    return ", ".join(game.replace("_", " ").title() for game in games)
+
+
+def make_plot(runs: Sequence[Run], names: Sequence[str], view: View) -> Plot:
+    """Return a plot with a panel for each field.
+
+    `names` are those of all runs compared, so that each has the same color while others have no values yet.
+
+    Raises:
+        UserError: A run lacks a field.
+    """
+    for run in runs:
+        for field in (*view.fields, view.axis.column):
+            if field not in run.columns:
+                known = ", ".join(run.columns)
+                raise UserError(f"there is no field {field!r} in {run.name}: choose among {known}")
+    return Plot(tuple(names), tuple(_panel(runs, field, names, view) for field in view.fields), view.title)
+
+
+def _panel(runs: Sequence[Run], field: str, names: Sequence[str], view: View) -> Panel:
+    lines = []
+    for place, name in enumerate(names):
+        seeds = [run for run in runs if run.name == name]
+        for phase in view.phases:
+            x, values = aligned(seeds, phase, field, view)
+            if not len(values):
+                continue
+            label, color, style = phase.capitalize(), COLORS_ALONE[phase], STYLES[phase]
+            if len(names) > 1:
+                label, color = f"{name} {label}" if len(view.phases) > 1 else name, f"C{place % 10}"
+            if phase == "train" and (len(names) == 1 or len(view.phases) == 1):
+                style = "solid"
+            look = Line(label, x[:, 0], values[:, 0], color, style, WIDTHS[phase])
+            if phase == "random":  # a level: the median of the latest values of the runs
+                latest = [run[~np.isnan(run)][-1] for run in values.T if not np.isnan(run).all()]
+                label = f"{label}, median of {len(latest)}" if len(latest) > 1 else label
+                lines.append(replace(look, label=label, x=np.empty(0), values=np.array([np.median(latest)])))
+            else:
+                lines += [look] if len(seeds) == 1 else _median_and_rest(look, x, values)
+    if field == "average_reward":
+        for (label, level), color in zip((view.levels or {}).items(), ("C2", "C7", "C4", "C5"), strict=False):
+            lines.append(Line(label, np.empty(0), np.array([level]), color, "dashdot", 1.2))
+    return Panel(TITLES.get(field, field.replace("_", " ").capitalize()), tuple(lines), view.axis)
+
+
+def _median_and_rest(look: Line, x: Column, values: Column) -> list[Line]:
+    """Return the median and range of several runs where all have values, and a thin line for each run's rest.
+
+    The rest begins at the last epoch in which all runs have a value, or at the beginning if there is none.
+    `x` and `values` [epochs, runs] are those of `aligned`.
+    """
+    # Runs that learn fast may stop first, and the median of the others would be that of a different sample.
+    shared, lines = np.flatnonzero(~np.isnan(values).any(axis=1)), []
+    if len(shared):
+        label = f"{look.label}, median and range of {values.shape[1]}"
+        both, middle = values[shared], np.median(x[shared], axis=1)
+        low, median, high = both.min(axis=1), np.median(both, axis=1), both.max(axis=1)
+        lines.append(replace(look, label=label, x=middle, values=median, low=low, high=high))
+    thin = replace(look, label=f"{look.label}, single runs", style="solid", width=0.6)
+    first = shared[-1] if len(shared) else 0
+    for run_x, run in zip(x[first:].T, values[first:].T, strict=True):
+        present = ~np.isnan(run)
+        if present[1:].any() or (present.any() and not len(shared)):
+            lines.append(replace(thin, x=run_x[present], values=run[present]))
+    return lines
+
+
+def aligned(runs: Sequence[Run], phase: str, field: str, view: View = View()) -> tuple[Column, Column]:
+    """Return the values of `field` in the rows of `phase`, one row per epoch and one column per run.
+
+    Returns:
+        float64 [epochs, runs]: The position of each value on the axis.
+        float64 [epochs, runs]: The values, smoothed along each run. Both are NaN where a run has no value.
+    """
+    curves = []
+    for run in runs:
+        there = (run.phases == phase) & np.isfinite(run.columns[field])
+        epochs, x = run.columns["epoch"][there], run.columns[view.axis.column][there] / view.axis.unit
+        sums, ends = np.cumsum(np.append(0.0, run.columns[field][there])), np.arange(1, there.sum() + 1)
+        begins = np.maximum(0, ends - view.smooth)
+        means = (
+            (sums[ends] - sums[begins]) / (ends - begins) if view.smooth > 1 else run.columns[field][there]
+        )
+        placed = np.isfinite(x) & np.isfinite(epochs)
+        curves.append((epochs[placed], x[placed], means[placed]))
+    every = np.unique(np.concatenate([epochs for epochs, _, _ in curves] or [np.zeros(0)]))
+    both = np.full((2, len(every), len(runs)), np.nan)
+    for place, (epochs, x, means) in enumerate(curves):
+        both[:, np.searchsorted(every, epochs), place] = x, means
+    return both[0], both[1]
+
+
+def draw(plot: Plot, width: float, height: float) -> "Figure":
+    """Return a figure of `width` × `height` inches."""
+    from matplotlib.figure import Figure  # here and not above, as it takes a second
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12, wspace=0.02, hspace=0.02)
+    figure = Figure(figsize=(width, height), layout=layout)
+    if plot.title:
+        figure.suptitle(plot.title, fontsize=16)
+    columns = math.ceil(math.sqrt(len(plot.panels)))  # of a near-square grid
+    for place, panel in enumerate(plot.panels, 1):
+        axes = figure.add_subplot(math.ceil(len(plot.panels) / columns), columns, place)
+        _draw_panel(axes, panel)
+        if len(plot.names) == 1 and panel.lines:
+            axes.legend(*_by_label([axes]), loc="best", edgecolor="none", framealpha=0.8)
+    if len(plot.names) > 1:  # one legend below all panels, with a column for each run if the width allows it
+        for count in range(min(len(plot.names), 6), 0, -1):
+            labels = _by_label(figure.axes)
+            legend = figure.legend(*labels, loc="outside lower center", ncols=count, frameon=False)
+            if count == 1 or legend.get_window_extent().width <= figure.bbox.width:
+                break
+            legend.remove()
+    return figure
+
+
+def _draw_panel(axes: "Axes", panel: Panel) -> None:
+    from matplotlib.ticker import EngFormatter
+
+    for line in panel.lines:
+        _draw_line(axes, line, interval=bool(panel.rows))
+    axes.set_title(panel.title, fontsize=13, pad=8)
+    axes.set_xlabel(panel.axis.label)
+    axes.grid(True, linewidth=0.5, color="#dddddd")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if panel.axis == AXES["epoch"]:
+        axes.locator_params(axis="x", integer=True, min_n_ticks=1, steps=[1, 2, 5, 10])
+    if panel.axis == AXES["steps"]:
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if panel.axis.limits:
+        axes.set_xlim(panel.axis.limits)
+    if panel.rows:
+        axes.set_yticks(range(len(panel.rows)), panel.rows)
+        axes.invert_yaxis()
+        return
+    axes.set_ylabel(panel.title)
+    if any(abs(line.values).max() >= 10_000 for line in panel.lines):  # long numbers
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+    if not panel.lines:
+        axes.text(0.5, 0.5, "no values yet", transform=axes.transAxes, ha="center", color="#7f7f7f")
+
+
+def _draw_line(axes: "Axes", line: Line, interval: bool) -> None:
+    """Draw a curve, a level, or an `interval` [low, value, high], in which only the value has a mark."""
+    if not len(line.x):
+        drawn = axes.axhline(line.values[0])
+    else:
+        if line.low is not None and line.high is not None:
+            axes.fill_between(line.x, line.low, line.high, color=line.color, alpha=0.2, linewidth=0)
+        size, marker = min(4, 3 * line.width), "o" if len(line.values) <= FEW_POINTS else ""
+        marked = slice(1, 2) if interval and len(line.x) == 3 else None
+        (drawn,) = axes.plot(line.x, line.values, marker=marker, markersize=size, markevery=marked)
+    drawn.set(label=line.label, color=line.color, linestyle=line.style, linewidth=line.width)
+
+
+def _by_label(panels: "Sequence[Axes]") -> "tuple[list[Line2D], list[str]]":
+    """Return one drawn line of each label, and the labels, in the order of drawing."""
+    found = {str(line.get_label()): line for axes in panels for line in axes.lines}
+    return list(found.values()), list(found)
+
+
+def write(plot: Plot, path: Path, width: float = 16, height: float = 9, dpi: int = 80) -> None:
+    """Write a picture of `width` × `height` inches as a PNG file, completely or not at all.
+
+    Raises:
+        UserError: It cannot be written.
+    """
+    with replacing(path) as beside:
+        draw(plot, width, height).savefig(beside, format="png", dpi=dpi)
