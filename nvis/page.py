@@ -1,8 +1,13 @@
-"""The page: one self-contained HTML file with the game, the choices in it, and the filters' peaks."""
+"""Plays one game, finds what activates a network's filters and choices in it, and draws a page about it.
 
-from collections.abc import Mapping
+The page is one self-contained HTML file with the game, the choices in it, and the filters' peaks. Letters in
+shapes are those of `simple_dqn.types`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from bokeh import models
@@ -14,20 +19,23 @@ from bokeh.plotting import figure
 from bokeh.resources import INLINE
 from bokeh.settings import settings
 from numpy.typing import NDArray
+from tqdm import tqdm
 
-from nvis.game import Moments, Peaks, PlayedGame, find_peaks, look_at_moments
-from simple_dqn.types import States
+from simple_dqn.agent import Player
+from simple_dqn.types import Actions, QValues, Rewards, Screens, States
 
 if TYPE_CHECKING:
     from simple_dqn.dqn import DeepQNetwork
-    from simple_dqn.guided import ConvolutionalLayer
+    from simple_dqn.guided import ConvolutionalLayer, GuidedBackpropagation
 
-Number = TypeVar("Number", np.uint8, np.float32)
 Rgba = NDArray[np.uint32]  # [H, W]: the bytes of a pixel are red, green, blue and opacity
 
+BATCH = 32  # states per forward pass: the activations of all units take some MB
+MOST_MOMENTS = 2000  # a longer game shows only every 2nd, 3rd, ... step
+# Of tqdm's; on a terminal only.
+BAR: dict[str, Any] = {"unit": " steps", "leave": False, "dynamic_ncols": True, "disable": None}
 HERE = Path(__file__).parent
-TEMPLATE = (HERE / "page.html").read_text(encoding="utf-8")
-COMPRESSION = 9  # gzip's highest level: the page is written once and kept
+TITLE = {"text_font_size": "12px", "text_font_style": "normal", "text_color": "#444444"}
 CHANNELS = ("red", "green", "blue")
 SIDE = 282  # the longer side of a picture, in pixels of the page
 LEGEND_ROWS = 12  # actions in a column of the legend
@@ -36,20 +44,138 @@ RESET = "for (const range of [across, down]) { range.reset() }"
 JUMP = "slider.value = Math.min(Math.max(Math.round(cb_obj.x / slider.step), 0) * slider.step, slider.end)"
 
 
-def draw(game: PlayedGame, network: "DeepQNetwork", filters: int, facts: Mapping[str, Any]) -> str:
-    """Return the HTML of a page about `network` in `game`; it loads nothing from the internet.
+@dataclass(frozen=True)
+class PlayedGame:
+    """The T states of a game in which the agent chose an action; each screen is stored once."""
 
-    Args:
-        game: The game that `network` played.
-        network: The network.
-        filters: Filters shown of each convolution, at most.
-        facts: Shown at the top: game, snapshot, epoch, exploration_rate, seed.
+    history_length: int  # screens in a state, S
+    action_names: tuple[str, ...]
+    screens: Screens  # uint8 [T, H, W], the newest of each state
+    actions: Actions  # int64 [T], the action taken in each state
+    rewards: Rewards  # float32 [T], raw game points for the action
+
+    def __len__(self) -> int:
+        """Return T."""
+        return len(self.screens)
+
+    def states(self, times: Actions) -> States:
+        """Return the states at `times`, int64 [B], as a new array uint8 [B, S, H, W].
+
+        Screens from before the game are zero, as they were for the agent.
+        """
+        which = times[:, np.newaxis] + np.arange(1 - self.history_length, 1)
+        states: States = self.screens[which.clip(min=0)]
+        states[which < 0] = 0
+        return states
+
+    def whole(self) -> Actions:
+        """Return the times, int64 [B], of the states that contain no screen from before the game.
+
+        In the other states the change from black screens to a bright one, which occurs only there, would
+        activate many filters most strongly. For a game shorter than a state, return that of the last state.
+        """
+        return np.arange(min(self.history_length, len(self)) - 1, len(self))
+
+
+def play_game(player: Player, history_length: int, exploration_rate: float) -> PlayedGame:
+    """Play the first game of `player` to its end, and return it."""
+    screens, actions, rewards = [], [], []
+    step = player.start()
+    with tqdm(desc="playing", **BAR) as progress:
+        while not step.resets[0]:
+            screens.append(step.screens[0].copy())
+            step = player.step(exploration_rate)
+            actions.append(step.actions[0])
+            rewards.append(step.rewards[0])
+            progress.update()
+    names = player.environment.action_names
+    return PlayedGame(history_length, names, np.stack(screens), np.array(actions), np.array(rewards))
+
+
+class Peaks(NamedTuple):
+    """The state and the place of the strongest activation of each of N filters of a layer."""
+
+    filters: NDArray[np.int64]  # [N], counted from 0
+    activations: NDArray[np.float32]  # [N], after the rectifier
+    times: NDArray[np.int64]  # [N], of the state
+    rows: NDArray[np.int64]  # [N], of the unit
+    columns: NDArray[np.int64]  # [N]
+
+
+def find_peaks(
+    game: PlayedGame, guided: "GuidedBackpropagation", layer: "ConvolutionalLayer", number: int
+) -> Peaks:
+    """Return the strongest activation of each filter of `layer` in `game`; the first of equal ones.
+
+    Only the `number` most active filters are returned, strongest first. Those of all states of a
+    game are not kept, which would take gigabytes.
+    """
+    filters = np.arange(layer.filters)
+    highest, places = np.zeros(len(filters), np.float32), np.zeros((3, len(filters)), np.int64)
+    for times in _batches(game.whole(), f"looking at {layer.name}"):
+        # of each filter, all units in all states: [K, B * rows * columns]
+        activations = guided.activations(game.states(times), layer.name).swapaxes(0, 1)
+        flat = activations.reshape(len(filters), -1)
+        where = flat.argmax(axis=1)
+        strongest = flat[filters, where]
+        better = strongest > highest
+        state, rows, columns = np.unravel_index(where, activations.shape[1:])
+        highest[better] = strongest[better]
+        places[:, better] = np.stack([times[state], rows, columns])[:, better]
+    order = np.argsort(-highest, kind="stable")[:number]
+    order = order[highest[order] > 0]
+    return Peaks(order, highest[order], *places[:, order])
+
+
+class Moments(NamedTuple):
+    """The M steps of a game that the page shows."""
+
+    times: NDArray[np.int64]  # [M], evenly apart
+    apart: int  # steps between two of them
+    qvalues: QValues  # float32 [M, A]
+    saliency: NDArray[np.uint8]  # [M, H, W], of the action taken: percent of the moment's strongest pixel
+
+
+def look_at_moments(game: PlayedGame, network: "DeepQNetwork", guided: "GuidedBackpropagation") -> Moments:
+    """Return the Q-values and saliency of at most `MOST_MOMENTS` states of `game`."""
+    apart = -(-len(game) // MOST_MOMENTS)
+    shown, qvalues, saliency = np.arange(0, len(game), apart), [], []
+    for times in _batches(shown, "looking at choices"):
+        states = game.states(times)
+        qvalues.append(network.predict(states))
+        saliency.append(percent_of_strongest(guided.saliency(states, game.actions[times])))
+    return Moments(shown, apart, np.concatenate(qvalues), np.concatenate(saliency))
+
+
+def percent_of_strongest(gradients: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return the strength of each pixel in percent of its state's strongest, uint8 [B, H, W].
+
+    The strength is the largest of the `gradients` float32 [B, S, H, W] over the S screens.
+    """
+    strengths: NDArray[np.float32] = np.abs(gradients).max(axis=1)
+    strongest = strengths.max(axis=(1, 2), keepdims=True)
+    return np.round(100 * strengths / np.where(strongest > 0, strongest, 1)).astype(np.uint8)
+
+
+def _batches(times: Actions, description: str) -> Iterator[Actions]:
+    """Yield `times`, int64 [B], in parts of at most `BATCH`, with a progress bar."""
+    with tqdm(desc=description, total=len(times), **BAR) as progress:
+        for batch in np.split(times, range(BATCH, len(times), BATCH)):
+            yield batch
+            progress.update(len(batch))
+
+
+def draw(game: PlayedGame, network: "DeepQNetwork", filters: int, facts: Mapping[str, Any]) -> str:
+    """Return the HTML of a page about `network` in a `game` that it played; it loads nothing from elsewhere.
+
+    It has at most `filters` filters of each convolution, and at the top the `facts`: game, snapshot, epoch,
+    exploration_rate, seed.
     """
     guided = network.guided_backpropagation()
     moments = look_at_moments(game, network, guided)
     roots, layers = [_scrubber(game, moments)], []
     for layer in guided.layers:
-        peaks = find_peaks(game, guided, layer).most_active(filters)
+        peaks = find_peaks(game, guided, layer, filters)
         states = game.states(peaks.times)
         gradients = guided.guided_gradients(states, layer.name, peaks.filters, peaks.rows, peaks.columns)
         pairs = [_filter(layer, peaks, n, states[n], gradients[n]) for n in range(len(states))]
@@ -59,19 +185,17 @@ def draw(game: PlayedGame, network: "DeepQNetwork", filters: int, facts: Mapping
         **facts, "layers": layers, "steps": len(game), "apart": moments.apart,
         "score": f"{game.rewards.sum():g}", "history_length": game.history_length,
     }  # fmt: skip
-    settings.compression_level = COMPRESSION
-    title = f"What the network sees: {facts['game']}"
-    page: str = file_html(roots, INLINE, title, template=TEMPLATE, template_variables=words)
-    return page
+    settings.compression_level = 9  # gzip's highest: the page is written once and kept
+    title, template = f"What the network sees: {facts['game']}", (HERE / "page.html").read_text("utf-8")
+    return str(file_html(roots, INLINE, title, template=template, template_variables=words))
 
 
-def color_channels(values: NDArray[Number]) -> NDArray[Number]:
+def color_channels(values: NDArray[Any]) -> NDArray[Any]:
     """Return the last three of `values` [S, H, W] as channels [H, W, 3]: red the oldest, blue the newest.
 
     With fewer than three, the oldest fills the other channels.
     """
-    screens = len(values)
-    return np.stack([values[max(screens - age, 0)] for age in (3, 2, 1)], axis=-1)
+    return np.stack([values[max(len(values) - age, 0)] for age in (3, 2, 1)], axis=-1)
 
 
 def state_picture(state: States) -> Rgba:
@@ -88,23 +212,17 @@ def gradient_picture(gradient: NDArray[np.float32]) -> Rgba:
 
 
 class LinkedPanes:
-    """Panes of the same screen, which zoom and move together and share a crosshair.
-
-    A pixel's center is at its column and row, counted from 0 at the top left.
-    """
+    """Panes of the same screen, (H, W) pixels, which zoom and move together and share a crosshair."""
 
     def __init__(self, screen_shape: tuple[int, int]) -> None:
-        """Set up panes for screens of `screen_shape` (H, W) in pixels."""
-        height, width = screen_shape
+        height, width = screen_shape  # the center of the first pixel, top left, is at (0, 0)
         scale = SIDE / max(height, width)
         self.place = {"x": -0.5, "y": -0.5, "dw": width, "dh": height}  # of an image that fills a pane
         self._size = {"frame_width": round(width * scale), "frame_height": round(height * scale)}
         ends = (-0.5, width - 0.5), (height - 0.5, -0.5)
         self._ranges = [models.Range1d(*each, bounds="auto", min_interval=4) for each in ends]
-        self._cross = tuple(
-            models.Span(dimension=way, line_color="white", line_alpha=0.6, line_dash="dotted")
-            for way in ("width", "height")
-        )
+        look = {"line_color": "white", "line_alpha": 0.6, "line_dash": "dotted"}
+        self._cross = tuple(models.Span(dimension=way, **look) for way in ("width", "height"))
 
     def pane(self, name: str, title: str, tooltip: tuple[str, str]) -> figure:
         """Return an empty pane; `tooltip` is Bokeh's, about the pixel under the pointer."""
@@ -116,14 +234,10 @@ class LinkedPanes:
         )  # fmt: skip
         pane.axis.visible = pane.grid.visible = False
         pane.min_border = 0
-        _style_title(pane)
+        pane.title.update(**TITLE)
         pane.add_tools(models.CrosshairTool(overlay=self._cross))
         pane.js_on_event(DoubleTap, models.CustomJS(args={"across": across, "down": down}, code=RESET))
         return pane
-
-
-def _style_title(plot: figure) -> None:
-    plot.title.update(text_font_size="12px", text_font_style="normal", text_color="#444444")
 
 
 def _filter(
@@ -133,20 +247,23 @@ def _filter(
     filter_, time = int(peaks.filters[number]), int(peaks.times[number])
     name = f"{layer.name}_{filter_}"
     columns: dict[str, Any] = {"state": [state_picture(state)], "gradient": [gradient_picture(gradient)]}
-    for place, channel in enumerate(CHANNELS):
-        columns[f"grey_{channel}"] = [color_channels(state)[..., place]]
-        columns[f"influence_{channel}"] = [color_channels(gradient)[..., place]]
+    for kind, values in (("state", state), ("gradient", gradient)):
+        for place, channel in enumerate(CHANNELS):
+            columns[f"{kind}_{channel}"] = [color_channels(values)[..., place]]
     source, linked = models.ColumnDataSource(columns), LinkedPanes(state.shape[1:])
-    start = layer.field_start - 0.5  # a pixel's center is at its number
-    left = start + int(peaks.columns[number]) * layer.field_stride
-    top = start + int(peaks.rows[number]) * layer.field_stride
+    corner = int(peaks.columns[number]), int(peaks.rows[number])
+    left, top = (layer.field_start - 0.5 + place * layer.field_stride for place in corner)
     panes = []
-    for kind, title, what, digits in (
-        ("state", f"filter {filter_}: activation {peaks.activations[number]:.3g} at step {time}", "grey", 0),
-        ("gradient", "guided backpropagation", "influence", 4),
+    for kind, title, what, form in (
+        (
+            "state",
+            f"filter {filter_}: activation {peaks.activations[number]:.3g} at step {time}",
+            "grey",
+            "{0}",
+        ),
+        ("gradient", "guided backpropagation", "influence", "{0.0000}"),
     ):
-        form = f"{{{0:.{digits}f}}}"  # {0} or {0.0000}
-        levels = " ".join(f"@{what}_{channel}{form}" for channel in CHANNELS)
+        levels = " ".join(f"@{kind}_{channel}{form}" for channel in CHANNELS)
         pane = linked.pane(f"{name}_{kind}", title, (what, levels))
         pane.hover.renderers = [pane.image_rgba(kind, source=source, **linked.place)]
         pane.quad(  # the receptive field
@@ -185,14 +302,12 @@ def _scrubber(game: PlayedGame, moments: Moments) -> models.Model:
 def _words(game: PlayedGame, moments: Moments) -> list[str]:
     """Return the caption of each moment, in HTML."""
     scores = np.cumsum(game.rewards) - game.rewards  # before the action's reward
-    result = []
+    result, names = [], game.action_names
     for time, qvalues in zip(moments.times.tolist(), moments.qvalues, strict=True):
-        taken, best = int(game.actions[time]), int(qvalues.argmax())
-        choice = "the best" if taken == best else f"by chance; the best was {game.action_names[best]}"
-        result.append(
-            f"Step <b>{time}</b> of {len(game)}: takes <b>{game.action_names[taken]}</b> "
-            f"(Q-value {qvalues[taken]:.3f}), {choice}. Score so far: {scores[time]:g}."
-        )
+        taken, best = game.actions[time], qvalues.argmax()
+        choice = "the best" if taken == best else f"by chance; the best was {names[best]}"
+        words = f"takes <b>{names[taken]}</b> (Q-value {qvalues[taken]:.3f}), {choice}"
+        result.append(f"Step <b>{time}</b> of {len(game)}: {words}. Score so far: {scores[time]:g}.")
     return result
 
 
@@ -228,10 +343,8 @@ def _curves(game: PlayedGame, moments: Moments) -> figure:
         line = curves.line(moments.times, qvalues, color=color, line_width=width)
         items.append(models.LegendItem(label=name, renderers=[line]))
     height = moments.qvalues.max(axis=1)
-    for word, sign, marker, color in (
-        ("reward", 1, "triangle", "#222222"),
-        ("penalty", -1, "inverted_triangle", "#888888"),
-    ):
+    rewards = ("reward", 1, "triangle", "#222222"), ("penalty", -1, "inverted_triangle", "#888888")
+    for word, sign, marker, color in rewards:
         paid = np.flatnonzero(sign * game.rewards > 0)
         if len(paid):
             points = curves.scatter(paid, height[paid // moments.apart], marker=marker, color=color, size=8)
@@ -241,5 +354,5 @@ def _curves(game: PlayedGame, moments: Moments) -> figure:
         border_line_color=None,
     )  # fmt: skip
     curves.add_layout(legend, "right")
-    _style_title(curves)
+    curves.title.update(**TITLE)
     return curves

@@ -1,7 +1,6 @@
 """`doctor`: checks whether this machine can train: packages, GPU, disk and ROMs.
 
-Other parts of the project are imported by the checks that need them: so a broken library is the finding of
-one check, and the others still run.
+The checks import what they need themselves: a broken library is the finding of one, and the others still run.
 """
 
 import logging
@@ -19,9 +18,7 @@ from simple_dqn.errors import UserError, one_line
 from simple_dqn.files import home
 from simple_dqn.machine import gigabytes
 
-# A run of the usual preset writes 50 snapshots of 1 MB, and a checkpoint of 100,000 screens beside the one
-# before.
-FREE_DISK = 3e9  # bytes
+FREE_DISK = 3e9  # bytes, for 50 snapshots of the usual preset and two checkpoints of 100,000 screens
 LEAST_DISK = 1e9  # bytes; with less, even a short run may end early
 REINSTALL = "remove .venv and start any script again"
 # ok, warning (the rest works) or error (training does not); and a text with the remedy
@@ -30,13 +27,14 @@ Finding = tuple[str, str]
 
 def main(arguments: Sequence[str], program: str) -> None:
     """Print a line for each check: ok, or what is missing and what to do; exit with 1 after an error."""
-    Parser(prog=program, description="Check whether this machine can train.", allow_abbrev=False).parse(
-        arguments
-    )
-    found = {name: examine(check, home()) for name, check in CHECKS.items()}
-    for name, (level, text) in found.items():
+    about = "Check whether this machine can train."
+    Parser(prog=program, description=about, allow_abbrev=False).parse(arguments)
+    levels = set()
+    for name, check in CHECKS.items():
+        level, text = examine(check, home())
+        levels.add(level)
         print(f"{level:<8} {name:<9} {text}")
-    if any(level == "error" for level, _ in found.values()):
+    if "error" in levels:
         sys.exit(1)
 
 
@@ -63,15 +61,17 @@ def packages(folder: Path) -> Finding:
     for pin in pins:
         try:
             found = Version(metadata.version(pin.name))
+            if not pin.specifier.contains(found.public, prereleases=True):  # torch's build has its own name
+                others.append(f"{pin.name} {found} instead of {str(pin.specifier).lstrip('=')}")
         except metadata.PackageNotFoundError:
             missing.append(pin.name)
-            continue
-        if not pin.specifier.contains(found.public, prereleases=True):  # torch's build has a name of its own
-            others.append(f"{pin.name} {found} instead of {str(pin.specifier).lstrip('=')}")
-    if missing:
-        return "error", f"missing: {_some(missing)}: {REINSTALL}"
-    if others:
-        return "warning", f"other versions than tested: {_some(others)}: {REINSTALL}"
+    for level, what, names in (
+        ("error", "missing", missing),
+        ("warning", "other versions than tested", others),
+    ):
+        if names:
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            return level, f"{what}: {', '.join(names[:5])}{more}: {REINSTALL}"
     return "ok", f"{len(pins)} packages, all in their pinned versions"
 
 
@@ -107,10 +107,6 @@ def disk(folder: Path) -> Finding:
     if free < FREE_DISK:
         return "warning", f"{text}: make room for {gigabytes(FREE_DISK)}, or lower --replay_size"
     return "ok", text
-
-
-def _some(words: list[str]) -> str:
-    return ", ".join(words[:5]) + (f" and {len(words) - 5} more" if len(words) > 5 else "")
 
 
 CHECKS: dict[str, Callable[[Path], Finding]] = {"packages": packages, "GPU": gpu, "ROMs": roms, "disk": disk}

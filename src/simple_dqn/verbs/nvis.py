@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from nvis.game import play_game
-from nvis.page import draw
+from nvis.page import draw, play_game
 from simple_dqn.errors import printable
 from simple_dqn.files import check_target, home, replacing
 from simple_dqn.run import make_environment, make_network, make_player

@@ -1,0 +1,456 @@
+"""The page of nvis: its game and peaks, against loops; the page in a real browser; and the verb."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from nvis import page as nvis_page
+from nvis.page import (
+    PlayedGame,
+    color_channels,
+    draw,
+    find_peaks,
+    gradient_picture,
+    percent_of_strongest,
+    play_game,
+    state_picture,
+)  # fmt: skip
+from simple_dqn import main
+from simple_dqn.agent import Player
+from simple_dqn.config import BackendConfig, Config, EnvironmentConfig, NetworkConfig
+from simple_dqn.dqn import DeepQNetwork
+from simple_dqn.environment import make
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.types import QValues, States
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is missing: apt-get install chromium")
+
+HISTORY_LENGTH = 3
+SCREEN_SHAPE = (40, 36)
+FILTERS = 2
+FACTS = {"game": "catch <b>", "snapshot": "catch_1.pkl", "epoch": 1, "exploration_rate": 0.5, "seed": 7}
+READY = "window.Bokeh && Bokeh.documents.length == 1 && Bokeh.documents[0].is_idle"
+FIND = "name => Bokeh.documents[0].get_model_by_name(name)"
+
+
+@pytest.fixture(scope="module")
+def network() -> DeepQNetwork:
+    """A network that has learned nothing: its filters are random, and so all different."""
+    backend, rng = BackendConfig(backend="cpu", threads=1), np.random.default_rng(3)
+    return DeepQNetwork(3, HISTORY_LENGTH, SCREEN_SHAPE, NetworkConfig(), backend, rng)
+
+
+@pytest.fixture(scope="module")
+def catch(network: DeepQNetwork) -> PlayedGame:
+    """A game of Catch."""
+    height, width = SCREEN_SHAPE
+    config = EnvironmentConfig(environment="catch", screen_height=height, screen_width=width)
+    environment = make(config, [np.random.default_rng(0)], training=False)
+    player = Player(environment, network.predict, HISTORY_LENGTH, np.random.default_rng(1))
+    return play_game(player, HISTORY_LENGTH, exploration_rate=0.5)
+
+
+@pytest.fixture(scope="module")
+def noise() -> PlayedGame:
+    """A game with more states than are looked at together, none like another."""
+    rng = np.random.default_rng(5)
+    return PlayedGame(
+        HISTORY_LENGTH,
+        ("LEFT", "NOOP", "RIGHT"),
+        rng.integers(0, 256, (75, *SCREEN_SHAPE), dtype=np.uint8),
+        rng.integers(0, 3, 75),
+        rng.integers(-1, 2, 75).astype(np.float32),
+    )
+
+
+@pytest.mark.parametrize("games", [1, 3])
+def test_states_are_those_that_the_player_saw(games: int) -> None:
+    seen: list[States] = []
+
+    def predict(states: States) -> QValues:
+        """Prefer the action that the number of calls so far says."""
+        seen.append(states[0].copy())
+        return np.tile(np.eye(3, dtype=np.float32)[len(seen) % 3], (len(states), 1))
+
+    config = EnvironmentConfig(environment="catch", screen_height=16, screen_width=10)
+    streams = [np.random.default_rng(seed) for seed in range(games)]
+    environment = make(config, streams, training=False)
+    player = Player(environment, predict, 3, np.random.default_rng(0))
+    for _ in range(3):
+        seen.clear()
+        game = play_game(player, 3, exploration_rate=0)
+        assert len(game) == 7
+        np.testing.assert_array_equal(game.states(np.arange(7)), np.stack(seen))
+        np.testing.assert_array_equal(game.actions, (np.arange(7) + 1) % 3)
+        assert (game.rewards[:-1] == 0).all()
+        assert abs(game.rewards[-1]) == 1
+        assert game.action_names == environment.action_names
+
+
+def test_states_in_any_order_and_those_without_a_screen_from_before_the_game(noise: PlayedGame) -> None:
+    before = noise.screens.copy()
+    times = np.array([40, 0, 40, 1])
+    states = noise.states(times)
+    np.testing.assert_array_equal(states[0], noise.screens[38:41])
+    np.testing.assert_array_equal(states[2], states[0])
+    assert not states[1, :2].any()
+    np.testing.assert_array_equal(states[3, 1:], noise.screens[:2])
+    states[:] = 99  # the caller's
+    np.testing.assert_array_equal(noise.screens, before)
+    whole = [time for time, state in enumerate(noise.states(np.arange(75))) if state.any(axis=(1, 2)).all()]
+    np.testing.assert_array_equal(noise.whole(), whole)
+    short = PlayedGame(5, ("NOOP",), np.ones((2, 4, 4), np.uint8), *np.zeros((2, 2), np.int64))
+    np.testing.assert_array_equal(short.whole(), [1])
+
+
+@pytest.mark.parametrize("kind", ["noise", "catch"])
+def test_no_state_of_the_game_activates_a_filter_more(
+    request: pytest.FixtureRequest, network: DeepQNetwork, kind: str
+) -> None:
+    game: PlayedGame = request.getfixturevalue(kind)
+    guided = network.guided_backpropagation()
+    for layer in guided.layers:
+        peaks, whole = find_peaks(game, guided, layer, 64), game.whole()
+        answers = guided.activations(game.states(whole), layer.name)
+        highest = answers.max(axis=(0, 2, 3))
+        assert sorted(peaks.filters.tolist()) == np.flatnonzero(highest > 0).tolist()
+        assert (np.diff(peaks.activations) <= 0).all()
+        for number, filter_ in enumerate(peaks.filters):
+            _, activation, time, row, column = (one[number] for one in peaks)
+            assert activation == pytest.approx(highest[filter_], rel=1e-5, abs=1e-7)
+            here = answers[time - whole[0], filter_, row, column]
+            assert here == pytest.approx(activation, rel=1e-5, abs=1e-7)
+        for number, two in enumerate(find_peaks(game, guided, layer, 2)):
+            np.testing.assert_array_equal(peaks[number][:2], two)
+
+
+def test_of_equal_answers_the_first_counts(network: DeepQNetwork, catch: PlayedGame) -> None:
+    many, nothing = np.concatenate([catch.screens] * 6), np.zeros(6 * len(catch))
+    names, rewards = catch.action_names, nothing.astype(np.float32)
+    twice = PlayedGame(catch.history_length, names, many, nothing.astype(int), rewards)
+    guided = network.guided_backpropagation()
+    once, again = (find_peaks(game, guided, guided.layers[0], 64) for game in (catch, twice))
+    first, second = (dict(zip(one.filters, one.activations, strict=True)) for one in (once, again))
+    same = [one for one in first if np.isclose(first[one], second[one], rtol=1e-5)]
+    assert same, "every filter answers to where one game follows another"
+    times = [dict(zip(peaks.filters, peaks.times, strict=True)) for peaks in (once, again)]
+    assert [times[0][one] for one in same] == [times[1][one] for one in same]
+
+
+@pytest.mark.parametrize(
+    ("screens", "channels"), [(1, (0, 0, 0)), (2, (0, 0, 1)), (3, (0, 1, 2)), (4, (1, 2, 3)), (6, (3, 4, 5))]
+)
+def test_the_last_three_screens_are_red_green_and_blue(screens: int, channels: tuple[int, ...]) -> None:
+    state = np.arange(screens, dtype=np.uint8)[:, np.newaxis, np.newaxis] * np.ones((1, 4, 5), np.uint8)
+    assert color_channels(state).shape == (4, 5, 3)
+    assert (color_channels(state) == channels).all()
+
+
+def test_a_state_as_the_browser_reads_its_bytes() -> None:
+    state = np.random.default_rng(0).integers(0, 256, (4, 3, 5), dtype=np.uint8)
+    pixels = state_picture(state).view(np.uint8).reshape(3, 5, 4)
+    for row in range(3):
+        for column in range(5):
+            assert pixels[row, column].tolist() == [*state[1:, row, column].tolist(), 255]
+
+
+def test_a_gradient_is_grey_where_it_is_nothing_and_full_where_it_is_strongest() -> None:
+    gradient = np.zeros((3, 2, 2), np.float32)
+    gradient[0, 0, 0], gradient[1, 0, 1], gradient[2, 1, 0] = -4e-3, 2e-3, 4e-3
+    pixels = gradient_picture(gradient).view(np.uint8).reshape(2, 2, 4)
+    assert pixels.tolist() == [
+        [[0, 128, 128, 255], [128, 191, 128, 255]],
+        [[128, 128, 255, 255], [128, 128, 128, 255]],
+    ]
+    assert (gradient_picture(np.zeros((3, 2, 2), np.float32)).view(np.uint8)[:, :3] == 128).all()
+
+
+def test_saliency_is_a_share_of_the_strongest_pixel_of_its_state() -> None:
+    gradients = np.zeros((3, 2, 2, 2), np.float32)
+    gradients[0, :, 0, 0] = (-8, 2)
+    gradients[0, :, 1, 1] = (1, 4)
+    gradients[2, 1, 1, 0] = 1e-9
+    assert percent_of_strongest(gradients).tolist() == [
+        [[100, 0], [0, 50]],
+        [[0, 0], [0, 0]],
+        [[0, 0], [100, 0]],
+    ]
+
+
+@dataclass
+class Reader:
+    """The opened page, and what the browser said and asked for meanwhile."""
+
+    page: Page
+    address: str
+    said: list[str]
+    asked: list[str]
+
+    def value(self, expression: str) -> Any:
+        """Return a JavaScript value; `find(name)` is the Bokeh model of that name."""
+        return self.page.evaluate(f"() => {{ const find = {FIND}; return {expression} }}")
+
+    def wait(self, expression: str) -> None:
+        self.page.wait_for_function(f"() => {{ const find = {FIND}; return {expression} }}", timeout=20_000)
+
+    def ranges(self, name: str) -> list[float]:
+        pane = f"find({name!r})"
+        return list(
+            self.value(
+                f"[{pane}.x_range.start, {pane}.x_range.end, {pane}.y_range.start, {pane}.y_range.end]"
+            )
+        )
+
+    def middle(self, name: str, across: float = 0.5, down: float = 0.5) -> tuple[float, float]:
+        """Scroll a figure into view and return a place in its frame, in pixels of the window."""
+        view = f"Bokeh.index.find_one(find({name!r}))"
+        self.page.evaluate(f"() => {{ const find = {FIND}; {view}.el.scrollIntoView({{block: 'center'}}) }}")
+        x, y, width, height = self.value(
+            f"(() => {{ const view = {view}; const frame = view.frame.bbox;"
+            "const box = view.el.getBoundingClientRect();"
+            "return [box.x + frame.x, box.y + frame.y, frame.width, frame.height] })()"
+        )
+        return x + width * across, y + height * down
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def html(network: DeepQNetwork, noise: PlayedGame) -> str:
+    return draw(noise, network, FILTERS, FACTS)
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Browser, html: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """The page, opened from a file with the network cut."""
+    file = tmp_path_factory.mktemp("results") / "a page.html"
+    file.write_text(html, encoding="utf-8")
+    context = browser.new_context(viewport={"width": 1300, "height": 900}, offline=True)
+    page = context.new_page()
+    reader = Reader(page, file.as_uri(), [], [])
+    page.on("console", lambda message: reader.said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: reader.said.append(f"error: {error}"))
+    page.on("request", lambda request: reader.asked.append(request.url))
+    page.goto(reader.address)
+    page.wait_for_function(READY, timeout=60_000)
+    yield reader
+    context.close()
+
+
+@pytest.fixture
+def reader(opened: Reader) -> Iterator[Reader]:
+    """The page as it was when it was opened; afterward, that nothing was wrong with it meanwhile."""
+    opened.page.mouse.move(0, 0)
+    opened.value("(find('play').active = false, find('step').value = 0)")
+    yield opened
+    assert opened.asked == [opened.address]
+    assert not [words for words in opened.said if not words.startswith(("log:", "info:"))]
+
+
+@needs_chromium
+def test_it_shows_every_layer_and_asks_the_network_for_nothing(reader: Reader) -> None:
+    assert reader.page.title() == "What the network sees: catch <b>"
+    text = reader.page.inner_text("main")
+    assert "catch <b>" in text
+    for number, filters in ((1, 32), (2, 64), (3, 64)):
+        assert f"conv{number}\n" in text
+        assert f"{filters} filters" in text
+    assert reader.page.locator(".pairs canvas").count() >= 3 * FILTERS * 2
+
+
+@needs_chromium
+@pytest.mark.parametrize("kind", ["filter", "game"])
+def test_the_wheel_zooms_both_pictures(
+    reader: Reader, network: DeepQNetwork, noise: PlayedGame, kind: str
+) -> None:
+    names = ["screen", "saliency"]
+    if kind == "filter":
+        guided = network.guided_backpropagation()
+        best = find_peaks(noise, guided, guided.layers[1], 1).filters[0]
+        names = [f"conv2_{best}_state", f"conv2_{best}_gradient"]
+    whole = [-0.5, 35.5, 39.5, -0.5]
+    assert [reader.ranges(name) for name in names] == [whole, whole]
+    zoomed = [whole]
+    for name in names:
+        reader.page.mouse.move(*reader.middle(name))
+        reader.page.mouse.wheel(0, -300)
+        reader.wait(f"find({name!r}).x_range.end < {zoomed[-1][1]}")
+        left, right, bottom, top = reader.ranges(name)
+        assert right - left < zoomed[-1][1] - zoomed[-1][0]
+        assert bottom - top < zoomed[-1][2] - zoomed[-1][3]
+        assert [reader.ranges(name) for name in names] == [[left, right, bottom, top]] * 2
+        zoomed.append([left, right, bottom, top])
+    reader.page.mouse.dblclick(*reader.middle(names[0]))
+    reader.wait(f"find({names[1]!r}).x_range.end == 35.5")
+    assert [reader.ranges(name) for name in names] == [whole, whole]
+
+
+def picture(reader: Reader, name: str) -> np.ndarray:
+    """Return the picture of the game that the page shows now, uint8 [H, W]."""
+    columns = "find('screen').renderers[0].data_source.data"
+    return np.reshape(np.array(reader.value(f"Array.from({columns}.{name}[0])"), np.uint8), (40, 36))
+
+
+@needs_chromium
+def test_the_scrubber_moves(reader: Reader, network: DeepQNetwork, noise: PlayedGame) -> None:
+    saliency = percent_of_strongest(
+        network.guided_backpropagation().saliency(noise.states(np.arange(75)), noise.actions)
+    )
+
+    def check(step: int) -> None:
+        reader.wait(f"find('marker').location == {step}")
+        np.testing.assert_array_equal(picture(reader, "screen"), noise.screens[step])
+        assert np.abs(picture(reader, "saliency").astype(int) - saliency[step]).max() <= 1
+        caption = reader.value("find('caption').text")
+        assert f"Step <b>{step}</b> of 75" in caption
+        assert f"<b>{noise.action_names[noise.actions[step]]}</b>" in caption
+        assert caption.endswith(f"{noise.rewards[:step].sum():g}.")
+
+    check(0)
+    reader.page.locator(".noUi-handle").focus()
+    for step in (1, 2):
+        reader.page.keyboard.press("ArrowRight")
+        check(step)
+    reader.page.keyboard.press("End")
+    check(74)
+    reader.page.mouse.click(*reader.middle("curves", across=0.5))
+    reader.wait("find('step').value == 37")
+    check(37)
+
+
+@needs_chromium
+def test_it_plays_to_the_end_and_then_from_the_start(reader: Reader) -> None:
+    reader.value("(find('step').value = 70, 0)")
+    button = reader.page.get_by_role("button", name="Play")
+    button.click()
+    reader.wait("find('step').value == 74 && !find('play').active")
+    assert reader.value("find('marker').location") == 74
+    button.click()
+    reader.wait("find('step').value > 0 && find('step').value < 60")
+    reader.page.get_by_role("button", name="Pause").click()
+    reader.wait("!find('play').active")
+    assert reader.value("find('step').value") < 74
+
+
+@needs_chromium
+def test_hovering_tells_where_and_how_strongly(
+    reader: Reader, network: DeepQNetwork, noise: PlayedGame
+) -> None:
+    guided = network.guided_backpropagation()
+    layer = guided.layers[2]
+    peaks = find_peaks(noise, guided, layer, 1)
+    states = noise.states(peaks.times)
+    gradients = guided.guided_gradients(states, layer.name, peaks.filters, peaks.rows, peaks.columns)
+    row, column = np.unravel_index(np.abs(gradients[0]).max(0).argmax(), (40, 36))
+    shown = {
+        "state": " ".join(str(grey) for grey in states[0, :, row, column]),
+        "gradient": " ".join(f"{influence:.4f}" for influence in gradients[0, :, row, column]),
+    }
+    for kind, levels in shown.items():
+        name = f"{layer.name}_{peaks.filters[0]}_{kind}"
+        reader.page.mouse.move(*reader.middle(name, (column + 0.5) / 36, (row + 0.5) / 40))
+        words = f"{column}, {row}"
+        tooltip = reader.page.locator(".bk-tooltip-content:visible").filter(has_text=words)
+        tooltip.wait_for(timeout=20_000)
+        assert levels in tooltip.inner_text().replace("−", "-").replace("\n", " ")
+
+
+def test_a_long_game_is_thinned_out(
+    network: DeepQNetwork, noise: PlayedGame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvis_page, "MOST_MOMENTS", 10)
+    moments = nvis_page.look_at_moments(noise, network, network.guided_backpropagation())
+    assert moments.times.tolist() == [0, 8, 16, 24, 32, 40, 48, 56, 64, 72]
+    states = noise.states(moments.times)
+    np.testing.assert_allclose(moments.qvalues, network.predict(states), rtol=1e-5)
+    assert len(moments.saliency) == 10
+    assert "one step in 8 is shown" in draw(noise, network, 1, FACTS)
+
+
+def test_a_network_without_activations_has_a_page_too(network: DeepQNetwork, noise: PlayedGame) -> None:
+    dark = PlayedGame(
+        noise.history_length, noise.action_names, np.zeros_like(noise.screens[:1]), noise.actions[:1],
+        noise.rewards[:1],
+    )  # fmt: skip
+    weights = network.get_weights()
+    silent = {name: np.full_like(values, -1) for name, values in weights.items()}
+    network.set_weights(silent)
+    try:
+        assert draw(dark, network, 4, FACTS).count("None of them was active") == 3
+    finally:
+        network.set_weights(weights)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: DeepQNetwork) -> Path:
+    """A folder with a snapshot of four games of Catch side by side."""
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    trained_with = {
+        "environment": "catch", "screen_width": 36, "screen_height": 40, "history_length": HISTORY_LENGTH,
+        "workers": 4, "processes": 2, "synchronize": True, "concurrent": True, "target_steps": 40,
+    }  # fmt: skip
+    flags = Config.from_flags(trained_with).shared_flags()
+    Snapshot("catch", 9, 3, 1000, flags, network.get_weights()).save(tmp_path / "catch_9.pkl")
+    return tmp_path
+
+
+def nvis(*words: str) -> int:
+    flags = ["--backend", "cpu", "--random_seed", "3", "--log_level", "ERROR"]
+    if "--visualization_filters" not in words:
+        flags += ["--visualization_filters", "1"]
+    return main.run(["nvis", *words, *flags])
+
+
+def test_the_page_is_written_where_results_are_and_called_as_the_run_is(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "catch_9.pkl").rename(home / "catch_long_9.pkl")
+    assert nvis("catch_long_9.pkl") == 0
+    page = home / "results" / "catch_long.html"
+    assert str(page) in capsys.readouterr().out
+    html = page.read_text(encoding="utf-8")
+    assert "Snapshot catch_long_9.pkl, of epoch 9" in html
+    assert "One game of 7 steps" in html
+    assert html.count("the 1 filters with the strongest activations") == 3
+    assert nvis("catch_long_9.pkl", "--visualization_file", "elsewhere/page.html") == 0
+    assert (home / "elsewhere" / "page.html").exists()
+    assert [path.name for path in (home / "results").iterdir()] == ["catch_long.html"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["missing.pkl"], "missing.pkl"),
+        (["catch_9.pkl", "--visualization_filters", "0"], "too small"),
+        (["catch_9.pkl", "--visualization_file", "folder"], "is a folder"),
+        (["catch_9.pkl", "--visualization_file", "catch_9.pkl/page.html"], "cannot write"),
+        (["catch_9.pkl", "--visualization_filter", "1"], "did you mean --visualization_filters"),
+        (["catch_9.pkl", "--environment", "ale", "--game", "pong"], "unknown flag --game"),
+        (["pong_9.pkl"], "was trained on pong, not on catch"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(
+    home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
+) -> None:
+    (home / "folder").mkdir()
+    snapshot = Snapshot.load(home / "catch_9.pkl")
+    Snapshot("pong", 9, 3, 1000, snapshot.flags, snapshot.weights).save(home / "pong_9.pkl")
+    before = sorted(home.rglob("*"))
+    assert nvis(*arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert complaint in line
+    assert sorted(home.rglob("*")) == before
