@@ -1,6 +1,7 @@
 """The keys and what they change; a player that is watched; each frame with its own score and Q-values."""
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -86,9 +87,8 @@ def test_the_controls_change_hands_and_a_tap_between_two_steps_counts_once() -> 
 
 
 def test_speed_and_volume_stop_at_their_ends_and_switches_switch() -> None:
-    controls = Controls()
-    speeds = []
-    for command in ["a"] * 4 + ["s"] * 9:
+    controls, speeds = Controls(), []
+    for command in "aaaasssssssss":
         controls.apply([command], set())
         speeds.append(controls.speed)
     assert speeds == [0.5, 0.25, 0.125, 0.125, 0.25, 0.5, 1, 2, 4, 8, None, None, None]
@@ -183,23 +183,22 @@ def test_the_heat_map_is_the_strongest_of_the_screens_and_computed_once(scale: i
     assert player.heat_map() is not heat
 
 
-class Screening:
+class Screening(FrameFollower):
     """Plays a game, and keeps the frames as they are shown."""
 
     def __init__(self, config: EnvironmentConfig, exploration_rate: float) -> None:
-        self.follower = FrameFollower(self._show, exploration_rate)
-        games = make(as_played(config), [stream(1, "environment")], training=False, watcher=self._watch)
-        self.steps = self.follower.play(WatchedPlayer(games, newest, 4, stream(1, "exploration")))
+        super().__init__(exploration_rate)
+        games = make(as_played(config), [stream(1, "environment")], training=False, watcher=self.watch)
+        self.steps = self.follow(WatchedPlayer(games, newest, 4, stream(1, "exploration")))
         self.shown: list[tuple[Frame, View]] = []
         self.rewards = 0.0  # of all frames
 
-    def _watch(self, frame: Frame) -> None:
+    def watch(self, frame: Frame) -> None:
         self.rewards += frame.reward
-        self.follower.watch(frame)
+        super().watch(frame)
 
-    def _show(self, frame: Frame, view: object) -> None:
-        assert callable(view)
-        self.shown.append((frame, view(False)))
+    def show(self, frame: Frame, view_of: Callable[[bool], View]) -> None:
+        self.shown.append((frame, view_of(False)))
 
 
 def newest(states: States) -> QValues:
@@ -218,8 +217,8 @@ def test_a_frame_is_shown_with_the_qvalues_of_the_state_that_it_ends() -> None:
     # A game of Catch has eight frames and pays with its last, which shows it; the next game begins at 0.
     games = [[view.score for _, view in frames[first : first + 8]] for first in range(0, 40, 8)]
     assert all(scores[:7] == [0] * 7 for scores in games)
-    assert [scores[7] for scores in games] == screening.follower.scores
-    screening.follower.flush()
+    assert [scores[7] for scores in games] == screening.scores
+    screening.flush()
     assert len(frames) == 41
 
 
@@ -228,10 +227,10 @@ def test_the_score_is_that_of_each_frame_within_a_step() -> None:
     screening = Screening(EnvironmentConfig(game="space_invaders"), 1.0)
     next(screening.steps)
     within = 0
-    for _ in range(300):
-        shown, before, rewards = len(screening.shown), screening.follower.score, screening.rewards
+    for _ in range(120):
+        shown, before, rewards = len(screening.shown), screening.score, screening.rewards
         next(screening.steps)
-        assert screening.follower.score == before + screening.rewards - rewards
+        assert screening.score == before + screening.rewards - rewards
         scores = [view.score for _, view in screening.shown[shown:]]
         assert len(scores) == 4
         assert scores[0] == before  # of the last frame of the step before

@@ -15,14 +15,7 @@ import av
 import numpy as np
 import pygame
 from av.audio.stream import AudioStream
-from av.video.reformatter import (
-    ColorPrimaries,
-    ColorRange,
-    Colorspace,
-    ColorTrc,
-    Interpolation,
-    VideoReformatter,
-)
+from av.video import reformatter as form
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 from tqdm import tqdm
@@ -68,10 +61,10 @@ class Film:
         """Begin a film at `path` with `rate` frames per second; `kind` is one of `FORMATS`."""
         self.frames, self.rate = 0, Fraction(rate).limit_denominator(1001)
         self._sound = FORMATS[kind]
-        # The unit of a film's length. With the default, 1/1000 s, it would end in the middle of a frame.
+        # The unit of a film's length; with the default, 1/1000 s, it would end in the middle of a frame.
         timescale = {"movie_timescale": str(512 * self.rate.numerator)}
         self._container = av.open(str(path), "w", format=kind, container_options=timescale)
-        self._reformatter = VideoReformatter()
+        self._reformatter = form.VideoReformatter()
         self._video: VideoStream
         self._audio: AudioStream | None = None
 
@@ -85,8 +78,8 @@ class Film:
             self._add_streams(width, height, len(sound))
         frame = self._reformatter.reformat(
             av.VideoFrame.from_ndarray(picture, format="rgb24"), width, height, "yuv420p",
-            dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG,
-            interpolation=Interpolation.POINT,
+            dst_colorspace=form.Colorspace.ITU709, dst_color_range=form.ColorRange.MPEG,
+            interpolation=form.Interpolation.POINT,
         )  # fmt: skip
         frame.pts, frame.time_base = self.frames, 1 / self.rate
         self._container.mux(self._video.encode(frame))
@@ -106,8 +99,8 @@ class Film:
         self._video.pix_fmt, self._video.time_base = "yuv420p", 1 / self.rate
         # Without these, players guess the color space from the film's height.
         colors = self._video.codec_context
-        colors.colorspace, colors.color_range = Colorspace.ITU709, ColorRange.MPEG
-        colors.color_primaries, colors.color_trc = ColorPrimaries.BT709, ColorTrc.BT709
+        colors.colorspace, colors.color_range = form.Colorspace.ITU709, form.ColorRange.MPEG
+        colors.color_primaries, colors.color_trc = form.ColorPrimaries.BT709, form.ColorTrc.BT709
         if samples:
             rate = round(samples * self.rate)
             self._audio = self._container.add_stream(self._sound, rate, format="s16", layout="mono")
@@ -152,15 +145,15 @@ def replacing_screens(folder: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-class Recording:
+class Recording(FrameFollower):
     """Plays and films games; the player's environment has `watch` as its watcher."""
+
+    _overlay: Overlay | None = None  # made when the first frame gives the scale
 
     def __init__(self, exploration_rate: float, overlay: bool) -> None:
         """Set up the recording, with Q-values and heat map if `overlay`."""
+        super().__init__(exploration_rate)
         self._with_overlay = overlay
-        self._overlay: Overlay | None = None  # made when the first frame gives the scale
-        self._follower = FrameFollower(self._add, exploration_rate)
-        self.watch, self.scores = self._follower.watch, self._follower.scores  # raw points of each game
 
     def play(
         self, player: WatchedPlayer, film: Film, screens: Path, games: int, stopped: Callable[[], bool]
@@ -178,15 +171,15 @@ class Recording:
         with tqdm(
             bar_format=BAR, unit="", leave=False, dynamic_ncols=True, file=sys.stderr, disable=None
         ) as bar:
-            for _ in self._follower.play(player, games):
+            for _ in self.follow(player, games):
                 if stopped():
                     logger.info("Stopped: no film was written")
                     raise KeyboardInterrupt
-                bar.set_postfix_str(f"score {self._follower.score:g}", refresh=False)
+                bar.set_postfix_str(f"score {self.score:g}", refresh=False)
                 bar.set_description_str(f"game {len(self.scores) + 1} of {games}", refresh=False)
                 bar.update(film.frames - bar.n)
 
-    def _add(self, frame: Frame, view_of: Callable[[bool], View]) -> None:
+    def show(self, frame: Frame, view_of: Callable[[bool], View]) -> None:
         """Add a frame to the film and to the folder of screens."""
         picture, scale = frame.picture, film_scale(frame.picture)
         image = pygame.image.frombuffer(picture.tobytes(), picture.shape[1::-1], "RGB")

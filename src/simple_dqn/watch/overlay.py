@@ -34,33 +34,26 @@ SPREAD_KEPT = 0.998  # of the bars' scale, per picture: it halves in 6 s
 HEAT_OPACITY = 235  # of 255, where the heat map is hottest
 
 
-class BarScale:
-    """The scale of the bars, which show how much worse than the best action each action is.
-
-    The best action's bar is full, and an empty one stands for the largest difference of the last seconds: a
-    scale from zero would hide the small differences, one for each state would make all look the same.
-    """
-
-    def __init__(self) -> None:
-        self._spread = 0.0
-
-    def lengths(self, view: View) -> NDArray[np.float64]:
-        """Return the length of each bar of a picture, float64 [A] from 0 to 1; without an agent 1 or 0."""
-        if view.qvalues is None:
-            return np.equal(np.arange(len(view.action_names)), view.action).astype(np.float64)
-        worse = float(view.qvalues.max()) - view.qvalues.astype(np.float64)
-        self._spread = max(float(worse.max()), self._spread * SPREAD_KEPT)
-        return 1 - worse / (self._spread or 1.0)
-
-
 class Overlay:
     """Draws the pictures of one game, whose Q-values set the scale of the bars."""
 
     def __init__(self, scale: int, panel: bool = True) -> None:
         """Enlarge the game by `scale`; without `panel` a small badge shows who plays."""
-        self.scale, self.panel = scale, panel
-        self._bars = BarScale()
+        self.scale, self.panel, self._spread = scale, panel, 0.0
         self._heat: tuple[HeatMap, Surface] | None = None  # the last one and its surface
+
+    def bars(self, view: View) -> list[float]:
+        """Return the length of each action's bar in the next picture, from 0 to 1; without an agent 1 or 0.
+
+        The best action's bar is full, and an empty one stands for the largest difference of the last seconds:
+        a scale from zero would hide the small differences, one for each state would make all look the same.
+        """
+        if view.qvalues is None:
+            return [float(number == view.action) for number in range(len(view.action_names))]
+        worse = float(view.qvalues.max()) - view.qvalues.astype(np.float64)
+        self._spread = max(float(worse.max()), self._spread * SPREAD_KEPT)
+        lengths: list[float] = (1 - worse / (self._spread or 1.0)).tolist()
+        return lengths
 
     def size(self, picture: Picture) -> tuple[int, int]:
         """Return the width and height of the drawing of `picture`, in pixels."""
@@ -69,8 +62,7 @@ class Overlay:
 
     def draw(self, picture: Picture, view: View) -> NDArray[np.uint8]:
         """Return the drawing of `paint` as a new array, uint8 [height, width, 3]."""
-        pixels = pygame.surfarray.array3d(self.paint(picture, view))
-        return np.ascontiguousarray(pixels.swapaxes(0, 1))
+        return pygame.surfarray.array3d(self.paint(picture, view)).swapaxes(0, 1).copy()
 
     def paint(self, picture: Picture, view: View) -> Surface:
         """Return a new surface that shows `picture`, uint8 [height, width, 3], and `view`."""
@@ -116,28 +108,27 @@ class Overlay:
             _write(panel, name, unit, FAINT, topleft=place)
             _write(panel, value, 1.7 * unit, BRIGHT, topleft=(place[0], place[1] + round(1.2 * unit)))
         top += round(9 * unit)
-        title = "Q-values" if view.qvalues is not None else "actions"
-        _write(panel, title, unit, FAINT, topleft=(area.left, top))
+        _write(
+            panel, "actions" if view.qvalues is None else "Q-values", unit, FAINT, topleft=(area.left, top)
+        )
         top += round(1.8 * unit)
         pitch = min(2.6 * unit, (panel.get_height() - edge - top) / len(view.action_names))
-        for number, length in enumerate(self._bars.lengths(view).tolist()):
+        for number, ((name, value, color), length) in enumerate(
+            zip(actions_of(view), self.bars(view), strict=True)
+        ):
             row = Rect(area.left, top + round(number * pitch), area.width, round(pitch))
-            _paint_action(panel, row, view, number, length)
-
-
-def _paint_action(panel: Surface, row: Rect, view: View, number: int, length: float) -> None:
-    """Draw the name and value of an action, and below them a bar of `length`, from 0 to 1."""
-    color = color_of(number, view)
-    words, size = BRIGHT if color else FAINT, row.height * 0.44
-    _write(panel, view.action_names[number], size, words, topleft=row.topleft)
-    if view.qvalues is not None:
-        _write(panel, f"{view.qvalues[number]:.3f}", size, words, topright=row.topright)
-    thick = max(2, round(row.height * 0.22))
-    track = Rect(row.left, row.top + round(row.height * 0.6), row.width, thick)
-    pygame.draw.rect(panel, TRACK, track, border_radius=thick)
-    if length > 0:
-        track.width = max(thick, round(track.width * length))
-        pygame.draw.rect(panel, color or IDLE_BAR, track, border_radius=thick)
+            bright, size, thick = (
+                BRIGHT if color else FAINT,
+                row.height * 0.44,
+                max(2, round(row.height * 0.22)),
+            )
+            _write(panel, name, size, bright, topleft=row.topleft)
+            _write(panel, value, size, bright, topright=row.topright)
+            track = Rect(row.left, row.top + round(row.height * 0.6), row.width, thick)
+            pygame.draw.rect(panel, TRACK, track, border_radius=thick)
+            if length > 0:
+                track.width = max(thick, round(track.width * length))
+                pygame.draw.rect(panel, color or IDLE_BAR, track, border_radius=thick)
 
 
 @cache
@@ -152,11 +143,13 @@ def _heat_colors() -> NDArray[np.uint8]:
     return np.stack([blue, green, red, HEAT_OPACITY * strength], axis=1).astype(np.uint8)
 
 
-def color_of(number: int, view: View) -> Color | None:
-    """Return the color of action `number` if it is being taken, else None."""
-    if number != view.action:
-        return None
-    return EXPLORING if view.exploring else BADGES[view.human][1]
+def actions_of(view: View) -> list[tuple[str, str, Color | None]]:
+    """Return the name, the Q-value and the color of each action; None: it is not being taken."""
+    names = view.action_names
+    values = [""] * len(names) if view.qvalues is None else [f"{value:.3f}" for value in view.qvalues]
+    taken = EXPLORING if view.exploring else BADGES[view.human][1]
+    colors = [taken if number == view.action else None for number in range(len(names))]
+    return list(zip(names, values, colors, strict=True))
 
 
 def _paint_badge(surface: Surface, badge: Rect, human: bool) -> None:
@@ -167,13 +160,9 @@ def _paint_badge(surface: Surface, badge: Rect, human: bool) -> None:
 
 def _paint_message(canvas: Surface, game: Rect, words: str) -> None:
     size = max(9, game.height // 40)
-    text = _text(words, size, BRIGHT).get_rect()
-    box = text.inflate(text.height, text.height // 2)
-    box.midbottom = (game.centerx, game.bottom - game.height // 24)
-    shade = Surface(box.size, pygame.SRCALPHA)
-    pygame.draw.rect(shade, (*BACKGROUND, 215), shade.get_rect(), border_radius=box.height // 3)
-    canvas.blit(shade, box)
-    _write(canvas, words, size, BRIGHT, center=box.center)
+    text = _text(words, size, BRIGHT).get_rect(midbottom=(game.centerx, game.bottom - game.height // 24))
+    canvas.fill(BACKGROUND, text.inflate(text.height, text.height // 2))
+    _write(canvas, words, size, BRIGHT, center=text.center)
 
 
 def _write(surface: Surface, words: str, size: float, color: Color, **place: tuple[int, int]) -> None:
@@ -207,14 +196,11 @@ def panel_lines(terminal: blessed.Terminal, view: View, lengths: list[float]) ->
         facts[2] + facts[3],
         paint(" " * PANEL_COLUMNS, BRIGHT),
     ]
-    for number, (name, length) in enumerate(zip(map(printable, view.action_names), lengths, strict=True)):
-        taken, value = color_of(number, view), ""
-        if view.qvalues is not None:
-            value = f"{view.qvalues[number]:.3f}"
+    for (name, value, taken), length in zip(actions_of(view), lengths, strict=True):
         text, (cells, eighths) = BRIGHT if taken else FAINT, divmod(round(length * BAR * 8), 8)
         bar = f"{'█' * cells + EIGHTHS[eighths]:<{BAR}}"[:BAR]
         lines.append(
-            paint(f"{name[: NAME - 1]:<{NAME}}", taken or text)
+            paint(f"{printable(name)[: NAME - 1]:<{NAME}}", taken or text)
             + paint(bar, taken or IDLE_BAR, TRACK)
             + paint(f"{value:>{VALUE}}"[:VALUE], text)
         )

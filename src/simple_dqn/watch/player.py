@@ -1,7 +1,8 @@
 """A player whose choices can be seen, and a person who acts in its place; the keys, and what they change."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -28,8 +29,6 @@ HELP = (
     "[/]: volume, o: overlay, v: saliency, F12: screenshot, q: quit"
 )
 SPEEDS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, None)  # times real time; None: as fast as possible
-VOLUME_STEP = 0.1
-MESSAGE_FRAMES = 90  # pictures for which a message is shown
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class WatchedPlayer(Player):
         super().__init__(environment, predict or (lambda _states: nothing), history_length, rng)
         self.qvalues: NDArray[np.float32] | None = None
         self.action, self.exploring, self.human = NO_ACTION, False, False
-        self._has_agent, self._saliency, self._person = predict is not None, saliency, person
+        self.has_agent, self._saliency, self._person = predict is not None, saliency, person
         self._state: States | None = None  # the last one, uint8 [1, S, H, W]
         self._heat_map: HeatMap | None = None  # of that state, once it was asked for
 
@@ -94,7 +93,7 @@ class WatchedPlayer(Player):
     ) -> Actions:  # fmt: skip
         """Return the action, int64 [1], that the person or the agent chooses in `states`."""
         states = self.states if states is None else states
-        if self._has_agent:
+        if self.has_agent:
             qvalues = self._predict(states) if qvalues is None else qvalues
             self.qvalues = qvalues[0]
             self._state, self._heat_map = states.copy(), None
@@ -111,51 +110,37 @@ class WatchedPlayer(Player):
     def heat_map(self) -> HeatMap | None:
         """Return the influence of each pixel in the last state, the maximum of its S screens, or None."""
         if self._heat_map is None and self._saliency and self._state is not None:
+            # Not sooner: it costs more than acting.
             strengths = np.abs(self._saliency(self._state)[0]).max(axis=0)
-            self._heat_map = strengths / (
-                float(strengths.max()) or 1.0
-            )  # not sooner: it costs more than acting
+            self._heat_map = strengths / (float(strengths.max()) or 1.0)
         return self._heat_map
 
-    def view(
-        self, score: float, lives: int, exploration_rate: float, heat_map: bool, begins: bool = False
-    ) -> View:
-        """Return the values to show with a frame before which no action was chosen (`begins`), or one was."""
-        names, rate = self.environment.action_names, exploration_rate if self._has_agent else None
-        if begins:
-            return View(names, NO_ACTION, human=False, score=score, lives=lives, exploration_rate=rate)
-        heat = self.heat_map() if heat_map else None
-        return View(
-            names, self.action, self.human, score, lives, exploring=self.exploring, exploration_rate=rate,
-            qvalues=self.qvalues, heat_map=heat,
-        )  # fmt: skip
 
-
-# Shows a frame; the function returns the values to show with it, with or without a heat map.
-Show: TypeAlias = Callable[[Frame, Callable[[bool], View]], None]
-
-
-class FrameFollower:
-    """Plays games, and shows each frame with the score and the choice that belong to it.
+class FrameFollower(ABC):
+    """Plays games; a subclass shows each frame with the score and the choice that belong to it.
 
     An agent values a state once its last frame was played. So a frame is held back until the next one is: the
     last frame of a step is then shown with its own Q-values and heat map, and with the action that follows.
 
     Attributes:
         scores: Raw points of each game that has ended. score: Points so far in the game.
-        player: It plays; set by `play`.
+        player: It plays; set by `follow`.
     """
 
     player: WatchedPlayer
 
-    def __init__(self, show: Show, exploration_rate: float) -> None:
+    def __init__(self, exploration_rate: float) -> None:
         """Follow a game that has not begun; its environment has `watch` as its watcher."""
         self.scores: list[float] = []
-        self._show, self._rate, self._running = show, exploration_rate, Scores(np.zeros(1))
+        self._rate, self._running = exploration_rate, Scores(np.zeros(1))
         self.score, self._steps, self._begins = 0.0, 0, True
         self._held: tuple[Frame, float, int] | None = None  # with its points, and its step if a game begins
 
-    def play(self, player: WatchedPlayer, games: int = 0) -> Iterator[None]:
+    @abstractmethod
+    def show(self, frame: Frame, view_of: Callable[[bool], View]) -> None:
+        """Show `frame` with the values that `view_of` returns, with or without a heat map."""
+
+    def follow(self, player: WatchedPlayer, games: int = 0) -> Iterator[None]:
         """Play and show `games` games of `player`, without end if 0; yield after each step."""
         self.player = player
         self._add(player.start())
@@ -174,8 +159,19 @@ class FrameFollower:
         """Show the frame that is held back."""
         if self._held:
             (frame, score, step), self._held = self._held, None
-            view = partial(self.player.view, score, frame.lives, self._rate, begins=step == self._steps)
-            self._show(frame, view)
+            self.show(frame, partial(self._view, score, frame.lives, step == self._steps))
+
+    def _view(self, score: float, lives: int, begins: bool, heat_map: bool) -> View:
+        """Return the values to show with a frame; before the first of a game (`begins`) nobody has chosen."""
+        player, rate = self.player, self._rate if self.player.has_agent else None
+        names = player.environment.action_names
+        view = View(names, NO_ACTION, human=False, score=score, lives=lives, exploration_rate=rate)
+        if begins:
+            return view
+        return replace(
+            view, action=player.action, human=player.human, exploring=player.exploring,
+            qvalues=player.qvalues, heat_map=player.heat_map() if heat_map else None,
+        )  # fmt: skip
 
     def _add(self, step: Step) -> None:
         """Add a step, whose frames `watch` has seen, to the score."""
@@ -185,20 +181,19 @@ class FrameFollower:
 
 
 def nearest_action(held: Set[str], action_names: Sequence[str], can_rest: bool = False) -> int:
-    """Return the index of the action nearest to the buttons `held`, or `NO_ACTION` if that is nearer.
+    """Return the index of the action with the fewest missing and superfluous buttons.
 
-    It has the fewest missing and superfluous buttons. Of equally near actions, one with FIRE is preferred if
-    FIRE is held, because players tap FIRE while they hold a direction; otherwise the first is taken.
+    Of equally near actions, one with FIRE is preferred if FIRE is held, because players tap FIRE while they
+    hold a direction; otherwise the first is taken.
 
     Args:
         held: Values of `BUTTONS`; opposite directions cancel each other.
         action_names: The game's actions, named as in ALE, such as `UPRIGHTFIRE`.
-        can_rest: Whether the game takes `NO_ACTION`, as Atari games do.
+        can_rest: Whether the game takes `NO_ACTION`, as Atari games do, which is returned if it is nearer.
     """
     buttons = set() if NO_BUTTON in held else set(held)
     for pair in OPPOSITES:
-        if pair <= buttons:
-            buttons -= pair
+        buttons -= pair if pair <= buttons else set()
 
     def distance(index: int) -> tuple[int, bool]:
         pressed = {part for part in PARTS if part in action_names[index]}
@@ -234,33 +229,30 @@ class Controls:
 
     def apply(self, commands: Iterable[str], held: Set[str]) -> None:
         """Execute `commands`, and remember the buttons `held` during a frame."""
-        for key in commands:
-            self._apply(key)
         self._buttons |= held
-
-    def _apply(self, key: str) -> None:
-        match key:
-            case "m" | "v" if self._alone:
-                self.say("no agent here: start play.sh SNAPSHOT")
-            case "m":
-                self.human = not self.human
-                self.say("you play" if self.human else "the agent plays")
-            case "v":
-                self.saliency = not self.saliency
-            case "o":
-                self.overlay = not self.overlay
-            case "a" | "s":
-                place = SPEEDS.index(self.speed) + (1 if key == "s" else -1)
-                self.speed = SPEEDS[min(max(place, 0), len(SPEEDS) - 1)]
-                self.say(f"speed {self.speed_name}")
-            case "[" | "]":
-                volume = self.volume + (VOLUME_STEP if key == "]" else -VOLUME_STEP)
-                self.volume = round(min(max(volume, 0.0), 1.0), 1)
-                self.say(f"volume {self.volume:.0%}")
-            case "f12":
-                self.screenshot = True
-            case "q":
-                self.ended = True
+        for key in commands:
+            match key:
+                case "m" | "v" if self._alone:
+                    self.say("no agent here: start play.sh SNAPSHOT")
+                case "m":
+                    self.human = not self.human
+                    self.say("you play" if self.human else "the agent plays")
+                case "v":
+                    self.saliency = not self.saliency
+                case "o":
+                    self.overlay = not self.overlay
+                case "a" | "s":
+                    place = SPEEDS.index(self.speed) + (1 if key == "s" else -1)
+                    self.speed = SPEEDS[min(max(place, 0), len(SPEEDS) - 1)]
+                    self.say(f"speed {self.speed_name}")
+                case "[" | "]":
+                    volume = self.volume + (0.1 if key == "]" else -0.1)
+                    self.volume = round(min(max(volume, 0.0), 1.0), 1)
+                    self.say(f"volume {self.volume:.0%}")
+                case "f12":
+                    self.screenshot = True
+                case "q":
+                    self.ended = True
 
     def action(self, action_names: Sequence[str], can_rest: bool = False) -> int | None:
         """Return the action of all buttons held since the last one, taps too; None: the agent chooses."""
@@ -269,7 +261,7 @@ class Controls:
 
     def say(self, message: str) -> None:
         """Show `message` in the next pictures."""
-        self._message, self._message_frames = message, MESSAGE_FRAMES
+        self._message, self._message_frames = message, 90
 
     def message(self) -> str:
         """Return the message for the next picture, or an empty string."""

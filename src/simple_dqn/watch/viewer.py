@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,7 +22,7 @@ from simple_dqn.environment.interface import Picture
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
 from simple_dqn.machine import require_display
-from simple_dqn.watch.overlay import BACKGROUND, PANEL_COLUMNS, BarScale, Overlay, panel_lines
+from simple_dqn.watch.overlay import BACKGROUND, PANEL_COLUMNS, Overlay, panel_lines
 from simple_dqn.watch.player import BUTTONS, COMMANDS, OPPOSITES, Controls, FrameFollower, View, WatchedPlayer
 
 logger = logging.getLogger(__name__)
@@ -34,9 +35,6 @@ LATE = 0.1  # seconds; a longer delay is not caught up
 SAMPLES = 512  # per frame
 RATE = FRAMES_PER_SECOND * SAMPLES  # samples per second
 PIECE = 3 * SAMPLES  # samples given to the mixer at a time; it holds at most two pieces, 0.1 s
-
-SHARE_OF_DESKTOP = 0.8  # of the desktop's height and width, at most, for a new window
-LARGEST_SCALE = 8
 
 ASPECT = 4 / 3  # of the picture, as on a television; each of a cell's two pixels is about square
 LEAST_COLUMNS = 16  # for the game; if the panel leaves fewer, it is hidden
@@ -92,8 +90,7 @@ class Speaker:
         """Play a frame's `sound`, unsigned 8-bit samples; `speed` changes its pitch, None is silent."""
         if not self._audible or not len(sound) or speed is None:
             return
-        places = np.arange(0, len(sound), speed).astype(np.int64)
-        self._waiting = np.concatenate([self._waiting, sound[places]])
+        self._waiting = np.append(self._waiting, sound[np.arange(0, len(sound), speed).astype(np.int64)])
         if len(self._waiting) < PIECE:
             return
         channel = pygame.mixer.Channel(0)
@@ -125,7 +122,7 @@ def _mute_libraries() -> Iterator[None]:
         os.close(standard_error)
 
 
-class Viewer:
+class Viewer(FrameFollower):
     """Shows each frame of a player's games, whose environment has `watch` as watcher, and applies keys."""
 
     def __init__(
@@ -133,24 +130,23 @@ class Viewer:
         pictures: Path, clock: FrameClock,
     ) -> None:  # fmt: skip
         """Set up the viewer; screenshots go into the folder `pictures`."""
+        super().__init__(exploration_rate)
         self._controls, self._display, self._speaker = controls, display, speaker
         self._pictures, self._clock = pictures, clock
-        self._follower = FrameFollower(self._show, exploration_rate)
-        self.watch = self._follower.watch  # the environment's watcher
-        self.scores = self._follower.scores  # raw points of each game that has ended
 
     def play(self, player: WatchedPlayer, games: int, stopped: Callable[[], bool]) -> None:
         """Play and show `games` games, or with 0 until the person quits, unless `stopped` returns True."""
-        for _ in self._follower.play(player, games):
+        for _ in self.follow(player, games):
             if stopped() or self._controls.ended:
                 break
-        self._follower.flush()
+        self.flush()
 
-    def _show(self, frame: Frame, view_of: Callable[[bool], View]) -> None:
+    def show(self, frame: Frame, view_of: Callable[[bool], View]) -> None:
+        """Show the frame when it is due, unless the display is late, with its sound."""
         controls = self._controls
         controls.apply(*self._display.keys())
         self._speaker.play(frame.sound, controls.speed, controls.volume)
-        rate = self._follower.player.environment.frames_per_second / FRAMES_PER_SECOND
+        rate = self.player.environment.frames_per_second / FRAMES_PER_SECOND
         self._clock.wait(controls.speed and controls.speed * rate)
         if self._clock.picture_due() or controls.screenshot:
             view = replace(
@@ -164,12 +160,11 @@ class Viewer:
     def _take_screenshot(self, frame: Frame, view: View) -> None:
         """Save the picture as a PNG file with a new name."""
         self._controls.screenshot = False
-        canvas = Overlay(SCREENSHOT_SCALE, self._controls.overlay).paint(frame.picture, view)
-        number = 1
-        while (path := self._pictures / f"screenshot_{number}.png").exists():
-            number += 1
+        paths = (self._pictures / f"screenshot_{number}.png" for number in count(1))
+        path = next(path for path in paths if not path.exists())
         try:
             with replacing(path) as beside, beside.open("wb") as file:
+                canvas = Overlay(SCREENSHOT_SCALE, self._controls.overlay).paint(frame.picture, view)
                 pygame.image.save(canvas, file, "screenshot.png")
             self._controls.say(f"saved {path.name}")
         except UserError as error:
@@ -198,13 +193,10 @@ class GameWindow:
                 commands.append("q")
             elif event.type == pygame.KEYDOWN:
                 # The key's label, then its character: on some keyboards brackets need AltGr.
-                for name in (pygame.key.name(event.key), event.unicode):
-                    if name in COMMANDS:
-                        commands.append(name)
-                        break
-                    if name in BUTTONS:
-                        tapped.add(BUTTONS[name])
-                        break
+                names = (pygame.key.name(event.key), event.unicode)
+                name = next((one for one in names if one in COMMANDS or one in BUTTONS), "")
+                commands += [name] if name in COMMANDS else []
+                tapped |= {BUTTONS[name]} if name in BUTTONS else set()
         pressed = pygame.key.get_pressed()
         held = {button for name, button in BUTTONS.items() if pressed[pygame.key.key_code(name)]}
         return commands, held | tapped
@@ -215,8 +207,7 @@ class GameWindow:
         if screen is None or panel != self._overlay.panel:
             self._overlay.panel = panel
             if screen is None:
-                width, height = self._desktop
-                self._fit_scale(picture, (SHARE_OF_DESKTOP * width, SHARE_OF_DESKTOP * height))
+                self._fit_scale(picture, (0.8 * self._desktop[0], 0.8 * self._desktop[1]))
             screen = pygame.display.set_mode(self._overlay.size(picture), pygame.RESIZABLE)
         self._fit_scale(picture, screen.get_size())
         canvas = self._overlay.paint(picture, view)
@@ -230,7 +221,7 @@ class GameWindow:
 
     def _fit_scale(self, picture: Picture, room: tuple[float, float]) -> None:
         """Choose the largest scale at which the drawing of `picture` fits into `room`, in pixels."""
-        for scale in range(LARGEST_SCALE, 0, -1):
+        for scale in range(8, 0, -1):
             self._overlay.scale = scale
             width, height = self._overlay.size(picture)
             if width <= room[0] and height <= room[1]:
@@ -248,7 +239,7 @@ class GameTerminal:
         self._terminal = terminal = blessed.Terminal()
         if terminal.number_of_colors < 8:
             raise UserError("this terminal shows no colors: set another TERM, such as xterm-256color")
-        self._bars, self._overlay = BarScale(), Overlay(scale=1)
+        self._overlay = Overlay(scale=1)
         self._held: dict[str, float] = {}  # for each button the time at which it is released
         self._started = False
         self._layout: tuple[int, ...] = ()  # rows, columns, panel: a change redraws everything
@@ -294,7 +285,7 @@ class GameTerminal:
         )
         pixels = pygame.surfarray.pixels3d(game).reshape(columns, rows, 6).swapaxes(0, 1)
         shown = {(row, 0): self._line(cells.tobytes()) for row, cells in enumerate(pixels)}
-        lines = panel_lines(terminal, view, self._bars.lengths(view).tolist())
+        lines = panel_lines(terminal, view, self._overlay.bars(view))
         if panel:
             shown |= {(row, columns + 1): line for row, line in enumerate(lines[:height])}
         else:
