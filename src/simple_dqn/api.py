@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +37,6 @@ from simple_dqn.watch.player import WatchedPlayer
 if TYPE_CHECKING:
     from simple_dqn.dqn import TargetRule
     from simple_dqn.networks import NetworkSpec
-
-Entry = TypeVar("Entry")
-LONGEST_NAME = 100  # of what is registered
 
 
 @dataclass(frozen=True)
@@ -373,12 +370,12 @@ def register_track(name: str, make: Callable[[Path, Mapping[str, Any], bool], Wr
     _register("track", name, make, TRACKERS)
 
 
-def _register(setting: str, name: str, entry: Entry, table: dict[str, Entry]) -> None:
+def _register(setting: str, name: str, entry: Any, table: dict[str, Any]) -> None:
     """Add `entry` to `table`, and a new `name` to the values of `setting`."""
-    valid = isinstance(name, str) and name.isidentifier() and len(name) <= LONGEST_NAME
+    valid = isinstance(name, str) and name.isidentifier() and len(name) <= 100
     if not valid or name in ("auto", "none"):
-        remedy = f"use up to {LONGEST_NAME} letters, digits and _, with a letter first"
-        raise UserError(f"{name!r} cannot name a {setting}: {remedy}, but not auto or none")
+        remedy = "use up to 100 letters, digits and _, with a letter first, but not auto or none"
+        raise UserError(f"{name!r} cannot name a {setting}: {remedy}")
     if name not in table:
         REGISTERED[setting].append(name)
     table[name] = entry
@@ -386,11 +383,8 @@ def _register(setting: str, name: str, entry: Entry, table: dict[str, Entry]) ->
 
 def _check_call(function: object, arguments: str, contract: str) -> None:
     """Check that `function` can be called with `arguments`, their names, and returns at once."""
-    if (
-        not callable(function)
-        or inspect.iscoroutinefunction(function)
-        or inspect.isgeneratorfunction(function)
-    ):
+    late = inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function)
+    if late or not callable(function):
         raise UserError(f"{function!r} cannot be called: {contract}")
     try:
         inspect.signature(function).bind(*arguments.split(", "))

@@ -19,7 +19,7 @@ from hypothesis.extra import numpy as hnp
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
-from simple_dqn.snapshot import MALFORMED, Snapshot, check_fits
+from simple_dqn.snapshot import MALFORMED, Snapshot
 from simple_dqn.snapshot.snapshot import MOST_BYTES, read_archive, write_archive
 
 Members = dict[str, bytes]
@@ -253,12 +253,3 @@ def test_a_missing_file_names_those_there_are_and_others_are_no_snapshots(path: 
     assert Snapshot.load(other).game == "pong"
     np.save(folder / "a.npy", np.zeros(3))
     assert "not a snapshot" in refusal(folder / "a.npy")
-
-
-def test_snapshots_of_others_are_refused(path: Path) -> None:
-    snapshot = Snapshot("pong", 1, 6, 10, {}, {})
-    check_fits(path, snapshot, "pong", 6)
-    with pytest.raises(UserError, match="trained on pong, not on breakout"):
-        check_fits(path, snapshot, "breakout", 6)
-    with pytest.raises(UserError, match="6 actions and pong is played with 18"):
-        check_fits(path, snapshot, "pong", 18)
