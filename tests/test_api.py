@@ -339,16 +339,14 @@ def test_a_registered_sampler_receives_the_errors_that_it_uses() -> None:
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("rule", [max_targets, double_targets])
-def test_a_registered_rule_may_leave_the_next_action_open(rule: Any) -> None:
-    simple_dqn.register_target_rule("mine", rule)
+def test_a_registered_rule_may_leave_the_next_action_open() -> None:
+    simple_dqn.register_target_rule("mine", double_targets)
     assert simple_dqn.train("catch", **CATCH, target_rule="mine").snapshots
 
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
-    ("returned", "told"), [(None, "NoneType"), (3, "int"), (torch.zeros(4), r"\[4\]"),
-                           (torch.zeros(4, 2, 1), r"\[4, 2, 1\]")]
+    ("returned", "told"), [(None, "NoneType"), (torch.zeros(4, 2, 1), r"\[4, 2, 1\]")]
 )  # fmt: skip
 def test_a_rule_that_returns_no_targets_is_named(returned: Any, told: str) -> None:
     simple_dqn.register_target_rule("mine", lambda target, config, transitions, noise: returned)

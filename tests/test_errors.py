@@ -79,7 +79,6 @@ def test_a_reader_who_leaves_ends_the_program_without_a_word(unbuffered: str) ->
         ("--help >&-", "", 2, "simple-dqn: cannot write to standard output: Bad file descriptor"),
         ("--help <&- >&- 2>&-", "", 2, ""),
         ("trian 2> /dev/full", "", 2, ""),
-        ("trian <&- 2>&-", "1", 2, ""),
         ("trian", "", 2, "simple-dqn: there is no verb 'trian': usage:"),
         ("--version 2>&-", "1", 0, ""),
     ],
@@ -101,10 +100,9 @@ def test_no_file_takes_the_number_of_a_closed_stream() -> None:
     assert shell(f'"{sys.executable}" -c "{program}" <&- >&- 2>&-').returncode == 3
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin1:strict"])
-def test_a_letter_that_the_output_lacks_is_no_error(encoding: str) -> None:
+def test_a_letter_that_the_output_lacks_is_no_error() -> None:
     program = "from simple_dqn.errors import *; prepare_streams(); exit_code('x', lambda: print('ε'))"
-    done = shell(f'"{sys.executable}" -c "{program}"', PYTHONIOENCODING=encoding)
+    done = shell(f'"{sys.executable}" -c "{program}"', PYTHONIOENCODING="latin1:strict")
     assert (done.returncode, done.stdout, done.stderr) == (0, "?\n", "")
 
 

@@ -57,6 +57,7 @@ def test_combined_replay_always_draws_the_latest(monkeypatch: pytest.MonkeyPatch
             assert (minibatch.weights == 1).all()
             drawn |= set(minibatch.actions[games:].tolist())
     assert len(drawn) > 40  # the others are drawn from all that is held
+    assert len(memory.sample(1).actions) == 1
 
 
 def test_combined_replay_draws_no_first_screen_of_a_game(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,13 +69,6 @@ def test_combined_replay_draws_no_first_screen_of_a_game(monkeypatch: pytest.Mon
         actions = memory.sample(8).actions
         assert actions[0] == 21
         assert 20 not in actions
-
-
-def test_combined_replay_fits_a_minibatch_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = memory_of(monkeypatch, 3)
-    for number in range(10):
-        add(memory, 3, number)
-    assert len(memory.sample(1).actions) == 1
 
 
 def test_expected_sarsa_values_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,22 +99,19 @@ def changed(start: Start, folder: str, change: str, verb: str, *arguments: str) 
     assert start(folder, verb, *arguments, "--import", file, *(chosen if verb == "train" else [])) == 0
 
 
-@pytest.mark.parametrize("change", CHANGES)
 def test_a_training_has_the_change_and_is_resumed_with_it(
-    start: Start, tmp_path: Path, change: str, capsys: pytest.CaptureFixture[str]
+    start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    changed(start, "whole", change, "train", *CATCH, "--epochs", "2")
-    changed(start, "parts", change, "train", *CATCH)
-    assert f"resume.sh snapshots/catch_1.pkl --import {PROJECT}" in capsys.readouterr().err
-    changed(start, "parts", change, "resume", "snapshots/catch_1.pkl", "--epochs", "2")
     assert start("plain", "train", *CATCH, "--epochs", "2") == 0
-    whole, parts, plain = (
-        Snapshot.load(tmp_path / folder / "snapshots/catch_2.pkl") for folder in ("whole", "parts", "plain")
-    )
-    assert parts.fingerprint == whole.fingerprint != plain.fingerprint
-    assert whole.flags["imports"] == CHANGES[change]
-
-
-def test_the_examples_are_short() -> None:
-    for file in CHANGES.values():
-        assert len((PROJECT / "examples" / file).read_text().splitlines()) < 80
+    for change in CHANGES:
+        changed(start, change, change, "train", *CATCH, "--epochs", "2")
+        changed(start, "parts", change, "train", *CATCH)
+        assert f"resume.sh snapshots/catch_1.pkl --import {PROJECT}" in capsys.readouterr().err
+        changed(start, "parts", change, "resume", "snapshots/catch_1.pkl", "--epochs", "2")
+        whole, parts, plain = (
+            Snapshot.load(tmp_path / folder / "snapshots/catch_2.pkl")
+            for folder in (change, "parts", "plain")
+        )
+        assert parts.fingerprint == whole.fingerprint != plain.fingerprint
+        assert whole.flags["imports"] == CHANGES[change]
+        assert len((PROJECT / "examples" / CHANGES[change]).read_text().splitlines()) < 80

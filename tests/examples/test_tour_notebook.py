@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROJECT = Path(__file__).parents[2]
 NOTEBOOK = PROJECT / "examples" / "tour.ipynb"
 
 
+@pytest.mark.nightly
 def test_the_notebook_runs_without_jupyter(tmp_path: Path) -> None:
     cells = [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
     code = "\n\n".join("".join(cell["source"]) for cell in cells)

@@ -126,18 +126,25 @@ def test_training_goes_on_while_the_disk_is_busy(kept: Keeper, clock: Clock) -> 
     for n in (1, 2):  # the second is postponed
         kept.save_checkpoint({"number": n, "nested": {"array": array}}, 0)
     array[:] = 7  # the state was copied
-    clock.now += 599  # seconds
+    clock.now += 10_000
+    assert not kept.is_due(0, 0)
     gate.set()
     assert newest(kept)[0] == 1
     saved = CheckpointFolder(kept.folder).newest()
     assert saved is not None
     assert saved.run["nested"]["array"].tolist() == [0, 0, 0]
-    assert not kept.is_due(0, 0)
-    clock.now += 1
     assert kept.is_due(0, 0)
-    assert not Keeper(kept.prefix, "pong", 6, Config.from_flags({"checkpoint_minutes": 0}), clock).is_due(
-        0, 0
-    )
+
+
+def test_checkpoints_are_due_by_the_clock(kept: Keeper, clock: Clock, tmp_path: Path) -> None:
+    never = Keeper(tmp_path / "x", "pong", 6, Config.from_flags({"checkpoint_minutes": 0}), clock)
+    for now, due in ((599, False), (600, True), (1199, False), (1200, True)):
+        clock.now = now
+        assert kept.is_due(0, 0) == due
+        if now == 600:
+            save(kept, 1)
+            futures.wait([kept._last])
+    assert not never.is_due(0, 0)
 
 
 @pytest.mark.parametrize("pattern", ["run_*", "experience_*"])
