@@ -10,7 +10,7 @@ import pytest
 from simple_dqn import main
 from simple_dqn.settings_file import read
 from simple_dqn.snapshot import CheckpointFolder, Snapshot, snapshots_after
-from simple_dqn.snapshot.keeper import set_aside
+from simple_dqn.snapshot.checkpoint import set_aside
 from tests.command_line import train_in
 
 CATCH = [

@@ -15,7 +15,7 @@ import pytest
 
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
-from simple_dqn.snapshot import CheckpointFolder, Keeper, Snapshot, checkpoint, keeper, locked, pack, unpack
+from simple_dqn.snapshot import CheckpointFolder, Keeper, Snapshot, checkpoint, locked, pack, unpack
 from simple_dqn.types import Experience, Step
 
 ROWS = 6  # that the memory holds
@@ -50,7 +50,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def kept(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keeper]:
-    monkeypatch.setattr(keeper, "EXPERIENCES", 4)
+    monkeypatch.setattr(checkpoint, "EXPERIENCES", 4)
     made = Keeper(tmp_path / "pong", "pong", 6, Config(), clock)
     yield made
     made.close()
@@ -81,7 +81,7 @@ def newest(kept: Keeper) -> tuple[int | None, list[int]]:
 def test_experience_comes_back_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, games: int, held: int
 ) -> None:
-    monkeypatch.setattr(keeper, "EXPERIENCES", 10 * games)
+    monkeypatch.setattr(checkpoint, "EXPERIENCES", 10 * games)
     experience, kept = steps(27, games), Keeper(tmp_path / "pong", "pong", 6, Config())
     for step in experience:
         kept.log(step)

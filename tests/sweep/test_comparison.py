@@ -145,7 +145,7 @@ def points(game: str, percent: float) -> float:
 
 
 def mean(comparison: Comparison, setting: str = "") -> float:
-    return comparison.estimates()[setting]["mean"].value
+    return comparison.estimates[setting]["mean"].value
 
 
 def test_runs_are_compared_at_the_latest_epoch_that_all_have_reached(make_run: Make) -> None:
@@ -241,7 +241,7 @@ def test_the_figure_has_curves_by_steps_and_minutes_the_measures_and_the_probabi
     def levels(lines: tuple[Line, ...]) -> dict[str, tuple[list[float], list[float]]]:
         return {line.label: (line.x.tolist(), line.values.tolist()) for line in lines}
 
-    found = compare(two).estimates()
+    found = compare(two).estimates
     assert list(found) == ["plain", "double", "double > plain"]
     assert (found["plain"]["mean"].value, found["double"]["mean"].value) == (2, 22)
     assert str(found["double > plain"][compared.PROBABILITY]) == "1.00 (1.00 to 1.00)"

@@ -4,10 +4,10 @@ A `Snapshot` is a network to share. A `Checkpoint`, in a `CheckpointFolder`, has
 The `Keeper` writes both.
 """
 
-from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, DamagedError, check_form
+from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, DamagedError, Keeper, check_form
 
-from simple_dqn.snapshot.checkpoint import pack, unpack  # isort: skip
-from simple_dqn.snapshot.keeper import Keeper, checkpoint_folder, copied, locked, prefix_of, snapshots_after
+from simple_dqn.snapshot.checkpoint import checkpoint_folder, copied, locked, pack  # isort: skip
+from simple_dqn.snapshot.checkpoint import prefix_of, snapshots_after, unpack  # isort: skip
 from simple_dqn.snapshot.snapshot import MALFORMED, Snapshot, check_fits, check_layers, checked_settings
 
 __all__ = [

@@ -9,6 +9,7 @@ import csv
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -109,6 +110,7 @@ class Comparison:
             found.setdefault(one.setting, {}).setdefault(one.game, []).append(percent or 0.0)
         return {setting: list(map(np.array, games.values())) for setting, games in found.items()}
 
+    @cached_property
     def estimates(self) -> dict[str, dict[str, Estimate]]:
         """Return each measure of each setting, and the probability of improvement of each pair."""
         scores = self.by_setting(self.members.values())
@@ -126,7 +128,7 @@ class Comparison:
         return [
             {"setting": setting, "measure": name, **one._asdict(),
              "unit": "" if name == PROBABILITY else self.unit, **about}
-            for setting, measures in self.estimates().items()
+            for setting, measures in self.estimates.items()
             for name, one in measures.items()
         ]  # fmt: skip
 
@@ -137,14 +139,14 @@ class Comparison:
             return f"No run can be compared. {left_out}"
         count = f"{len(self.members)} run{'s' * (len(self.members) > 1)} of {', '.join(self.games)}"
         lines = [f"{count}: the mean of {self.span}, in {self.unit}, with 95 % intervals from two runs on"]
-        for setting, measures in self.estimates().items():
+        for setting, measures in self.estimates.items():
             words = ", ".join(f"{name} {one}" for name, one in measures.items())
             lines.append(f"  {setting}: {words}" if setting else f"  {words}")
         return "\n".join(map(printable, [*lines, left_out]))
 
     def plot(self) -> Plot:
         """Return the figure: learning curves by steps and by minutes, the measures and the probabilities."""
-        found = self.estimates()
+        found = self.estimates
         settings = [name for name, measures in found.items() if PROBABILITY not in measures]
         pairs = [name for name in found if name not in settings]
         scores = [
