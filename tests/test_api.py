@@ -278,8 +278,8 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         (partial(api.load, "a\0"), "no file can have such a name"),
         (partial(api.make, "pong", seed=None), "^seed is None"),
         (partial(api.train, "catch", environment="catch", csv_file="a" * 300), "File name too long"),
-        *((partial(api.GymnasiumEnv, make), "makes no games: give a function")
-          for make in (lambda: 1, lambda seed: 5, int)),
+        *((partial(api.GymnasiumEnv, make), told) for make, told in (
+            (lambda: 1, "takes 0 positional arguments"), (int, "makes no games: give a function"))),
         *((partial(api.register_target_rule, "x", rule), "give a function")
           for rule in (int, late, yielding)),
         (partial(api.register_target_rule, "x" * 300, max_targets), "up to 100 letters"),

@@ -71,20 +71,15 @@ def test_a_game_cut_off_is_no_terminal() -> None:
     assert [t for t, step in enumerate(steps) if step.starts[0]] == [0, 12, 24, 36]
 
 
-def test_a_game_over_at_the_limit_is_terminal_and_not_truncated() -> None:
-    steps = play(games(frame_skip=1, random_starts=0, max_game_frames=0), 3000)
-    end = next(t for t, step in enumerate(steps) if step.resets[0])
-    at_limit = play(games(frame_skip=1, random_starts=0, max_game_frames=end), end)[-1]
+@pytest.mark.parametrize("what", ["resets", "terminals"])  # a game over, and a lost life
+def test_an_end_at_the_limit_is_terminal_and_not_truncated(what: str) -> None:
+    settings: dict[str, Any] = {"frame_skip": 1, "random_starts": 0}
+    steps = play(games(**settings, max_game_frames=0), 3000 if what == "resets" else 1000)
+    end = next(t for t, step in enumerate(steps) if getattr(step, what)[0])
+    at_limit = play(games(**settings, max_game_frames=end), end)[-1]
     assert (at_limit.terminals[0], at_limit.truncations[0], at_limit.resets[0]) == (True, False, True)
-    before = play(games(frame_skip=1, random_starts=0, max_game_frames=end - 1), end - 1)[-1]
+    before = play(games(**settings, max_game_frames=end - 1), end - 1)[-1]
     assert (before.terminals[0], before.truncations[0], before.resets[0]) == (False, True, True)
-
-
-def test_a_life_lost_at_the_limit_is_terminal_and_resets() -> None:
-    steps = play(games(frame_skip=1, random_starts=0, max_game_frames=0), 1000)
-    lost = next(t for t, step in enumerate(steps) if step.terminals[0])
-    step = play(games(frame_skip=1, random_starts=0, max_game_frames=lost), lost)[-1]
-    assert (step.terminals[0], step.truncations[0], step.resets[0]) == (True, False, True)
 
 
 @pytest.mark.parametrize("settings", [
@@ -96,7 +91,7 @@ def test_games_start_with_zero_to_most_no_ops_each_as_likely(settings: dict[str,
     lengths: list[int] = []
     length = 0
     environment.reset()
-    while len(lengths) < 200:
+    while len(lengths) < 120:
         step = environment.step(np.zeros(1, np.int64))
         length = 0 if step.starts[0] else length + 1
         if step.resets[0]:
@@ -104,13 +99,13 @@ def test_games_start_with_zero_to_most_no_ops_each_as_likely(settings: dict[str,
     # Ten steps fill a game; the no-ops are not among those counted.
     values, counts = np.unique(lengths, return_counts=True)
     assert values.tolist() == [7, 8, 9, 10]
-    assert counts.min() > 30
+    assert counts.min() > 15
 
 
 @pytest.mark.parametrize("no_ops", [{"random_starts": 30}, {"random_starts": 0, "random_start_frames": 30}])
 def test_no_ops_that_outlast_a_game_start_another(no_ops: dict[str, Any]) -> None:
     environment = games(game="pong", max_game_frames=8, screen_width=8, screen_height=8, **no_ops)
-    for _ in range(20):
+    for _ in range(10):
         first = environment.reset()
         assert not first.resets[0]
         step = environment.step(np.zeros(1, np.int64))
@@ -130,13 +125,8 @@ def test_same_seed_same_game_and_different_seed_different_game() -> None:
     assert any(not np.array_equal(a.screens, b.screens) for a, b in zip(one, other, strict=True))
 
 
-def test_games_side_by_side_differ() -> None:
-    steps = play(games(2, game="pong"), 50)
-    assert any(not np.array_equal(step.screens[0], step.screens[1]) for step in steps)
-
-
-@pytest.mark.parametrize("probability", [0.25, 0.9])
-def test_sticky_actions_follow_machado_frame_by_frame(probability: float) -> None:
+def test_sticky_actions_follow_machado_frame_by_frame() -> None:
+    probability = 0.25
     native: dict[str, Any] = {"screen_width": 160, "screen_height": 210}
     sticky: dict[str, Any] = {
         "repeat_action_probability": probability,
@@ -169,38 +159,19 @@ def test_sticky_actions_follow_machado_frame_by_frame(probability: float) -> Non
     assert abs(repeated / (300 * 4) - probability) < 0.05
 
 
-@pytest.mark.parametrize("probability", [0.0, 1.0])
-def test_an_action_always_repeated_is_doing_nothing(probability: float) -> None:
-    played = play(games(game="pong", repeat_action_probability=probability), 60)
-    idle = games(game="pong")
-    idle.reset()
-    screens = [idle.step(np.zeros(1, np.int64)).screens for _ in range(60)]
-    same = all(np.array_equal(step.screens, screen) for step, screen in zip(played[1:], screens, strict=True))
-    assert same == (probability == 1.0)
-
-
-@pytest.mark.parametrize("settings", [{}, {"repeat_action_probability": 0.25}, {"color_averaging": True}])
-def test_a_vector_of_games_equals_single_games(settings: dict[str, Any]) -> None:
-    cut_off: dict[str, Any] = {"max_game_frames": 700, "random_starts": 6}
+def test_a_vector_of_games_equals_single_games() -> None:
+    settings: dict[str, Any] = {
+        "max_game_frames": 700, "random_starts": 6, "repeat_action_probability": 0.25,
+    }  # fmt: skip
     count, length = 3, 500
-    together = games(count, **cut_off, **settings)
-    apart = [games(1, first=i, **cut_off, **settings) for i in range(count)]
+    together = games(count, **settings)
     actions = np.random.default_rng(1).integers(together.actions, size=(length, count))
-    steps = [together.reset(), *(together.step(row) for row in actions)]
-    for i, single in enumerate(apart):
+    steps = [together.reset(), *(together.step(row) for row in actions)]  # Their arrays are the caller's.
+    for i in range(count):
+        single = games(1, first=i, **settings)
         for t, alone in enumerate([single.reset(), *(single.step(row[i : i + 1]) for row in actions)]):
             for field in Step.__slots__:
                 assert np.array_equal(getattr(steps[t], field)[i : i + 1], getattr(alone, field)), (t, field)
     for field in ("terminals", "truncations", "resets"):
         assert sum(getattr(step, field).sum() for step in steps) >= 3, f"too few {field} to tell"
-
-
-def test_a_step_is_the_callers_to_keep() -> None:
-    environment = games(2)
-    steps = [environment.reset(), *(environment.step(np.full(2, t % 4)) for t in range(30))]
-    kept = [step.screens.copy() for step in steps]
-    for _ in range(5):
-        environment.step(np.ones(2, np.int64))
-    for step, copy in zip(steps, kept, strict=True):
-        assert np.array_equal(step.screens, copy)
-    assert [step.starts.all() for step in steps] == [True] + [False] * 30
+    assert any(not np.array_equal(step.screens[0], step.screens[1]) for step in steps)

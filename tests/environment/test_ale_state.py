@@ -8,13 +8,15 @@ import pytest
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import Environment, make
 from simple_dqn.environment.atari import AtariGame, find_rom
-from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.types import Step
 
+SMALL = {"screen_width": 32, "screen_height": 32}
+
 
 def games(count: int = 2, *, seed: int = 0, **settings: Any) -> Environment:
-    config = EnvironmentConfig(**{"game": "breakout", "max_game_frames": 700, "random_starts": 5, **settings})
+    settings = {"game": "breakout", "max_game_frames": 700, "random_starts": 5, **SMALL, **settings}
+    config = EnvironmentConfig(**settings)
     return make(config, [stream(seed, "environment", i) for i in range(count)], training=True)
 
 
@@ -25,10 +27,8 @@ def assert_equal(one: Step, other: Step) -> None:
 
 KINDS: list[dict[str, Any]] = [
     {"color_averaging": averaging, "frame_skip": skip, "repeat_action_probability": probability}
-    for averaging in (True, False)
-    for skip in (4, 1)
-    for probability in (0.0, 0.9)  # high, so that the action to repeat matters for long
-]
+    for averaging, skip, probability in ((True, 4, 0.0), (False, 4, 0.9), (False, 1, 0.0))
+]  # A high probability, so that the action to repeat matters for long.
 KINDS.append({"color_averaging": False, "frame_maximum": False, "frame_skip": 4})
 KINDS.append({"environment": "gym", "game": "ALE/Seaquest-v5", "frame_skip": 4})
 
@@ -37,17 +37,17 @@ KINDS.append({"environment": "gym", "game": "ALE/Seaquest-v5", "frame_skip": 4})
 def test_exact_in_the_middle_of_games(settings: dict[str, Any]) -> None:
     settings = {"game": "seaquest", "max_game_frames": 80 * settings["frame_skip"], **settings}
     environment, undisturbed = games(**settings), games(**settings)
-    actions = np.random.default_rng(0).integers(environment.actions, size=(170, 2))
+    actions = np.random.default_rng(0).integers(environment.actions, size=(100, 2))
     expected = [undisturbed.reset(), *(undisturbed.step(row) for row in actions)][1:]
     end = next(t for t, step in enumerate(expected) if step.resets.any()) + 1
     environment.reset()
-    for t in range(150):
-        # At the very start, a few steps in, long after, and around the end of a game.
-        if t in {0, 1, 17, 64, 133, end - 1, end, end + 1}:
+    for t in range(85):
+        # At the very start, a few steps in, and around the end of a game.
+        if t in {0, 1, 17, end - 1, end, end + 1}:
             resumed = games(seed=99, **settings)
             play_something_else(resumed)
             resumed.set_state(environment.get_state())
-            for later in range(t, t + 20):
+            for later in range(t, t + 15):
                 assert_equal(resumed.step(actions[later]), expected[later])
         assert_equal(environment.step(actions[t]), expected[t])
 
@@ -60,13 +60,13 @@ def test_ram_screens_and_rewards_of_a_restored_emulator_are_exact(game: str) -> 
     screens = np.zeros((2, *emulators[0].getScreenDims()), np.uint8)
     codes = games[0]._action_set
     games[0]._restart()
-    for frames in (0, 1, 2, 61, 1, 700):  # from the start of the game, and around the renewal of its anchor
+    for frames in (0, 2, 61, 1, 200):  # from the start of the game, and around the renewal of its anchor
         for code in rng.choice(codes, frames).tolist():
             games[0]._play_frame(code)
             if emulators[0].game_over():
                 games[0]._restart()
         games[1].set_state(games[0].get_state())
-        for code in rng.choice(codes, 300).tolist():
+        for code in rng.choice(codes, 150).tolist():
             assert games[0]._play_frame(code) == games[1]._play_frame(code)
             for one, screen in zip(emulators, screens, strict=True):
                 one.getScreenGrayscale(screen)
@@ -84,21 +84,6 @@ def play_something_else(environment: Environment) -> None:
         environment.step(np.full(environment.games, t % environment.actions))
 
 
-def test_a_state_holds_only_data() -> None:
-    environment = games()
-    environment.reset()
-
-    def check(value: object) -> None:
-        if isinstance(value, dict):
-            for name, item in value.items():
-                assert isinstance(name, str)
-                check(item)
-        else:
-            assert isinstance(value, np.ndarray | str | int | float | bool | None)
-
-    check(environment.get_state())
-
-
 def test_a_state_does_not_change_as_the_game_goes_on() -> None:
     environment = games()
     environment.reset()
@@ -109,13 +94,3 @@ def test_a_state_does_not_change_as_the_game_goes_on() -> None:
     environment.set_state(state)
     for t, step in enumerate(expected):
         assert_equal(environment.step(np.full(2, t % 4)), step)
-
-
-def test_a_state_of_another_game_or_number_of_games_is_refused() -> None:
-    environment = games()
-    environment.reset()
-    state = environment.get_state()
-    with pytest.raises(UserError, match="of breakout, not of pong"):
-        games(game="pong").set_state(state)
-    with pytest.raises(UserError, match=r"holds 2 game\(s\).*--workers 2"):
-        games(3).set_state(state)

@@ -32,7 +32,7 @@ def perfect(screen: NDArray[np.uint8]) -> int:
     return STAY if abs(difference) < 0.1 else (RIGHT if difference > 0 else LEFT)
 
 
-@pytest.mark.parametrize(("width", "height"), [(84, 84), (8, 8), (9, 8), (40, 100)])
+@pytest.mark.parametrize(("width", "height"), [(84, 84), (9, 8)])
 def test_a_perfect_player_catches_every_ball(width: int, height: int) -> None:
     environment = games(screen_width=width, screen_height=height)
     step = environment.reset()
@@ -62,18 +62,6 @@ def test_a_game_is_seven_steps_and_one_reward() -> None:
     assert rewards.count(1) + rewards.count(-1) == 40
 
 
-def test_ball_falls_and_paddle_stops_at_the_walls() -> None:
-    environment = games()
-    for action, wall in ((LEFT, 0.1), (RIGHT, 0.9)):
-        step = environment.reset()
-        heights = []
-        for _ in range(6):
-            heights.append(seen(step.screens[0], BALL)[0])
-            step = environment.step(np.array([action]))
-        assert np.allclose(np.diff(heights), 1 / 8, atol=0.01)
-        assert np.allclose(seen(step.screens[0], PADDLE), (15 / 16, wall), atol=0.01)
-
-
 def test_a_vector_of_games_equals_single_games() -> None:
     count, length = 4, 100
     together, apart = games(count), [games(1, first=i) for i in range(count)]
@@ -86,7 +74,7 @@ def test_a_vector_of_games_equals_single_games() -> None:
     assert any(not np.array_equal(step.screens[0], step.screens[1]) for step in steps if step.starts[0])
 
 
-@pytest.mark.parametrize("played", [0, 3, 7, 8])
+@pytest.mark.parametrize("played", [3, 7, 8])
 def test_goes_on_from_a_state(played: int) -> None:
     environment, resumed = games(2), games(2, first=7)
     actions = np.random.default_rng(2).integers(3, size=(60, 2))
@@ -101,14 +89,9 @@ def test_goes_on_from_a_state(played: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [
-        {"display_screen": True},
-        {"repeat_action_probability": 0.25},
-        {"record_screen_path": "videos"},
-        {"record_sound_filename": "a.wav"},
-    ],
+    "name",
+    ["display_screen", "repeat_action_probability", "record_screen_path", "record_sound_filename"],
 )
-def test_what_only_ale_can_do_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=f"--{next(iter(settings))} works only with Atari games"):
-        games(**settings)
+def test_what_only_ale_can_do_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match=f"--{name} works only with Atari games"):
+        games(**{name: 1})

@@ -1,5 +1,6 @@
 """Games in other processes: the same as in this one, bit for bit."""
 
+import csv
 import wave
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,11 +21,9 @@ from simple_dqn.types import Step
 GAMES = 5
 CATCH: dict[str, Any] = {"environment": "catch"}
 ATARI: dict[str, Any] = {
-    "game": "breakout",
-    "max_game_frames": 300,
-    "random_starts": 5,
-    "color_averaging": False,
-}
+    "game": "breakout", "max_game_frames": 120, "random_starts": 5, "color_averaging": False,
+    "screen_width": 32, "screen_height": 32,
+}  # fmt: skip
 
 
 def games(
@@ -48,13 +47,7 @@ def assert_equal(one: Step, other: Step) -> None:
 
 @pytest.mark.parametrize(
     ("processes", "training", "settings"),
-    [
-        (1, True, CATCH),
-        (5, True, CATCH),
-        (2, True, {}),
-        (3, False, {"repeat_action_probability": 0.25}),
-        (2, True, {"environment": "gym", "game": "ALE/Breakout-v5", "count": 2, "max_game_frames": 120}),
-    ],
+    [(5, True, CATCH), (3, False, {"repeat_action_probability": 0.25}), (2, True, {"max_game_frames": 0})],
 )
 def test_equal_to_games_in_this_process(processes: int, training: bool, settings: dict[str, Any]) -> None:
     alone = games(0, training=training, **settings)
@@ -62,28 +55,20 @@ def test_equal_to_games_in_this_process(processes: int, training: bool, settings
         for attribute in ("games", "actions", "screen_shape", "name", "rom_md5", "can_save"):
             assert getattr(shared, attribute) == getattr(alone, attribute)
         assert_equal(shared.reset(), alone.reset())
-        steps = list(play(alone, 120))
-        for step, expected in zip(play(shared, 120), steps, strict=True):
-            assert_equal(step, expected)
+        steps = list(play(alone, 150))
+        for step, expected in zip(list(play(shared, 150)), steps, strict=True):
+            assert_equal(step, expected)  # The arrays of a step are the caller's.
         assert sum(step.starts.any() for step in steps) > 1
+        ends, terminals = (
+            sum(getattr(step, name).sum() for step in steps) for name in ("resets", "terminals")
+        )
+        assert terminals > ends or not training or settings == CATCH  # a lost life
         # A new start in the middle: the random streams stand at the same place.
         assert_equal(shared.reset(), alone.reset())
     alone.close()
 
 
-def test_a_lost_life_is_a_terminal_in_training_only() -> None:
-    for training in (True, False):
-        with closing(games(2, count=2, training=training, random_starts=0, max_game_frames=0)) as shared:
-            shared.reset()
-            steps = list(play(shared, 150))
-        ends, terminals = (
-            sum(getattr(step, name).sum() for step in steps) for name in ("resets", "terminals")
-        )
-        assert (terminals > ends) == training
-
-
-@pytest.mark.parametrize(("saving", "loading"), [(0, 2), (2, 0), (2, 3)])
-@pytest.mark.parametrize("settings", [CATCH, {}])
+@pytest.mark.parametrize(("saving", "loading", "settings"), [(0, 2, CATCH), (2, 0, {}), (2, 3, CATCH)])
 def test_a_state_goes_from_any_number_of_processes_to_any(
     saving: int, loading: int, settings: dict[str, Any]
 ) -> None:
@@ -97,20 +82,8 @@ def test_a_state_goes_from_any_number_of_processes_to_any(
         assert state["ended"].any() or played == 0
         loaded.set_state(state)
         assert repr(loaded.get_state()) == repr(state)
-        for one, other in zip(play(saved, 90), play(loaded, 90), strict=True):
+        for one, other in zip(play(saved, 40), play(loaded, 40), strict=True):
             assert_equal(one, other)
-
-
-def test_games_that_cannot_be_saved_start_anew() -> None:
-    settings: dict[str, Any] = {"environment": "gym", "game": "CartPole-v1"}
-    with (
-        closing(games(2, count=2, **settings)) as saved,
-        closing(games(2, count=2, seed=9, **settings)) as loaded,
-    ):
-        loaded.reset()
-        saved.reset()
-        loaded.set_state(saved.get_state())
-        assert next(play(loaded, 1)).starts.all()
 
 
 def test_a_state_of_another_game_or_number_of_games_is_refused() -> None:
@@ -122,18 +95,6 @@ def test_a_state_of_another_game_or_number_of_games_is_refused() -> None:
         with pytest.raises(UserError, match=r"holds 1 game\(s\).*--workers 1"):
             environment.set_state({**state, "games": {"0": state["games"]["0"]}})
         next(play(environment, 1))  # nothing was harmed
-
-
-def test_arrays_returned_are_kept() -> None:
-    alone = games(0, **CATCH)
-    alone.reset()
-    with closing(games(2, **CATCH)) as shared:
-        shared.reset()
-        actions = np.zeros(GAMES, np.int64)
-        first, expected = shared.step(actions), alone.step(actions)
-        later = shared.step(np.full(GAMES, 2))
-        assert_equal(first, expected)
-        assert not np.array_equal(first.screens, later.screens)
 
 
 def test_one_game_alone_is_recorded(tmp_path: Path) -> None:
@@ -152,10 +113,9 @@ def test_one_game_alone_is_recorded(tmp_path: Path) -> None:
     assert sounds[0] == sounds[1] != b""
 
 
-@pytest.mark.parametrize("settings", [CATCH, {}])
-def test_more_processes_than_games_are_refused(settings: dict[str, Any]) -> None:
+def test_more_processes_than_games_are_refused() -> None:
     with pytest.raises(UserError, match=r"--processes 6 is more than the 5 game\(s\)"):
-        games(6, **settings)
+        games(6, **CATCH)
 
 
 @pytest.mark.parametrize("settings", [{"game": "pongg"}, {"environment": "gym", "game": "NoSuchGame-v1"}])
@@ -169,29 +129,19 @@ def test_a_game_that_cannot_be_made_says_so_as_in_one_process(settings: dict[str
 
 
 def test_a_whole_run_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     flags = "--preset simple_dqn --environment catch --workers 4 --random_seed 1 --backend cpu "
-    flags += "--replay_size 200 --random_steps 60 "
+    flags += "--replay_size 200 --random_steps 60 --threads 1 --network small "
     flags += "--train_steps 60 --test_steps 60 --epochs 1 --screen_width 40 --screen_height 40"
-    rows = []
+    found = []
     for processes in (0, 2):
-        folder = tmp_path / str(processes)
-        monkeypatch.setenv("SIMPLE_DQN_HOME", str(folder))
-        for name in ("results", "snapshots"):
-            (folder / name).mkdir(parents=True)
+        monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path / str(processes)))
         assert run(["train", "catch", *flags.split(), "--processes", str(processes)]) == 0
-        lines = (folder / "results" / "catch.csv").read_text().splitlines()
-        names = lines[0].split(",")
-        rows.append(
-            [
-                {
-                    name: value
-                    for name, value in zip(names, line.split(","), strict=True)
-                    if "time" not in name and "second" not in name
-                }
-                for line in lines[1:]
-            ]
-        )
-    assert len(rows[0]) == 3
-    assert rows[0] == rows[1]
+        with (tmp_path / str(processes) / "results" / "catch.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        for row in rows:
+            for name in ("total_time", "epoch_time", "steps_per_second"):
+                del row[name]
+        found.append(rows)
+    assert len(found[0]) == 3
+    assert found[0] == found[1]
     assert psutil.Process().children() == []

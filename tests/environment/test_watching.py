@@ -54,8 +54,8 @@ def test_frames_are_those_that_ale_plays() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"game": "pong"}, {"game": "pong", "processes": 1}, {"environment": "catch"},
-     {"environment": "gym", "game": "ALE/Pong-v5", "frame_skip": 1}],
+    [{"game": "pong", "processes": 1}, {"environment": "catch"},
+     {"environment": "gym", "game": "ALE/Pong-v5"}],
 )  # fmt: skip
 def test_watching_changes_nothing(settings: dict[str, Any]) -> None:
     environment, frames = watched(**settings)
@@ -75,10 +75,3 @@ def test_only_the_first_game_is_watched() -> None:
     environment.reset()
     environment.step(np.zeros(3, np.int64))
     assert len(frames) == 4
-
-
-def test_actions_have_names() -> None:
-    breakout = ("NOOP", "FIRE", "RIGHT", "LEFT")
-    assert watched(game="breakout")[0].action_names == breakout
-    assert watched(environment="gym", game="ALE/Breakout-v5")[0].action_names == breakout
-    assert watched(environment="catch")[0].action_names == ("LEFT", "NOOP", "RIGHT")

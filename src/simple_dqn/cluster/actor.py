@@ -26,10 +26,7 @@ FIELDS = tuple(field.name for field in fields(Experience))
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """T consecutive steps of an actor's W games, played by one version of the weights.
-
-    An actor's first trajectory has one more row, before the others, with the games' first screens.
-    """
+    """T steps of an actor's W games by one version of the weights; in its first, after the first screens."""
 
     number: int  # how many trajectories the actor sent before
     packed: bytes  # the rows as `snapshot.pack` compresses them, each screen once
@@ -56,8 +53,7 @@ class TrajectoryStream:
 
         Returns:
             The rows for `ReplayMemory.add`, after copies of the rows before; the rows and games in which
-            transitions begin, bool [R, W]; and the slice of the rows in which one may: in the last n - 1 of a
-            trajectory none does before the next one completes it.
+            transitions begin, bool [R, W]; and the slice of the rows in which one may, not the last n - 1.
         """
         parts = [trajectory] if self._before is None else [self._before, trajectory]
         rows = Experience(*(np.concatenate([getattr(part, name) for part in parts]) for name in FIELDS))
@@ -91,7 +87,7 @@ class Actor:
             config: The settings of the run.
             index: The index of the actor's random streams, which no other actor of the run has.
             spec: The network's layers; None: those of the project's table.
-            code: The user's code that the games need; None: none.
+            code: The user's code that the games need.
 
         Raises:
             UserError: The game cannot be played on this machine.
@@ -127,11 +123,9 @@ class Actor:
         return environment.rom_md5
 
     def play(
-        self,
-        weights: Mapping[str, NDArray[np.float32]] | None,
-        version: int,
+        self, weights: Mapping[str, NDArray[np.float32]] | None, version: int,
         exploration_rate: float | ExplorationRates,
-    ) -> Trajectory:
+    ) -> Trajectory:  # fmt: skip
         """Play `chunk_steps` steps of each game, and return them.
 
         Args:
@@ -164,39 +158,29 @@ class Actor:
     def _errors(self, rows: list[tuple[Step, QValues]], predicted: bool) -> NDArray[np.float32] | None:
         """Return `td_errors` of the rows in which `TrajectoryStream` lets transitions begin.
 
-        Args:
-            rows: Each step of the trajectory, and the Q-values of the state before it.
-            predicted: Whether the network predicted these Q-values; without them the errors are unknown.
+        `rows` are the steps, each with the Q-values of the state before, if the network `predicted` them.
         """
         config, predicted_before = self._config, self._predicted or not self._incomplete
         rows = self._incomplete + rows
         self._incomplete, self._predicted = rows[len(rows) - config.memory.n_step + 1 :], predicted
         if not (predicted and predicted_before):
             return None
-        steps, qvalues = [step for step, _ in rows], np.stack([before for _, before in rows])
-        actions, rewards = (
-            np.stack([getattr(step, name) for step in steps]) for name in ("actions", "rewards")
-        )
+        qvalues = np.stack([before for _, before in rows])
+        names = ("actions", "rewards", "terminals", "starts")
+        columns = (np.stack([getattr(step, name) for step, _ in rows]) for name in names)
+        actions, rewards, terminals, starts = columns
         return td_errors(
-            rewards.clip(config.network.min_reward, config.network.max_reward),
-            np.stack([step.terminals for step in steps]),
-            np.stack([step.starts for step in steps]),
+            rewards.clip(config.network.min_reward, config.network.max_reward), terminals, starts,
             np.take_along_axis(qvalues, actions[..., np.newaxis], axis=2)[..., 0],
             np.concatenate((qvalues.max(axis=2), self._player.predict().max(axis=1)[np.newaxis])),
-            config.network.discount_rate,
-            config.memory.n_step,
-        )
+            config.network.discount_rate, config.memory.n_step,
+        )  # fmt: skip
 
 
 def td_errors(
-    rewards: NDArray[np.float32],
-    terminals: NDArray[np.bool_],
-    starts: NDArray[np.bool_],
-    taken: NDArray[np.float32],
-    best: NDArray[np.float32],
-    discount_rate: float,
-    n_step: int,
-) -> NDArray[np.float32]:
+    rewards: NDArray[np.float32], terminals: Mask, starts: Mask, taken: NDArray[np.float32],
+    best: NDArray[np.float32], discount_rate: float, n_step: int,
+) -> NDArray[np.float32]:  # fmt: skip
     """Return |r + γ^m max_a Q(s', a) - Q(s, a)| of the transition of up to n steps that begins in each row.
 
     These are the first priorities of the transitions (Horgan et al. 2018, section 3), so the learner need not

@@ -4,7 +4,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,22 +33,21 @@ WAITING = 0.05  # share of the learner's time above which it counts as waiting
 BUSY = 32  # trajectories in a row without waiting, after which the limit is lowered
 
 
-@dataclass(eq=False)
 class WorkerSlot:
     """One of the pool's N places for an actor."""
 
-    number: int  # from 0
-    generation: int = -1  # how many actors had this slot before the present one
     actor: Any = None  # Ray's handle; None: the slot is empty
-    host: str = ""  # the actor's machine; empty until it has answered for the first time
-    process: int = 0  # the id of its process on that machine
-    pending: deque[tuple[str, Any]] = field(
-        default_factory=deque
-    )  # unanswered calls: method, Ray's reference
-    received: int = 0  # how many trajectories of this actor have arrived
-    stream: TrajectoryStream = None  # type: ignore[assignment] # set together with `actor`
-    failures: int = 0  # how many actors in a row failed before their first trajectory
-    not_before: float = 0.0  # when the next actor may start, in seconds of the monotonic clock
+    stream: TrajectoryStream  # set together with `actor`
+    generation = -1  # how many actors had this slot before the present one
+    host = ""  # the actor's machine; empty until it has answered for the first time
+    process = 0  # the id of its process on that machine
+    received = 0  # how many trajectories of this actor have arrived
+    failures = 0  # how many actors in a row failed before their first trajectory
+    not_before = 0.0  # when the next actor may start, in seconds of the monotonic clock
+
+    def __init__(self, number: int) -> None:
+        self.number = number  # from 0
+        self.pending = deque[tuple[str, Any]]()  # unanswered calls: method, Ray's reference
 
     @property
     def requested(self) -> int:
@@ -105,8 +104,7 @@ class ActorPool:
     def free_slots(self) -> Iterator[WorkerSlot]:
         """Yield the slots that have room for another request, those with the fewest requests first.
 
-        An actor that has not answered yet is left out: it may wait for a free core forever, and its requests
-        would use up the limit of steps in flight.
+        An actor that has not answered yet is left out, since it may wait for a free core forever.
         """
         for requested in range(IN_FLIGHT):
             yield from [slot for slot in self._slots if slot.host and slot.requested == requested]
@@ -168,12 +166,11 @@ class ActorPool:
             )
         if method == "start":
             return
-        ours = machine_facts()
-        for what in ("Python", "project"):
-            if answer[what] != ours[what]:
+        for what, ours in machine_facts().items():
+            if what in ("Python", "project") and answer[what] != ours:
                 raise UserError(
-                    f"{answer['host']} has {what} {answer[what]} and this machine {ours[what]}: install the "
-                    "same version of Python and of this project on every machine of the cluster"
+                    f"{answer['host']} has {what} {answer[what]} and this machine {ours}: install the same "
+                    "version of Python and of this project on every machine of the cluster"
                 )
         slot.host, slot.process = answer["host"], int(answer["process"])
 
@@ -184,8 +181,7 @@ class ActorPool:
             UserError: No actor has sent anything yet, and the next attempt would fail too.
         """
         cause = error.cause if isinstance(error, RayTaskError) else error
-        lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-        reason = f"{type(cause).__name__}: {lines[0][:200]}" if lines else type(cause).__name__
+        reason = f"{type(cause).__name__}: {str(cause).strip().partition(chr(10))[0][:200]}"
         if isinstance(cause, UserError):
             reason = str(cause)
         elif "No module named 'simple_dqn'" in str(cause):
@@ -223,7 +219,10 @@ class InFlightLimit:
 
 
 class ClusterSchedule(SerialSchedule):
-    """A schedule in which actors play, and the agent stores and learns."""
+    """A schedule in which actors play, and the agent stores and learns.
+
+    Actors begin with new games, also after a resume: their games are not saved.
+    """
 
     def __init__(self, config: Config, pool: ActorPool, session: Session, statistics: Statistics) -> None:
         self._config, self._pool, self._session, self._statistics = config, pool, session, statistics
@@ -234,7 +233,7 @@ class ClusterSchedule(SerialSchedule):
         self._ages: list[int] = []  # in updates, of the weights that played this phase's trajectories
 
     def start(self, agent: Agent) -> None:
-        """Do nothing: actors begin with new games."""
+        """Do nothing; see the class."""
 
     def fill(self, agent: Agent, steps: int, exploration_rate: float | None = None) -> Iterator[int]:
         """Store `steps` steps that actors play, without learning, and request no more."""
@@ -264,11 +263,11 @@ class ClusterSchedule(SerialSchedule):
         }
 
     def get_state(self) -> CheckpointState:
-        """Return how often the run was resumed; actors play on, and their games are not saved."""
+        """Return how often the run was resumed."""
         return {"resumes": self._pool.resumes}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Count one more resume than `state` has: actors begin new games."""
+        """Count one more resume than `state` has."""
         self._pool.resumes = state["resumes"] + 1
 
     def close(self) -> None:

@@ -35,8 +35,7 @@ class Session:
             cpus: How many processors a local cluster has; None: those of the machine.
 
         Raises:
-            UserError: Ray is not installed, or the cluster cannot be reached or has another version of Ray
-                or Python.
+            UserError: Ray is not installed, or the cluster cannot be reached or is of another version.
         """
         require_extra("cluster", "--cluster")
         alone = cluster == "local" or cluster.startswith(("127.", "localhost:"))
@@ -68,16 +67,11 @@ class Session:
             except Exception as error:  # Ray raises many types.
                 self._ray.shutdown()
                 words = one_line(error)
-                if attempt < ATTEMPTS and "timed out during startup" in words:
-                    continue
-                remedy = f"cannot be joined ({words[:300]}): see that `ray start` runs on this machine too"
-                if "ersion mismatch" in words:
-                    remedy = f"is of another version: {words}: install the same on every machine"
-                elif cluster == "auto" and isinstance(error, ConnectionError):
-                    remedy = (
-                        "finds no Ray cluster here: `ray start --address ADDRESS` joins one, or give local"
-                    )
-                raise UserError(f"--cluster {cluster} {remedy}") from None
+                if attempt == ATTEMPTS or "timed out during startup" not in words:
+                    remedy = "install the same version of Ray and Python on every machine, and `ray start` it"
+                    raise UserError(
+                        f"--cluster {cluster} cannot be joined ({words[:300]}): {remedy}"
+                    ) from None
             finally:
                 for number, handler in handlers.items():  # Ray replaces one of them.
                     signal.signal(number, handler)
@@ -93,10 +87,8 @@ def _require_answer(address: str) -> None:
     """Check that a process listens at `address`; without this check Ray would wait for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535 or "/" in host:
-        raise UserError(
-            f"--cluster {address} is neither local nor auto nor an address such as 10.0.0.1:6379: give the "
-            "one that `ray start --head` printed"
-        )
+        what = "is neither local nor auto nor an address such as 10.0.0.1:6379"
+        raise UserError(f"--cluster {address} {what}: give the one that `ray start --head` printed")
     try:
         socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
     except OSError as error:

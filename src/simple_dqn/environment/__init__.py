@@ -4,54 +4,29 @@ import importlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.atari import find_rom, is_rom
-from simple_dqn.environment.interface import (
-    FRAMES_PER_SECOND,
-    Environment,
-    Frame,
-    GameVector,
-    Screen,
-    Watcher,
-)
+from simple_dqn.environment import atari
+from simple_dqn.environment.interface import FRAMES_PER_SECOND, Environment, Frame, GameVector, Watcher
 from simple_dqn.errors import UserError
 from simple_dqn.own_code import OwnCode, game_of_file, import_code
 
 __all__ = [
-    "FRAMES_PER_SECOND",
-    "Environment",
-    "Frame",
-    "Screen",
-    "Watcher",
-    "as_played",
-    "game_name",
-    "is_atari",
-    "make",
-    "named",
-    "own_code_of",
-]
+    "FRAMES_PER_SECOND", "Environment", "Frame", "Watcher", "as_played", "game_name", "is_atari", "make",
+    "named", "own_code_of",
+]  # fmt: skip
 
-# Kind of environment -> the module that makes it, imported only when it is chosen.
-ENVIRONMENTS = {
-    "ale": "simple_dqn.environment.atari",
-    "gym": "simple_dqn.environment.gymnasium",
-    "catch": "simple_dqn.environment.catch",
-}
 # Settings that only the Arcade Learning Environment knows, whichever way it is reached.
 ONLY_ALE = ("display_screen", "repeat_action_probability", "record_screen_path", "record_sound_filename")
 
 
 def make(
-    config: EnvironmentConfig,
-    streams: Sequence[np.random.Generator],
-    training: bool,
+    config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool,
     watcher: Watcher | None = None,
-) -> Environment:
+) -> Environment:  # fmt: skip
     """Return the environment that `config` describes.
 
     Args:
@@ -66,31 +41,26 @@ def make(
     """
     wanted = [setting for setting in ONLY_ALE if getattr(config, setting)]
     if wanted and not is_atari(config):
-        raise UserError(
-            f"--{wanted[0]} works only with Atari games, not with {config.game or config.environment}: "
-            "leave it out"
-        )
+        name = config.game or config.environment
+        raise UserError(f"--{wanted[0]} works only with Atari games, not with {name}: leave it out")
     if config.processes > len(streams):
         raise UserError(
-            f"--processes {config.processes} is more than the {len(streams)} game(s) of --workers: "
-            "a process plays at least one"
+            f"--processes {config.processes} is more than the {len(streams)} game(s) of --workers: lower it"
         )
     if config.environment == "ale":
         # The ROM is found here, where the log is kept, and where a misspelt one starts no process.
-        config = replace(config, game=str(find_rom(config.game)))
-    if config.processes and watcher is None:
-        from simple_dqn.environment.processes import ProcessVector
+        config = replace(config, game=str(atari.find_rom(config.game)))
+    if not config.processes or watcher:
+        return open_games(config, streams, training, watcher)
+    from simple_dqn.environment.processes import ProcessVector
 
-        return ProcessVector(open_games, config, streams, training, own_code_of(config))
-    return open_games(config, streams, training, watcher)
+    return ProcessVector(open_games, config, streams, training, own_code_of(config))
 
 
 def open_games(
-    config: EnvironmentConfig,
-    streams: Sequence[np.random.Generator],
-    training: bool,
+    config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool,
     watcher: Watcher | None = None,
-) -> Environment:
+) -> Environment:  # fmt: skip
     """Return a game for each of `streams` in this process; see `make`."""
     if config.emulator == "warp" and config.environment == "ale" and watcher is None:
         from simple_dqn.environment import warp
@@ -106,15 +76,16 @@ def own_code_of(config: EnvironmentConfig) -> OwnCode | None:
 
 
 def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
-    """Return `config` as its environment plays it: without no-ops at a start if no action is NOOP.
+    """Return `config` as its environment plays it: only Atari games start with no-ops.
 
     Raises:
         UserError: There is no such game, or it cannot be played.
     """
-    if config.environment != "gym":
+    if is_atari(config):
         return config
-    played: EnvironmentConfig = _module(config).as_played(config)
-    return played
+    if config.environment == "gym":
+        _module(config).check(config)
+    return replace(config, random_starts=0, random_start_frames=0)
 
 
 def is_atari(config: EnvironmentConfig) -> bool:
@@ -123,9 +94,8 @@ def is_atari(config: EnvironmentConfig) -> bool:
     Raises:
         UserError: There is no such game.
     """
-    if config.environment == "gym":
-        return bool(_module(config).is_atari(config))
-    return config.environment == "ale"
+    by_id = config.environment == "gym" and _module(config).is_atari(config)
+    return config.environment == "ale" or bool(by_id)
 
 
 def game_name(config: EnvironmentConfig) -> str:
@@ -134,8 +104,9 @@ def game_name(config: EnvironmentConfig) -> str:
     Raises:
         UserError: There is no such game.
     """
-    name: str = _module(config).game_name(config.game)
-    return name
+    if config.environment == "ale":
+        return atari.game_name(config.game)
+    return "catch" if config.environment == "catch" else config.game.replace("/", "_")
 
 
 def named(given: dict[str, Any]) -> dict[str, Any]:
@@ -154,13 +125,15 @@ def named(given: dict[str, Any]) -> dict[str, Any]:
     if colon and not Path(game).exists():
         import_code([module])
         return {**given, "environment": "gym", "game": name}
-    if "environment" in given or not game or is_rom(game):
+    if "environment" in given or not game or atari.is_rom(game):
         return given
     if game == "catch":
         return {**given, "environment": "catch"}
-    gymnasium = importlib.import_module(ENVIRONMENTS["gym"])
-    return {**given, "environment": "gym"} if gymnasium.knows(game) else given
+    known = importlib.import_module("simple_dqn.environment.gymnasium").knows(game)
+    return {**given, "environment": "gym"} if known else given
 
 
-def _module(config: EnvironmentConfig) -> ModuleType:
-    return importlib.import_module(ENVIRONMENTS[config.environment])
+def _module(config: EnvironmentConfig) -> Any:
+    """Return the module that makes such games, which is imported only when it is chosen."""
+    names = {"ale": "atari", "gym": "gymnasium", "catch": "catch"}
+    return importlib.import_module(f"{__name__}.{names[config.environment]}")

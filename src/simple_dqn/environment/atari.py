@@ -1,8 +1,8 @@
 """Atari games: ROM files, and one game in the Arcade Learning Environment (Bellemare et al. 2013).
 
-Preprocessing follows Mnih et al. 2015, "Human-level control through deep reinforcement learning", or with
-`color_averaging` ALE's own averaging of frames, as simple_dqn had it, or without `frame_maximum` takes the
-last frame as it is.
+Preprocessing follows Mnih et al. 2015, "Human-level control through deep reinforcement learning". With
+`color_averaging` it is ALE's own averaging of frames, as in simple_dqn; without `frame_maximum` the last
+frame alone.
 """
 
 import difflib
@@ -13,7 +13,6 @@ import os
 import re
 import wave
 from pathlib import Path
-from typing import NamedTuple
 
 import ale_py
 import ale_py.roms
@@ -33,7 +32,7 @@ from simple_dqn.environment.interface import (
     Watcher,
     scale,
 )
-from simple_dqn.errors import UserError
+from simple_dqn.errors import UserError, one_line
 from simple_dqn.files import is_snapshot, kind_of, read_file
 from simple_dqn.machine import require_display
 from simple_dqn.types import CheckpointState
@@ -43,8 +42,6 @@ logger = logging.getLogger(__name__)
 MOST_BYTES = 128 << 20  # of a ROM, or of a snapshot given by mistake
 # ROMs that ale-py ships for several players only: ALEInterface ends the whole process on loading one.
 MULTIPLAYER_ONLY = frozenset(("combat", "joust", "maze_craze", "warlords"))
-# An id of Gymnasium's; of an Atari game's, the name without what tells the variants of one game apart.
-GYMNASIUM_ID = re.compile(r"(?:\w+/)?([\w-]+?)(?:-ram)?(?:NoFrameskip|Deterministic)?-v\d+", re.ASCII)
 RESTART = -1  # in the list of calls: the console's reset, which is no action
 SAMPLES_PER_FRAME = 512  # of sound; with 60 frames a second this makes 30,720 samples a second
 CALLS_REPEATED = 64  # at most, to restore a state; each costs 0.05 to 0.1 ms
@@ -119,17 +116,13 @@ def _locate(game: str) -> Path:
         try:
             return Path(ale_py.roms.get_rom_path(name) or "")
         except OSError as error:
-            problem = f"ale-py's own ROM of {name} cannot be used: {error}"
-            raise UserError(problem.replace("\n", " ")) from None
-    if gymnasium_id := GYMNASIUM_ID.fullmatch(game):
-        # Gymnasium calls ms_pacman MsPacman.
-        ids = {one.replace("_", ""): one for one in known}
-        near = [ids[one] for one in difflib.get_close_matches(gymnasium_id[1].lower(), ids, 1, 0.9)]
-        remedy = "give --import, with the file or the module that registers it with Gymnasium"
-    else:
-        near = difflib.get_close_matches(name, known, n=3)
-        remedy = "give a ROM file, or a game's name such as pong"
-    hint = f"did you mean {' or '.join(near)}?" if near else remedy
+            raise UserError(f"ale-py's own ROM of {name} cannot be used: {one_line(error)}") from None
+    near = difflib.get_close_matches(re.sub(r"^ale/|_v\d+$", "", name), known, n=3)
+    hint = (
+        f"did you mean {' or '.join(near)}?"
+        if near
+        else ("give a ROM file, a game's name such as pong, or --import with the file that registers it")
+    )
     raise UserError(f"there is no file {game} and no game called {name!r}: {hint}")
 
 
@@ -146,18 +139,8 @@ def _name_of(path: Path) -> str:
     return str(name)
 
 
-class Variant(NamedTuple):
-    """The variant of a game that the console's switches choose; None: ALE's own choice."""
-
-    mode: int | None = None
-    difficulty: int | None = None
-
-
-STANDARD = Variant()
-
-
 class AtariGame(Game):
-    """One Atari game, in steps of `frame_skip` frames.
+    """One Atari game, in steps of `frame_skip` frames, which starts with a random number of no-ops.
 
     A state that ALE saves lacks the picture, so after `restoreState` the next frame would be averaged with an
     unrelated frame. So a saved state consists of an earlier state of ALE and the calls made since then, which
@@ -167,19 +150,14 @@ class AtariGame(Game):
     can_save = True
 
     def __init__(
-        self,
-        config: EnvironmentConfig,
-        stream: np.random.Generator,
-        training: bool,
-        watcher: Watcher | None,
-        variant: Variant = STANDARD,
+        self, config: EnvironmentConfig, stream: np.random.Generator, training: bool, watcher: Watcher | None
     ) -> None:
         """Load the ROM `config.game`; `stream` decides ALE's seed, no-ops, and which frames repeat an action.
 
         The `watcher` receives each frame, those of no-ops too. In `training` a lost life ends an episode.
 
         Raises:
-            UserError: There is no display, a recording cannot be written, or there is no such variant.
+            UserError: There is no display, or a recording cannot be written.
         """
         super().__init__(config, stream)
         rom = Path(config.game)
@@ -192,18 +170,10 @@ class AtariGame(Game):
         ale.setBool("color_averaging", config.color_averaging)
         ale.setBool("sound_obs", watcher is not None or config.record_sound_filename is not None)
         self._watcher, self._training = watcher, training
+        self._most_no_ops = config.random_start_frames or config.random_starts
+        self._no_op_frames = 1 if config.random_start_frames else config.frame_skip  # of each no-op
         self._sound = self._recorded(config)
         ale.loadROM(str(rom))
-        choices = {
-            "mode": (variant.mode, ale.setMode, ale.getAvailableModes()),
-            "difficulty": (variant.difficulty, ale.setDifficulty, ale.getAvailableDifficulties()),
-        }
-        for what, (value, choose, known) in choices.items():
-            try:
-                None if value is None else choose(value)
-            except (RuntimeError, TypeError):
-                has = ", ".join(map(str, known))
-                raise UserError(f"the game has no {what} {value!r}: choose one of {has}") from None
         actions = ale.getMinimalActionSet() if config.minimal_action_set else ale.getLegalActionSet()
         self._action_set = [action.value for action in actions]  # ALE's codes
         self.action_names = tuple(action.name for action in actions)
@@ -227,20 +197,38 @@ class AtariGame(Game):
         if folder := config.record_screen_path:
             try:
                 Path(folder).mkdir(parents=True, exist_ok=True)
+                problem = "" if os.access(folder, os.W_OK) else "it is not writable"
             except OSError as error:
-                raise UserError(
-                    f"cannot create the folder {folder}: {error.strerror}; choose another"
-                ) from None
-            if not os.access(folder, os.W_OK):
-                raise UserError(
-                    f"cannot write in the folder {folder}: choose another for --record_screen_path"
-                )
+                problem = str(error.strerror)
+            if problem:
+                raise UserError(f"--record_screen_path {folder} cannot be used: {problem}; choose another")
             self._ale.setString("record_screen_dir", folder)
-        return None if config.record_sound_filename is None else _sound_file(config.record_sound_filename)
+        if not (name := config.record_sound_filename):
+            return None
+        try:
+            if kind_of(Path(name)) == "other":
+                raise OSError(0, "it is a device or a pipe")
+            # First: a Wave_write that cannot open its file complains once more when it goes.
+            Path(name).open("ab").close()
+            file = wave.Wave_write(name)
+        except OSError as error:
+            raise UserError(
+                f"cannot write the sound to {name}: {error.strerror}; choose another file"
+            ) from None
+        file.setparams((1, 1, FRAMES_PER_SECOND * SAMPLES_PER_FRAME, 0, "NONE", "not compressed"))
+        return file
 
     def start(self, screen: Screen) -> None:
-        """Start a new game; see `Game.start`."""
-        super().start(screen)
+        """Start a new game with 0 to `random_starts` steps, or `random_start_frames` frames, of no-op.
+
+        All numbers are equally likely (Mnih et al. 2015, Methods).
+        """
+        self._restart()
+        for _ in range(int(self.random.integers(self._most_no_ops + 1))):
+            self._hold(NO_OP, self._no_op_frames)
+            if self._over():
+                self._restart()
+        self._draw(screen)
         self._lives = self._ale.lives()
 
     def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:
@@ -251,7 +239,7 @@ class AtariGame(Game):
         lives = self._ale.lives()
         terminal = self._ale.game_over() or (self._training and lives < self._lives)
         self._lives = lives
-        return reward, terminal, self._ended()
+        return reward, terminal, self._over()
 
     def _restart(self) -> None:
         """Start a new game, without pressing any button in it."""
@@ -261,7 +249,8 @@ class AtariGame(Game):
         self._held = NO_OP
         self._see_one_frame()
 
-    def _ended(self) -> bool:
+    def _over(self) -> bool:
+        """Return whether the game is over, or cut off at `max_game_frames`."""
         over: bool = self._ale.game_over() or self._ale.getEpisodeFrameNumber() >= self._frame_limit
         return over
 
@@ -279,7 +268,7 @@ class AtariGame(Game):
             if frames_left < self._frames_seen:
                 self._older, self._newer = self._newer, self._older
                 self._ale.getScreenGrayscale(self._newer)
-            if frames_left and self._ended():
+            if frames_left and self._over():
                 self._see_one_frame()
                 break
         return reward
@@ -317,15 +306,10 @@ class AtariGame(Game):
         """Restore what `get_state` returned; frames emulated again are also recorded again, as PNG.
 
         Raises:
-            UserError: It has games of `WarpVector`, or none, like older checkpoints of `gym` games.
+            UserError: It has games of --emulator warp.
         """
-        if "console" in state:
-            raise UserError("the checkpoint has games of --emulator warp: continue with it")
         if "emulator" not in state:
-            raise UserError(
-                f"the checkpoint of {self.name} has no state of the game: move its folder away, and "
-                "./resume.sh will continue from a snapshot's weights"
-            )
+            raise UserError("the checkpoint has games of --emulator warp: continue with it")
         self._anchor = ALEState(state["emulator"]["anchor"].tobytes())
         self._calls = state["emulator"]["calls"].tolist()
         # ALE does not save whether a frame is unfinished, as it is after loading Q*bert and Tetris.
@@ -343,19 +327,6 @@ class AtariGame(Game):
         if self._sound:
             self._sound.close()
             self._sound = None
-
-
-def _sound_file(name: str) -> wave.Wave_write:
-    if kind_of(Path(name)) == "other":
-        raise UserError(f"cannot write the sound to {name}: it is a device or a pipe; choose another file")
-    try:
-        # First: a Wave_write that cannot open its file complains once more when it goes.
-        Path(name).open("ab").close()
-        file = wave.Wave_write(name)
-    except OSError as error:
-        raise UserError(f"cannot write the sound to {name}: {error.strerror}; choose another file") from None
-    file.setparams((1, 1, FRAMES_PER_SECOND * SAMPLES_PER_FRAME, 0, "NONE", "not compressed"))
-    return file
 
 
 open_game = AtariGame

@@ -16,54 +16,40 @@ BALL, PADDLE = 255, 128  # gray levels
 
 
 class CatchGame(Game):
-    """One game: ROWS - 1 steps, then +1 for a ball caught or -1 for a ball missed."""
+    """One game: ROWS - 1 steps, then +1 for a ball caught or -1 for a ball missed.
+
+    It has no lives, and `frame_skip` and `max_game_frames` have no effect.
+    """
 
     name = "catch"
     action_names = ("LEFT", "NOOP", "RIGHT")
     can_save = True
 
     def __init__(
-        self,
-        config: EnvironmentConfig,
-        stream: np.random.Generator,
-        _training: bool = True,
-        watcher: Watcher | None = None,
+        self, config: EnvironmentConfig, stream: np.random.Generator, _training: bool, watcher: Watcher | None
     ) -> None:
-        """Make a game; `stream` decides where balls fall.
-
-        A game has seven steps and no lives, so `frame_skip`, `max_game_frames`, `random_starts` and
-        `random_start_frames` have no effect.
-        """
         super().__init__(config, stream)
-        self._most_no_ops = 0
         self._rows = _blocks(config.screen_height, ROWS)
         self._columns = _blocks(config.screen_width, COLUMNS)
         self._watcher = watcher
         self._ball_row = self._ball_column = self._paddle = 0
 
+    def start(self, screen: Screen) -> None:
+        """Drop a ball from a random column, with the paddle in the middle."""
+        self._ball_row, self._paddle = 0, COLUMNS // 2
+        self._ball_column = int(self.random.integers(COLUMNS))
+        self._draw(screen, 0.0)
+
     def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:
         """Move the paddle, and let the ball fall by a row."""
-        reward = self._hold(action, 1)
-        self._draw(screen, reward)
-        return reward, self._ended(), self._ended()
-
-    def _restart(self) -> None:
-        """Drop a ball from a random column, with the paddle in the middle."""
-        self._ball_row = 0
-        self._ball_column = int(self.random.integers(COLUMNS))
-        self._paddle = COLUMNS // 2
-
-    def _hold(self, action: int, _frames: int) -> float:
         self._paddle = min(max(self._paddle + action - 1, 0), COLUMNS - 1)
         self._ball_row += 1
-        if not self._ended():
-            return 0.0
-        return 1.0 if self._paddle == self._ball_column else -1.0
+        over, caught = self._ball_row == ROWS - 1, self._paddle == self._ball_column
+        reward = (1.0 if caught else -1.0) if over else 0.0
+        self._draw(screen, reward)
+        return reward, over, over
 
-    def _ended(self) -> bool:
-        return self._ball_row == ROWS - 1
-
-    def _draw(self, screen: Screen, reward: float = 0.0) -> None:
+    def _draw(self, screen: Screen, reward: float) -> None:
         screen[:] = 0
         screen[self._rows[-1], self._columns[self._paddle]] = PADDLE
         screen[self._rows[self._ball_row], self._columns[self._ball_column]] = BALL
@@ -77,18 +63,12 @@ class CatchGame(Game):
 
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` returned."""
-        self._ball_row, self._ball_column = state["ball_row"], state["ball_column"]
-        self._paddle = state["paddle"]
-        if self._ball_row not in range(len(self._rows)) or not (
-            {self._ball_column, self._paddle} <= set(range(len(self._columns)))
-        ):
+        self._ball_row, self._ball_column, self._paddle = (
+            state[name] for name in ("ball_row", "ball_column", "paddle")
+        )
+        if not (self._ball_row in range(ROWS) and {self._ball_column, self._paddle} <= set(range(COLUMNS))):
             raise ValueError("the ball or the paddle is outside of the screen")
         super().set_state(state)
-
-
-def game_name(_game: str) -> str:
-    """Return the name of the game."""
-    return CatchGame.name
 
 
 def _blocks(pixels: int, parts: int) -> list[slice]:

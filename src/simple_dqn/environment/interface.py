@@ -114,9 +114,7 @@ class Environment(ABC):
 
 
 class Game(ABC):
-    """One game, in steps of `frame_skip` frames, which starts with a random number of no-ops.
-
-    Mnih et al. 2015, "Human-level control through deep reinforcement learning", Methods.
+    """One game, in steps of `frame_skip` frames.
 
     Attributes: `name`, `rom_md5`, `action_names`, `can_save` and `frames_per_second`, as in `Environment`,
     and its source of randomness, `random`.
@@ -133,20 +131,10 @@ class Game(ABC):
         self.random = stream
         self._frame_skip = config.frame_skip
         self._frame_limit: float = config.max_game_frames or math.inf
-        self._most_no_ops = config.random_start_frames or config.random_starts
-        self._no_op_frames = 1 if config.random_start_frames else config.frame_skip  # of each no-op
 
+    @abstractmethod
     def start(self, screen: Screen) -> None:
-        """Start a new game with 0 to `random_starts` steps, or `random_start_frames` frames, of no-op.
-
-        All numbers are equally likely. Its first screen is drawn into `screen` uint8 [H, W].
-        """
-        self._restart()
-        for _ in range(int(self.random.integers(self._most_no_ops + 1))):
-            self._hold(NO_OP, self._no_op_frames)
-            if self._ended():
-                self._restart()
-        self._draw(screen)
+        """Start a new game, and draw its first screen into `screen` uint8 [H, W]."""
 
     @abstractmethod
     def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:
@@ -155,22 +143,6 @@ class Game(ABC):
         Returns:
             The reward in raw game points, whether an episode ended, and whether the game is over or cut off.
         """
-
-    @abstractmethod
-    def _restart(self) -> None:
-        """Start a new game, without any no-op."""
-
-    @abstractmethod
-    def _hold(self, action: int, frames: int) -> float:
-        """Play `frames` frames, or until the game ends; return the sum of their rewards."""
-
-    @abstractmethod
-    def _ended(self) -> bool:
-        """Return whether the game is over, or cut off at `max_game_frames`."""
-
-    @abstractmethod
-    def _draw(self, screen: Screen) -> None:
-        """Draw the frames last played into `screen` uint8 [H, W]."""
 
     def get_state(self) -> CheckpointState:
         """Return the game's state and random stream; without `can_save` the random stream alone."""
@@ -190,8 +162,7 @@ def scale(frame: NDArray[Any], screen: Screen) -> None:
     cv2.resize(frame, screen.shape[::-1], dst=screen, interpolation=cv2.INTER_AREA)
 
 
-# Makes one game from its settings, its random stream, whether a lost life ends an episode, and a watcher. It
-# is at the top of a module, so that it can be sent to a process.
+# Makes one game from its settings, its random stream, whether a lost life ends an episode, and a watcher.
 OpenGame: TypeAlias = Callable[[EnvironmentConfig, np.random.Generator, bool, Watcher | None], Game]
 
 
@@ -199,13 +170,9 @@ class GameVector(Environment):
     """An environment of E games of one kind, each a `Game`, stepped one after the other."""
 
     def __init__(
-        self,
-        open_game: OpenGame,
-        config: EnvironmentConfig,
-        streams: Sequence[np.random.Generator],
-        training: bool,
-        watcher: Watcher | None = None,
-    ) -> None:
+        self, open_game: OpenGame, config: EnvironmentConfig, streams: Sequence[np.random.Generator],
+        training: bool, watcher: Watcher | None = None,
+    ) -> None:  # fmt: skip
         """Open a game for each of `streams`, the first of which is displayed, recorded and watched."""
         self._games: list[Game] = []
         try:

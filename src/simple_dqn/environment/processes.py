@@ -1,7 +1,7 @@
 """E games in a few processes, behind the interface of games in this one.
 
 Processes and not threads, because ALE holds Python's lock while it emulates. Actions and steps pass through
-`SharedSteps`, memory that all processes see; a connection to each process says when to read it.
+memory that all processes see (`shared_steps`); a connection to each process says when to read it.
 
 The system closes both ends of a connection when their process ends, however it ends. So a process
 that waits notices at once that the other has ended, and no game process outlives its parent.
@@ -18,12 +18,13 @@ import traceback
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from itertools import pairwise
+from itertools import pairwise, starmap
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Environment
@@ -47,10 +48,10 @@ main(int(sys.argv[1]))
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 SPIN_SECONDS = 300e-6  # seconds that a process waits for the next command before it sleeps
 EXIT_TIMEOUT = 5.0  # seconds for a process to finish its recordings; more than enough
-# The arrays of a `Step` in the order in which they lie in memory, the widest type first.
-TYPES: dict[str, type[np.generic]] = {
-    "actions": np.int64, "rewards": np.float32, "terminals": np.bool_, "truncations": np.bool_,
-    "resets": np.bool_, "starts": np.bool_, "screens": np.uint8,
+# The arrays of a `Step` in shared memory.
+FIELDS: dict[str, type[np.generic]] = {
+    "screens": np.uint8, "actions": np.int64, "rewards": np.float32, "terminals": np.bool_,
+    "truncations": np.bool_, "resets": np.bool_, "starts": np.bool_,
 }  # fmt: skip
 
 
@@ -61,13 +62,9 @@ class ProcessVector(Environment):
     """
 
     def __init__(
-        self,
-        open_games: OpenGames,
-        config: EnvironmentConfig,
-        streams: Sequence[np.random.Generator],
-        training: bool,
-        code: OwnCode | None = None,
-    ) -> None:
+        self, open_games: OpenGames, config: EnvironmentConfig, streams: Sequence[np.random.Generator],
+        training: bool, code: OwnCode | None = None,
+    ) -> None:  # fmt: skip
         """Start `config.processes` processes, which call `open_games` with their `streams`.
 
         They run the `code` of the user's first.
@@ -79,17 +76,16 @@ class ProcessVector(Environment):
         self.games = len(streams)
         self.screen_shape = (config.screen_height, config.screen_width)
         bounds = [i * self.games // config.processes for i in range(config.processes + 1)]
-        self._blocks = [slice(start, stop) for start, stop in pairwise(bounds)]
         self._processes: list[GameProcess] = []
-        memory = os.memfd_create("simple_dqn games")
-        self._shared = SharedSteps(memory, self.games, self.screen_shape)
         # Also called at the end of the program, if `close` was not.
-        self._end = weakref.finalize(self, end, self._processes, self._shared)
+        self._end = weakref.finalize(self, end, self._processes)
+        memory = os.memfd_create("simple_dqn games")
         try:
-            for block in self._blocks:
-                arguments = config.unseen() if block.start else config, streams[block], training
-                task = Task(open_games, arguments, block, self.games, memory, code)
-                self._processes.append(GameProcess(task))
+            self._shared = shared_steps(memory, self.games, self.screen_shape)
+            for block in starmap(slice, pairwise(bounds)):
+                settings = config.unseen() if block.start else config
+                task = (code, open_games, (settings, streams[block], training), block, self.games, memory)
+                self._processes.append(GameProcess(block, task, memory))
             about = self._answers()[0]
         except BaseException:
             self.close()
@@ -102,8 +98,7 @@ class ProcessVector(Environment):
     def reset(self) -> Step:
         """Start every game anew; return the step with their first screens."""
         self._ask("reset")
-        self._answers()
-        return self._shared.read()
+        return self._step()
 
     def step(self, actions: Actions) -> Step:
         """Take `actions` int64 [E] in all processes at the same time; see `Environment.step`.
@@ -113,10 +108,9 @@ class ProcessVector(Environment):
             UserError: A process raised it.
             RuntimeError: A process raised another error.
         """
-        self._shared.arrays["actions"][:] = actions
+        self._shared["actions"] = actions
         self._ask("step")
-        self._answers()
-        return self._shared.read()
+        return self._step()
 
     def get_state(self) -> CheckpointState:
         """Return the state of all games, the same as that of a `GameVector`."""
@@ -132,18 +126,20 @@ class ProcessVector(Environment):
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` returned, with any number of processes; see `Environment.set_state`."""
         self.check(state)
-        for process, block in zip(self._processes, self._blocks, strict=True):
-            games = {str(i - block.start): state["games"][str(i)] for i in range(block.start, block.stop)}
-            process.ask("set_state", {**state, "games": games, "ended": state["ended"][block]})
+        for process in self._processes:
+            numbers = range(self.games)[process.block]
+            games = {str(i): state["games"][str(number)] for i, number in enumerate(numbers)}
+            process.send(("set_state", {**state, "games": games, "ended": state["ended"][process.block]}))
         self._answers()
 
     def close(self) -> None:
         """End all processes, once they have finished recordings, and give the shared memory back."""
         self._end()
+        self.__dict__.pop("_shared", None)
 
     def _ask(self, command: str) -> None:
         for process in self._processes:
-            process.ask(command)
+            process.send((command,))
 
     def _answers(self) -> list[Any]:
         try:
@@ -152,66 +148,32 @@ class ProcessVector(Environment):
             self.close()
             raise
 
+    def _step(self) -> Step:
+        self._answers()
+        return Step(**{name: self._shared[name].copy() for name in FIELDS})
 
-class SharedSteps:
-    """Memory for a step, which several processes share; the connections say when to read it.
 
-    The memory has no name, so nothing is left behind however its processes end.
+def shared_steps(descriptor: int, games: int, screen_shape: tuple[int, int]) -> NDArray[Any]:
+    """Map the memory of the open file `descriptor`, which may be closed then, as a `Step` of E `games`.
+
+    The connections say when to read it. It has no name, so nothing is left behind however processes end.
     """
-
-    def __init__(self, descriptor: int, games: int, screen_shape: tuple[int, int]) -> None:
-        """Map the memory of the open file `descriptor`, which may be closed then, as a step of E `games`."""
-        shapes = {name: (games, *screen_shape) if name == "screens" else (games,) for name in TYPES}
-        sizes = {name: int(np.prod(shapes[name])) * np.dtype(kind).itemsize for name, kind in TYPES.items()}
-        os.ftruncate(descriptor, sum(sizes.values()))
-        memory = mmap.mmap(descriptor, sum(sizes.values()))
-        self.arrays: dict[str, np.ndarray[Any, Any]] = {}
-        offset = 0
-        for name, kind in TYPES.items():
-            self.arrays[name] = np.ndarray(shapes[name], kind, memory, offset)
-            offset += sizes[name]
-
-    def write(self, games: slice, step: Step) -> None:
-        """Write the step of some of the games."""
-        for name, array in self.arrays.items():
-            array[games] = getattr(step, name)
-
-    def read(self) -> Step:
-        """Return a copy of the step of all games."""
-        return Step(**{name: array.copy() for name, array in self.arrays.items()})
-
-
-class Task(NamedTuple):
-    """The games that a process plays."""
-
-    open_games: OpenGames
-    arguments: tuple[EnvironmentConfig, Sequence[np.random.Generator], bool]  # of `open_games`
-    games: slice  # where this process' games stand among all
-    all_games: int
-    memory: int  # descriptor of the memory that is shared
-    code: OwnCode | None  # of the user's, to run first
-
-    def __str__(self) -> str:
-        """Return the name of the process in messages; games are counted from 0."""
-        return f"the process that plays games {self.games.start} to {self.games.stop - 1}"
-
-    def open(self) -> Environment:
-        """Open the games."""
-        if self.code:
-            self.code.install()
-        return self.open_games(*self.arguments)
+    shapes = {"screens": screen_shape}
+    kinds = np.dtype([(name, kind, shapes.get(name, ())) for name, kind in FIELDS.items()])
+    os.ftruncate(descriptor, games * kinds.itemsize)
+    return np.ndarray(games, kinds, mmap.mmap(descriptor, games * kinds.itemsize))
 
 
 class GameProcess:
-    """A process that plays games, seen from the process that started it."""
+    """A process that plays a block of the games, seen from the process that started it."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, block: slice, task: object, memory: int) -> None:
         """Start a process; its first answer is the action names, name, ROM's MD5 and `can_save` of its games.
 
         Raises:
             UserError: The system allows no further process.
         """
-        self._title = str(task)
+        self.block, self._title = block, f"the process that plays games {block.start} to {block.stop - 1}"
         self._connection, theirs = Pipe()
         with theirs:
             # Blocked until `main` handles them: signals to all processes of a run are for the first alone.
@@ -220,23 +182,19 @@ class GameProcess:
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", PROGRAM, str(theirs.fileno()), *sys.path],
                     stdin=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(), task.memory),
+                    pass_fds=(theirs.fileno(), memory),
                     env={**os.environ, **ONE_THREAD},
                     process_group=0,  # Ctrl-C in the terminal is not for this process
                 )
             except OSError as error:
-                raise UserError(
-                    f"{self._title} cannot be started: {error.strerror}; lower --processes"
-                ) from None
+                problem = f"{self._title} cannot be started: {error.strerror}; lower --processes"
+                raise UserError(problem) from None
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        self._send(task)
+        self.send(task)
 
-    def ask(self, command: str, *arguments: CheckpointState) -> None:
-        """Send the process a command of `main`; `answer` must be called before the next."""
-        self._send((command, arguments))
-
-    def _send(self, message: object) -> None:
+    def send(self, message: object) -> None:
+        """Send the task, or a command of `main`; `answer` must be called before the next."""
         with suppress(ConnectionError):  # if the process is gone, `answer` will say so
             self._connection.send(message)
 
@@ -255,8 +213,10 @@ class GameProcess:
             code = self._process.returncode
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             raise LostError(f"{self._title} {how}: start again; ./resume.sh continues a training") from None
-        if isinstance(answer, Exception):
+        if isinstance(answer, UserError):
             raise answer
+        if isinstance(answer, RuntimeError):
+            raise RuntimeError(f"{self._title} failed:\n{answer}")
         return answer
 
     def disconnect(self) -> None:
@@ -272,13 +232,12 @@ class GameProcess:
             self._process.wait()
 
 
-def end(processes: Sequence[GameProcess], shared: SharedSteps) -> None:
-    """End `processes`, all at once, and give the shared memory back."""
+def end(processes: Sequence[GameProcess]) -> None:
+    """End `processes`, all at once."""
     for process in processes:
         process.disconnect()
     for process in processes:
         process.wait()
-    shared.arrays.clear()
 
 
 def main(descriptor: int) -> None:
@@ -287,17 +246,29 @@ def main(descriptor: int) -> None:
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     with suppress(EOFError, ConnectionError), Connection(descriptor) as connection:
-        task: Task = connection.recv()
-        games = _attempt(task, task.open)
+        code, open_games, arguments, block, all_games, memory = connection.recv()
+
+        def open_here() -> Environment:
+            if code:
+                code.install()
+            environment: Environment = open_games(*arguments)
+            return environment
+
+        games = _attempt(open_here)
         if isinstance(games, Exception):
             connection.send(games)
             return
+        shared = shared_steps(memory, all_games, games.screen_shape)[block]
+        os.close(memory)
+
+        def write(step: Step) -> None:
+            for name in FIELDS:
+                shared[name] = getattr(step, name)
+
         with closing(games):
-            shared = SharedSteps(task.memory, task.all_games, games.screen_shape)
-            os.close(task.memory)
             commands: dict[str, Callable[..., Any]] = {
-                "reset": lambda: shared.write(task.games, games.reset()),
-                "step": lambda: shared.write(task.games, games.step(shared.arrays["actions"][task.games])),
+                "reset": lambda: write(games.reset()),
+                "step": lambda: write(games.step(shared["actions"])),
                 "get_state": games.get_state,
                 "set_state": games.set_state,
             }
@@ -309,15 +280,15 @@ def main(descriptor: int) -> None:
                 until = time.perf_counter() + SPIN_SECONDS
                 while not poll.poll(0) and time.perf_counter() < until:
                     os.sched_yield()
-                command, arguments = connection.recv()
-                connection.send(_attempt(task, commands[command], *arguments))
+                command, *values = connection.recv()
+                connection.send(_attempt(commands[command], *values))
 
 
-def _attempt(task: Task, work: Callable[..., Any], *arguments: Any) -> Any:
+def _attempt(work: Callable[..., Any], *arguments: Any) -> Any:
     """Return the result of `work`, or the error that the other process is to raise."""
     try:
         return work(*arguments)
     except UserError as error:
         return error
     except Exception:
-        return RuntimeError(f"{task} failed:\n{traceback.format_exc()}")
+        return RuntimeError(traceback.format_exc())

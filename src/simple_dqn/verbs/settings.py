@@ -34,10 +34,7 @@ PLAYS_ONLY: dict[str, Any] = {
     "random_seed": None, "sampler": "uniform", "target_rule": "max", "train_steps": 0,
 }  # fmt: skip
 # The defaults of other games, whose steps and points are not those of Atari games.
-OUTSIDE_ATARI: dict[str, Any] = {
-    "frame_skip": 1, "min_reward": -math.inf, "max_reward": math.inf, "random_starts": 0,
-    "random_start_frames": 0,
-}  # fmt: skip
+OUTSIDE_ATARI: dict[str, Any] = {"frame_skip": 1, "min_reward": -math.inf, "max_reward": math.inf}
 # For one state, more threads than one only wait for each other.
 ONE_GAME = {**PLAYS_ONLY, "workers": 1, "processes": 0, "display_screen": False, "threads": 1}
 PROFILED = {"replay_size": 10_000, "epochs": 1, "random_steps": 0, "train_steps": 0, "test_steps": 0}

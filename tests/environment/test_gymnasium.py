@@ -1,0 +1,450 @@
+"""Any of Gymnasium's environments is played as it is, or refused in one line."""
+
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import ale_py  # noqa: F401 - its environments
+import cv2
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.spaces import Box, Discrete
+from gymnasium.utils.env_checker import check_env
+
+from simple_dqn.config import Config, EnvironmentConfig
+from simple_dqn.environment import Environment, Frame, as_played, make
+from simple_dqn.environment.gymnasium import find_spec, game_name
+from simple_dqn.errors import UserError
+from simple_dqn.interrupt import Interrupt
+from simple_dqn.random_streams import stream
+from simple_dqn.run import make_run
+
+ROWS, COLUMNS = 20, 30
+LEVELS = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS) / (ROWS * COLUMNS - 1)  # 0 to 1
+BLACK = np.zeros((ROWS, COLUMNS), np.uint8)
+
+
+class Port(gymnasium.Env[Any, Any]):
+    """An environment whose answers a test chooses, and of which one instance may be open.
+
+    It shows the number of its steps, and the last action, from 10, is its reward.
+    """
+
+    open_now = 0
+    modes: Any = ("rgb_array",)
+    space: Any = Box(0, 255, (ROWS, COLUMNS), np.uint8)
+    actions: gymnasium.Space[Any] = Discrete(3, start=10)
+    observe: Callable[[int], Any] = staticmethod(lambda t: np.full((ROWS, COLUMNS), t, np.uint8))
+    picture: Callable[[int], Any] = staticmethod(lambda t: np.full((ROWS, COLUMNS, 3), t, np.uint8))
+    reward: Any = None
+    ends: tuple[int, int] = (0, 0)  # after how many steps a game terminates, and is truncated; 0: never
+    fps: Any = 50
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        kind = type(self)
+        assert kind.open_now == 0, "the port is taken"
+        kind.open_now = 1
+        self.observation_space, self.action_space, self.render_mode = self.space, self.actions, render_mode
+        self.metadata = {"render_modes": self.modes, "render_fps": self.fps}
+        self.count = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.count = 0
+        return self.observe(0), {}
+
+    def step(self, action: int) -> Any:
+        assert self.action_space.contains(np.int64(action))
+        self.count += 1
+        reward = action if self.reward is None else self.reward
+        return self.observe(self.count), reward, *(self.count == end for end in self.ends), {}
+
+    def render(self) -> Any:
+        return self.picture(self.count)
+
+    def close(self) -> None:
+        type(self).open_now = 0
+
+
+@pytest.fixture(autouse=True)
+def _registry() -> Iterator[None]:
+    before = dict(gymnasium.registry)
+    yield
+    gymnasium.registry.clear()
+    gymnasium.registry.update(before)
+
+
+def register(**members: Any) -> type[Port]:
+    """Register a `Port` with other members as `test/Port-v0`."""
+    made = {key: staticmethod(value) if callable(value) else value for key, value in members.items()}
+    kind: Any = type("Port", (Port,), {"open_now": 0, **made})
+    kind.metadata = {"render_modes": ["rgb_array"]}
+    gymnasium.registry.pop("test/Port-v0", None)
+    gymnasium.register("test/Port-v0", kind)
+    return kind  # type: ignore[no-any-return]
+
+
+def config(name: str = "test/Port-v0", **settings: Any) -> EnvironmentConfig:
+    settings = {"frame_skip": 1, "screen_width": COLUMNS, "screen_height": ROWS, **settings}
+    return EnvironmentConfig(game=name, environment="gym", **settings)
+
+
+def game(
+    name: str = "test/Port-v0", watcher: Any = None, *, count: int = 1, seed: int = 0, **settings: Any
+) -> Environment:
+    streams = [stream(seed, "environment", place) for place in range(count)]
+    return make(config(name, **settings), streams, training=True, watcher=watcher)
+
+
+def begun(**settings: Any) -> Environment:
+    environment = game(**settings)
+    environment.reset()
+    return environment
+
+
+def act(environment: Environment, action: int = 0) -> Any:
+    return environment.step(np.full(environment.games, action))
+
+
+def refused(work: Callable[[], object]) -> str:
+    """Return the one line with which `work` is refused."""
+    with pytest.raises(UserError) as raised:
+        work()
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def colored(levels: Any) -> Any:
+    return np.repeat(levels[:, :, np.newaxis], 3, axis=2)
+
+
+def images(low: Any, high: Any, dtype: Any, of: Callable[[Any], Any] = lambda levels: levels) -> Any:
+    """Return a space of images of these bounds, and one that goes from the least value to the greatest."""
+    values = low + LEVELS * (float(high) - float(low))
+    image = of(values if np.dtype(dtype).kind == "f" else np.rint(values)).astype(dtype)
+    return Box(low, high, image.shape, dtype), image
+
+
+# Each is seen as LEVELS, from black to white, within half of one of the steps of its numbers.
+SEEN = {
+    "uint8": (images(0, 255, np.uint8), 255),
+    "color": (images(0, 255, np.uint8, colored), 255),
+    "one channel last": (images(0, 255, np.uint8, lambda levels: levels[:, :, np.newaxis]), 255),
+    "one channel first": (images(0, 255, np.uint8, lambda levels: levels[np.newaxis]), 255),
+    "channels first": (images(0, 1, np.float64, lambda levels: colored(levels).transpose(2, 0, 1)), 255),
+    "floats in [-1, 1]": (images(-1, 1, np.float32), 255),
+    "levels from 10 to 20": (images(10, 20, np.uint8, colored), 10),
+    "16 bits": (images(0, 65535, np.uint16), 255),
+    "signed": (images(-128, 127, np.int8), 255),
+    "black and white": (images(0, 1, np.bool_), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_images_are_seen_from_black_to_white(name: str) -> None:
+    (space, image), levels = SEEN[name]
+    kind = register(space=space, observe=lambda _: image.copy(), modes=(), reward=0.0)
+    check_env(kind(), skip_render_check=True)
+    kind.open_now = 0
+    environment = game()
+    for screen in (environment.reset().screens[0], act(environment).screens[0]):
+        assert (screen.min(), screen.max()) == (0, 255)
+        assert np.abs(screen / 255 - LEVELS).max() <= 0.5 / levels + 1 / 255
+
+
+@pytest.mark.parametrize("rendered", [True, False])
+def test_colors_are_weighted_and_screens_are_resized(rendered: bool) -> None:
+    frame = np.random.default_rng(0).integers(256, size=(ROWS, COLUMNS, 3), dtype=np.uint8)
+    space = Discrete(3) if rendered else Box(0, 255, frame.shape, np.uint8)
+    register(space=space, observe=lambda _: 0 if rendered else frame, picture=lambda _: frame)
+    gray = (frame @ np.array([0.299, 0.587, 0.114])).round().astype(np.uint8)
+    expected = cv2.resize(gray, (13, 11), interpolation=cv2.INTER_AREA)
+    screens = game(screen_width=13, screen_height=11).reset().screens
+    assert np.abs(screens[0].astype(int) - expected).max() <= 1
+
+
+RENDERED = {
+    "a vector": Box(0, 1, (4,), np.float32),
+    "a vector in a matrix": Box(0, 1, (1, 4), np.float32),
+    "a number": Box(0, 1, (), np.float32),
+    "Discrete": Discrete(16),
+    "MultiBinary": spaces.MultiBinary(5),
+    "Dict": spaces.Dict({"image": Box(0, 255, (7, 7, 3), np.uint8), "mission": spaces.Text(9)}),
+    "Tuple": spaces.Tuple([Discrete(3), Discrete(4)]),
+    "a stack of images": Box(0, 255, (4, 9, 9), np.uint8),
+    "one value": Box(7, 7, (9, 9), np.uint8),
+    "an image without bounds": Box(0, np.inf, (40, 50, 3), np.float32),
+}
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_what_is_no_image_is_rendered_and_the_log_says_so(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    register(space=RENDERED[name], observe=lambda _: RENDERED[name].sample())
+    environment = game()
+    assert np.all(environment.reset().screens == 0)
+    assert np.all(act(environment).screens == 1)
+    environment.close()
+    as_played(config())
+    (said,) = caplog.messages
+    assert "render()" in said
+
+
+def at_step_2(good: Any, bad: Any) -> Callable[[int], Any]:
+    return lambda t: bad if t == 2 else good
+
+
+def failing(what: Any = None) -> Any:
+    """Return a function that fails: by an error, or by `sys.exit`."""
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise SystemExit(what) if what else ValueError("out of order")
+
+    return fail
+
+
+PLACE = rf"\({re.escape(__file__)}, line \d+\)"
+HALF = np.full((ROWS, COLUMNS), 0.5, np.float32)
+FLOATS: Any = {"space": Box(0, 1, (ROWS, COLUMNS), np.float32)}
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a stack": ({"space": Box(0, 255, (4, 84, 84), np.uint8), "modes": ()}, r"\(4, 84, 84\).*\(H, W, 3\)"),
+    "nothing to see": ({"space": Box(0, 1, (4,)), "modes": ("human",)}, "no image.*rgb_array"),
+    "no modes": ({"space": Discrete(4), "modes": None}, r"Discrete\(4\), no image"),
+    "no space": ({"space": None, "modes": ()}, "observes None|no image"),
+    "actions": ({"actions": Box(0, 1, (2,))}, r"no discrete actions but Box"),
+    "no picture": ({"space": Discrete(4), "picture": lambda _: None}, r"render\(\) returned a NoneType"),
+    "a picture of floats": (
+        {"space": Discrete(4), "picture": lambda t: np.full((41, 51, 3), t / 20, np.float32)},
+        r"render\(\) returned float32 \(41, 51, 3\)",
+    ),
+    "a picture with alpha": (
+        {"space": Discrete(4), "picture": lambda _: np.zeros((41, 51, 4), np.uint8)},
+        r"render\(\) returned uint8 \(41, 51, 4\)",
+    ),
+    "another type": ({"observe": at_step_2(BLACK, HALF)}, r"step 2 of .* float32 .* not in Box\("),
+    "another shape": ({"observe": at_step_2(BLACK, BLACK[:9])}, r"step 2 of .*\(9, 30\)"),
+    "no array": ({"observe": at_step_2(BLACK, BLACK.tolist())}, "step 2 of .* a list"),
+    "too much": ({**FLOATS, "observe": at_step_2(HALF, HALF * 4)}, "step 2 of .* to 2"),
+    "NaN": ({**FLOATS, "observe": at_step_2(HALF, HALF * np.nan)}, "step 2 of .*nan"),
+    "a picture that changes": (
+        {"space": Discrete(4), "picture": at_step_2(colored(BLACK), BLACK)}, r"step 2 of .*: render\(\) is ",
+    ),
+    **{f"a reward of {reward!r}"[:30]: ({"reward": reward}, "step 1 of .*(the reward is|failed).*")
+       for reward in (np.nan, -np.inf, 1e300, 10**400, np.array([1.0, 2.0]), [1.0], 1 + 2j)},
+    "a sum that no float32 holds": ({"reward": 3e38}, "step 2 of .*the reward is"),
+    "a reset of one": ({"reset": lambda **_: BLACK}, r"step 0 of .*reset\(\) failed: ValueError"),
+    "a step of four": ({"step": lambda _: (BLACK, 0.0, False, {})}, r"step 1 of .*step\(\) failed: ValueE"),
+    "two ends": ({"step": lambda _: (BLACK, 0.0, np.zeros(2), False, {})}, r"step 1 of .*step\(\) failed"),
+    "constructor fails": ({"__init__": lambda **_: 1 // 0}, "cannot be opened: ZeroDivisionError"),
+    "constructor exits": ({"__init__": failing(3)}, rf"cannot be opened: SystemExit: 3 {PLACE}"),
+    "step exits": ({"step": failing(3)}, rf"step 1 of a game: step\(\) failed: SystemExit: 3 {PLACE}"),
+    "step fails": ({"step": failing()}, rf"step\(\) failed: ValueError: out of order {PLACE}"),
+    "render exits": ({"space": Discrete(2), "picture": failing(3)}, "SystemExit"),
+    "names fail": ({"get_action_meanings": failing()}, rf"out of order {PLACE}"),
+    "names are None": ({"get_action_meanings": lambda: None}, "step 0 of .*failed: TypeError"),
+    "close fails": ({"close": failing()}, rf"close\(\) failed: ValueError: out of order {PLACE}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_whatever_cannot_be_played_is_one_line_and_closed(name: str) -> None:
+    members, words = REFUSED[name]
+    kind = register(**members)
+
+    def play() -> None:
+        with closing(game(frame_skip=2 if "sum" in name else 1)) as environment:
+            environment.reset()
+            act(environment)
+            act(environment)
+
+    assert re.search(f"test/Port-v0.*({words})", refused(play))
+    assert kind.open_now == 0 or name == "close fails"
+
+
+@pytest.mark.parametrize("reward", [2, 2.0, np.float32(2), np.int8(2), np.array(2.0)])
+def test_an_action_is_held_and_its_rewards_add_up(reward: Any) -> None:
+    register(reward=reward)
+    assert act(begun(frame_skip=3)).rewards[0] == 6
+    register()
+    environment = begun(frame_skip=4)
+    steps = [act(environment, action) for action in (0, 1, 1)]
+    assert [step.rewards[0] for step in steps] == [40, 44, 44]  # the first action's number is 10
+    assert [step.screens[0, 0, 0] for step in steps] == [4, 8, 12]
+
+
+def test_terminated_is_terminal_and_cuts_the_hold_short() -> None:
+    register(ends=(50, 60))
+    environment = begun(frame_skip=4)
+    steps = [act(environment) for _ in range(14)]
+    assert [t for t, step in enumerate(steps) if step.terminals[0]] == [12]
+    assert [t for t, step in enumerate(steps) if step.resets[0]] == [12]
+    assert not any(step.truncations[0] for step in steps)
+    assert (steps[12].rewards[0], steps[12].screens[0, 0, 0]) == (20, 50)
+    assert (steps[13].starts[0], steps[13].screens[0, 0, 0]) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "limit", "registered", "end", "is_terminal"),
+    [((0, 60), 0, None, 60, False), ((0, 60), 10, None, 10, False), ((0, 60), 100, 9, 9, False),
+     ((50, 0), 50, None, 50, True)],
+)  # fmt: skip
+def test_a_limit_truncates_a_game_that_is_not_over(
+    ends: tuple[int, int], limit: int, registered: int | None, end: int, is_terminal: bool
+) -> None:
+    register(ends=ends)
+    gymnasium.registry["test/Port-v0"].max_episode_steps = registered
+    environment = begun(max_game_frames=limit)
+    steps = [act(environment) for _ in range(end)]
+    assert [bool(step.resets[0]) for step in steps] == [False] * (end - 1) + [True]
+    assert (steps[-1].terminals[0], steps[-1].truncations[0]) == (is_terminal, not is_terminal)
+
+
+def test_only_atari_games_start_with_no_ops() -> None:
+    register(get_action_meanings=lambda: ["NOOP", "FIRE", "UP"])
+    no_ops: list[dict[str, Any]] = [{"random_starts": 3}, {"random_start_frames": 3}]
+    for settings in no_ops:
+        environment = game(**settings)
+        assert environment.action_names == ("NOOP", "FIRE", "UP")
+        assert {int(environment.reset().screens[0, 0, 0]) for _ in range(20)} == {0}
+        environment.close()
+    for name, environment_name, most in (
+        ("test/Port-v0", "gym", 0), ("catch", "catch", 0), ("pong", "ale", 7), ("ALE/Pong-v5", "gym", 7)
+    ):  # fmt: skip
+        asked = EnvironmentConfig(
+            game=name, environment=environment_name, random_starts=7, random_start_frames=7
+        )
+        played = as_played(asked)
+        assert (played.random_starts, played.random_start_frames) == (most, most)
+
+
+def test_seeds_games_side_by_side_and_states_without_games() -> None:
+    def luck(seed: int) -> list[list[int]]:
+        with closing(game("test/Luck-v0", count=2, seed=seed)) as environment:
+            return [environment.reset().screens[:, 0, 0].tolist() for _ in range(10)]
+
+    class Luck(Port):
+        def __init__(self, render_mode: str | None = None) -> None:
+            type(self).open_now = 0
+            super().__init__()
+            self.observe = lambda _: np.full((ROWS, COLUMNS), self.np_random.integers(256), np.uint8)
+
+    gymnasium.register("test/Luck-v0", lambda **given: Luck(**given))
+    assert luck(0) == luck(0) != luck(1)
+    assert any(one != other for one, other in luck(0))
+    environment, resumed = (game("test/Luck-v0", count=2, seed=seed) for seed in (0, 5))
+    assert not environment.can_save
+    environment.reset()
+    act(environment)
+    resumed.reset()
+    resumed.set_state(environment.get_state())
+    first, expected = act(resumed), environment.reset()
+    assert first.starts.all()
+    assert np.array_equal(first.screens, expected.screens)
+
+
+def test_ids_are_found_without_version_and_by_the_names_of_their_snapshots() -> None:
+    def spec(game: str) -> str:
+        return find_spec(EnvironmentConfig(game=game)).id
+
+    for name in ("ALE/Pong-v5", "ale_py_ALE_Pong-v5"):
+        assert spec(game_name(name)) == spec(name) == "ALE/Pong-v5"
+    assert spec("CartPole") == "CartPole-v1"
+    assert "no environment 'CartPol-v1': did you mean CartPole-v1" in refused(lambda: game("CartPol-v1"))
+    assert "give --import" in refused(lambda: game("???"))
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    assert re.search("not installed.*pip install", refused(lambda: game("CartPole-v1")))
+
+
+@pytest.mark.parametrize("rom", ["nope", "combat", 5, None])
+def test_a_game_that_ale_py_cannot_open_is_refused(rom: Any) -> None:
+    """Loading it would end the process."""
+    gymnasium.register("test/Atari-v0", "ale_py.env:AtariEnv", kwargs={"game": rom} if rom else {})
+    assert "test/Atari-v0 cannot be opened" in refused(lambda: game("test/Atari-v0"))
+
+
+def test_one_instance_is_open_at_a_time_and_a_start_that_fails_closes_it() -> None:
+    for space in (Port.space, Discrete(4)):
+        kind = register(space=space, observe=lambda _: BLACK)
+        as_played(config())
+        assert kind.open_now == 0
+        environment = begun()
+        assert kind.open_now == 1
+        environment.close()
+        assert kind.open_now == 0
+        assert "the port is taken" in refused(lambda: game(count=2))
+        assert kind.open_now == 0
+    flags = {
+        "game": "test/Port-v0", "environment": "gym", "test_steps": 0, "random_steps": 20, "train_steps": 8,
+        "epochs": 1, "random_seed": 1, "replay_size": 100, "threads": 1, "network": "small",
+    }  # fmt: skip
+    with closing(make_run(Config.from_flags(flags), Interrupt())) as run:
+        run.begin()  # a training without tests
+        assert (kind.open_now, run.agent.total_train_steps) == (1, 8)
+    assert kind.open_now == 0
+
+
+class Swapped(gymnasium.ActionWrapper[Any, Any, Any]):
+    def action(self, action: int) -> int:
+        return (action + 2) % 6
+
+
+class Listed(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Leaves actions 2 and 3."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.action_space = Discrete(2, start=2)
+
+
+class Named(Listed):
+    def get_action_meanings(self) -> list[str]:
+        return ["NOOP", "LEFT"]
+
+
+PONG = ("NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE")
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "names", "taken"),
+    [(lambda env: env, PONG, range(6)), (Listed, ("0", "1"), [2, 3]), (Named, ("NOOP", "LEFT"), [2, 3]),
+     (Swapped, tuple("012345"), [2, 3, 4, 5, 0, 1])],
+)  # fmt: skip
+def test_actions_are_those_of_the_whole_wrapped_environment(
+    wrapper: Any, names: tuple[str, ...], taken: list[int]
+) -> None:
+    made: list[int] = []
+
+    def step(action: int) -> Any:
+        made.append(action)
+        return BLACK, 0.0, False, False, {}
+
+    kind = register(actions=Discrete(6), step=step, get_action_meanings=lambda: PONG)
+    gymnasium.register("test/Wrapped-v0", lambda **given: wrapper(kind(**given)))
+    environment = begun(name="test/Wrapped-v0")
+    assert (environment.action_names, environment.actions) == (names, len(names))
+    for action in range(environment.actions):
+        act(environment, action)
+    assert made == list(taken)
+
+
+@pytest.mark.parametrize(
+    ("fps", "rate"), [(50, 50), (14.9, 14.9), (None, 60), (0, 60), ("fast", 60), (np.nan, 60), (1e9, 60)]
+)
+def test_the_watcher_sees_each_picture_at_the_environments_frame_rate(fps: Any, rate: float) -> None:
+    frames: list[Frame] = []
+    register(fps=fps, get_action_meanings=lambda: ["too", "few"])
+    environment = begun(watcher=frames.append, frame_skip=2)
+    assert (environment.frames_per_second, environment.action_names) == (rate, ("0", "1", "2"))
+    act(environment)
+    assert [int(frame.picture.max()) for frame in frames] == [0, 1, 2]
+    assert all(frame.picture.shape == (ROWS, COLUMNS, 3) for frame in frames)
