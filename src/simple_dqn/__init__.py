@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simple_dqn.api import *  # noqa: F403
-    from simple_dqn.environment.gymnasium import GymnasiumEnv, GymnasiumVectorEnv
+    from simple_dqn.environment.gymnasium import GymnasiumEnv
     from simple_dqn.errors import UserError
 
 __version__ = "1.0.0"
 __all__ = [
     "GymnasiumEnv",
-    "GymnasiumVectorEnv",
     "TrainedAgent",
     "UserError",
     "__version__",

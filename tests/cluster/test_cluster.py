@@ -5,9 +5,9 @@ import signal
 import subprocess
 import sys
 import time
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,12 +17,11 @@ import psutil
 import pytest
 
 from simple_dqn.cluster import learner
-from simple_dqn.cluster.actor import Trajectory
-from simple_dqn.cluster.learner import ActorPool, ClusterSchedule, WorkerSlot
+from simple_dqn.cluster.learner import ActorPool
 from simple_dqn.cluster.session import Session, machine_facts
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
-from simple_dqn.networks import NETWORKS, Convolution, Dense, NetworkSpec
+from simple_dqn.networks import NETWORKS
 from simple_dqn.presets import APE_X_EXPLORATION
 from simple_dqn.run import Run, make_environment, make_run
 from tests.cluster.conftest import Nodes
@@ -45,74 +44,26 @@ def running(nodes: Nodes, interrupt: Any = NEVER, **flags: Any) -> Iterator[tupl
         yield run, config
 
 
-def test_catch_is_solved(nodes: Nodes) -> None:
-    with running(nodes) as (run, config):
+def small_weights(rng: np.random.Generator, shape: tuple[int, ...], inputs: int) -> Any:
+    return rng.uniform(-1, 1, shape) / np.sqrt(inputs)
+
+
+def test_catch_is_solved_by_a_network_that_is_registered_here_alone(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of this file, such as the function of the initial weights, is known to an actor."""
+    monkeypatch.setitem(NETWORKS, "mine", replace(NETWORKS["small"], initializer=small_weights))
+    with running(nodes, network="mine") as (run, config):
         run.begin()
         assert score(run, config.with_flags({"cluster": "none", "actors": 1})) >= 0.9
 
 
-class Faults:
-    """Looks like an `Interrupt` that is never requested, and does something at every look."""
-
-    def __init__(self, look: Callable[[], None]) -> None:
-        self._look = look
-
-    @property
-    def requested(self) -> bool:
-        self._look()
-        return False
-
-
-# What happens, once so many actors are alive and so many have taken a dead one's place.
-COURSE = [("kill an actor", 3, 0), ("kill a node", 3, 1), ("add a node", 1, 1), ("nothing more", 3, 3)]
-
-
-def test_nodes_and_actors_die_and_training_goes_on(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[tuple[int, int, int]] = []
-    contents: list[int] = []
-    store = ClusterSchedule._store
-
-    def storing(self: ClusterSchedule, agent: Any, slot: WorkerSlot, trajectory: Trajectory) -> None:
-        taken.append((slot.number, slot.generation, trajectory.number))
-        contents.append(zlib.crc32(trajectory.packed))
-        store(self, agent, slot, trajectory)
-
-    monkeypatch.setattr(ClusterSchedule, "_store", storing)
-    monkeypatch.setattr(learner, "RESTART_SECONDS", 0.5)
-    happened: list[tuple[str, int]] = []  # what, after how many trajectories
-
-    def look() -> None:
-        """Do what is next once the cluster stands as it must, and training has gone on since."""
-        if len(happened) == len(COURSE) or len(taken) < 5 + (happened[-1][1] if happened else 0):
-            return
-        what, alive, generations = COURSE[len(happened)]
-        slots = run._schedule._pool._slots  # type: ignore[attr-defined]
-        if (
-            run._schedule.report()["actors_alive"] != alive
-            or sum(slot.generation for slot in slots) < generations
-        ):
-            return
-        happened.append((what, len(taken)))
-        if what == "kill an actor":
-            os.kill(slots[0].process, signal.SIGKILL)
-        elif what == "kill a node":
-            nodes.kill()
-        elif what == "add a node":
-            nodes.add(2)
-
-    flags = {"actors": 3, "workers": 4, "train_frequency": 50}
-    with running(nodes, Faults(look), **flags) as (run, _):
-        agent, schedule = run.agent, run._schedule
-        run._statistics.on_phase_start("train", 1, 0)
-        list(schedule.fill(agent, 500, 1.0))
-        for _ in schedule.train(agent, 10**9):
-            if run._interrupt.requested or len(happened) == len(COURSE):
-                break
-    assert len(set(taken)) == len(taken)
-    assert len(set(contents)) == len(contents)
-    for number, generation in {(number, generation) for number, generation, _ in taken}:
-        own = [one for which, when, one in taken if (which, when) == (number, generation)]
-        assert own == list(range(len(own)))
+@pytest.mark.nightly
+def test_nodes_die_and_training_goes_on() -> None:
+    soak = [sys.executable, "tests/soak/kill_nodes.py", "--kills", "2", "--seconds", "5"]
+    path = os.pathsep.join((str(PROJECT / "src"), str(PROJECT)))
+    done = subprocess.run(soak, cwd=PROJECT, env=os.environ | {"PYTHONPATH": path}, capture_output=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_actors_without_a_free_core_keep_no_one_waiting(nodes: Nodes) -> None:
@@ -144,22 +95,6 @@ def test_what_a_machine_lacks_is_a_line(
             assert f"has {what} {theirs[what]} and this machine 0" in complaint(ActorPool(config, rom))
         monkeypatch.undo()
         assert "another ROM of this game" in complaint(ActorPool(config, "another"))
-
-
-def zeros(_rng: Any, shape: tuple[int, ...], _inputs: int) -> Any:
-    return np.zeros(shape)
-
-
-def test_actors_play_by_a_network_that_is_registered_here_alone(
-    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing of this file, such as the function of the initial weights, is known to an actor."""
-    spec = NetworkSpec((Convolution(4, 8, 4), Dense(8)), biases=True, initializer=zeros)
-    monkeypatch.setitem(NETWORKS, "tiny", spec)
-    with running(nodes, network="tiny", epochs=1, train_steps=400, test_steps=0) as (run, _):
-        run.begin()
-        assert run.agent.total_train_steps == 400
-        assert run.agent.network.get_weights()["hidden.conv1.weight"].shape == (4, 2, 8, 8)
 
 
 def complaint(pool: ActorPool) -> str:

@@ -73,7 +73,7 @@ def run(loop: Iterator[int], stopped: Callable[[], bool] = lambda: False) -> Non
             return
 
 
-@pytest.mark.parametrize(("train_frequency", "train_repeat"), [(4, 1), (1, 1), (3, 2), (64, 1)])
+@pytest.mark.parametrize(("train_frequency", "train_repeat"), [(4, 1), (3, 2)])
 def test_updates_per_step_are_those_of_one_machine(train_frequency: int, train_repeat: int) -> None:
     schedule, pool, agent = made(train_frequency=train_frequency, train_repeat=train_repeat)
     run(schedule.fill(agent, 200, 1.0))
@@ -85,13 +85,6 @@ def test_updates_per_step_are_those_of_one_machine(train_frequency: int, train_r
         assert agent.total_train_steps == sum(rounds)
         assert all(slot.requested <= IN_FLIGHT for slot in pool._slots)
     assert [steps for steps in rounds if steps] == [40] * 8  # whole trajectories
-
-
-def test_random_play_requests_no_more_than_it_needs() -> None:
-    schedule, pool, agent = made()
-    run(schedule.fill(agent, 130, 1.0))
-    assert [rate for _, _, rate in requests(pool)] == [1.0] * 4  # of 40 steps
-    assert pool.steps_in_flight == 0
 
 
 def test_new_weights_are_sent_when_due_and_their_age_is_reported() -> None:
@@ -125,26 +118,21 @@ def test_no_more_is_in_flight_than_the_limit(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_games_have_the_exploration_rates_of_one_machine() -> None:
-    flags = {"exploration_rate_start": 0.4, "exploration_rate_end": 0.4, "exploration_spread": 7}
-    schedule, pool, agent = made(**flags)
-    run(schedule.fill(agent, 100, 1.0))
+    flags = {"exploration_rate_start": 0.4, "exploration_rate_end": 0.1, "exploration_decay_steps": 400}
+    schedule, pool, agent = made(**flags, exploration_spread=7)
+    run(schedule.fill(agent, 130, 1.0))
+    assert [rate for _, _, rate in requests(pool)] == [1.0] * 4  # of 40 steps, and no more
+    assert pool.steps_in_flight == 0
     run(schedule.train(agent, 400))
-    rates = {number: list(rate) for number, version, rate in requests(pool) if version >= 0}
     # Two games of each of three actors: every third of the six.
-    assert rates == {
+    first: dict[int, list[float]] = {}
+    for number, version, rate in requests(pool):
+        if version >= 0:
+            assert list(rate) <= first.setdefault(number, list(rate))
+    assert first == {
         actor: pytest.approx([0.4 ** (1 + 7 * game / 5) for game in (actor, actor + 3)]) for actor in range(3)
     }
-
-
-def test_the_exploration_rate_falls() -> None:
-    schedule, pool, agent = made(exploration_decay_steps=400)
-    run(schedule.fill(agent, 100, 1.0))
-    run(schedule.train(agent, 400))
-    for slot in pool._slots:
-        rates = [list(rate) for version, rate in slot.actor.plays if version >= 0]
-        assert rates[0] == [1.0, 1.0]
-        assert rates == sorted(rates, reverse=True)
-        assert max(rates[-1]) < 0.5
+    assert max(rate) < 0.2
 
 
 def test_td_errors_of_actors_are_the_first_priorities() -> None:
@@ -170,14 +158,6 @@ def test_a_resumed_run_plays_other_games(monkeypatch: pytest.MonkeyPatch) -> Non
         for _ in range(6):
             assert pool.next() is None
     assert len(indices) == len(set(indices)) == 9
-
-
-def test_it_stops_early() -> None:
-    schedule, _, agent = made()
-    run(schedule.fill(agent, 100, 1.0), lambda: agent.memory.count > 0)
-    assert 0 < agent.memory.count <= 60
-    run(schedule.train(agent, 400), lambda: agent.total_train_steps > 0)
-    assert agent.total_train_steps == 40
 
 
 def settle(limit: InFlightLimit, needed: int, trajectories: int) -> list[int]:

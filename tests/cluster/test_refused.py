@@ -61,16 +61,7 @@ def test_without_ray_the_extra_is_named(
     assert "concurrent" not in line  # the preset gave way
 
 
-def test_ray_is_not_imported_before_it_is_asked_for(tmp_path: Path) -> None:
-    code = (
-        "import sys; from simple_dqn import main; main.run(['sweep', 'pong', '--print_config']);"
-        "sys.exit(any(name in sys.modules for name in ('ray', 'torch', 'matplotlib')))"
-    )
-    environment = os.environ | {"PYTHONPATH": str(SOURCE), "SIMPLE_DQN_HOME": str(tmp_path)}
-    assert subprocess.run([sys.executable, "-P", "-c", code], env=environment).returncode == 0
-    assert not list(tmp_path.iterdir())
-
-
+@pytest.mark.nightly
 def test_auto_without_a_cluster(tmp_path: Path) -> None:
     """In a process of its own: where Ray looks for one is decided when it is imported."""
     pytest.importorskip("ray", reason="the extra `cluster` is not installed")

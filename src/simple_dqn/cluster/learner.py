@@ -70,8 +70,7 @@ class ActorPool:
     """N worker slots, and the calls that are in flight.
 
     An actor answers its calls in their order. After any failure it is given up with all its pending calls, so
-    no trajectory is used twice or without the one before it. A new actor, with new games, then takes the
-    slot, on whichever machine of the cluster has a free core.
+    no trajectory is used twice or without the one before it, and a new actor takes the slot.
 
     Attributes:
         resumes: How often the run was resumed, so that its games differ from those of its start.
@@ -130,14 +129,15 @@ class ActorPool:
         method, reference = slot.pending.popleft()
         try:
             answer = ray.get(reference)
-            if method == "play":
-                assert answer.number == slot.received, "a trajectory was lost, or arrived twice"
-                slot.received, slot.failures, self._received_any = slot.received + 1, 0, True
-                return slot, answer
-            self._check(slot, method, answer)
+            if method != "play":
+                self._check(slot, method, answer)
+                return None
         except (RayError, UserError) as error:
             self._give_up(slot, error)
-        return None
+            return None
+        assert answer.number == slot.received, "a trajectory was lost, or arrived twice"
+        slot.received, slot.failures, self._received_any = slot.received + 1, 0, True
+        return slot, answer
 
     def close(self) -> None:
         """Kill all actors."""
@@ -175,11 +175,7 @@ class ActorPool:
         slot.host, slot.process = answer["host"], int(answer["process"])
 
     def _give_up(self, slot: WorkerSlot, error: Exception) -> None:
-        """Kill the actor in `slot` because of `error`, and drop its pending calls.
-
-        Raises:
-            UserError: No actor has sent anything yet, and the next attempt would fail too.
-        """
+        """Kill the actor in `slot`; raise UserError if none has sent anything and the next would fail too."""
         cause = error.cause if isinstance(error, RayTaskError) else error
         reason = f"{type(cause).__name__}: {str(cause).strip().partition(chr(10))[0][:200]}"
         if isinstance(cause, UserError):
@@ -199,7 +195,7 @@ class ActorPool:
 class InFlightLimit:
     """The most trajectories in flight: lowered while the learner never waits, raised when it does.
 
-    More than the learner needs would wait for it, and their weights would be older when it stores them.
+    More would wait for it, and their weights would be older when it stores them.
     """
 
     def __init__(self, actors: int) -> None:
@@ -237,19 +233,17 @@ class ClusterSchedule(SerialSchedule):
 
     def fill(self, agent: Agent, steps: int, exploration_rate: float | None = None) -> Iterator[int]:
         """Store `steps` steps that actors play, without learning, and request no more."""
-        left = steps
-        while left > 0:
-            self._request(agent, exploration_rate, left)
-            made = self._take(agent, exploration_rate, learns=False)
-            left -= made
-            yield made
+        return self._play(agent, steps, exploration_rate, learns=False)
 
     def train(self, agent: Agent, steps: int) -> Iterator[int]:
         """Store `steps` steps in whole trajectories, and make the updates due for them."""
-        left = steps
+        return self._play(agent, steps, None, learns=True)
+
+    def _play(self, agent: Agent, left: int, exploration_rate: float | None, learns: bool) -> Iterator[int]:
         while left > 0:
-            self._request(agent, None, self._limit.trajectories * self._pool.trajectory_steps)
-            made = self._take(agent, None, learns=True)
+            most = self._limit.trajectories * self._pool.trajectory_steps if learns else left
+            self._request(agent, exploration_rate, most)
+            made = self._take(agent, exploration_rate, learns)
             left -= made
             yield made
 
@@ -325,8 +319,7 @@ class ClusterSchedule(SerialSchedule):
 
         The games of all actors are numbered in turns, so that each actor has some that explore much.
         """
-        if exploration_rate is not None:
-            return exploration_rate
         actors = self._config.cluster.actors
         count = actors * self._config.environment.workers
-        return agent.exploration_rates(range(number, count, actors), count)
+        rates = agent.exploration_rates(range(number, count, actors), count)
+        return rates if exploration_rate is None else exploration_rate

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import ale_py
 import ale_py.roms
@@ -22,8 +22,6 @@ import numpy as np
 from ale_py import ALEInterface, LoggerMode
 from gymnasium.envs.registration import EnvSpec, find_highest_version, get_env_id, parse_env_id
 from gymnasium.spaces import Box, Discrete
-from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from simple_dqn import own_code
@@ -32,11 +30,9 @@ from simple_dqn.environment.atari import AtariGame, known_games
 from simple_dqn.environment.interface import SEEDS, Environment, Frame, Game, Screen, Watcher, scale
 from simple_dqn.errors import UserError, call_foreign, cause
 from simple_dqn.random_streams import draw_seed
-from simple_dqn.types import Actions, CheckpointState, Mask, Rewards, Screens
+from simple_dqn.types import CheckpointState
 
 logger = logging.getLogger(__name__)
-
-Info: TypeAlias = dict[str, Any]
 
 ATARI = ("ale_py.env:AtariEnv", "ale_py:AtariEnv", ale_py.AtariEnv)
 CHANNELS = (1, 3)  # of an image: gray, or red, green and blue
@@ -348,71 +344,10 @@ def in_short(value: object) -> str:
     return textwrap.shorten(str(value), 160) if space else f"a {type(value).__name__}"
 
 
-class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Screens, Actions, Mask]):
-    """E games of an `Environment` as a `gymnasium.vector.VectorEnv`.
+class GymnasiumEnv(gymnasium.Env[Screen, Any]):
+    """One game of an `Environment` as a `gymnasium.Env`, which observes screens uint8 [H, W].
 
-    Observations are screens uint8 [E, H, W]. A game ends by `terminations` or `truncations`, and the next
-    step starts it anew (`AutoresetMode.NEXT_STEP`). A lost life, an episode's end in training, ends no game:
-    `info["terminals"]` has it.
-
-    Example:
-        >>> envs = simple_dqn.GymnasiumVectorEnv(lambda seed: simple_dqn.make("pong", games=8, seed=seed))
-        >>> screens, _ = envs.reset(seed=0)
-    """
-
-    def __init__(self, make: Callable[[int], Environment], seed: int | None = None) -> None:
-        """Make the games from `seed`, or None: a random one; `reset(seed=...)` calls `make` again.
-
-        Raises:
-            UserError: They cannot be played.
-        """
-        self._make = make
-        self.environment = self._made(draw_seed() if seed is None else seed)
-        self.num_envs = self.environment.games
-        self.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
-        self.single_observation_space = Box(0, 255, self.environment.screen_shape, np.uint8)
-        self.single_action_space = Discrete(self.environment.actions)
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Screens, Info]:
-        """Start every game anew, and return the first screens, uint8 [E, H, W], and info.
-
-        A `seed` decides all randomness from here on, for which the games are made again; None: goes on.
-        """
-        super().reset(seed=seed, options=options)
-        if seed is not None:
-            self.environment.close()
-            self.environment = self._made(seed)
-        step = self.environment.reset()
-        return step.screens, {"terminals": step.terminals}
-
-    def step(  # type: ignore[override]  # Gymnasium gives rewards and ends one type
-        self, actions: Actions
-    ) -> tuple[Screens, Rewards, Mask, Mask, Info]:
-        """Take an action in every game, `actions` int64 [E]; a game that has ended starts anew instead.
-
-        Returns:
-            Screens uint8 [E, H, W], rewards float32 [E] in raw game points, terminations bool [E],
-            truncations bool [E], and info.
-        """
-        step = self.environment.step(np.asarray(actions))
-        info = {"terminals": step.terminals}
-        return step.screens, step.rewards, step.terminals & step.resets, step.truncations, info
-
-    def _made(self, seed: int) -> Environment:
-        made = call_foreign(f"making games by {self._make!r}", self._make, seed)
-        if not isinstance(made, Environment):
-            raise UserError(f"{self._make!r} makes no games: give a function from a seed to an environment")
-        return made
-
-    def close_extras(self, **_options: Any) -> None:
-        """Close the games."""
-        self.environment.close()
-
-
-class GymnasiumEnv(gymnasium.Env[Screen, int]):
-    """One game of an `Environment` as a `gymnasium.Env`; see `GymnasiumVectorEnv`.
+    A lost life, an episode's end in training, ends no game: `info["terminals"]` has it.
 
     Example:
         >>> env = simple_dqn.GymnasiumEnv(lambda seed: simple_dqn.make("pong", seed=seed))
@@ -422,30 +357,42 @@ class GymnasiumEnv(gymnasium.Env[Screen, int]):
     """
 
     def __init__(self, make: Callable[[int], Environment], seed: int | None = None) -> None:
-        """Make the game; `make` makes an environment of one game from a seed.
+        """Make the game from `seed`, or None: a random one; `reset(seed=...)` calls `make` again.
 
         Raises:
             UserError: It cannot be played, or there are several.
         """
-        self._games = GymnasiumVectorEnv(make, seed)
-        if self._games.num_envs != 1:
-            raise UserError("GymnasiumEnv is for one game: use GymnasiumVectorEnv for several")
-        self.observation_space = self._games.single_observation_space
-        self.action_space = self._games.single_action_space
+        self._make = make
+        self._game = self._made(draw_seed() if seed is None else seed)
+        self.observation_space = Box(0, 255, self._game.screen_shape, np.uint8)
+        self.action_space = Discrete(self._game.actions)
         self.metadata = {"render_modes": []}
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Screen, Info]:
-        """Start a game; see `GymnasiumVectorEnv.reset`."""
-        super().reset(seed=seed, options=options)
-        screens, info = self._games.reset(seed=seed)
-        return screens[0], {"terminals": info["terminals"][0]}
+    def _made(self, seed: int) -> Environment:
+        made = call_foreign(f"making a game by {self._make!r}", self._make, seed)
+        if not isinstance(made, Environment) or made.games != 1:
+            raise UserError(f"{self._make!r} makes no game: give a function from a seed to one of one game")
+        return made
 
-    def step(self, action: int) -> tuple[Screen, float, bool, bool, Info]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Screen, dict[str, Any]]:
+        """Start a game, and return its first screen and info.
+
+        A `seed` decides all randomness from here on, for which the game is made again; None: goes on.
+        """
+        super().reset(seed=seed, options=options)
+        if seed is not None:
+            self.close()
+            self._game = self._made(seed)
+        step = self._game.reset()
+        return step.screens[0], {"terminals": step.terminals[0]}
+
+    def step(self, action: int) -> tuple[Screen, float, bool, bool, dict[str, Any]]:
         """Take `action`; return the screen, the reward, whether the game ended or was cut off, and info."""
-        screens, rewards, terminations, truncations, info = self._games.step(np.array([action]))
-        ends = bool(terminations[0]), bool(truncations[0])
-        return screens[0], float(rewards[0]), *ends, {"terminals": info["terminals"][0]}
+        step = self._game.step(np.array([action]))
+        ended = bool(step.terminals[0] and step.resets[0])
+        info = {"terminals": step.terminals[0]}
+        return step.screens[0], float(step.rewards[0]), ended, bool(step.truncations[0]), info
 
     def close(self) -> None:
         """Close the game."""
-        self._games.close()
+        self._game.close()
