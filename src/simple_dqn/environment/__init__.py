@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +55,16 @@ def make(
         return open_games(config, streams, training, watcher)
     from simple_dqn.environment.processes import ProcessVector
 
-    return ProcessVector(open_games, config, streams, training, own_code_of(config))
+    return ProcessVector(partial(open_games, code=own_code_of(config)), config, streams, training)
 
 
 def open_games(
     config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool,
-    watcher: Watcher | None = None,
+    watcher: Watcher | None = None, code: OwnCode | None = None,
 ) -> Environment:  # fmt: skip
-    """Return a game for each of `streams` in this process; see `make`."""
+    """Return a game for each of `streams` in this process, which must run `code` first; see `make`."""
+    if code:
+        code.install()
     if config.emulator == "warp" and config.environment == "ale" and watcher is None:
         from simple_dqn.environment import warp
 

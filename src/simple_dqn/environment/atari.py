@@ -62,8 +62,7 @@ def find_rom(game: str) -> Path:
     Raises:
         UserError: There is neither such a file nor such a game, or the file is no ROM that ALE can play.
     """
-    path = _locate(game)
-    _name_of(path)
+    path, _ = _locate(game)
     logger.info("ROM file: %s", path)
     return path
 
@@ -74,7 +73,7 @@ def game_name(game: str) -> str:
     Raises:
         UserError: As `find_rom`.
     """
-    return _name_of(_locate(game))
+    return _locate(game)[1]
 
 
 def md5(path: Path) -> str:
@@ -104,31 +103,24 @@ def _stem(path: Path) -> str:
     return re.sub(r"[ -]", "_", path.stem.lower())
 
 
-def _locate(game: str) -> Path:
-    if not game:
-        raise UserError("no game was named: give a ROM file, or the name of a game such as pong")
-    path, name, known = Path(game), _stem(Path(game)), known_games()
-    if kind_of(path) == "file":
-        return path
-    if kind_of(path) == "other":
-        raise UserError(f"{path} is a device or a pipe: give a ROM file, or a game's name such as pong")
-    if name in known:
+def _locate(game: str) -> tuple[Path, str]:
+    """Return the ROM file of `game` and the game's canonical name."""
+    path, stem, known = Path(game), _stem(Path(game)), known_games()
+    if not game or kind_of(path) == "other":
+        problem = f"{path} is a device or a pipe" if game else "no game was named"
+        raise UserError(f"{problem}: give a ROM file, or the name of a game such as pong")
+    if kind_of(path) != "file":
+        near = difflib.get_close_matches(re.sub(r"_v\d+$", "", stem), known, n=3)
+        hint = (
+            f"did you mean {' or '.join(near)}?" if near else "give a ROM, a game such as pong, or --import"
+        )
+        if stem not in known:
+            raise UserError(f"there is no file {game} and no game called {stem!r}: {hint}")
         try:
-            return Path(ale_py.roms.get_rom_path(name) or "")
+            path = Path(ale_py.roms.get_rom_path(stem) or "")
         except OSError as error:
-            raise UserError(f"ale-py's own ROM of {name} cannot be used: {one_line(error)}") from None
-    near = difflib.get_close_matches(re.sub(r"^ale/|_v\d+$", "", name), known, n=3)
-    hint = (
-        f"did you mean {' or '.join(near)}?"
-        if near
-        else ("give a ROM file, a game's name such as pong, or --import with the file that registers it")
-    )
-    raise UserError(f"there is no file {game} and no game called {name!r}: {hint}")
-
-
-def _name_of(path: Path) -> str:
-    digest = md5(path)
-    name = ALEInterface.isSupportedROM(str(path))
+            raise UserError(f"ale-py's own ROM of {stem} cannot be used: {one_line(error)}") from None
+    digest, name = md5(path), ALEInterface.isSupportedROM(str(path))
     if name is None and is_snapshot(path):
         raise UserError(f"{path} is a snapshot, not a game: ./resume.sh {path} trains it further")
     if name is None:
@@ -136,7 +128,7 @@ def _name_of(path: Path) -> str:
             f"{path} (MD5 {digest}) is not a ROM that ALE can play: "
             "rename it if it has the name of another game, or give one of ale-py's games, such as pong"
         )
-    return str(name)
+    return path, str(name)
 
 
 class AtariGame(Game):

@@ -183,21 +183,17 @@ class GameVector(Environment):
             with suppress(UserError):
                 self.close()
             raise
-        first = self._games[0]
-        self.games = len(self._games)
-        self.action_names, self.actions = first.action_names, len(first.action_names)
-        self.name, self.rom_md5, self.can_save = first.name, first.rom_md5, first.can_save
-        self.frames_per_second = first.frames_per_second
+        self.games, first = len(self._games), self._games[0]
+        for name in ("action_names", "name", "rom_md5", "can_save", "frames_per_second"):
+            setattr(self, name, getattr(first, name))
+        self.actions = len(self.action_names)
         self.screen_shape = (config.screen_height, config.screen_width)
         self._ended = np.ones(self.games, np.bool_)  # [E], games that the next step starts anew
 
     def reset(self) -> Step:
         """Start every game anew; return the step with their first screens."""
-        step = Step.start(np.empty((self.games, *self.screen_shape), np.uint8))
-        for game, screen in zip(self._games, step.screens, strict=True):
-            game.start(screen)
-        self._ended = step.resets.copy()
-        return step
+        self._ended[:] = True
+        return self.step(np.zeros(self.games, np.int64))
 
     def step(self, actions: Actions) -> Step:
         """Take `actions` int64 [E], game after game; see `Environment.step`."""

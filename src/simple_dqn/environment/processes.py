@@ -18,7 +18,7 @@ import traceback
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from itertools import pairwise, starmap
+from itertools import pairwise
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
@@ -30,11 +30,11 @@ from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Environment
 from simple_dqn.errors import LostError, UserError
 from simple_dqn.interrupt import SIGNALS
-from simple_dqn.own_code import OwnCode
 from simple_dqn.types import Actions, CheckpointState, Step
 
 # Opens the games of one process, at the top of a module: settings, a stream for each game, and `training`.
 OpenGames: TypeAlias = Callable[[EnvironmentConfig, Sequence[np.random.Generator], bool], Environment]
+Worker: TypeAlias = tuple["subprocess.Popen[bytes]", Connection]  # a process that plays games
 
 # Not multiprocessing's own way to start a process, which would import the program's main module there,
 # and PyTorch with it.
@@ -63,29 +63,28 @@ class ProcessVector(Environment):
 
     def __init__(
         self, open_games: OpenGames, config: EnvironmentConfig, streams: Sequence[np.random.Generator],
-        training: bool, code: OwnCode | None = None,
+        training: bool,
     ) -> None:  # fmt: skip
         """Start `config.processes` processes, which call `open_games` with their `streams`.
-
-        They run the `code` of the user's first.
 
         Raises:
             UserError: The games cannot be made, or no further process can be started.
             RuntimeError: A process failed.
         """
-        self.games = len(streams)
-        self.screen_shape = (config.screen_height, config.screen_width)
+        self.games, self.screen_shape = len(streams), (config.screen_height, config.screen_width)
         bounds = [i * self.games // config.processes for i in range(config.processes + 1)]
-        self._processes: list[GameProcess] = []
+        self._blocks = [slice(*pair) for pair in pairwise(bounds)]
+        self._workers: list[Worker] = []
         # Also called at the end of the program, if `close` was not.
-        self._end = weakref.finalize(self, end, self._processes)
+        self._end = weakref.finalize(self, end, self._workers)
         memory = os.memfd_create("simple_dqn games")
         try:
             self._shared = shared_steps(memory, self.games, self.screen_shape)
-            for block in starmap(slice, pairwise(bounds)):
+            for block in self._blocks:
+                self._workers.append(start(memory, title(block)))
                 settings = config.unseen() if block.start else config
-                task = (code, open_games, (settings, streams[block], training), block, self.games, memory)
-                self._processes.append(GameProcess(block, task, memory))
+                task = (open_games, (settings, streams[block], training), block, self.games, memory)
+                send(self._workers[-1], task)
             about = self._answers()[0]
         except BaseException:
             self.close()
@@ -98,7 +97,7 @@ class ProcessVector(Environment):
     def reset(self) -> Step:
         """Start every game anew; return the step with their first screens."""
         self._ask("reset")
-        return self._step()
+        return self._read()
 
     def step(self, actions: Actions) -> Step:
         """Take `actions` int64 [E] in all processes at the same time; see `Environment.step`.
@@ -110,26 +109,24 @@ class ProcessVector(Environment):
         """
         self._shared["actions"] = actions
         self._ask("step")
-        return self._step()
+        return self._read()
+
+    def _read(self) -> Step:
+        return Step(**{name: self._shared[name].copy() for name in FIELDS})
 
     def get_state(self) -> CheckpointState:
         """Return the state of all games, the same as that of a `GameVector`."""
-        self._ask("get_state")
-        states: list[CheckpointState] = self._answers()
+        states: list[CheckpointState] = self._ask("get_state")
         games = [game for state in states for game in state["games"].values()]
-        return {
-            "name": self.name,
-            "games": {str(i): game for i, game in enumerate(games)},
-            "ended": np.concatenate([state["ended"] for state in states]),
-        }
+        ended = np.concatenate([state["ended"] for state in states])
+        return {"name": self.name, "games": {str(i): game for i, game in enumerate(games)}, "ended": ended}
 
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` returned, with any number of processes; see `Environment.set_state`."""
         self.check(state)
-        for process in self._processes:
-            numbers = range(self.games)[process.block]
-            games = {str(i): state["games"][str(number)] for i, number in enumerate(numbers)}
-            process.send(("set_state", {**state, "games": games, "ended": state["ended"][process.block]}))
+        for worker, block in zip(self._workers, self._blocks, strict=True):
+            games = {str(i - block.start): state["games"][str(i)] for i in range(block.start, block.stop)}
+            send(worker, ("set_state", {**state, "games": games, "ended": state["ended"][block]}))
         self._answers()
 
     def close(self) -> None:
@@ -137,20 +134,18 @@ class ProcessVector(Environment):
         self._end()
         self.__dict__.pop("_shared", None)
 
-    def _ask(self, command: str) -> None:
-        for process in self._processes:
-            process.send((command,))
+    def _ask(self, command: str) -> list[Any]:
+        """Let all processes carry out a command of `main`; return their answers."""
+        for worker in self._workers:
+            send(worker, (command,))
+        return self._answers()
 
     def _answers(self) -> list[Any]:
         try:
-            return [process.answer() for process in self._processes]
+            return [answer(*pair) for pair in zip(self._workers, map(title, self._blocks), strict=True)]
         except Exception:
             self.close()
             raise
-
-    def _step(self) -> Step:
-        self._answers()
-        return Step(**{name: self._shared[name].copy() for name in FIELDS})
 
 
 def shared_steps(descriptor: int, games: int, screen_shape: tuple[int, int]) -> NDArray[Any]:
@@ -164,80 +159,74 @@ def shared_steps(descriptor: int, games: int, screen_shape: tuple[int, int]) -> 
     return np.ndarray(games, kinds, mmap.mmap(descriptor, games * kinds.itemsize))
 
 
-class GameProcess:
-    """A process that plays a block of the games, seen from the process that started it."""
+def title(block: slice) -> str:
+    """Return the name of a process in messages; games are counted from 0."""
+    return f"the process that plays games {block.start} to {block.stop - 1}"
 
-    def __init__(self, block: slice, task: object, memory: int) -> None:
-        """Start a process; its first answer is the action names, name, ROM's MD5 and `can_save` of its games.
 
-        Raises:
-            UserError: The system allows no further process.
-        """
-        self.block, self._title = block, f"the process that plays games {block.start} to {block.stop - 1}"
-        self._connection, theirs = Pipe()
-        with theirs:
-            # Blocked until `main` handles them: signals to all processes of a run are for the first alone.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-            try:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-c", PROGRAM, str(theirs.fileno()), *sys.path],
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(), memory),
-                    env={**os.environ, **ONE_THREAD},
-                    process_group=0,  # Ctrl-C in the terminal is not for this process
-                )
-            except OSError as error:
-                problem = f"{self._title} cannot be started: {error.strerror}; lower --processes"
-                raise UserError(problem) from None
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        self.send(task)
+def start(memory: int, name: str) -> Worker:
+    """Start a process, which waits for its task: what to play.
 
-    def send(self, message: object) -> None:
-        """Send the task, or a command of `main`; `answer` must be called before the next."""
-        with suppress(ConnectionError):  # if the process is gone, `answer` will say so
-            self._connection.send(message)
-
-    def answer(self) -> Any:
-        """Wait until the process has carried out the command, and return its answer.
-
-        Raises:
-            LostError: The process has ended.
-            UserError: The process raised it.
-            RuntimeError: The process raised another error.
-        """
+    Raises:
+        UserError: The system allows no further process.
+    """
+    ours, theirs = Pipe()
+    with theirs:
+        # Blocked until `main` handles them: signals to all processes of a run are for the first alone.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
-            answer = self._connection.recv()
-        except (EOFError, ConnectionError):
-            self.wait()
-            code = self._process.returncode
-            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            raise LostError(f"{self._title} {how}: start again; ./resume.sh continues a training") from None
-        if isinstance(answer, UserError):
-            raise answer
-        if isinstance(answer, RuntimeError):
-            raise RuntimeError(f"{self._title} failed:\n{answer}")
-        return answer
-
-    def disconnect(self) -> None:
-        """Tell the process to close its games and to end."""
-        self._connection.close()
-
-    def wait(self) -> None:
-        """Wait for the end of a process that was disconnected."""
-        try:
-            self._process.wait(EXIT_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, str(theirs.fileno()), *sys.path],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), memory),
+                env={**os.environ, **ONE_THREAD},
+                process_group=0,  # Ctrl-C in the terminal is not for this process
+            )
+        except OSError as error:
+            ours.close()
+            raise UserError(f"{name} cannot be started: {error.strerror}; lower --processes") from None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return process, ours
 
 
-def end(processes: Sequence[GameProcess]) -> None:
-    """End `processes`, all at once."""
-    for process in processes:
-        process.disconnect()
-    for process in processes:
-        process.wait()
+def send(worker: Worker, message: object) -> None:
+    """Send a process its task or a command; `answer` must be called before the next."""
+    with suppress(ConnectionError):  # if the process is gone, `answer` will say so
+        worker[1].send(message)
+
+
+def answer(worker: Worker, name: str) -> Any:
+    """Wait until a process has carried out its command, and return the answer; see `ProcessVector.step`."""
+    try:
+        result = worker[1].recv()
+    except (EOFError, ConnectionError):
+        wait(worker)
+        code = worker[0].returncode
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        raise LostError(f"{name} {how}: start again; ./resume.sh continues a training") from None
+    if isinstance(result, UserError):
+        raise result
+    if isinstance(result, RuntimeError):
+        raise RuntimeError(f"{name} failed:\n{result}")
+    return result
+
+
+def wait(worker: Worker) -> None:
+    """Wait for the end of a process that was disconnected."""
+    try:
+        worker[0].wait(EXIT_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        worker[0].kill()
+        worker[0].wait()
+
+
+def end(workers: Sequence[Worker]) -> None:
+    """End processes, all at once."""
+    for _, connection in workers:
+        connection.close()
+    for worker in workers:
+        wait(worker)
 
 
 def main(descriptor: int) -> None:
@@ -246,15 +235,8 @@ def main(descriptor: int) -> None:
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     with suppress(EOFError, ConnectionError), Connection(descriptor) as connection:
-        code, open_games, arguments, block, all_games, memory = connection.recv()
-
-        def open_here() -> Environment:
-            if code:
-                code.install()
-            environment: Environment = open_games(*arguments)
-            return environment
-
-        games = _attempt(open_here)
+        open_games, arguments, block, all_games, memory = connection.recv()
+        games = _attempt(open_games, *arguments)
         if isinstance(games, Exception):
             connection.send(games)
             return
