@@ -72,7 +72,6 @@ def package_of(path: Path) -> str:
 
 
 def own(names: set[str]) -> set[str]:
-    """Return the packages of ours among the imported `names`."""
     return {name.split(".")[1] for name in names if name.startswith("simple_dqn.")} & LAYER_OF.keys()
 
 

@@ -66,23 +66,15 @@ class Unclipped(NumpyQNetwork):
         return super().train(replace(minibatch, rewards=minibatch.rewards / np.float32(10)))
 
 
-@pytest.mark.parametrize("kind", [Forgetful, Unclipped])
-def test_other_updates_are_wrong(kind: type[NumpyQNetwork], expected: Answers) -> None:
-    given = q_answers(kind(NATURE, WEIGHTS, TARGET))
-    assert difference(given, expected, "bfloat16", "cpu").startswith("wrong: the loss")
-
-
-def test_the_wrong_target_network_is_wrong(expected: Answers) -> None:
-    assert "the loss" in difference(
-        q_answers(NumpyQNetwork(NATURE, WEIGHTS, WEIGHTS)), expected, "float32", "cpu"
-    )
-
-
-def test_other_outputs_are_wrong(expected: Answers) -> None:
-    swapped = Answers(expected.outputs[:, ::-1], expected.loss)
-    assert difference(swapped, expected, "bfloat16", "cpu").startswith("wrong: outputs are off")
-    nothing = Answers(expected.outputs * np.nan, expected.loss)
-    assert difference(nothing, expected, "bfloat16", "cpu").startswith("wrong: outputs are off")
+def test_other_updates_and_outputs_are_wrong(expected: Answers) -> None:
+    for kind in (Forgetful, Unclipped):
+        given = q_answers(kind(NATURE, WEIGHTS, TARGET))
+        assert difference(given, expected, "bfloat16", "cpu").startswith("wrong: the loss")
+    wrong_target = q_answers(NumpyQNetwork(NATURE, WEIGHTS, WEIGHTS))
+    assert "the loss" in difference(wrong_target, expected, "float32", "cpu")
+    for outputs in (expected.outputs[:, ::-1], expected.outputs * np.nan):
+        given = Answers(outputs, expected.loss)
+        assert difference(given, expected, "bfloat16", "cpu").startswith("wrong: outputs are off")
     fewer = Answers(expected.outputs[:4], expected.loss)
     assert difference(fewer, expected, "bfloat16", "cpu").startswith("wrong: outputs have the shape")
 

@@ -63,9 +63,8 @@ def test_letters_are_drawn_after_an_environment_has_quit_pygame() -> None:
 
 
 @pytest.mark.parametrize("human", [False, True])
-@pytest.mark.parametrize("panel", [False, True])
-def test_the_badge_says_who_plays(human: bool, panel: bool) -> None:
-    image = Overlay(3, panel).draw(PICTURE * 0, replace(VIEW, human=human, qvalues=None, action=-1))
+def test_the_badge_says_who_plays(human: bool) -> None:
+    image = Overlay(3).draw(PICTURE * 0, replace(VIEW, human=human, qvalues=None, action=-1))
     assert pixels(image, BADGES[human][1]).sum() > 500
     assert pixels(image, BADGES[not human][1]).sum() == 0
 

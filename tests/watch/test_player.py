@@ -108,7 +108,6 @@ def test_speed_and_volume_stop_at_their_ends_and_switches_switch() -> None:
 
 
 CATCH = EnvironmentConfig(game="catch", environment="catch", screen_width=16, screen_height=16)
-STATES = np.ones((1, 4, 5, 6), np.uint8)
 
 
 def environment() -> Environment:
@@ -168,18 +167,18 @@ def test_the_heat_map_is_the_strongest_of_the_screens_and_computed_once(scale: i
 
     player = WatchedPlayer(environment(), predict, 4, stream(1, "exploration"), saliency)
     assert player.heat_map() is None
-    states = STATES.copy()
-    player.choose(0.0, states=states)
-    states[:] = 0
+    player.start()
+    states = player.states.copy()
+    player.step(0.0)
     assert not asked
     heat = player.heat_map()
     assert player.heat_map() is heat
     assert len(asked) == 1
-    assert asked[0].all()
-    assert np.array_equal(player.qvalues, predict(STATES)[0])  # type: ignore[arg-type]
+    assert np.array_equal(asked[0], states)
+    assert np.array_equal(player.qvalues, predict(states)[0])  # type: ignore[arg-type]
     expected = np.abs(gradients[0]).max(axis=0) / (np.abs(gradients).max() or 1)
     np.testing.assert_allclose(np.array(heat), expected)
-    player.choose(0.0, states=STATES)
+    player.step(0.0)
     assert player.heat_map() is not heat
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import av
 import numpy as np
@@ -34,7 +34,7 @@ FORMATS: dict[str, Literal["pcm_s16le", "flac"]] = {"mov": "pcm_s16le", "mp4": "
 HEIGHT = 840  # of a film, about, in pixels
 H264 = {"preset": "veryfast", "crf": "12"}  # edges stay sharp, and the sound still takes most of the file
 SCREEN = re.compile(r"\d{6,}\.png")
-BAR = "{desc}: {n_fmt} frames, {rate_noinv_fmt}{postfix}"  # without a total: games differ in length
+BAR = "{desc}: {n_fmt} frames, {rate_noinv_fmt}"  # without a total: games differ in length
 
 
 def film_scale(picture: Picture) -> int:
@@ -168,15 +168,14 @@ class Recording(FrameFollower):
         """
         self._film, self._screens = film, screens
         tqdm.monitor_interval = 0  # no monitor thread: the bar is drawn after each step
-        with tqdm(
-            bar_format=BAR, unit="", leave=False, dynamic_ncols=True, file=sys.stderr, disable=None
-        ) as bar:
+        look: dict[str, Any] = {"bar_format": BAR, "unit": "", "leave": False, "dynamic_ncols": True}
+        with tqdm(**look, file=sys.stderr, disable=None) as bar:
             for _ in self.follow(player, games):
                 if stopped():
                     logger.info("Stopped: no film was written")
                     raise KeyboardInterrupt
-                bar.set_postfix_str(f"score {self.score:g}", refresh=False)
-                bar.set_description_str(f"game {len(self.scores) + 1} of {games}", refresh=False)
+                done = f"game {len(self.scores) + 1} of {games}, score {self.score:g}"
+                bar.set_description_str(done, refresh=False)
                 bar.update(film.frames - bar.n)
 
     def show(self, frame: Frame, view_of: Callable[[bool], View]) -> None:

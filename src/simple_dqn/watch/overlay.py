@@ -38,7 +38,7 @@ class Overlay:
     """Draws the pictures of one game, whose Q-values set the scale of the bars."""
 
     def __init__(self, scale: int, panel: bool = True) -> None:
-        """Enlarge the game by `scale`; without `panel` a small badge shows who plays."""
+        """Enlarge the game by `scale`, and draw the `panel` beside it."""
         self.scale, self.panel, self._spread = scale, panel, 0.0
         self._heat: tuple[HeatMap, Surface] | None = None  # the last one and its surface
 
@@ -73,13 +73,12 @@ class Overlay:
         if self.panel:
             width = canvas.get_width() - game.get_width()
             self._paint_panel(canvas.subsurface((game.get_width(), 0, width, canvas.get_height())), view)
-        else:
-            height = max(10, canvas.get_height() // 34)
-            badge = Rect(0, 0, round(height * 5.4), height)
-            badge.bottomright = (canvas.get_width() - height // 3, canvas.get_height() - height // 3)
-            _paint_badge(canvas, badge, view.human)
         if view.message:
-            _paint_message(canvas, game.get_rect(), view.message)
+            size = max(9, game.get_height() // 40)
+            bottom = (game.get_width() // 2, game.get_height() * 23 // 24)
+            text = _text(view.message, size, BRIGHT).get_rect(midbottom=bottom)
+            canvas.fill(BACKGROUND, text.inflate(text.height, text.height // 2))
+            _write(canvas, view.message, size, BRIGHT, center=text.center)
         return canvas
 
     def paint_game(self, picture: Picture, heat_map: HeatMap | None) -> Surface:
@@ -100,17 +99,17 @@ class Overlay:
         unit = panel.get_height() / 42  # a line of text and its space
         edge = round(unit)
         area = panel.get_rect().inflate(-2 * edge, -2 * edge)
-        badge = Rect(area.topleft, (area.width, round(2.4 * unit)))
-        _paint_badge(panel, badge, view.human)
+        badge, (words, who) = Rect(area.topleft, (area.width, round(2.4 * unit))), BADGES[view.human]
+        pygame.draw.rect(panel, who, badge, border_radius=badge.height // 2)
+        _write(panel, words, badge.height * 0.46, BACKGROUND, center=badge.center)
         top = badge.bottom + edge
         for number, (name, value) in enumerate(view.facts.items()):
             place = area.left + (area.width // 2) * (number % 2), top + round(4.2 * unit) * (number // 2)
             _write(panel, name, unit, FAINT, topleft=place)
             _write(panel, value, 1.7 * unit, BRIGHT, topleft=(place[0], place[1] + round(1.2 * unit)))
         top += round(9 * unit)
-        _write(
-            panel, "actions" if view.qvalues is None else "Q-values", unit, FAINT, topleft=(area.left, top)
-        )
+        heading = "actions" if view.qvalues is None else "Q-values"
+        _write(panel, heading, unit, FAINT, topleft=(area.left, top))
         top += round(1.8 * unit)
         pitch = min(2.6 * unit, (panel.get_height() - edge - top) / len(view.action_names))
         for number, ((name, value, color), length) in enumerate(
@@ -150,19 +149,6 @@ def actions_of(view: View) -> list[tuple[str, str, Color | None]]:
     taken = EXPLORING if view.exploring else BADGES[view.human][1]
     colors = [taken if number == view.action else None for number in range(len(names))]
     return list(zip(names, values, colors, strict=True))
-
-
-def _paint_badge(surface: Surface, badge: Rect, human: bool) -> None:
-    words, color = BADGES[human]
-    pygame.draw.rect(surface, color, badge, border_radius=badge.height // 2)
-    _write(surface, words, badge.height * 0.46, BACKGROUND, center=badge.center)
-
-
-def _paint_message(canvas: Surface, game: Rect, words: str) -> None:
-    size = max(9, game.height // 40)
-    text = _text(words, size, BRIGHT).get_rect(midbottom=(game.centerx, game.bottom - game.height // 24))
-    canvas.fill(BACKGROUND, text.inflate(text.height, text.height // 2))
-    _write(canvas, words, size, BRIGHT, center=text.center)
 
 
 def _write(surface: Surface, words: str, size: float, color: Color, **place: tuple[int, int]) -> None:

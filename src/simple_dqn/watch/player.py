@@ -13,7 +13,7 @@ from simple_dqn.agent import Player
 from simple_dqn.environment import Environment, Frame
 from simple_dqn.environment.interface import NO_ACTION
 from simple_dqn.statistics import Scores
-from simple_dqn.types import Actions, ExplorationRates, QValues, States, Step
+from simple_dqn.types import ExplorationRates, QValues, States, Step
 
 HeatMap: TypeAlias = NDArray[np.float32]  # [H, W], from 0 (no influence) to 1
 
@@ -79,33 +79,26 @@ class WatchedPlayer(Player):
             saliency: The influence of each pixel on the highest Q-value; None: there are no heat maps.
             person: Returns the action that the person wants; None: the agent chooses.
         """
-        nothing = np.zeros((1, 0), np.float32)
-        super().__init__(environment, predict or (lambda _states: nothing), history_length, rng)
+        no_agent = np.zeros((1, 0), np.float32)
+        super().__init__(environment, predict or (lambda _states: no_agent), history_length, rng)
         self.qvalues: NDArray[np.float32] | None = None
         self.action, self.exploring, self.human = NO_ACTION, False, False
         self.has_agent, self._saliency, self._person = predict is not None, saliency, person
         self._state: States | None = None  # the last one, uint8 [1, S, H, W]
         self._heat_map: HeatMap | None = None  # of that state, once it was asked for
 
-    def choose(
-        self, exploration_rate: float | ExplorationRates, qvalues: QValues | None = None,
-        states: States | None = None,
-    ) -> Actions:  # fmt: skip
-        """Return the action, int64 [1], that the person or the agent chooses in `states`."""
-        states = self.states if states is None else states
-        if self.has_agent:
-            qvalues = self._predict(states) if qvalues is None else qvalues
-            self.qvalues = qvalues[0]
-            self._state, self._heat_map = states.copy(), None
-        wanted = self._person()
+    def step(self, exploration_rate: float | ExplorationRates) -> Step:
+        """Make the step that the person or the ε-greedy agent chooses."""
+        qvalues, wanted = self.predict() if self.has_agent else None, self._person()
+        if qvalues is not None:
+            self.qvalues, self._state, self._heat_map = qvalues[0], self.states.copy(), None
         self.human = wanted is not None
-        if self.human or qvalues is None:
-            actions = np.array([wanted or 0])
-        else:
-            actions = super().choose(exploration_rate, qvalues, states)
+        actions = np.array([wanted or 0])
+        if qvalues is not None and not self.human:
+            actions = self.choose(exploration_rate, qvalues)
         self.action = int(actions[0])
         self.exploring = not self.human and self.qvalues is not None and self.action != self.qvalues.argmax()
-        return actions
+        return self.execute(actions)
 
     def heat_map(self) -> HeatMap | None:
         """Return the influence of each pixel in the last state, the maximum of its S screens, or None."""
