@@ -112,15 +112,11 @@ class Overlay:
         _write(panel, heading, unit, FAINT, topleft=(area.left, top))
         top += round(1.8 * unit)
         pitch = min(2.6 * unit, (panel.get_height() - edge - top) / len(view.action_names))
-        for number, ((name, value, color), length) in enumerate(
-            zip(actions_of(view), self.bars(view), strict=True)
-        ):
+        actions = zip(actions_of(view), self.bars(view), strict=True)
+        for number, ((name, value, color), length) in enumerate(actions):
             row = Rect(area.left, top + round(number * pitch), area.width, round(pitch))
-            bright, size, thick = (
-                BRIGHT if color else FAINT,
-                row.height * 0.44,
-                max(2, round(row.height * 0.22)),
-            )
+            bright, size = BRIGHT if color else FAINT, row.height * 0.44
+            thick = max(2, round(row.height * 0.22))
             _write(panel, name, size, bright, topleft=row.topleft)
             _write(panel, value, size, bright, topright=row.topright)
             track = Rect(row.left, row.top + round(row.height * 0.6), row.width, thick)
