@@ -419,7 +419,10 @@ def one_of(game: str, place: int, **flags: Any) -> Callable[[int], Any]:
 
 @pytest.mark.parametrize(
     ("game", "flags"),
-    [("catch", {"environment": "catch"}), ("pong", {"max_game_frames": 200})],
+    [
+        ("catch", {"environment": "catch"}),
+        ("pong", {"max_game_frames": 200, "screen_width": 36, "screen_height": 36}),
+    ],
 )
 def test_games_are_gymnasiums_too(game: str, flags: dict[str, Any]) -> None:
     env = simple_dqn.GymnasiumEnv(lambda seed: simple_dqn.make(game, seed=seed, **flags))

@@ -134,13 +134,20 @@ NECESSARY = (
 )  # fmt: skip
 
 
+def test_a_sound_checkpoint_is_restored_even_if_it_was_written_anew(
+    home: Path, restore: Callable[[], None]
+) -> None:
+    for _ in range(2):
+        restore()
+        edit({})
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [*EDITS.items(), *PRIORITIES, *((name, MISSING) for name in NECESSARY)]
 )
 def test_an_edited_checkpoint_is_damaged(
     home: Path, restore: Callable[[], None], name: str, value: Any
 ) -> None:
-    restore()
     edit({name: value})
     with pytest.raises(DamagedError):
         restore()

@@ -100,32 +100,6 @@ def test_intervals_are_the_plain_ones() -> None:
     within(found, 0.04, *plain_interval(plain_improvement, first, second))
 
 
-@pytest.mark.nightly
-def test_rliable_has_the_same_values_and_intervals() -> None:
-    library = pytest.importorskip("rliable.library", reason="rliable is not installed")
-    metrics = pytest.importorskip("rliable.metrics")
-    theirs = {
-        "interquartile mean": metrics.aggregate_iqm,
-        "median": metrics.aggregate_median,
-        "mean": metrics.aggregate_mean,
-    }
-    rng = np.random.default_rng(0)
-    first, second = (
-        rng.normal(shift, 1 + np.arange(6), (5, 6)).round(1) for shift in (0.4, 0)
-    )  # [runs, games]
-    for name, metric in theirs.items():
-        found = estimate(MEASURES[name], list(first.T), resamples=50_000)
-        points, intervals = library.get_interval_estimates({"a": first}, metric, reps=50_000)
-        assert found.value == pytest.approx(float(points["a"]), rel=1e-12)
-        within(found, 0.03, *intervals["a"].ravel())
-    found = estimate(improvement, list(first.T), list(second.T), resamples=50_000)
-    points, intervals = library.get_interval_estimates(
-        {"a": (first, second)}, metrics.probability_of_improvement, reps=2_000
-    )
-    assert found.value == pytest.approx(float(points["a"]), rel=1e-12)
-    within(found, 0.1, *intervals["a"].ravel())
-
-
 def test_games_are_resampled_each_by_itself_and_always_alike() -> None:
     """Runs that are alike within each game leave nothing to chance, however the games differ."""
     same, games = arrays([[1.0] * 3, [50.0] * 2, [900.0] * 4]), arrays([[1.0, 2.0, 9.0], [4.0, 8.0]])
