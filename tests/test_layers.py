@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -54,10 +55,17 @@ OWNERS = {
 }
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    kinds = (ast.Import, ast.ImportFrom, ast.Call)
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
+
+
+@cache
 def imports(path: Path) -> set[str]:
     """Return the dotted names of all modules that a file imports, wherever in it."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -145,7 +153,7 @@ def test_only_the_run_builds_the_objects() -> None:
     builders = {
         package_of(path)
         for path in IMPORTS
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in objects
     }
     assert builders == {"run", "cluster"}  # an actor on another machine builds the network that it acts by

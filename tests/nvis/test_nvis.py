@@ -26,6 +26,7 @@ from simple_dqn.agent import Player
 from simple_dqn.config import BackendConfig, Config, EnvironmentConfig, NetworkConfig
 from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.environment import make
+from simple_dqn.networks import NETWORKS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import QValues, States
 
@@ -44,7 +45,8 @@ FIND = "name => Bokeh.documents[0].get_model_by_name(name)"
 def network() -> DeepQNetwork:
     """A network that has learned nothing: its filters are random, and so all different."""
     backend, rng = BackendConfig(backend="cpu", threads=1), np.random.default_rng(3)
-    return DeepQNetwork(3, HISTORY_LENGTH, SCREEN_SHAPE, NetworkConfig(), backend, rng)
+    config, spec = NetworkConfig(network="small"), NETWORKS["small"]
+    return DeepQNetwork(3, HISTORY_LENGTH, SCREEN_SHAPE, config, backend, rng, spec=spec)
 
 
 @pytest.fixture(scope="module")
@@ -265,10 +267,10 @@ def test_it_shows_every_layer_and_asks_the_network_for_nothing(reader: Reader) -
     assert reader.page.title() == "What the network sees: catch <b>"
     text = reader.page.inner_text("main")
     assert "catch <b>" in text
-    for number, filters in ((1, 32), (2, 64), (3, 64)):
+    for number, filters in ((1, 16), (2, 32)):
         assert f"conv{number}\n" in text
         assert f"{filters} filters" in text
-    assert reader.page.locator(".pairs canvas").count() >= 3 * FILTERS * 2
+    assert reader.page.locator(".pairs canvas").count() >= 2 * FILTERS * 2
 
 
 @needs_chromium
@@ -350,7 +352,7 @@ def test_hovering_tells_where_and_how_strongly(
     reader: Reader, network: DeepQNetwork, noise: PlayedGame
 ) -> None:
     guided = network.guided_backpropagation()
-    layer = guided.layers[2]
+    layer = guided.layers[1]
     peaks = find_peaks(noise, guided, layer, 1)
     states = noise.states(peaks.times)
     gradients = guided.guided_gradients(states, layer.name, peaks.filters, peaks.rows, peaks.columns)
@@ -389,7 +391,7 @@ def test_a_network_without_activations_has_a_page_too(network: DeepQNetwork, noi
     silent = {name: np.full_like(values, -1) for name, values in weights.items()}
     network.set_weights(silent)
     try:
-        assert draw(dark, network, 4, FACTS).count("None of them was active") == 3
+        assert draw(dark, network, 4, FACTS).count("None of them was active") == 2
     finally:
         network.set_weights(weights)
 
@@ -400,8 +402,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: DeepQNetwork)
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     trained_with = {
-        "environment": "catch", "screen_width": 36, "screen_height": 40, "history_length": HISTORY_LENGTH,
-        "workers": 4, "processes": 2, "synchronize": True, "concurrent": True, "target_steps": 40,
+        "network": "small", "environment": "catch", "screen_width": 36, "screen_height": 40,
+        "history_length": HISTORY_LENGTH, "workers": 4, "processes": 2, "synchronize": True,
+        "concurrent": True, "target_steps": 40,
     }  # fmt: skip
     flags = Config.from_flags(trained_with).shared_flags()
     Snapshot("catch", 9, 3, 1000, flags, network.get_weights()).save(tmp_path / "catch_9.pkl")
@@ -425,7 +428,7 @@ def test_the_page_is_written_where_results_are_and_called_as_the_run_is(
     html = page.read_text(encoding="utf-8")
     assert "Snapshot catch_long_9.pkl, of epoch 9" in html
     assert "One game of 7 steps" in html
-    assert html.count("the 1 filters with the strongest activations") == 3
+    assert html.count("the 1 filters with the strongest activations") == 2
     assert nvis("catch_long_9.pkl", "--visualization_file", "elsewhere/page.html") == 0
     assert (home / "elsewhere" / "page.html").exists()
     assert [path.name for path in (home / "results").iterdir()] == ["catch_long.html"]

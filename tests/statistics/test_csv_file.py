@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simple_dqn.errors import UserError
@@ -108,6 +108,7 @@ def test_resuming_between_the_phases_of_an_epoch_keeps_those_before(
         assert len(epochs_in(path)) == kept
 
 
+@settings(max_examples=50)
 @given(cut=st.integers(0, len(HEADER) + 3 * len(ROW)), resume_epoch=st.integers(0, 3))
 def test_a_csv_cut_anywhere_goes_on_whole(
     tmp_path_factory: pytest.TempPathFactory, cut: int, resume_epoch: int, summary: PhaseSummary
@@ -205,6 +206,7 @@ def test_the_same_run_in_other_forms(tmp_path: Path, text: str, how: dict[str, A
         np.testing.assert_array_equal(run.columns[field], column)
 
 
+@settings(max_examples=50)
 @given(cut=st.integers(TEXT.index("1,test"), len(TEXT)))
 def test_a_row_that_is_still_being_written_is_left_out(
     tmp_path_factory: pytest.TempPathFactory, cut: int

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simple_dqn.statistics import Counted, PhaseSummary, Point, Scores, Statistics, Writer
@@ -101,6 +101,7 @@ def runs(draw: st.DrawFn) -> tuple[int, list[Phase]]:
     return games, draw(st.lists(phases, min_size=1, max_size=6))
 
 
+@settings(max_examples=50)
 @given(runs(), st.integers(0, 6))
 def test_phases_are_summed_up_like_lists(run: tuple[int, list[Phase]], resume_after: int) -> None:
     games, phases = run
