@@ -81,24 +81,20 @@ def test_the_bar_shows_the_progress_in_80_columns(monkeypatch: pytest.MonkeyPatc
     assert seen[1].strip() == ""
 
 
-@pytest.mark.parametrize(
-    ("total", "steps", "drawn"),
-    [
-        (0, [100], ["test 3 100 steps "]),  # of unknown length
-        (60, [60, 66, 72], ["test 3 100%|", "test 3 66.0 steps ", "test 3 72.0 steps "]),  # it ends its games
-    ],
-)
-def test_a_bar_without_an_end_counts_steps(
-    monkeypatch: pytest.MonkeyPatch, total: int, steps: list[int], drawn: list[str]
-) -> None:
+def test_a_bar_without_an_end_counts_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     console, stream = Console(), terminal(monkeypatch)
-    console.on_phase_start("test", 3, total)
-    for step, words in zip(steps, drawn, strict=True):
-        console.on_progress(progress(step))
-        last = stream.getvalue().split("\r")[-1]
-        assert last.startswith(words)
-        assert last.rstrip().endswith("ε 0.05 0 games")
-    console.close()
+    # Of unknown length, and a test that ends its games.
+    for total, steps, drawn in (
+        (0, [100], ["test 3 100 steps "]),
+        (60, [60, 66, 72], ["test 3 100%|", "test 3 66.0 steps ", "test 3 72.0 steps "]),
+    ):
+        console.on_phase_start("test", 3, total)
+        for step, words in zip(steps, drawn, strict=True):
+            console.on_progress(progress(step))
+            last = stream.getvalue().split("\r")[-1]
+            assert last.startswith(words)
+            assert last.rstrip().endswith("ε 0.05 0 games")
+        console.close()
 
 
 def test_the_lines_of_simple_dqn_follow_the_phase_and_no_bar_is_in_a_file(
@@ -290,12 +286,9 @@ def test_a_run_is_tracked_and_resumed_under_its_id(
     files = [first.files, second.files, film.files]
     assert files == [["snapshot catch_1.snapshot"], ["snapshot catch_2.snapshot"], ["film catch_2.film"]]
     assert f"--track {package} failed: the server is away" in capfd.readouterr().err
-
-
-def test_names_with_dots_are_runs_of_their_own(tmp_path: Path, fake: FakePackage) -> None:
-    for name in ("catch_lr0.5", "catch_lr0.1"):
-        writers.TRACKERS["wandb"](tmp_path / name, {}, False).open()
-    assert [(tmp_path / f"catch_lr0.{digit}.wandb").read_text() for digit in "51"] == ["id0", "id1"]
+    for name in ("catch_lr0.5", "catch_lr0.1"):  # names with dots are runs of their own
+        writers.TRACKERS[package](home / name, {}, False).open()
+        assert (home / f"{name}.{package}").read_text() == fake.runs[-1].id
 
 
 @pytest.mark.parametrize("package", ["wandb", "trackio"])
@@ -315,11 +308,9 @@ def test_a_package_or_a_server_that_is_missing_ends_the_run_in_one_line(
     assert not list(home.glob("other/results/*"))
 
 
-def test_mlflow_names_its_replacement(capsys: pytest.CaptureFixture[str], home: Path) -> None:
-    (home / "old.yaml").write_text("settings:\n  track: mlflow\n")
-    for given in (["--track", "mlflow"], ["--config", "old.yaml"]):
-        assert main.run(["train", *CATCH, *given]) == 2
-        assert "mlflow is gone: give wandb or trackio" in capsys.readouterr().err
+def test_mlflow_names_its_replacement(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["train", *CATCH, "--track", "mlflow"]) == 2
+    assert "mlflow is gone: give wandb or trackio" in capsys.readouterr().err
     REGISTERED["track"].append("mlflow")  # a writer of one's own may have the name
     try:
         assert read("train", [*CATCH, "--track", "mlflow"]).given["track"] == "mlflow"

@@ -293,7 +293,7 @@ def test_every_sample_is_played_or_some_when_it_goes_faster(
         heard.append(np.frombuffer(piece.get_raw(), np.uint8))
         assert piece.get_volume() == pytest.approx(0.5, abs=0.01)
 
-    channel = SimpleNamespace(get_busy=lambda: False, play=play)  # that always has room
+    channel = SimpleNamespace(get_queue=lambda: None, queue=play)  # that always has room
     monkeypatch.setattr(pygame.mixer, "Channel", lambda _number: channel)
     sound = np.random.default_rng(0).integers(0, 256, (48, SAMPLES), dtype=np.uint8)
     speaker = Speaker()

@@ -96,10 +96,8 @@ class Speaker:
         channel = pygame.mixer.Channel(0)
         piece = pygame.mixer.Sound(buffer=self._waiting.tobytes())
         piece.set_volume(volume)
-        if not channel.get_busy():
-            channel.play(piece)
-        elif channel.get_queue() is None:
-            channel.queue(piece)
+        if channel.get_queue() is None:
+            channel.queue(piece)  # which plays it at once if nothing plays
         elif len(self._waiting) < 2 * PIECE:
             return  # the queue may have room soon; otherwise the sound is late, and is dropped
         self._waiting = self._waiting[:0]
