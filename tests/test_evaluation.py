@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simple_dqn.agent import ScoreBoard
 from simple_dqn.config import Config
-from simple_dqn.evaluation import PROTOCOLS, Evaluation, departures, evaluate, protocol_flags
+from simple_dqn.evaluation import PROTOCOLS, Evaluation, ScoreBoard, departures, evaluate, protocol_flags
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import make_environment, make_network, make_player, make_statistics
 from simple_dqn.types import Step

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ale_py.roms import get_all_rom_ids
 
-from simple_dqn.human_scores import SCORES, human_normalized
+from simple_dqn.evaluation import SCORES, human_normalized
 
 
 def test_all_57_games_have_a_rom() -> None:

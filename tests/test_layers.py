@@ -12,15 +12,15 @@ SOURCE = PROJECT / "src" / "simple_dqn"
 # Imports run downwards only, and nothing imports its own layer, but for the lowest.
 LAYERS = [
     "types config presets errors command_line interrupt profiler machine random_streams rules "
-    "settings_file human_scores files own_code",
+    "settings_file files own_code",
     "samplers",
-    "environment replay statistics snapshot device weights",
-    "networks",
+    "environment replay statistics snapshot",
+    "networks device",
     "guided optimizers",
     "dqn",
     "agent onnx_file",
-    "schedules evaluation plot watch",
-    "cluster",
+    "schedules evaluation watch",
+    "cluster plot",
     "run",
     "doctor",
     "verbs",
@@ -32,7 +32,7 @@ LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names.
 # The core is DQN itself. It runs without the tools and without a cluster: `run` and the verbs join them.
 CORE = {"environment", "replay", "dqn", "networks", "optimizers", "agent", "schedules", "statistics"}
 NOT_FOR_THE_CORE = {"watch", "plot", "doctor", "sweep", "cluster", "run", "verbs", "main"}
-NETWORK = "dqn networks optimizers weights device guided onnx_file"
+NETWORK = "dqn networks optimizers device guided onnx_file"
 # Library -> the files and folders of src/simple_dqn that may import it, or paths from the project.
 OWNERS = {
     "torch": f"{NETWORK} statistics",

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from simple_dqn.machine import usable_cores
 from simple_dqn.profiler import Profiler
 
 
@@ -41,7 +40,7 @@ def test_shares_of_each_thread_add_up_to_the_wall_time() -> None:
     assert profile.shares()["MainThread"] == pytest.approx({"act": 0.2, "update": 0.4, "other": 0.4})
     assert profile.shares()["actor_0"] == pytest.approx({"emulate": 0.2, "other": 0.8})
     assert "train, 12 steps in 20.0 s, 1 a second" in profiler.lines()[0]
-    assert [line.split()[0] for line in profiler.lines()[2:]] == ["main", "actor", "cores"]
+    assert [line.split()[0] for line in profiler.lines()[2:]] == ["main", "actor"]
 
 
 def test_training_is_shown_before_tests_and_random_play() -> None:
@@ -62,13 +61,3 @@ def test_computing_is_told_from_waiting() -> None:
         while time.process_time() - start < 0.1:  # however long it takes on a busy machine
             pass
     assert profiler.phases["test"].cpu > 0.05
-    assert sum(profiler.phases["test"].busy.values()) > 0.05
-    assert len(profiler.phases["test"].busy) == usable_cores()
-
-
-def test_a_run_may_be_moved_to_other_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    profiler = Profiler()
-    monkeypatch.setattr("simple_dqn.machine.core_numbers", lambda: {0})
-    with profiler.phase("train"):
-        monkeypatch.setattr("simple_dqn.machine.core_numbers", lambda: {0, 1})
-    assert profiler.phases["train"].busy.keys() == {0}

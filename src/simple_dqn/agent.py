@@ -1,15 +1,14 @@
-"""The agent: an ε-greedy player of E games with a memory and a network; and a tester that only plays."""
+"""The agent: an ε-greedy player of E games, with a replay memory and a network that learns from it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simple_dqn.errors import UserError
-from simple_dqn.statistics import Scores
 
 if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
         QValues,
         States,
         Step,
-    )
+    )  # fmt: skip
 
 UPDATES_PER_REPORT = 50  # reading a loss from a GPU waits for it, so losses are read this many at a time
 
@@ -43,11 +42,9 @@ class StateBuffer:
         states: uint8 [E, S, H, W], a read-only view, valid until the next `append`.
     """
 
-    states: States
-
     def __init__(self, games: int, history_length: int, screen_shape: tuple[int, int]) -> None:
         self._states = np.zeros((games, history_length, *screen_shape), np.uint8)
-        self.states = self._states.view()
+        self.states: States = self._states.view()
         self.states.flags.writeable = False
 
     def append(self, step: Step) -> None:
@@ -62,13 +59,9 @@ class StateBuffer:
         if begins.any():
             states[begins, :-1] = 0
 
-    def get_state(self) -> CheckpointState:
-        """Return the states for a checkpoint: a view, valid until the next `append`."""
-        return {"states": self.states}
-
-    def set_state(self, state: CheckpointState) -> None:
-        """Restore what `get_state` of a buffer of the same shape returned."""
-        self._states[...] = state["states"]
+    def restore(self, states: States) -> None:
+        """Copy `states` in the place of the current ones."""
+        self._states[...] = states
 
 
 class Player:
@@ -80,21 +73,13 @@ class Player:
     """
 
     def __init__(
-        self,
-        environment: Environment,
-        predict: Callable[[States], QValues],
-        history_length: int,
-        rng: np.random.Generator,
-        synchronize: bool = True,
-    ) -> None:
-        """Set up a player whose games have not begun.
+        self, environment: Environment, predict: Callable[[States], QValues], history_length: int,
+        rng: np.random.Generator, synchronize: bool = True,
+    ) -> None:  # fmt: skip
+        """Set up a player whose games have not begun, for states of S = `history_length` screens.
 
-        Args:
-            environment: The games.
-            predict: Returns the Q-values float32 [B, A] of states uint8 [B, S, H, W].
-            history_length: S.
-            rng: The random stream of exploration.
-            synchronize: Predict for all games in one batch; False: for one game after the other.
+        `predict` returns the Q-values float32 [B, A] of states uint8 [B, S, H, W], for all games in one batch
+        or, without `synchronize`, for one game after the other. `rng` is the random stream of exploration.
         """
         self.environment = environment
         self._predict = predict if synchronize else _one_by_one(predict)
@@ -113,11 +98,9 @@ class Player:
         return self._predict(self.states)
 
     def choose(
-        self,
-        exploration_rate: float | ExplorationRates,
-        qvalues: QValues | None = None,
+        self, exploration_rate: float | ExplorationRates, qvalues: QValues | None = None,
         states: States | None = None,
-    ) -> Actions:
+    ) -> Actions:  # fmt: skip
         """Return a random action with probability ε, otherwise argmax_a Q(s, a), for each state.
 
         Mnih et al. (2015), Algorithm 1.
@@ -152,14 +135,14 @@ class Player:
         """Return the state for a checkpoint, in the middle of every game; with or without that of `games`."""
         return {
             "environment": self.environment.get_state() if games else None,
-            "states": self._buffer.get_state(),
+            "states": {"states": self.states},
             "rng": self._rng.bit_generator.state,
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore what `get_state` returned."""
         self.environment.set_state(state["environment"])
-        self._buffer.set_state(state["states"])
+        self._buffer.restore(state["states"]["states"])
         self._rng.bit_generator.state = state["rng"]
 
 
@@ -180,23 +163,12 @@ class Agent:
     """
 
     def __init__(
-        self,
-        player: Player,
-        memory: ReplayMemory,
-        network: DeepQNetwork,
-        config: AgentConfig,
-        batch_size: int,
-        statistics: Statistics,
-    ) -> None:
-        """Let `network` learn from what `player` plays.
+        self, player: Player, memory: ReplayMemory, network: DeepQNetwork, config: AgentConfig,
+        batch_size: int, statistics: Statistics,
+    ) -> None:  # fmt: skip
+        """Let `network` learn from minibatches of B = `batch_size` of the steps that `player` plays.
 
-        Args:
-            player: The ε-greedy policy of `network`.
-            memory: Empty, or restored.
-            network: Q.
-            config: The settings of the agent.
-            batch_size: B, transitions in an update.
-            statistics: Receives each step and each loss.
+        The `statistics` receive each step and each loss.
         """
         self.player, self.memory, self.network, self.config = player, memory, network, config
         self.games = player.environment.games
@@ -211,10 +183,7 @@ class Agent:
         ε falls linearly over `exploration_decay_steps`, then stays. Game i of N explores with
         ε_i = ε^(1 + α i / (N - 1)), α = `exploration_spread`: games with a large ε find new states while
         those with a small one play far (Horgan et al. 2018, section 4.1, with one game for each actor).
-
-        Args:
-            games: The games i, out of all N; None: those of this agent.
-            count: N.
+        `games` are the i, out of N = `count` games; by default all of this agent.
         """
         config, games = self.config, games or range(self.games)
         start, rate = config.exploration_rate_start, config.exploration_rate_end
@@ -324,130 +293,3 @@ class Agent:
         self.memory.set_state(state["memory"], experience)
         self.network.set_state(state["network"])
         self.total_train_steps = int(state["total_train_steps"])
-
-
-class ScoreBoard:
-    """Decides which games of a test count. The test has E places, each of which plays one game after another.
-
-    In a test by games, each place plays a fixed share of them. Counting the first games that end would favor
-    short ones.
-
-    In a test by steps, the games that begin within these steps count, except the game in progress in the last
-    place at the limit. The other places finish their games, and the test ends with the last of these. With
-    one place this is the test of simple_dqn, which drops its only unfinished game.
-
-    Why exactly one game is dropped: let n be the number of games that begin, μ the expected score of a game,
-    and b the covariance of length and score divided by the mean length. If all n games count, their mean is
-    too high by b / n: the expected sum is E[n] μ (Wald's equation), but n is small where games are long and
-    score more. The game in progress at the limit is longer than others (the inspection paradox) and has the
-    expected score μ + b, so dropping it lowers the mean by b / n. The two cancel, up to terms of 1 / n².
-    Dropping the games in progress in all E places would bias the mean by -(E - 1) b / n. The game is always
-    that of the last place, because a choice that depends on the games would be a selection again.
-    `./bench.sh step_limit` simulates all three rules.
-    """
-
-    def __init__(self, places: int, games: int | None = None, steps: int | None = None) -> None:
-        """Set up a test that has not begun.
-
-        Args:
-            places: E.
-            games: The number of games that count, divided among the places; None: no limit.
-            steps: Steps over all places; games that begin within them count. None: no limit.
-        """
-        self.scores: list[float] = []  # of the games that count, in the order of their ends
-        self.steps = 0  # over all places
-        self._limit = steps
-        self._finishing = False  # whether the limit of steps is reached
-        self._running = Scores(np.zeros(places))
-        # int64 [E], the number of games still to count in each place.
-        self._to_play = np.full(places, np.iinfo(np.int64).max)
-        if games is not None:
-            self._to_play = games // places + (np.arange(places) < games % places)
-
-    @property
-    def complete(self) -> bool:
-        """Whether all games that count have ended."""
-        return not (self._to_play > 0).any()
-
-    def add(self, step: Step) -> list[float]:
-        """Add one step of every place; return the scores of the games that ended and count."""
-        self.steps += len(step.rewards)
-        counting = self._to_play[step.resets] > 0
-        scores = [score for score, counts in zip(self._running.add(step), counting, strict=True) if counts]
-        self.scores += scores
-        self._to_play -= step.resets
-        if self._limit is not None and self.steps >= self._limit and not self._finishing:
-            self._finishing = True
-            self._to_play[:] = ~step.resets  # the games in progress
-            self._to_play[-1] = 0
-        return scores
-
-    def on_games_start(self) -> None:
-        """Forget the games in progress: new games were started."""
-        self._running.running[:] = 0
-
-    def get_state(self) -> CheckpointState:
-        """Return the state for a checkpoint, in the middle of the test."""
-        return {
-            "scores": np.array(self.scores, np.float64),
-            "steps": self.steps,
-            "finishing": self._finishing,
-            "running": self._running.running.copy(),
-            "to_play": self._to_play.copy(),
-        }
-
-    def set_state(self, state: CheckpointState) -> None:
-        """Restore what `get_state` returned."""
-        self.scores = state["scores"].tolist()
-        self.steps, self._finishing = int(state["steps"]), bool(state["finishing"])
-        self._running = Scores(state["running"])
-        self._to_play = state["to_play"].copy()
-
-
-class Tester:
-    """Plays one test after another, ε-greedily, in games of its own."""
-
-    def __init__(self, player: Player, exploration_rate: float, steps: int, statistics: Statistics) -> None:
-        """Set up a tester with ε = `exploration_rate`, for tests of `steps` steps over all games.
-
-        Games that begin later do not count, see `ScoreBoard`. `statistics` receives the steps and the scores.
-        """
-        self.games = player.environment.games
-        self._player, self._steps, self._exploration_rate = player, steps, exploration_rate
-        self._statistics = statistics
-        self._board = ScoreBoard(self.games, steps=steps)
-
-    @property
-    def complete(self) -> bool:
-        """Whether all games that count have ended."""
-        return self._board.complete
-
-    def begin(self) -> None:
-        """Begin a test with a new episode in every game."""
-        self._player.start()
-        self._board = ScoreBoard(self.games, steps=self._steps)
-
-    def restart_games(self) -> None:
-        """Start a new episode in every game, within the test; the games in progress do not count."""
-        self._player.start()
-        self._board.on_games_start()
-
-    def play(self) -> Iterator[int]:
-        """Play until all games that count have ended; yield the number of steps of each round."""
-        while not self._board.complete:
-            scores = self._board.add(self._player.step(self._exploration_rate))
-            self._statistics.on_steps(self.games, scores, self._exploration_rate)
-            yield self.games
-
-    def get_state(self, games: bool = True) -> CheckpointState:
-        """Return the state for a checkpoint, in the middle of a test; with or without that of `games`."""
-        return {**self._player.get_state(games), "board": self._board.get_state()}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Restore what `get_state` returned."""
-        self._player.set_state(state)
-        self._board.set_state(state["board"])
-
-    def close(self) -> None:
-        """Close the games."""
-        self._player.environment.close()

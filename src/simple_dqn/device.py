@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import math
 import threading
 from collections.abc import Callable
 from typing import TypeAlias
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from simple_dqn.config import BackendConfig
 from simple_dqn.errors import UserError
 from simple_dqn.machine import idle_cores, usable_cores
+from simple_dqn.replay import HostScreens
 from simple_dqn.types import DeviceStates, Mask, Screens, States
 
 logger = logging.getLogger(__name__)
@@ -91,13 +93,12 @@ class Device:
             interleaved[..., screen] = states[:, screen]
         return torch.from_numpy(interleaved).to(self.hidden).div_(255).permute(0, 3, 1, 2)
 
-    def make_screens(self, rows: int, games: int, screen_shape: tuple[int, int]) -> "DeviceScreens | None":
+    def make_screens(self, rows: int, games: int, screen_shape: tuple[int, int]) -> HostScreens | None:
         """Return storage for screens on the device; None if it is the CPU or has too little free memory."""
         if self.is_cpu:
             return None
         free, _ = torch.cuda.mem_get_info(self.torch_device)
-        height, width = screen_shape
-        fits = rows * games * height * width <= free - RESERVED
+        fits = rows * games * math.prod(screen_shape) <= free - RESERVED
         return DeviceScreens(rows, games, screen_shape, self) if fits else None
 
 
@@ -147,24 +148,27 @@ def _warn(line: str) -> None:
     logger.warning("%s", line)
 
 
-class DeviceScreens:
-    """A `ScreenStore` on a GPU: a minibatch copies only indices there, and nothing comes back."""
+class DeviceScreens(HostScreens):
+    """The screens on a GPU: a minibatch copies only indices there, and nothing comes back."""
 
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], device: Device) -> None:
-        """Allocate `rows` screens of each game on `device`."""
         self._device, shape = device, (rows, games, *screen_shape)
-        self._screens = torch.empty(shape, dtype=torch.uint8, device=device.torch_device)
-        self._flat = self._screens.view(rows * games, *screen_shape)
-        self.nbytes = self._screens.nbytes
+        self._on_device = torch.empty(shape, dtype=torch.uint8, device=device.torch_device)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all screens."""
+        return self._on_device.nbytes
 
     def write(self, row: int, screens: Screens) -> None:
         """Store `screens` uint8 [E, H, W] as `row`."""
-        self._screens[row].copy_(self._device.tensor(screens))
+        self._on_device[row].copy_(self._device.tensor(screens))
 
     def gather(self, windows: NDArray[np.int64], hidden: Mask | None) -> Tensor:
         """Return the screens at `windows` [B, K], zero where `hidden` [B, L]; a new tensor [B, K, H, W]."""
-        places = self._device.tensor(windows)
-        screens = self._flat.index_select(0, places.view(-1)).view(*windows.shape, *self._flat.shape[1:])
+        places = self._device.tensor(windows).view(-1)
+        screens = self._on_device.flatten(0, 1).index_select(0, places)
+        screens = screens.view(*windows.shape, *screens.shape[1:])
         if hidden is not None:
             covers = self._device.tensor(hidden)[:, :, None, None]
             screens[:, : hidden.shape[1]].masked_fill_(covers, 0)

@@ -18,13 +18,21 @@ from torch import Tensor
 from torch.nn import functional
 
 from simple_dqn.config import BackendConfig, NetworkConfig
-from simple_dqn.device import DeviceScreens, choose_device, use_threads
+from simple_dqn.device import choose_device, use_threads
 from simple_dqn.errors import UserError
 from simple_dqn.guided import GuidedBackpropagation
 from simple_dqn.networks import NATURE, Network, NetworkSpec, Noise, build
-from simple_dqn.optimizers import MasterWeights, learning_rate_share
-from simple_dqn.types import CheckpointState, Floats, Ids, Minibatch, QValues, Rollout, States
-from simple_dqn.weights import EVERY, WeightAverage, check_fit, copy_arrays, floating_tensors, write_tensors
+from simple_dqn.optimizers import (
+    EVERY,
+    MasterWeights,
+    WeightAverage,
+    check_fit,
+    copy_arrays,
+    floating_tensors,
+    learning_rate_share,
+    write_tensors,
+)  # fmt: skip
+from simple_dqn.types import CheckpointState, Floats, Ids, Mask, Minibatch, QValues, Rewards, States
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +115,7 @@ def munchausen_targets(
 
 
 def lambda_returns(
-    rollout: Rollout, rewards: Floats, values: Floats, discount_rate: float, trace_decay: float
+    rewards: Rewards, terminals: Mask, starts: Mask, values: Floats, discount_rate: float, trace_decay: float
 ) -> Floats:
     """Return the λ-returns float32 [T, E] of T steps of E games, which are the targets of PQN.
 
@@ -118,8 +126,8 @@ def lambda_returns(
     returns, after = np.empty_like(rewards), values[-1]
     for t in reversed(range(len(rewards))):
         following = (1 - trace_decay) * values[t + 1] + trace_decay * after
-        after = rewards[t] + discount_rate * following * ~rollout.terminals[t]
-        after = returns[t] = np.where(rollout.starts[t], values[t], after)
+        after = rewards[t] + discount_rate * following * ~terminals[t]
+        after = returns[t] = np.where(starts[t], values[t], after)
     return returns
 
 
@@ -161,29 +169,31 @@ class DeepQNetwork:
     An update has two parts, which two threads may do at the same time: `prepare` reads only θ⁻, and `update`
     uses only θ. Both call functions of tensors whose control flow does not depend on values, so that a GPU
     can record them as CUDA graphs. Letters in shapes are those of `simple_dqn.types`.
+
+    Attributes:
+        updates: The number of updates made so far. device: Where it computes. threads: CPU threads of it.
     """
 
     def __init__(
         self, actions: int, history_length: int, screen_shape: tuple[int, int], network: NetworkConfig,
         backend: BackendConfig, rng: np.random.Generator, *, use_target_network: bool = True,
-        spec: NetworkSpec = NATURE, spare_cores: int = 0,
+        spec: NetworkSpec = NATURE, spare_cores: int = 0, initialize: bool = True,
     ) -> None:  # fmt: skip
         """Build a network with A = `actions` outputs, for states of S = `history_length` screens.
 
-        Weights and noise come from `rng` alone. `spec` lists the hidden layers. Without `use_target_network`
-        the online network values the next states too. `spare_cores` are left to other threads, unless
-        `backend` says how many threads to use.
+        Weights and noise come from `rng` alone; without `initialize` the weights of a snapshot must follow.
+        `spec` lists the hidden layers. Without `use_target_network` the online network values the next states
+        too. `spare_cores` are left to other threads, unless `backend` says how many threads to use.
 
         Raises:
             UserError: The GPU does not exist, or the network cannot be built; see `build`.
         """
         self._config, self._rule = network, TARGET_RULES[network.target_rule]
         self._screen_shape, self._actions = screen_shape, actions
-        self._device = device = choose_device(backend)
-        self.updates = 0  # made so far
-        self.datatype = device.datatype  # of the hidden layers
-        self.threads = use_threads(backend.threads, device, spare_cores)  # CPU threads that compute it
-        self._online = build(spec, actions, history_length, screen_shape, network, rng, device.wide)
+        self.updates, self.device = 0, (device := choose_device(backend))
+        self.threads = use_threads(backend.threads, device, spare_cores)
+        draw = rng if initialize else None
+        self._online = build(spec, actions, history_length, screen_shape, network, draw, device.wide)
         device.move(self._online.eval())
         self._master = MasterWeights(self._online, device.hidden, network, device.loss_scaling)
         self._target = self._online
@@ -192,7 +202,6 @@ class DeepQNetwork:
         span, weights = network.average_updates, self._master.tensors()
         self._average = WeightAverage(self._online, weights, span) if span else None
         self._noise = Noise(self._online.noise_size, rng)
-        self._no_noise = device.tensor(np.empty((1, 0), np.float32))
         self._results: list[tuple[Tensor, Ids]] = []  # of updates, still on the device
         self._set_up_graphs()
 
@@ -207,9 +216,9 @@ class DeepQNetwork:
         `use_one_thread`, may predict by the target network during `update`, not `update_target_network`.
         """
         network = self._target if target else self._online
-        network = cast(Network, self._average.network) if average and self._average else network
+        network = self._average.network if average and self._average else network
         assert not target or network is not self._online, "there is no target network"
-        inputs = [self._device.floats(states)]
+        inputs = [self.device.floats(states)]
         if explore:
             inputs.append(self._draw_noise("acting", len(states)))
         qvalues = self._forward[network](*inputs)  # network(*inputs), on a GPU as one graph
@@ -220,9 +229,9 @@ class DeepQNetwork:
 
         With a target network another thread may call this while `update` runs in this one.
         """
-        config, tensor, wide = self._config, self._device.tensor, self._device.wide
+        config, tensor, wide = self._config, self.device.tensor, self.device.wide
         actions, weights = tensor(minibatch.actions).unsqueeze(1), tensor(minibatch.weights).to(wide)
-        prestates = self._device.floats(minibatch.prestates)
+        prestates = self.device.floats(minibatch.prestates)
         if minibatch.returns is not None:
             targets = tensor(minibatch.returns).to(wide)[:, None, None]
             return PreparedBatch(prestates, actions, targets, weights, minibatch.numbers)
@@ -232,7 +241,7 @@ class DeepQNetwork:
         for one in reversed(earlier):
             reward = one + config.discount_rate * reward
         discounts = minibatch.discounts * ~minibatch.terminals
-        poststates = self._device.floats(minibatch.poststates)
+        poststates = self.device.floats(minibatch.poststates)
         rewards, factors = (tensor(values[:, None, None]) for values in (reward, discounts))
         noise = self._draw_noise("targets")
         targets = self._targets(prestates, actions, rewards, poststates, factors, noise)
@@ -278,33 +287,29 @@ class DeepQNetwork:
     def _anneal(self) -> None:
         """Set the learning rate of the next update."""
         updates, span = float(self.updates), self._config.learning_rate_decay_updates
-        if self._device.records:
+        if self.device.records:
             updates = math.floor(updates / span * RATES) * span / RATES
         changed = self._master.set_learning_rate(learning_rate_share(self._config, updates))
-        if changed and self._device.records:  # the old rate is a constant of the recording
-            self._descend = self._record_descent()
-
-    def _record_descent(self) -> Callable[..., Tensor]:
-        return self._device.record(partial(descend, self._online, self._master))
+        if changed and self.device.records:  # the old rate is a constant of the recording
+            self._descend = self.device.record(partial(descend, self._online, self._master))
 
     def _draw_noise(self, stream: str, count: int = 1) -> Tensor:
         """Return fresh noise [count, K] on the device."""
-        return self._device.tensor(self._noise.draw(stream, count)) if self._noise.size else self._no_noise
+        return self.device.tensor(self._noise.draw(stream, count))
 
     def _set_up_graphs(self) -> None:
         """Create the functions that a GPU records as graphs: predictions, targets and updates."""
-        record = self._device.record
-        self._targets = record(self._compute_targets)
-        self._choose = record(self._choose_action)
-        self._descend = self._record_descent()
+        record = self.device.record
+        self._targets, self._choose = record(self._compute_targets), record(self._choose_action)
+        self._descend = record(partial(descend, self._online, self._master))
         networks = [self._online, self._target, *([self._average.network] if self._average else [])]
         self._forward = {network: record(network) for network in networks}
 
-    def returns(self, rollout: Rollout, values: Floats) -> Floats:
-        """Return the targets of the T steps of `rollout`, float32 [T, E]; see `lambda_returns`."""
-        config = self._config
-        rewards = rollout.rewards.clip(config.min_reward, config.max_reward)
-        return lambda_returns(rollout, rewards, values, config.discount_rate, config.trace_decay)
+    def returns(self, rewards: Rewards, terminals: Mask, starts: Mask, values: Floats) -> Floats:
+        """Return the targets of the T steps of a rollout, float32 [T, E]; see `lambda_returns`."""
+        config, clipped = self._config, rewards.clip(self._config.min_reward, self._config.max_reward)
+        rates = config.discount_rate, config.trace_decay
+        return lambda_returns(clipped, terminals, starts, values, *rates)
 
     def take_outcomes(self) -> list[UpdateOutcome]:
         """Return the outcome of each update since the last call; waits for the last update."""
@@ -331,11 +336,7 @@ class DeepQNetwork:
 
     def guided_backpropagation(self) -> GuidedBackpropagation:
         """Return a copy of the online network for guided backpropagation."""
-        return GuidedBackpropagation(self._online, self._screen_shape, self._device.torch_device)
-
-    def make_screens(self, rows: int, games: int, screen_shape: tuple[int, int]) -> DeviceScreens | None:
-        """Return GPU storage for the replay memory's screens, or None without a GPU with enough memory."""
-        return self._device.make_screens(rows, games, screen_shape)
+        return GuidedBackpropagation(self._online, self._screen_shape, self.device.torch_device)
 
     def get_weights(self, average: bool = False) -> dict[str, NDArray[np.float32]]:
         """Return copies of the online network's weights (or their `average`) and running means, by name."""
@@ -366,12 +367,9 @@ class DeepQNetwork:
         }
 
     def set_state(self, state: CheckpointState) -> None:
-        """Continue from what `get_state` returned; later updates are the same, bit for bit.
+        """Continue from what `get_state` returned, as `snapshot.check_form` checks it, bit for bit.
 
         A target network and a mean of the weights that `state` lacks begin with the online network's weights.
-
-        Args:
-            state: That of a network with the same layers and optimizer, as `snapshot.check_form` checks it.
         """
         target = state["target"]
         self._master.load(state["online"])

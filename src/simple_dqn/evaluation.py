@@ -1,18 +1,27 @@
-"""Tests of a trained network by published protocols."""
+"""Tests of a network: which games count, published protocols, and scores in percent of a human tester's.
 
+`human_scores.csv` has raw game points: those of random play and of a professional human tester, in games that
+start with up to 30 no-ops (Wang et al. 2016, Dueling Network Architectures, arXiv:1511.06581, appendix), and
+those of published agents. dqn_zoo and Agent57 use the same human scores. Mnih et al. 2015 (extended data
+table 2) have others for 49 games, such as 9.3 in Pong instead of 14.6; docs/results.md quotes those, and has
+the conditions of the agents. Games have the names of ale-py's ROMs.
+"""
+
+import csv
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from simple_dqn.agent import Player, ScoreBoard
+from simple_dqn.agent import Player
 from simple_dqn.config import Config, as_word
 from simple_dqn.files import replacing
-from simple_dqn.human_scores import SOURCE, human_normalized
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.statistics import Statistics
+from simple_dqn.statistics import Scores, Statistics
+from simple_dqn.types import CheckpointState, Step
 
 MINUTE = 60 * 60  # frames
 # Settings that the report contains.
@@ -23,6 +32,161 @@ OF_GAME = (
 ALL_ACTIONS = 18  # of a joystick with one button
 DEFAULTS = Config().flags()  # those of simple_dqn
 STEPS = DEFAULTS["test_steps"]
+
+
+SOURCE = "Wang et al. 2016"  # printed with each human-normalized score
+# Column -> the player of these scores, and their source.
+NAMES = {
+    "human": ("a person", SOURCE),
+    "random": ("random play", SOURCE),
+    "simple_dqn": ("simple_dqn", "its best test epoch"),
+    "deepmind": ("DeepMind", "Mnih et al. 2015"),
+}
+with Path(__file__).with_name("human_scores.csv").open(newline="") as file:
+    # Game -> column -> score, in raw game points.
+    SCORES: dict[str, dict[str, float]] = {
+        row.pop("game"): {name: float(score) for name, score in row.items() if score}
+        for row in csv.DictReader(file)
+    }
+
+
+def references(game: str) -> dict[str, float]:
+    """Return published scores in `game`, in raw game points, the highest first, by agent and source."""
+    known = sorted(((score, NAMES[name]) for name, score in SCORES.get(game, {}).items()), reverse=True)
+    return {f"{name} {score:,g} ({source})".replace("-", "−"): score for score, (name, source) in known}
+
+
+def human_normalized(game: str, score: float) -> float | None:
+    """Return 100 (score - random) / (human - random), in percent; None for a game not in the table.
+
+    `score` is in raw game points.
+    """
+    if game not in SCORES:
+        return None
+    random, human = SCORES[game]["random"], SCORES[game]["human"]
+    return 100 * (score - random) / (human - random)
+
+
+class ScoreBoard:
+    """Decides which games of a test count. The test has E places, each of which plays one game after another.
+
+    In a test by games, each place plays a fixed share of them. Counting the first games that end would favor
+    short ones.
+
+    In a test by steps, the games that begin within these steps count, except the game in progress in the last
+    place at the limit. The other places finish their games, and the test ends with the last of these. With
+    one place this is the test of simple_dqn, which drops its only unfinished game.
+
+    Why exactly one game is dropped: let n be the number of games that begin, μ the expected score of a game,
+    and b the covariance of length and score divided by the mean length. If all n games count, their mean is
+    too high by b / n: the expected sum is E[n] μ (Wald's equation), but n is small where games are long and
+    score more. The game in progress at the limit is longer than others (the inspection paradox) and has the
+    expected score μ + b, so dropping it lowers the mean by b / n. The two cancel, up to terms of 1 / n².
+    Dropping the games in progress in all E places would bias the mean by -(E - 1) b / n. The game is always
+    that of the last place, because a choice that depends on the games would be a selection again.
+    `./bench.sh step_limit` simulates all three rules.
+    """
+
+    def __init__(self, places: int, games: int | None = None, steps: int | None = None) -> None:
+        """Set up a test in E = `places`, of `games` games, or of those that begin within `steps` steps."""
+        self.scores: list[float] = []  # of the games that count, in the order of their ends
+        self.steps = 0  # over all places
+        self._limit = steps
+        self._finishing = False  # whether the limit of steps is reached
+        self._running = Scores(np.zeros(places))
+        # int64 [E], the number of games still to count in each place.
+        self._to_play = np.full(places, np.iinfo(np.int64).max)
+        if games is not None:
+            self._to_play = games // places + (np.arange(places) < games % places)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all games that count have ended."""
+        return not (self._to_play > 0).any()
+
+    def add(self, step: Step) -> list[float]:
+        """Add one step of every place; return the scores of the games that ended and count."""
+        self.steps += len(step.rewards)
+        counting = self._to_play[step.resets] > 0
+        scores = [score for score, counts in zip(self._running.add(step), counting, strict=True) if counts]
+        self.scores += scores
+        self._to_play -= step.resets
+        if self._limit is not None and self.steps >= self._limit and not self._finishing:
+            self._finishing = True
+            self._to_play[:] = ~step.resets  # the games in progress
+            self._to_play[-1] = 0
+        return scores
+
+    def on_games_start(self) -> None:
+        """Forget the games in progress: new games were started."""
+        self._running.running[:] = 0
+
+    def get_state(self) -> CheckpointState:
+        """Return the state for a checkpoint, in the middle of the test."""
+        return {
+            "scores": np.array(self.scores, np.float64),
+            "steps": self.steps,
+            "finishing": self._finishing,
+            "running": self._running.running.copy(),
+            "to_play": self._to_play.copy(),
+        }
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Restore what `get_state` returned."""
+        self.scores = state["scores"].tolist()
+        self.steps, self._finishing = int(state["steps"]), bool(state["finishing"])
+        self._running = Scores(state["running"])
+        self._to_play = state["to_play"].copy()
+
+
+class Tester:
+    """Plays one test after another, ε-greedily, in games of its own; `board` has the scores of the latest."""
+
+    def __init__(
+        self, player: Player, exploration_rate: float, statistics: Statistics, games: int | None = None,
+        steps: int | None = None,
+    ) -> None:  # fmt: skip
+        """Set up a tester with ε = `exploration_rate`, for tests by `games` or by `steps`; see `ScoreBoard`.
+
+        The `statistics` receive the steps and the scores.
+        """
+        self.games = player.environment.games
+        self._player, self._limits, self._exploration_rate = player, (games, steps), exploration_rate
+        self._statistics = statistics
+        self.board = ScoreBoard(self.games, *self._limits)
+
+    def begin(self) -> None:
+        """Begin a test with a new episode in every game."""
+        self._player.start()
+        self.board = ScoreBoard(self.games, *self._limits)
+
+    def restart_games(self) -> None:
+        """Start a new episode in every game, within the test; the games in progress do not count."""
+        self._player.start()
+        self.board.on_games_start()
+
+    def play(self) -> Iterator[int]:
+        """Play until all games that count have ended; yield the number of steps of each round.
+
+        A place that has finished its share of the games plays on; these games are not counted.
+        """
+        while not self.board.complete:
+            scores = self.board.add(self._player.step(self._exploration_rate))
+            self._statistics.on_steps(self.games, scores, self._exploration_rate)
+            yield self.games
+
+    def get_state(self, games: bool = True) -> CheckpointState:
+        """Return the state for a checkpoint, in the middle of a test; with or without that of `games`."""
+        return {**self._player.get_state(games), "board": self.board.get_state()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Restore what `get_state` returned."""
+        self._player.set_state(state)
+        self.board.set_state(state["board"])
+
+    def close(self) -> None:
+        """Close the games."""
+        self._player.environment.close()
 
 
 @dataclass(frozen=True)
@@ -181,15 +345,14 @@ def evaluate(
     rate = config.agent.exploration_rate_test
     games = config.run.play_games or PROTOCOLS[protocol].games
     steps = 0 if games else config.run.test_steps
-    board = ScoreBoard(player.environment.games, games, steps or None)
+    tester = Tester(player, rate, statistics, games, steps or None)
     statistics.on_phase_start("play" if config.run.play_games else "test", config.run.start_epoch, steps)
-    player.start()
-    while not (board.complete or interrupt.requested):
-        step = player.step(rate)
-        # A worker that has finished its share of the games plays on; these games are not counted.
-        statistics.on_steps(len(step.rewards), board.add(step), rate)
+    tester.begin()
+    for _ in tester.play():
+        if interrupt.requested:
+            break
     statistics.on_phase_end()
-    environment, settings = player.environment, config.flags()
+    environment, settings, board = player.environment, config.flags(), tester.board
     return Evaluation(
         environment.name, protocol, departures(protocol, config), board.scores, board.steps,
         environment.games, rate, {name: settings[name] for name in OF_GAME}, environment.action_names,

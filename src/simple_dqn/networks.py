@@ -1,5 +1,6 @@
 """Q-networks: the layers of each as a table, the modules that `build` makes from it, and the value heads."""
 
+import copy
 import itertools
 import math
 from collections import OrderedDict
@@ -59,10 +60,6 @@ class Convolution:
     size: int  # pixels, height and width of a filter
     stride: int  # pixels
 
-    def outputs_for(self, inputs: int) -> int:
-        """Return the number of output rows for `inputs` input rows; the same holds for columns."""
-        return (inputs - self.size) // self.stride + 1
-
 
 @dataclass(frozen=True, slots=True)
 class ResidualSection:
@@ -73,10 +70,6 @@ class ResidualSection:
 
     filters: int
     blocks: int = 2
-
-    def outputs_for(self, inputs: int) -> int:
-        """Return the number of output rows for `inputs` input rows; the same holds for columns."""
-        return (inputs + 1) // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +90,6 @@ class NetworkSpec:
     biases: bool
     initializer: Initializer
 
-    def outputs_for(self, inputs: int) -> int:
-        """Return the output rows of the last convolution for screens of `inputs` rows; below 1: too few."""
-        for layer in self.layers:
-            inputs = inputs if isinstance(layer, Dense) else layer.outputs_for(inputs)
-        return inputs
-
-    def smallest_screen(self) -> int:
-        """Return the smallest height and width, in pixels, for which every convolution has an output."""
-        return next(side for side in itertools.count(1) if self.outputs_for(side) > 0)
-
 
 # Mnih et al. 2015, Methods, "Model architecture", with DeepMind's biases and initial values. simple_dqn had
 # no biases, because Neon's layers have none by default, and drew every weight with a deviation of 0.01: its
@@ -123,9 +106,7 @@ NETWORKS = {
     # Mnih et al. 2013, section 4.1: a third of Nature's arithmetic.
     "small": replace(NATURE, layers=(Convolution(16, 8, 4), Convolution(32, 4, 2), Dense(256))),
     # Espeholt et al. 2018, figure 3, right, without the recurrent layer and the language input.
-    "impala": replace(
-        NATURE, layers=(ResidualSection(16), ResidualSection(32), ResidualSection(32), Dense(256))
-    ),
+    "impala": replace(NATURE, layers=(*map(ResidualSection, (16, 32, 32)), Dense(256))),
 }
 
 
@@ -148,12 +129,7 @@ class NoisyLinear(nn.Linear):
         self.noise_size = inputs + outputs  # random numbers that the layer uses, p + q
 
     def forward(self, inputs: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Return the outputs [B, q] for `inputs` [B, p].
-
-        Args:
-            inputs: x.
-            noise: f(ε) of the whole network [B, K]; [1, K]: the same for all states; None: 0.
-        """
+        """Return the outputs [B, q] for `inputs` x [B, p] and the whole network's f(ε), [B, K] or [1, K]."""
         means = super().forward(inputs)
         if noise is None:
             return means
@@ -171,7 +147,6 @@ class Dueling(nn.Module):
     """
 
     def __init__(self, value: nn.Sequential, advantages: nn.Sequential, size: int) -> None:
-        """Combine the outputs [B, N] of `value` and [B, A · N] of `advantages`, with N = `size`."""
         super().__init__()
         self.value, self.advantages, self._size = value, advantages, size
 
@@ -186,7 +161,6 @@ class ResidualBlock(nn.Module):
     """x + c₂(r(c₁(r(x)))) with rectifiers r and convolutions c (He et al. 2016, "Identity Mappings")."""
 
     def __init__(self, first: nn.Module, second: nn.Module) -> None:
-        """Chain two convolutions, each with its normalization."""
         super().__init__()  # The first rectifier must not change x in place: x is added at the end.
         self.branch = nn.Sequential(nn.ReLU(), first, nn.ReLU(inplace=True), second)
 
@@ -214,7 +188,6 @@ class Network(nn.Module):
     """
 
     def __init__(self, hidden: nn.Sequential, output: nn.Linear | Dueling, value_head: "ValueHead") -> None:
-        """Chain `hidden` and `output` [A · N]; `value_head` interprets the N numbers of an action."""
         super().__init__()
         self.hidden, self.output, self.value_head = hidden, output, value_head
         self.noise_size, self._batch_norm = 0, False
@@ -225,16 +198,14 @@ class Network(nn.Module):
                 self.noise_size += layer.noise_size
 
     def forward(self, states: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Return the Q-values `[B, A]` of `states`, floats in 0..1 `[B, S, H, W]`; see `outputs`."""
+        """Return the Q-values [B, A] of `states`, floats in 0..1 [B, S, H, W]; see `outputs`."""
         return self.value_head.qvalues(self.outputs(states, noise))
 
     def outputs(self, states: Tensor, noise: Tensor | None = None, learning: bool = False) -> Tensor:
         """Return the N numbers that represent each action's return [B, A, N].
 
-        Args:
-            states: Floats in 0..1, `[B, S, H, W]`.
-            noise: [B, K]; [1, K]: the same for every state; None: no noise.
-            learning: Whether batch normalization is over this batch, which also moves its running means.
+        The `noise` is [B, K], or [1, K] for all states; None: there is none. With `learning`, batch
+        normalization is over this batch and moves its running means.
         """
         if learning and self._batch_norm:  # the only layer that behaves differently
             self.train()
@@ -246,11 +217,9 @@ class Network(nn.Module):
 
     def narrow_hidden_layers(self, dtype: torch.dtype) -> None:
         """Convert the hidden layers to `dtype`, except batch normalization, whose running means stay wide."""
-        last: tuple[nn.Module, ...] = (self.output,)
-        if isinstance(self.output, Dueling):
-            last = self.output.value[-1], self.output.advantages[-1]
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d | nn.Linear | nn.GroupNorm) and module not in last:
+        for name, module in self.named_modules():
+            last = name.split(".")[-1] == "output"
+            if isinstance(module, nn.Conv2d | nn.Linear | nn.GroupNorm) and not last:
                 module.to(dtype)
 
 
@@ -346,11 +315,7 @@ class CategoricalHead(ValueHead):
         return losses, (losses.detach() - entropies).clamp(min=0)
 
 
-VALUE_HEADS: dict[str, type[ValueHead]] = {
-    "none": ValueHead,
-    "quantile": QuantileHead,
-    "c51": CategoricalHead,
-}
+VALUE_HEADS = {"none": ValueHead, "quantile": QuantileHead, "c51": CategoricalHead}
 
 
 def huber(predictions: Tensor, targets: Tensor, clip_error: float) -> Tensor:
@@ -366,39 +331,39 @@ def huber(predictions: Tensor, targets: Tensor, clip_error: float) -> Tensor:
 
 def build(
     spec: NetworkSpec, actions: int, history_length: int, screen_shape: tuple[int, int],
-    config: NetworkConfig, rng: np.random.Generator, dtype: torch.dtype = torch.float32,
+    config: NetworkConfig, rng: np.random.Generator | None, dtype: torch.dtype = torch.float32,
 ) -> Network:  # fmt: skip
     """Return the network of `spec` on the CPU, of the datatype `dtype`; its weights come from `rng` alone.
 
     Its input is states of S = `history_length` screens (H, W) in pixels, and it has A = `actions` outputs.
-    `config` chooses the normalization, the value head, the noise and the dueling streams.
+    `config` chooses the normalization, the value head, the noise and the dueling streams. Without `rng` the
+    weights are arbitrary: a snapshot's take their place.
 
     Raises:
         UserError: The screens are too small, or batch normalization is used with batches of one.
     """
-    smallest = spec.smallest_screen()
-    if min(screen_shape) < smallest:
+    if config.normalization == "batch" and config.batch_size < 2:
+        raise UserError("--normalization batch cannot normalize over one transition: raise --batch_size")
+    head = VALUE_HEADS[config.distributional](config)
+    hidden = _convolutional(spec, config, history_length)
+    features = _features(hidden, history_length, *screen_shape)
+    if not features:
         height, width = screen_shape
+        smallest = next(n for n in itertools.count(1) if _features(hidden, history_length, n, n))
         raise UserError(
             f"screens of {width}x{height} pixels are too small for this network: give --screen_width and "
             f"--screen_height of at least {smallest}"
         )
-    if config.normalization == "batch" and config.batch_size < 2:
-        raise UserError("--normalization batch cannot normalize over one transition: raise --batch_size")
-    head = VALUE_HEADS[config.distributional](config)
-    hidden, channels = _convolutional(spec, config, history_length)
-    features = channels * math.prod(map(spec.outputs_for, screen_shape))
     output: nn.Module
     if config.dueling:
-        value, advantages = (
-            nn.Sequential(_dense(spec, config, features, units)) for units in (head.size, actions * head.size)
-        )
-        output = Dueling(value, advantages, head.size)
+        value, advantages = (_dense(spec, config, features, units * head.size) for units in (1, actions))
+        output = Dueling(nn.Sequential(value), nn.Sequential(advantages), head.size)
     else:
         hidden.update(_dense(spec, config, features, actions * head.size))
         output = hidden.pop("output")
     network = Network(nn.Sequential(hidden), cast(nn.Linear | Dueling, output), head).to(dtype)
-    _initialize(network, INITIALIZERS.get(config.initializer, spec.initializer), rng)
+    if rng:
+        _initialize(network, INITIALIZERS.get(config.initializer, spec.initializer), rng)
     return network
 
 
@@ -406,8 +371,8 @@ def build(
 Modules: TypeAlias = OrderedDict[str, nn.Module]
 
 
-def _convolutional(spec: NetworkSpec, config: NetworkConfig, channels: int) -> tuple[Modules, int]:
-    """Return the layers before the dense ones for `channels` screens, and their number of output channels."""
+def _convolutional(spec: NetworkSpec, config: NetworkConfig, channels: int) -> Modules:
+    """Return the layers before the dense ones for `channels` screens."""
 
     def convolution(name: str, channels: int, filters: int, size: int, stride: int, pad: int = 0) -> Modules:
         biases = spec.biases and config.normalization == "none"
@@ -438,7 +403,16 @@ def _convolutional(spec: NetworkSpec, config: NetworkConfig, channels: int) -> t
     if name.startswith("section"):  # a section ends with a sum
         modules[f"{name}_relu"] = nn.ReLU(inplace=True)
     modules["flatten"] = nn.Flatten()
-    return modules, channels
+    return modules
+
+
+def _features(convolutions: Modules, *state_shape: int) -> int:
+    """Return the outputs of `convolutions` for a state (S, H, W); 0: a filter is larger than its input."""
+    on_paper = nn.Sequential(copy.deepcopy(convolutions)).to("meta").eval()
+    try:
+        return int(on_paper(torch.empty(1, *state_shape, device="meta")).numel())
+    except RuntimeError:
+        return 0
 
 
 def _dense(spec: NetworkSpec, config: NetworkConfig, features: int, outputs: int) -> Modules:
@@ -490,9 +464,8 @@ class Noise:
 
     def get_state(self) -> CheckpointState:
         """Return the states of the streams; an empty dict if the network has no noisy layers."""
-        if not self.size:
-            return {}
-        return {name: dict(stream.bit_generator.state) for name, stream in self._streams.items()}
+        streams = self._streams if self.size else {}
+        return {name: dict(stream.bit_generator.state) for name, stream in streams.items()}
 
     def set_state(self, state: CheckpointState) -> None:
         """Continue from what `get_state` returned."""

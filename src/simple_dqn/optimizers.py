@@ -1,18 +1,22 @@
-"""The optimizers, and the wide weights that they update while the network computes with narrow ones."""
+"""The optimizers, the weights that they update, and the running mean of these weights."""
 
+import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Adadelta, Adagrad, Adam, Optimizer, RAdam
 
 from simple_dqn.config import NetworkConfig
+from simple_dqn.errors import UserError
 from simple_dqn.networks import Network
+from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.types import CheckpointState
-from simple_dqn.weights import copy_arrays, floating_tensors, read_tensors, write_tensors
+
+EVERY = 16  # updates between two additions to the mean: one takes a tenth of the time of an update
 
 
 class RMSProp(Adagrad):
@@ -27,10 +31,9 @@ class RMSProp(Adagrad):
     """
 
     EPSILON = 1e-6
-    LEAST_SHARE = 1e-20  # lower limit of 1 - ρ: with 0, s would be infinite
 
     def __init__(self, weights: Sequence[Tensor], learning_rate: float, decay_rate: float) -> None:
-        self._share = max(1 - decay_rate, self.LEAST_SHARE)
+        self._share = max(1 - decay_rate, 1e-20)  # with 0, s would be infinite
         least = self.EPSILON / self._share
         self._least = weights[0].new_full((), least)
         super().__init__(
@@ -58,12 +61,10 @@ class FusedRAdam(Adam):
     those of momentum alone: Adam with an ε beside which √v is nothing, and a learning rate larger by as much.
     """
 
-    LARGE = 1e10
-
     def step(self, closure: Any = None) -> Any:
         """Make one step; every weight must have a gradient."""
         (group,) = self.param_groups
-        rate, epsilon, decay = group["lr"], group["eps"], group["betas"][1]
+        rate, epsilon, decay, large = group["lr"], group["eps"], group["betas"][1], 1e10
         steps = 1 + int(self.state[group["params"][0]].get("step", 0))
         correction = 1 - decay**steps
         longest = 2 / (1 - decay) - 1  # ρ_∞
@@ -72,7 +73,7 @@ class FusedRAdam(Adam):
             rectification = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
             group["lr"], group["eps"] = rate * rectification**0.5, epsilon / correction**0.5
         else:
-            group["lr"], group["eps"] = rate * self.LARGE, self.LARGE
+            group["lr"], group["eps"] = rate * large, large
         try:
             return super().step(closure)
         finally:
@@ -94,11 +95,10 @@ def make_optimizer(weights: Sequence[Tensor], config: NetworkConfig) -> Optimize
             return RMSProp(weights, rate, config.decay_rate)
         case "adadelta":
             return Adadelta(weights, rate, config.decay_rate, capturable=on_gpu)
-        case "radam" if weights[0].device.type == "cpu":
-            return FusedRAdam(weights, lr=rate, eps=epsilon, fused=True)
-        case "radam":
-            return RAdam(weights, lr=rate, eps=epsilon, capturable=on_gpu)
-    return Adam(weights, rate, eps=epsilon, fused=True, capturable=on_gpu)
+        case "radam" if weights[0].device.type != "cpu":
+            return RAdam(weights, rate, eps=epsilon, capturable=on_gpu)
+    kind = FusedRAdam if config.optimizer == "radam" else Adam
+    return kind(weights, rate, eps=epsilon, fused=True, capturable=on_gpu)
 
 
 def learning_rate_share(config: NetworkConfig, updates: float) -> float:
@@ -134,9 +134,9 @@ class MasterWeights:
         for wide in self._wide:
             wide.grad = torch.empty_like(wide)
         self._optimizer = make_optimizer(list(self.weights.values()), config)
-        self._first_rates: list[float] = [group["lr"] for group in self._optimizer.param_groups]
-        device = next(iter(self.weights.values())).device.type
-        self._scaler = torch.amp.GradScaler(device, enabled=loss_scaling)
+        (self._group,) = self._optimizer.param_groups
+        self._first_rate: float = self._group["lr"]
+        self._scaler = torch.amp.GradScaler(pairs[0][0].device.type, enabled=loss_scaling)
         self.scale: Callable[[Tensor], Tensor] = self._scaler.scale
 
     def step(self) -> None:
@@ -151,21 +151,18 @@ class MasterWeights:
             torch._foreach_copy_([cast(Tensor, wide.grad) for wide in self._wide], gradients)
         self._scaler.step(self._optimizer)
         self._scaler.update()
-        if self._narrow:
-            self._publish()
+        self._publish()
 
     def set_learning_rate(self, share: float) -> bool:
-        """Set the learning rates to `share` of the first ones, and return whether they changed."""
-        rates = [rate * share for rate in self._first_rates]
-        changes = rates != [group["lr"] for group in self._optimizer.param_groups]
-        for group, rate in zip(self._optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate
-        return changes
+        """Set the learning rate to `share` of the first one, and return whether it changed."""
+        before, self._group["lr"] = self._group["lr"], self._first_rate * share
+        return bool(self._group["lr"] != before)
 
     @torch.no_grad()
     def _publish(self) -> None:
         """Copy the weights to those parts of the network that compute in a narrower datatype."""
-        torch._foreach_copy_(self._narrow, self._wide)
+        if self._narrow:
+            torch._foreach_copy_(self._narrow, self._wide)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights and the network's running means by name, sharing their memory."""
@@ -174,8 +171,7 @@ class MasterWeights:
     def load(self, arrays: Mapping[str, object]) -> None:
         """Copy `arrays`, checked by `check_fit`, into `tensors` and the network."""
         copy_arrays(arrays, self.tensors())
-        if self._narrow:
-            self._publish()
+        self._publish()
 
     def get_state(self) -> CheckpointState:
         """Return the optimizer's state for each weight, and the scale of the loss."""
@@ -188,16 +184,114 @@ class MasterWeights:
         Raises:
             ValueError: It is that of other weights.
         """
-        slots = state["slots"]
+        slots, restored = state["slots"], []
         for name, weight in self.weights.items():
             shapes = {values.shape for values in slots[name].values() if isinstance(values, np.ndarray)}
             if len({*map(frozenset, slots.values())}) > 1 or shapes - {(), (1,), tuple(weight.shape)}:
                 raise ValueError(f"the optimizer's state of {name} is not that of these weights")
-        restored = {
-            index: read_tensors(slots[name], like=weight)
-            for index, (name, weight) in enumerate(self.weights.items())
-        }
-        groups = self._optimizer.state_dict()["param_groups"]
-        self._optimizer.load_state_dict({"state": restored, "param_groups": groups})
+            restored.append({slot: _tensor_like(weight, values) for slot, values in slots[name].items()})
+        whole = self._optimizer.state_dict() | {"state": dict(enumerate(restored))}
+        self._optimizer.load_state_dict(whole)
+        (self._group,) = self._optimizer.param_groups
         if self._scaler.is_enabled() and state["scaler"]:
             self._scaler.load_state_dict(state["scaler"])
+
+
+class WeightAverage:
+    """The exponential mean of an online network's weights (Polyak and Juditsky 1992; Izmailov et al. 2018).
+
+    θ̄ ← θ̄ + s (θ - θ̄) after every `EVERY` updates, where s is the larger of `EVERY` / N and 1 / k at the
+    k-th addition: the plain mean of all weights at first, then an exponential one over about N updates. The
+    policy of a single θ changes from update to update; that of the mean plays more evenly.
+
+    Attributes:
+        mean: The mean, by name.
+    """
+
+    def __init__(self, online: Network, weights: dict[str, Tensor], updates: int) -> None:
+        """Set up a mean over N = `updates`, equal to `weights` now; `online` may have a narrower datatype."""
+        self._weights = weights
+        self._least = min(1.0, EVERY / updates)
+        self._network = copy.deepcopy(online).requires_grad_(False)
+        self._network_is_current = True
+        self.mean = {name: values.detach().clone() for name, values in weights.items()}
+        self._count = 0  # additions
+
+    @property
+    def network(self) -> Network:
+        """A network with the mean's weights, in the online network's datatype."""
+        if not self._network_is_current:
+            tensors = floating_tensors(self._network)
+            torch._foreach_copy_(list(tensors.values()), [self.mean[name] for name in tensors])
+            self._network_is_current = True
+        return self._network
+
+    def add(self) -> None:
+        """Add the weights to the mean; for every `EVERY`-th update."""
+        self._count += 1
+        self._move(max(self._least, 1 / self._count))
+
+    def restart(self) -> None:
+        """Start the mean again from the current weights."""
+        self._count = 0
+        self._move(1.0)
+
+    @torch.no_grad()
+    def _move(self, share: float) -> None:
+        torch._foreach_lerp_(list(self.mean.values()), list(self._weights.values()), share)
+        self._network_is_current = False
+
+    def get_state(self) -> CheckpointState:
+        """Return the mean and its number of additions."""
+        return {"count": self._count, "mean": write_tensors(self.mean)}
+
+    def set_state(self, state: CheckpointState | None) -> None:
+        """Continue from what `get_state` returned, checked by `check_fit`; None: the mean begins now."""
+        if state is None:
+            self.restart()
+            return
+        copy_arrays(state["mean"], self.mean)
+        self._count = state["count"]
+        self._network_is_current = False
+
+
+def floating_tensors(network: nn.Module) -> dict[str, Tensor]:
+    """Return the weights of `network` and its running means, by name; they share its memory.
+
+    Batch normalization's integer counter is left out, since nothing uses it.
+    """
+    return {name: values for name, values in network.state_dict().items() if values.is_floating_point()}
+
+
+def write_tensors(tensors: Mapping[str, Tensor]) -> CheckpointState:
+    """Return fresh arrays of the values of `tensors`; bfloat16 and float16 become float32, which is exact."""
+    wide = {name: v.float() if v.dtype.itemsize == 2 else v for name, v in tensors.items()}
+    return {name: values.cpu().numpy().copy(order="C") for name, values in wide.items()}
+
+
+def _tensor_like(like: Tensor, values: object) -> Tensor:
+    """Return `values` as a new tensor, with the memory layout of `like` if it has its shape."""
+    source = torch.as_tensor(np.array(values))
+    return torch.empty_like(like).copy_(source) if source.shape == like.shape else source
+
+
+def check_fit(arrays: Mapping[str, object], tensors: Mapping[str, Tensor]) -> None:
+    """Check that `arrays` have the names and shapes of a network's `tensors`.
+
+    Raises:
+        UserError: They differ; the message names the flags to give.
+    """
+    theirs = {name: np.shape(cast(Any, values)) for name, values in arrays.items()}
+    for name, shape in {**theirs, **{name: tuple(values.shape) for name, values in tensors.items()}}.items():
+        if name not in tensors or theirs.get(name) != shape:
+            raise UserError(
+                f"the snapshot is of a network with other layers than this one ({name}): give the game and "
+                f"{', '.join(f'--{flag}' for flag in (*NETWORK_SHAPE, 'atoms', 'quantiles'))} as in training"
+            )
+
+
+@torch.no_grad()
+def copy_arrays(arrays: Mapping[str, object], tensors: Mapping[str, Tensor]) -> None:
+    """Copy `arrays`, which `check_fit` has accepted, into the memory of `tensors`."""
+    for name, values in tensors.items():
+        values.copy_(torch.as_tensor(np.array(arrays[name])))

@@ -18,8 +18,8 @@ from simple_dqn.command_line import Parser, number
 from simple_dqn.config import yes_or_no
 from simple_dqn.environment.atari import game_of
 from simple_dqn.errors import UserError, printable
+from simple_dqn.evaluation import references
 from simple_dqn.files import replacing
-from simple_dqn.human_scores import references
 from simple_dqn.statistics.csv_file import Column, Run, field_name, read_run
 
 if TYPE_CHECKING:

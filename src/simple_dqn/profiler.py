@@ -1,4 +1,4 @@
-"""The profiler: the wall time of each part of the loop, by thread, and the load of the cores.
+"""The profiler: the wall time of each part of the loop, by thread.
 
 It times the parts from outside: `watch` puts a clock around their methods, so the algorithm knows of none.
 """
@@ -11,61 +11,41 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from simple_dqn.machine import busy_seconds, cpu_seconds, usable_cores
+from simple_dqn.machine import cpu_seconds, usable_cores
 
-SECTIONS = ("act", "emulate", "store", "sample", "target", "update", "wait")
 # The methods that `Profiler.watch` measures, of the network, the games, the memory and a cluster's actors.
 METHODS = {
-    "predict": "act", "prepare": "target", "returns": "target", "update": "update", "step": "emulate",
-    "add": "store", "update_priorities": "store", "sample": "sample", "next": "wait",
+    "predict": "act", "step": "emulate", "add": "store", "update_priorities": "store", "sample": "sample",
+    "prepare": "target", "returns": "target", "update": "update", "next": "wait",
 }  # fmt: skip
-OTHER = "other"  # the rest, which includes waiting for other threads
-WIDTH = 11  # characters of a column
+# The columns of the table; the last is the rest, which includes waiting for other threads.
+SECTIONS = (*dict.fromkeys(METHODS.values()), "other")
 
 
 @dataclass
 class PhaseProfile:
-    """The times of one kind of phase."""
+    """The times of one kind of phase: wall and CPU seconds, and those of each section by thread."""
 
-    wall: float = 0.0  # seconds
-    cpu: float = 0.0  # CPU seconds of this process and its children
+    wall: float = 0.0
+    cpu: float = 0.0  # of this process and its children
     steps: int = 0  # over all games
-    busy: dict[int, float] = field(default_factory=dict)  # busy seconds of each usable core, of all programs
-    # Wall seconds by thread, then section. Each thread writes only its own entry.
-    seconds: dict[str, dict[str, float]] = field(default_factory=dict)
+    # Each thread writes only its own entry.
+    seconds: defaultdict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
 
     def shares(self) -> dict[str, dict[str, float]]:
-        """Return each section's share of the wall time by thread, with the rest as `OTHER`."""
+        """Return each section's share of the wall time, by thread."""
         shares = {}
         for thread, seconds in self.seconds.items():
             measured = {name: seconds[name] / self.wall for name in SECTIONS if name in seconds}
-            shares[thread] = measured | {OTHER: 1 - sum(measured.values())}
+            shares[thread] = measured | {SECTIONS[-1]: 1 - sum(measured.values())}
         return shares
-
-    def lines(self, phase: str) -> list[str]:
-        """Return the lines of the table."""
-        rate, busy, cores = self.steps / self.wall, self.cpu / self.wall, usable_cores()
-        header = (*SECTIONS, OTHER)
-        lines = [
-            f"Where the time went: {phase}, {self.steps} steps in {self.wall:.1f} s, {rate:.0f} a second, "
-            f"{busy:.2f} of {cores} cores busy",
-            "".join(f"{word:>{WIDTH}}" for word in ("thread", *header)),
-        ]
-        for thread, shares in self.shares().items():
-            cells = (f"{shares[name]:.1%}" if name in shares else "" for name in header)
-            name = thread.lower().removesuffix("thread").removesuffix("_0")  # as in MainThread, actor_0
-            lines.append("".join(f"{word:>{WIDTH}}" for word in (name, *cells)))
-        loads = (f"{core}: {seconds / self.wall:.0%}" for core, seconds in sorted(self.busy.items()))
-        lines.append(f"{'cores':>{WIDTH}}    {'   '.join(loads)}   busy, other programs included")
-        return lines
 
 
 class Profiler:
     """Measures phases, and the watched methods within them; at most one phase is open at a time."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        # By phase: random, train or test.
-        self.phases: defaultdict[str, PhaseProfile] = defaultdict(PhaseProfile)
+        self.phases: defaultdict[str, PhaseProfile] = defaultdict(PhaseProfile)  # by name, such as train
         self._clock = clock
         self._open: PhaseProfile | None = None
 
@@ -73,16 +53,13 @@ class Profiler:
     def phase(self, name: str) -> Iterator[PhaseProfile]:
         """Measure the time inside as phase `name`; the caller counts the steps."""
         profile = self._open = self.phases[name]
-        start, cpu, cores = self._clock(), cpu_seconds(), busy_seconds()
+        start, cpu = self._clock(), cpu_seconds()
         try:
             yield profile
         finally:
             self._open = None
             profile.wall += self._clock() - start
             profile.cpu += cpu_seconds() - cpu
-            now = busy_seconds()
-            for core in now.keys() & cores.keys():  # the usable cores may change during a run
-                profile.busy[core] = profile.busy.get(core, 0.0) + now[core] - cores[core]
 
     def watch(self, *parts: object) -> None:
         """Measure those of `METHODS` that `parts` have from now on; before others keep references to them."""
@@ -92,10 +69,21 @@ class Profiler:
 
     def lines(self) -> list[str]:
         """Return the table of training, else of a test, else of random play; empty if there were no steps."""
-        for phase in ("train", "test", "random"):
-            if self.phases[phase].steps:
-                return self.phases[phase].lines(phase)
-        return []
+        phase = next((name for name in ("train", "test", "random") if self.phases[name].steps), "")
+        profile = self.phases[phase]
+        if not phase:
+            return []
+        rows = {"thread": {name: name for name in SECTIONS}}
+        for thread, shares in profile.shares().items():
+            name = thread.lower().removesuffix("thread").removesuffix("_0")  # as in MainThread, actor_0
+            rows[name] = {section: f"{share:.1%}" for section, share in shares.items()}
+        return [
+            f"Where the time went: {phase}, {profile.steps} steps in {profile.wall:.1f} s, "
+            f"{profile.steps / profile.wall:.0f} a second, {profile.cpu / profile.wall:.2f} of "
+            f"{usable_cores()} cores busy",
+            *("".join(f"{word:>11}" for word in (name, *(row.get(section, "") for section in SECTIONS)))
+              for name, row in rows.items()),
+        ]  # fmt: skip
 
     def _timed(self, method: Callable[..., Any], section: str) -> Callable[..., Any]:
         """Return `method` with a clock around it."""
@@ -106,7 +94,7 @@ class Profiler:
                 return method(*arguments, **named)
             finally:
                 if self._open is not None:
-                    seconds = self._open.seconds.setdefault(threading.current_thread().name, {})
+                    seconds = self._open.seconds[threading.current_thread().name]
                     seconds[section] = seconds.get(section, 0.0) + self._clock() - start
 
         return timed

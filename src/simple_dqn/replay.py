@@ -8,7 +8,6 @@ import logging
 import math
 import sys
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 import lz4.block
 import numpy as np
@@ -27,11 +26,11 @@ from simple_dqn.types import (
     Indices,
     Mask,
     Minibatch,
-    Rollout,
+    Rewards,
     Screens,
     States,
     Step,
-)
+)  # fmt: skip
 
 logger = logging.getLogger(__name__)
 
@@ -57,12 +56,12 @@ class ReplayMemory:
     """The latest `replay_size` experiences of E games, and minibatches of transitions from them.
 
     The memory is a ring of T rows (see `rows_for`), one `Step` each. `samplers.py` defines the transitions
-    and their states, and samples them; a `ScreenStore` stores the screens.
+    and their states, and samples them; `HostScreens` or a subclass stores the screens.
     """
 
     def __init__(
         self, config: MemoryConfig, games: int, screen_shape: tuple[int, int], discount_rate: float,
-        rng: np.random.Generator, screens: "ScreenStore | None" = None,
+        rng: np.random.Generator, screens: "HostScreens | None" = None,
         log: Callable[[Step], None] | None = None,
     ) -> None:  # fmt: skip
         """Create an empty memory; the system allocates its pages as it fills.
@@ -79,12 +78,9 @@ class ReplayMemory:
         Raises:
             UserError: This machine has too little memory.
         """
-        rows, sampler = (
-            rows_for(config, games),
-            SAMPLERS["shuffled" if config.rollout_steps else config.sampler],
-        )
-        other_bytes = OTHER_BYTES + sampler.experience_bytes
-        self._screens = screens or make_screens(config, rows, games, screen_shape, other_bytes)
+        rows = rows_for(config, games)
+        sampler = SAMPLERS["shuffled" if config.rollout_steps else config.sampler]
+        self._screens = screens or make_screens(config, rows, games, screen_shape)
         self._screen_shape = screen_shape
         self._actions = np.zeros((rows, games), np.int64)
         self._rewards = np.zeros((rows, games), np.float32)
@@ -114,10 +110,8 @@ class ReplayMemory:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a full memory, on whichever device its screens are."""
-        ring = self._ring
-        others = (self._actions, self._rewards, ring.starts, ring.terminals, ring.excluded)
-        return self._screens.nbytes + self._sampler.nbytes + sum(array.nbytes for array in others)
+        """Bytes of a full memory, on whichever device its screens are, without those of the sampler."""
+        return self._screens.nbytes + OTHER_BYTES * self._ring.size
 
     def add(self, step: Step) -> None:
         """Store `step`; a full memory overwrites its oldest row."""
@@ -170,10 +164,10 @@ class ReplayMemory:
         """Return the prestates uint8 [count, S, H, W] of uniformly sampled transitions, a new array."""
         return self._screens.on_host(self.sample(count, sampler=self._uniform).prestates)
 
-    def rollout(self) -> Rollout:
-        """Return the latest `rollout_steps` rows, oldest first; new arrays."""
+    def rollout(self) -> tuple[Rewards, Mask, Mask]:
+        """Return rewards, terminals and starts [T, E] of the latest `rollout_steps` rows T; new arrays."""
         rows = self._ring.held_rows()[-self._rollout_steps :]
-        return Rollout(self._rewards[rows], self._ring.terminals[rows], self._ring.starts[rows])
+        return self._rewards[rows], self._ring.terminals[rows], self._ring.starts[rows]
 
     def set_returns(self, returns: Floats) -> None:
         """Set the targets of the steps of `rollout`, float32 [T, E], for the minibatches from it."""
@@ -228,28 +222,8 @@ class ReplayMemory:
         self._rng.bit_generator.state = state["rng"]
 
 
-class ScreenStore(Protocol):
-    """Stores T rows of E screens each; an index is row * E + game."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all screens; of compressed ones, so far."""
-
-    def write(self, row: int, screens: Screens) -> None:
-        """Store `screens` uint8 [E, H, W] as `row`; a UserError says that memory runs short."""
-
-    def gather(self, windows: Indices, hidden: Mask | None) -> States | DeviceStates:
-        """Return the screens at indices `windows` int64 [B, K]: uint8 [B, K, H, W], until the next call.
-
-        Of the first L screens of each window those are zero that are `hidden` bool [B, L]; None: none is.
-        """
-
-    def on_host(self, screens: States | DeviceStates) -> States:
-        """Return a copy in the host's memory of an array that `gather` returned, or of a part of it."""
-
-
 class HostScreens:
-    """A `ScreenStore` with an uncompressed array; see there."""
+    """T rows of E screens each, uncompressed in the host's memory; an index is row * E + game."""
 
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, int]) -> None:
         """Create storage for `rows` screens of each game; the system allocates pages as it is written."""
@@ -264,15 +238,18 @@ class HostScreens:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all screens."""
+        """Bytes of all screens; of compressed ones, so far."""
         return self._screens.nbytes
 
     def write(self, row: int, screens: Screens) -> None:
         """Store `screens` uint8 [E, H, W] as `row`."""
         self._screens[row] = screens
 
-    def gather(self, windows: Indices, hidden: Mask | None) -> States:
-        """Return the screens at `windows` int64 [B, K], set to zero where `hidden` bool [B, L]."""
+    def gather(self, windows: Indices, hidden: Mask | None) -> States | DeviceStates:
+        """Return the screens at indices `windows` int64 [B, K]: uint8 [B, K, H, W], until the next call.
+
+        Of the first L screens of each window those are zero that are `hidden` bool [B, L]; None: none is.
+        """
         if self._gathered.shape[:2] != windows.shape:
             self._gathered = np.empty((*windows.shape, *self._gathered.shape[2:]), np.uint8)
         # With "clip", unlike "raise", numpy writes directly to `out`. All indices are in range.
@@ -282,13 +259,13 @@ class HostScreens:
             self._gathered[:, : hidden.shape[1]][hidden] = 0
         return self._gathered
 
-    def on_host(self, screens: States) -> States:
-        """Return a copy of an array that `gather` returned, or of a part of it."""
-        return screens.copy()
+    def on_host(self, screens: States | DeviceStates) -> States:
+        """Return a copy in the host's memory of an array that `gather` returned, or of a part of it."""
+        return np.array(screens)
 
 
 class CompressedScreens(HostScreens):
-    """A `ScreenStore` of LZ4 blocks, without loss; their final size is unknown, so memory may run short."""
+    """The screens as LZ4 blocks, without loss; their final size is unknown, so memory may run short."""
 
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, int]) -> None:
         """Create storage for `rows` screens of each game; memory is allocated as they are written."""
@@ -341,36 +318,25 @@ class CompressedScreens(HostScreens):
         return self._gathered
 
 
-def make_screens(
-    config: MemoryConfig, rows: int, games: int, screen_shape: tuple[int, int], other_bytes: int
-) -> HostScreens:
-    """Return storage for T = `rows` screens of each game; an experience takes `other_bytes` besides.
-
-    There is a warning if compressed screens may not fit.
+def make_screens(config: MemoryConfig, rows: int, games: int, screen_shape: tuple[int, int]) -> HostScreens:
+    """Return storage for T = `rows` screens of each game; there is a warning if compressed ones may not fit.
 
     Raises:
         UserError: This machine has too little memory; the message suggests a --replay_size that fits.
     """
     store = CompressedScreens if config.replay_compression == "lz4" else HostScreens
     count, spare = rows * games, int(SHARE * available_memory())
-    least, most = (size + other_bytes for size in store.screen_bytes(screen_shape[0] * screen_shape[1]))
-    if count * least > spare:
-        raise UserError(
-            f"--replay_size {count} needs {gigabytes(count * least)} of memory and this machine can spare "
-            f"{gigabytes(spare)}: --replay_size {_round_down(spare // least)} fits, and more with "
-            "--replay_compression lz4"
-        )
+    least, most = (size + OTHER_BYTES for size in store.screen_bytes(math.prod(screen_shape)))
     if count * most > spare:
-        logger.warning(
-            "--replay_size %d needs %s to %s of memory, depending on compression; %s can be spared: "
-            "--replay_size %d always fits",
-            count, gigabytes(count * least), gigabytes(count * most), gigabytes(spare),
-            _round_down(spare // most),
-        )  # fmt: skip
+        needed = " to ".join(gigabytes(count * size) for size in sorted({least, most}))
+        digits = max(0, len(str(spare // most)) - 2)  # to round: the free memory changes all the time
+        complaint = (
+            f"--replay_size {count} needs {needed} of memory and this machine can spare {gigabytes(spare)}: "
+            f"--replay_size {spare // most // 10**digits * 10**digits} fits"
+        )
+        if store is HostScreens:
+            raise UserError(f"{complaint}, and more with --replay_compression lz4")
+        if count * least > spare:
+            raise UserError(complaint)
+        logger.warning("%s in any case", complaint)
     return store(rows, games, screen_shape)
-
-
-def _round_down(count: int) -> int:
-    """Return `count` rounded down to two significant digits: the free memory changes all the time."""
-    unit: int = 10 ** max(0, len(str(count)) - 2)
-    return count // unit * unit

@@ -5,7 +5,7 @@ statistics, builds what it plays by itself (`cluster/actor.py`).
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simple_dqn import random_streams
-from simple_dqn.agent import Agent, DivergedError, Player, Tester
+from simple_dqn.agent import Agent, DivergedError, Player
 from simple_dqn.config import Config, RunConfig, layered
 from simple_dqn.environment import Environment, Watcher, make
 from simple_dqn.errors import LostError, UserError, one_line, require_extra
+from simple_dqn.evaluation import Tester
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.profiler import Profiler
 from simple_dqn.replay import ReplayMemory, rows_for
@@ -36,12 +37,9 @@ logger = logging.getLogger(__name__)
 PHASES = ("random", "train", "test")
 # Parts of a checkpoint that a resumed run begins anew if their setting has changed.
 PARTS = {
-    "average": "average_updates",
-    "sampler": "sampler",
-    "scaler": "datatype",
-    "target": "target_steps",
+    "average": "average_updates", "sampler": "sampler", "scaler": "datatype", "target": "target_steps",
     "tester": "test_steps",
-}
+}  # fmt: skip
 HELD_OUT_STATES = 256  # states of which `meanq` is the mean of the highest Q-values
 
 
@@ -92,16 +90,9 @@ class Run:
     """A run from its first phase to its last; `phase` is the current one."""
 
     def __init__(
-        self,
-        agent: Agent,
-        tester: Tester | None,
-        statistics: Statistics,
-        keeper: Keeper | None,
-        config: Config,
-        interrupt: Interrupt,
-        schedule: SerialSchedule,
-        profiler: Profiler,
-    ) -> None:
+        self, agent: Agent, tester: Tester | None, statistics: Statistics, keeper: Keeper | None,
+        config: Config, interrupt: Interrupt, schedule: SerialSchedule, profiler: Profiler,
+    ) -> None:  # fmt: skip
         """Set up a run that has not begun; without tests it needs no `tester`."""
         self.agent = agent
         self.phase = Phase("random", 0)
@@ -275,7 +266,7 @@ class Run:
     def _is_complete(self, phase: Phase) -> bool:
         """Return whether all steps of `phase` were made."""
         if phase.name == "test":
-            return not self._tester or self._tester.complete
+            return not self._tester or self._tester.board.complete
         return phase.done >= phase.length(self._config)
 
     def _save_checkpoint(self, wait: bool = False, state: CheckpointState | None = None) -> None:
@@ -309,10 +300,9 @@ class Run:
         meanq = None  # the mean of max_a Q(s, a) (Mnih et al. 2013, section 5.1)
         if self._held_out is not None:
             meanq = float(np.mean(agent.network.predict(self._held_out).max(axis=1)))
-        count, updates, more = agent.memory.count, agent.network.updates, self._schedule.report()
         self._statistics.on_phase_end(
-            total_train_steps=agent.total_train_steps, replay_memory_count=count, meanq=meanq,
-            weight_updates=updates, more=more,
+            total_train_steps=agent.total_train_steps, replay_memory_count=agent.memory.count, meanq=meanq,
+            weight_updates=agent.network.updates, more=self._schedule.report(),
         )  # fmt: skip
         if self.phase.name == "train" and self._keeper:
             steps, weights = agent.total_train_steps, agent.network.get_weights(average=True)
@@ -333,20 +323,73 @@ def make_environment(config: Config, training: bool, watcher: Watcher | None = N
     return make(config.environment, streams, training, watcher)
 
 
+def make_network(config: Config, environment: Environment) -> "DeepQNetwork":
+    """Return a network that sees `environment`'s screens and chooses among its actions.
+
+    If `config.run.load_weights` names a snapshot, its weights must be loaded next.
+    """
+    from simple_dqn.dqn import DeepQNetwork  # PyTorch takes seconds that --help can do without
+    from simple_dqn.networks import NETWORKS
+
+    # The learning thread leaves cores to the actor and the sampler.
+    spare_cores = int(config.agent.schedule in ("concurrent", "overlapped"))
+    return DeepQNetwork(
+        environment.actions, config.memory.history_length, environment.screen_shape, config.network,
+        config.backend, random_streams.stream(config.seed, "weights"),
+        use_target_network=config.agent.target_steps > 0, spec=NETWORKS[config.network.network],
+        spare_cores=config.cluster.actors if config.cluster.cluster == "local" else spare_cores,
+        initialize=not config.run.load_weights,
+    )  # fmt: skip
+
+
+def make_player(config: Config, environment: Environment, network: "DeepQNetwork") -> Player:
+    """Return a player of test games, which acts by the network's averaged weights if there are any."""
+    rng = random_streams.stream(config.seed, "test exploration")
+    predict = partial(network.predict, average=True)
+    return Player(environment, predict, config.memory.history_length, rng)
+
+
+def make_agent(
+    config: Config, environment: Environment, network: "DeepQNetwork", statistics: Statistics,
+    keeper: Keeper | None = None,
+) -> Agent:  # fmt: skip
+    """Return an agent that has seen nothing yet.
+
+    Its replay memory stores the screens on the GPU of `network` if that has one with enough memory. Steps
+    that are added also go to the experience log of `keeper`.
+
+    Raises:
+        UserError: `--replay_device gpu` was given and no GPU has enough memory; or this machine has not.
+    """
+    settings, games, shape = config.memory, environment.games, environment.screen_shape
+    rows, screens = rows_for(settings, games), None
+    if settings.replay_device != "memory" and settings.replay_compression == "none":
+        screens = network.device.make_screens(rows, games, shape)
+    if settings.replay_device == "gpu" and screens is None:
+        raise UserError(
+            f"--replay_device gpu: there is no GPU with room for {rows * games} screens: "
+            "leave out --replay_device, or use a GPU with more memory"
+        )
+    sampling, exploration = (random_streams.stream(config.seed, name) for name in ("sampling", "exploration"))
+    log = keeper.log if keeper else None
+    memory = ReplayMemory(settings, games, shape, config.network.discount_rate, sampling, screens, log)
+    predict = partial(network.predict, explore=True, target=config.agent.schedule == "concurrent")
+    together = config.agent.synchronize is not False
+    player = Player(environment, predict, settings.history_length, exploration, together)
+    return Agent(player, memory, network, config.agent, config.network.batch_size, statistics)
+
+
 def make_schedule(config: Config, environment: Environment, statistics: Statistics) -> SerialSchedule:
-    """Return the schedule that the settings choose; the default is the serial one.
+    """Return the schedule that the settings choose.
 
     Raises:
         UserError: The cluster cannot be reached, or is of another version.
     """
     if not config.cluster.on:
-        if config.agent.schedule == "rollouts":
-            return RolloutSchedule(config.memory.rollout_steps)
-        schedules = {
-            "serial": SerialSchedule,
-            "concurrent": ConcurrentSchedule,
-            "overlapped": OverlappedSchedule,
-        }
+        schedules: dict[str, Callable[[], SerialSchedule]] = {
+            "serial": SerialSchedule, "concurrent": ConcurrentSchedule, "overlapped": OverlappedSchedule,
+            "rollouts": partial(RolloutSchedule, config.memory.rollout_steps),
+        }  # fmt: skip
         return schedules[config.agent.schedule]()
     require_extra("cluster", "--cluster")
     from simple_dqn.cluster.session import Session
@@ -360,83 +403,6 @@ def make_schedule(config: Config, environment: Environment, statistics: Statisti
     except BaseException:
         session.close()
         raise
-
-
-def make_memory(
-    config: Config, environment: Environment, network: "DeepQNetwork", keeper: Keeper | None = None
-) -> ReplayMemory:
-    """Return an empty replay memory for the steps of `environment`.
-
-    The screens are stored on the GPU of `network` if it has one with enough memory. Steps that are added also
-    go to the experience log of `keeper`.
-
-    Raises:
-        UserError: `--replay_device gpu` was given and no GPU has enough memory; or this machine has not.
-    """
-    memory, games, shape = config.memory, environment.games, environment.screen_shape
-    screens = None
-    in_memory = memory.replay_device == "memory" or memory.replay_compression != "none"
-    if not in_memory:
-        screens = network.make_screens(rows_for(memory, games), games, shape)
-    if memory.replay_device == "gpu" and screens is None:
-        raise UserError(
-            f"--replay_device gpu: there is no GPU with room for {rows_for(memory, games) * games} screens: "
-            "leave out --replay_device, or use a GPU with more memory"
-        )
-    rng = random_streams.stream(config.seed, "sampling")
-    log = keeper.log if keeper else None
-    return ReplayMemory(memory, games, shape, config.network.discount_rate, rng, screens, log)
-
-
-def make_network(config: Config, environment: Environment) -> "DeepQNetwork":
-    """Return a fresh network that sees `environment`'s screens and chooses among its actions."""
-    from simple_dqn.dqn import DeepQNetwork  # PyTorch takes seconds that --help can do without
-    from simple_dqn.networks import NETWORKS
-
-    return DeepQNetwork(
-        environment.actions,
-        config.memory.history_length,
-        environment.screen_shape,
-        config.network,
-        config.backend,
-        random_streams.stream(config.seed, "weights"),
-        use_target_network=config.agent.target_steps > 0,
-        spec=NETWORKS[config.network.network],
-        spare_cores=spare_cores(config),
-    )
-
-
-def spare_cores(config: Config) -> int:
-    """Return the number of cores that the learning thread leaves to actors and samplers."""
-    if config.cluster.cluster == "local":
-        return config.cluster.actors
-    return int(config.agent.schedule in ("concurrent", "overlapped"))  # for the actor and the sampler
-
-
-def make_player(config: Config, environment: Environment, network: "DeepQNetwork") -> Player:
-    """Return a player of test games, which acts by the network's averaged weights if there are any."""
-    rng = random_streams.stream(config.seed, "test exploration")
-    predict = partial(network.predict, average=True)
-    return Player(environment, predict, config.memory.history_length, rng)
-
-
-def make_agent(
-    config: Config,
-    environment: Environment,
-    network: "DeepQNetwork",
-    statistics: Statistics,
-    keeper: Keeper | None = None,
-) -> Agent:
-    """Return an agent that has seen nothing yet."""
-    player = Player(
-        environment,
-        partial(network.predict, explore=True, target=config.agent.schedule == "concurrent"),
-        config.memory.history_length,
-        random_streams.stream(config.seed, "exploration"),
-        synchronize=config.agent.synchronize is not False,
-    )
-    memory = make_memory(config, environment, network, keeper)
-    return Agent(player, memory, network, config.agent, config.network.batch_size, statistics)
 
 
 def make_statistics(
@@ -456,12 +422,9 @@ def make_statistics(
 
 
 def make_run(
-    config: Config,
-    interrupt: Interrupt,
-    resumed: Resumed | None = None,
-    writers: Sequence[Writer] = (),
+    config: Config, interrupt: Interrupt, resumed: Resumed | None = None, writers: Sequence[Writer] = (),
     profiler: Profiler | None = None,
-) -> Run:
+) -> Run:  # fmt: skip
     """Return a whole run that has not begun yet.
 
     Args:
@@ -485,17 +448,17 @@ def make_run(
     if profiler:
         profiler.watch(network, environment, *([test_environment] if test_environment else []))
     # Float sums depend on the number of threads, too: a run that is resumed goes on with the same.
-    config = config.with_flags({"threads": network.threads, "datatype": network.datatype})
-    prefix = config.run.save_weights_prefix
-    name, actions, can_save = environment.name, environment.actions, environment.can_save
-    keeper = Keeper(Path(prefix), name, actions, config, can_save=can_save) if prefix else None
+    config = config.with_flags({"threads": network.threads, "datatype": network.device.datatype})
+    prefix, keeper, tester = config.run.save_weights_prefix, None, None
+    if prefix:
+        name, actions, can_save = environment.name, environment.actions, environment.can_save
+        keeper = Keeper(Path(prefix), name, actions, config, can_save=can_save)
     statistics = make_statistics(config, resumed, writers)
     agent = make_agent(config, environment, network, statistics, keeper)
     if profiler:
         profiler.watch(agent.memory)
-    tester = None
     if test_environment:
-        player = make_player(config, test_environment, network)
-        tester = Tester(player, config.agent.exploration_rate_test, config.run.test_steps, statistics)
+        player, rate = make_player(config, test_environment, network), config.agent.exploration_rate_test
+        tester = Tester(player, rate, statistics, steps=config.run.test_steps)
     schedule = make_schedule(config, environment, statistics)
     return Run(agent, tester, statistics, keeper, config, interrupt, schedule, profiler or Profiler())

@@ -152,8 +152,6 @@ class Ring:
 class Uniform:
     """Samples transitions uniformly; the other samplers have the same methods."""
 
-    experience_bytes = 0  # bytes for each experience, at most
-    nbytes = 0  # bytes in all
     uses_errors = False  # whether `set_errors` has an effect
 
     def __init__(self, ring: Ring, _config: MemoryConfig) -> None:
@@ -230,7 +228,6 @@ class Prioritized(Uniform):
     greatest priority so far. The sum tree holds the mass p_i^α of each transition, and 0 for other rows.
     """
 
-    experience_bytes = 8 + -(-8 // (WIDTH - 1))  # the mass float64, and its part of the sums
     uses_errors = True
 
     def __init__(self, ring: Ring, config: MemoryConfig) -> None:
@@ -238,7 +235,6 @@ class Prioritized(Uniform):
         super().__init__(ring, config)
         self._config = config
         self._tree = SumTree(ring.size)
-        self.nbytes = self._tree.nbytes
         self._greatest = FIRST_PRIORITY
         self._first, self._end = ring.candidates()  # the numbers that have a mass, unless excluded
 
@@ -319,7 +315,6 @@ class SumTree:
             size = -(-size // WIDTH)
             self._levels.append(np.zeros((size, WIDTH)))
         self.total = 0.0
-        self.nbytes = sum(level.nbytes for level in self._levels)
 
     @property
     def masses(self) -> Masses:

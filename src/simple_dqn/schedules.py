@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeAlias
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -91,7 +91,7 @@ class RolloutSchedule(SerialSchedule):
                 agent.memory.add(agent.execute(actions))
                 values.append(qvalues.max(axis=1))
             values.append(agent.player.predict().max(axis=1))
-            agent.memory.set_returns(agent.network.returns(agent.memory.rollout(), np.stack(values)))
+            agent.memory.set_returns(agent.network.returns(*agent.memory.rollout(), np.stack(values)))
             agent.learn(self._steps * agent.games)
             yield self._steps * agent.games
 
@@ -191,24 +191,34 @@ class OverlappedSchedule(SerialSchedule):
         Every `SAFE_POINT_STEPS` steps the last updates are made before the games go on, so that a checkpoint
         has no minibatch in flight.
         """
-        with ThreadPoolExecutor(1, "player", agent.network.use_one_thread) as player:
-            submit: Submit = player.submit if usable_cores() > 1 else in_turn
+        one_core, use_one_thread = usable_cores() == 1, agent.network.use_one_thread
+        with InTurn() if one_core else ThreadPoolExecutor(1, "player", use_one_thread) as player:
             rounds, per_safe_point = -(-steps // agent.games), max(1, SAFE_POINT_STEPS // agent.games)
             for done in range(0, rounds, per_safe_point):
                 some = min(per_safe_point, rounds - done)
-                play_rounds(agent, some, submit)
+                play_rounds(agent, some, player)
                 yield some * agent.games
 
 
+class InTurn(Executor):
+    """Does work in the calling thread, when it is submitted."""
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        """Return the outcome of `work`."""
+        done: Future[Any] = Future()
+        done.set_result(work(*arguments, **named))
+        return done
+
+
 Batches: TypeAlias = "list[PreparedBatch]"
-Submit: TypeAlias = "Callable[[Callable[[Agent, Actions], Batches], Agent, Actions], Future[Batches]]"
 
 
-def play_rounds(agent: Agent, rounds: int, submit: Submit) -> None:
-    """Make `rounds` rounds with all their updates."""
+def play_rounds(agent: Agent, rounds: int, player: Executor) -> None:
+    """Make `rounds` rounds with all their updates; the thread `player` plays them."""
     batches: Batches = []
     for _ in range(rounds):
-        playing = submit(play_and_prepare, agent, agent.player.choose(agent.exploration_rates()))
+        actions = agent.player.choose(agent.exploration_rates())
+        playing = player.submit(play_and_prepare, agent, actions)
         try:
             for batch in batches:
                 agent.learn_from(batch)
@@ -227,10 +237,3 @@ def play_and_prepare(agent: Agent, actions: Actions) -> Batches:
     agent.memory.add(agent.execute(actions))
     due = agent.due(agent.config.train_frequency, agent.games) * agent.config.train_repeat
     return [agent.prepare(agent.total_train_steps) for _ in range(due)]
-
-
-def in_turn(work: Callable[[Agent, Actions], Batches], agent: Agent, actions: Actions) -> Future[Batches]:
-    """Do `work` now, in the calling thread."""
-    done: Future[Batches] = Future()
-    done.set_result(work(agent, actions))
-    return done

@@ -59,15 +59,9 @@ class Step:
     def start(screens: Screens) -> "Step":
         """Return the step that begins E new games with `screens` uint8 [E, H, W]."""
         games = len(screens)
-        return Step(
-            screens=screens,
-            actions=np.zeros(games, np.int64),
-            rewards=np.zeros(games, np.float32),
-            terminals=np.zeros(games, np.bool_),
-            truncations=np.zeros(games, np.bool_),
-            resets=np.zeros(games, np.bool_),
-            starts=np.ones(games, np.bool_),
-        )
+        actions, rewards = np.zeros(games, np.int64), np.zeros(games, np.float32)
+        terminals, truncations, resets = np.zeros((3, games), np.bool_)
+        return Step(screens, actions, rewards, terminals, truncations, resets, np.ones(games, np.bool_))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +82,9 @@ class Minibatch:
     prestates: States | DeviceStates  # uint8 [B, S, H, W], may be strided views
     actions: Actions  # int64 [B], the first action of each
     rewards: Rewards  # float32 [B, n], raw game points of each step; 0 after the last step
-    poststates: (
-        States | DeviceStates
-    )  # uint8 [B, S, H, W], observed after the last step; may be strided views
+    poststates: States | DeviceStates  # uint8 [B, S, H, W], observed after the last step; may be views
     terminals: Mask  # bool [B], the episode ended with the last step
     discounts: Floats  # float32 [B], γ^k after k steps, the factor of the poststate's value
     weights: Floats  # float32 [B], weights in the loss; 1 without prioritized sampling
     numbers: Ids  # int64 [B], the transitions' numbers in the replay memory, for `update_priorities`
     returns: Floats | None = None  # float32 [B], the targets themselves, of a rollout
-
-
-@dataclass(frozen=True, slots=True)
-class Rollout:
-    """T successive steps of E games, from which the network learns at once (`--rollout_steps`)."""
-
-    rewards: NDArray[np.float32]  # [T, E], raw game points
-    terminals: NDArray[np.bool_]  # [T, E], the episode ended
-    starts: NDArray[np.bool_]  # [T, E], the screen starts a game: no action led to it

@@ -97,4 +97,4 @@ def test_auto_is_narrow_where_the_processor_computes_so(
     capabilities: dict[str, bool], datatype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
-    assert make_network(datatype="auto").datatype == datatype
+    assert make_network(datatype="auto").device.datatype == datatype

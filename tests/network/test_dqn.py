@@ -12,8 +12,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from simple_dqn.dqn import UpdateOutcome
 from simple_dqn.errors import UserError
 from simple_dqn.networks import NETWORKS, NetworkSpec
+from simple_dqn.optimizers import EVERY
 from simple_dqn.types import Minibatch, QValues
-from simple_dqn.weights import EVERY
 from tests.network.updates import (
     SMALL,
     assert_same,

@@ -66,7 +66,7 @@ def test_a_graph_learns_what_its_kernels_learn(
     """Bit for bit: the graph launches the same kernels."""
     settings = {**EXTENSIONS[extension], "datatype": datatype}
     graph, kernels = make_network(backend="gpu", **settings), make_eager(**settings)
-    assert graph._device.records
+    assert graph.device.records
     assert learn(graph) == learn(kernels)
     ours, theirs = graph.get_weights(), kernels.get_weights()
     for name in ours:
@@ -106,7 +106,7 @@ def test_natures_network_is_near_the_cpu(datatype: str, tolerance: float) -> Non
 
 def test_loss_scaling_learns_about_the_same() -> None:
     half, single = (make_network(backend="gpu", datatype=kind) for kind in ("float16", "float32"))
-    assert not half._device.records
+    assert not half.device.records
     assert_allclose(learn(half), learn(single), rtol=0.05)
     assert half.get_state()["training"]["scaler"]["scale"] > 0
 

@@ -62,7 +62,7 @@ def written_out(network: DeepQNetwork, states: Tensor) -> dict[str, Tensor]:
     weights: dict[str, Tensor] = {}
     for name, array in network.get_weights().items():
         tensor = torch.from_numpy(array)
-        narrow = network.datatype == "bfloat16" and not name.startswith("output")
+        narrow = network.device.datatype == "bfloat16" and not name.startswith("output")
         weights[name.removeprefix("hidden.")] = (tensor.bfloat16() if narrow else tensor).double()
     outputs, values = dict[str, Tensor](), states
     for name, stride in (("conv1", 3), ("conv2", 1), ("dense1", 0)):

@@ -15,7 +15,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from simple_dqn.errors import UserError
-from simple_dqn.human_scores import references
+from simple_dqn.evaluation import references
 from simple_dqn.plot import AXES, Panel, Plot, View, aligned, draw, main, make_plot, write
 from simple_dqn.statistics.csv_file import Run, read_run
 

@@ -235,7 +235,7 @@ def test_states_of_a_game_from_start_to_start() -> None:
             again.append(step)
         assert "".join(f"{level:X}" for level in buffer.states[0, :, 0, 0]) == state
         if number == 2:
-            again.set_state(buffer.get_state())
+            again.restore(buffer.states)
         if number >= 2:
             np.testing.assert_array_equal(again.states, buffer.states)
     with pytest.raises(ValueError, match="read-only"):

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simple_dqn import main
-from simple_dqn.human_scores import SCORES
+from simple_dqn.evaluation import SCORES
 from simple_dqn.plot import Line
 from simple_dqn.sweep import comparison as compared
 from simple_dqn.sweep.comparison import MEASURES, Comparison, Estimate, compare, estimate, improvement

@@ -1,7 +1,7 @@
 """Learning from rollouts (PQN): the returns, the samples, the order of events, and refused settings."""
 
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from unittest.mock import patch
 
 import numpy as np
@@ -18,9 +18,18 @@ from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import make_run
 from simple_dqn.schedules import RolloutSchedule
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.types import Rollout, Step
+from simple_dqn.types import Step
 
 Values: TypeAlias = NDArray[np.float32]
+
+
+class Rollout(NamedTuple):
+    """The rewards, ends of episodes and starts of games [T, E] that `ReplayMemory.rollout` returns."""
+
+    rewards: Values
+    terminals: NDArray[np.bool_]
+    starts: NDArray[np.bool_]
+
 
 CATCH = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "random_steps": 0,
@@ -66,7 +75,7 @@ def slow_return(rollout: Rollout, values: Values, t: int, game: int, gamma: floa
 @pytest.mark.parametrize("seed", range(5))
 def test_returns_equal_the_mean_of_n_step_returns(seed: int, decay: float) -> None:
     rollout, values = random_rollout(seed)
-    returns = lambda_returns(rollout, rollout.rewards, values, 0.9, decay)
+    returns = lambda_returns(*rollout, values, 0.9, decay)
     slow = [
         [slow_return(rollout, values, t, game, 0.9, decay) for game in range(5)]
         for t in range(len(rollout.rewards))
@@ -77,26 +86,27 @@ def test_returns_equal_the_mean_of_n_step_returns(seed: int, decay: float) -> No
 def test_nothing_after_an_episode_changes_its_returns() -> None:
     rollout, values = random_rollout(1)
     rollout.terminals[4], rollout.starts[:6] = True, False
-    before = lambda_returns(rollout, rollout.rewards, values, 0.9, 0.8)[:5]
+    before = lambda_returns(*rollout, values, 0.9, 0.8)[:5]
     rollout.rewards[5:] += 10
     values[5:] -= 7
-    np.testing.assert_array_equal(before, lambda_returns(rollout, rollout.rewards, values, 0.9, 0.8)[:5])
+    np.testing.assert_array_equal(before, lambda_returns(*rollout, values, 0.9, 0.8)[:5])
 
 
 def test_a_time_limit_bootstraps_from_the_last_screen_of_the_game() -> None:
     no, yes = np.zeros((1, 1), np.bool_), np.ones((1, 1), np.bool_)
     rewards, values = np.array([[1], [0]], np.float32), np.array([[0], [5], [9]], np.float32)
     rollout = Rollout(rewards, np.concatenate((no, no)), np.concatenate((no, yes)))
-    returns = lambda_returns(rollout, rewards, values, 0.5, 1.0)
+    returns = lambda_returns(*rollout, values, 0.5, 1.0)
     assert returns.tolist() == [[1 + 0.5 * 5], [5]]
 
 
 def test_rewards_are_clipped_in_the_returns_only() -> None:
     rollout, values = random_rollout(2)
     raw = rollout.rewards.copy()
-    returns = started().network.returns(rollout, values)
+    returns = started().network.returns(*rollout, values)
     config = NetworkConfig()
-    expected = lambda_returns(rollout, raw.clip(-1, 1), values, config.discount_rate, config.trace_decay)
+    clipped = rollout._replace(rewards=raw.clip(-1, 1))
+    expected = lambda_returns(*clipped, values, config.discount_rate, config.trace_decay)
     np.testing.assert_array_equal(returns, expected)
     np.testing.assert_array_equal(rollout.rewards, raw)
 
@@ -125,7 +135,7 @@ def test_a_minibatch_has_the_states_that_were_played_and_their_returns() -> None
     for _ in range(6):
         seen.append(agent.player.states.copy())
         agent.memory.add(agent.execute(agent.player.choose(agent.exploration_rates())))
-        starts.append(agent.memory.rollout().starts[-1])
+        starts.append(agent.memory.rollout()[2][-1])
     states, played = np.concatenate(seen), ~np.concatenate(starts)
     assert played.sum() < 24
     returns = np.arange(24, dtype=np.float32)

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn.errors import printable
+from simple_dqn.evaluation import SCORES, SOURCE, human_normalized
 from simple_dqn.files import replacing
-from simple_dqn.human_scores import SCORES, SOURCE, human_normalized
 from simple_dqn.plot import AXES, Axis, Line, Panel, Plot, View, aligned, make_plot, title, write
 from simple_dqn.statistics.csv_file import Run
 from simple_dqn.sweep.pool import STATES, Member, SweepRun

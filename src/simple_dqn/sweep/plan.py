@@ -16,8 +16,8 @@ from simple_dqn.config import BOOLEANS, Config, EnvironmentConfig, words
 from simple_dqn.environment import game_name, named
 from simple_dqn.environment.atari import find_rom, game_of, known_games
 from simple_dqn.errors import EXTRAS, UserError, require_extra
+from simple_dqn.evaluation import SCORES
 from simple_dqn.files import home, read_text, replacing
-from simple_dqn.human_scores import SCORES
 from simple_dqn.plot import write
 from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import locked
