@@ -1,3 +1,5 @@
+"""Tests of a network: which games count, the protocols, the report, and human scores."""
+
 import csv
 from contextlib import closing
 from dataclasses import replace
@@ -6,11 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ale_py.roms import get_all_rom_ids
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simple_dqn.config import Config
-from simple_dqn.evaluation import PROTOCOLS, Evaluation, ScoreBoard, departures, evaluate, protocol_flags
+from simple_dqn.evaluation import (
+    PROTOCOLS,
+    SCORES,
+    Evaluation,
+    ScoreBoard,
+    departures,
+    evaluate,
+    human_normalized,
+    protocol_flags,
+)
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import make_environment, make_network, make_player, make_statistics
 from simple_dqn.types import Step
@@ -108,15 +120,11 @@ def test_a_limit_of_steps_drops_the_last_game_of_the_last_place_alone(
 
 
 def test_protocols_are_as_published() -> None:
-    assert PROTOCOLS["nature"].games == PROTOCOLS["machado"].games == 30
-    assert PROTOCOLS["nature"].flags == {
-        "exploration_rate_test": 0.05, "random_starts": 0, "random_start_frames": 30,
-        "max_game_frames": 18_000, "repeat_action_probability": 0.0,
-    }  # fmt: skip
-    assert PROTOCOLS["machado"].flags == {
-        "exploration_rate_test": 0.01, "random_starts": 0, "random_start_frames": 0,
-        "max_game_frames": 18_000, "repeat_action_probability": 0.25, "minimal_action_set": False,
-    }  # fmt: skip
+    names = "exploration_rate_test", "random_start_frames", "max_game_frames", "repeat_action_probability"
+    published = {"nature": (0.05, 30, 18_000, 0.0), "machado": (0.01, 0, 18_000, 0.25)}
+    for protocol, values in published.items():
+        assert PROTOCOLS[protocol].games == 30
+        assert tuple(PROTOCOLS[protocol].flags[name] for name in names) == values
 
 
 def test_a_network_of_fewer_actions_than_machado_asks_for_plays_its_own() -> None:
@@ -125,24 +133,19 @@ def test_a_network_of_fewer_actions_than_machado_asks_for_plays_its_own() -> Non
     assert protocol_flags("nature", 4) == protocol_flags("nature", 18)
 
 
-@pytest.mark.parametrize(
-    ("protocol", "flags", "expected"),
-    [
-        ("simple_dqn", {}, []),
-        ("simple_dqn", {"frame_skip": 3, "play_games": 2},
-         ["--frame_skip 3, not 4", "--play_games 2, not --test_steps 125000"]),
-        ("simple_dqn", {"test_steps": 500, "exploration_rate_test": 0.0, "color_averaging": False},
-         ["--exploration_rate_test 0.0, not 0.05", "--color_averaging false, not true",
-          "--test_steps 500, not 125000"]),
-        ("nature", {"color_averaging": False, "test_steps": 500}, []),  # its games are counted, not steps
-        ("nature", {"color_averaging": True}, ["--color_averaging true, not false"]),
-        ("nature", {"color_averaging": False, "exploration_rate_test": 0.0, "play_games": 3},
-         ["--exploration_rate_test 0.0, not 0.05", "--play_games 3, not 30"]),
-        ("machado", {"frame_skip": 5, "minimal_action_set": False}, []),
-        ("machado", {"minimal_action_set": True},
-         ["--minimal_action_set true, not false", "--frame_skip 4, not 5"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("protocol", "flags", "expected"), [
+    ("simple_dqn", {}, []),
+    ("simple_dqn", {"frame_skip": 3, "play_games": 2},
+     ["--frame_skip 3, not 4", "--play_games 2, not --test_steps 125000"]),
+    ("simple_dqn", {"test_steps": 500}, ["--test_steps 500, not 125000"]),
+    ("nature", {"color_averaging": False, "test_steps": 500}, []),  # its games are counted, not steps
+    ("nature", {"color_averaging": True, "exploration_rate_test": 0.0, "play_games": 3},
+     ["--exploration_rate_test 0.0, not 0.05", "--color_averaging true, not false",
+      "--play_games 3, not 30"]),
+    ("machado", {"frame_skip": 5, "minimal_action_set": False}, []),
+    ("machado", {"minimal_action_set": True},
+     ["--minimal_action_set true, not false", "--frame_skip 4, not 5"]),
+])  # fmt: skip
 def test_the_report_tells_what_is_not_as_the_protocol_has_it(
     protocol: str, flags: dict[str, Any], expected: list[str]
 ) -> None:
@@ -160,16 +163,13 @@ EVALUATION = Evaluation(
 )  # fmt: skip
 
 
-def test_a_test_too_short_for_a_game_says_so() -> None:
-    assert str(EVALUATION).startswith("pong: no game ended in 20 steps: raise --test_steps")
-
-
 def test_the_report_tells_what_was_played() -> None:
     played = replace(
         EVALUATION, game="tower", protocol="machado", unlike_protocol=["--frame_skip 4, not 5"],
         scores=[1.0, 2.0], workers=2, rom_md5="60e0",
         rules={**RULES, "random_starts": 0, "max_game_frames": 18_000, "repeat_action_probability": 0.25},
     )  # fmt: skip
+    assert str(EVALUATION).startswith("pong: no game ended in 20 steps: raise --test_steps")
     assert str(played).splitlines() == [
         "tower: 1.50 ± 0.50 over 2 games",
         "  protocol machado (Machado et al. 2018), seed 0, 20 steps, 2 games side by side",
@@ -203,3 +203,33 @@ def test_the_csv_has_the_games_of_the_report_and_no_others(tmp_path: Path) -> No
     (row,) = csv.DictReader((tmp_path / "test.csv").open())
     assert int(row["nr_games"]) == len(outcome.scores) == 6
     assert float(row["average_reward"]) == pytest.approx(np.mean(outcome.scores))
+
+
+def test_all_57_games_have_a_rom() -> None:
+    assert len(SCORES) == 57
+    assert set(SCORES) <= set(get_all_rom_ids())
+
+
+def test_random_play_is_0_and_a_human_100() -> None:
+    for game, scores in SCORES.items():
+        random, human = scores["random"], scores["human"]
+        assert random < human
+        assert human_normalized(game, random) == 0
+        assert human_normalized(game, human) == pytest.approx(100)
+
+
+def test_values_in_between_and_beyond() -> None:
+    # The figures of the Nature DQN's Breakout and Pong, worked out by hand.
+    assert human_normalized("breakout", 401.2) == pytest.approx(1387.15, abs=0.01)
+    assert human_normalized("pong", 18.9) == pytest.approx(112.18, abs=0.01)
+    assert human_normalized("tetris", 100) is None
+
+
+def test_published_scores_are_those_of_the_table_of_results() -> None:
+    table = Path(__file__).parents[1] / "docs" / "data" / "results.csv"
+    rows = csv.DictReader(line for line in table.read_text().splitlines() if line[0] != "#")
+    columns = {"simple_dqn": "simple_dqn", "deepmind": "DeepMind 2015"}
+    for row in rows:
+        found = SCORES[row["game"].lower().replace(" ", "_")]
+        for name, column in columns.items():
+            assert found[name] == float(row[column].split(" ±")[0].replace(",", ""))

@@ -65,11 +65,9 @@ class StateBuffer:
 
 
 class Player:
-    """The ε-greedy policy in E games side by side.
+    """The ε-greedy policy in E games side by side, the `environment`.
 
-    Attributes:
-        environment: The games.
-        states: The current states, uint8 [E, S, H, W]: a view to read, valid until the next step.
+    `states` are their current states, uint8 [E, S, H, W]: a view to read, valid until the next step.
     """
 
     def __init__(
@@ -101,17 +99,10 @@ class Player:
         self, exploration_rate: float | ExplorationRates, qvalues: QValues | None = None,
         states: States | None = None,
     ) -> Actions:  # fmt: skip
-        """Return a random action with probability ε, otherwise argmax_a Q(s, a), for each state.
+        """Return a random action with probability ε, otherwise argmax_a Q(s, a), for each state: int64 [B].
 
-        Mnih et al. (2015), Algorithm 1.
-
-        Args:
-            exploration_rate: ε, from 0 to 1; or float64 [B], one for each state.
-            qvalues: Q, float32 [B, A]; None: they are predicted.
-            states: uint8 [B, S, H, W]; None: the current states of the games.
-
-        Returns:
-            int64 [B].
+        Mnih et al. (2015), Algorithm 1. ε is one number or float64 [B]. By default the `qvalues` Q, float32
+        [B, A], are predicted, and the `states` uint8 [B, S, H, W] are the current ones of the games.
         """
         states = self.states if states is None else states
         explore = self._rng.random(len(states)) < exploration_rate
@@ -254,11 +245,7 @@ class Agent:
             self._unreported += outcomes
 
     def update_priorities(self) -> None:
-        """Pass the TD errors of the latest updates, in their order, to a memory that samples by them.
-
-        Raises:
-            DivergedError: A loss is NaN or infinite.
-        """
+        """Pass the TD errors of the latest updates, in their order, to a memory that samples by them."""
         if not self.memory.uses_errors:
             return
         self.report_losses()

@@ -69,16 +69,13 @@ class Device:
                 weight.data = weight.data.contiguous(memory_format=self.layout)
 
     def tensor(self, array: NDArray[np.generic] | Tensor) -> Tensor:
-        """Return `array`, of any strides, on the device in its own datatype; it may share the array's memory.
-
-        It reaches a GPU through pinned memory, so that the host does not wait for what the GPU has queued.
-        """
+        """Return `array`, of any strides, on the device in its own datatype; it may share its memory."""
         if isinstance(array, Tensor):
             return array
         if min(array.strides, default=0) < 0:  # which NumPy calls contiguous if that axis has one element
             array = array.copy()
         values = torch.from_numpy(np.require(array, requirements=["C", "W"]))
-        if self.torch_device.type == "cuda":
+        if self.torch_device.type == "cuda":  # so that the host does not wait for what the GPU has queued
             values = values.pin_memory()
         return values if self.is_cpu else values.to(self.torch_device, non_blocking=True)
 
@@ -122,9 +119,9 @@ def choose_device(config: BackendConfig) -> Device:
             f"--device_id {number} names no GPU: give {'0' if found == 1 else f'0 to {found - 1}'}"
         )
     if device == CPU:
-        # glibc returns freed blocks as large as an activation or a gradient to the kernel, and page faults
-        # when they are allocated again can cost a third of an update in bfloat16. glibc raises its threshold
-        # to the largest block that was ever freed, up to 32 MB: so one is allocated and freed here.
+        # glibc returns freed blocks as large as a gradient to the kernel, and page faults when they are
+        # allocated again can cost a third of an update in bfloat16. It keeps blocks up to the size of the
+        # largest that was ever freed, at most 32 MB: so one is allocated and freed here.
         torch.empty(31 * 2**20, dtype=torch.uint8)
     else:
         torch.backends.cudnn.deterministic = True

@@ -70,8 +70,7 @@ def human_normalized(game: str, score: float) -> float | None:
 class ScoreBoard:
     """Decides which games of a test count. The test has E places, each of which plays one game after another.
 
-    In a test by games, each place plays a fixed share of them. Counting the first games that end would favor
-    short ones.
+    In a test by games, each place plays a fixed share of them: the first games to end would be short ones.
 
     In a test by steps, the games that begin within these steps count, except the game in progress in the last
     place at the limit. The other places finish their games, and the test ends with the last of these. With
@@ -82,9 +81,8 @@ class ScoreBoard:
     too high by b / n: the expected sum is E[n] μ (Wald's equation), but n is small where games are long and
     score more. The game in progress at the limit is longer than others (the inspection paradox) and has the
     expected score μ + b, so dropping it lowers the mean by b / n. The two cancel, up to terms of 1 / n².
-    Dropping the games in progress in all E places would bias the mean by -(E - 1) b / n. The game is always
-    that of the last place, because a choice that depends on the games would be a selection again.
-    `./bench.sh step_limit` simulates all three rules.
+    Dropping those of all E places would bias the mean by -(E - 1) b / n, and a choice among the games would
+    be a selection again. `./bench.sh step_limit` simulates all three rules.
     """
 
     def __init__(self, places: int, games: int | None = None, steps: int | None = None) -> None:

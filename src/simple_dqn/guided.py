@@ -29,8 +29,8 @@ class ConvolutionalLayer:
     filters: int  # K
     rows: int  # of units
     columns: int
-    field_size: int  # pixels, height and width of a unit's receptive field
-    field_stride: int  # pixels between the receptive fields of neighbors
+    field_size: int  # pixels, height and width
+    field_stride: int  # pixels between neighbors
     field_start: int  # pixel, 0 without padding and less with it
 
 
@@ -59,12 +59,8 @@ class GuidedBackpropagation:
         self.layers = _convolutional_layers(hidden, screen_shape)
         # The sums of a residual section are shown after a rectifier, whether one follows them or not.
         places = {name: place for place, (name, _) in enumerate(hidden.named_children(), 1)}
-        self._up_to = {
-            layer.name: nn.Sequential(
-                hidden[: places.get(f"{layer.name}_norm", places[layer.name])], _guided_rectifier()
-            )
-            for layer in self.layers
-        }
+        ends = {layer.name: places.get(f"{layer.name}_norm", places[layer.name]) for layer in self.layers}
+        self._up_to = {name: nn.Sequential(hidden[:end], _guided_rectifier()) for name, end in ends.items()}
 
     @torch.no_grad()
     def activations(self, states: States, layer: str) -> NDArray[np.float32]:
@@ -79,27 +75,18 @@ class GuidedBackpropagation:
         The unit of each state is at (filter, row, column) of the layer named `layer`, int64 [B] each. The
         gradient is 0 where its activation is 0.
         """
-
-        def units(screens: Tensor) -> Tensor:
-            activations: Tensor = self._up_to[layer](screens)
-            place = map(self._tensor, (np.arange(len(states)), filters, rows, columns))
-            return activations[tuple(place)]
-
-        return self._guided_gradients(units, states)
+        units = tuple(map(self._tensor, (np.arange(len(states)), filters, rows, columns)))
+        return self._guided_gradients(lambda screens: self._up_to[layer](screens)[units], states)
 
     def saliency(self, states: States, actions: Actions | None = None) -> NDArray[np.float32]:
         """Return the guided gradients of the Q-values of `actions` int64 [B], a new array [B, S, H, W].
 
         None: of the highest Q-value of each state.
         """
-
-        def chosen(screens: Tensor) -> Tensor:
-            qvalues: Tensor = self._network(screens)
-            if actions is None:
-                return qvalues.amax(1)
-            return qvalues.gather(1, self._tensor(actions).unsqueeze(1)).squeeze(1)
-
-        return self._guided_gradients(chosen, states)
+        if actions is None:
+            return self._guided_gradients(lambda screens: self._network(screens).amax(1), states)
+        taken = self._tensor(np.arange(len(states))), self._tensor(actions)
+        return self._guided_gradients(lambda screens: self._network(screens)[taken], states)
 
     def _guided_gradients(self, value: Callable[[Tensor], Tensor], states: States) -> NDArray[np.float32]:
         """Return the guided gradients of `value`, which gives one number [B] for each of `states`."""
@@ -120,7 +107,6 @@ class SteadyNorm(nn.Module):
     """Layer normalization whose mean and deviation count as constants when gradients are taken."""
 
     def __init__(self, norm: nn.GroupNorm) -> None:
-        """Replace `norm`, which has one group."""
         super().__init__()
         self._norm = norm
 
@@ -135,15 +121,12 @@ class SteadyNorm(nn.Module):
 
 
 def _guided_rectifier() -> nn.ReLU:
-    """Return a rectifier that also stops negative gradients.
+    """Return a rectifier that also stops negative gradients."""
 
-    It copies its input: the hook cannot be on a module that works in place, as the network's rectifiers do.
-    """
-
-    def positive(_module: nn.Module, gradients: tuple[Tensor, ...] | Tensor) -> tuple[Tensor, ...]:
+    def positive(_module: nn.Module, gradients: Any) -> tuple[Tensor, ...]:
         return tuple(gradient.relu() for gradient in gradients)
 
-    rectifier = nn.ReLU()
+    rectifier = nn.ReLU()  # not in place, as the network's are: such a module can have no hook
     rectifier.register_full_backward_pre_hook(positive)
     return rectifier
 

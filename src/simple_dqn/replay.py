@@ -38,8 +38,6 @@ logger = logging.getLogger(__name__)
 OTHER_BYTES = 8 + 4 + 1 + 1 + 1
 CHECK_BYTES = 1 << 20  # of compressed screens, between two looks at the free memory
 RESERVED = 100 * 10**6  # bytes of memory to leave free
-# The compressed size of a screen: a thirtieth in Pong, a quarter in the busiest Atari games.
-LEAST_SHARE, MOST_SHARE = 1 / 30, 1 / 3
 # Bytes of a screen besides its compressed pixels: the entry in the list, and Python's `bytes` object, whose
 # size is rounded up to 16 bytes.
 ENTRY, OBJECT = 8, sys.getsizeof(b"") + 8
@@ -64,7 +62,7 @@ class ReplayMemory:
         rng: np.random.Generator, screens: "HostScreens | None" = None,
         log: Callable[[Step], None] | None = None,
     ) -> None:  # fmt: skip
-        """Create an empty memory; the system allocates its pages as it fills.
+        """Create an empty memory of E = `games`; the system allocates its pages as it fills.
 
         Args:
             config: The settings; `rules.check` requires room for `history_length` + `n_step` rows.
@@ -278,8 +276,8 @@ class CompressedScreens(HostScreens):
 
     @staticmethod
     def screen_bytes(size: int) -> tuple[int, int]:
-        """Return the least and the most bytes to expect of a screen of `size` pixels on average."""
-        return int(LEAST_SHARE * size) + ENTRY + OBJECT, int(MOST_SHARE * size) + ENTRY + OBJECT
+        """Return a thirtieth of `size`, as in Pong, and a third; the busiest Atari games need a quarter."""
+        return int(size / 30) + ENTRY + OBJECT, int(size / 3) + ENTRY + OBJECT
 
     @property
     def nbytes(self) -> int:

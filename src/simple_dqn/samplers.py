@@ -16,10 +16,9 @@ not full, a window may reach back before row 0. Those screens are hidden, becaus
 
 Which screens are hidden: A state never mixes episodes. Screens from before its episode are zero, as in
 DeepMind's code for Mnih et al. (2015). An episode begins at a row that starts a game, and at a terminal row:
-the screen on which a life is lost ends one episode and begins the next. (If the whole game ended, the next
-row starts a game, and hides the terminal screen too.) So screen k of window t is hidden if an episode begins
-in rows k+1 ... t-1. An episode that begins at row t itself makes no difference: t is no transition, or it is
-terminal and the value of its poststate is not used.
+the screen on which a life is lost ends one episode and begins the next. So screen k of window t is hidden if
+an episode begins in rows k+1 ... t-1. One that begins at row t itself makes no difference: t is no
+transition, or it is terminal and the value of its poststate is not used.
 
 n steps (`n_step` above 1): Transition t goes on to row e, which is row t+n-1, or the last row before that in
 the episode: row e is terminal, or row e+1 starts a game because this one was truncated (then the value of
@@ -102,8 +101,7 @@ class Ring:
     def windows(self, indices: Indices) -> tuple[Indices, Mask | None]:
         """Return the screens of each transition's window [B, S + 1], and which are from before their episode.
 
-        These are a mask [B, S - 1] for all but the last two, which never are; None: no screen is, as in most
-        minibatches.
+        These are a mask [B, S - 1] for all but the last two, which never are; None: no screen is.
         """
         windows = (indices[:, np.newaxis] + self._window) % self.size  # after the newest row is the oldest
         between = windows[:, 1:-1]
@@ -171,16 +169,16 @@ class Uniform:
             raise no_transition(ring)
         first, end = ring.candidates()
         numbers = rng.integers(first, end, count)
-        for _ in range(ROUNDS):
+        for round_ in range(ROUNDS + 1):
             excluded = np.flatnonzero(ring.excluded.take(numbers % ring.size))
             if not excluded.size:
-                return numbers, weights
-            numbers[excluded] = rng.integers(first, end, excluded.size)
-        transitions = ring.transitions()
-        if not transitions.size:
-            raise no_transition(ring)
-        excluded = np.flatnonzero(ring.excluded.take(numbers % ring.size))
-        numbers[excluded] = transitions[rng.integers(transitions.size, size=excluded.size)]
+                break
+            if round_ < ROUNDS:
+                numbers[excluded] = rng.integers(first, end, excluded.size)
+            elif (transitions := ring.transitions()).size:
+                numbers[excluded] = transitions[rng.integers(transitions.size, size=excluded.size)]
+            else:
+                raise no_transition(ring)
         return numbers, weights
 
     def set_errors(self, numbers: Ids, errors: Floats) -> None:
@@ -201,7 +199,6 @@ class Shuffled(Uniform):
     """Samples the latest rollout without replacement, then shuffles it again (PQN, Gallici et al. 2024)."""
 
     def __init__(self, ring: Ring, config: MemoryConfig) -> None:
-        """Sample from `ring`, whose latest `rollout_steps` rows are the rollout."""
         super().__init__(ring, config)
         self._rows = config.rollout_steps
         self._written = 0  # rows of the ring at the latest draw
@@ -231,7 +228,6 @@ class Prioritized(Uniform):
     uses_errors = True
 
     def __init__(self, ring: Ring, config: MemoryConfig) -> None:
-        """Sample from `ring`, which is empty, with the α and β of `config`."""
         super().__init__(ring, config)
         self._config = config
         self._tree = SumTree(ring.size)
@@ -248,7 +244,9 @@ class Prioritized(Uniform):
             raise no_transition(self._ring)
         shares = (np.arange(count) + rng.random(count)) / count
         indices, masses = tree.find(shares * tree.total)
-        weights = (masses.min() / masses) ** self._beta(steps)  # N and the sum of masses cancel out
+        start, last = self._config.priority_beta_start, self._config.priority_beta_steps
+        beta = 1.0 if steps >= last else start + (1 - start) * steps / last
+        weights = (masses.min() / masses) ** beta  # N and the sum of masses cancel out
         return self._ring.numbers(indices), weights.astype(np.float32)
 
     def set_errors(self, numbers: Ids, errors: Floats) -> None:
@@ -268,8 +266,7 @@ class Prioritized(Uniform):
         self._greatest = state.get("greatest", FIRST_PRIORITY)
         ring = self._ring
         held, indices = ring.held * ring.games, ring.transitions() % ring.size
-        masses = state.get("masses", np.zeros(held))
-        largest = float(np.finfo(np.float32).max)  # errors are float32
+        masses, largest = state.get("masses", np.zeros(held)), float(np.finfo(np.float32).max)
         if masses.shape != (held,) or masses.min(initial=0) < 0 or self._greatest > largest:
             raise ValueError("its priorities are not those of its transitions")
         saved = masses[indices]
@@ -293,11 +290,6 @@ class Prioritized(Uniform):
     def _mass_of_new(self) -> float:
         """The mass of a transition that was never sampled."""
         return float(self._greatest**self._config.priority_exponent)
-
-    def _beta(self, steps: int) -> float:
-        """Return β after `steps` training steps: it rises linearly to 1, then stays."""
-        start, last = self._config.priority_beta_start, self._config.priority_beta_steps
-        return 1.0 if steps >= last else start + (1 - start) * steps / last
 
 
 class SumTree:

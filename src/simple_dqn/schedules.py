@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -72,13 +72,12 @@ class SerialSchedule:
 class RolloutSchedule(SerialSchedule):
     """PQN: play a rollout, learn from it, forget it (Gallici et al. 2024, Algorithm 1).
 
-    It plays `steps` steps of each game, then makes the updates that are due for them from these steps alone.
+    It plays T = `steps` steps of each game, then makes the updates that are due for them from these alone.
     There is no replay memory and no target network: the targets are λ-returns, by the weights that played the
     rollout. With E games and minibatches of B, each step is learned from B / `train_frequency` times.
     """
 
     def __init__(self, steps: int) -> None:
-        """Set up rollouts of T = `steps`."""
         self._steps = steps
 
     def train(self, agent: Agent, steps: int) -> Iterator[int]:
@@ -105,12 +104,11 @@ class ConcurrentSchedule(SerialSchedule):
     - the actor plays the steps of the period ε-greedily with the *target* network, into a private buffer;
     - the sampler draws minibatches from the replay memory, which does not change meanwhile, and computes
       their targets with the target network, a few minibatches ahead of
-    - the trainer, which updates the online network.
+    - the trainer, the calling thread, which updates the online network.
 
     At the end of the period they wait for each other. Then the memory receives the TD errors of the updates
     and the steps of the actor. No thread writes what another reads, so the result is the same, bit for bit,
-    as when the three run one after the other. The trainer is the calling thread; on the CPU it uses all cores
-    but one, which the actor and the sampler share.
+    as when the three run one after the other.
     """
 
     def train(self, agent: Agent, steps: int) -> Iterator[int]:
@@ -128,7 +126,9 @@ class ConcurrentSchedule(SerialSchedule):
                 except BaseException:
                     failed.set()  # ends the actor's loop; the executor waits for it
                     raise
-                store_period(agent, acting.result())
+                agent.update_priorities()
+                for step in acting.result():
+                    agent.memory.add(step)
                 yield agent.config.target_steps
 
 
@@ -143,10 +143,7 @@ def play_period(agent: Agent, stopped: Callable[[], bool]) -> list[Step]:
 
 
 def learn_period(agent: Agent, sampler: ThreadPoolExecutor, steps: int, acting: Future[list[Step]]) -> None:
-    """Make the updates of one period, which begins after `steps` training steps, unless `acting` has failed.
-
-    The thread `sampler` prepares the minibatches.
-    """
+    """Make the updates of a period, which begins after `steps` training steps, unless `acting` has failed."""
     updates = agent.config.updates_in(agent.config.target_steps)
     prepared = deque(sampler.submit(agent.prepare, steps) for _ in range(min(MINIBATCHES_AHEAD, updates)))
     try:
@@ -163,13 +160,6 @@ def learn_period(agent: Agent, sampler: ThreadPoolExecutor, steps: int, acting: 
                 future.exception()  # waits for its end: the memory changes next
 
 
-def store_period(agent: Agent, steps: list[Step]) -> None:
-    """Give the replay memory the TD errors of a period's updates, then its steps."""
-    agent.update_priorities()
-    for step in steps:
-        agent.memory.add(step)
-
-
 class OverlappedSchedule(SerialSchedule):
     """The games play on while the network learns, at most one round of all games behind.
 
@@ -180,9 +170,9 @@ class OverlappedSchedule(SerialSchedule):
     - the trainer makes the updates that were due one round before.
 
     Both wait for each other at the end of a round. Then the memory receives the TD errors, the target network
-    is copied if that is due, and the actions of the next round are chosen by the newest weights. So actions,
-    targets and priorities lag one round of updates behind those of the serial schedule. No thread writes what
-    the other reads: the result is the same whether they overlap or not, bit for bit.
+    is copied if that is due, and the actions of the next round are chosen by the newest weights. So all lag
+    one round of updates behind the serial schedule. No thread writes what the other reads: the result is the
+    same whether they overlap or not, bit for bit.
     """
 
     def train(self, agent: Agent, steps: int) -> Iterator[int]:
@@ -210,12 +200,9 @@ class InTurn(Executor):
         return done
 
 
-Batches: TypeAlias = "list[PreparedBatch]"
-
-
 def play_rounds(agent: Agent, rounds: int, player: Executor) -> None:
     """Make `rounds` rounds with all their updates; the thread `player` plays them."""
-    batches: Batches = []
+    batches: list[PreparedBatch] = []
     for _ in range(rounds):
         actions = agent.player.choose(agent.exploration_rates())
         playing = player.submit(play_and_prepare, agent, actions)
@@ -232,7 +219,7 @@ def play_rounds(agent: Agent, rounds: int, player: Executor) -> None:
     agent.update_priorities()
 
 
-def play_and_prepare(agent: Agent, actions: Actions) -> Batches:
+def play_and_prepare(agent: Agent, actions: Actions) -> list[PreparedBatch]:
     """Execute and store the actions of one round, and return the minibatches that are due after it."""
     agent.memory.add(agent.execute(actions))
     due = agent.due(agent.config.train_frequency, agent.games) * agent.config.train_repeat

@@ -15,24 +15,12 @@ from tests.network.updates import make_minibatch, make_network, train
 
 TINY = {"distributional": "none", "atoms": 5, "quantiles": 3, "learning_rate": 0.01}
 CHOICES: list[dict[str, Any]] = [
-    {"network": "neon"},
-    {"network": "impala"},
-    {"batch_norm": True},
-    {"layer_norm": True},
-    {"dueling": True},
-    {"double": True},
-    {"munchausen": True},
-    {"noisy": True},
-    {"distributional": "c51"},
-    {"distributional": "quantile"},
-    {"loss": "mse"},
-    {"clip_error": 0.0},
-    {"optimizer": "adam"},
-    {"optimizer": "adadelta", "learning_rate": 1.0},
-    {"datatype": "bfloat16"},
-    {"datatype": "float16"},
+    {"network": "neon"}, {"network": "impala"}, {"batch_norm": True}, {"layer_norm": True},
+    {"dueling": True}, {"double": True}, {"munchausen": True}, {"noisy": True}, {"distributional": "c51"},
+    {"distributional": "quantile"}, {"loss": "mse"}, {"clip_error": 0.0}, {"optimizer": "adam"},
+    {"optimizer": "adadelta", "learning_rate": 1.0}, {"datatype": "bfloat16"}, {"datatype": "float16"},
     {"target_steps": 0},
-]
+]  # fmt: skip
 PAIRS = [one | other for one, other in itertools.combinations(CHOICES, 2) if not one.keys() & other.keys()]
 REFUSED = {
     ("batch_norm", "layer_norm"): "exclude each other",
@@ -73,7 +61,6 @@ def test_settings_that_exclude_each_other_are_refused_with_the_reason(pair: dict
 def test_atoms_need_room() -> None:
     with pytest.raises(UserError, match="--v_min 3 is not below --v_max 2"):
         rules.check(Config.from_flags({"distributional": "c51", "v_min": 3.0, "v_max": 2.0}))
-    rules.check(Config.from_flags({"v_min": 3.0, "v_max": 2.0}))
 
 
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS if not reason_against(pair)], ids=str)

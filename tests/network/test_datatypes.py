@@ -14,16 +14,12 @@ NATURES: dict[str, Any] = {"actions": 4, "state_shape": (4, 84, 84)}
 
 
 # Relative spacing of numbers: 2^-8 in bfloat16 and 2^-11 in float16; four layers each round a few times.
-@pytest.mark.parametrize(
-    ("datatype", "of_q", "of_gradient"),
-    [("bfloat16", 4 * 2.0**-8, 0.1), ("float16", 4 * 2.0**-11, 0.05), ("float32", 1e-6, 1e-5)],
-)
+@pytest.mark.parametrize(("datatype", "of_q", "of_gradient"), [
+    ("bfloat16", 4 * 2.0**-8, 0.1), ("float16", 4 * 2.0**-11, 0.05), ("float32", 1e-6, 1e-5),
+])  # fmt: skip
 def test_natures_network_is_near_that_of_float64(datatype: str, of_q: float, of_gradient: float) -> None:
-    batch = make_minibatch(1, size=32, **NATURES)
-    datatypes = "float64", datatype
-    exact, near = (
-        make_network(spec=NATURE, optimizer="adam", datatype=kind, **NATURES) for kind in datatypes
-    )
+    batch, spec = make_minibatch(1, size=4, **NATURES), {"spec": NATURE, "optimizer": "adam", **NATURES}
+    exact, near = (make_network(datatype=kind, **spec) for kind in ("float64", datatype))
     expected, found = (network.predict(batch.prestates) for network in (exact, near))
     assert found.dtype == np.float32
     assert np.abs(found - expected).max() < of_q * np.abs(expected).max()
@@ -62,11 +58,9 @@ def test_steps_too_small_for_a_narrow_datatype_add_up(datatype: str) -> None:
     assert np.linalg.norm(narrow - exact) < 0.1 * np.linalg.norm(exact)
 
 
-@pytest.mark.parametrize("batch_norm", [False, True])
-@pytest.mark.parametrize(
-    ("datatype", "optimizer", "rate"),
-    [("bfloat16", "adam", 0.001), ("float16", "rmsprop", 0.001), ("float64", "adadelta", 1.0)],
-)
+@pytest.mark.parametrize(("datatype", "optimizer", "rate", "batch_norm"), [
+    ("bfloat16", "adam", 0.001, True), ("float16", "rmsprop", 0.001, False), ("float64", "adadelta", 1, True),
+])  # fmt: skip
 def test_loss_falls_in_every_datatype(datatype: str, optimizer: str, rate: float, batch_norm: bool) -> None:
     settings: dict[str, Any] = {"optimizer": optimizer, "learning_rate": rate, "batch_norm": batch_norm}
     network = make_network(datatype=datatype, **settings)
@@ -89,10 +83,9 @@ def test_float16_skips_a_step_that_overflows_and_lowers_the_scale() -> None:
     assert all(np.any(values != before[name]) for name, values in network.get_weights().items())
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "datatype"),
-    [({"avx512_bf16": True, "amx_bf16": False}, "bfloat16"), ({"avx512_bf16": False}, "float32")],
-)
+@pytest.mark.parametrize(("capabilities", "datatype"), [
+    ({"avx512_bf16": True, "amx_bf16": False}, "bfloat16"), ({"avx512_bf16": False}, "float32"),
+])  # fmt: skip
 def test_auto_is_narrow_where_the_processor_computes_so(
     capabilities: dict[str, bool], datatype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,25 +3,19 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from simple_dqn import device, machine
-from simple_dqn.config import BackendConfig, MemoryConfig
-from simple_dqn.device import CPU, Device, DeviceScreens, use_threads
+from simple_dqn.config import BackendConfig
+from simple_dqn.device import Device, use_threads
 from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.errors import UserError
-from simple_dqn.random_streams import stream
-from simple_dqn.replay import ReplayMemory, rows_for
-from simple_dqn.types import Step
-from tests.contents import contents_of
 from tests.network.updates import make_network
 
 HERE, GPU, META = (Device(torch.device(*name), "float32") for name in (("cpu",), ("cuda", 0), ("meta",)))
-SHAPE = (9, 7)
 
 
 @pytest.fixture(autouse=True)
@@ -50,20 +44,16 @@ def test_without_a_gpu_the_cpu_is_used_and_one_line_says_so(
         device.choose_device(BackendConfig(backend="gpu", device_id=2))
 
 
-@pytest.mark.parametrize(
-    ("where", "asked", "usable", "idle", "spare", "used"),
-    [
-        (HERE, 0, 2, 2, 0, 2),
-        (HERE, 0, 2, 1, 0, 1),  # another program computes on one core
-        (HERE, 0, 2, 0, 0, 1),
-        (HERE, 0, 4, 4, 1, 3),  # an actor or a sampler of this program will
-        (HERE, 0, 4, 2, 3, 1),
-        (HERE, 0, 64, 60, 0, 8),
-        (HERE, 3, 2, 0, 1, 3),
-        (GPU, 0, 16, 16, 0, 1),
-        (GPU, 4, 16, 16, 0, 4),
-    ],
-)
+@pytest.mark.parametrize(("where", "asked", "usable", "idle", "spare", "used"), [
+    (HERE, 0, 2, 2, 0, 2),
+    (HERE, 0, 2, 1, 0, 1),  # another program computes on one core
+    (HERE, 0, 2, 0, 0, 1),
+    (HERE, 0, 4, 4, 1, 3),  # an actor or a sampler of this program will
+    (HERE, 0, 64, 60, 0, 8),
+    (HERE, 3, 2, 0, 1, 3),
+    (GPU, 0, 16, 16, 0, 1),
+    (GPU, 4, 16, 16, 0, 4),
+])  # fmt: skip
 def test_as_many_threads_as_cores_are_idle(
     where: Device, asked: int, usable: int, idle: int, spare: int, used: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,16 +85,12 @@ def test_a_core_that_is_busy_for_most_of_the_time_is_not_idle(monkeypatch: pytes
     assert machine.idle_cores(0.2) == 2
 
 
-@pytest.mark.parametrize(
-    ("limits", "usable"),
-    [
-        ({}, 4),
-        ({"": "max 100000"}, 4),
-        ({"outer": "250000 100000"}, 2),  # two and a half cores' worth of time
-        ({"outer": "300000 100000", "outer/inner": "50000 100000"}, 1),
-        ({"other": "100000 100000"}, 4),
-    ],
-)
+@pytest.mark.parametrize(("limits", "usable"), [
+    ({"": "max 100000"}, 4),
+    ({"outer": "250000 100000"}, 2),  # two and a half cores' worth of time
+    ({"outer": "300000 100000", "outer/inner": "50000 100000"}, 1),
+    ({"other": "100000 100000"}, 4),
+])  # fmt: skip
 def test_a_container_may_have_fewer_cores_than_it_sees(
     limits: dict[str, str], usable: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,62 +103,6 @@ def test_a_container_may_have_fewer_cores_than_it_sees(
     monkeypatch.setattr(machine, "control_group_cores", lambda: cores(membership, groups))
     monkeypatch.setattr(machine, "core_numbers", lambda: {0, 1, 2, 3})
     assert machine.usable_cores() == usable
-
-
-def memories(games: int, size: int, **settings: Any) -> tuple[ReplayMemory, ReplayMemory]:
-    """Return a memory on the host, and one whose screens lie on a device, fed and seeded alike."""
-    config = MemoryConfig(**{"replay_size": size, "history_length": 4, **settings})
-    on_device = DeviceScreens(rows_for(config, games), games, SHAPE, Device(CPU, "float32"))
-    return (
-        ReplayMemory(config, games, SHAPE, 0.99, stream(1, "sampling")),
-        ReplayMemory(config, games, SHAPE, 0.99, stream(1, "sampling"), on_device),
-    )
-
-
-def feed(memory: ReplayMemory, games: int, steps: int) -> None:
-    rng = np.random.default_rng(7)
-    for number in range(steps):
-        resets = rng.random(games) < 0.1
-        memory.add(
-            Step(
-                screens=rng.integers(1, 256, (games, *SHAPE), dtype=np.uint8),
-                actions=rng.integers(0, 3, games),
-                rewards=rng.random(games, np.float32),
-                terminals=resets | (rng.random(games) < 0.1),
-                truncations=np.zeros(games, np.bool_),
-                resets=resets,
-                starts=np.full(games, number == 0) | (rng.random(games) < 0.1),
-            )
-        )
-
-
-@pytest.mark.parametrize(("games", "steps"), [(1, 30), (1, 150), (3, 20), (3, 70)])
-@pytest.mark.parametrize(
-    "settings", [{}, {"n_step": 3, "sampler": "prioritized"}, {"history_length": 2}], ids=str
-)
-def test_minibatches_are_the_same(games: int, steps: int, settings: dict[str, Any]) -> None:
-    host, device = memories(games, 99, **settings)
-    for memory in (host, device):
-        feed(memory, games, steps)
-    for _ in range(20):
-        ours, theirs = host.sample(16), device.sample(16)
-        for name in ("prestates", "actions", "rewards", "poststates", "terminals", "discounts"):
-            np.testing.assert_array_equal(getattr(ours, name), np.asarray(getattr(theirs, name)), name)
-        assert isinstance(theirs.prestates, torch.Tensor)
-    np.testing.assert_array_equal(host.sample_states(5), device.sample_states(5))
-    assert host.nbytes == device.nbytes
-
-
-def test_what_is_held_passes_from_one_to_the_other() -> None:
-    host, device = memories(2, 60)
-    feed(device, 2, 25)  # the ring is not full yet: its first row is the oldest
-    host.set_state(device.get_state(), [contents_of(device)])
-    back = memories(2, 60)[1]
-    back.set_state(host.get_state(), [contents_of(host)])
-    for _ in range(5):
-        ours, theirs = host.sample(8), back.sample(8)
-        np.testing.assert_array_equal(ours.prestates, np.asarray(theirs.prestates))
-        np.testing.assert_array_equal(ours.rewards, theirs.rewards)
 
 
 def test_screens_come_to_a_device_only_where_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """The network, its CUDA graphs and the memory's screens on a real GPU; skipped without one."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +9,15 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from simple_dqn.device import WARM_UPS, Device, DeviceScreens
+from simple_dqn.device import WARM_UPS, Device
 from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.networks import NETWORKS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Minibatch
-from tests.network import test_device as device_screens
 from tests.network.test_meta_device import EXTENSIONS
 from tests.network.updates import make_minibatch, make_network, take_losses, train
+from tests.replay_memory.test_screens import assert_same as assert_same_minibatch
+from tests.replay_memory.test_screens import feed, memory_of
 from tests.test_learning import SCHEDULES, score
 from tests.test_learning import train as train_catch
 from tests.test_resume import assert_same, command
@@ -88,22 +88,6 @@ def test_in_float64_it_learns_what_the_cpu_learns(extension: str) -> None:
     assert_allclose(there.predict(states), here.predict(states), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("datatype", "tolerance"), [("float32", 2e-3), ("bfloat16", 3e-2), ("float16", 1e-2)]
-)
-def test_natures_network_is_near_the_cpu(datatype: str, tolerance: float) -> None:
-    """TF32 has ten bits of mantissa, as float16 has, and bfloat16 has seven."""
-    shape = (4, 84, 84)
-    here, there = (
-        make_network(state_shape=shape, spec=NETWORKS["nature"], backend=backend, datatype=kind)
-        for backend, kind in (("cpu", "float64"), ("gpu", datatype))
-    )
-    states = np.random.default_rng(0).integers(0, 256, (32, *shape), np.uint8)
-    exact = here.predict(states)
-    error = np.linalg.norm(there.predict(states) - exact) / np.linalg.norm(exact)
-    assert 0 < error < tolerance
-
-
 def test_loss_scaling_learns_about_the_same() -> None:
     half, single = (make_network(backend="gpu", datatype=kind) for kind in ("float16", "float32"))
     assert not half.device.records
@@ -158,30 +142,16 @@ def test_guided_backpropagation_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPat
         )
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"n_step": 3, "sampler": "prioritized"}, {"history_length": 2}], ids=str
-)
-def test_minibatches_of_screens_on_the_gpu_are_the_same(
-    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def on_gpu(rows: int, games: int, shape: tuple[int, int], _device: Device) -> DeviceScreens:
-        return DeviceScreens(rows, games, shape, Device(GPU, "float32"))
-
-    monkeypatch.setattr(device_screens, "DeviceScreens", on_gpu)
-    host, device = device_screens.memories(3, 99, **settings)
-    for memory in (host, device):
-        device_screens.feed(memory, 3, 70)
+@pytest.mark.parametrize("settings", [{}, {"n_step": 3, "sampler": "prioritized"}], ids=str)
+def test_minibatches_of_screens_on_the_gpu_are_the_same(settings: dict[str, Any]) -> None:
+    host, on_gpu = (memory_of(kind, 3, 99, **settings) for kind in ("none", "cuda"))
+    feed([host, on_gpu], 3, 70)
     for _ in range(20):
-        ours, theirs = host.sample(16), device.sample(16)
+        ours, theirs = host.sample(16), on_gpu.sample(16)
         assert isinstance(theirs.prestates, torch.Tensor)
-        assert theirs.prestates.device == GPU
-        prestates, poststates = (
-            torch.as_tensor(each).cpu() for each in (theirs.prestates, theirs.poststates)
-        )
-        fetched = replace(theirs, prestates=prestates, poststates=poststates)
-        for name in ("prestates", "actions", "rewards", "poststates", "terminals", "discounts"):
-            assert_array_equal(getattr(ours, name), np.asarray(getattr(fetched, name)), name)
-    assert_array_equal(host.sample_states(5), device.sample_states(5))
+        assert theirs.prestates.is_cuda
+        assert_same_minibatch(ours, theirs)
+    assert_array_equal(host.sample_states(5), on_gpu.sample_states(5))
 
 
 @pytest.mark.parametrize("kind", ["serial", "concurrent", "overlapped", "adam", "rollouts", "prioritized"])

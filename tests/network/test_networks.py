@@ -7,19 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from simple_dqn import networks
 from simple_dqn.config import SETTINGS, Config
 from simple_dqn.errors import UserError
-from simple_dqn.networks import (
-    INITIALIZERS,
-    NATURE,
-    NETWORKS,
-    Convolution,
-    Dense,
-    Network,
-    NetworkSpec,
-    NoisyLinear,
-)
-from simple_dqn.networks import build as build_network
+from simple_dqn.networks import INITIALIZERS, NATURE, NETWORKS, Convolution, Dense, NetworkSpec, NoisyLinear
 from tests.network.updates import make_minibatch, make_network, take_losses, train
 
 NATURES = {
@@ -51,13 +42,12 @@ LAYERS: dict[str, dict[str, tuple[int, ...]]] = {
 
 def build(
     spec: NetworkSpec = NATURE, length: int = 4, shape: tuple[int, int] = (84, 84), **settings: Any
-) -> Network:
-    return build_network(
-        spec, 6, length, shape, Config.from_flags(settings).network, np.random.default_rng(0)
-    )
+) -> networks.Network:
+    config = Config.from_flags(settings).network
+    return networks.build(spec, 6, length, shape, config, np.random.default_rng(0))
 
 
-def shapes_of(network: Network) -> dict[str, tuple[int, ...]]:
+def shapes_of(network: networks.Network) -> dict[str, tuple[int, ...]]:
     return {name: tuple(values.shape) for name, values in network.named_parameters()}
 
 
@@ -97,44 +87,50 @@ def test_a_normalization_follows_every_hidden_layer_and_takes_over_its_biases(no
 
 
 def test_initial_weights() -> None:
-    nature, neon, orthogonal = (
-        dict(build(NETWORKS[name], initializer=initializer).named_parameters())
-        for name, initializer in (("nature", "auto"), ("neon", "auto"), ("nature", "orthogonal"))
+    uniform, gaussian, orthogonal = (
+        dict(build(NETWORKS["small"], initializer=name).named_parameters()) for name in INITIALIZERS
     )
-    for layer, shape in NATURES.items():
-        weight, bias = nature[f"{layer}.weight"], nature[f"{layer}.bias"]
+    for layer, shape in LAYERS["small"].items():
+        weight, bias = uniform[f"{layer}.weight"], uniform[f"{layer}.bias"]
         bound = float(np.prod(shape[1:])) ** -0.5
         assert bias.abs().max() <= bound
         assert 0.99 * bound < weight.abs().max() <= bound
         assert weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.05)
-        gaussian = neon[f"{layer}.weight"]
-        assert gaussian.std().item() == pytest.approx(0.01, rel=0.05)
-        assert abs(gaussian.mean().item()) < 0.001
+        narrow = gaussian[f"{layer}.weight"]
+        assert narrow.std().item() == pytest.approx(0.01, rel=0.05)
+        assert abs(narrow.mean().item()) < 0.001
         assert not orthogonal[f"{layer}.bias"].any()
         rows = orthogonal[f"{layer}.weight"].detach().double().flatten(1)
         twice = 2 * torch.eye(len(rows), dtype=torch.double)  # layers have fewer units than inputs
         torch.testing.assert_close(rows @ rows.T, twice, atol=1e-5, rtol=0)
-    choices = SETTINGS["initializer"].about["choices"]
-    assert {*INITIALIZERS, "auto"} == set(choices)
+    assert {*INITIALIZERS, "auto"} == set(SETTINGS["initializer"].about["choices"])
+    assert [NETWORKS[name].initializer.__name__ for name in ("nature", "neon")] == [
+        "uniform_by_inputs",
+        "narrow_gaussian",
+    ]
 
 
-@pytest.mark.parametrize(
-    ("spec", "length", "shape"),
-    [
-        (replace(NATURE, layers=(Convolution(16, 8, 4), Dense(256), Dense(64))), 2, (40, 44)),
-        (replace(NATURE, layers=(Dense(8),)), 1, (2, 2)),
-        (NATURE, 4, (36, 36)),
-        *((NETWORKS["impala"], 2, shape) for shape in ((1, 1), (8, 9), (21, 50))),
-        *((NATURE, 4, shape) for shape in ((8, 8), (35, 84), (84, 35))),
-    ],
-)
+@pytest.mark.parametrize(("spec", "length", "shape"), [
+    (replace(NATURE, layers=(Convolution(16, 8, 4), Dense(256), Dense(64))), 2, (40, 44)),
+    (replace(NATURE, layers=(Dense(8),)), 1, (2, 2)),
+    (NATURE, 4, (36, 36)),
+    *((NETWORKS["impala"], 2, shape) for shape in ((1, 1), (8, 9), (21, 50))),
+])  # fmt: skip
 def test_other_layers_and_screens(spec: NetworkSpec, length: int, shape: tuple[int, int]) -> None:
-    if spec is not NATURE or shape == (36, 36):
-        assert build(spec, length, shape)(torch.zeros(3, length, *shape)).shape == (3, 6)
-        return
-    with pytest.raises(UserError, match="at least 36") as error:
+    assert build(spec, length, shape)(torch.zeros(3, length, *shape)).shape == (3, 6)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (35, 84), (84, 35)])
+def test_screens_that_are_too_small_are_refused(shape: tuple[int, int]) -> None:
+    with pytest.raises(UserError, match=f"{shape[1]}x{shape[0]} .* at least 36"):
         build(shape=shape)
-    assert f"{shape[1]}x{shape[0]}" in str(error.value)
+
+
+def test_weights_that_a_snapshot_replaces_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(networks, "_initialize", lambda *_: pytest.fail("it takes time"))
+    assert networks.build(NATURE, 6, 4, (84, 84), Config().network, None)(
+        torch.zeros(1, 4, 84, 84)
+    ).shape == (1, 6)
 
 
 @pytest.mark.parametrize("dueling", [False, True])

@@ -14,9 +14,9 @@ from torch.testing import assert_close
 from simple_dqn.config import NetworkConfig
 from simple_dqn.device import WARM_UPS
 from simple_dqn.dqn import RATES
-from simple_dqn.optimizers import FusedRAdam, learning_rate_share, make_optimizer
+from simple_dqn.optimizers import FusedRAdam, make_optimizer
 from tests.network.test_cuda_graphs import Tape, record_on
-from tests.network.updates import learn, make_minibatch, make_network, train
+from tests.network.updates import make_minibatch, make_network, train
 
 Array = NDArray[np.float64]
 OPTIMIZERS = ("rmsprop", "adam", "radam", "adadelta")
@@ -48,17 +48,10 @@ def adadelta(config: NetworkConfig, gradients: list[Array]) -> Iterator[Array]:
         yield config.learning_rate * step
 
 
-@pytest.mark.parametrize(
-    ("formula", "settings"),
-    [
-        (rmsprop, {}),
-        (rmsprop, {"decay_rate": 0.0}),
-        (rmsprop, {"decay_rate": 1.0}),
-        (adam, {}),
-        (adam, {"adam_epsilon": 1e-8}),
-        (adadelta, {"decay_rate": 0.9, "learning_rate": 0.5}),
-    ],
-)
+@pytest.mark.parametrize(("formula", "settings"), [
+    (rmsprop, {}), (rmsprop, {"decay_rate": 0.0}), (rmsprop, {"decay_rate": 1.0}), (adam, {}),
+    (adam, {"adam_epsilon": 1e-8}), (adadelta, {"decay_rate": 0.9, "learning_rate": 0.5}),
+])  # fmt: skip
 def test_three_steps_are_those_of_the_formula(formula: Any, settings: dict[str, Any]) -> None:
     config = NetworkConfig(optimizer=formula.__name__, **settings)
     rng = np.random.default_rng(0)
@@ -103,15 +96,10 @@ def test_a_cuda_graph_can_record_a_step(kind: str, monkeypatch: pytest.MonkeyPat
     assert not on_cpu.param_groups[0]["capturable"]
 
 
-def test_the_learning_rate_falls_linearly_and_then_stays() -> None:
-    config = NetworkConfig(learning_rate=4e-4, learning_rate_end=1e-4, learning_rate_decay_updates=7000)
-    for updates in (0, 30, 3500, 7000, 10**9):
-        assert learning_rate_share(config, updates) == pytest.approx(1 - 0.75 * min(updates / 7000, 1))
-        assert learning_rate_share(NetworkConfig(), updates) == 1
-
-
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_later_step_is_as_much_shorter(optimizer: str) -> None:
+def test_a_later_step_is_as_much_shorter(optimizer: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The rate falls linearly, then stays; a resumed network has that of its updates, and logs it."""
+    caplog.set_level("INFO", "simple_dqn.dqn")
     rates = {"learning_rate": 1e-3, "learning_rate_end": 2e-4, "learning_rate_decay_updates": 1000}
     network = make_network(optimizer=optimizer, datatype="float64", **rates)
     state, before = network.get_state(), network.get_weights()
@@ -121,21 +109,9 @@ def test_a_later_step_is_as_much_shorter(optimizer: str) -> None:
         train(network, make_minibatch(0))
         after = network.get_weights()
         moved.append(np.concatenate([(after[name] - before[name]).ravel() for name in before]))
+    assert caplog.messages[1] == "The learning rate is 0.0006 after 500 updates"
     for steps, share in zip(moved, (1, 0.6, 0.2, 0.2, 1), strict=True):
         np.testing.assert_allclose(steps, share * moved[0], atol=1e-7)
-
-
-def test_a_resumed_network_keeps_its_rate_and_logs_it(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "simple_dqn.dqn")
-    settings = {"optimizer": "adam", "learning_rate_decay_updates": 10}
-    whole, resumed = (make_network(seed, **settings) for seed in (0, 1))
-    learn(whole, range(5))
-    resumed.set_state(whole.get_state())
-    assert caplog.messages == ["The learning rate is 0.00015 after 5 updates"]
-    assert learn(resumed, range(5, 12)) == learn(whole, range(5, 12))
-    plain = make_network()
-    plain.set_state(plain.get_state())
-    assert len(caplog.messages) == 1
 
 
 def test_a_recording_is_renewed_with_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:

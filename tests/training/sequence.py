@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from simple_dqn.agent import Agent
-from simple_dqn.schedules import play_period, store_period
+from simple_dqn.schedules import play_period
 
 
 def train_in_sequence(agent: Agent, steps: int, play_first: bool = False) -> Iterator[int]:
@@ -13,5 +13,8 @@ def train_in_sequence(agent: Agent, steps: int, play_first: bool = False) -> Ite
         played = play_period(agent, lambda: False) if play_first else []
         for _ in range(agent.config.updates_in(agent.config.target_steps)):
             agent.learn_from(agent.prepare(steps_before))
-        store_period(agent, played or play_period(agent, lambda: False))
+        played = played or play_period(agent, lambda: False)
+        agent.update_priorities()
+        for step in played:
+            agent.memory.add(step)
         yield agent.config.target_steps

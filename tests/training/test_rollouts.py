@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from simple_dqn.run import make_run
 from simple_dqn.schedules import RolloutSchedule
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Step
+from tests.training.test_schedules import watch
 
 Values: TypeAlias = NDArray[np.float32]
 
@@ -71,8 +71,7 @@ def slow_return(rollout: Rollout, values: Values, t: int, game: int, gamma: floa
     return mixed + decay ** len(earlier) * last
 
 
-@pytest.mark.parametrize("decay", [0.0, 0.65, 1.0])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("seed", "decay"), [(0, 0.0), (1, 0.65), (2, 0.65), (3, 1.0)])
 def test_returns_equal_the_mean_of_n_step_returns(seed: int, decay: float) -> None:
     rollout, values = random_rollout(seed)
     returns = lambda_returns(*rollout, values, 0.9, decay)
@@ -81,15 +80,6 @@ def test_returns_equal_the_mean_of_n_step_returns(seed: int, decay: float) -> No
         for t in range(len(rollout.rewards))
     ]
     np.testing.assert_allclose(returns, slow, rtol=1e-5, atol=1e-5)
-
-
-def test_nothing_after_an_episode_changes_its_returns() -> None:
-    rollout, values = random_rollout(1)
-    rollout.terminals[4], rollout.starts[:6] = True, False
-    before = lambda_returns(*rollout, values, 0.9, 0.8)[:5]
-    rollout.rewards[5:] += 10
-    values[5:] -= 7
-    np.testing.assert_array_equal(before, lambda_returns(*rollout, values, 0.9, 0.8)[:5])
 
 
 def test_a_time_limit_bootstraps_from_the_last_screen_of_the_game() -> None:
@@ -148,42 +138,17 @@ def test_a_minibatch_has_the_states_that_were_played_and_their_returns() -> None
     np.testing.assert_array_equal(minibatch.prestates, states[places])
 
 
-def test_an_update_descends_half_the_squared_error_of_the_returns() -> None:
-    agent = started(loss="mse")
-    with patch.object(agent, "learn"):
-        list(RolloutSchedule(6).train(agent, 24))
-    minibatch = agent.memory.sample(8)
-    assert minibatch.returns is not None
-    qvalues = agent.network.predict(minibatch.prestates)[np.arange(8), minibatch.actions]
-    batch = agent.network.prepare(minibatch)
-    agent.network.update(batch)
-    (outcome,) = agent.network.take_outcomes()
-    assert outcome.loss == pytest.approx(float(np.mean((minibatch.returns - qvalues) ** 2) / 2), rel=1e-4)
-    after = agent.network.predict(minibatch.prestates)[np.arange(8), minibatch.actions]
-    assert np.mean((minibatch.returns - after) ** 2) < np.mean((minibatch.returns - qvalues) ** 2)
-
-
 @pytest.mark.parametrize("stopped", [False, True])
 def test_a_rollout_is_played_whole_before_its_updates(stopped: bool) -> None:
     agent = started()
     tape: list[str] = []
     for owner, name in ((agent, "execute"), (agent.memory, "set_returns"), (agent.network, "update")):
-        watch(owner, name, tape)
+        watch(owner, name, lambda *_, name=name: tape.append(name))
     for steps in RolloutSchedule(6).train(agent, 240 if stopped else 48):
         tape.append(str(steps))
         if tape.count("execute") >= 9:
             break
     assert tape == 2 * [*["execute"] * 6, "set_returns", *["update"] * 6, "24"]
-
-
-def watch(owner: Any, name: str, tape: list[str]) -> None:
-    call = getattr(owner, name)
-
-    def watched(*arguments: Any) -> Any:
-        tape.append(name)
-        return call(*arguments)
-
-    setattr(owner, name, watched)
 
 
 def test_a_run_is_repeated_by_its_seed_and_reports_the_rollout_as_its_memory() -> None:
@@ -197,26 +162,28 @@ def test_a_run_is_repeated_by_its_seed_and_reports_the_rollout_as_its_memory() -
     assert runs[0]._held_out is not None  # the states of `meanq`
 
 
-@pytest.mark.parametrize(
-    ("flags", "named"),
-    [
-        ({"replay_size": 5000}, "--replay_size 5000"),
-        ({"prioritized": True}, "--sampler prioritized"),
-        ({"n_step": 3}, "--n_step 3"),
-        ({"double": True}, "--target_rule double"),
-        ({"munchausen": True}, "--target_rule munchausen"),
-        ({"distributional": "c51"}, "--distributional c51"),
-        ({"target_steps": 100}, "--target_steps 100"),
-        ({"concurrent": True}, "--schedule concurrent"),
-        ({"overlap": True}, "--schedule overlapped"),
-        ({"cluster": "local"}, "--cluster local"),
-        ({"batch_size": 25}, "--batch_size 25"),
-        ({"train_frequency": 5}, "--train_frequency"),
-        ({"train_steps": 100}, "such as 120"),
-    ],
-    ids=str,
-)
-def test_what_does_not_fit_is_refused_by_name(flags: dict[str, Any], named: str) -> None:
+OVERLAPPED = {"rollout_steps": 0, "random_steps": 100, "overlap": True, "target_steps": 1000, "workers": 8}
+
+
+@pytest.mark.parametrize(("flags", "named"), [
+    ({"replay_size": 5000}, "--replay_size 5000"),
+    ({"prioritized": True}, "--sampler prioritized"),
+    ({"n_step": 3}, "--n_step 3"),
+    ({"double": True}, "--target_rule double"),
+    ({"distributional": "c51"}, "--distributional c51"),
+    ({"target_steps": 100}, "--target_steps 100"),
+    ({"concurrent": True}, "--schedule concurrent"),
+    ({"overlap": True}, "--schedule overlapped"),
+    ({"cluster": "local"}, "--cluster local"),
+    ({"batch_size": 25}, "--batch_size 25"),
+    ({"train_frequency": 5}, "--train_frequency"),
+    ({"train_steps": 100}, "such as 120"),
+    ({**OVERLAPPED, "concurrent": True}, "exclude each other"),
+    ({**OVERLAPPED, "target_steps": 0}, "needs a target network"),
+    ({**OVERLAPPED, "workers": 3}, "give --workers 4 or more"),
+    ({**OVERLAPPED, "cluster": "local"}, "exclude each other"),
+], ids=str)  # fmt: skip
+def test_what_does_not_fit_a_schedule_is_refused_by_name(flags: dict[str, Any], named: str) -> None:
     rules.check(Config.from_flags(CATCH))
     with pytest.raises(UserError, match=named):
         rules.check(Config.from_flags({**CATCH, **flags}))

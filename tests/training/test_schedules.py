@@ -5,27 +5,28 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 
-from simple_dqn import rules, schedules
+from simple_dqn import schedules
 from simple_dqn.config import Config
-from simple_dqn.errors import UserError
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import Run, make_run
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, SerialSchedule
 from simple_dqn.verbs.settings import settings_for
 from tests.contents import contents_of
+from tests.network.updates import assert_same
 from tests.training.sequence import train_in_sequence
 
 Make: TypeAlias = Callable[..., Any]
 
 CATCH = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "replay_size": 400,
-    "random_steps": 96, "train_steps": 192, "test_steps": 0, "epochs": 2, "batch_size": 8, "target_steps": 48,
-    "exploration_decay_steps": 200, "backend": "cpu", "random_seed": 0,
+    "random_steps": 96, "train_steps": 192, "test_steps": 0, "epochs": 1, "batch_size": 8, "target_steps": 48,
+    "exploration_decay_steps": 200, "backend": "cpu", "random_seed": 0, "network": "small",
     "threads": 1,  # sums depend on how many threads share them
 }  # fmt: skip
 CONCURRENT = {"schedule": "concurrent"}
@@ -48,15 +49,6 @@ def run_catch(**flags: Any) -> Run:
 def train(agent: Any, steps: int, schedule: SerialSchedule | None = None) -> list[int]:
     """Train to the end, and return the steps up to each safe point."""
     return list((schedule or SerialSchedule()).train(agent, steps))
-
-
-def assert_same(a: Any, b: Any) -> None:
-    if isinstance(a, dict):
-        assert a.keys() == b.keys()
-        for key in a:
-            assert_same(a[key], b[key])
-    else:
-        assert np.array_equal(a, b)
 
 
 def assert_same_run(one: Run, other: Run) -> None:
@@ -91,14 +83,6 @@ def test_the_serial_loop(make: Make, settings: dict[str, int], steps: int, expec
     assert agent.total_train_steps == steps
 
 
-def test_the_count_goes_on_from_call_to_call(make: Make) -> None:
-    (agent, tape, _), (whole, whole_tape, _) = (make(train_frequency=4, target_steps=6) for _ in range(2))
-    for _ in range(4):
-        train(agent, 3)
-    train(whole, 12)
-    assert tape == whole_tape
-
-
 def test_a_memory_with_priorities_hears_of_the_errors_of_each_update(make: Make) -> None:
     agent, tape, listener = make(train_frequency=2, train_repeat=2, memory={"sampler": "prioritized"})
     samples: list[int] = []
@@ -115,7 +99,7 @@ def test_a_memory_with_priorities_hears_of_the_errors_of_each_update(make: Make)
     assert listener.losses == [8.0] * 4
 
 
-@pytest.mark.parametrize("games", [1, 2, 3, 8, 16])
+@pytest.mark.parametrize("games", [1, 3, 8])
 def test_many_games_learn_as_often_per_step_as_one(make: Make, games: int) -> None:
     agent, tape, _ = make(games, train_frequency=4, target_steps=48)
     train(agent, 96 * games)
@@ -165,31 +149,27 @@ def test_each_game_can_explore_less_than_the_one_before(make: Make) -> None:
 
 @pytest.mark.parametrize("flags", [
     {},
-    {"workers": 4},
-    {"workers": 3, "synchronize": False},
-    {"workers": 2, "sampler": "prioritized", "n_step": 3, "priority_beta_steps": 300},
+    {"workers": 3, "synchronize": False, "noisy": True, "dueling": True},
+    {"workers": 2, "sampler": "prioritized", "n_step": 3, "priority_beta_steps": 300, "double": True},
+    {"workers": 2, "munchausen": True, "distributional": "quantile", "quantiles": 10, "layer_norm": True},
+    {"workers": 2, "distributional": "c51", "batch_norm": True},
 ], ids=str)  # fmt: skip
-@pytest.mark.parametrize("play_first", [False, True])
-def test_concurrent_threads_equal_sequence(
-    monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any], play_first: bool
-) -> None:
-    def sequence(_self: Any, agent: Any, steps: int) -> Iterator[int]:
-        return train_in_sequence(agent, steps, play_first)
-
+def test_concurrent_threads_equal_sequence(monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any]) -> None:
     threads = run_catch(**CONCURRENT, **flags)
-    monkeypatch.setattr(ConcurrentSchedule, "train", sequence)
-    assert_same_run(threads, run_catch(**CONCURRENT, **flags))
-    assert threads.agent.network.updates == 2 * 192 // 4
-    serial = run_catch(**flags).agent.network.get_weights()  # another algorithm
-    assert any(not np.array_equal(threads.agent.network.get_weights()[name], serial[name]) for name in serial)
+    assert threads.agent.network.updates == 192 // 4
+    for play_first in [False] if flags else [False, True]:
+        sequence = partial(train_in_sequence, play_first=play_first)
+        monkeypatch.setattr(ConcurrentSchedule, "train", lambda _, *run, sequence=sequence: sequence(*run))
+        assert_same_run(threads, run_catch(**CONCURRENT, **flags))
+    if not flags:
+        theirs, ours = (run.agent.network.get_weights() for run in (run_catch(), threads))
+        assert any(not np.array_equal(ours[name], theirs[name]) for name in theirs)  # another algorithm
 
 
 @pytest.mark.parametrize("flags", [
     {},
     {"workers": 8, "processes": 1, "train_repeat": 2},
-    {"double": True, "noisy": True},
-    {"sampler": "prioritized", "n_step": 3, "priority_beta_steps": 300},
-    {"batch_norm": True, "workers": 6},
+    {"sampler": "prioritized", "n_step": 3, "priority_beta_steps": 300, "double": True, "noisy": True},
 ], ids=str)  # fmt: skip
 def test_overlapped_threads_equal_one(monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any]) -> None:
     monkeypatch.setattr(schedules, "SAFE_POINT_STEPS", 40)
@@ -197,7 +177,7 @@ def test_overlapped_threads_equal_one(monkeypatch: pytest.MonkeyPatch, flags: di
     two = run_catch(**{**OVERLAP, **flags})
     monkeypatch.setattr(schedules, "usable_cores", lambda: 1)
     assert_same_run(two, run_catch(**{**OVERLAP, **flags}))
-    assert two.agent.network.updates == 2 * 192 // 4 * flags.get("train_repeat", 1)
+    assert two.agent.network.updates == 192 // 4 * flags.get("train_repeat", 1)
 
 
 def test_the_memory_holds_still_while_the_trainer_reads_it(make: Make) -> None:
@@ -238,8 +218,7 @@ def test_copies_and_priorities_change_between_periods_alone(make: Make) -> None:
         np.testing.assert_array_equal(errors, updates + numbers % 7)
 
 
-@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("seed", "sampler"), [(0, "uniform"), (1, "prioritized")])
 def test_the_times_at_which_threads_meet_change_nothing(make: Make, seed: int, sampler: str) -> None:
     settings = {"schedule": "concurrent", "target_steps": 12, "train_frequency": 3}
     memory = {"sampler": sampler, "priority_beta_steps": 50}
@@ -254,7 +233,7 @@ def test_the_times_at_which_threads_meet_change_nothing(make: Make, seed: int, s
     ):
         watch(owner, name, lambda *_: time.sleep(delays.choice((0, 0, 0.0005, 0.002))))
     train(agent, 60, ConcurrentSchedule())
-    assert_same(contents_of(agent.memory).actions, contents_of(quiet.memory).actions)
+    np.testing.assert_array_equal(contents_of(agent.memory).actions, contents_of(quiet.memory).actions)
     assert_same(agent.memory.get_state(), quiet.memory.get_state())
     for one in (agent, quiet):
         one.report_losses()
@@ -267,7 +246,7 @@ class BrokenError(Exception):
     pass
 
 
-@pytest.mark.parametrize("at", [1, 5, 9])
+@pytest.mark.parametrize("at", [1, 9])
 @pytest.mark.parametrize(("schedule", "part"), [
     *((ConcurrentSchedule, part) for part in ("actor", "sampler", "trainer")),
     (OverlappedSchedule, "actor"),
@@ -297,7 +276,7 @@ def test_an_error_in_one_thread_ends_all(
 @pytest.mark.parametrize(("schedule", "safe_point"), [
     (SerialSchedule, 4), (ConcurrentSchedule, 8), (OverlappedSchedule, 256),
 ], ids=str)  # fmt: skip
-@pytest.mark.parametrize("moment", [1, 17, 40])
+@pytest.mark.parametrize("moment", [1, 40])
 def test_a_stop_leaves_no_thread_and_no_minibatch_in_flight(
     make: Make, schedule: type[SerialSchedule], safe_point: int, moment: int
 ) -> None:
@@ -336,17 +315,6 @@ def test_actions_of_a_round_know_the_updates_of_the_one_before_the_last(
     train(agent, 24, OverlappedSchedule())
     assert known == [0, 0, 2, 4, 6, 8]
     assert agent.network.updates == 12
-
-
-@pytest.mark.parametrize(("flags", "words"), [
-    ({"concurrent": True, "target_steps": 1000}, "exclude each other"),
-    ({"target_steps": 0}, "needs a target network"),
-    ({"workers": 3}, "give --workers 4 or more"),
-    ({"cluster": "local"}, "exclude each other"),
-])  # fmt: skip
-def test_where_nothing_can_overlap_it_is_refused(flags: dict[str, Any], words: str) -> None:
-    with pytest.raises(UserError, match=words):
-        rules.check(Config.from_flags({"game": "catch", "overlap": True, "workers": 8, **flags}))
 
 
 @pytest.mark.parametrize("given", [
