@@ -34,12 +34,9 @@ class DivergedError(UserError):
 
 
 class StateBuffer:
-    """The current states of E games, on which the agent acts.
+    """The current `states` of E games, uint8 [E, S, H, W]: a read-only view, valid until the next `append`.
 
     They equal the prestates of the next transitions in the replay memory, bit for bit.
-
-    Attributes:
-        states: uint8 [E, S, H, W], a read-only view, valid until the next `append`.
     """
 
     def __init__(self, games: int, history_length: int, screen_shape: tuple[int, int]) -> None:
@@ -145,12 +142,8 @@ def _one_by_one(predict: Callable[[States], QValues]) -> Callable[[States], QVal
 class Agent:
     """Deep Q-learning with experience replay (Mnih et al. 2015, Algorithm 1), a part at a time.
 
-    The schedules in `schedules.py` call these parts in turn.
-
-    Attributes:
-        player: Acts in the games. memory: Holds their steps. network: Q. config: The settings of the agent.
-        games: The number of games side by side, E.
-        total_train_steps: Training steps so far, over all games.
+    The schedules in `schedules.py` call these parts in turn. The `player` acts in E = `games` games side by
+    side, the `memory` holds their steps, and the `network` is Q. `total_train_steps` counts over all games.
     """
 
     def __init__(
@@ -237,10 +230,10 @@ class Agent:
         """
         outcomes = self.network.take_outcomes()
         for update, outcome in enumerate(outcomes, self.network.updates - len(outcomes) + 1):
-            if not math.isfinite(outcome.loss):
-                step, loss = self.total_train_steps, outcome.loss
+            if not math.isfinite(loss := outcome.loss):
+                step = self.total_train_steps
                 raise DivergedError(f"the loss of update {update} is {loss} (seen at training step {step})")
-            self._statistics.on_train(outcome.loss)
+            self._statistics.on_train(loss)
         if self.memory.uses_errors:
             self._unreported += outcomes
 

@@ -268,13 +268,13 @@ class DeepQNetwork:
         *transitions, noise = tensors
         targets: object = self._rule(self._target, self._config, Transitions(*transitions), noise)
         batch, size = len(transitions[0]), self._target.value_head.size
-        shape = list(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__
-        if shape not in ([batch, 1, size], [batch, self._actions, size]):
+        shape, right = list(getattr(targets, "shape", ())), [[batch, n, size] for n in (1, self._actions)]
+        if not isinstance(targets, Tensor) or shape not in right:
             raise UserError(
-                f"--target_rule {self._config.target_rule} returned {shape}: return targets "
-                f"[{batch}, 1, {size}], or one for each next action [{batch}, {self._actions}, {size}]"
+                f"--target_rule {self._config.target_rule} returned {shape or type(targets).__name__}: "
+                f"return targets {right[0]}, or one for each next action {right[1]}"
             )
-        return cast(Tensor, targets)
+        return targets
 
     @torch.no_grad()
     def _choose_action(self, poststates: Tensor, targets: Tensor, noise: Tensor) -> Tensor:
@@ -356,11 +356,11 @@ class DeepQNetwork:
 
     def get_state(self) -> CheckpointState:
         """Return everything that a resume needs: networks, optimizer, random streams, update count."""
-        has_target = self._target is not self._online
+        target = None if self._target is self._online else write_tensors(floating_tensors(self._target))
         return {
             "updates": self.updates,
             "online": write_tensors(self._master.tensors()),
-            "target": write_tensors(floating_tensors(self._target)) if has_target else None,
+            "target": target,
             "training": self._master.get_state(),
             "noise": self._noise.get_state(),
             "average": self._average.get_state() if self._average else None,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from simple_dqn.agent import Player
-from simple_dqn.config import Config, as_word
+from simple_dqn.config import Config, as_word, words
 from simple_dqn.files import replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.statistics import Scores, Statistics
@@ -228,10 +228,7 @@ PROTOCOLS = {
 
 
 def protocol_flags(protocol: str, actions: int) -> dict[str, Any]:
-    """Return the settings that `protocol` prescribes for a network of `actions` outputs.
-
-    If the protocol prescribes all actions, a network with fewer outputs keeps its own.
-    """
+    """Return the settings that `protocol` prescribes; a network of fewer `actions` than all keeps its own."""
     flags = PROTOCOLS[protocol].flags
     return flags if actions == ALL_ACTIONS else {k: v for k, v in flags.items() if k != "minimal_action_set"}
 
@@ -284,41 +281,24 @@ class Evaluation:
 
     def __str__(self) -> str:
         """Return the report for the terminal."""
-        if self.mean is None:
-            score = f"no game ended in {self.steps} steps: raise --test_steps or give --play_games"
-        else:
+        score = f"no game ended in {self.steps} steps: raise --test_steps or give --play_games"
+        if self.mean is not None:
             games = f"{len(self.scores)} game{'s' if len(self.scores) != 1 else ''}"
             score = f"{self.mean:.2f} ± {self.standard_deviation:.2f} over {games}"
-            if self.human_normalised is not None:
-                score += f", {self.human_normalised:.1f} % of human ({SOURCE})"
+        if self.human_normalised is not None:
+            score += f", {self.human_normalised:.1f} % of human ({SOURCE})"
         together = f"{self.workers} games side by side" if self.workers > 1 else "one game at a time"
-        game = [f"  ε {self.exploration_rate:g}, {len(self.action_names)} actions"]
         lines = [
             f"{self.game}: {score}",
             f"  protocol {self.protocol} ({PROTOCOLS[self.protocol].source}), seed {self.random_seed}, "
             f"{self.steps} steps, {together}",
-            *(self._atari() if self.rom_md5 else game),
+            f"  ε {self.exploration_rate:g}, {len(self.action_names)} actions",
         ]
+        if self.rom_md5:
+            lines += ["  " + " ".join(words(self.rules)).replace("=", " "), f"  ROM MD5 {self.rom_md5}"]
         if self.unlike_protocol:
             lines.append(f"  not as in {self.protocol}: {'; '.join(self.unlike_protocol)}")
-        return "\n".join((*lines, f"  ROM MD5 {self.rom_md5 or 'none'}"))
-
-    def _atari(self) -> list[str]:
-        """Return the lines about the emulator."""
-        rules, actions = self.rules, len(self.action_names)
-        cap = f"{rules['max_game_frames'] / MINUTE:g} minutes of play" if rules["max_game_frames"] else "none"
-        no_ops = "no no-ops"
-        if most := rules["random_start_frames"] or rules["random_starts"]:
-            no_ops = f"0 to {most} no-op {'frames' if rules['random_start_frames'] else 'steps'}"
-        seen = "maximum of two frames" if rules["frame_maximum"] else "last frame alone"
-        if rules["color_averaging"]:
-            seen = "average of two frames"
-        which = "all" if actions == ALL_ACTIONS else "the minimal set of"
-        return [
-            f"  ε {self.exploration_rate:g}, {no_ops} at the start, cap {cap}, "
-            f"sticky actions {rules['repeat_action_probability']:g}",
-            f"  frame skip {rules['frame_skip']}, {seen}, {which} {actions} actions",
-        ]
+        return "\n".join(lines)
 
     def write_json(self, path: Path) -> None:
         """Write all fields as JSON.

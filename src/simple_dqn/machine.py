@@ -84,16 +84,6 @@ def busy_seconds() -> dict[int, float]:
     return {core: sum(t) - t.idle - getattr(t, "iowait", 0) for core, t in enumerate(times) if core in usable}
 
 
-def cpu_seconds() -> float:
-    """Return the CPU seconds so far of this process and its children."""
-    seconds = time.process_time()
-    for child in psutil.Process().children():
-        with suppress(psutil.NoSuchProcess):
-            times = child.cpu_times()
-            seconds += times.user + times.system
-    return seconds
-
-
 def require_display(advice: str) -> None:
     """Raise UserError, which ends with `advice`, without a display: SDL would draw nowhere, silently."""
     if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"} & os.environ.keys():

@@ -120,9 +120,8 @@ class NoisyLinear(nn.Linear):
     """
 
     def __init__(self, inputs: int, outputs: int, bias: bool, sigma: float) -> None:
-        """Make a layer whose σ are initially `sigma` / √p (section 3.2)."""
         super().__init__(inputs, outputs, bias)
-        first = sigma / inputs**0.5
+        first = sigma / inputs**0.5  # section 3.2
         self.weight_sigma = nn.Parameter(torch.full((outputs, inputs), first))
         self.bias_sigma = nn.Parameter(torch.full((outputs,), first)) if bias else None
         self.noise_start = 0  # index of this layer's first number in the noise of the whole network
@@ -170,22 +169,16 @@ class ResidualBlock(nn.Module):
 
 
 def _run(modules: Iterable[nn.Module], values: Tensor, noise: Tensor | None) -> Tensor:
-    """Return the output of `modules`, one after the other; `noise` goes to the noisy ones only.
-
-    A dense layer may be of a wider datatype than the layers before it.
-    """
+    """Return the output of `modules`, one after the other; `noise` goes to the noisy ones only."""
     for module in modules:
-        if isinstance(module, nn.Linear):
+        if isinstance(module, nn.Linear):  # which may be of a wider datatype than the layers before it
             values = values.to(module.weight.dtype)
         values = module(values, noise) if isinstance(module, NoisyLinear | Dueling) else module(values)
     return values
 
 
 class Network(nn.Module):
-    """A Q-network Q(s, ·; θ): hidden layers, and an output layer that may be of a wider datatype.
-
-    `noise_size` is K, the random numbers per state; 0 without noisy layers.
-    """
+    """A Q-network Q(s, ·; θ) of hidden layers and an output layer; `noise_size` is K, numbers per state."""
 
     def __init__(self, hidden: nn.Sequential, output: nn.Linear | Dueling, value_head: "ValueHead") -> None:
         super().__init__()
@@ -226,8 +219,7 @@ class Network(nn.Module):
 class ValueHead(nn.Module):
     """The N numbers that represent an action's return: here one, the expected return (Mnih et al. 2015).
 
-    A head turns them into Q-values, applies the Bellman operator, and compares predictions with targets, in
-    float32 or wider, as the output layer is.
+    A head turns them into Q-values, applies the Bellman operator, and compares predictions with targets.
     """
 
     size = 1  # N
@@ -243,8 +235,7 @@ class ValueHead(nn.Module):
     def bellman(self, rewards: Tensor, discounts: Tensor, outputs: Tensor) -> Tensor:
         """Return the targets y = r + γ z [B, K, N], for each of K next actions.
 
-        r are the `rewards` [B, 1, 1], γ the `discounts` [B, 1, 1], 0 after a terminal, and z the `outputs`
-        [B, K, N] of the target network.
+        r and γ are [B, 1, 1], γ being 0 after a terminal; z are the target network's `outputs` [B, K, N].
         """
         return rewards + discounts * outputs
 
@@ -390,15 +381,10 @@ def _convolutional(spec: NetworkSpec, config: NetworkConfig, channels: int) -> M
             modules.update(convolution(name, channels, filters, layer.size, layer.stride))
             modules[f"{name}_relu"] = nn.ReLU(inplace=True)
         else:
-            name = f"section{number}"
-            pairs = [[padded(filters, filters) for _ in range(2)] for _ in range(layer.blocks)]
-            modules[name] = nn.Sequential(
-                Modules(
-                    convolution=padded(channels, filters),
-                    maximum=nn.MaxPool2d(3, stride=2, padding=1),
-                    blocks=nn.Sequential(*(ResidualBlock(*pair) for pair in pairs)),
-                )
-            )
+            name, pool = f"section{number}", nn.MaxPool2d(3, stride=2, padding=1)
+            first, pairs = padded(channels, filters), [(filters, filters)] * layer.blocks
+            blocks = nn.Sequential(*(ResidualBlock(padded(*pair), padded(*pair)) for pair in pairs))
+            modules[name] = nn.Sequential(Modules(convolution=first, maximum=pool, blocks=blocks))
         channels = filters
     if name.startswith("section"):  # a section ends with a sum
         modules[f"{name}_relu"] = nn.ReLU(inplace=True)

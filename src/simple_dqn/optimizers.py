@@ -84,8 +84,7 @@ def make_optimizer(weights: Sequence[Tensor], config: NetworkConfig) -> Optimize
     """Return the optimizer of `weights` that `config` chooses.
 
     With PyTorch's ε of 1e-8 in Adam, even the tiny gradients of nearly constant screens make full first
-    steps: in Pong these drive all rectifiers of a layer below zero for good. The default is Hessel et al.
-    2018's.
+    steps: in Pong these drive all rectifiers of a layer below zero for good.
     """
     rate, epsilon, on_gpu = config.learning_rate, config.adam_epsilon, weights[0].device.type == "cuda"
     if on_gpu:  # CUDA graphs need `capturable`; PyTorch then warns of the first steps, outside of a graph
@@ -110,14 +109,11 @@ def learning_rate_share(config: NetworkConfig, updates: float) -> float:
 
 
 class MasterWeights:
-    """The weights that the optimizer updates; the network computes with a copy in its own datatype.
+    """The `weights` that the optimizer updates, by name; the network computes with a copy of its datatype.
 
     An update is often smaller than the distance between two neighboring numbers of a narrow datatype, so it
     is added to a float32 copy (Micikevicius et al. 2018). If the network computes in float32 or float64, the
-    two share their memory.
-
-    Attributes:
-        weights: The wide weights, by name. scale: Multiplies a loss, lest float16 gradients underflow.
+    two share their memory. `scale` multiplies a loss, lest float16 gradients underflow.
     """
 
     def __init__(
@@ -198,14 +194,11 @@ class MasterWeights:
 
 
 class WeightAverage:
-    """The exponential mean of an online network's weights (Polyak and Juditsky 1992; Izmailov et al. 2018).
+    """The exponential `mean` of an online network's weights (Polyak and Juditsky 1992; Izmailov et al. 2018).
 
     θ̄ ← θ̄ + s (θ - θ̄) after every `EVERY` updates, where s is the larger of `EVERY` / N and 1 / k at the
     k-th addition: the plain mean of all weights at first, then an exponential one over about N updates. The
     policy of a single θ changes from update to update; that of the mean plays more evenly.
-
-    Attributes:
-        mean: The mean, by name.
     """
 
     def __init__(self, online: Network, weights: dict[str, Tensor], updates: int) -> None:
@@ -247,12 +240,10 @@ class WeightAverage:
 
     def set_state(self, state: CheckpointState | None) -> None:
         """Continue from what `get_state` returned, checked by `check_fit`; None: the mean begins now."""
-        if state is None:
-            self.restart()
-            return
-        copy_arrays(state["mean"], self.mean)
-        self._count = state["count"]
-        self._network_is_current = False
+        self.restart()
+        if state:
+            copy_arrays(state["mean"], self.mean)
+            self._count = state["count"]
 
 
 def floating_tensors(network: nn.Module) -> dict[str, Tensor]:

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from simple_dqn.machine import cpu_seconds, usable_cores
-
 # The methods that `Profiler.watch` measures, of the network, the games, the memory and a cluster's actors.
 METHODS = {
     "predict": "act", "step": "emulate", "add": "store", "update_priorities": "store", "sample": "sample",
@@ -24,10 +22,9 @@ SECTIONS = (*dict.fromkeys(METHODS.values()), "other")
 
 @dataclass
 class PhaseProfile:
-    """The times of one kind of phase: wall and CPU seconds, and those of each section by thread."""
+    """The wall seconds of one kind of phase, and those of each section by thread."""
 
     wall: float = 0.0
-    cpu: float = 0.0  # of this process and its children
     steps: int = 0  # over all games
     # Each thread writes only its own entry.
     seconds: defaultdict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
@@ -53,13 +50,12 @@ class Profiler:
     def phase(self, name: str) -> Iterator[PhaseProfile]:
         """Measure the time inside as phase `name`; the caller counts the steps."""
         profile = self._open = self.phases[name]
-        start, cpu = self._clock(), cpu_seconds()
+        start = self._clock()
         try:
             yield profile
         finally:
             self._open = None
             profile.wall += self._clock() - start
-            profile.cpu += cpu_seconds() - cpu
 
     def watch(self, *parts: object) -> None:
         """Measure those of `METHODS` that `parts` have from now on; before others keep references to them."""
@@ -70,20 +66,15 @@ class Profiler:
     def lines(self) -> list[str]:
         """Return the table of training, else of a test, else of random play; empty if there were no steps."""
         phase = next((name for name in ("train", "test", "random") if self.phases[name].steps), "")
-        profile = self.phases[phase]
         if not phase:
             return []
-        rows = {"thread": {name: name for name in SECTIONS}}
+        profile, rows = self.phases[phase], [("thread", *SECTIONS)]
         for thread, shares in profile.shares().items():
             name = thread.lower().removesuffix("thread").removesuffix("_0")  # as in MainThread, actor_0
-            rows[name] = {section: f"{share:.1%}" for section, share in shares.items()}
-        return [
-            f"Where the time went: {phase}, {profile.steps} steps in {profile.wall:.1f} s, "
-            f"{profile.steps / profile.wall:.0f} a second, {profile.cpu / profile.wall:.2f} of "
-            f"{usable_cores()} cores busy",
-            *("".join(f"{word:>11}" for word in (name, *(row.get(section, "") for section in SECTIONS)))
-              for name, row in rows.items()),
-        ]  # fmt: skip
+            rows.append((name, *(f"{shares[one]:.1%}" if one in shares else "" for one in SECTIONS)))
+        rate = f"{profile.steps} steps in {profile.wall:.1f} s, {profile.steps / profile.wall:.0f} a second"
+        table = ("".join(f"{word:>11}" for word in row) for row in rows)
+        return [f"Where the time went: {phase}, {rate}", *table]
 
     def _timed(self, method: Callable[..., Any], section: str) -> Callable[..., Any]:
         """Return `method` with a clock around it."""

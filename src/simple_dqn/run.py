@@ -69,10 +69,12 @@ class Phase:
         return int(getattr(config, f"{self.name}_steps"))
 
     def next(self, config: RunConfig) -> "Phase":
-        """Return the phase that follows."""
-        if self.name == "train":
-            return Phase("test", self.epoch)
-        return Phase("train", max(self.epoch, config.start_epoch) + 1)
+        """Return the next phase that has steps, or one after the last epoch."""
+        phase = self
+        while phase is self or not (phase.length(config) or phase.epoch > config.epochs):
+            following = Phase("train", max(phase.epoch, config.start_epoch) + 1)
+            phase = Phase("test", phase.epoch) if phase.name == "train" else following
+        return phase
 
     @property
     def trained(self) -> int:
@@ -191,7 +193,8 @@ class Run:
             DivergedError: A loss or a weight is not finite; no file has such values.
             UserError: A snapshot could not be written.
         """
-        self._skip_empty_phases()
+        if not self.phase.length(self._config) and self.phase.epoch <= self._config.epochs:
+            self.phase = self.phase.next(self._config)
         try:
             while not self._is_over():
                 phase, before = self.phase, self.phase.done
@@ -206,10 +209,6 @@ class Run:
             raise DivergedError(f"{error}: lower --learning_rate{back}") from None
         if self._keeper:
             self._keeper.require_snapshots()
-
-    def _skip_empty_phases(self) -> None:
-        while not self.phase.length(self._config) and self.phase.epoch <= self._config.epochs:
-            self.phase = self.phase.next(self._config)
 
     def _loop_of(self, phase: Phase) -> Iterator[int]:
         """Return the loop over the steps of `phase` that are left."""
@@ -254,7 +253,6 @@ class Run:
         if self._is_complete(phase):
             self._end_phase()
             self.phase = phase.next(self._config)
-            self._skip_empty_phases()
             self._save_checkpoint(wait=self._is_over())
             return
         # The resumed run goes on with this phase and replaces its row and its snapshot.

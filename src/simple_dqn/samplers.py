@@ -52,7 +52,7 @@ class Ring:
 
     A row holds one step of each of E games, that is E experiences. The number of an experience says how many
     were added before it. Its index is row * E + game, which is number % (T * E): its position in flattened
-    arrays [T, E]. It is used again when its row, the oldest, is overwritten.
+    arrays [T, E].
 
     Attributes:
         rows: T. games: E. size: T * E. history_length: S. n_step: n. needed: S + n, rows for a transition.
@@ -67,9 +67,7 @@ class Ring:
         self.rows, self.games, self.size = rows, games, rows * games
         self.written = self.held = 0
         self.history_length, self.n_step, self.needed = history_length, n_step, history_length + n_step
-        self.starts = np.zeros((rows, games), np.bool_)
-        self.terminals = np.zeros((rows, games), np.bool_)
-        self.excluded = np.zeros((rows, games), np.bool_)
+        self.starts, self.terminals, self.excluded = (np.zeros((rows, games), np.bool_) for _ in range(3))
         self._window = games * np.arange(-history_length, 1)  # offsets of indices
         self._steps = games * np.arange(n_step)
 
@@ -344,8 +342,7 @@ class SumTree:
 def no_transition(ring: Ring) -> UserError:
     """Return the error for a ring without transitions."""
     screens = "1 screen" if ring.held == 1 else f"{ring.held} screens"
-    each = " of each game" if ring.games > 1 else ""
-    few = ring.held < ring.needed
+    each, few = " of each game" if ring.games > 1 else "", ring.held < ring.needed
     reason = f"a transition needs {ring.needed}" if few else "no action between any two of them"
     return UserError(f"memory holds {screens}{each} and {reason}: raise --random_steps")
 
