@@ -211,8 +211,9 @@ def test_machado_s_protocol_is_for_networks_of_fewer_actions_too(
     assert "--minimal_action_set true, not false" in few["unlike_protocol"]
     assert not [line for line in every["unlike_protocol"] if "action" in line]
     printed = capsys.readouterr().out
-    assert "the minimal set of 4 actions\n  not as in machado: " in printed
-    assert "all 18 actions\n" in printed
+    assert "ε 0.01, 4 actions\n" in printed
+    assert "\n  not as in machado: " in printed
+    assert "ε 0.01, 18 actions\n" in printed
 
 
 @pytest.mark.parametrize(("workers", "steps", "games"), [(1, 60, 7), (3, 69, 8)])
