@@ -201,7 +201,7 @@ class DeepQNetwork:
             self._target = copy.deepcopy(self._online).requires_grad_(False)
         span, weights = network.average_updates, self._master.tensors()
         self._average = WeightAverage(self._online, weights, span) if span else None
-        self._noise = Noise(self._online.noise_size, rng)
+        self._noise, self._no_noise = Noise(self._online.noise_size, rng), device.tensor(np.empty((1, 0)))
         self._results: list[tuple[Tensor, Ids]] = []  # of updates, still on the device
         self._set_up_graphs()
 
@@ -295,7 +295,7 @@ class DeepQNetwork:
 
     def _draw_noise(self, stream: str, count: int = 1) -> Tensor:
         """Return fresh noise [count, K] on the device."""
-        return self.device.tensor(self._noise.draw(stream, count))
+        return self.device.tensor(self._noise.draw(stream, count)) if self._noise.size else self._no_noise
 
     def _set_up_graphs(self) -> None:
         """Create the functions that a GPU records as graphs: predictions, targets and updates."""

@@ -200,24 +200,6 @@ def test_the_memory_holds_still_while_the_trainer_reads_it(make: Make) -> None:
     np.testing.assert_array_equal(contents_of(agent.memory).screens, np.concatenate(seen))
 
 
-def test_copies_and_priorities_change_between_periods_alone(make: Make) -> None:
-    agent, tape, _ = make(
-        schedule="concurrent", target_steps=8, train_frequency=4, memory={"sampler": "prioritized"}
-    )
-    received: list[tuple[Any, Any]] = []
-
-    def heard(*numbers_and_errors: Any) -> None:
-        tape.append("errors")
-        received.append(numbers_and_errors)
-
-    watch(agent.memory, "update_priorities", heard)
-    list(train_in_sequence(agent, 24))
-    assert tape == ["copy", "update", "update", *["step"] * 8, "errors"] * 3
-    for number, (numbers, errors) in enumerate(received):
-        updates = np.repeat([2 * number + 1, 2 * number + 2], 8)  # in their order
-        np.testing.assert_array_equal(errors, updates + numbers % 7)
-
-
 @pytest.mark.parametrize(("seed", "sampler"), [(0, "uniform"), (1, "prioritized")])
 def test_the_times_at_which_threads_meet_change_nothing(make: Make, seed: int, sampler: str) -> None:
     settings = {"schedule": "concurrent", "target_steps": 12, "train_frequency": 3}
