@@ -239,7 +239,7 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         (lambda: agent.q_values(states(2)[:, :3]), r"uint8 \[2, 3, 36, 36\]: give uint8 \[B, 4, 36, 36\]"),
         (lambda: agent.q_values(states(2).astype(np.float32)), r"float32 \[2, 4, 36, 36\]: give uint8"),
         (lambda: agent.q_values(states(0)), "give uint8"),
-        (lambda: agent.q_values([1]), "the states are list"),
+        (lambda: agent.q_values([[1], [1, 2]]), "the states are list"),
         (lambda: agent.act(states(1), epsilon=2), "2 is too large"),
         (lambda: agent.evaluate(games=0), "give at least 1"),
         (lambda: api.load("no.pkl"), "no.pkl does not exist"),

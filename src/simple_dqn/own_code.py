@@ -19,8 +19,6 @@ from simple_dqn.files import open_file, real
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
 
-MOST_BYTES = 1 << 20  # of a file
-LONGEST = 200  # characters of the names in a snapshot
 IMPORTED: dict[str, tuple[str, ...]] = {}  # file or module -> the environments that it registered
 
 
@@ -60,7 +58,7 @@ def _module_of(spec: "EnvSpec") -> str:
 
 def _run_file(path: Path) -> str:
     """Run the file at `path` as a module, and return the module's name."""
-    open_file(path, MOST_BYTES, "give the path of a Python file").close()
+    open_file(path, 1 << 20, "give the path of a Python file").close()
     name = f"simple_dqn_own_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec
@@ -100,14 +98,9 @@ def game_of_file(file: str) -> str:
     return games[0]
 
 
-def words() -> list[str]:
-    """Return the `--import` flags that repeat the imports of this process in another."""
-    return [f"--import={name}" for name in IMPORTED]
-
-
 def names() -> str | None:
     """Return the names of the imports without their folders, which snapshots record; None: there are none."""
-    return ", ".join(Path(name).name for name in IMPORTED)[:LONGEST] or None
+    return ", ".join(Path(name).name for name in IMPORTED)[:200] or None
 
 
 class OwnCode(NamedTuple):

@@ -174,7 +174,12 @@ def _checked(given: dict[str, Any], games: Sequence[str], gpus: float) -> Config
 def _command(run: SweepRun, game: str, flags: dict[str, Any], threads: int) -> tuple[str, ...]:
     """Return the command that starts or resumes `run`, without the paths of its files."""
     given = {**flags, "resume": True, "random_seed": run.seed, "threads": threads}
-    return ("train", game, *own_code.words(), *words(dict(sorted(given.items()))))
+    return (
+        "train",
+        game,
+        *(f"--import={name}" for name in own_code.IMPORTED),
+        *words(dict(sorted(given.items()))),
+    )
 
 
 def save_plan(commands: dict[str, tuple[str, ...]], path: Path) -> None:
