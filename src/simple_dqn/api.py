@@ -284,7 +284,8 @@ class TrainedAgent:
         return settings_of_agent(verb, self._path, self._snapshot, given, fixed)
 
     def _checked(self, states: States) -> States:
-        shape, kind = getattr(states, "shape", ()), getattr(states, "dtype", type(states).__name__)
+        shape: tuple[int, ...] = getattr(states, "shape", ())
+        kind = getattr(states, "dtype", type(states).__name__)
         if kind != np.uint8 or shape[1:] != self._state_shape or not shape[0]:
             wanted = ", ".join(map(str, self._state_shape))
             raise UserError(f"the states are {kind} {list(shape)}: give uint8 [B, {wanted}]")
