@@ -133,8 +133,7 @@ def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
 
 
 def _phases(word: str) -> list[str]:
-    asked = word.split(",")
-    if not set(asked) <= set(PHASES):
+    if not set(asked := word.split(",")) <= set(PHASES):
         raise argparse.ArgumentTypeError(f"{word!r} is not a list of phases: choose from {', '.join(PHASES)}")
     return [phase for phase in PHASES if phase in asked]
 

@@ -71,7 +71,6 @@ def test_the_controls_change_hands_and_a_tap_between_two_steps_counts_once() -> 
     controls.apply([], {"LEFT"})
     assert controls.action(PONG) is None
     controls.apply(["m"], {"LEFT"})
-    assert controls.human
     assert [controls.message() for _ in range(200)][::199] == ["you play", ""]
     assert controls.action(PONG) == PONG.index("LEFT")
     for held in (set[str](), {"FIRE"}, set[str]()):
@@ -81,8 +80,7 @@ def test_the_controls_change_hands_and_a_tap_between_two_steps_counts_once() -> 
     assert controls.action(PONG) is None
     alone = Controls(alone=True)
     alone.apply(["m", "v"], set())
-    assert alone.human
-    assert not alone.saliency
+    assert (alone.human, alone.saliency) == (True, False)
     assert "no agent" in alone.message()
 
 
@@ -98,13 +96,10 @@ def test_speed_and_volume_stop_at_their_ends_and_switches_switch() -> None:
         assert controls.volume == pytest.approx(volume)
     assert controls.message() == "volume 0%"
     controls.apply(["o", "v", "f12", "q"], set())
-    assert not controls.overlay
-    assert controls.saliency
-    assert controls.screenshot
-    assert controls.ended
+    assert (controls.overlay, controls.saliency) == (False, True)
+    assert (controls.screenshot, controls.ended) == (True, True)
     controls.apply(["o", "v"], set())
-    assert controls.overlay
-    assert not controls.saliency
+    assert (controls.overlay, controls.saliency) == (True, False)
 
 
 CATCH = EnvironmentConfig(game="catch", environment="catch", screen_width=16, screen_height=16)

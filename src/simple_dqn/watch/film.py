@@ -31,20 +31,19 @@ logger = logging.getLogger(__name__)
 # The lossless codec of the sound for each kind of film. QuickTime, VLC and mpv play uncompressed sound in a
 # .mov. Few players do in an .mp4; browsers and phones, which need one, play FLAC.
 FORMATS: dict[str, Literal["pcm_s16le", "flac"]] = {"mov": "pcm_s16le", "mp4": "flac"}
-HEIGHT = 840  # of a film, about, in pixels
 H264 = {"preset": "veryfast", "crf": "12"}  # edges stay sharp, and the sound still takes most of the file
 SCREEN = re.compile(r"\d{6,}\.png")
 BAR = "{desc}: {n_fmt} frames, {rate_noinv_fmt}"  # without a total: games differ in length
 
 
 def film_scale(picture: Picture) -> int:
-    """Return the factor by which a film enlarges `picture`.
+    """Return the factor by which a film enlarges `picture`: to about 840 pixels of height.
 
     It is a whole number, so that pixels stay square and sharp. It is even, because H.264 stores one color
     for 2 × 2 pixels, which then belong to one pixel of the game.
     """
     height: int = picture.shape[0]
-    return max(2, 2 * round(HEIGHT / height / 2))
+    return max(2, 2 * round(420 / height))
 
 
 class Film:
