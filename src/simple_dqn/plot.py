@@ -167,7 +167,7 @@ def _parser(program: str) -> Parser:
     add("--figure_width", type=size, default=16, help="in inches (default: %(default)s)")
     add("--figure_height", type=size, default=9, help="in inches (default: %(default)s)")
     add("--skiprows", type=number(int, minimum=0, maximum=1e9),
-        help="rows before the data; 0: the file has no column names (default: 1, the names)")  # fmt: skip
+        help="rows before data in the columns of train.sh (default: one row, with the names)")  # fmt: skip
     add("--delimiter", type=_separator, default=",",
         help="the character between columns (default: a comma)")  # fmt: skip
     return parser
