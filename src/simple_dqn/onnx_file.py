@@ -29,19 +29,10 @@ class _FromBytes(nn.Module):
 
 
 def write_onnx(network: DeepQNetwork, path: Path, states: States, facts: Mapping[str, str]) -> QValues:
-    """Write the online network: input `states` uint8 [B, S, H, W], output `q_values` float32 [B, A].
+    """Write the online network, of float32 on the CPU, and return the Q-values that ONNX Runtime computes.
 
-    Args:
-        network: The network, of float32 on the CPU.
-        path: The file.
-        states: An example of its input, of at least two states.
-        facts: Metadata of the file.
-
-    Returns:
-        The Q-values of `states` that ONNX Runtime computes with the file.
-
-    Raises:
-        UserError: A package is not installed.
+    Its input is `states` uint8 [B, S, H, W], of which two or more are given as an example, and its output
+    `q_values` float32 [B, A]. `facts` are metadata of the file. UserError: a package is not installed.
     """
     require_extra("onnx", "export --onnx")
     import onnxruntime

@@ -30,12 +30,8 @@ NUMBER = re.compile(r"[<>|](b1|[iu][1248]|f[248])")  # numpy's datatypes that ho
 def read(content: bytes, name: str, game: str | None = None) -> CheckpointState:
     """Return a Neon snapshot, converted to the content of a snapshot of this project.
 
-    The file contains neither game nor epoch: they are in its `name`, `<game>_<epoch>.pkl`, or `game` is given
-    and the epoch is 0.
-
-    Raises:
-        UserError: The file is not named after a game.
-        Exception: One of `MALFORMED`: it is damaged, of another network, or contains more than arrays.
+    The file contains neither game nor epoch: they are in its `name`, `<game>_<epoch>.pkl` (else UserError), or
+    `game` is given and the epoch is 0. One of `MALFORMED` is raised for all but this network's arrays.
     """
     arrays = list(_matrices(unpickle(content)))
     shapes = [array.shape for array in arrays]
@@ -140,8 +136,7 @@ class _Reader(pickle._Unpickler):  # in Python: its memo is a dict, so a large i
 def unpickle(content: bytes) -> Any:
     """Return the value of a pickle of dicts, lists, numbers, strings and arrays, the last as `_Object`.
 
-    Raises:
-        Exception: One of `MALFORMED`: it contains something else, which was not executed, or is damaged.
+    One of `MALFORMED` is raised if it is damaged or contains something else, which was not executed.
     """
     for count, (instruction, _, _) in enumerate(pickletools.genops(content)):
         if instruction.code not in INSTRUCTIONS or count > MOST_INSTRUCTIONS or len(content) > MOST_BYTES:
