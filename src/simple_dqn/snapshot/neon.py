@@ -30,8 +30,8 @@ NUMBER = re.compile(r"[<>|](b1|[iu][1248]|f[248])")  # numpy's datatypes that ho
 def read(content: bytes, name: str, game: str | None = None) -> CheckpointState:
     """Return a Neon snapshot, converted to the content of a snapshot of this project.
 
-    The file contains neither game nor epoch: they are in its `name`, `<game>_<epoch>.pkl` (else UserError), or
-    `game` is given and the epoch is 0. One of `MALFORMED` is raised for all but this network's arrays.
+    The file contains neither game nor epoch: they are in its `name`, `<game>_<epoch>.pkl` (else UserError),
+    or `game` is given and the epoch is 0. One of `MALFORMED` is raised for all but this network's arrays.
     """
     arrays = list(_matrices(unpickle(content)))
     shapes = [array.shape for array in arrays]
