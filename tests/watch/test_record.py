@@ -141,11 +141,11 @@ def test_a_film_is_what_ale_plays(home: Path, pong: str, calls: list[int]) -> No
 
 
 def test_an_overlay_is_drawn_into_the_film_and_not_into_the_screens(home: Path, pong: str) -> None:
-    assert record(pong) == 0
+    assert record(pong, "--max_game_frames", "24") == 0
     screens = home / "videos" / "pong"
     plain = frames(home / "videos" / "pong_3.mov")
     plain_screens = {name: (screens / name).read_bytes() for name in files(screens)}
-    assert record(pong, "--overlay", "true") == 0
+    assert record(pong, "--max_game_frames", "24", "--overlay", "true") == 0
     drawn = frames(home / "videos" / "pong_3.mov")
     assert {name: (screens / name).read_bytes() for name in files(screens)} == plain_screens
     assert len(drawn) == len(plain)
