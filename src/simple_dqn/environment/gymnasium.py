@@ -130,8 +130,8 @@ class GymnasiumGame(Game):
     def start(self, screen: Screen) -> None:
         """Start a new game; see `Game.start`."""
         self._frames = 0
-        observation = self._call("reset()", begin, self._env, int(self.random.integers(SEEDS)))
-        self._show(observation, 0.0, screen)
+        answer = self._call("reset()", self._env.reset, seed=int(self.random.integers(SEEDS)))
+        self._show(answer[0] if isinstance(answer, tuple) else None, 0.0, screen)
 
     def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:
         """Hold `action` for `frame_skip` frames, or until the game ends.
@@ -189,29 +189,17 @@ class GymnasiumGame(Game):
         """Restore what `get_state` returned.
 
         Raises:
-            UserError: The checkpoint was made without `get_state`, or `set_state` of the environment fails.
+            UserError: `set_state` of the environment fails.
         """
         super().set_state(state)
-        if not self.can_save:
-            return
-        if "env" not in state:
-            raise UserError(
-                f"the checkpoint has no state of {self.name}, whose get_state is new: move its folder away, "
-                "and ./resume.sh will continue from a snapshot's weights"
-            )
-        self._call("set_state()", self._env.set_state, plain(state["env"]))
-        self._env.np_random.bit_generator.state = state["env_random"]
-        self._frames = state["frames"]
+        if self.can_save:
+            self._call("set_state()", self._env.set_state, plain(state["env"]))
+            self._env.np_random.bit_generator.state = state["env_random"]
+            self._frames = state["frames"]
 
     def close(self) -> None:
         """Close the environment."""
         call_foreign(f"{self._spec.id}: close()", self._env.close)
-
-
-def begin(env: Any, seed: int) -> Any:
-    """Reset `env`, and return the observation."""
-    observation, _ = env.reset(seed=seed)
-    return observation
 
 
 def take(env: Any, action: int) -> tuple[Any, float, bool, bool]:
@@ -326,11 +314,9 @@ def plain(value: Any) -> Any:
         return {key: plain(one) for key, one in value.items()}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return value.copy()
-    if isinstance(value, np.generic):
-        value = value.item()
     if not isinstance(value, dict):
         with suppress(TypeError):
-            return json.loads(json.dumps(value))
+            return json.loads(json.dumps(value.item() if isinstance(value, np.generic) else value))
     raise TypeError(f"it returned {in_short(value)}: keep to numbers, text, arrays, lists and dicts")
 
 
