@@ -1,26 +1,23 @@
-"""Sound, pictures and windows of Atari games."""
+"""Sound, pictures and windows of Atari games; whoever watches sees and hears every frame."""
 
 import wave
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import ale_py.roms
 import cv2
 import numpy as np
 import pytest
-from ale_py import ALEInterface
 
-from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment, make
+from simple_dqn.environment import Environment, Frame
 from simple_dqn.errors import UserError
-from simple_dqn.random_streams import stream
+from tests.environment import playing
+from tests.environment.playing import assert_same, plain_emulator
 
 STEPS = 30
 
 
-def games(count: int = 1, **settings: Any) -> Environment:
-    config = EnvironmentConfig(**{"game": "pong", "random_starts": 0, "color_averaging": False, **settings})
-    return make(config, [stream(0, "environment", i) for i in range(count)], training=False)
+games = partial(playing.games, game="pong", random_starts=0, training=False)
 
 
 def play(environment: Environment) -> None:
@@ -30,21 +27,10 @@ def play(environment: Environment) -> None:
     environment.close()
 
 
-def plain_emulator(sound: bool) -> ALEInterface:
-    ale = ALEInterface()
-    ale.setInt("random_seed", 0)
-    ale.setInt("frame_skip", 1)
-    ale.setFloat("repeat_action_probability", 0.0)
-    ale.setBool("sound_obs", sound)
-    ale.loadROM(str(ale_py.roms.get_rom_path("pong")))
-    ale.reset_game()
-    return ale
-
-
 def test_sound_of_every_frame_of_the_first_game(tmp_path: Path) -> None:
     path = tmp_path / "pong.wav"
     play(games(2, record_sound_filename=str(path)))
-    ale = plain_emulator(sound=True)
+    ale = plain_emulator("pong", sound=True)
     actions, expected = ale.getMinimalActionSet(), b""
     for t in range(STEPS):
         for _ in range(4):
@@ -60,7 +46,7 @@ def test_a_png_of_every_frame_of_the_first_game(tmp_path: Path) -> None:
     folder = tmp_path / "videos" / "pong"
     play(games(2, record_screen_path=str(folder)))
     assert sorted(path.name for path in folder.iterdir()) == [f"{i:06}.png" for i in range(STEPS * 4)]
-    ale = plain_emulator(sound=False)
+    ale = plain_emulator("pong")
     actions = ale.getMinimalActionSet()
     for frame in range(STEPS * 4):
         picture = cv2.imread(str(folder / f"{frame:06}.png"))
@@ -74,11 +60,7 @@ def test_recording_changes_nothing_and_says_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     recorded = games(record_screen_path=str(tmp_path), record_sound_filename=str(tmp_path / "pong.wav"))
-    plain = games()
-    assert np.array_equal(recorded.reset().screens, plain.reset().screens)
-    for t in range(STEPS):
-        action = np.full(1, t % plain.actions)
-        assert np.array_equal(recorded.step(action).screens, plain.step(action).screens)
+    assert_same(playing.play(recorded, STEPS), playing.play(games(), STEPS))
     recorded.close()
     assert capfd.readouterr() == ("", "")
 
@@ -111,3 +93,32 @@ def test_recordings_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot write the sound"):
         games(record_sound_filename=str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_watcher_sees_and_hears_the_frames_that_ale_plays_in_the_first_game() -> None:
+    frames: list[Frame] = []
+    watched = playing.games(3, game="breakout", random_starts=0, color_averaging=True, watcher=frames.append)
+    ale = plain_emulator("breakout", averaging=True, sound=True)
+    codes, expected = ale.getMinimalActionSet(), []
+    for step in playing.play(watched, STEPS)[1:]:
+        for _ in range(4):
+            ale.act(codes[step.actions[0]])
+            expected.append((ale.getScreenRGB(), ale.getAudio(), ale.lives()))
+    for frame, (picture, sound, lives) in zip(frames, expected, strict=True):
+        np.testing.assert_array_equal(frame.picture, picture)
+        np.testing.assert_array_equal(frame.sound, sound)
+        assert frame.lives == lives
+    assert frames[0].picture is not frames[1].picture
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"game": "pong", "processes": 1}, {"environment": "catch"},
+     {"environment": "gym", "game": "ALE/Pong-v5"}],
+)  # fmt: skip
+def test_watching_changes_nothing(settings: dict[str, Any]) -> None:
+    frames: list[Frame] = []
+    watched = playing.games(watcher=frames.append, **settings)
+    assert_same(playing.play(watched, 9), playing.play(playing.games(**settings), 9))
+    assert frames
+    assert all(frame.picture.shape[2] == 3 and frame.picture.dtype == np.uint8 for frame in frames)

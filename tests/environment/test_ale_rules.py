@@ -1,31 +1,17 @@
 """When an Atari episode starts and ends, and what is random in it."""
 
+from functools import partial
 from typing import Any
 
-import ale_py.roms
 import numpy as np
 import pytest
-from ale_py import ALEInterface
 
-from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment, make
 from simple_dqn.random_streams import stream
 from simple_dqn.types import Step
+from tests.environment import playing
+from tests.environment.playing import assert_same, plain_emulator, play
 
-SMALL = {"screen_width": 32, "screen_height": 32, "color_averaging": False}
-
-
-def games(
-    count: int = 1, *, seed: int = 0, first: int = 0, training: bool = True, **settings: Any
-) -> Environment:
-    config = EnvironmentConfig(**{"game": "breakout", **SMALL, **settings})
-    return make(config, [stream(seed, "environment", first + i) for i in range(count)], training)
-
-
-def play(environment: Environment, steps: int, seed: int = 5) -> list[Step]:
-    """Return the first step and `steps` steps of random actions."""
-    actions = np.random.default_rng(seed).integers(environment.actions, size=(steps, 64))
-    return [environment.reset(), *(environment.step(row[: environment.games]) for row in actions)]
+games = partial(playing.games, game="breakout", screen_width=32, screen_height=32)
 
 
 def test_lost_life_ends_an_episode_in_training_only_and_the_game_goes_on() -> None:
@@ -36,10 +22,8 @@ def test_lost_life_ends_an_episode_in_training_only_and_the_game_goes_on() -> No
     assert len(lives[: lives.index(ends[0]) + 1]) == 5
     assert [t for t, step in enumerate(tested) if step.terminals[0]] == ends
     for one, other in zip(trained, tested, strict=True):
-        assert np.array_equal(one.screens, other.screens)
-        assert np.array_equal(one.resets, other.resets)
-        assert np.array_equal(one.starts, other.starts)
-        assert np.array_equal(one.rewards, other.rewards)
+        for name in ("screens", "resets", "starts", "rewards"):
+            assert np.array_equal(getattr(one, name), getattr(other, name))
 
 
 def test_the_step_after_the_end_ignores_its_action_and_starts_a_game() -> None:
@@ -136,11 +120,7 @@ def test_sticky_actions_follow_machado_frame_by_frame() -> None:
     steps = play(games(game="pong", **native, **sticky), 300)
     draws = stream(0, "environment")
     draws.integers(2**31)  # ALE's seed
-    ale = ALEInterface()
-    ale.setInt("random_seed", 0)
-    ale.setInt("frame_skip", 1)
-    ale.setFloat("repeat_action_probability", 0.0)
-    ale.loadROM(str(ale_py.roms.get_rom_path("pong")))
+    ale = plain_emulator("pong")
     actions = ale.getMinimalActionSet()
     repeated = 0
     for step in steps:
@@ -169,9 +149,10 @@ def test_a_vector_of_games_equals_single_games() -> None:
     steps = [together.reset(), *(together.step(row) for row in actions)]  # Their arrays are the caller's.
     for i in range(count):
         single = games(1, first=i, **settings)
-        for t, alone in enumerate([single.reset(), *(single.step(row[i : i + 1]) for row in actions)]):
-            for field in Step.__slots__:
-                assert np.array_equal(getattr(steps[t], field)[i : i + 1], getattr(alone, field)), (t, field)
+        alone = [single.reset(), *(single.step(row[i : i + 1]) for row in actions)]
+        assert_same(
+            [Step(*(getattr(one, name)[i : i + 1] for name in Step.__slots__)) for one in steps], alone
+        )
     for field in ("terminals", "truncations", "resets"):
         assert sum(getattr(step, field).sum() for step in steps) >= 3, f"too few {field} to tell"
     assert any(not np.array_equal(step.screens[0], step.screens[1]) for step in steps)

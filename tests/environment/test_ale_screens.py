@@ -4,16 +4,15 @@ import zlib
 from itertools import pairwise
 from typing import Any
 
-import ale_py.roms
 import numpy as np
 import pytest
-from ale_py import ALEInterface, LoggerMode
 from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
 from simple_dqn.random_streams import stream
 from simple_dqn.types import Step
+from tests.environment.playing import plain_emulator
 
 STEPS = 200
 # CRC-32 of 200 screens of 84 x 84, one after the other: game, averaged, maximum of two.
@@ -44,20 +43,6 @@ def test_golden_sums(game: str, averaging: bool) -> None:
     steps = play(game, color_averaging=averaging)
     total = zlib.crc32(b"".join(step.screens.tobytes() for step in steps[1:]))
     assert total == GOLDEN[game][0 if averaging else 1]
-
-
-def plain_emulator(game: str, *, averaging: bool, frame_skip: int) -> ALEInterface:
-    ALEInterface.setLoggerMode(LoggerMode.Error)
-    ale = ALEInterface()
-    ale.setInt("random_seed", 1)
-    ale.setInt("frame_skip", frame_skip)
-    ale.setFloat("repeat_action_probability", 0.0)
-    ale.setBool("color_averaging", averaging)
-    path = ale_py.roms.get_rom_path(game)
-    assert path
-    ale.loadROM(str(path))
-    ale.reset_game()
-    return ale
 
 
 def area_weights(source: int, target: int) -> NDArray[np.float64]:

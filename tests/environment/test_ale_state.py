@@ -1,30 +1,20 @@
 """An Atari game that was written down goes on exactly as if it had not been."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment, make
+from simple_dqn.environment import Environment
 from simple_dqn.environment.atari import AtariGame, find_rom
-from simple_dqn.random_streams import stream
-from simple_dqn.types import Step
+from tests.environment import playing
+from tests.environment.playing import assert_same
 
-SMALL = {"screen_width": 32, "screen_height": 32}
-
-
-def games(count: int = 2, *, seed: int = 0, **settings: Any) -> Environment:
-    settings = {"game": "breakout", "max_game_frames": 700, "random_starts": 5, **SMALL, **settings}
-    config = EnvironmentConfig(**settings)
-    return make(config, [stream(seed, "environment", i) for i in range(count)], training=True)
-
-
-def assert_equal(one: Step, other: Step) -> None:
-    for field in Step.__slots__:
-        assert np.array_equal(getattr(one, field), getattr(other, field)), field
-
-
+games = partial(
+    playing.games, 2, game="breakout", max_game_frames=700, random_starts=5, screen_width=32, screen_height=32
+)
 KINDS: list[dict[str, Any]] = [
     {"color_averaging": averaging, "frame_skip": skip, "repeat_action_probability": probability}
     for averaging, skip, probability in ((True, 4, 0.0), (False, 4, 0.9), (False, 1, 0.0))
@@ -48,8 +38,8 @@ def test_exact_in_the_middle_of_games(settings: dict[str, Any]) -> None:
             play_something_else(resumed)
             resumed.set_state(environment.get_state())
             for later in range(t, t + 15):
-                assert_equal(resumed.step(actions[later]), expected[later])
-        assert_equal(environment.step(actions[t]), expected[t])
+                assert_same([resumed.step(actions[later])], [expected[later]])
+        assert_same([environment.step(actions[t])], [expected[t]])
 
 
 @pytest.mark.parametrize("game", ["qbert", "tetris"])  # ALE does not save that their frame is unfinished
@@ -93,4 +83,4 @@ def test_a_state_does_not_change_as_the_game_goes_on() -> None:
     expected = [environment.step(np.full(2, t % 4)) for t in range(40)]
     environment.set_state(state)
     for t, step in enumerate(expected):
-        assert_equal(environment.step(np.full(2, t % 4)), step)
+        assert_same([environment.step(np.full(2, t % 4))], [step])

@@ -1,24 +1,20 @@
 """The toy game: its rules, its drawing, and games side by side."""
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment, make
 from simple_dqn.errors import UserError
-from simple_dqn.random_streams import stream
-from simple_dqn.types import Step
+from tests.environment import playing
+from tests.environment.playing import assert_same
 
 LEFT, STAY, RIGHT = 0, 1, 2
 BALL, PADDLE = 255, 128
 
 
-def games(count: int = 1, *, first: int = 0, **settings: Any) -> Environment:
-    config = EnvironmentConfig(game="catch", environment="catch", **settings)
-    return make(config, [stream(0, "environment", first + i) for i in range(count)], training=True)
+games = partial(playing.games, game="catch", environment="catch")
 
 
 def seen(screen: NDArray[np.uint8], level: int) -> tuple[float, float]:
@@ -62,18 +58,6 @@ def test_a_game_is_seven_steps_and_one_reward() -> None:
     assert rewards.count(1) + rewards.count(-1) == 40
 
 
-def test_a_vector_of_games_equals_single_games() -> None:
-    count, length = 4, 100
-    together, apart = games(count), [games(1, first=i) for i in range(count)]
-    actions = np.random.default_rng(1).integers(3, size=(length, count))
-    steps = [together.reset(), *(together.step(row) for row in actions)]
-    for i, single in enumerate(apart):
-        for t, alone in enumerate([single.reset(), *(single.step(row[i : i + 1]) for row in actions)]):
-            for field in Step.__slots__:
-                assert np.array_equal(getattr(steps[t], field)[i : i + 1], getattr(alone, field)), (t, field)
-    assert any(not np.array_equal(step.screens[0], step.screens[1]) for step in steps if step.starts[0])
-
-
 @pytest.mark.parametrize("played", [3, 7, 8])
 def test_goes_on_from_a_state(played: int) -> None:
     environment, resumed = games(2), games(2, first=7)
@@ -83,9 +67,7 @@ def test_goes_on_from_a_state(played: int) -> None:
         environment.step(row)
     resumed.set_state(environment.get_state())
     for row in actions[played:]:
-        one, other = environment.step(row), resumed.step(row)
-        for field in Step.__slots__:
-            assert np.array_equal(getattr(one, field), getattr(other, field))
+        assert_same([environment.step(row)], [resumed.step(row)])
 
 
 @pytest.mark.parametrize(
@@ -94,4 +76,4 @@ def test_goes_on_from_a_state(played: int) -> None:
 )
 def test_what_only_ale_can_do_is_refused(name: str) -> None:
     with pytest.raises(UserError, match=f"--{name} works only with Atari games"):
-        games(**{name: 1})
+        games(**{name: True})  # type: ignore[arg-type]

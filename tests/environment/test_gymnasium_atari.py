@@ -8,55 +8,35 @@ import ale_py
 import gymnasium
 import numpy as np
 import pytest
-from ale_py import Action, ALEInterface, LoggerMode
+from ale_py import Action
 
 from simple_dqn import main
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment, as_played, make
+from simple_dqn.environment import as_played
 from simple_dqn.environment.interface import NO_ACTION, SEEDS
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.types import Step
+from tests.environment.playing import assert_same, games, plain_emulator, play
 
 gymnasium.register_envs(ale_py)
-ALEInterface.setLoggerMode(LoggerMode.Error)
 
 IDS = {"ms_pacman": "ALE/MsPacman-v5", "pong": "PongNoFrameskip-v4", "space_invaders": "ALE/SpaceInvaders-v5"}
 NATIVE: dict[str, Any] = {"screen_width": 160, "screen_height": 210}
 TIMES = ("total_time", "epoch_time", "steps_per_second")
 
 
-def games(environment: str, game: str, count: int = 1, training: bool = True, **settings: Any) -> Environment:
-    config = EnvironmentConfig(game=game, environment=environment, **{"color_averaging": False, **settings})
-    return make(config, [stream(0, "environment", i) for i in range(count)], training)
-
-
-def play(environment: Environment, steps: int) -> list[Step]:
-    """Return the first step and `steps` steps of random actions."""
-    actions = np.random.default_rng(3).integers(environment.actions, size=(steps, environment.games))
-    played = [environment.reset(), *map(environment.step, actions)]
-    environment.close()
-    return played
-
-
-def assert_same(one: list[Step], other: list[Step]) -> None:
-    for a, b in zip(one, other, strict=True):
-        for field in Step.__slots__:
-            assert np.array_equal(getattr(a, field), getattr(b, field)), field
-
-
 @pytest.mark.parametrize("game", IDS)
 def test_games_are_those_of_ale(game: str) -> None:
     settings: dict[str, Any] = {**NATIVE, "max_game_frames": 440, "random_starts": 5}
-    played = play(games("gym", IDS[game], **settings), 150)
-    assert_same(played, play(games("ale", game, **settings), 150))
+    played = play(games(environment="gym", game=IDS[game], **settings), 150)
+    assert_same(played, play(games(game=game, **settings), 150))
     assert sum(step.starts[0] for step in played) > 1
 
 
 @pytest.mark.parametrize("game", IDS)
 def test_games_are_those_of_gymnasiums_own_steps_of_one_frame(game: str) -> None:
     settings: dict[str, Any] = {**NATIVE, "max_game_frames": 0, "random_starts": 0}
-    played = play(games("gym", IDS[game], **settings), 150)
+    played = play(games(environment="gym", game=IDS[game], **settings), 150)
     env = gymnasium.make(
         IDS[game], frameskip=1, repeat_action_probability=0.0, obs_type="grayscale",
         max_num_frames_per_episode=0,
@@ -90,18 +70,18 @@ def test_games_are_those_of_gymnasiums_own_steps_of_one_frame(game: str) -> None
 ])  # fmt: skip
 def test_settings_do_what_they_do_with_ale(settings: dict[str, Any]) -> None:
     settings = {**NATIVE, "max_game_frames": 900, **settings}
-    played = play(games("gym", "ALE/SpaceInvaders-v5", **settings), 250)
-    assert_same(played, play(games("ale", "space_invaders", **settings), 250))
+    played = play(games(environment="gym", game="ALE/SpaceInvaders-v5", **settings), 250)
+    assert_same(played, play(games(game="space_invaders", **settings), 250))
     assert any(step.rewards.any() for step in played)
 
 
 def test_names_are_those_of_gymnasium() -> None:
     for minimal in (True, False):
-        environment = games("gym", "ALE/Breakout-v5", minimal_action_set=minimal)
+        environment = games(environment="gym", game="ALE/Breakout-v5", minimal_action_set=minimal)
         env: Any = gymnasium.make("ALE/Breakout-v5", full_action_space=not minimal)
         assert environment.action_names == tuple(env.unwrapped.get_action_meanings())
         assert environment.name == "ALE_Breakout-v5"
-        assert environment.rom_md5 == games("ale", "breakout").rom_md5
+        assert environment.rom_md5 == games(game="breakout").rom_md5
         assert environment.can_save
 
 
@@ -109,8 +89,7 @@ def test_an_id_with_settings_of_its_own_is_gymnasiums_game() -> None:
     entry: Any = gymnasium.registry["ALE/Breakout-v5"].entry_point
     gymnasium.register("test/Mode-v0", entry, kwargs={"game": "breakout", "mode": 4, "frameskip": 4})
     try:
-        config = EnvironmentConfig(game="test/Mode-v0", environment="gym", frame_skip=1, **NATIVE)
-        played = play(make(config, [stream(0, "environment")], training=True), 20)
+        played = play(games(game="test/Mode-v0", environment="gym", frame_skip=1, **NATIVE), 20)
         env: Any = gymnasium.make("test/Mode-v0", obs_type="grayscale")
     finally:
         del gymnasium.registry["test/Mode-v0"]
@@ -122,25 +101,17 @@ def test_an_id_with_settings_of_its_own_is_gymnasiums_game() -> None:
         assert np.abs(step.screens[0].astype(int) - observation).max() <= 1
 
 
-def plain_emulator(rom: str, seed: int = 0) -> ALEInterface:
-    ale = ALEInterface()
-    ale.setFloat("repeat_action_probability", 0.0)
-    ale.loadROM(str(ale_py.roms.get_rom_path(rom)))
-    ale.setInt("random_seed", seed)
-    ale.reset_game()
-    return ale
-
-
 def test_no_ops_are_ales_even_where_no_action_is_one() -> None:
     """The minimal action set of Backgammon begins with FIRE."""
     game, rom = "ALE/Backgammon-v5", "backgammon"
     settings: dict[str, Any] = {**NATIVE, "random_starts": 9, "random_start_frames": 0, "frame_skip": 3}
     config = EnvironmentConfig(game=game, environment="gym", **settings)
     assert as_played(config) == config
-    played = play(games("gym", game, **settings), 40)
-    assert_same(played, play(games("ale", rom, **settings), 40))
+    played = play(games(environment="gym", game=game, **settings), 40)
+    assert_same(played, play(games(game=rom, **settings), 40))
     random = stream(0, "environment")
-    ale = plain_emulator(rom, int(random.integers(SEEDS)))
+    random.integers(SEEDS)  # ALE's seed
+    ale = plain_emulator(rom)
     screens = [ale.getScreenGrayscale()]
     for _ in range(3 * int(random.integers(10))):
         ale.act(Action.NOOP)
@@ -150,7 +121,7 @@ def test_no_ops_are_ales_even_where_no_action_is_one() -> None:
 
 
 def test_no_action_presses_no_button() -> None:
-    environment = games("ale", "backgammon", **NATIVE, random_starts=0, frame_maximum=False)
+    environment = games(game="backgammon", **NATIVE, random_starts=0, frame_maximum=False)
     ale = plain_emulator("backgammon")
     environment.reset()
     for _ in range(60):

@@ -11,38 +11,27 @@ import numpy as np
 import psutil
 import pytest
 
-from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment, make
+from simple_dqn.environment import Environment
 from simple_dqn.errors import UserError
 from simple_dqn.main import run
-from simple_dqn.random_streams import stream
 from simple_dqn.types import Step
+from tests.environment import playing
+from tests.environment.playing import assert_same
 
 GAMES = 5
 CATCH: dict[str, Any] = {"environment": "catch"}
 ATARI: dict[str, Any] = {
-    "game": "breakout", "max_game_frames": 120, "random_starts": 5, "color_averaging": False,
-    "screen_width": 32, "screen_height": 32,
+    "game": "breakout", "max_game_frames": 120, "random_starts": 5, "screen_width": 32, "screen_height": 32,
 }  # fmt: skip
 
 
-def games(
-    processes: int, *, count: int = GAMES, seed: int = 0, training: bool = True, **settings: Any
-) -> Environment:
-    config = EnvironmentConfig(processes=processes, **{**ATARI, **settings})
-    return make(config, [stream(seed, "environment", i) for i in range(count)], training)
+def games(processes: int, *, count: int = GAMES, **settings: Any) -> Environment:
+    return playing.games(count, processes=processes, **{**ATARI, **settings})
 
 
 def play(environment: Environment, steps: int) -> Iterator[Step]:
     actions = np.random.default_rng(3).integers(environment.actions, size=(steps, environment.games))
     return (environment.step(row) for row in actions)
-
-
-def assert_equal(one: Step, other: Step) -> None:
-    for field in Step.__slots__:
-        a, b = getattr(one, field), getattr(other, field)
-        assert a.dtype == b.dtype
-        assert np.array_equal(a, b), field
 
 
 @pytest.mark.parametrize(
@@ -54,17 +43,16 @@ def test_equal_to_games_in_this_process(processes: int, training: bool, settings
     with closing(games(processes, training=training, **settings)) as shared:
         for attribute in ("games", "actions", "screen_shape", "name", "rom_md5", "can_save"):
             assert getattr(shared, attribute) == getattr(alone, attribute)
-        assert_equal(shared.reset(), alone.reset())
+        assert_same([shared.reset()], [alone.reset()])
         steps = list(play(alone, 150))
-        for step, expected in zip(list(play(shared, 150)), steps, strict=True):
-            assert_equal(step, expected)  # The arrays of a step are the caller's.
+        assert_same(list(play(shared, 150)), steps)  # The arrays of a step are the caller's.
         assert sum(step.starts.any() for step in steps) > 1
         ends, terminals = (
             sum(getattr(step, name).sum() for step in steps) for name in ("resets", "terminals")
         )
         assert terminals > ends or not training or settings == CATCH  # a lost life
         # A new start in the middle: the random streams stand at the same place.
-        assert_equal(shared.reset(), alone.reset())
+        assert_same([shared.reset()], [alone.reset()])
     alone.close()
 
 
@@ -82,8 +70,7 @@ def test_a_state_goes_from_any_number_of_processes_to_any(
         assert state["ended"].any() or played == 0
         loaded.set_state(state)
         assert repr(loaded.get_state()) == repr(state)
-        for one, other in zip(play(saved, 40), play(loaded, 40), strict=True):
-            assert_equal(one, other)
+        assert_same(list(play(saved, 40)), list(play(loaded, 40)))
 
 
 def test_a_state_of_another_game_or_number_of_games_is_refused() -> None:
