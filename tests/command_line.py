@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -13,7 +12,6 @@ import pytest
 
 from simple_dqn import main
 from simple_dqn.command_line import Parser
-from simple_dqn.main import VERBS
 from simple_dqn.own_code import take_imports
 
 
@@ -74,11 +72,10 @@ def read(verb: str, arguments: Sequence[str]) -> ReadError:
         UserError: It refuses them.
         SystemExit: They ask for help.
     """
-    module, told = VERBS[verb]
     arguments = take_imports(arguments)
     with only_reading():
         try:
-            import_module(module).main(arguments, f"./{verb}.sh", **told)
+            main.carrying_out(verb)(arguments, f"./{verb}.sh")
         except ReadError as outcome:
             return outcome
     raise AssertionError(f"{verb} read nothing")

@@ -1,3 +1,5 @@
+"""Flags: the values they take, simple_dqn's own spellings with one dash, and the rules about them."""
+
 from typing import Any
 
 import pytest
@@ -5,7 +7,10 @@ import pytest
 from simple_dqn import rules
 from simple_dqn.command_line import parser_of_settings
 from simple_dqn.config import Config, Share, words
+from simple_dqn.config import read as read_settings
 from simple_dqn.errors import UserError
+from simple_dqn.main import VERBS
+from tests.command_line import read
 
 # Names and defaults that simple_dqn promised.
 PROMISED = {
@@ -85,12 +90,6 @@ def test_a_wrong_flag_or_value_is_a_line(arguments: str, words: str) -> None:
     assert words in str(caught.value)
 
 
-def test_a_flag_like_no_other_has_no_suggestion() -> None:
-    with pytest.raises(UserError) as caught:
-        parse("--qqqq")
-    assert "did you mean" not in str(caught.value)
-
-
 def test_given_flags_replace_defaults_and_nothing_else() -> None:
     changed = Config.from_flags({"frame_skip": 2, "learning_rate": 0.5, "of_another_version": 1}).flags()
     assert changed == {**Config().flags(), "frame_skip": 2, "learning_rate": 0.5}
@@ -105,45 +104,120 @@ def test_shared_flags_name_no_place_on_this_machine() -> None:
     assert config.shared_flags()["frame_skip"] == 3
 
 
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        ({"replay_size": 3}, ["--replay_size 3", "at least 5"]),
-        ({"replay_size": 30, "workers": 8}, ["8 game(s)", "at least 40"]),
-        ({"replay_size": 30, "workers": 5, "n_step": 3}, ["7 screens", "5 game(s)", "at least 35"]),
-        ({"n_step": 3, "min_reward": 0.5}, ["--n_step 3", "--min_reward 0.5", "limits with 0 between"]),
-        ({"n_step": 2, "max_reward": -0.5}, ["--n_step 2", "--max_reward -0.5", "limits with 0 between"]),
-        ({"replay_size": 100, "batch_size": 101}, ["--batch_size 101", "--replay_size 100"]),
-        ({"random_steps": 2, "train_frequency": 1}, ["hold 4 screens", "needs 5", "raise --random_steps"]),
-        ({"random_steps": 3, "train_frequency": 1, "n_step": 2}, ["hold 5 screens", "needs 6"]),
-        (
-            {"random_steps": 2, "concurrent": True, "target_steps": 1000, "train_steps": 1000},
-            ["hold 3 screens", "needs 5"],
-        ),
-        ({"synchronize": True}, ["--synchronize true", "--workers"]),
-        ({"concurrent": True, "target_steps": 0}, ["--schedule concurrent", "--target_steps above 0"]),
-        ({"concurrent": True, "workers": 3}, ["--workers 3", "--train_frequency 4 divide", "give 10008"]),
-        ({"concurrent": True, "train_frequency": 7}, ["--train_frequency 7 divide", "give 10003"]),
-        (
-            {"cluster": "local", "synchronize": False, "workers": 2},
-            ["--synchronize false", "--cluster local"],
-        ),
-        ({"concurrent": True, "train_steps": 25_001}, ["multiple", "25001"]),
-        ({"random_start_frames": 9}, ["--random_starts 30", "--random_start_frames 9", "--random_starts 0"]),
-        ({"min_reward": 2.0}, ["--min_reward 2", "--max_reward 1"]),
-        ({"exploration_rate_end": 0.5, "exploration_rate_start": 0.2}, ["0.5", "0.2"]),
-        (
-            {"learning_rate": 1e-5, "learning_rate_end": 2e-5, "learning_rate_decay_updates": 9},
-            ["1e-05", "2e-05", "--learning_rate_decay_updates 0"],
-        ),
-    ],
-)
-def test_settings_that_contradict_each_other(flags: dict[str, Any], words: list[str]) -> None:
+CONTRADICTIONS = """
+replay_size=3 => --replay_size 3 | at least 5
+replay_size=30 workers=8 => 8 game(s) | at least 40
+replay_size=30 workers=5 n_step=3 => 7 screens | 5 game(s) | at least 35
+n_step=3 min_reward=0.5 => --n_step 3 | --min_reward 0.5 | limits with 0 between
+n_step=2 max_reward=-0.5 => --n_step 2 | --max_reward -0.5
+replay_size=100 batch_size=101 => --batch_size 101 | --replay_size 100
+random_steps=2 train_frequency=1 => hold 4 screens | needs 5 | raise --random_steps
+random_steps=3 train_frequency=1 n_step=2 => hold 5 screens | needs 6
+random_steps=2 concurrent=true target_steps=1000 train_steps=1000 => hold 3 screens | needs 5
+synchronize=true => --synchronize true | --workers
+concurrent=true target_steps=0 => --schedule concurrent | --target_steps above 0
+concurrent=true workers=3 => --workers 3 | --train_frequency 4 divide | give 10008
+concurrent=true train_frequency=7 => --train_frequency 7 divide | give 10003
+concurrent=true train_steps=25001 => multiple | 25001
+cluster=local synchronize=false workers=2 => --synchronize false | --cluster local
+random_start_frames=9 => --random_starts 30 | --random_start_frames 9 | --random_starts 0
+min_reward=2 => --min_reward 2 | --max_reward 1
+exploration_rate_end=0.5 exploration_rate_start=0.2 => 0.5 | 0.2
+learning_rate=1e-5 learning_rate_end=2e-5 learning_rate_decay_updates=9 => 1e-05 | 2e-05 | updates 0
+replay_compression=lz4 replay_device=gpu => --replay_compression lz4 and --replay_device gpu exclude
+tensorboard=true => --tensorboard true accompanies a CSV
+tensorboard=true csv_file=mine => --csv_file mine | --csv_file mine.csv
+emulator=warp environment=catch => --emulator warp and --environment catch exclude
+"""
+
+
+@pytest.mark.parametrize("line", CONTRADICTIONS.strip().splitlines())
+def test_settings_that_contradict_each_other(line: str) -> None:
+    flags, words = line.split(" => ")
     with pytest.raises(UserError) as caught:
-        rules.check(Config.from_flags(flags))
-    for word in words:
-        assert word in str(caught.value)
+        rules.check(Config.from_flags(read_settings(dict(flag.split("=") for flag in flags.split()))))
+    assert all(word in str(caught.value) for word in words.split(" | ")), caught.value
 
 
 def test_a_memory_that_actors_fill_needs_no_random_steps() -> None:
     rules.check(Config.from_flags({"workers": 8, "random_steps": 0, "cluster": "local"}))
+
+
+# What a verb cannot do without.
+NEEDED = {
+    "plot": ["pong.csv"], "doctor": [], "snapshot": ["show", "pong_1.pkl"],
+    "resume": ["pong_1.pkl"], "test": ["pong_1.pkl"], "record": ["pong_1.pkl"], "nvis": ["pong_1.pkl"],
+}  # fmt: skip
+
+
+def outcome(verb: str, *words: str) -> dict[str, Any] | str:
+    """Return what is read, or the complaint."""
+    try:
+        return read(verb, [*NEEDED.get(verb, ["pong"]), *words]).given
+    except UserError as error:
+        return str(error)
+
+
+def long_flags(verb: str) -> dict[str, list[str]]:
+    """Return the long flags of `verb`, each with a value that it takes."""
+    if verb == "snapshot":  # Its flags belong to what is to be done.
+        return {"--game": ["pong"]}
+    return {
+        flag: [str(next(iter(action.choices))) if action.choices else ";" if flag == "--delimiter" else "20"]
+        if action.nargs != "?" else []
+        for action in read(verb, NEEDED.get(verb, ["pong"])).parser._actions
+        for flag in action.option_strings
+        if flag.startswith("--") and flag != "--help"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_flag_of_every_verb_goes_with_one_dash(verb: str) -> None:
+    flags = long_flags(verb)
+    assert bool(flags) == (verb != "doctor")  # which has no flags
+    for flag, value in flags.items():
+        plain = outcome(verb, flag, *value)
+        assert outcome(verb, flag[1:], *value) == plain
+        if value:
+            assert outcome(verb, f"{flag[1:]}={value[0]}") == plain
+        if isinstance(plain, dict):
+            assert flag[2:] in plain
+        else:
+            assert flag in plain or value[0] in plain  # 20 is not in its range
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_is_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        read(verb, ["-help"])
+    assert not end.value.code
+    assert capsys.readouterr().out.startswith(f"usage: ./{verb}.sh ")
+
+
+def test_a_flag_that_begins_with_h_is_not_help() -> None:
+    assert outcome("train", "-history_length", "3") == {"game": "pong", "history_length": 3}
+    message = outcome("train", "-histroy_length", "3")
+    assert isinstance(message, str)
+    assert "unknown flag --histroy_length: did you mean --history_length?" in message
+
+
+@pytest.mark.parametrize("value", ["-1", "-.5", "-1e-3", "-1E2", "-inf"])
+def test_negative_numbers_are_values(value: str) -> None:
+    for given in (["--min_reward", value], ["-min_reward", value], [f"-min_reward={value}"]):
+        assert outcome("train", *given) == {"game": "pong", "min_reward": float(value)}
+
+
+def test_a_negative_number_belongs_to_the_flag_before_it_alone() -> None:
+    given = outcome("train", "label", "-min_reward", "-2", "-max_reward", "-1e0")
+    assert given == {"game": "pong", "label": "label", "min_reward": -2.0, "max_reward": -1.0}
+    assert "-1 is too small" in str(outcome("train", "-random_seed", "-1"))
+    assert "'-nan' is not a number" in str(outcome("train", "-min_reward", "-nan"))
+
+
+def test_after_two_dashes_nothing_is_a_flag() -> None:
+    assert outcome("train", "--", "-label") == {"game": "pong", "label": "-label"}
+
+
+def test_the_csv_of_a_plot_may_have_its_flag() -> None:
+    plain = read("plot", ["results/pong.csv", "--fields", "meanq,meancost"]).given
+    assert read("plot", ["-csv_file", "results/pong.csv", "-fields", "meanq,meancost"]).given == plain

@@ -164,17 +164,6 @@ def test_a_trained_agent_goes_on_under_a_label(home: Path, capsys: pytest.Captur
     assert [path.name for path in trained.iterdir()] == ["catch_2.pkl"]
 
 
-@pytest.mark.parametrize("verb", ["play", "test", "resume", "record", "nvis"])
-def test_the_former_place_of_a_trained_agent_leads_to_the_new_one(
-    home: Path, capsys: pytest.CaptureFixture[str], verb: str
-) -> None:
-    (home / "snapshots" / "trained").mkdir()
-    (home / "snapshots" / "trained" / "pong_200.pkl").write_bytes(b"")
-    assert main.run([verb, "snapshots/pong_200.pkl"]) == 2
-    hint = "snapshots/pong_200.pkl does not exist: did you mean snapshots/trained/pong_200.pkl?\n"
-    assert capsys.readouterr().err.endswith(hint)
-
-
 def test_only_snapshots_of_the_very_name_are_renamed(tmp_path: Path) -> None:
     others = {
         "pong.pkl", "pong_x_3.pkl", "pong_3_4.pkl", "pong_3.pkl.txt", "xpong_3.pkl", "breakout_3.pkl",

@@ -51,18 +51,15 @@ KINDS = {
         "--workers 4 --rollout_steps 5 --target_steps 0 --replay_size 1000000 --average_updates 50% "
         "--optimizer radam"
     ),
+}
+RARE = {
     "prioritized, many steps, concurrent": f"{PRIORITIZED} --n_step 3 --workers 2 --schedule concurrent",
     "games that end beyond the test's steps": "--workers 3 --replay_compression lz4",
     "adam": "--optimizer adam --datatype bfloat16 --average_updates 50%",
     "atari in processes": "--workers 2 --processes 2 --schedule concurrent --max_game_frames 200",
     "games that cannot be saved": "--environment gym --checkpoint_steps 40",
-}
-RARE = {
-    "several games": "--workers 4",
     "without a target network": "--target_steps 0",
     "many steps": "--n_step 3 --workers 2",
-    "prioritized": f"{PRIORITIZED} --n_step 3",
-    "prioritized, concurrent": f"{PRIORITIZED} --workers 2 --schedule concurrent",
     "atari": "--repeat_action_probability 0.25",
 }
 KILLED_AT = {
@@ -176,15 +173,14 @@ def test_a_run_that_was_killed_or_stopped_goes_on_exactly(
         assert len(list((tmp_path / "stopped").glob("**/*.csv"))) == 1
 
 
-@pytest.mark.parametrize("kind", ["serial", "many steps", "prioritized, many steps, concurrent"])
 def test_ctrl_c_while_the_memory_is_filled_leaves_the_rest_to_be_filled(
-    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch, kind: str
+    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert start("whole", *command(kind)) == 0
+    assert start("whole", *command("many steps"), "--epochs", "1") == 0
     for after in (2, 80):
         with monkeypatch.context() as patch:
             stop_at(patch, "random", 0, after)
-            assert start(f"{after}", *command(kind)) == 128 + signal.SIGINT
+            assert start(f"{after}", *command("many steps"), "--epochs", "1") == 128 + signal.SIGINT
         assert not list((tmp_path / f"{after}").glob("snapshots/*.pkl"))
         assert start(f"{after}", "resume", CHECKPOINTS) == 0
         assert_same(tmp_path / f"{after}", tmp_path / "whole")
@@ -199,13 +195,12 @@ def in_a_process(home: Path, *program: str) -> "subprocess.Popen[str]":
 
 
 def test_train_again_with_resume_after_kill_9(tmp_path: Path, start: Start) -> None:
-    command = [*TRAIN, "--train_steps", "600", "--checkpoint_minutes", "0.002"]
+    command = [*TRAIN, "--train_steps", "240", "--checkpoint_minutes", "0.002"]
     start("whole", *command)
     killed = tmp_path / "killed"
     process = in_a_process(killed, "-m", "simple_dqn.main", *command, "--resume")
     while process.poll() is None and not list(killed.glob("snapshots/*_checkpoint/run_*.npz")):
         time.sleep(0.02)
-    time.sleep(0.3)
     process.kill()
     assert process.wait() == -signal.SIGKILL
     assert start("killed", *command, "--resume", "true") == 0
@@ -333,9 +328,7 @@ def test_what_the_state_depends_on_cannot_change_and_other_changes_are_logged(
     assert caplog.messages == ["From now on --learning_rate is 0.2 instead of 0.1"]
 
 
-@pytest.mark.parametrize(
-    ("first", "then"), [("auto", "auto"), ("bfloat16", "float32"), ("float32", "bfloat16")]
-)
+@pytest.mark.parametrize(("first", "then"), [("auto", "auto"), ("bfloat16", "float32")])
 def test_a_run_continues_in_another_datatype(
     tmp_path: Path, start: Start, first: str, then: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -371,12 +364,12 @@ def test_a_loss_that_is_no_number_stops_the_run_before_it_is_saved(
     assert all(np.isfinite(values).all() for values in weights)
 
 
-@pytest.mark.parametrize("limit", ["RLIMIT_FSIZE", "RLIMIT_NOFILE"])
+@pytest.mark.parametrize("limit", ["RLIMIT_FSIZE", pytest.param("RLIMIT_NOFILE", marks=pytest.mark.nightly)])
 def test_training_goes_on_or_ends_with_a_line_when_the_system_gives_out(
     tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str], limit: str
 ) -> None:
     """In the middle of training no file can grow, or none be opened, any more."""
-    command = [*TRAIN, "--train_steps", "600", "--checkpoint_minutes", "0.001"]
+    command = [*TRAIN, "--train_steps", "240", "--checkpoint_minutes", "0.001"]
     program = f"""
 import resource
 from simple_dqn import main, schedules

@@ -11,6 +11,7 @@ import time
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -122,19 +123,15 @@ def wait_for(path: Path) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_argument_arrives_as_it_was_given(ready: Project, verb: str, tmp_path: Path) -> None:
+def test_every_argument_arrives_as_it_was_given(ready: Project, tmp_path: Path) -> None:
     here = tmp_path / "elsewhere"
     here.mkdir()
     (here / "types.py").write_text("raise SystemExit('a file of the current folder was imported')")
-    script = ready.folder / f"{verb}.sh"
-    status, out, err = ready.run(script, *AWKWARD, cwd=here)
-    assert (status, err) == (0, "")
-    assert json.loads(out) == [[verb, *AWKWARD], str(here), str(ready.folder), str(script)]
-
-
-def test_the_name_that_the_user_called_is_passed_on(ready: Project) -> None:
-    assert json.loads(ready.run("./train.sh")[1])[3] == "./train.sh"
+    for verb in VERBS:
+        script = ready.folder / f"{verb}.sh"
+        status, out, err = ready.run(script, *AWKWARD, cwd=here)
+        assert (status, err) == (0, "")
+        assert json.loads(out) == [[verb, *AWKWARD], str(here), str(ready.folder), str(script)]
 
 
 def test_a_script_works_through_a_link(ready: Project, tmp_path: Path) -> None:
@@ -143,9 +140,9 @@ def test_a_script_works_through_a_link(ready: Project, tmp_path: Path) -> None:
     assert (status, json.loads(out)) == (0, [["train", "pong"], str(tmp_path), str(ready.folder), "./learn"])
 
 
-@pytest.mark.parametrize("status", [0, 1, 2, 130])
-def test_exit_codes_pass(ready: Project, status: int) -> None:
-    assert ready.run("./train.sh", str(status))[0] == status
+def test_exit_codes_pass(ready: Project) -> None:
+    for status in (0, 1, 2, 130):
+        assert ready.run("./train.sh", str(status))[0] == status
 
 
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
@@ -197,7 +194,7 @@ def test_an_interrupted_installation_is_begun_anew(
 
 
 def test_starts_at_the_same_time_set_up_once(project: Project, tmp_path: Path) -> None:
-    slow = f"touch '{tmp_path}/installing'; sleep 1"
+    slow = f"touch '{tmp_path}/installing'; sleep 0.5"
     first = project.start("./train.sh", FAKE_PIP=slow)
     wait_for(tmp_path / "installing")
     status, _, err = project.run("./test.sh", FAKE_PIP=slow)
@@ -215,32 +212,24 @@ def test_a_venv_whose_python_is_gone_is_made_anew(ready: Project) -> None:
     assert ready.calls() == ["venv", "pip", "venv", "pip"]
 
 
-def test_no_python_is_one_line(project: Project, bare_path: Path) -> None:
-    status, out, err = project.run("./train.sh", PATH=str(bare_path))
-    assert (status, out, len(err.splitlines())) == (2, "", 1)
-    assert "no Python 3.11 or newer was found" in err
-    assert not (project.folder / ".venv").exists()
+def test_where_no_python_can_be_used_a_line_says_so(project: Project, bare_path: Path) -> None:
+    """There is none, it is too old or lacks `venv`, or `PYTHON` names none."""
 
+    def complaint(**environment: Any) -> str:
+        status, out, err = project.run("./train.sh", **environment)
+        assert (status, out, len(err.splitlines())) == (2, "", 1)
+        assert not (project.folder / ".venv" / "bin" / "python").exists()
+        return err
 
-def test_a_python_that_is_too_old_is_passed_over(project: Project, bare_path: Path) -> None:
+    assert "no Python 3.11 or newer was found" in complaint(PATH=str(bare_path))
+    wrong = complaint(PYTHON="/nowhere/my python")
+    assert wrong.startswith("./train.sh: PYTHON=/nowhere/my python is not a Python 3.11 or newer")
     fake_python(bare_path / "python3.11", "#!/bin/sh\nexit 1\n")
-    status, _, err = project.run("./train.sh", PATH=str(bare_path))
-    assert (status, len(err.splitlines())) == (2, 1)
+    assert "no Python 3.11" in complaint(PATH=str(bare_path))
+    fake_python(bare_path / "python3", "#!/bin/sh\nexit 3\n")
+    assert "python3 lacks its venv module" in complaint(PATH=str(bare_path))
     fake_python(bare_path / "python3")
     assert project.run("./train.sh", PATH=str(bare_path))[0] == 0
-
-
-def test_a_python_named_in_vain_is_one_line(project: Project) -> None:
-    status, _, err = project.run("./train.sh", PYTHON="/nowhere/my python")
-    assert (status, len(err.splitlines())) == (2, 1)
-    assert err.startswith("./train.sh: PYTHON=/nowhere/my python is not a Python 3.11 or newer")
-
-
-def test_a_python_without_venv_is_one_line(project: Project, bare_path: Path) -> None:
-    fake_python(bare_path / "python3", "#!/bin/sh\nexit 3\n")
-    status, _, err = project.run("./train.sh", PATH=str(bare_path))
-    assert (status, len(err.splitlines())) == (2, 1)
-    assert "python3 lacks its venv module" in err
 
 
 def pins(name: str) -> dict[str, str]:

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import ale_py
-import gymnasium
 import numpy as np
 import pytest
 import yaml
@@ -15,12 +13,11 @@ import yaml
 import simple_dqn
 from simple_dqn import main, settings_file
 from simple_dqn.config import Config
-from simple_dqn.environment.atari import known_games
 from simple_dqn.errors import EXTRAS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics.csv_file import read_run
-from simple_dqn.verbs import sharing
 from simple_dqn.verbs.common import open_snapshot
+from simple_dqn.verbs.snapshot import curve_of
 from tests.test_api import CATCH, PROJECT
 
 NEON = PROJECT / "tests" / "data" / "breakout_1.pkl"
@@ -85,10 +82,10 @@ def test_the_curve_is_that_of_the_snapshots_run(home: Path, monkeypatch: pytest.
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(PROJECT))
     for path in sorted((PROJECT / "snapshots" / "trained").glob("*.pkl")):
         snapshot = open_snapshot(path)
-        curve = sharing.curve_of(path, snapshot)
+        curve = curve_of(path, snapshot)
         assert curve, path
         assert snapshot.total_train_steps in read_run(curve, "run").columns["total_train_steps"]
-    assert sharing.curve_of(path, replace(snapshot, total_train_steps=1)) is None
+    assert curve_of(path, replace(snapshot, total_train_steps=1)) is None
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(home))
     results = home / "results"
     results.mkdir()
@@ -96,20 +93,7 @@ def test_the_curve_is_that_of_the_snapshots_run(home: Path, monkeypatch: pytest.
         (results / name).write_text("epoch,phase,total_train_steps\n1,train,250\n")
     snapshot = Snapshot("pong", 1, 6, 250, Config().shared_flags(), {})
     for file, csv in (("pong_1", "pong.csv"), ("pong_before_1", "pong.1.csv"), ("breakout_1", None)):
-        assert sharing.curve_of(home / f"snapshots/{file}.pkl", snapshot) == (csv and results / csv)
-
-
-def test_games_are_called_as_by_gymnasium() -> None:
-    gymnasium.register_envs(ale_py)
-
-    def name(game: str, kind: str = "ale") -> str:
-        flags = {**Config().shared_flags(), "environment": kind}
-        return sharing.name_of_game(Snapshot(game, 1, 6, 0, flags, {}))
-
-    assert name("ALE_SpaceInvaders-v5", "gym") == name("space_invaders") == "ALE/SpaceInvaders-v5"
-    for game, kind in (("PongNoFrameskip-v4", "gym"), ("CartPole-v1", "gym"), ("catch", "catch")):
-        assert name(game, kind) == game
-    assert [game for game in known_games() if name(game) not in gymnasium.registry] == []
+        assert curve_of(home / f"snapshots/{file}.pkl", snapshot) == (csv and results / csv)
 
 
 def test_a_card_is_a_folder_for_a_model_hub(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,8 @@ from simple_dqn import main
 from simple_dqn.config import Config, RunConfig
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.verbs.settings import settings_for
+from simple_dqn.verbs.common import ONE_GAME, PLAYS_ONLY, settings_of_agent
+from simple_dqn.verbs.settings import resolve
 from tests.watch.test_record import save
 
 SMALL = [
@@ -52,15 +53,10 @@ def same_weights(a: Path, b: Path) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
 
 
-CONCURRENT = ["--concurrent", "true", "--workers", "2", "--target_steps", "40"]
-GAMES = [
-    ("pong", []),
-    ("catch", ["--environment", "catch", "--workers", "3"]),
-    ("pong", CONCURRENT),
-]
+GAMES = [("pong", []), ("catch", ["--environment", "catch", "--workers", "3"])]
 
 
-@pytest.mark.parametrize(("game", "flags"), GAMES, ids=["pong", "catch", "concurrent"])
+@pytest.mark.parametrize(("game", "flags"), GAMES, ids=["pong", "catch"])
 def test_train_writes_what_it_promises_and_resume_goes_on_exactly(
     home: Path, game: str, flags: list[str]
 ) -> None:
@@ -105,16 +101,23 @@ def test_a_resumed_run_goes_on_with_the_same_threads(home: Path, monkeypatch: py
 
 def test_the_same_seed_trains_the_same_with_tests_or_without_and_another_another(home: Path) -> None:
     for label, flags in (("a", []), ("b", ["--test_steps", "0"]), ("c", ["--random_seed", "1"])):
-        run("train", "pong", label, *SMALL, "--epochs", "2", *flags)
-    trained = [row for row in rows(home / "results" / "pong_a.csv") if row["phase"] != "test"]
-    assert trained == rows(home / "results" / "pong_b.csv")
-    a, b, c = (home / "snapshots" / f"pong_{label}_2.pkl" for label in "abc")
+        run("train", "catch", label, "--environment", "catch", *SMALL, "--epochs", "2", *flags)
+    trained = [row for row in rows(home / "results" / "catch_a.csv") if row["phase"] != "test"]
+    assert trained == rows(home / "results" / "catch_b.csv")
+    a, b, c = (home / "snapshots" / f"catch_{label}_2.pkl" for label in "abc")
     assert same_weights(a, b)
     assert not same_weights(a, c)
 
 
 def test_a_run_beside_the_files_of_another(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("train", "pong", *SMALL, "--epochs", "1", "--tensorboard", "true")
+    lines = [line.partition(",")[2].partition(" ")[2] for line in capsys.readouterr().err.splitlines()]
+    snapshot = home / "snapshots" / "pong_1.pkl"
+    assert lines[-3:] == [
+        "All done",
+        f"Next: ./play.sh {snapshot} shows it playing, ./test.sh {snapshot} measures it,",
+        f"and ./resume.sh {snapshot} --epochs 11 trains it further",
+    ]
     assert list((home / "results" / "pong").glob("events.out.tfevents.*"))
     first, weights = (home / "results" / "pong.csv").read_text(), str(home / "snapshots" / "pong_1.pkl")
     # Another run begins with the exploration of its epoch, and keeps the CSV.
@@ -132,21 +135,6 @@ def test_a_run_beside_the_files_of_another(home: Path, capsys: pytest.CaptureFix
     last = rows(home / "results" / "pong.csv")[-1]
     assert (last["epoch"], last["phase"], last["total_train_steps"]) == ("3", "test", "360")
     assert last["weight_updates"] == "90"  # so that the learning rate goes on falling
-
-
-def test_a_run_ends_with_the_commands_that_can_follow(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(home)
-    run("train", "pong", *SMALL, "--epochs", "2")
-    lines = [line.partition(",")[2].partition(" ")[2] for line in capsys.readouterr().err.splitlines()]
-    assert lines[-3:] == [
-        "All done",
-        "Next: ./play.sh snapshots/pong_2.pkl shows it playing, ./test.sh snapshots/pong_2.pkl measures it,",
-        "and ./resume.sh snapshots/pong_2.pkl --epochs 12 trains it further",
-    ]
-    run("resume", "snapshots/pong_2.pkl", "--epochs", "3")
-    assert "./resume.sh snapshots/pong_3.pkl --epochs 13" in capsys.readouterr().err
 
 
 def test_ctrl_c_ends_the_phase_cleanly(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,37 +204,27 @@ def test_machado_s_protocol_is_for_networks_of_fewer_actions_too(
     assert "ε 0.01, 18 actions\n" in printed
 
 
-@pytest.mark.parametrize(("workers", "steps", "games"), [(1, 60, 7), (3, 69, 8)])
-def test_a_test_between_epochs_ends_with_the_games_that_it_counts(
-    home: Path, workers: int, steps: int, games: int
-) -> None:
+def test_a_test_between_epochs_ends_with_the_games_that_it_counts(home: Path) -> None:
     """A game of Catch takes 7 steps and one to start the next: 23 rounds end the third of each place."""
-    catch = ["catch", "--environment", "catch", *SMALL, "--workers", str(workers), "--epochs", "1"]
-    run("train", *catch, "--test_steps", "60")
+    run("train", "catch", "--environment", "catch", *SMALL, "--workers", "3", "--epochs", "1")
     last = rows(home / "results" / "catch.csv")[-1]
-    assert (last["phase"], last["steps"], last["nr_games"]) == ("test", str(steps), str(games))
+    assert (last["phase"], last["steps"], last["nr_games"]) == ("test", "69", "8")
 
 
 def test_half_a_test_is_told_and_not_kept(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, report = save(home / "catch_3.pkl", environment="catch", game="catch"), home / "report.json"
-    threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
     assert main.run(["test", str(path), "--test_steps", "100000000", "--json", str(report)]) == 130
     assert "±" in capsys.readouterr().out
     assert not report.exists()
 
 
-def test_a_test_minds_no_settings_of_learning_beside_others(home: Path) -> None:
-    learnt = {"schedule": "concurrent", "workers": 2, "target_steps": 40, "synchronize": True}
-    path = save(home / "catch_3.pkl", environment="catch", game="catch", **learnt)
-    run("test", str(path), "--workers", "1", "--processes", "0", "--test_steps", "20")
-
-
 def test_a_snapshot_learnt_in_bfloat16_is_used_in_what_the_machine_computes_in(home: Path) -> None:
     flags = Config.from_flags({"game": "pong", "datatype": "bfloat16"}).shared_flags()
-    recorded = Snapshot("pong", 1, 6, 0, flags, {}).flags
-    for verb in ("test", "play", "record", "nvis"):
-        assert settings_for(verb, {}, recorded).backend.datatype == "auto"
-        assert settings_for(verb, {"datatype": "bfloat16"}, recorded).backend.datatype == "bfloat16"
+    agent = Path("pong_1.pkl"), Snapshot("pong", 1, 6, 0, flags, {})
+    for fixed in (PLAYS_ONLY, ONE_GAME):
+        assert settings_of_agent(*agent, {}, fixed).backend.datatype == "auto"
+        assert settings_of_agent(*agent, {"datatype": "bfloat16"}, fixed).backend.datatype == "bfloat16"
 
 
 def test_a_resume_from_weights_alone_chooses_the_datatype_and_from_a_checkpoint_keeps_it(
@@ -265,7 +243,7 @@ def test_a_resume_from_weights_alone_chooses_the_datatype_and_from_a_checkpoint_
     Snapshot("pong", 1, 6, 100, flags, {"x": np.zeros(3, np.float32)}).save(path)
     assert main.run(["resume", str(path)]) == 2
     assert [one.backend.datatype for one in configs] == ["auto"]
-    assert settings_for("resume", {}, flags).backend.datatype == "bfloat16"
+    assert resolve({}, flags).backend.datatype == "bfloat16"
 
 
 def test_gymnasiums_atari_ids_are_tested_by_protocol(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -293,26 +271,19 @@ def test_a_json_that_cannot_be_written_costs_no_outcome(
     assert "cannot write" in err.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    ("words", "workers"),
-    [
-        (["--play_games", "3"], 3),
-        (["--play_games", "9"], 4),
-        (["--play_games", "3", "--workers", "2"], 2),
-        (["--test_steps", "40"], 4),
-    ],
-)
-def test_no_game_is_played_in_vain(home: Path, words: list[str], workers: int) -> None:
+def test_no_game_is_played_in_vain(home: Path) -> None:
     path = save(home / "catch_3.pkl", environment="catch", game="catch", workers=4)
-    run("test", str(path), *words, "--threads", "1", "--json", str(home / "scores.json"))
-    assert json.loads((home / "scores.json").read_text())["workers"] == workers
+    cases = {"--play_games 3": 3, "--play_games 9": 4, "--play_games 3 --workers 2": 2, "--test_steps 40": 4}
+    for words, workers in cases.items():
+        run("test", str(path), *words.split(), "--threads", "1", "--json", str(home / "scores.json"))
+        assert json.loads((home / "scores.json").read_text())["workers"] == workers
 
 
 def test_a_run_without_tests_is_tested_for_the_usual_number_of_steps(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = save(home / "catch_3.pkl", environment="catch", game="catch", test_steps=0)
-    monkeypatch.setattr("simple_dqn.verbs.test.RunConfig", lambda: RunConfig(test_steps=70))
+    monkeypatch.setattr("simple_dqn.verbs.play.RunConfig", lambda: RunConfig(test_steps=70))
     run("test", str(path))
     assert ", 70 steps" in capsys.readouterr().out
 

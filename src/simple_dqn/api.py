@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn import evaluation, random_streams, rules
+from simple_dqn.command_line import parser_of_settings
 from simple_dqn.config import REGISTERED, Config, words
 from simple_dqn.environment import Environment, Frame, as_played
 from simple_dqn.errors import UserError
@@ -29,8 +30,15 @@ from simple_dqn.snapshot import check_fits, check_layers, snapshots_after
 from simple_dqn.statistics import PhaseSummary, Statistics, Writer
 from simple_dqn.statistics.writers import TRACKERS
 from simple_dqn.types import Actions, QValues, States, Step
-from simple_dqn.verbs.common import load_weights, open_snapshot
-from simple_dqn.verbs.settings import parser_for, settings_for, settings_of_agent, workers_for
+from simple_dqn.verbs.common import (
+    ONE_GAME,
+    PLAYS_ONLY,
+    load_weights,
+    open_snapshot,
+    settings_of_agent,
+    workers_for,
+)
+from simple_dqn.verbs.settings import resolve
 from simple_dqn.verbs.train import learn, read
 from simple_dqn.watch.player import WatchedPlayer
 
@@ -116,16 +124,16 @@ def make(game: str, games: int = 1, training: bool = False, seed: int = 0, **fla
         (8, 84, 84)
     """
     asked = {"preset": "simple_dqn", "workers": games, "random_seed": seed, **flags}
-    config = settings_for("train", read([_word("game", game), *_flag_words(asked)], "simple-dqn train"))
+    config = resolve(read([_word("game", game), *_flag_words(asked)], "simple-dqn train"))
     if config.run.random_seed is None:
         raise UserError("seed is None: give a whole number, such as 0")
-    rules.check_games(config)
+    rules.check(Config(environment=config.environment))  # those of training may not fit
     played = replace(config, environment=as_played(config.environment))
     return _refusing(make_environment(played, training))
 
 
-def _read(verb: str, flags: dict[str, Any]) -> dict[str, Any]:
-    return parser_for(verb, f"simple-dqn {verb}", "").parse(_flag_words(flags))
+def _read(flags: dict[str, Any]) -> dict[str, Any]:
+    return parser_of_settings("simple-dqn", "").parse(_flag_words(flags))
 
 
 def _flag_words(flags: dict[str, Any]) -> list[str]:
@@ -203,8 +211,8 @@ class TrainedAgent:
     def __init__(self, path: str | Path, game: str | None = None, **flags: Any) -> None:
         self._path = file = Path(_word("path", path))
         self._snapshot = open_snapshot(file, None if game is None else _word("game", game))
-        self._given = _read("play", flags)
-        config = self._config("play", {"random_seed": self._given.get("random_seed", 0)})
+        self._given = _read(flags)
+        config = self._config(ONE_GAME, {"random_seed": self._given.get("random_seed", 0)})
         with closing(make_environment(config, training=False)) as environment:
             # Check first, because importing PyTorch takes seconds.
             check_fits(file, self._snapshot, environment.name, environment.actions)
@@ -228,7 +236,7 @@ class TrainedAgent:
 
         `states` are uint8 [B, S, H, W], oldest screen first; an action is an index into `action_names`.
         """
-        rate = _read("play", {"exploration_rate_test": epsilon})["exploration_rate_test"]
+        rate = _read({"exploration_rate_test": epsilon})["exploration_rate_test"]
         return self._player.choose(rate, states=self._checked(states))
 
     def saliency(self, states: States) -> NDArray[np.float32]:
@@ -245,10 +253,10 @@ class TrainedAgent:
         `seed` is that of all random streams, and `epsilon` the probability of a random action.
         """
         asked = {"play_games": games, "random_seed": seed, "exploration_rate_test": epsilon}
-        number = _read("test", asked)["play_games"]
+        number = _read(asked)["play_games"]
         if number < 1:
             raise UserError(f"{games} games have no score: give at least 1")
-        config = self._config("test", asked, **workers_for(number, self._snapshot.flags))
+        config = self._config(PLAYS_ONLY, asked, **workers_for(number, self._snapshot.flags))
         with closing(make_environment(config, training=False)) as environment:
             player = make_player(config, environment, self._network)
             outcome = evaluation.evaluate(player, config, "simple_dqn", Statistics([]), Interrupt())
@@ -263,7 +271,7 @@ class TrainedAgent:
         for `evaluate`.
         """
         asked = {"random_seed": seed, "exploration_rate_test": epsilon}
-        config = self._config("play", asked, **({} if game is None else {"game": _word("game", game)}))
+        config = self._config(ONE_GAME, asked, **({} if game is None else {"game": _word("game", game)}))
         seen: deque[Frame] = deque(maxlen=1)
         watcher = seen.append if frames else None
         with closing(make_environment(config, training=False, watcher=watcher)) as environment:
@@ -278,10 +286,10 @@ class TrainedAgent:
                 screen = seen[0].picture if frames else step.screens[0]
                 yield PlayedStep(screen, player.action, player.qvalues, float(step.rewards[0]), over)
 
-    def _config(self, verb: str, asked: dict[str, Any], **fixed: Any) -> Config:
+    def _config(self, base: dict[str, Any], asked: dict[str, Any], **fixed: Any) -> Config:
         """Return the settings of `verb`, with `asked` and `fixed` in place of the snapshot's."""
-        given = {**self._given, **_read(verb, asked)}
-        return settings_of_agent(verb, self._path, self._snapshot, given, fixed)
+        given = {**self._given, **_read(asked)}
+        return settings_of_agent(self._path, self._snapshot, given, {**base, **fixed})
 
     def _checked(self, states: States) -> States:
         shape: tuple[int, ...] = getattr(states, "shape", ())

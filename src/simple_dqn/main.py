@@ -2,31 +2,29 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from simple_dqn import __version__
 from simple_dqn.errors import UserError, exit_code, prepare_streams
 from simple_dqn.own_code import take_imports
 
-# Verb -> the module whose `main` carries it out, imported only when it is called, and further arguments.
-VERBS: dict[str, tuple[str, dict[str, Any]]] = {
-    "train": ("simple_dqn.verbs.train", {}),
-    "resume": ("simple_dqn.verbs.resume", {}),
-    "test": ("simple_dqn.verbs.test", {}),
-    "play": ("simple_dqn.verbs.play", {}),
-    "record": ("simple_dqn.verbs.record", {}),
-    "nvis": ("simple_dqn.verbs.nvis", {}),
-    "plot": ("simple_dqn.plot", {}),
-    "sweep": ("simple_dqn.sweep.plan", {}),
-    "doctor": ("simple_dqn.doctor", {}),
-    "snapshot": ("simple_dqn.verbs.snapshot", {}),
-    "profile_train": ("simple_dqn.verbs.profile", {"phase": "train"}),
-    "profile_test": ("simple_dqn.verbs.profile", {"phase": "test"}),
-    "profile_random": ("simple_dqn.verbs.profile", {"phase": "random"}),
-}
+# Verb -> the module with the function that carries it out, imported only when it is called.
+VERBS = {
+    "train": "verbs.train", "resume": "verbs.resume", "test": "verbs.play", "play": "verbs.play",
+    "record": "verbs.play", "nvis": "verbs.play", "plot": "plot", "sweep": "sweep.plan", "doctor": "doctor",
+    "snapshot": "verbs.snapshot", "profile_train": "verbs.train", "profile_test": "verbs.train",
+    "profile_random": "verbs.train",
+}  # fmt: skip
 USAGE = f"usage: simple-dqn VERB [arguments]; VERB is one of {', '.join(VERBS)}; each knows --help"
+
+
+def carrying_out(verb: str) -> Callable[[Sequence[str], str], None]:
+    """Return the function that carries out `verb`, given its arguments and the program's name."""
+    module = import_module(f"simple_dqn.{VERBS[verb]}")
+    work: Callable[[Sequence[str], str], None] = getattr(module, "main", None) or getattr(module, verb)
+    return work
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -39,13 +37,11 @@ def run(arguments: Sequence[str]) -> int:
 def _carry_out(verb: str, arguments: Sequence[str], program: str) -> None:
     if verb in ("-h", "--help", "--version"):
         print(f"simple-dqn {__version__}" if verb == "--version" else USAGE)
-        return
-    if verb not in VERBS:
+    elif verb not in VERBS:
         raise UserError(f"there is no verb {verb!r}: {USAGE}")
-    module, told = VERBS[verb]
-    if verb not in ("plot", "doctor"):  # which run nothing of the user's
-        arguments = take_imports(arguments)
-    import_module(module).main(arguments, program, **told)
+    else:  # plot and doctor run nothing of the user's
+        arguments = arguments if verb in ("plot", "doctor") else take_imports(arguments)
+        carrying_out(verb)(arguments, program)
 
 
 def console() -> NoReturn:

@@ -270,13 +270,13 @@ def test_a_name_means_a_file_then_a_rom_then_catch_then_an_id(
 
 
 def test_atari_games_keep_their_defaults_whichever_way_they_are_reached() -> None:
-    from simple_dqn.verbs.settings import settings_for
+    from simple_dqn.verbs.settings import resolve
 
     for game, frames in (("pong", 4), ("ALE/Pong-v5", 4), ("catch", 1), ("CartPole-v1", 1)):
-        config = settings_for("train", named({"game": game}))
+        config = resolve(named({"game": game}))
         assert config.environment.frame_skip == frames
         assert config.network.max_reward == (1 if frames == 4 else np.inf)
-    config = settings_for("train", named({"game": "CartPole-v1", "frame_skip": 2, "max_reward": 5.0}))
+    config = resolve(named({"game": "CartPole-v1", "frame_skip": 2, "max_reward": 5.0}))
     assert (config.environment.frame_skip, config.network.max_reward) == (2, 5.0)
 
 

@@ -103,7 +103,7 @@ def test_initial_weights() -> None:
         rows = orthogonal[f"{layer}.weight"].detach().double().flatten(1)
         twice = 2 * torch.eye(len(rows), dtype=torch.double)  # layers have fewer units than inputs
         torch.testing.assert_close(rows @ rows.T, twice, atol=1e-5, rtol=0)
-    assert {*INITIALIZERS, "auto"} == set(SETTINGS["initializer"].about["choices"])
+    assert {*INITIALIZERS, "auto"} == set(SETTINGS["initializer"]["choices"])
     assert [NETWORKS[name].initializer.__name__ for name in ("nature", "neon")] == [
         "uniform_by_inputs",
         "narrow_gaussian",

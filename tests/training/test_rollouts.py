@@ -177,7 +177,7 @@ OVERLAPPED = {"rollout_steps": 0, "random_steps": 100, "overlap": True, "target_
     ({"cluster": "local"}, "--cluster local"),
     ({"batch_size": 25}, "--batch_size 25"),
     ({"train_frequency": 5}, "--train_frequency"),
-    ({"train_steps": 100}, "such as 120"),
+    ({"train_steps": 100}, "give 120"),
     ({**OVERLAPPED, "concurrent": True}, "exclude each other"),
     ({**OVERLAPPED, "target_steps": 0}, "needs a target network"),
     ({**OVERLAPPED, "workers": 3}, "give --workers 4 or more"),

@@ -16,7 +16,7 @@ from simple_dqn.config import Config
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import Run, make_run
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, SerialSchedule
-from simple_dqn.verbs.settings import settings_for
+from simple_dqn.verbs.settings import resolve
 from tests.contents import contents_of
 from tests.network.updates import assert_same
 from tests.training.sequence import train_in_sequence
@@ -308,6 +308,6 @@ def test_a_preset_gives_way_where_nothing_can_overlap(
     from simple_dqn.presets import PRESETS
 
     monkeypatch.setitem(PRESETS, "quick", {**PRESETS["quick"], "schedule": "overlapped", "processes": 1})
-    plain, serial = settings_for("train", {"game": "pong"}), settings_for("train", {"game": "pong", **given})
+    plain, serial = resolve({"game": "pong"}), resolve({"game": "pong", **given})
     assert (plain.agent.schedule, plain.environment.processes) == ("overlapped", 1)
     assert (serial.agent.schedule != "overlapped", serial.environment.processes) == (True, 0)

@@ -24,8 +24,8 @@ from simple_dqn.snapshot import locked
 from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.sweep.comparison import Report, compare
 from simple_dqn.sweep.pool import Member, SweepRun, local_pool, ray_pool, run_all
-from simple_dqn.verbs.common import LABEL, check_weights, start_log
-from simple_dqn.verbs.settings import over, parser_for, settings_for, settle
+from simple_dqn.verbs.common import LABEL, check_weights
+from simple_dqn.verbs.settings import over, parser_for, resolve, settle, start_log
 
 MOST = 10_000  # seeds or processors
 MOST_BYTES = 1 << 30  # of the commands of a sweep
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str], program: str) -> None:
 
 def _parser(program: str) -> command_line.Parser:
     description = "Train games with several settings and seeds, and compare them."
-    parser = parser_for("sweep", program, description)
+    parser = parser_for(program, description, "pong breakout --seeds 3", most_used="epochs workers")
     add, number = parser.add_argument, command_line.number
     add("games", nargs="+", metavar="GAME", help=f"as for train.sh; or {' or '.join(GAME_SETS)}")
     add("--seeds", type=number(int, minimum=1, maximum=MOST), default=1, metavar="N",
@@ -104,7 +104,6 @@ def _parser(program: str) -> command_line.Parser:
         help="share of a GPU of each run, such as 0.25; 0: the processor alone (default: 0)")  # fmt: skip
     add("--name", help="of the sweep, and of the folders of its files (default: the games)")
     parser.add_presets(USUAL)
-    settings_file.add_flag(parser)
     return parser
 
 
@@ -115,7 +114,7 @@ def _setting(word: str) -> tuple[str, dict[str, Any]]:
         wrong = f"{word!r} is no setting: give NAME=FLAGS, such as 'double=--double true'"
         raise argparse.ArgumentTypeError(wrong)
     parser = command_line.parser_of_settings("sweep", "")
-    parser.add_presets(USUAL)
+    parser.add_presets(USUAL, file=False)
     try:
         return name, parser.parse(shlex.split(line))
     except (UserError, ValueError) as error:
@@ -154,13 +153,13 @@ def _checked(given: dict[str, Any], games: Sequence[str], gpus: float) -> Config
         raise UserError(
             "--backend gpu needs a share of a GPU for each run: give --gpus_per_run, such as 0.25"
         )
-    configs = [settings_for("sweep", named({**given, "game": game})) for game in games]
+    configs = [resolve(named({**given, "game": game})) for game in games]
     kinds = {one.environment.environment: one.environment.game for one in configs}
     if len(kinds) > 1:
         words = " and ".join(f"{game} is of --environment {kind}" for kind, game in kinds.items())
         raise UserError(f"{words}, which have settings and scores of their own: give games of one kind")
     for config in configs:
-        settle(replace(config, run=replace(config.run, random_seed=1)), log=False)
+        settle(replace(config, run=replace(config.run, random_seed=1, csv_file=".csv")), log=False)
         check_weights(config)
         if config.environment.emulator == "warp":
             from simple_dqn.environment.warp import check as check_warp  # Warp takes long to import

@@ -29,8 +29,8 @@ from simple_dqn.snapshot import (
 )
 from simple_dqn.statistics import Writer
 from simple_dqn.statistics.csv_file import Resumed, is_of_run
-from simple_dqn.verbs.common import finish, load_weights, open_snapshot, run_of, start_log
-from simple_dqn.verbs.settings import parser_for, portable, settings_for, settle
+from simple_dqn.verbs.common import finish, load_weights, open_snapshot, portable, run_of
+from simple_dqn.verbs.settings import parser_for, resolve, settle, start_log
 
 logger = logging.getLogger(__name__)
 
@@ -43,16 +43,16 @@ class CompleteError(UserError):
     """The run has all its epochs already."""
 
     def __init__(self, what: str, trained: int, epochs: int) -> None:
-        remedy = "give a larger --epochs"
-        super().__init__(f"{what} has {trained} epochs of training and --epochs is {epochs}: {remedy}")
+        had = f"{trained} epochs of training and --epochs is {epochs}"
+        super().__init__(f"{what} has {had}: give a larger --epochs")
 
 
-def main(arguments: Sequence[str], program: str) -> None:
+def resume(arguments: Sequence[str], program: str) -> None:
     """Go on with a run from one of its snapshots, or from the folder of its checkpoints."""
-    parser = parser_for("resume", program, "Go on with a training run from one of its snapshots.")
-    parser.add_argument(
-        "snapshot", type=Path, help="such as snapshots/pong_10.pkl, or the folder snapshots/pong_checkpoint"
-    )
+    about = "Go on with a training run from one of its snapshots."
+    parser = parser_for(program, about, "snapshots/pong_checkpoint", of_snapshot=True)
+    text = "such as snapshots/pong_10.pkl, or the folder snapshots/pong_checkpoint"
+    parser.add_argument("snapshot", type=Path, help=text)
     given = parser.parse(arguments)
     start_log(given.get("log_level", "INFO"))
     path: Path = given["snapshot"]
@@ -65,28 +65,14 @@ def main(arguments: Sequence[str], program: str) -> None:
     else:
         prefix = path.with_name(run_of(path, snapshot))
     if Path(given.get("save_weights_prefix", prefix)).resolve() != prefix.resolve():
-        raise UserError(
-            f"a run continues as {prefix}_...: leave out --save_weights_prefix, or copy its files"
-        )
+        remedy = "leave out --save_weights_prefix, or copy its files"
+        raise UserError(f"a run continues as {prefix}_...: {remedy}")
     with locked(prefix):
         if go_on(prefix, given, snapshot):
             return
         if snapshot is None:
             raise UserError(f"{path} has no usable checkpoint: give a snapshot, such as {prefix}_10.pkl")
-        refill(path, snapshot, prefix, given)
-
-
-def follows(snapshot: Snapshot | None, run: dict[str, Any]) -> bool:
-    """Return whether `snapshot` is the last that was written before the checkpoint of `run`; None: any is.
-
-    Raises:
-        ValueError: The settings of the run are not valid.
-    """
-    config = Config.from_flags(recorded(run))
-    if run["agent"]["memory"]["ring"]["rows"] != rows_for(config.memory, config.environment.workers):
-        raise ValueError("its replay memory is of another size than its settings say")
-    latest = [run["snapshots"][name] for name in ("complete", "stopped")]
-    return snapshot is None or snapshot.fingerprint in latest
+        _refill(path, snapshot, prefix, given)
 
 
 class SettingsWriter(Writer):
@@ -101,7 +87,8 @@ class SettingsWriter(Writer):
         csv = Path(config.run.csv_file)
         self._path, self._renew = csv.with_suffix(".yaml"), renew and preset is None
         if kind_of(self._path):
-            check_start(self._path, settings_file.STARTS, "file of settings")
+            starts = tuple(f"{key}:".encode() for key in settings_file.KEYS)
+            check_start(self._path, starts, "file of settings")
         name = preset or settings_file.preset_in(self._path)
         if not preset and self._path.is_file():
             logger.info("Preset %s", name)
@@ -144,6 +131,19 @@ def recorded(run: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def follows(snapshot: Snapshot | None, run: dict[str, Any]) -> bool:
+    """Return whether `snapshot` is the last that was written before the checkpoint of `run`; None: any is.
+
+    Raises:
+        ValueError: The settings of the run are not valid.
+    """
+    config = Config.from_flags(recorded(run))
+    if run["agent"]["memory"]["ring"]["rows"] != rows_for(config.memory, config.environment.workers):
+        raise ValueError("its replay memory is of another size than its settings say")
+    latest = [run["snapshots"][name] for name in ("complete", "stopped")]
+    return snapshot is None or snapshot.fingerprint in latest
+
+
 def go_on(
     prefix: Path,
     given: dict[str, Any],
@@ -179,25 +179,25 @@ def _go_on(
     check_flags(flags, given)
     if ended := [f"--{name}" for name in RECORDINGS if saved.run["flags"].get(name) and name not in given]:
         logger.warning("A recording or window does not go on: give %s again", " and ".join(ended))
-    csv_file = given.get("csv_file", flags["csv_file"])
-    usual = str(home() / "results" / f"{prefix.name}.csv")
-    if csv_file and "csv_file" not in given and Path(csv_file).resolve() != Path(usual).resolve():
-        mine = False
+    csv_file, usual = flags["csv_file"], home() / "results" / f"{prefix.name}.csv"
+    if csv_file and "csv_file" not in given and Path(csv_file).resolve() != usual.resolve():
+        mine = None
         if Path(flags["save_weights_prefix"]).resolve() == prefix.resolve():  # else it was copied
             with suppress(UserError):
-                mine = bool(is_of_run(Path(csv_file), phase.before, rows_sum))
+                mine = is_of_run(Path(csv_file), phase.before, rows_sum)
             if not mine:
                 logger.warning("%s does not have the rows of this run: it continues in %s", csv_file, usual)
-        csv_file = csv_file if mine else usual
+        csv_file = csv_file if mine else str(usual)
     files = {"save_weights_prefix": str(prefix), "csv_file": csv_file or None}
-    config = settle(settings_for("resume", given, flags, files), log)
+    config = settle(resolve(given, flags, files), log)
     if phase.epoch > config.run.epochs:
         raise CompleteError("the run", phase.trained, config.run.epochs)
     if later := snapshots_after(prefix, phase.epoch if phase.done else phase.trained):
         logger.info("Later snapshots of the run, from %s on, will be overwritten", later[0])
     # Beside the CSV of another run are its settings, curves and ids of trackers, too.
-    own = not csv_file or is_of_run(Path(csv_file), phase.before, rows_sum) is not False
-    writers = [*([SettingsWriter(config, renew=own)] if csv_file else []), *writers]
+    csv = config.run.csv_file
+    own = not csv or is_of_run(Path(csv), phase.before, rows_sum) is not False
+    writers = [*([SettingsWriter(config, renew=own)] if csv else []), *writers]
     resumed = phase.before if own else None
     with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, writers)) as run:
         logger.info("Continuing from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
@@ -205,16 +205,33 @@ def _go_on(
     finish_training(config, interrupt)
 
 
-def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) -> None:
+def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
+    """Log which of the `saved` flags of a run are changed by those `given` by hand.
+
+    Raises:
+        UserError: A flag was changed that must stay as it was when the run began.
+    """
+    before, now = Config.from_flags(saved), Config.from_flags(saved, given)
+    was, settings, cluster = before.flags(), now.flags(), now.cluster.cluster
+    if now.cluster.on != before.cluster.on:
+        raise UserError("a run cannot move to a cluster or from it: start a new run with --load_weights")
+    if cluster not in ("none", "local", "auto", given.get("cluster")):
+        raise UserError(f"a checkpoint chooses no address: give --cluster {cluster}, where the run was")
+    for name in differing([*now.shared_flags(), "emulator"], was, settings):
+        if name in CHECKPOINT_SHAPE:
+            change = f"--{name} {was[name]} and cannot continue with {settings[name]}"
+            remedy = f"leave out --{name}, or start a new run with another label"
+            raise UserError(f"the run was started with {change}: {remedy}")
+        logger.info("From now on --%s is %s instead of %s", name, settings[name], was[name])
+
+
+def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) -> None:
     """Continue from a snapshot's weights alone; the network's own play fills the replay memory."""
     fixed = {
-        "game": snapshot.game,
-        "csv_file": str(home() / "results" / f"{prefix.name}.csv"),
-        "random_seed": None,
-        "save_weights_prefix": str(prefix),
-        "start_epoch": snapshot.epoch,
-    }
-    config = settle(settings_for("resume", given, portable(snapshot.flags), fixed))
+        "game": snapshot.game, "csv_file": str(home() / "results" / f"{prefix.name}.csv"),
+        "random_seed": None, "save_weights_prefix": str(prefix), "start_epoch": snapshot.epoch,
+    }  # fmt: skip
+    config = settle(resolve(given, portable(snapshot.flags), fixed))
     if config.run.epochs <= config.run.start_epoch:
         raise CompleteError(str(path), snapshot.epoch, config.run.epochs)
     resumed = Resumed(config.run.start_epoch, "test")
@@ -237,33 +254,15 @@ def refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) 
 def finish_training(config: Config, interrupt: Interrupt) -> None:
     """Log that a run is over, and the commands that can follow; see `finish`."""
     prefix = Path(config.run.save_weights_prefix) if config.run.save_weights_prefix else None
-    imports = "".join(f" --import {shlex.quote(str(from_here(Path(one))))}" for one in own_code.IMPORTED)
+
+    def words(path: Path) -> str:
+        imports = [word for one in own_code.IMPORTED for word in ("--import", str(from_here(Path(one))))]
+        return shlex.join([str(from_here(path)), *imports])
+
     if prefix and interrupt.requested and checkpoint_folder(prefix).is_dir():
-        folder = shlex.quote(str(from_here(checkpoint_folder(prefix))))
-        logger.info("Next: ./resume.sh %s%s continues the run", folder, imports)
+        logger.info("Next: ./resume.sh %s continues the run", words(checkpoint_folder(prefix)))
     finish(interrupt)
     if snapshots := snapshots_after(prefix, 0) if prefix else []:
-        last, epochs = f"{shlex.quote(str(from_here(snapshots[-1])))}{imports}", config.run.epochs + 10
+        last, epochs = words(snapshots[-1]), config.run.epochs + 10
         logger.info("Next: ./play.sh %s shows it playing, ./test.sh %s measures it,", last, last)
         logger.info("and ./resume.sh %s --epochs %d trains it further", last, epochs)
-
-
-def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
-    """Log which of the `saved` flags of a run are changed by those `given` by hand.
-
-    Raises:
-        UserError: A flag was changed that must stay as it was when the run began.
-    """
-    before, now = Config.from_flags(layered(saved)), Config.from_flags(layered(saved, given))
-    was, settings, cluster = before.flags(), now.flags(), now.cluster.cluster
-    if now.cluster.on != before.cluster.on:
-        raise UserError("a run cannot move to a cluster or from it: start a new run with --load_weights")
-    if cluster not in ("none", "local", "auto", given.get("cluster")):
-        raise UserError(f"a checkpoint chooses no address: give --cluster {cluster}, where the run was")
-    for name in differing([*now.shared_flags(), "emulator"], was, settings):
-        if name in CHECKPOINT_SHAPE:
-            change = (
-                f"the run was started with --{name} {was[name]} and cannot continue with {settings[name]}"
-            )
-            raise UserError(f"{change}: leave out --{name}, or start a new run with another label")
-        logger.info("From now on --%s is %s instead of %s", name, settings[name], was[name])

@@ -1,78 +1,201 @@
-"""`snapshot`: look into a snapshot, convert one of Neon's, or share one."""
+"""`snapshot`: look into a snapshot, convert one of Neon's, or share one with other programs and people."""
 
+import csv
+import glob
+import io
+import json
+import re
+import shutil
+import tempfile
 from collections.abc import Sequence
+from contextlib import closing, redirect_stdout, suppress
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from simple_dqn import __version__, plot, settings_file
 from simple_dqn.command_line import Parser, number
+from simple_dqn.config import Config, as_word
+from simple_dqn.environment import is_atari
 from simple_dqn.errors import UserError, printable
-from simple_dqn.files import kind_of
+from simple_dqn.files import home, is_trained, kind_of, replacing, reporting_failure
+from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.verbs.common import open_snapshot, start_log
+from simple_dqn.verbs.common import ONE_GAME, SNAPSHOT, load_weights, open_snapshot, run_of, settings_of_agent
+from simple_dqn.verbs.play import film, test
+from simple_dqn.verbs.settings import start_log
+
+SEEDED: dict[str, Any] = {**ONE_GAME, "random_seed": 0}
+# Hugging Face reads the lines between the dashes.
+CARD = """---
+library_name: simple-dqn
+license: mit
+tags: [deep-reinforcement-learning, reinforcement-learning, dqn, {game}]
+model-index:
+- name: {name}
+  results:
+  - task: {{type: reinforcement-learning, name: reinforcement-learning}}
+    dataset: {{name: {game}, type: {game}}}
+    metrics:
+    - {{type: mean_reward, name: mean_reward, value: {score}, verified: false}}
+---
+
+# DQN plays {game}
+
+A deep Q-network of Simple-DQN {version}, after {epoch} epochs ({steps:,} training steps). `replay.mp4` shows
+a game of it.
+
+```
+{report}
+```
+
+Load it with `simple_dqn.load("{file}")`, or play: `./play.sh {file}`. Loading a snapshot runs no code.
+The settings are in `config.yaml`; those that differ from the defaults:
+
+{settings}
+{curve}"""
 
 
-def main(arguments: Sequence[str], program: str) -> None:
+def snapshot(arguments: Sequence[str], program: str) -> None:
     """Show, convert, export or describe snapshots."""
     if arguments and arguments[0] == "average":
-        raise UserError(
-            "average is gone: train with --average_updates, such as 1%; every snapshot is then a mean"
-        )
+        remedy = "train with --average_updates, such as 1%; every snapshot is then a mean"
+        raise UserError(f"average is gone: {remedy}")
     given = _parser(program).parse(arguments)
-    if given["action"] == "show":
-        print(describe(open_snapshot(given["source"], given["game"])))
-        return
-    if given["action"] in ("export", "card"):
+    action, source = given["action"], given["source"]
+    beside = home() / "snapshots" / source.name if is_trained(source) else source
+    usual = {"export": beside.with_suffix(".onnx"), "card": home() / "snapshots" / f"{source.stem}_card"}
+    target: Path = given.get("target") or usual.get(action, Path())
+    if action in usual:
         start_log("WARNING")
-        from simple_dqn.verbs import sharing  # which needs much that the others do not
-
-        if given["action"] == "export":
-            sharing.export(given["source"], given["target"])
-        else:
-            sharing.card(given["source"], given["target"], given["games"])
-        return
-    if kind_of(given["target"]):
-        raise UserError(f"{given['target']} exists: the last name is that of the new file; give another one")
-    snapshot = open_snapshot(given["source"], given["game"])
-    snapshot.save(given["target"])
-    print(printable(f"{given['target']}: {snapshot.game}, epoch {snapshot.epoch}"))
+    content = open_snapshot(source, given.get("game"))
+    if action != "show" and kind_of(target):
+        raise UserError(f"{target} exists: remove it or give another name")
+    if action == "show":
+        print(describe(content))
+    elif action == "export":
+        export(source, content, target)
+    elif action == "card":
+        card(source, content, target, given["games"])
+    else:
+        content.save(target)
+        print(printable(f"{target}: {content.game}, epoch {content.epoch}"))
 
 
 def _parser(program: str) -> Parser:
-    parser = Parser(
-        prog=program,
-        description="Look into a snapshot, convert one of Neon's, or share one.",
-    )
+    parser = Parser(prog=program, description="Look into a snapshot, convert one of Neon's, or share one.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="show|convert|export|card")
-    show = actions.add_parser("show", help="print the settings and layers of a snapshot")
-    show.add_argument("source", type=Path, metavar="FILE", help="such as snapshots/pong_10.pkl")
-    convert = actions.add_parser("convert", help="write a snapshot, Neon's or ours, in our format")
-    convert.add_argument("source", type=Path, metavar="IN", help="such as breakout_77.pkl")
-    convert.add_argument("target", type=Path, metavar="OUT", help="such as snapshots/breakout_77.pkl")
-    onnx = actions.add_parser("export", help="write the network for programs without PyTorch")
-    onnx.add_argument("source", type=Path, metavar="IN", help="such as snapshots/pong_10.pkl")
-    onnx.add_argument("--onnx", action="store_true", required=True, help="as an ONNX file, the only format")
-    card = actions.add_parser("card", help="write a folder with a model card, a film and the settings")
-    card.add_argument("source", type=Path, metavar="IN", help="such as snapshots/pong_10.pkl")
-    card.add_argument(
-        "--games", type=number(int, minimum=1), default=10, help="games of the score (default: 10)"
-    )
-    for action, target in ((onnx, "IN.onnx"), (card, "snapshots/IN_card")):
-        action.add_argument("target", type=Path, nargs="?", metavar="OUT", help=f"(default: {target})")
-    for action in (show, convert):
-        action.add_argument("--game", help="the game of one of Neon's whose file is not named after it")
+    for action, text in {
+        "show": "print the settings and layers of a snapshot",
+        "convert": "write a snapshot, Neon's or ours, in our format",
+        "export": "write the network as an ONNX file, for programs without PyTorch",
+        "card": "write a folder with a model card, a film and the settings",
+    }.items():
+        one = actions.add_parser(action, help=text)
+        one.add_argument("source", type=Path, metavar="FILE", help=SNAPSHOT)
+        if action != "show":
+            one.add_argument("target", type=Path, nargs=None if action == "convert" else "?", metavar="OUT")
+        if action in ("show", "convert"):
+            one.add_argument("--game", help="the game of one of Neon's whose file is not named after it")
+        if action == "export":
+            one.add_argument("--onnx", action="store_true", required=True, help="the only format")
+        if action == "card":
+            text = "games of the score (default: 10)"
+            one.add_argument("--games", type=number(int, minimum=1), default=10, help=text)
     return parser
 
 
-def describe(snapshot: Snapshot) -> str:
-    """Return the content of `snapshot` as text, a line for each entry."""
-    rows = [
-        ("game", snapshot.game),
-        ("epoch", snapshot.epoch),
-        ("actions", snapshot.actions),
-        ("total_train_steps", snapshot.total_train_steps),
-        *((f"--{name}", value) for name, value in sorted(snapshot.flags.items())),
+def describe(content: Snapshot) -> str:
+    """Return what is in a snapshot as text, a line for each entry."""
+    rows: list[tuple[str, object]] = [
+        *((name, getattr(content, name)) for name in ("game", "epoch", "actions", "total_train_steps")),
+        *((f"--{name}", value) for name, value in sorted(content.flags.items())),
     ]
-    for name, weights in snapshot.weights.items():
+    for name, weights in content.weights.items():
         shape = " x ".join(map(str, weights.shape))
         rows.append((printable(name), f"{shape}, mean {weights.mean():.4f}, deviation {weights.std():.4f}"))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {printable(str(value))}" for name, value in rows)
+
+
+def export(path: Path, content: Snapshot, target: Path) -> None:
+    """Write the network of the snapshot `content`, at `path`, as an ONNX file, and print how it differs.
+
+    Raises:
+        UserError: A package is missing, or a file cannot be used.
+    """
+    fixed = {**SEEDED, "backend": "cpu", "datatype": "float32"}
+    config = settings_of_agent(path, content, {}, fixed)
+    with closing(make_environment(config, training=False)) as environment:
+        network = make_network(config, environment)
+        load_weights(path, environment, network, content)
+    shape = (64, config.memory.history_length, *environment.screen_shape)
+    states = np.random.default_rng(0).integers(256, size=shape, dtype=np.uint8)
+    from simple_dqn.onnx_file import write_onnx  # imports PyTorch
+
+    with replacing(target) as part:
+        facts = {"game": content.game, "actions": " ".join(environment.action_names)}
+        found, wanted = write_onnx(network, part, states, facts), network.predict(states)
+    sizes = ", ".join(map(str, shape[1:]))
+    print(printable(f"{target}: q_values float32 [B, {environment.actions}] of states uint8 [B, {sizes}]"))
+    off = np.abs(found - wanted).max() / np.abs(wanted).max()
+    print(f"ONNX Runtime is off by at most {off:.1e} of the largest |Q|")
+
+
+def card(path: Path, content: Snapshot, target: Path, games: int) -> None:
+    """Write a folder for a model hub: snapshot, README.md, film, curve and settings; it is uploaded by hand.
+
+    Raises:
+        UserError: A file cannot be used.
+    """
+    with reporting_failure(f"the folder {target}", "give another name"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as made:
+        folder = Path(made, "card")
+        folder.mkdir()
+        _fill(folder, path, content, games)
+        folder.rename(target)
+    print(printable(f"{target} holds {', '.join(sorted(file.name for file in target.iterdir()))}"))
+    print(printable(f"Nothing was uploaded. To do so: hf upload YOUR_NAME/{target.name} {target}"))
+
+
+def _fill(folder: Path, path: Path, content: Snapshot, games: int) -> None:
+    settings, file = Config.from_flags({**content.flags, "game": content.game}), f"{path.stem}.pkl"
+    content.save(folder / file)
+    (folder / "config.yaml").write_text(settings_file.listing(settings, "simple_dqn") + "\n", "utf-8")
+    protocol = "nature" if is_atari(settings.environment) else "simple_dqn"
+    words = ["--protocol", protocol, "--play_games", str(games), "--json", str(folder / "score.json")]
+    report = io.StringIO()
+    with redirect_stdout(report):
+        test([str(path), "--random_seed", "0", "--log_level", "WARNING", *words], "snapshot")
+    score = json.loads((folder / "score.json").read_text("utf-8"))
+    (folder / "score.json").unlink()
+    filmed = settings_of_agent(path, content, {}, {**SEEDED, "play_games": 1})
+    film(filmed, folder / "replay.mp4", folder / "screens", "mp4", False)
+    shutil.rmtree(folder / "screens")
+    if curve := curve_of(path, content):
+        with redirect_stdout(io.StringIO()):
+            plot.main([str(curve), "--png_file", str(folder / "curve.png"), "--dpi", "60"])
+    defaults, changed = Config().shared_flags(), sorted(settings.shared_flags().items())
+    text = CARD.format(
+        game=content.game, name=path.stem, file=file, version=__version__, epoch=content.epoch,
+        score=f"{score['mean']:.2f} +/- {score['standard_deviation']:.2f}",
+        steps=content.total_train_steps, report=report.getvalue().rstrip(),
+        settings="\n".join(f"- `--{key} {as_word(one)}`" for key, one in changed if one != defaults[key]),
+        curve="\n![The curves of the training](curve.png)\n" if curve else "",
+    )  # fmt: skip
+    (folder / "README.md").write_text(text, "utf-8")
+
+
+def curve_of(path: Path, content: Snapshot) -> Path | None:
+    """Return the CSV of the run that wrote the snapshot: one with its epoch after as many training steps."""
+    folder, name = home() / "results" / ("trained" if is_trained(path) else ""), run_of(path, content)
+    wanted = ("train", str(content.epoch), str(content.total_train_steps))
+    first = re.sub(r"_before(_\d+)?$", "", name)  # the CSV of an earlier run has a number instead
+    for file in (folder / f"{name}.csv", *sorted(folder.glob(f"{glob.escape(first)}*.csv"))):
+        with suppress(OSError, ValueError, csv.Error), file.open(newline="", encoding="utf-8") as text:
+            columns = ("phase", "epoch", "total_train_steps")
+            if wanted in {tuple(map(row.get, columns)) for row in csv.DictReader(text)}:
+                return file
+    return None
