@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from simple_dqn.main import VERBS
-
 HOME = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INDENTED = re.compile(r"(?:^ {4}.*\S.*\n)+", re.MULTILINE)
@@ -44,24 +42,9 @@ class Command:
         return list(self.words[2 if self.words[0] == "simple-dqn" else 1 :])
 
     @property
-    def change(self) -> str | None:
-        """The file with a change of the reader's own, where there is one."""
-        return self.arguments[0] if self._is_change else None
-
-    @property
     def verb(self) -> str:
-        """What is carried out: `train` for `train.sh` as for `python FILE train`."""
-        return self.arguments[1] if self._is_change else self.program.removesuffix(".sh")
-
-    @property
-    def given(self) -> list[str]:
-        """What the verb is given."""
-        return self.arguments[2:] if self._is_change else self.arguments
-
-    @property
-    def _is_change(self) -> bool:
-        """Whether it runs a file that changes the algorithm, then is the command line."""
-        return self.program.endswith("python") and len(self.arguments) > 1 and self.arguments[1] in VERBS
+        """What is carried out: `train` for `train.sh`."""
+        return self.program.removesuffix(".sh")
 
 
 def is_placeholder(word: str) -> bool:

@@ -51,12 +51,9 @@ def check(command: Command, made: set[str]) -> None:
     Raises:
         WrongError: It would not work.
     """
-    program, words = command.program, command.given
+    program, words = command.program, command.arguments
     words = ["pong.rom" if word == "…" and not number else word for number, word in enumerate(words)]
     words = [word for word in words if word != "…"]
-    if command.change:
-        check_files([command.change], {}, made)
-        program = f"{command.verb}.sh"
     if words[:3] == ["-m", "pip", "install"]:
         return
     if words[:2] == ["-m", "pytest"]:

@@ -71,12 +71,7 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"{message} (see {self.prog} --help)")
 
     def parse(self, arguments: Sequence[str]) -> dict[str, Any]:
-        """Return the flags given, by name.
-
-        Raises:
-            UserError: A flag is unknown, or a value has the wrong type or is out of range, or contains a
-                character that neither a file's name nor a text file can have.
-        """
+        """Return the flags given, by name, or raise UserError; a word must be text that a file can have."""
         for word in arguments:
             if NO_TEXT.search(word):
                 raise UserError(f"argument '{word}' is not UTF-8 text: rename that file or type it again")
@@ -95,12 +90,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser_of_settings(program: str, description: str) -> Parser:
-    """Return a parser with a flag for every setting; `--help` prints the most used, `--help all` every flag.
-
-    Args:
-        program: The command, as the user called it.
-        description: One sentence on what it does.
-    """
+    """Return a parser with a flag for every setting; `--help` prints the most used, `--help all` all."""
     parser = Parser(
         prog=program, description=description, allow_abbrev=False, argument_default=argparse.SUPPRESS,
         usage="%(prog)s ... [flags]",

@@ -30,11 +30,7 @@ def differing(names: Iterable[str], recorded: Mapping[str, Any], now: Mapping[st
 
 
 def check(config: Config) -> None:
-    """Check that every name is registered, and that no two settings contradict each other.
-
-    Raises:
-        UserError: One is not, or two do; the message names the flags and what to do.
-    """
+    """Raise UserError unless every name is registered and no two settings contradict each other."""
     settings, file = config.flags(), config.environment.imports
     file = None if file == own_code.names() else file  # which was imported, and did not
     for name, known in REGISTERED.items():

@@ -50,11 +50,7 @@ def preset_in(path: Path) -> str:
 
 
 def read(file: str) -> dict[str, Any]:
-    """Return the settings in `file`, by name, and the name of the preset that it changes, as `preset`.
-
-    Raises:
-        UserError: It cannot be read, or an entry is not a setting.
-    """
+    """Return the settings in `file`, by name, and the name of the preset that it changes, as `preset`."""
     text = read_text(Path(file), MOST_BYTES, "give a file that --print_config wrote")
     try:
         content = yaml.load(text, yaml.BaseLoader)  # which makes words of all values, whatever their tags are

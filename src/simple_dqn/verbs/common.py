@@ -45,11 +45,7 @@ logger = logging.getLogger(__name__)
 
 
 def run_name(config: Config, label: str | None) -> str:
-    """Return the name of a run's files: the game, and the label if there is one.
-
-    Raises:
-        UserError: The label cannot be part of a file's name.
-    """
+    """Return the name of a run's files: the game, and the label; raise UserError if no file can have it."""
     if label and not LABEL.fullmatch(label):
         raise UserError(f"label {label!r} cannot be part of a file's name: use letters, digits, - and _")
     name = game_name(config.environment)
@@ -100,11 +96,7 @@ def workers_for(games: int, snapshot: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_weights(config: Config) -> None:
-    """Check, before PyTorch is imported, that the snapshot `config.run.load_weights` fits the settings.
-
-    Raises:
-        UserError: It cannot be read, or is of another game or network.
-    """
+    """Raise UserError, before PyTorch is imported, unless the snapshot to load fits the settings."""
     if config.run.load_weights:
         path = Path(config.run.load_weights)
         snapshot = open_snapshot(path)
@@ -118,11 +110,7 @@ def load_weights(
     network: "DeepQNetwork",
     snapshot: Snapshot | None = None,
 ) -> None:
-    """Give `network` the weights in the snapshot at `path`, or in `snapshot`, if it was opened before.
-
-    Raises:
-        UserError: There are none, or they are not for the game and the actions of `environment`.
-    """
+    """Give `network` the weights at `path`, if any, or in `snapshot`, opened before; they must fit."""
     if path:
         snapshot = snapshot or open_snapshot(Path(path))
         logger.info("Loading weights from %s", path)
@@ -134,13 +122,9 @@ def load_weights(
 def make_watched_player(
     config: Config, environment: Environment, saliency: bool, person: Callable[[], int | None] = lambda: None
 ) -> WatchedPlayer:
-    """Return a player at `environment` by the network of the snapshot `config.run.load_weights`.
+    """Return a player by the network of the snapshot `config.run.load_weights`; None: a person plays alone.
 
-    Without a snapshot a person plays alone. `person` returns the action that a person chooses; None: the
-    agent chooses.
-
-    Raises:
-        UserError: The snapshot cannot be used, or is not for this game.
+    `person` returns the action that a person chooses; None: the agent chooses.
     """
     rng = random_streams.stream(config.seed, "test exploration")
     length = config.memory.history_length

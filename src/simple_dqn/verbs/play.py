@@ -68,11 +68,7 @@ def test(arguments: Sequence[str], program: str) -> None:
 
 
 def measure(config: Config, protocol: str = "simple_dqn", json: Path | None = None) -> None:
-    """Play without learning, by the settings of `protocol` in `config`; print and write the outcome.
-
-    Raises:
-        UserError: Something cannot be written, or the snapshot does not fit.
-    """
+    """Play without learning, by the settings of `protocol` in `config`; print and write the outcome."""
     if json:
         check_target(json, "--json")
     check_weights(config)
@@ -120,13 +116,7 @@ def _check_one_game(config: Config) -> None:
 
 
 def _show(config: Config, display: str | None) -> None:
-    """Play `config.run.play_games` games, or until the person has had enough.
-
-    The `display` is `window` or `terminal`; None: a window if one can be opened, else the terminal.
-
-    Raises:
-        UserError: There is nowhere to play, or the snapshot does not fit.
-    """
+    """Play until the person has had enough, in a `window` or `terminal`; None: the one that can be opened."""
     name = game_name(config.environment)
     controls = Controls(config.run.load_weights is None)
     with Interrupt() as interrupt, ExitStack() as open_things:
@@ -180,14 +170,9 @@ def record(arguments: Sequence[str], program: str) -> None:
 
 
 def film(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -> str:
-    """Play `config.run.play_games` games, film them to `path`, and write each frame into `folder`.
+    """Play games, film them to `path`, write each frame into `folder`, and return its length and scores.
 
-    Returns:
-        The length of the film and the scores, in words.
-
-    Raises:
-        UserError: They cannot be written, or the snapshot does not fit; both are as they were.
-        KeyboardInterrupt: The user stopped it; both are as they were.
+    If it fails, or the user stops it, both are as they were.
     """
     recording = Recording(config.agent.exploration_rate_test, overlay)
     environment = make_environment(config, training=False, watcher=recording.watch)

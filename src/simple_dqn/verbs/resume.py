@@ -105,12 +105,9 @@ class SettingsWriter(Writer):
 
 
 def recorded(run: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a checkpoint, which may come from a stranger, checked like flags.
+    """Return the settings of a checkpoint, perhaps a stranger's, checked like flags, or raise ValueError.
 
     It names no file to write or to load but the CSV of its run, and opens no window.
-
-    Raises:
-        ValueError: One of them is not valid.
     """
     flags = run["flags"]
     # A registered name may not be known yet.
@@ -132,11 +129,7 @@ def recorded(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def follows(snapshot: Snapshot | None, run: dict[str, Any]) -> bool:
-    """Return whether `snapshot` is the last that was written before the checkpoint of `run`; None: any is.
-
-    Raises:
-        ValueError: The settings of the run are not valid.
-    """
+    """Return whether `snapshot` is the last that was written before the checkpoint of `run`; None: any is."""
     config = Config.from_flags(recorded(run))
     if run["agent"]["memory"]["ring"]["rows"] != rows_for(config.memory, config.environment.workers):
         raise ValueError("its replay memory is of another size than its settings say")
@@ -153,11 +146,7 @@ def go_on(
 ) -> bool:
     """Continue from the latest usable checkpoint as if the run had never stopped; return False if none is.
 
-    It must follow `snapshot`, if that is given. For `writers` and `log` see `train.learn`.
-
-    Raises:
-        CompleteError: The run has all its epochs.
-        UserError: The flags contradict those of the run.
+    It must follow `snapshot`, if that is given; CompleteError: the run has all its epochs. See `train.learn`.
     """
     for saved in CheckpointFolder(checkpoint_folder(prefix)).usable(lambda run: follows(snapshot, run)):
         try:
@@ -206,11 +195,7 @@ def _go_on(
 
 
 def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
-    """Log which of the `saved` flags of a run are changed by those `given` by hand.
-
-    Raises:
-        UserError: A flag was changed that must stay as it was when the run began.
-    """
+    """Log which `saved` flags of a run those `given` by hand change; raise UserError if one must stay."""
     before, now = Config.from_flags(saved), Config.from_flags(saved, given)
     was, settings, cluster = before.flags(), now.flags(), now.cluster.cluster
     if now.cluster.on != before.cluster.on:

@@ -50,14 +50,8 @@ def resolve(
 ) -> Config:
     """Return the settings of a command: defaults < preset or snapshot < fixed by the verb < given.
 
-    Args:
-        given: The flags given by hand, over those of a file; see `over`.
-        snapshot: The flags of the snapshot or checkpoint that the command starts from; None: a preset's.
-        fixed: The settings that the verb fixes, such as the path of the weights.
-        usual: The preset without `--preset`.
-
-    Raises:
-        UserError: There is no such game, or `--load_weights` names other weights than the snapshot's.
+    The `given` flags lie over those of a file already; see `over`. Without the flags of a `snapshot` or
+    checkpoint the command starts from a preset, `usual` without `--preset`.
     """
     fixed, actors = fixed or {}, {}
     if snapshot is None:
@@ -105,11 +99,7 @@ def start_log(level: str) -> None:
 
 
 def settle(config: Config, log: bool = True) -> Config:
-    """Start the log if `log` is true, draw a seed unless one was given, check the settings, and return them.
-
-    Raises:
-        UserError: Settings contradict each other, or there is no such game.
-    """
+    """Start the log if `log` is true, draw a seed unless one was given, check and return the settings."""
     if log:
         start_log(config.run.log_level)
     config = replace(config, environment=as_played(config.environment))

@@ -120,11 +120,7 @@ def describe(content: Snapshot) -> str:
 
 
 def export(path: Path, content: Snapshot, target: Path) -> None:
-    """Write the network of the snapshot `content`, at `path`, as an ONNX file, and print how it differs.
-
-    Raises:
-        UserError: A package is missing, or a file cannot be used.
-    """
+    """Write the network of the snapshot `content`, at `path`, as an ONNX file, and print how it differs."""
     fixed = {**SEEDED, "backend": "cpu", "datatype": "float32"}
     config = settings_of_agent(path, content, {}, fixed)
     with closing(make_environment(config, training=False)) as environment:
@@ -144,11 +140,7 @@ def export(path: Path, content: Snapshot, target: Path) -> None:
 
 
 def card(path: Path, content: Snapshot, target: Path, games: int) -> None:
-    """Write a folder for a model hub: snapshot, README.md, film, curve and settings; it is uploaded by hand.
-
-    Raises:
-        UserError: A file cannot be used.
-    """
+    """Write a folder for a model hub: snapshot, README.md, film, curve, settings; it is uploaded by hand."""
     with reporting_failure(f"the folder {target}", "give another name"):
         target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as made:

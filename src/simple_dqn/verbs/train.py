@@ -43,11 +43,7 @@ def train(arguments: Sequence[str], program: str) -> None:
 
 
 def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
-    """Return the flags of `train` in `arguments`, by name, over those of the file of `--config`.
-
-    Raises:
-        UserError: They contain what `train` does not know.
-    """
+    """Return the flags of `train` in `arguments`, by name, over those of the file of `--config`."""
     parser = parser_for(program, "Train a deep Q-network on a game.", "pong --epochs 10")
     parser.add_argument("game", nargs="?", help=GAME)
     parser.add_argument("label", nargs="?", help="kept in the names of the snapshots and the CSV")
@@ -63,14 +59,8 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
 def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = True) -> RunConfig:
     """Train as the flags say, from the start or on from the last checkpoint, and return where the files are.
 
-    Args:
-        given: The flags, from `read`.
-        writers: Receive the events of phases, beside the console and the CSV.
-        log: Whether to start the log; False: the application has one.
-
-    Raises:
-        UserError: The settings contradict each other, or a file cannot be used.
-        KeyboardInterrupt: A signal ended the run; its files are complete up to there.
+    The `writers` receive the events of phases, beside the console and the CSV. If `log` is false, the
+    application has a log. After a signal, KeyboardInterrupt, the files are complete up to there.
     """
     config = resolve(given)
     name = run_name(config, given.get("label"))
@@ -98,11 +88,7 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
 
 
 def _continued(prefix: Path, given: dict[str, Any], writers: Sequence[Writer], log: bool) -> bool:
-    """Continue from the run's latest checkpoint, and return True; False: it has written none.
-
-    Raises:
-        UserError: No checkpoint can be used.
-    """
+    """Continue from the run's latest checkpoint, and return True; False: it has written none."""
     # Shares are of the run as it began, and the checkpoint has their numbers.
     asked = over(preset(given, USUAL) if "preset" in given else {}, given)
     numbers = {name: one for name, one in asked.items() if not isinstance(one, Share)}
