@@ -144,6 +144,7 @@ def rows(path: Path) -> list[dict[str, str]]:
         return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(file)]
 
 
+@pytest.mark.nightly
 def test_the_same_seed_gives_the_same_csv_and_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

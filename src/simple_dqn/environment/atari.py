@@ -249,8 +249,8 @@ class AtariGame(Game):
     def _hold(self, action: int, frames: int) -> float:
         """Play `frames` frames; return the sum of their rewards, and keep the last of them that matter.
 
-        Each frame repeats the last one's action with the probability of Machado et al. 2018.
-        The draw is made here and not by ALE, whose saved states forget the action to repeat.
+        Each repeats the last one's action with the probability of Machado et al. 2018, drawn here and not by
+        ALE, whose saved states forget the action to repeat.
         """
         reward = 0
         for frames_left in reversed(range(frames)):
@@ -280,7 +280,7 @@ class AtariGame(Game):
         return reward
 
     def _see_one_frame(self) -> None:
-        """Forget the frames before this one: they are of another game, or not the one just before."""
+        """Forget the frames before this one."""
         self._ale.getScreenGrayscale(self._newer)
         np.copyto(self._older, self._newer)
 

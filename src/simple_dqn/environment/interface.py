@@ -107,18 +107,12 @@ class Environment(ABC):
         games, ended = len(state["games"]), state["ended"]
         if state["name"] != self.name:
             raise UserError(f"the checkpoint is of {state['name']}, not of {self.name}: use another one")
-        if games != self.games:
+        if games != self.games or ended.shape != (games,) or ended.dtype != np.bool_:
             raise UserError(f"the checkpoint holds {games} game(s): resume with --workers {games}")
-        if ended.shape != (games,) or ended.dtype != np.bool_:
-            raise UserError("the checkpoint does not say which games have ended: use another one")
 
 
 class Game(ABC):
-    """One game, in steps of `frame_skip` frames.
-
-    Attributes: `name`, `rom_md5`, `action_names`, `can_save` and `frames_per_second`, as in `Environment`,
-    and its source of randomness, `random`.
-    """
+    """One game, in steps of `frame_skip` frames, with attributes as in `Environment`."""
 
     name: str
     rom_md5: str | None = None
@@ -162,7 +156,7 @@ def scale(frame: NDArray[Any], screen: Screen) -> None:
     cv2.resize(frame, screen.shape[::-1], dst=screen, interpolation=cv2.INTER_AREA)
 
 
-# Makes one game from its settings, its random stream, whether a lost life ends an episode, and a watcher.
+# Makes one game from its settings, its random stream, `training` and a watcher.
 OpenGame: TypeAlias = Callable[[EnvironmentConfig, np.random.Generator, bool, Watcher | None], Game]
 
 

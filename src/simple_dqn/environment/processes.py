@@ -160,7 +160,7 @@ def shared_steps(descriptor: int, games: int, screen_shape: tuple[int, int]) -> 
 
 
 def title(block: slice) -> str:
-    """Return the name of a process in messages; games are counted from 0."""
+    """Return the name of a process in messages."""
     return f"the process that plays games {block.start} to {block.stop - 1}"
 
 
@@ -247,13 +247,11 @@ def main(descriptor: int) -> None:
             for name in FIELDS:
                 shared[name] = getattr(step, name)
 
+        commands: dict[str, Callable[..., Any]] = {
+            "reset": lambda: write(games.reset()), "step": lambda: write(games.step(shared["actions"])),
+            "get_state": games.get_state, "set_state": games.set_state,
+        }  # fmt: skip
         with closing(games):
-            commands: dict[str, Callable[..., Any]] = {
-                "reset": lambda: write(games.reset()),
-                "step": lambda: write(games.step(shared["actions"])),
-                "get_state": games.get_state,
-                "set_state": games.set_state,
-            }
             connection.send((games.action_names, games.name, games.rom_md5, games.can_save))
             poll = select.poll()
             poll.register(connection, select.POLLIN)
