@@ -1,5 +1,7 @@
 """Learning is tested by learning: Catch, whose best score is 1, from several seeds."""
 
+from typing import Any
+
 import pytest
 
 from simple_dqn.config import Config
@@ -41,22 +43,23 @@ SCHEDULES: dict[str, dict[str, object]] = {
     "concurrent": {"concurrent": True},
     "overlapped, 4 games": {"overlap": True, "workers": 4},
     "rollouts, 16 games": {
-        "rollout_steps": 16,
-        "workers": 16,
-        "train_frequency": 16,
-        "target_steps": 0,
-        "random_steps": 0,
-        "replay_size": 1_000_000,
-        "layer_norm": True,
-        "train_steps": 32_768,
-        "learning_rate": 0.0005,
+        "rollout_steps": 16, "workers": 16, "train_frequency": 16, "target_steps": 0, "random_steps": 0,
+        "replay_size": 1_000_000, "layer_norm": True, "train_steps": 32_768, "learning_rate": 0.0005,
     },
     "concurrent, 4 games, bfloat16": {"concurrent": True, "workers": 4, "datatype": "auto"},
-}
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2))])
-@pytest.mark.parametrize("schedule", SCHEDULES)
+def nightly(*values: object) -> list[Any]:
+    """Return parameters of tests that `make nightly` runs."""
+    return [pytest.param(value, marks=pytest.mark.nightly) for value in values]
+
+
+@pytest.mark.parametrize("seed", [0, *nightly(1, 2)])
+@pytest.mark.parametrize("schedule", [
+    *(name for name in SCHEDULES if "bfloat16" not in name),
+    *nightly(*(name for name in SCHEDULES if "bfloat16" in name)),
+])  # fmt: skip
 def test_catch_is_solved(schedule: str, seed: int) -> None:
     run, config = train(seed, **SCHEDULES[schedule])
     assert score(run, config) >= 0.9

@@ -1,4 +1,4 @@
-"""The profiler: shares of the wall time by thread, phases, and the load of cores."""
+"""The profiler: shares of the wall time by thread, and phases."""
 
 import threading
 from types import SimpleNamespace

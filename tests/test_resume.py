@@ -392,7 +392,7 @@ raise SystemExit(main.run({command!r}))
     capsys.readouterr()
     assert start("faulty", *command, "--resume") == 0
     assert "Continuing from" in capsys.readouterr().err
-    for copy in (tmp_path / "faulty" / "results").glob("catch_*.csv"):
+    for copy in (tmp_path / "faulty" / "results").glob("catch.*.csv"):
         copy.unlink()  # rows written after the checkpoint, by a machine slow to write it
     assert_same(tmp_path / "faulty", tmp_path / "whole")
 

@@ -394,9 +394,8 @@ def _convolutional(spec: NetworkSpec, config: NetworkConfig, channels: int) -> M
 
 def _features(convolutions: Modules, *state_shape: int) -> int:
     """Return the outputs of `convolutions` for a state (S, H, W); 0: a filter is larger than its input."""
-    on_paper = nn.Sequential(copy.deepcopy(convolutions)).to("meta").eval()
     try:
-        return int(on_paper(torch.empty(1, *state_shape, device="meta")).numel())
+        return int(nn.Sequential(copy.deepcopy(convolutions)).eval()(torch.zeros(1, *state_shape)).numel())
     except RuntimeError:
         return 0
 

@@ -58,7 +58,7 @@ def assert_near(one: DeepQNetwork, other: DeepQNetwork, tolerance: float) -> Non
         assert_allclose(values, theirs[name], rtol=0, atol=tolerance * np.abs(values).max(), err_msg=name)
 
 
-@pytest.mark.parametrize("datatype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize("datatype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("extension", EXTENSIONS)
 def test_a_graph_learns_what_its_kernels_learn(
     extension: str, datatype: str, make_eager: MakeNetwork
@@ -97,12 +97,9 @@ def test_loss_scaling_learns_about_the_same() -> None:
 
 @pytest.mark.parametrize("optimizer", ["rmsprop", "adam", "radam", "adadelta"])
 def test_it_goes_on_exactly_from_its_state(optimizer: str) -> None:
-    settings: dict[str, Any] = {
-        "optimizer": optimizer,
-        "average_updates": 32,
-        "learning_rate_decay_updates": 90,
-    }
-    one, other = (make_network(seed, backend="gpu", datatype="bfloat16", **settings) for seed in (0, 1))
+    settings: dict[str, Any] = {"average_updates": 32, "learning_rate_decay_updates": 90}
+    settings |= {"optimizer": optimizer, "backend": "gpu", "datatype": "bfloat16"}
+    one, other = (make_network(seed, **settings) for seed in (0, 1))
     for seed in range(40):
         train(one, make_minibatch(seed))
     other.set_state(one.get_state())

@@ -30,8 +30,7 @@ OTHERS: dict[str, dict[str, Any]] = {
         "spec": IMPALA, "layer_norm": True, "dueling": True, "noisy": True, "distributional": "c51",
         "atoms": 5,
     },
-    "impala, batch norm": {"spec": IMPALA, "batch_norm": True},
-    "impala, bfloat16": {"spec": IMPALA, "datatype": "bfloat16", "layer_norm": True},
+    "impala, batch norm": {"spec": IMPALA, "batch_norm": True, "datatype": "bfloat16"},
 }  # fmt: skip
 
 

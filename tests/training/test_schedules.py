@@ -108,13 +108,6 @@ def test_many_games_learn_as_often_per_step_as_one(make: Make, games: int) -> No
     assert tape.count("copy") == 96 * games // 48
 
 
-@pytest.mark.parametrize(("every", "before", "now"), [(4, 0, 3), (4, 3, 4), (4, 0, 16), (10, 5, 31)])
-def test_what_is_due_are_the_multiples(make: Make, every: int, before: int, now: int) -> None:
-    agent, _, _ = make()
-    agent.total_train_steps = now
-    assert agent.due(every, now - before) == sum(step % every == 0 for step in range(before + 1, now + 1))
-
-
 def test_exploration_falls_linearly_over_training_steps_only(make: Make) -> None:
     agent, tape, listener = make(exploration_rate_end=0.2, exploration_decay_steps=8)
     list(SerialSchedule().fill(agent, 20))
