@@ -5,9 +5,10 @@
                                                  frames of games that are not supported
     python scripts/emulator.py inject [GAME ...] the rules of supported games, by setting bytes of RAM
 
-Without a game, `check` writes all games into docs/data/roms.csv; `make tables` then updates docs/emulator.md.
+`check` and `inject` write what they found into docs/data/roms.csv; `make tables` updates docs/emulator.md.
 """
 
+import csv
 import hashlib
 import struct
 import sys
@@ -26,11 +27,12 @@ from atari2600 import starts
 from atari2600.console import Console
 from atari2600.controllers import Controllers
 from atari2600.machine import CPU, GAME, RIOT, TIA
-from atari2600.rules import BEFORE, NO_RULES, RULES, Rules, table
+from atari2600.rules import BEFORE, NO_RULES, RULES, Check, Rules, table
 from atari2600.starts import Start, State, Timers
 from atari2600.tables import NEVER
 
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "data" / "roms.csv"
+COLUMNS = ("ROM", "cartridge", "frames", "rules", "warp")
 COLOURS = np.arange(256).astype(np.uint8) & np.uint8(0xFE)
 TRUE = 0xFAB1FAB2  # how ALE writes booleans into its saved states
 FALSE = 0xBAD1BAD2 - 2**32
@@ -127,11 +129,10 @@ def _read_tia(tia: NDArray[np.int32], saved: list[int], past: int) -> None:
     tia[TIA.FIRST_LINE] = (saved[1] - saved[0]) // 228
 
 
-def state_of(ale: ALEInterface, rom: bytes) -> State:
-    """Return the state of `ale` at the start of a game; this plays one frame."""
+def state_of(ale: ALEInterface, console: Console) -> State:
+    """Return the state of `ale` at the start of a game, by way of a console; this plays one frame."""
     saved = Saved(ale.cloneState().serialize())
     screen = ale.getScreen().copy()
-    console = Console(rom, 1)
     system, processor = saved.numbers("System", 1)[0], saved.numbers("M6502Low", 14)
     riot, tia = saved.numbers("M6532", 137), saved.numbers("TIA", 54)
     # ALE counts from the start of the last frame; here a frame starts with the line in which ALE's does.
@@ -147,7 +148,8 @@ def state_of(ale: ALEInterface, rom: bytes) -> State:
     ale.act(0)  # where this frame draws nothing, it shows the picture before the last
     return State(
         cpu=console.cpu[0].tolist(), riot=console.riot[0].tolist(), tia=console.tia[0].tolist(),
-        ram=bytes(riot[1:129] + chip).hex(), pictures=starts.pack(np.stack([screen, ale.getScreen()])),
+        ram=bytes(riot[1:129] + chip).hex(),
+        pictures=starts.pack(np.stack([screen, ale.getScreen()]).tobytes()),
     )  # fmt: skip
 
 
@@ -173,12 +175,12 @@ def start_of(game: str, whole: bool) -> Start:
     The game is started again until every timer value has occurred, or only once if not `whole`.
     """
     ale, rom = open_ale(game), Path(str(get_rom_path(game))).read_bytes()
-    rows, timers = ale.getScreenDims()[0], Timers()
+    rows, timers, console = ale.getScreenDims()[0], Timers(), Console(rom, 1)
     states: list[State] = []
     found: dict[int, int] = {}
     timer = timers.draw()
     while len(found) < (starts.TIMERS if whole else 1):
-        state = state_of(ale, rom)
+        state = state_of(ale, console)
         found[timer] = next(
             (i for i, known in enumerate(states) if alike(known) == alike(state)), len(states)
         )
@@ -189,7 +191,7 @@ def start_of(game: str, whole: bool) -> Start:
     return Start(
         md5=hashlib.md5(rom).hexdigest(), controller="joystick",
         actions=[action.value for action in ale.getMinimalActionSet()], rows=rows, states=states,
-        by_timer="".join(str(found.get(timer, 0)) for timer in range(starts.TIMERS)),
+        by_timer=[found.get(timer, 0) for timer in range(starts.TIMERS)],
     )  # fmt: skip
 
 
@@ -309,9 +311,13 @@ def places(read: Set[int]) -> list[int]:
 def edges(rules: Rules) -> dict[int, list[int]]:
     """Return the bytes that some rules read, each with values at which one of their checks changes."""
     found: dict[int, list[int]] = {int(row[1]) % BEFORE: [0, 255] for row in table(rules)[0]}
-    for check in (*chain(*rules.over), *rules.no_score, *rules.life_kept):
-        near = [check.equals, check.equals - 1, check.equals + 1, check.equals ^ 0x80, check.equals ^ 8]
-        found[check.byte % BEFORE] += [value & 0xFF for value in (*near, check.equals | ~check.mask)]
+    others = rules.no_score, rules.life_kept, rules.lives_kept, rules.all_lives, rules.begins
+    for check in (part for part in chain(*rules.over, *others) if isinstance(part, Check)):
+        some = [check.equals] if isinstance(check.equals, int) else [min(check.equals), max(check.equals)]
+        near = [
+            near for one in some for near in (one, one - 1, one + 1, one ^ 0x80, one ^ 8, one | ~check.mask)
+        ]
+        found[check.byte % BEFORE] += [value & 0xFF for value in near]
     return found
 
 
@@ -409,7 +415,9 @@ def inject(names: list[str]) -> None:
             if found:
                 found = f"state {number}, {found}"
                 break
-        print(f"{game}: {found or 'equal'}; {parted} trials went on otherwise", flush=True)
+        outcome = f"{found or 'equal'}; {parted} trials went on otherwise"
+        note(game, rules=outcome)
+        print(f"{game}: {outcome}", flush=True)
 
 
 def differences(game: str, start: Start, frames: int, seed: int) -> str | None:
@@ -462,28 +470,31 @@ def make() -> None:
     starts.save(grey_levels(), twister(), found)
 
 
+def note(game: str, **cells: str) -> None:
+    """Write cells of a game's row into the table."""
+    lines = TABLE.read_text().splitlines(keepends=True)
+    head = [line for line in lines if line[0] == "#"]
+    rows = {row["ROM"]: row for row in csv.DictReader(lines[len(head) :])}
+    rows[game] = dict.fromkeys(COLUMNS, "") | rows.get(game, {}) | {"ROM": game} | cells
+    with TABLE.open("w") as file:
+        file.writelines(head)
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[name] for name in sorted(rows))
+
+
 def check(names: list[str]) -> None:
-    """Print how well each game matches; without `names`, write the table."""
-    rows = []
+    """Print how well each game matches, and write it into the table."""
     for game, kind in known_roms(names):
         found = "not emulated"
         if kind in KINDS:
             offered = game in RULES
             start = starts.find(game) if offered else best_start(game, whole=False)
             frames, seeds = (FRAMES, SEEDS) if offered else (TRIAL, SEEDS[:1])
-            exact = (
-                f"exact: {frames:,} from each of {len(seeds)} seeds"
-                if offered
-                else f"exact in the first {TRIAL:,}"
-            )
+            exact = f"{frames:,} from each of {len(seeds)} seeds" if offered else f"the first {TRIAL:,}"
             found = next(filter(None, (differences(game, start, frames, seed) for seed in seeds)), exact)
-        quoted = f'"{found}"' if "," in found else found
-        rows.append(f"{game},{kind},{quoted},{'yes' if game in RULES else 'no'}")
-        print(rows[-1], flush=True)
-    if not names:
-        head = [line for line in TABLE.read_text().splitlines() if line[0] == "#"]
-        columns = "ROM,cartridge,random frames equal to ALE's,warp"
-        TABLE.write_text("\n".join([*head, columns, *rows, ""]))
+        note(game, cartridge=kind, frames=found, warp="yes" if game in RULES else "no")
+        print(f"{game}: {found}", flush=True)
 
 
 if __name__ == "__main__":

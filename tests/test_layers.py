@@ -36,7 +36,7 @@ NETWORK = "dqn networks optimizers device guided onnx_file"
 # Library -> the files and folders of src/simple_dqn that may import it, or paths from the project.
 OWNERS = {
     "torch": f"{NETWORK} statistics",
-    "ale_py": "environment scripts/emulator.py",
+    "ale_py": "environment scripts/emulator.py scripts/probe_rules.py",
     "gymnasium": "environment own_code",
     "cv2": "environment",
     "matplotlib": "plot",

@@ -96,11 +96,15 @@ def judge(m: wp.ref[Machine], g: int) -> None:
     """Apply the rules to a frame, see `rules.Rules`."""
     keep_ram(m, g)
     add_up(m, g)
-    over = wp.where(m.sums[g, SUM.OVER] == 0 or m.sums[g, SUM.OTHERWISE_OVER] == 0, 1, 0)
-    score = wp.where(m.sums[g, SUM.NO_SCORE] == 0, 0, m.sums[g, SUM.SCORE])
+    over, end = int(0), int(SUM.OVER)
+    while end < SUM.COUNT:
+        over = wp.where(m.sums[g, end] <= 0, 1, over)
+        end += 1
+    score = wp.where(m.sums[g, SUM.NO_SCORE] <= 0, 0, m.sums[g, SUM.SCORE])
     reward = score - m.game[g, GAME.SCORE]
     if reward < 0:
         reward += m.options[OPTION.WRAPS]
+    reward = wp.where(m.sums[g, SUM.FIRST_SCORE] != 0, m.sums[g, SUM.FIRST_SCORE], reward)
     reward = wp.clamp(reward, m.options[OPTION.LEAST], m.options[OPTION.MOST])
     if over == 0 or m.options[OPTION.PAYS_LAST]:
         m.game[g, GAME.REWARD] = m.game[g, GAME.REWARD] + reward
@@ -108,8 +112,12 @@ def judge(m: wp.ref[Machine], g: int) -> None:
     if m.options[OPTION.COUNTS_DOWN]:
         if m.sums[g, SUM.LIVES_BEFORE] - found == 1:
             lives -= 1
-    elif m.sums[g, SUM.LIFE_KEPT] != 0 or found != lives - 1:
+    elif m.sums[g, SUM.LIVES_KEPT] > 0 and (m.sums[g, SUM.LIFE_KEPT] > 0 or found != lives - 1):
         lives = found
+    if m.sums[g, SUM.BEGINS] <= 0:
+        m.game[g, GAME.BEGUN] = 1
+    if m.game[g, GAME.BEGUN] == 0 or m.sums[g, SUM.ALL_LIVES] <= 0:
+        lives = m.options[OPTION.FIRST_LIVES]
     m.game[g, GAME.SCORE] = score
     m.game[g, GAME.LIVES] = wp.where(over == 1, 0, lives)
     m.game[g, GAME.OVER] = over

@@ -140,7 +140,8 @@ class GAME(enum.IntEnum):
     LIVES = 1
     OVER = 2
     REWARD = 3  # the sum of the last call's frames
-    COUNT = 4
+    BEGUN = 4  # whether `Rules.begins` has held
+    COUNT = 5
 
 
 # A struct with the columns of `TIA`, in lower case; the kernel works on a copy.

@@ -49,7 +49,7 @@ class Start:
         actions: The minimal action set, as codes of ALE's 18 actions.
         rows: The number of lines in the picture.
         states: The possible initial states.
-        by_timer: For each value of the timer, the index of the state as one digit.
+        by_timer: For each value of the timer, the index of the state.
     """
 
     md5: str
@@ -57,7 +57,7 @@ class Start:
     actions: list[int]
     rows: int
     states: list[State]
-    by_timer: str
+    by_timer: list[int]
 
     def begin(self, console: Console, game: int, palette: NDArray[np.uint8], timer: int) -> None:
         """Set one game of a console to its initial state.
@@ -68,7 +68,7 @@ class Start:
             palette: uint8 [256], the pixel value of each TIA color.
             timer: The value that `Timers` drew.
         """
-        state = self.states[int(self.by_timer[timer])]
+        state = self.states[self.by_timer[timer]]
         console.cpu[game] = state.cpu
         console.riot[game] = state.riot
         console.tia[game] = state.tia
@@ -79,7 +79,9 @@ class Start:
         console.seen[game, :RAM_BYTES] = ram[:RAM_BYTES]
         console.game[game] = 0
         console.game[game, GAME.LIVES] = console.rules.first_lives
-        console.pictures[game, :, : self.rows] = palette[unpack(state.pictures, self.rows)]
+        console.game[game, GAME.SCORE] = console.rules.first_points
+        pictures = np.frombuffer(unpack(state.pictures), np.uint8)
+        console.pictures[game, :, : self.rows] = palette[pictures].reshape(2, self.rows, 160)
 
 
 class Timers:
@@ -102,14 +104,14 @@ class Timers:
         return int(self._random.random_raw() % TIMERS)
 
 
-def pack(pictures: NDArray[np.uint8]) -> str:
-    """Return `pictures` as text: zlib, then base 64."""
-    return base64.b64encode(zlib.compress(pictures.tobytes(), 9)).decode()
+def pack(data: bytes) -> str:
+    """Return `data` as text: zlib, then base 64."""
+    return base64.b64encode(zlib.compress(data, 9)).decode()
 
 
-def unpack(text: str, rows: int) -> NDArray[np.uint8]:
-    """Return the pictures, uint8 [2, rows, 160], of a text that `pack` made."""
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8).reshape(2, rows, 160)
+def unpack(text: str) -> bytes:
+    """Return what `pack` made `text` of."""
+    return zlib.decompress(base64.b64decode(text))
 
 
 @cache
@@ -135,12 +137,14 @@ def find(game: str) -> Start:
         KeyError: The game is not in the table.
     """
     row = dict(_table()["games"][game])
-    return Start(**row | {"states": [State(**state) for state in row["states"]]})
+    return Start(**row | {"states": [State(**state) for state in json.loads(unpack(row["states"]))]})
 
 
 def save(grey: list[int], random: list[int], starts: dict[str, Start]) -> None:
     """Write the table; `random` is the Mersenne Twister before the first game, 624 words and the position."""
     rows = {name: asdict(start) for name, start in sorted(starts.items())}
+    for row in rows.values():  # the states of a game are alike
+        row["states"] = pack(json.dumps(row["states"]).encode())
     text = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
     head = f'"grey": {json.dumps(grey)},\n"random": {json.dumps(random)}'
     TABLE.write_text(f'{{{head},\n"games": {{\n{text}\n}}}}\n')

@@ -20,6 +20,7 @@ from atari2600.controllers import Controllers
 from atari2600.machine import GAME, RAM_BYTES, TIA
 from atari2600.rules import RULES
 
+FRAMES = 30
 COLOURS = np.arange(256).astype(np.uint8) & np.uint8(0xFE)
 
 
@@ -46,7 +47,7 @@ def test_equal_frame_by_frame(game: str) -> None:
         start.begin(console, number, COLOURS, timer)
     random, both = np.random.default_rng(0), np.ones(2, np.bool_)
     assert (console.game[:, GAME.LIVES] == ale.lives()).all()
-    for _ in range(250):
+    for _ in range(FRAMES):
         action = int(random.choice(start.actions))
         reward = ale.act(action)
         controllers.hold(np.full(2, action), both)

@@ -119,8 +119,8 @@ def test_an_agent_trained_with_it_plays_where_it_is_not_installed(monkeypatch: p
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"game": "solaris"}, r"does not play solaris \(cartridge: 16K\): use --emulator ale"),
-        ({"game": "tutankham"}, r"tutankham \(cartridge: 8K\)"),
+        ({"game": "alien"}, r"does not play alien \(cartridge: 4K\): use --emulator ale"),
+        ({"game": "space_war"}, r"space_war \(cartridge: 2K\)"),
         ({"color_averaging": True}, "add --color_averaging false"),
         ({"record_sound_filename": "sound.wav"}, "--record_sound_filename needs --emulator ale"),
     ],

@@ -54,8 +54,8 @@ def check(rom: Path, config: EnvironmentConfig) -> None:
     if name not in RULES or starts.find(name).md5 != md5(rom):
         kind = CARTRIDGES.get(rom.stat().st_size, f"{rom.stat().st_size} bytes")
         raise UserError(
-            f"--emulator warp does not play {name} (cartridge: {kind}): use --emulator ale, or one of "
-            f"{', '.join(sorted(RULES))}"
+            f"--emulator warp does not play {name} (cartridge: {kind}): use --emulator ale, or a game of "
+            "docs/emulator.md"
         )
     if config.color_averaging:
         raise UserError(
@@ -257,7 +257,7 @@ class WarpVector(Environment):
         games = [state["games"][str(i)] for i in range(self.games)]
         if "known" not in games[0]:
             raise UserError("the checkpoint has games of ALE: continue with --emulator ale")
-        if "game" not in games[0]["console"]:
+        if len(games[0]["console"].get("game", ())) != GAME.COUNT:
             raise UserError(
                 "the checkpoint is from a version that counted lives and rewards otherwise: move its folder "
                 "away, and ./resume.sh will continue from a snapshot's weights"
