@@ -166,7 +166,7 @@ def test_snapshots_of_before_are_tested_with_what_is_played_now(
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     for game, starts, said in (
         ("CartPole-v1", 0, "ε 0.05, 2 actions"),
-        ("ALE/Pong-v5", 30, "0 to 30 no-op steps"),
+        ("ALE/Pong-v5", 30, "--random_starts 30"),
     ):
         command = ["train", game, "--environment", "gym", *SHORT, "--epochs", "1", "--test_steps", "0"]
         assert main.run(command) == 0
@@ -180,4 +180,4 @@ def test_snapshots_of_before_are_tested_with_what_is_played_now(
         assert main.run(["test", str(path), "--test_steps", "40"]) == 0
         report = capsys.readouterr().out
         assert said in report
-        assert ("no-op" in report) == bool(starts)
+        assert ("--random_starts 30" in report) == bool(starts)
