@@ -282,13 +282,43 @@ RULES = {
     "demon_attack": Rules(
         decimal(1, 3, 5), over=((Check(114, 0), Check(113, 189)),), lives=(Term(114, plus=1),), first_lives=1
     ),
+    # Both sides' points; one side has 24 after the last period.
+    "double_dunk": Rules(
+        (Term(118, digits=True), Term(119, -1, digits=True)),
+        over=(
+            (Term(118, -1, digits=True, plus=24), Check(126, 231)),
+            (Term(119, -1, digits=True, plus=24), Check(126, 231)),
+        ),
+    ),
     # The cars passed: the goal is 200 on the first day and 300 on the others, and RAM has those left.
     "enduro": Rules(
         (Term(45, 300, plus=-100), *decimal(44, 43, factor=-1)),
         over=((Check(47, 255),),),
         no_score=(Check(45, 0),),
     ),
+    "fishing_derby": Rules(
+        (Term(61, digits=True), Term(62, -1, digits=True)), over=((Check(61, 0x99),), (Check(62, 0x99),))
+    ),
     "freeway": Rules(decimal(103), over=((Check(22, 1),),), least=0, most=1),
+    "frostbite": Rules(
+        decimal(72, 73, 74),
+        over=((Check(76, 0, mask=15), Check(113, 0x80, mask=0x80)),),
+        lives=(Term(76, mask=15, plus=1),),
+        first_lives=4,
+    ),
+    "gopher": Rules(
+        decimal(48, 49, 50),
+        over=((Check(52, 0, mask=7),),),
+        lives=(Term(52, mask=1), Term(52, mask=2, shift=1), Term(52, mask=4, shift=2)),
+        first_lives=3,
+    ),
+    "gravitar": Rules(
+        decimal(7, 8, 9),
+        over=((Check(1, 1),),),
+        lives=(Term(4, plus=1),),
+        first_lives=6,
+        all_lives=(Check(1, 0),),
+    ),
     "hero": Rules(decimal(55, 56, 57), over=((Check(51, 0),),), lives=(Term(51),), first_lives=4),
     "jamesbond": Rules(
         decimal(94, 93, 92),
@@ -330,7 +360,15 @@ RULES = {
         lives=(Term(75, mask=7),),
         first_lives=5,
     ),
+    "pitfall": Rules(
+        decimal(85, 86, 87),
+        over=((Check(0, 0, mask=0xF0), Check(30, 0, differs=True)),),
+        lives=(Term(0, mask=0xF0, codes=(-1, 0x80, 0xA0), plus=1),),
+        first_lives=3,
+        first_points=2000,
+    ),
     "pong": Rules((Term(14), Term(13, -1)), over=((Check(13, 21),), (Check(14, 21),))),
+    "private_eye": Rules(decimal(72, 73, 74), over=((Check(66, range(2, 256)),),), first_points=1000),
     # If the button restarts the game at once, byte 8 is 2 after 255, and the score is that of the new game.
     "qbert": Rules(
         decimal(89, 90, 91),
@@ -349,11 +387,21 @@ RULES = {
         lives=(Term(64, mask=0xF8, shift=3, plus=1, instead=((88, 3), (89, 0))),),
         first_lives=4,
     ),
+    "robotank": Rules(
+        (Term(53), Term(54, 12)),
+        over=((Check(40, 0), Check(52, 255)),),
+        lives=(Term(40, mask=15, plus=1),),
+        first_lives=4,
+    ),
     "seaquest": Rules(
         decimal(56, 57, 58),
         over=((Check(35, 0, differs=True),),),
         lives=(Term(59, plus=1),),
         first_lives=4,
+    ),
+    "skiing": Rules((Term(104, -6000), *decimal(105, 106, factor=-1)), over=((Check(17, 255),),)),
+    "solaris": Rules(
+        decimal(94, 93, 92, factor=10), over=((Check(89, 0),),), lives=(Term(89, mask=15),), first_lives=3
     ),
     # The second condition: the invaders have landed.
     "space_invaders": Rules(
@@ -362,5 +410,48 @@ RULES = {
         lives=(Term(73),),
         first_lives=3,
         wraps=10_000,
+    ),
+    "star_gunner": Rules(
+        digits(6, 5, 4, 3, mask=15, factor=100),
+        over=((Check(7, 0),),),
+        lives=(Term(7, mask=15),),
+        first_lives=5,
+        begins=(Check(7, 5),),
+    ),
+    # A game won is a point, else a point won.
+    "tennis": Rules(
+        (Term(69), Term(70, -1)),
+        over=(
+            (Check(71, 7),),
+            (Check(72, 7),),
+            (Check(71, range(6, 256)), Term(71, -1, plus=2), Term(72)),
+            (Check(72, range(6, 256)), Term(72, -1, plus=2), Term(71)),
+        ),
+        first_score=(Term(71), Term(72, -1)),
+    ),
+    "tutankham": Rules(decimal(26, 28), over=((Check(30, 0),),), lives=(Term(30, mask=3),), first_lives=3),
+    "up_n_down": Rules(
+        decimal(0, 1, 2),
+        over=((Check(6, 0, mask=15), Check(20, range(65, 256))),),
+        lives=(Term(6, mask=15, plus=1),),
+        first_lives=5,
+    ),
+    "venture": Rules(
+        decimal(71, 72, factor=100),
+        over=((Check(70, 0), Check(77, 255), Check(63, 0x80, mask=0x80)),),
+        lives=(Term(70, mask=7, plus=1),),
+        first_lives=4,
+    ),
+    "video_pinball": Rules(
+        decimal(52, 50, 48),
+        over=((Check(47, 1, mask=1),),),
+        lives=(Term(25, -1, mask=7, plus=4), Term(40, mask=1)),
+        first_lives=3,
+    ),
+    "zaxxon": Rules(
+        decimal(104, 105, factor=100),
+        over=((Check(106, 0, mask=7),),),
+        lives=(Term(106, mask=7),),
+        first_lives=5,
     ),
 }

@@ -55,6 +55,14 @@ def test_rules_are_those_of_ale(game: str) -> None:
         ("asteroids", [{61: 0x99, 62: 0x98}, {61: 0, 62: 1}], [(99980, 4, 0), (30, 4, 0)]),
         ("atlantis", [{34: 9, 113: 2}, {34: 18, 113: 255}], [(900, 2, 0), (0, 0, 1)]),
         ("boxing", [{18: 0x99, 19: 0}, {18: 0xC0}], [(99, 0, 0), (1, 0, 1)]),
+        ("double_dunk", [{118: 0x24, 119: 0, 126: 1}, {119: 3, 126: 231}], [(24, 0, 0), (-3, 0, 1)]),
+        ("gopher", [{52: 5}, {52: 2}, {52: 8}], [(0, 2, 0), (0, 1, 0), (0, 0, 1)]),
+        ("gravitar", [{1: 5, 4: 2}, {1: 0}, {1: 1}], [(0, 3, 0), (0, 6, 0), (0, 0, 1)]),
+        # The number of lives is not read before it was 5.
+        ("star_gunner", [{7: 3}, {7: 5}, {7: 3}], [(0, 5, 0), (0, 5, 0), (0, 3, 0)]),
+        # Points, then a game, which is won by two or with the seventh point.
+        ("tennis", [{69: 3, 71: 5, 72: 5}, {69: 0, 72: 6}, {72: 7}], [(3, 0, 0), (-1, 0, 0), (-1, 0, 1)]),
+        ("tennis", [{71: 6, 72: 5}, {72: 4}], [(1, 0, 0), (1, 0, 1)]),
         # The last life ends when a byte goes from one letter to the one before.
         ("riverraid", [{64: 88}, {64: 89}, {64: 88}], [(0, 4, 0), (0, 1, 0), (0, 0, 1)]),
     ],
