@@ -18,7 +18,7 @@ from simple_dqn import main
 TIMES = {"total_time", "epoch_time", "steps_per_second"}
 FLAGS = """--color_averaging false --epochs 1 --network small --screen_width 42 --screen_height 42
     --random_steps 1000 --train_steps 1000 --test_steps 500 --replay_size 2000 --train_frequency 16
-    --backend cpu --threads 1 --checkpoint_minutes 0 --log_level WARNING"""
+    --backend cpu --threads 1 --checkpoint_minutes 0 --log_level WARNING --random_seed 1"""
 
 
 def rows_of(game: str, emulator: str) -> list[dict[str, str]]:

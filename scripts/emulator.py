@@ -42,6 +42,8 @@ TwinState: TypeAlias = tuple[ALEState, dict[str, NDArray[Any]], NDArray[np.int64
 Judgement: TypeAlias = tuple[int, int, int]  # reward, lives, 1 at the end of the game
 CONTROLLERS = ("joystick", "paddle0", "paddle1")
 KINDS = ("2K", "4K", "F8", "F8SC", "F6", "F6SC", "E0", "FE")
+# Games that keep RAM in a reset, and the frames for which ALE holds the switch.
+RESETS = {"ice_hockey": 12, "kung_fu_master": 8, "time_pilot": 8}
 FRAMES, SEEDS, TRIAL = 10_000, (1, 2, 3), 1000
 STATES, FOLLOWED = 20, 6  # of `inject`: the states of each game, and the frames played after a byte was set
 
@@ -192,6 +194,7 @@ def start_of(game: str, whole: bool) -> Start:
         md5=hashlib.md5(rom).hexdigest(), controller="joystick",
         actions=[action.value for action in ale.getMinimalActionSet()], rows=rows, states=states,
         by_timer=[found.get(timer, 0) for timer in range(starts.TIMERS)],
+        reset_frames=RESETS.get(game, 0),
     )  # fmt: skip
 
 
@@ -242,7 +245,8 @@ class Twins:
         self._begin()
 
     def _begin(self) -> None:
-        self.start.begin(self.console, 0, COLOURS, self._timers.draw())
+        timer = self._timers.draw()
+        self.start.begin(self.console, 0, COLOURS, timer, first=self._timers.begun == 1)
         self._controllers = Controllers(self.console, self.start.controller)
 
     def act(self, action: int) -> Judgement:

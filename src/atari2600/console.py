@@ -8,7 +8,7 @@ import warp as wp
 from numpy.typing import NDArray
 
 from atari2600 import tables
-from atari2600.cartridge import BANK_BYTES, Cartridge, load_rom, with_the_next_two
+from atari2600.cartridge import BANK_BYTES, load_rom, with_the_next_two
 from atari2600.frame import play_frames
 from atari2600.machine import (
     BUS,
@@ -85,7 +85,8 @@ class Console:
         self.game = self._state("game", (games, GAME.COUNT), np.int32)
         self.seen = self._state("seen", (games, 2 * RAM_BYTES), np.uint8)
         self._state("log", (games, LOG_LENGTH), np.uint32)
-        self._switch_on(cartridge, int(colours[0]))
+        self._cartridge = cartridge
+        self.switch_on(slice(None), int(colours[0]))
         # A recorded launch takes 5 microseconds instead of 25.
         self._command = wp.launch(
             play_frames, games, [self._machine, FRAME_INSTRUCTIONS, 0, 1], device=device, record_cmd=True
@@ -115,21 +116,25 @@ class Console:
             self._mirrors.append((here, there))
         return here
 
-    def _switch_on(self, cartridge: Cartridge, black: int) -> None:
-        self.cpu[:, CPU.CARTRIDGE] = cartridge.kind
-        self.cpu[:, CPU.BANK] = cartridge.bank * BANK_BYTES
-        self.cpu[:, CPU.PLAYS] = 1
-        self.riot[:, RIOT.SWCHA] = 0xFF
-        self.riot[:, RIOT.SWCHB] = 0x3F
-        self.tia[:, TIA.BLACK] = black
-        self.tia[:, TIA.COMBS] = 1
-        self.tia[:, TIA.COMB] = -1
-        self.tia[:, TIA.DRAWS] = 1
-        self.tia[:, TIA.FIRST_LINE], self.tia[:, TIA.ROWS] = 34, 210
-        self.tia[:, TIA.SYNC_UNTIL] = tables.NEVER
-        self.tia[:, TIA.MOVED_AT] = LONG_AGO
-        self.tia[:, TIA.PADDLE0 : TIA.PADDLE0 + 4] = tables.NEVER
-        self.tia[:, TIA.INPT4 : TIA.INPT5 + 1] = 0x80
+    def switch_on(self, games: int | slice, black: int) -> None:
+        """Switch on some games, which keep their RAM; `black` is the pixel of color 0."""
+        for chip in (self.cpu, self.riot, self.tia):
+            chip[games] = 0
+        bank = self._cartridge.bank * BANK_BYTES
+        start = self._cartridge.banks.reshape(-1)[bank + BANK_BYTES - 4 :][:2].tolist()
+        self.cpu[games, CPU.PC] = start[0] | start[1] << 8
+        self.cpu[games, CPU.SP], self.cpu[games, CPU.P] = 0xFF, 0x24
+        self.cpu[games, CPU.CARTRIDGE], self.cpu[games, CPU.BANK] = self._cartridge.kind, bank
+        self.cpu[games, CPU.PLAYS] = 1
+        self.riot[games, RIOT.SWCHA], self.riot[games, RIOT.SWCHB] = 0xFF, 0x3F
+        self.tia[games, TIA.BLACK] = black
+        self.tia[games, TIA.COMBS] = self.tia[games, TIA.DRAWS] = 1
+        self.tia[games, TIA.COMB] = -1
+        self.tia[games, TIA.FIRST_LINE], self.tia[games, TIA.ROWS] = 34, 210
+        self.tia[games, TIA.SYNC_UNTIL] = tables.NEVER
+        self.tia[games, TIA.MOVED_AT] = LONG_AGO
+        self.tia[games, TIA.PADDLE0 : TIA.PADDLE0 + 4] = tables.NEVER
+        self.tia[games, TIA.INPT4 : TIA.INPT5 + 1] = 0x80
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Return copies of everything that determines how the games continue."""

@@ -320,6 +320,9 @@ RULES = {
         all_lives=(Check(1, 0),),
     ),
     "hero": Rules(decimal(55, 56, 57), over=((Check(51, 0),),), lives=(Term(51),), first_lives=4),
+    "ice_hockey": Rules(
+        (Term(10, digits=True), Term(11, -1, digits=True)), over=((Check(6, 0), Check(7, 0)),), most=1
+    ),
     "jamesbond": Rules(
         decimal(94, 93, 92),
         over=((Check(6, 0, mask=15), Check(12, 104)),),
@@ -337,6 +340,9 @@ RULES = {
         over=((Check(31, 0), Check(0, 128), Check(34, 3)),),
         lives=(Term(31, mask=7, plus=1),),
         first_lives=3,
+    ),
+    "kung_fu_master": Rules(
+        decimal(24, 25, 26), over=((Check(29, 255),),), lives=(Term(29, mask=7, plus=1),), first_lives=4
     ),
     "montezuma_revenge": Rules(
         decimal(19, 20, 21),
@@ -428,6 +434,13 @@ RULES = {
             (Check(72, range(6, 256)), Term(72, -1, plus=2), Term(71)),
         ),
         first_score=(Term(71), Term(72, -1)),
+    ),
+    "time_pilot": Rules(
+        decimal(15, 13, factor=100),
+        over=((Check(32, 0, differs=True),),),
+        lives=(Term(11, mask=7, plus=1),),
+        first_lives=5,
+        lives_kept=(Check(0, 2, mask=15, differs=True),),
     ),
     "tutankham": Rules(decimal(26, 28), over=((Check(30, 0),),), lives=(Term(30, mask=3),), first_lives=3),
     "up_n_down": Rules(

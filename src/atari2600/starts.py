@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atari2600.console import Console
-from atari2600.machine import GAME, RAM_BYTES, TIA
+from atari2600.machine import CPU, GAME, RAM_BYTES, RIOT, TIA
 
 TABLE = Path(__file__).with_name("starts.json")
-TIMERS = 75  # possible values of the timer at power-on
+TIMERS, LEAST_TIMER = 75, 25  # possible values of the timer at power-on, and the least
+WAITING = 60  # frames that ALE plays before it holds the reset switch
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Start:
         rows: The number of lines in the picture.
         states: The possible initial states.
         by_timer: For each value of the timer, the index of the state.
+        reset_frames: 0: every game begins in one of `states`. Else only the first does, and the others depend
+            on RAM before; ALE holds the reset switch for this number of frames.
     """
 
     md5: str
@@ -58,8 +61,11 @@ class Start:
     rows: int
     states: list[State]
     by_timer: list[int]
+    reset_frames: int = 0
 
-    def begin(self, console: Console, game: int, palette: NDArray[np.uint8], timer: int) -> None:
+    def begin(
+        self, console: Console, game: int, palette: NDArray[np.uint8], timer: int, first: bool = True
+    ) -> None:
         """Set one game of a console to its initial state.
 
         Args:
@@ -67,21 +73,42 @@ class Start:
             game: The index of the game there.
             palette: uint8 [256], the pixel value of each TIA color.
             timer: The value that `Timers` drew.
+            first: Whether it is the first game since the console was switched on.
         """
         state = self.states[self.by_timer[timer]]
+        ram = np.frombuffer(bytes.fromhex(state.ram), np.uint8)
+        if self.reset_frames and not first:
+            ram = console.ram[game].copy()
         console.cpu[game] = state.cpu
         console.riot[game] = state.riot
         console.tia[game] = state.tia
         console.tia[game, TIA.COLUP0 : TIA.BLACK + 1] = palette[state.tia[TIA.COLUP0 : TIA.BLACK + 1]]
         console.ram[game] = 0
-        ram = np.frombuffer(bytes.fromhex(state.ram), np.uint8)
         console.ram[game, : len(ram)] = ram
-        console.seen[game, :RAM_BYTES] = ram[:RAM_BYTES]
+        pictures = np.frombuffer(unpack(state.pictures), np.uint8)
+        console.pictures[game, :, : self.rows] = palette[pictures].reshape(2, self.rows, 160)
+        if self.reset_frames and not first:
+            self._reset(console, game, palette, timer)
+        console.seen[game, :RAM_BYTES] = console.ram[game, :RAM_BYTES]
         console.game[game] = 0
         console.game[game, GAME.LIVES] = console.rules.first_lives
         console.game[game, GAME.SCORE] = console.rules.first_points
-        pictures = np.frombuffer(unpack(state.pictures), np.uint8)
-        console.pictures[game, :, : self.rows] = palette[pictures].reshape(2, self.rows, 160)
+
+    def _reset(self, console: Console, game: int, palette: NDArray[np.uint8], timer: int) -> None:
+        """Play what ALE does before a game: the program from its start, and at last the reset switch."""
+        kept = [*range(TIA.FIRST_LINE, TIA.ROWS + 1), TIA.COMBS, *range(TIA.PADDLE0, TIA.PADDLE3 + 1)]
+        tia = console.tia[game].copy()
+        console.switch_on(game, int(palette[0]))
+        console.tia[game, kept] = tia[kept]
+        console.riot[game, [RIOT.VALUE, RIOT.SHIFT]] = LEAST_TIMER + timer, 6
+        plays = console.cpu[:, CPU.PLAYS].copy()
+        console.cpu[:, CPU.PLAYS] = np.arange(console.games) == game
+        for frame in range(WAITING + self.reset_frames):
+            console.riot[game, RIOT.SWCHB] = 0x3F if frame < WAITING else 0x3E
+            console.execute()
+        console.riot[game, RIOT.SWCHB] = 0x3F
+        console.cpu[:, CPU.PLAYS] = plays
+        console.cpu[game, CPU.PLAYS] = 1
 
 
 class Timers:

@@ -19,6 +19,7 @@ from atari2600.console import Console
 from atari2600.controllers import Controllers
 from atari2600.machine import GAME, RAM_BYTES, TIA
 from atari2600.rules import RULES
+from scripts.emulator import RESETS, Twins, play
 
 FRAMES = 30
 COLOURS = np.arange(256).astype(np.uint8) & np.uint8(0xFE)
@@ -57,6 +58,19 @@ def test_equal_frame_by_frame(game: str) -> None:
             picture = console.pictures[number, console.tia[number, TIA.BUFFER], : start.rows]
             assert np.array_equal(picture, ale.getScreen())
         assert (judged(console) == (reward, ale.lives(), ale.game_over())).all()
+
+
+@pytest.mark.parametrize("game", sorted(RESETS))
+def test_a_game_whose_start_depends_on_ram_before(game: str) -> None:
+    twins, random = Twins(game, starts.find(game)), np.random.default_rng(0)
+    for _ in range(2):
+        play(twins, random, 10)
+        for byte in range(RAM_BYTES):
+            twins.set_ram(byte, int(random.integers(256)))
+        twins.restart()
+        for _ in range(10):
+            twins.act(int(random.choice(twins.start.actions)))
+            assert twins.difference() is None
 
 
 def test_grey_levels_are_those_of_ale() -> None:

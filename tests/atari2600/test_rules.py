@@ -58,6 +58,7 @@ def test_rules_are_those_of_ale(game: str) -> None:
         ("double_dunk", [{118: 0x24, 119: 0, 126: 1}, {119: 3, 126: 231}], [(24, 0, 0), (-3, 0, 1)]),
         ("gopher", [{52: 5}, {52: 2}, {52: 8}], [(0, 2, 0), (0, 1, 0), (0, 0, 1)]),
         ("gravitar", [{1: 5, 4: 2}, {1: 0}, {1: 1}], [(0, 3, 0), (0, 6, 0), (0, 0, 1)]),
+        ("ice_hockey", [{10: 0, 11: 0}, {10: 5}, {10: 0}], [(0, 0, 0), (1, 0, 0), (-5, 0, 0)]),
         # The number of lives is not read before it was 5.
         ("star_gunner", [{7: 3}, {7: 5}, {7: 3}], [(0, 5, 0), (0, 5, 0), (0, 3, 0)]),
         # Points, then a game, which is won by two or with the seventh point.

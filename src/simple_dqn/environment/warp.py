@@ -180,7 +180,8 @@ class WarpVector(Environment):
     def _restart(self, games: Mask) -> None:
         """Start some games, without pressing any button in them."""
         for game in np.flatnonzero(games).tolist():
-            self._start.begin(self._console, game, self._grey, self._timers[game].draw())
+            timers = self._timers[game]
+            self._start.begin(self._console, game, self._grey, timers.draw(), first=timers.begun == 1)
         self._controllers.release(games)
         self._frames[games], self._held[games], self._single[games] = 0, NO_OP, True
 
