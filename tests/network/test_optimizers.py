@@ -12,10 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing import assert_close
 
 from simple_dqn.config import NetworkConfig
-from simple_dqn.device import WARM_UPS
-from simple_dqn.dqn import RATES
 from simple_dqn.optimizers import FusedRAdam, make_optimizer
-from tests.network.test_cuda_graphs import Tape, record_on
 from tests.network.updates import make_minibatch, make_network, train
 
 Array = NDArray[np.float64]
@@ -112,12 +109,3 @@ def test_a_later_step_is_as_much_shorter(optimizer: str, caplog: pytest.LogCaptu
     assert caplog.messages[1] == "The learning rate is 0.0006 after 500 updates"
     for steps, share in zip(moved, (1, 0.6, 0.2, 0.2, 1), strict=True):
         np.testing.assert_allclose(steps, share * moved[0], atol=1e-7)
-
-
-def test_a_recording_is_renewed_with_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    tape, rates, updates = Tape(), 4, WARM_UPS + 2
-    record_on(tape, monkeypatch)
-    network = make_network(learning_rate_decay_updates=RATES * updates)
-    for seed in range(rates * updates):
-        train(network, make_minibatch(seed))
-    assert tape.recordings == rates + 1  # and once the work on targets

@@ -123,18 +123,6 @@ def test_what_is_missing_is_said(games: int, steps: int, n_step: int, words: str
         memory.sample(3)
 
 
-def test_minibatch_has_the_shapes_and_types_it_promises() -> None:
-    minibatch = memory_of(20, n_step=3).sample(5)
-    assert minibatch.returns is None  # without rollouts the network computes the targets
-    arrays = {name: getattr(minibatch, name) for name in Minibatch.__slots__ if name != "returns"}
-    state, one = (5, HISTORY, 1, 1), (5,)
-    assert {name: (array.dtype.name, array.shape) for name, array in arrays.items()} == {
-        "prestates": ("uint8", state), "actions": ("int64", one), "rewards": ("float32", (5, 3)),
-        "poststates": ("uint8", state), "terminals": ("bool", one), "discounts": ("float32", one),
-        "weights": ("float32", one), "numbers": ("int64", one),
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(("rows", "games"), [(29, 2), (30, 1)])
 def test_state_of_another_memory_is_refused(rows: int, games: int) -> None:
     memory = filled(np.zeros((5, games), np.bool_), replay_size=rows * games)

@@ -190,26 +190,3 @@ def test_state_acted_on_is_the_prestate_sampled_later(story: Story) -> None:
     minibatch = memory.sample(200)
     for number, prestate in zip(minibatch.actions.tolist(), minibatch.prestates, strict=True):
         np.testing.assert_array_equal(prestate, acted_on[number])
-
-
-def test_states_of_a_game_from_start_to_start() -> None:
-    """A lost life begins an episode on its screen; nobody acts on the last state of a game."""
-    buffer, again = StateBuffer(1, 3, (1, 1)), StateBuffer(1, 3, (1, 1))
-    lost, over, cut, start = "terminals", "terminals resets", "truncations resets", "starts"
-    told = [start, "", "", "", lost, "", over, start, cut, start]
-    states = ["001", "012", "123", "234", "005", "056", "567", "008", "089", "00A"]
-    for number, (words, state) in enumerate(zip(told, states, strict=True), 1):
-        step = Step.start(np.full((1, 1, 1), number, np.uint8))
-        step.starts[:] = False
-        for word in words.split():
-            getattr(step, word)[:] = True
-        buffer.append(step)
-        if number > 2:
-            again.append(step)
-        assert "".join(f"{level:X}" for level in buffer.states[0, :, 0, 0]) == state
-        if number == 2:
-            again.restore(buffer.states)
-        if number >= 2:
-            np.testing.assert_array_equal(again.states, buffer.states)
-    with pytest.raises(ValueError, match="read-only"):
-        buffer.states[0] = 1

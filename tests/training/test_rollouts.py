@@ -82,14 +82,6 @@ def test_returns_equal_the_mean_of_n_step_returns(seed: int, decay: float) -> No
     np.testing.assert_allclose(returns, slow, rtol=1e-5, atol=1e-5)
 
 
-def test_a_time_limit_bootstraps_from_the_last_screen_of_the_game() -> None:
-    no, yes = np.zeros((1, 1), np.bool_), np.ones((1, 1), np.bool_)
-    rewards, values = np.array([[1], [0]], np.float32), np.array([[0], [5], [9]], np.float32)
-    rollout = Rollout(rewards, np.concatenate((no, no)), np.concatenate((no, yes)))
-    returns = lambda_returns(*rollout, values, 0.5, 1.0)
-    assert returns.tolist() == [[1 + 0.5 * 5], [5]]
-
-
 def test_rewards_are_clipped_in_the_returns_only() -> None:
     rollout, values = random_rollout(2)
     raw = rollout.rewards.copy()

@@ -99,15 +99,6 @@ def test_a_memory_with_priorities_hears_of_the_errors_of_each_update(make: Make)
     assert listener.losses == [8.0] * 4
 
 
-@pytest.mark.parametrize("games", [1, 3, 8])
-def test_many_games_learn_as_often_per_step_as_one(make: Make, games: int) -> None:
-    agent, tape, _ = make(games, train_frequency=4, target_steps=48)
-    train(agent, 96 * games)
-    assert tape.count("step") == 96
-    assert tape.count("update") == 96 * games // 4
-    assert tape.count("copy") == 96 * games // 48
-
-
 def test_exploration_falls_linearly_over_training_steps_only(make: Make) -> None:
     agent, tape, listener = make(exploration_rate_end=0.2, exploration_decay_steps=8)
     list(SerialSchedule().fill(agent, 20))
@@ -171,26 +162,6 @@ def test_overlapped_threads_equal_one(monkeypatch: pytest.MonkeyPatch, flags: di
     monkeypatch.setattr(schedules, "usable_cores", lambda: 1)
     assert_same_run(two, run_catch(**{**OVERLAP, **flags}))
     assert two.agent.network.updates == 192 // 4 * flags.get("train_repeat", 1)
-
-
-def test_the_memory_holds_still_while_the_trainer_reads_it(make: Make) -> None:
-    agent, tape, _ = make(4, schedule="concurrent", target_steps=16, train_frequency=4)
-    before, counts = agent.memory.count, []
-    for name in ("prepare", "update"):
-        watch(agent.network, name, lambda _: counts.append(agent.memory.count))
-    seen = [contents_of(agent.memory).screens.copy()]
-    step = agent.player.environment.step
-
-    def watched(actions: Any) -> Any:
-        result = step(actions)
-        seen.append(result.screens[np.newaxis].copy())
-        return result
-
-    agent.player.environment.step = watched
-    assert train(agent, 64, ConcurrentSchedule()) == [16] * 4
-    assert sorted(counts) == [before + 16 * period for period in range(4) for _ in range(8)]
-    assert tape.count("copy") == 4
-    np.testing.assert_array_equal(contents_of(agent.memory).screens, np.concatenate(seen))
 
 
 @pytest.mark.parametrize(("seed", "sampler"), [(0, "uniform"), (1, "prioritized")])
@@ -278,18 +249,6 @@ def test_an_overlapped_update_lags_one_round_and_none_is_left_at_a_safe_point(
     first = ["step", "step", "update", "copy", "step", "update", "update", 12]
     second = ["step", "copy", "step", "update", "step", "update", "copy", "update", 12]
     assert tape == first + second
-
-
-def test_actions_of_a_round_know_the_updates_of_the_one_before_the_last(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(schedules, "usable_cores", lambda: 1)
-    agent, _, _ = make(4, schedule="overlapped", target_steps=1000, train_frequency=2)
-    known: list[int] = []
-    watch(agent.player, "choose", lambda *_: known.append(agent.network.updates))
-    train(agent, 24, OverlappedSchedule())
-    assert known == [0, 0, 2, 4, 6, 8]
-    assert agent.network.updates == 12
 
 
 @pytest.mark.parametrize("given", [
