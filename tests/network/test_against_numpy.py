@@ -42,7 +42,7 @@ class PlainNetwork:
         value = self.stream("output.value.dense1", "output.value.output", values)
         advantages = self.stream("output.advantages.dense1", "output.advantages.output", values)
         advantages = advantages.reshape(ACTIONS, -1)
-        return value + advantages - advantages.mean(0)
+        return cast(Array, value + advantages - advantages.mean(0))
 
     def weight_and_bias(self, name: str) -> tuple[Array, Array]:
         weight = self.weights[f"{name}.weight"]
@@ -66,7 +66,9 @@ class PlainNetwork:
         if not self.config.noisy:
             return weight @ values + bias
         outputs, inputs = weight.shape
-        of_inputs, of_outputs = (np.array([next(self.noise, 0.0) for _ in range(n)]) for n in (inputs, outputs))
+        of_inputs, of_outputs = (
+            np.array([next(self.noise, 0.0) for _ in range(n)]) for n in (inputs, outputs)
+        )
         noisy_weight = weight + self.weights[f"{name}.weight_sigma"] * np.outer(of_outputs, of_inputs)
         bias_sigma = self.weights.get(f"{name}.bias_sigma", np.zeros(outputs))
         return cast(Array, noisy_weight @ values + bias + bias_sigma * of_outputs)

@@ -46,10 +46,9 @@ def test_hidden_layers_are_narrow_and_the_output_layer_is_not(datatype: str, nar
         network.set_weights(weights)
 
 
-@pytest.mark.parametrize("datatype", ["bfloat16", "float16"])
-def test_steps_too_small_for_a_narrow_datatype_add_up(datatype: str) -> None:
+def test_steps_too_small_for_a_narrow_datatype_add_up() -> None:
     batch = replace(make_minibatch(0), terminals=np.ones(8, np.bool_))
-    networks = [make_network(datatype=name, learning_rate=1e-6) for name in (datatype, "float32")]
+    networks = [make_network(datatype=name, learning_rate=1e-6) for name in ("bfloat16", "float32")]
     before = networks[0].get_weights()["hidden.dense1.weight"]
     for network in networks:
         for _ in range(50):

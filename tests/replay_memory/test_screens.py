@@ -1,11 +1,7 @@
 """Compressed screens against plain ones, and the memory that both take."""
 
-import os
 import re
-import subprocess
-import sys
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -104,34 +100,7 @@ def test_what_is_held_passes_from_any_kind_to_any(giver: str, taker: str, steps:
         feed([first, second], 3, 11, seed=3)
 
 
-FILL = """
-import numpy as np, psutil
-from simple_dqn.replay import CompressedScreens
-
-rows, shape = 4000, (84, 84)
-pool = np.random.default_rng(4).integers(0, 256, (50, 1, *shape), np.uint8)
-CompressedScreens(rows, 1, shape).write(0, pool[0])  # what the library itself takes
-before = psutil.Process().memory_info().rss
-screens = CompressedScreens(rows, 1, shape)
-print(screens.nbytes)
-for wrap in range(4):  # blocks of other lengths replace each other
-    pool[..., 84 - 10 * wrap :] = 0
-    for row in range(rows):
-        screens.write(row, pool[(row * 7 + wrap) % 50])
-    print(screens.nbytes, psutil.Process().memory_info().rss - before)
-"""
-
-
-def test_bytes_are_those_really_held_and_do_not_grow_over_wraps() -> None:
-    """In a process of its own, whose heap has no room left by other tests."""
-    source = Path(__file__).parents[2] / "src"
-    command = [sys.executable, "-P", "-c", FILL]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(source)}, capture_output=True)
-    empty, counted, resident, *later = map(int, done.stdout.split())
-    assert empty < 100_000
-    assert counted > 4000 * 84 * 84  # noise does not shrink
-    assert abs(resident - counted) < 0.05 * counted
-    assert max(later) <= 1.05 * counted
+def test_bytes_are_those_of_the_blocks_that_are_held() -> None:
     screens = CompressedScreens(5, 1, ATARI)
     noise = np.random.default_rng(1).integers(0, 256, (1, *ATARI), np.uint8)
     for row in (0, 1, 1, 4):
@@ -177,15 +146,11 @@ def test_too_little_memory_is_said_before_the_run_with_a_size_that_fits(
 def test_memory_that_runs_short_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     screens = CompressedScreens(100_000, 1, ATARI)
     noise = np.random.default_rng(0).integers(0, 256, (1, *ATARI), np.uint8)
-
-    def fill() -> None:
+    words = r"takes 0\.3 GB for 4\d{4} of 100000 experiences .* 0\.09\d+ GB left: lower"
+    with pytest.raises(UserError, match=words):  # noqa: PT012
         for row in range(100_000):
             available(monkeypatch, 400_000_000 - screens.nbytes)
             screens.write(row, noise)
-
-    words = r"takes 0\.3 GB for 4\d{4} of 100000 experiences .* 0\.09\d+ GB left: lower"
-    with pytest.raises(UserError, match=words):
-        fill()
     np.testing.assert_array_equal(screens.gather(np.array([[1]]), None)[0], noise)
 
 

@@ -182,6 +182,9 @@ def test_state_acted_on_is_the_prestate_sampled_later(story: Story) -> None:
     buffer = StateBuffer(story.games, story.history_length, SCREEN_SHAPE)
     acted_on: dict[int, NDArray[np.uint8]] = {}
     for t, step in enumerate(story.steps()):
+        if t == len(story.events) // 2:  # as a resumed run does
+            states, buffer = buffer.states, StateBuffer(story.games, story.history_length, SCREEN_SHAPE)
+            buffer.restore(states)
         acted_on |= {t * story.games + e + 1: buffer.states[e].copy() for e in range(story.games)}
         buffer.append(step)
         memory.add(step)

@@ -18,9 +18,7 @@ from simple_dqn.types import Actions, Ids, Minibatch, QValues, States, Step
 class TapedEnvironment:
     """Games that never end and log each step."""
 
-    screen_shape = (4, 4)
-    actions = 3
-    name = "taped"
+    screen_shape, actions, name = (4, 4), 3, "taped"
 
     def __init__(self, games: int, tape: list[Any]) -> None:
         self.games, self.tape = games, tape
@@ -31,28 +29,27 @@ class TapedEnvironment:
     def step(self, actions: Actions) -> Step:
         self.tape.append("step")
         step = Step.start(np.full((self.games, 4, 4), len(self.tape) % 256, np.uint8))
-        step.starts[:] = False
-        step.actions[:] = actions
+        step.starts[:], step.actions[:] = False, actions
         return step
 
 
 class TapedNetwork:
+    """A network that logs; the errors of an update depend on its number and on the transitions."""
+
     def __init__(self, tape: list[Any]) -> None:
-        self.tape = tape
-        self.updates = 0
+        self.tape, self.updates = tape, 0
         self.outcomes: list[UpdateOutcome] = []
 
     def predict(self, states: States, **_whose: bool) -> QValues:
         return np.tile(np.array([0, 2, 1], np.float32), (len(states), 1))
 
     def use_one_thread(self) -> None:
-        self.tape.append("thread")
+        pass
 
     def prepare(self, minibatch: Minibatch) -> Ids:
         return minibatch.numbers
 
     def update(self, batch: Ids) -> None:
-        """Make an update whose errors depend on its number and on what it was made from."""
         self.tape.append("update")
         self.updates += 1
         errors = (self.updates + batch % 7).astype(np.float32)
@@ -67,15 +64,14 @@ class TapedNetwork:
 
 
 class Listener:
+    """Keeps the exploration rates and losses of a run."""
+
     def __init__(self) -> None:
-        self.rates: list[float] = []
-        self.losses: list[float] = []
+        self.rates, self.losses = list[float](), list[float]()
+        self.on_train = self.losses.append
 
-    def on_step(self, step: Step, exploration_rate: float) -> None:
+    def on_step(self, _step: Step, exploration_rate: float) -> None:
         self.rates.append(exploration_rate)
-
-    def on_train(self, loss: float) -> None:
-        self.losses.append(loss)
 
 
 Taped: TypeAlias = tuple[Agent, list[Any], Listener]

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from simple_dqn import schedules
+from simple_dqn.agent import Agent
 from simple_dqn.config import Config
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.presets import PRESETS
 from simple_dqn.run import Run, make_run
-from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, SerialSchedule
+from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, SerialSchedule, play_period
 from simple_dqn.verbs.settings import resolve
 from tests.contents import contents_of
 from tests.network.updates import assert_same
-from tests.training.sequence import train_in_sequence
 
 Make: TypeAlias = Callable[..., Any]
 
@@ -54,6 +55,21 @@ def train(agent: Any, steps: int, schedule: SerialSchedule | None = None) -> lis
 def assert_same_run(one: Run, other: Run) -> None:
     assert_same(one.agent.get_state(), other.agent.get_state())
     assert_same(asdict(contents_of(one.agent.memory)), asdict(contents_of(other.agent.memory)))
+
+
+def train_in_sequence(agent: Agent, steps: int, play_first: bool = False) -> Iterator[int]:
+    """Do the work of `ConcurrentSchedule` in one thread: first a period's updates, or first its steps."""
+    for _ in range(0, steps, agent.config.target_steps):
+        agent.network.update_target_network()
+        steps_before = agent.total_train_steps
+        played = play_period(agent, lambda: False) if play_first else []
+        for _ in range(agent.config.updates_in(agent.config.target_steps)):
+            agent.learn_from(agent.prepare(steps_before))
+        played = played or play_period(agent, lambda: False)
+        agent.update_priorities()
+        for step in played:
+            agent.memory.add(step)
+        yield agent.config.target_steps
 
 
 def watch(owner: Any, name: str, before: Callable[..., None]) -> None:
@@ -121,12 +137,12 @@ def test_each_game_can_explore_less_than_the_one_before(make: Make) -> None:
     agent, _, listener = make(5, **same, exploration_spread=7, train_frequency=1000)
     expected = [0.4 ** (1 + 7 * game / 4) for game in range(5)]  # Horgan et al. 2018, section 4.1
     assert agent.exploration_rates() == pytest.approx(expected)
-    seen: list[np.ndarray] = []
-    watch(agent.player.environment, "step", seen.append)
-    train(agent, 5 * 4000)
-    assert listener.rates == pytest.approx([np.mean(expected)] * 4000)
-    others = np.mean(np.stack(seen) != 1, axis=0)  # the best action is 1 of 3
+    states = np.zeros((5, 4, 4, 4), np.uint8)
+    taken = np.stack([agent.player.choose(expected, states=states) for _ in range(4000)])
+    others = np.mean(taken != 1, axis=0)  # the best action is 1 of 3
     assert others == pytest.approx(np.array(expected) * 2 / 3, abs=0.03)
+    train(agent, 5)
+    assert listener.rates == pytest.approx([np.mean(expected)])
     assert list(make(1, **same, exploration_spread=7)[0].exploration_rates()) == [0.4]  # a game alone
     assert list(make(3, **same)[0].exploration_rates()) == [0.4] * 3
 
@@ -164,19 +180,20 @@ def test_overlapped_threads_equal_one(monkeypatch: pytest.MonkeyPatch, flags: di
     assert two.agent.network.updates == 192 // 4 * flags.get("train_repeat", 1)
 
 
-@pytest.mark.parametrize(("seed", "sampler"), [(0, "uniform"), (1, "prioritized")])
-def test_the_times_at_which_threads_meet_change_nothing(make: Make, seed: int, sampler: str) -> None:
+@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
+def test_the_times_at_which_threads_meet_change_nothing(make: Make, sampler: str) -> None:
     settings = {"schedule": "concurrent", "target_steps": 12, "train_frequency": 3}
     memory = {"sampler": sampler, "priority_beta_steps": 50}
     (agent, _, listener), (quiet, _, quiet_listener) = (make(3, memory, **settings) for _ in range(2))
     list(train_in_sequence(quiet, 60))
-    delays = random.Random(seed)
-    for owner, name in (
-        (agent.network, "update"),
-        (agent.network, "prepare"),
+    delays, network = random.Random(0), agent.network
+    slow = (
+        (network, "update"),
+        (network, "prepare"),
         (agent.player.environment, "step"),
         (agent.memory, "add"),
-    ):
+    )
+    for owner, name in slow:
         watch(owner, name, lambda *_: time.sleep(delays.choice((0, 0, 0.0005, 0.002))))
     train(agent, 60, ConcurrentSchedule())
     np.testing.assert_array_equal(contents_of(agent.memory).actions, contents_of(quiet.memory).actions)
@@ -194,18 +211,13 @@ class BrokenError(Exception):
 
 @pytest.mark.parametrize("at", [1, 9])
 @pytest.mark.parametrize(("schedule", "part"), [
-    *((ConcurrentSchedule, part) for part in ("actor", "sampler", "trainer")),
-    (OverlappedSchedule, "actor"),
+    (ConcurrentSchedule, "step"), (ConcurrentSchedule, "prepare"), (ConcurrentSchedule, "update"),
+    (OverlappedSchedule, "step"),
 ], ids=str)  # fmt: skip
 def test_an_error_in_one_thread_ends_all(
     make: Make, schedule: type[SerialSchedule], part: str, at: int
 ) -> None:
     agent, _, _ = make(schedule="concurrent", target_steps=16, train_frequency=4)
-    owner, name = {
-        "actor": (agent.player.environment, "step"),
-        "sampler": (agent.network, "prepare"),
-        "trainer": (agent.network, "update"),
-    }[part]
     calls: list[int] = []
 
     def break_at(*_: Any) -> None:
@@ -213,7 +225,7 @@ def test_an_error_in_one_thread_ends_all(
         if len(calls) == at:
             raise BrokenError
 
-    watch(owner, name, break_at)
+    watch(agent.player.environment if part == "step" else agent.network, part, break_at)
     with pytest.raises(BrokenError):
         train(agent, 16_000, schedule())
     assert len(calls) <= at + schedules.MINIBATCHES_AHEAD
@@ -257,8 +269,6 @@ def test_an_overlapped_update_lags_one_round_and_none_is_left_at_a_safe_point(
 def test_a_preset_gives_way_where_nothing_can_overlap(
     given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from simple_dqn.presets import PRESETS
-
     monkeypatch.setitem(PRESETS, "quick", {**PRESETS["quick"], "schedule": "overlapped", "processes": 1})
     plain, serial = resolve({"game": "pong"}), resolve({"game": "pong", **given})
     assert (plain.agent.schedule, plain.environment.processes) == ("overlapped", 1)
