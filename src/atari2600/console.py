@@ -123,7 +123,7 @@ class Console:
         bank = self._cartridge.bank * BANK_BYTES
         start = self._cartridge.banks.reshape(-1)[bank + BANK_BYTES - 4 :][:2].tolist()
         self.cpu[games, CPU.PC] = start[0] | start[1] << 8
-        self.cpu[games, CPU.SP], self.cpu[games, CPU.P] = 0xFF, 0x24
+        self.cpu[games, CPU.SP] = 0xFF
         self.cpu[games, CPU.CARTRIDGE], self.cpu[games, CPU.BANK] = self._cartridge.kind, bank
         self.cpu[games, CPU.PLAYS] = 1
         self.riot[games, RIOT.SWCHA], self.riot[games, RIOT.SWCHB] = 0xFF, 0x3F

@@ -100,6 +100,7 @@ class Start:
         tia = console.tia[game].copy()
         console.switch_on(game, int(palette[0]))
         console.tia[game, kept] = tia[kept]
+        console.cpu[game, CPU.P] = 0x24  # bit 5, and interrupts disabled
         console.riot[game, [RIOT.VALUE, RIOT.SHIFT]] = LEAST_TIMER + timer, 6
         plays = console.cpu[:, CPU.PLAYS].copy()
         console.cpu[:, CPU.PLAYS] = np.arange(console.games) == game
