@@ -1,6 +1,7 @@
 """Commands in the process of the test: whole trainings, and verbs that stop after their command line."""
 
 import argparse
+import csv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
@@ -22,6 +23,13 @@ def train_in(home: Path, *words: str) -> Path:
         patched.setenv("SIMPLE_DQN_HOME", ".")
         assert main.run(["train", *words]) == 0
     return home
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV, without its times."""
+    times = ("total_time", "epoch_time", "steps_per_second")
+    with path.open() as file:
+        return [{k: v for k, v in row.items() if k not in times} for row in csv.DictReader(file)]
 
 
 class ReadError(Exception):

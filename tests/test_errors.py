@@ -12,7 +12,7 @@ import pytest
 
 from simple_dqn.errors import EXTRAS, UserError, exit_code, printable
 from simple_dqn.interrupt import Interrupt
-from simple_dqn.verbs.common import finish
+from simple_dqn.verbs.play import finish
 
 SOURCES = Path(__file__).parents[1] / "src"
 SPEAK = "lambda: [print('a line', flush=True) for _ in range(10**6)]"

@@ -64,9 +64,7 @@ def test_a_value_is_written_in_many_ways_and_only_what_was_given_is_told(
 
 @pytest.mark.parametrize(("arguments", "words"), [
     ("--lr 1", "did you mean --learning_rate?"),
-    ("--gamma 1", "did you mean --discount_rate?"),
-    ("--buffer-size 1", "did you mean --replay_size?"),
-    ("--seed=3", "did you mean --random_seed?"),
+    ("--buffer-size=1", "did you mean --replay_size?"),
     ("--epoch 1", "did you mean --epochs?"),
     ("--Learning_Rate 1", "did you mean --learning_rate?"),
     ("--slip_probability 1", "--slip_probability is gone: leave it out"),
@@ -88,14 +86,6 @@ def test_a_wrong_flag_or_value_is_a_line(arguments: str, words: str) -> None:
         parse(*arguments.split())
     assert "\n" not in str(caught.value)
     assert words in str(caught.value)
-
-
-def test_given_flags_replace_defaults_and_nothing_else() -> None:
-    changed = Config.from_flags({"frame_skip": 2, "learning_rate": 0.5, "of_another_version": 1}).flags()
-    assert changed == {**Config().flags(), "frame_skip": 2, "learning_rate": 0.5}
-    assert len(changed) == sum(
-        len(vars(group)) for group in vars(Config()).values()
-    )  # no name is there twice
 
 
 def test_shared_flags_name_no_place_on_this_machine() -> None:
@@ -158,32 +148,17 @@ def outcome(verb: str, *words: str) -> dict[str, Any] | str:
         return str(error)
 
 
-def long_flags(verb: str) -> dict[str, list[str]]:
-    """Return the long flags of `verb`, each with a value that it takes."""
-    if verb == "snapshot":  # Its flags belong to what is to be done.
-        return {"--game": ["pong"]}
-    return {
-        flag: [str(next(iter(action.choices))) if action.choices else ";" if flag == "--delimiter" else "20"]
-        if action.nargs != "?" else []
-        for action in read(verb, NEEDED.get(verb, ["pong"])).parser._actions
-        for flag in action.option_strings
-        if flag.startswith("--") and flag != "--help"
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_flag_of_every_verb_goes_with_one_dash(verb: str) -> None:
-    flags = long_flags(verb)
-    assert bool(flags) == (verb != "doctor")  # which has no flags
-    for flag, value in flags.items():
-        plain = outcome(verb, flag, *value)
-        assert outcome(verb, flag[1:], *value) == plain
-        if value:
-            assert outcome(verb, f"{flag[1:]}={value[0]}") == plain
-        if isinstance(plain, dict):
-            assert flag[2:] in plain
-        else:
-            assert flag in plain or value[0] in plain  # 20 is not in its range
+@pytest.mark.parametrize(("verb", "flag", "value"), [
+    ("record", "format", "mp4"), ("test", "protocol", "nature"), ("train", "preset", "nature"),
+    ("train", "epochs", 7), ("sweep", "seeds", 2), ("plot", "fields", "meanq"), ("nvis", "workers", 3),
+    ("resume", "overlap", True), ("play", "display", "terminal"), ("record", "overlay", True),
+])  # fmt: skip
+def test_a_flag_of_a_verb_goes_with_one_dash(verb: str, flag: str, value: object) -> None:
+    words = [] if value is True else [str(value)]
+    given = outcome(verb, f"-{flag}", *words)
+    assert given == outcome(verb, f"--{flag}", *words) == outcome(verb, f"-{flag}={str(value).lower()}")
+    assert isinstance(given, dict)
+    assert str(given[flag]) == str(value)
 
 
 @pytest.mark.parametrize("verb", VERBS)

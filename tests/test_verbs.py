@@ -1,11 +1,9 @@
-"""Whole runs through `main`: what they write, that they repeat, and that they go on where they stopped."""
+"""Whole runs through `main`: what they write, and that they repeat."""
 
-import csv
 import json
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +13,8 @@ from simple_dqn import main
 from simple_dqn.config import Config, RunConfig
 from simple_dqn.errors import UserError
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.verbs.common import ONE_GAME, PLAYS_ONLY, settings_of_agent
-from simple_dqn.verbs.settings import resolve
+from simple_dqn.verbs.play import ONE_GAME, PLAYS_ONLY, settings_of_agent
+from tests.command_line import rows
 from tests.watch.test_record import save
 
 SMALL = [
@@ -25,7 +23,6 @@ SMALL = [
     "--screen_width", "36", "--screen_height", "36", "--batch_size", "8", "--target_steps", "50",
     "--backend", "cpu", "--random_seed", "0",
 ]  # fmt: skip
-TIMES = ("total_time", "epoch_time", "steps_per_second")
 HEADER = (
     "epoch,phase,steps,nr_games,average_reward,min_game_reward,max_game_reward,last_exploration_rate,"
     "total_train_steps,replay_memory_count,meanq,meancost,weight_updates,total_time,epoch_time,steps_per_second"
@@ -38,12 +35,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a CSV, without its times."""
-    with path.open() as file:
-        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(file)]
-
-
 def run(*arguments: str) -> None:
     assert main.run(arguments) == 0
 
@@ -53,36 +44,19 @@ def same_weights(a: Path, b: Path) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
 
 
-GAMES = [("pong", []), ("catch", ["--environment", "catch", "--workers", "3"])]
-
-
-@pytest.mark.parametrize(("game", "flags"), GAMES, ids=["pong", "catch"])
-def test_train_writes_what_it_promises_and_resume_goes_on_exactly(
-    home: Path, game: str, flags: list[str]
-) -> None:
-    run("train", f"roms/{game}.rom" if game == "pong" else game, "long", *SMALL, *flags, "--epochs", "3")
-    run("train", game, "short", *SMALL, *flags, "--epochs", "1")
-    run("resume", str(home / "snapshots" / f"{game}_short_1.pkl"), "--epochs", "2")
-    run("resume", str(home / "snapshots" / f"{game}_short_2.pkl"), "--epochs", "3")
-
-    long, short = home / "results" / f"{game}_long.csv", home / "results" / f"{game}_short.csv"
-    assert long.read_text().splitlines()[0] == HEADER
-    assert [(row["epoch"], row["phase"]) for row in rows(long)] == [
+def test_train_writes_what_it_promises(home: Path) -> None:
+    """A game of Catch takes 7 steps and one to start the next: 23 rounds end the third of each place."""
+    run("train", "catch", "long", "--environment", "catch", *SMALL, "--workers", "3", "--epochs", "3")
+    path, weights = home / "results" / "catch_long.csv", home / "snapshots"
+    assert path.read_text().splitlines()[0] == HEADER
+    assert [(row["epoch"], row["phase"]) for row in rows(path)] == [
         ("0", "random"),
         *((epoch, phase) for epoch in "123" for phase in ("train", "test")),
     ]  # fmt: skip
-    assert rows(short) == rows(long)
-    for epoch in (1, 2, 3):
-        one, other = (home / "snapshots" / f"{game}_{label}_{epoch}.pkl" for label in ("long", "short"))
-        assert same_weights(one, other)
-    assert not same_weights(
-        home / "snapshots" / f"{game}_long_1.pkl", home / "snapshots" / f"{game}_long_3.pkl"
-    )
-    last = rows(long)[-1]
-    assert last["total_train_steps"] == "360"
-    assert last["weight_updates"] == "90"
-    workers = int(flags[flags.index("--workers") + 1]) if flags else 1
-    assert last["replay_memory_count"] == str(500 // workers * workers)
+    assert not same_weights(weights / "catch_long_1.pkl", weights / "catch_long_3.pkl")
+    last = rows(path)[-1]
+    assert (last["steps"], last["nr_games"], last["total_train_steps"]) == ("69", "8", "360")
+    assert (last["weight_updates"], last["replay_memory_count"]) == ("90", "498")
 
 
 def test_a_resumed_run_goes_on_with_the_same_threads(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,31 +111,6 @@ def test_a_run_beside_the_files_of_another(home: Path, capsys: pytest.CaptureFix
     assert last["weight_updates"] == "90"  # so that the learning rate goes on falling
 
 
-def test_ctrl_c_ends_the_phase_cleanly(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def stop_in_training() -> None:
-        """Wait for two checkpoints after the end of random play, of which one is in training."""
-        file, seen, first = home / "results" / "pong.csv", set[Path](), set[Path]()
-        while len(seen - first) < 2:
-            if file.exists() and "random" in file.read_text():
-                seen |= set(home.glob("snapshots/pong_checkpoint/run_*"))
-                first = first or set(seen)
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=stop_in_training).start()
-    endless = ["--train_steps", "1000000", "--checkpoint_minutes", "0.001"]
-    assert main.run(["train", "pong", *SMALL, *endless]) == 130
-    next_command = f"Next: ./resume.sh {home / 'snapshots' / 'pong_checkpoint'} continues the run"
-    assert next_command in capsys.readouterr().err
-    last = rows(home / "results" / "pong.csv")[-1]
-    assert last["phase"] == "train"
-    snapshot = Snapshot.load(home / "snapshots" / "pong_1.pkl")
-    assert str(snapshot.total_train_steps) == last["total_train_steps"] == last["steps"]
-    run("resume", str(home / "snapshots" / "pong_1.pkl"), "--epochs", "2", "--train_steps", "40")
-    resumed = rows(home / "results" / "pong.csv")[-2]
-    assert int(resumed["total_train_steps"]) == max(snapshot.total_train_steps, 40) + 40
-
-
 def test_test_reports_by_protocol(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, report = save(home / "breakout_3.pkl", game="breakout"), home / "report.json"
     files = ["--json", str(report), "--csv_file", str(home / "test.csv")]
@@ -185,32 +134,6 @@ def test_test_reports_by_protocol(home: Path, capsys: pytest.CaptureFixture[str]
     assert not (home / "results").exists()
 
 
-def test_machado_s_protocol_is_for_networks_of_fewer_actions_too(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for label, minimal in (("few", True), ("all", False)):
-        path = save(home / f"breakout_{label}_3.pkl", game="breakout", minimal_action_set=minimal)
-        short = ["--play_games", "1", "--max_game_frames", "80", "--json", str(home / f"{label}.json")]
-        run("test", str(path), "--protocol", "machado", *short)
-    few, every = (json.loads((home / f"{label}.json").read_text()) for label in ("few", "all"))
-    assert few["action_names"] == ["NOOP", "FIRE", "RIGHT", "LEFT"]
-    assert (few["minimal_action_set"], every["minimal_action_set"]) == (True, False)
-    assert len(every["action_names"]) == 18
-    assert "--minimal_action_set true, not false" in few["unlike_protocol"]
-    assert not [line for line in every["unlike_protocol"] if "action" in line]
-    printed = capsys.readouterr().out
-    assert "ε 0.01, 4 actions\n" in printed
-    assert "\n  not as in machado: " in printed
-    assert "ε 0.01, 18 actions\n" in printed
-
-
-def test_a_test_between_epochs_ends_with_the_games_that_it_counts(home: Path) -> None:
-    """A game of Catch takes 7 steps and one to start the next: 23 rounds end the third of each place."""
-    run("train", "catch", "--environment", "catch", *SMALL, "--workers", "3", "--epochs", "1")
-    last = rows(home / "results" / "catch.csv")[-1]
-    assert (last["phase"], last["steps"], last["nr_games"]) == ("test", "69", "8")
-
-
 def test_half_a_test_is_told_and_not_kept(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, report = save(home / "catch_3.pkl", environment="catch", game="catch"), home / "report.json"
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -219,31 +142,25 @@ def test_half_a_test_is_told_and_not_kept(home: Path, capsys: pytest.CaptureFixt
     assert not report.exists()
 
 
-def test_a_snapshot_learnt_in_bfloat16_is_used_in_what_the_machine_computes_in(home: Path) -> None:
-    flags = Config.from_flags({"game": "pong", "datatype": "bfloat16"}).shared_flags()
-    agent = Path("pong_1.pkl"), Snapshot("pong", 1, 6, 0, flags, {})
-    for fixed in (PLAYS_ONLY, ONE_GAME):
-        assert settings_of_agent(*agent, {}, fixed).backend.datatype == "auto"
-        assert settings_of_agent(*agent, {"datatype": "bfloat16"}, fixed).backend.datatype == "bfloat16"
-
-
-def test_a_resume_from_weights_alone_chooses_the_datatype_and_from_a_checkpoint_keeps_it(
+def test_a_snapshot_learnt_in_bfloat16_is_used_in_what_the_machine_computes_in(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    flags = Config.from_flags({"game": "pong", "datatype": "bfloat16"}).shared_flags()
+    agent, path = Snapshot("pong", 1, 6, 100, flags, {"x": np.zeros(3, np.float32)}), home / "pong_1.pkl"
+    for fixed in (PLAYS_ONLY, ONE_GAME):
+        assert settings_of_agent(path, agent, {}, fixed).backend.datatype == "auto"
+        given = {"datatype": "bfloat16"}
+        assert settings_of_agent(path, agent, given, fixed).backend.datatype == "bfloat16"
     configs: list[Config] = []
 
     def stop(config: Config, *_: object) -> None:
         configs.append(config)
         raise UserError("far enough")
 
-    monkeypatch.setattr("simple_dqn.verbs.resume.make_run", stop)
-    flags = Config.from_flags({"game": "pong", "datatype": "bfloat16"}).shared_flags()
-    path = home / "snapshots" / "pong_1.pkl"
-    path.parent.mkdir()
-    Snapshot("pong", 1, 6, 100, flags, {"x": np.zeros(3, np.float32)}).save(path)
-    assert main.run(["resume", str(path)]) == 2
+    monkeypatch.setattr("simple_dqn.verbs.train.make_run", stop)
+    agent.save(path)
+    assert main.run(["resume", str(path)]) == 2  # from weights alone; a checkpoint keeps its datatype
     assert [one.backend.datatype for one in configs] == ["auto"]
-    assert resolve({}, flags).backend.datatype == "bfloat16"
 
 
 def test_gymnasiums_atari_ids_are_tested_by_protocol(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ from simple_dqn.snapshot import check_fits, check_layers, snapshots_after
 from simple_dqn.statistics import PhaseSummary, Statistics, Writer
 from simple_dqn.statistics.writers import TRACKERS
 from simple_dqn.types import Actions, QValues, States, Step
-from simple_dqn.verbs.common import (
+from simple_dqn.verbs.play import (
     ONE_GAME,
     PLAYS_ONLY,
     load_weights,

@@ -1,17 +1,29 @@
-"""Parsers of command lines: a flag for every setting, errors in one line, a short help."""
+"""Settings as text: parsers of command lines, and the YAML file that each run writes beside its CSV."""
 
 import argparse
+import platform
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NoReturn
 
-from simple_dqn import config, settings_file
-from simple_dqn.config import BOOLEANS, NO_TEXT, SETTINGS, as_word, convert, unknown, yes_or_no
-from simple_dqn.errors import UserError
+import yaml
+
+from simple_dqn import __version__, config
+from simple_dqn.config import BOOLEANS, NO_TEXT, SETTINGS, Config, as_word, convert, unknown, yes_or_no
+from simple_dqn.errors import UserError, one_line
+from simple_dqn.files import read_text
+from simple_dqn.machine import usable_cores
 from simple_dqn.presets import PRESETS
 
+MOST_BYTES = 64 << 10  # of a file, which has about 4,000
+PLAIN = re.compile(r"-?[\w./+][\w./+-]*")  # a word that needs no quotation marks in YAML
+KEYS = ("simple_dqn", "preset", "versions", "machine", "settings")
+OF_ONE_RUN = ("csv_file", "save_weights_prefix")  # the next run has files of its own
 ONE_DASH = re.compile(r"-(?!(inf|nan)$)[A-Za-z]\w")  # simple_dqn's own examples have one: -csv_file FILE
 NEGATIVE = re.compile(r"-(\.?\d|(inf|nan)$)")
 
@@ -25,9 +37,8 @@ class Parser(argparse.ArgumentParser):
 
     def add_switch(self, name: str, text: str, group: argparse._ActionsContainer | None = None) -> None:
         """Add a flag that takes yes or no, and alone means yes."""
-        (group or self).add_argument(
-            f"--{name}", type=yes_or_no, nargs="?", const=True, metavar="BOOL", help=text
-        )
+        yes: dict[str, Any] = {"type": yes_or_no, "nargs": "?", "const": True, "metavar": "BOOL"}
+        (group or self).add_argument(f"--{name}", help=text, **yes)
 
     def add_presets(self, usual: str, file: bool = True) -> None:
         """Add `--preset`, with the default `usual`, `--print_config`, and if `file` is true `--config`."""
@@ -37,7 +48,7 @@ class Parser(argparse.ArgumentParser):
         self.add_switch("print_config", "print every setting and exit (default: false)", group)
         if file:
             text = "settings of an earlier run, results/NAME.yaml; other flags win"
-            group.add_argument("--config", type=settings_file.read, metavar="FILE", help=text)
+            group.add_argument("--config", type=read, metavar="FILE", help=text)
 
     def format_help(self) -> str:
         """Return the help: with `most_used`, these settings, the verb's own flags, and an example."""
@@ -57,14 +68,11 @@ class Parser(argparse.ArgumentParser):
             formatter.start_section(None)
             formatter.add_arguments(shown)
             formatter.end_section()
-        lines = [f"usage: {' '.join((self.prog, *words))} [flags]"]
-        lines += [
-            *textwrap.wrap(self.description or "", 110),
-            f"example: {self.prog} {self.example}",
-            "",
-            formatter.format_help().rstrip(),
-        ]
-        return "\n".join([*lines, "", f"{self.prog} --help all lists every flag\n"])
+        return "\n".join((
+            f"usage: {' '.join((self.prog, *words))} [flags]", *textwrap.wrap(self.description or "", 110),
+            f"example: {self.prog} {self.example}", "", formatter.format_help().rstrip(), "",
+            f"{self.prog} --help all lists every flag\n",
+        ))  # fmt: skip
 
     def error(self, message: str) -> NoReturn:
         """Raise the error as a `UserError`."""
@@ -122,3 +130,50 @@ def parser_of_settings(program: str, description: str) -> Parser:
 def number(kind: type[float], **limits: Any) -> Callable[[str], Any]:
     """Return a function from a word to an int or float within `limits`, for a flag's `type`."""
     return partial(config.number, kind, **limits)
+
+
+def listing(settings: Config, preset: str) -> str:
+    """Return the file for `settings`, in which those that differ from the preset are marked."""
+    packages = ", ".join(f"{name}: {version(name)}" for name in ("torch", "numpy", "ale-py"))
+    lines = [
+        f"simple_dqn: {__version__}", f"preset: {preset}",
+        f"versions: {{python: {platform.python_version()}, {packages}}}",
+        f"machine: {{system: {platform.system()}, processor: {platform.machine()}, cores: {usable_cores()}}}",
+        "settings:",
+    ]  # fmt: skip
+    plain = Config.from_flags(PRESETS.get(preset, {})).flags()
+    for name, value in settings.flags().items():
+        mark = "" if name == "game" or plain[name] == value else f"  # {preset}: {as_word(plain[name])}"
+        word = as_word(value)
+        if not PLAIN.fullmatch(word):
+            word = yaml.dump(word, default_style='"', width=sys.maxsize).rstrip("\n")
+        lines.append(f"  {name}: {word}{mark}")
+    return "\n".join(lines)
+
+
+def preset_in(path: Path) -> str:
+    """Return the preset that the settings file of a run names, or else `simple_dqn`, the defaults."""
+    text = read_text(path, MOST_BYTES, "move it away")
+    named = re.search(r"^preset: (\w+)$", text, re.MULTILINE)
+    return named[1] if named and named[1] in PRESETS else "simple_dqn"
+
+
+def read(file: str) -> dict[str, Any]:
+    """Return the settings in `file`, by name, and the name of the preset that it changes, as `preset`."""
+    text = read_text(Path(file), MOST_BYTES, "give a file that --print_config wrote")
+    try:
+        content = yaml.load(text, yaml.BaseLoader)  # which makes words of all values, whatever their tags are
+    except (yaml.YAMLError, RecursionError) as error:  # RecursionError: too many brackets
+        raise UserError(f"{file}: {one_line(error)}: fix it") from None
+    if not isinstance(content, dict) or not isinstance(content.get("settings"), dict):
+        raise UserError(f"{file}: there is no key `settings`: give a file that --print_config wrote")
+    if wrong := [key for key in content if key not in KEYS]:
+        raise UserError(f"{file}: unknown key {wrong[0]} beside {', '.join(KEYS)}: fix it")
+    preset = {"preset": content["preset"]} if "preset" in content else {}
+    if preset and preset["preset"] not in [*PRESETS]:
+        raise UserError(f"{file}: there is no preset {preset['preset']}: give one of {', '.join(PRESETS)}")
+    try:
+        values = config.read(content["settings"])
+    except UserError as error:
+        raise UserError(f"{file}: {error}: fix it") from None
+    return preset | {name: value for name, value in values.items() if name not in OF_ONE_RUN}

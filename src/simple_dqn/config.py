@@ -19,16 +19,11 @@ INF = math.inf
 
 
 def option(default: Any, text: str, minimum: float = -INF, maximum: float = INF, **more: Any) -> Any:
-    """Return a dataclass field that is a setting.
+    """Return a dataclass field that is a setting, with its `text` for `--help` and its limits.
 
-    Args:
-        default: The value when nothing is given; None: "not given".
-        text: The text for `--help`, with the unit.
-        minimum: The least value.
-        maximum: The largest value.
-        more: `above`: a limit below all values; `endless`: infinity is allowed; `group`: the heading in
-            `--help`, if it is not that of the dataclass; `local`: it concerns this machine, and snapshots
-            leave it out; `share_of`: "steps" or "updates": a share of the whole run's is allowed.
+    `more` has `above`: a limit below all values; `endless`: infinity is allowed; `group`: the heading in
+    `--help`, if it is not that of the dataclass; `local`: it concerns this machine, and snapshots leave it
+    out; `share_of`: "steps" or "updates": a share of the whole run's is allowed.
     """
     return field(default=default, metadata={"help": text, "minimum": minimum, "maximum": maximum, **more})
 
@@ -287,13 +282,12 @@ BOOLEANS = {
 # Settings, flags and values of earlier versions that are gone, and what replaces them.
 GONE = {
     "slip_probability": "leave it out: what it gained was never separated from --average_updates",
-    "demonstrations": "leave it out",
-    "replay_file": "leave it out",
+    "demonstrations": "leave it out", "replay_file": "leave it out",
     "trial_seconds": "./profile_train.sh pong measures the speed of training",
     "FILE.py:CLASS": "make the game a Gymnasium environment that FILE.py registers, and give FILE.py as the "
     "game (docs/modify.md)",
     "mlflow": "give wandb or trackio, or a writer of your own (simple_dqn.register_track)",
-}
+}  # fmt: skip
 # The names of flags in other projects.
 OTHER_NAMES = {
     "lr": "learning_rate", "gamma": "discount_rate", "epsilon": "exploration_rate_start",

@@ -12,7 +12,7 @@ from simple_dqn.own_code import take_imports
 
 # Verb -> the module with the function that carries it out, imported only when it is called.
 VERBS = {
-    "train": "verbs.train", "resume": "verbs.resume", "test": "verbs.play", "play": "verbs.play",
+    "train": "verbs.train", "resume": "verbs.train", "test": "verbs.play", "play": "verbs.play",
     "record": "verbs.play", "nvis": "verbs.play", "plot": "plot", "sweep": "sweep.plan", "doctor": "doctor",
     "snapshot": "verbs.snapshot", "profile_train": "verbs.train", "profile_test": "verbs.train",
     "profile_random": "verbs.train",
@@ -31,17 +31,17 @@ def run(arguments: Sequence[str]) -> int:
     """Carry out one command, and return the exit code: 2 after a UserError, 130 after Ctrl-C."""
     verb = arguments[0] if arguments else "--help"
     program = os.environ.get("SIMPLE_DQN_PROGRAM", f"simple-dqn {verb}" if verb in VERBS else "simple-dqn")
-    return exit_code(program, lambda: _carry_out(verb, arguments[1:], program))
 
+    def work() -> None:
+        if verb in ("-h", "--help", "--version"):
+            print(f"simple-dqn {__version__}" if verb == "--version" else USAGE)
+        elif verb not in VERBS:
+            raise UserError(f"there is no verb {verb!r}: {USAGE}")
+        else:  # plot and doctor run nothing of the user's
+            words = arguments[1:] if verb in ("plot", "doctor") else take_imports(arguments[1:])
+            carrying_out(verb)(words, program)
 
-def _carry_out(verb: str, arguments: Sequence[str], program: str) -> None:
-    if verb in ("-h", "--help", "--version"):
-        print(f"simple-dqn {__version__}" if verb == "--version" else USAGE)
-    elif verb not in VERBS:
-        raise UserError(f"there is no verb {verb!r}: {USAGE}")
-    else:  # plot and doctor run nothing of the user's
-        arguments = arguments if verb in ("plot", "doctor") else take_imports(arguments)
-        carrying_out(verb)(arguments, program)
+    return exit_code(program, work)
 
 
 def console() -> NoReturn:

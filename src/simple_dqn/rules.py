@@ -45,14 +45,10 @@ def check(config: Config) -> None:
 
 def complaints(config: Config) -> Iterator[str]:
     """Yield a message for each contradiction between settings."""
-    settings = config.flags()
-    for broken, complaint in _rules(SimpleNamespace(**settings)):
+    words = {name: as_word(value).removesuffix(".0") for name, value in config.flags().items()}
+    for broken, complaint in _rules(SimpleNamespace(**config.flags())):
         if broken:
-            yield re.sub(r"--(\w+)=", lambda flag: f"--{flag[1]} {_shown(settings[flag[1]])}", complaint)
-
-
-def _shown(value: object) -> str:
-    return as_word(value).removesuffix(".0")
+            yield re.sub(r"--(\w+)=", lambda flag: f"--{flag[1]} {words[flag[1]]}", complaint)
 
 
 def _rules(f: SimpleNamespace) -> Iterator[tuple[object, str]]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import simple_dqn
-from simple_dqn.settings_file import read
+from simple_dqn.command_line import read
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
 tune = pytest.importorskip("examples.tune")

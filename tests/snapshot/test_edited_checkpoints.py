@@ -18,7 +18,7 @@ from simple_dqn.run import Run, make_run
 from simple_dqn.snapshot import CheckpointFolder, DamagedError, prefix_of
 from simple_dqn.snapshot.snapshot import read_archive, write_archive
 from simple_dqn.types import CheckpointState
-from simple_dqn.verbs.resume import follows, recorded
+from simple_dqn.verbs.train import follows, recorded
 from tests.command_line import train_in
 
 RUN = [

@@ -8,11 +8,11 @@ import ale_py.roms
 import pytest
 
 from simple_dqn import main
+from simple_dqn.command_line import read
 from simple_dqn.config import Config, EnvironmentConfig
 from simple_dqn.environment.atari import known_games
 from simple_dqn.errors import UserError
 from simple_dqn.evaluation import SCORES
-from simple_dqn.settings_file import read
 from simple_dqn.sweep import plan
 from simple_dqn.sweep.plan import find_games
 from simple_dqn.sweep.pool import SweepRun

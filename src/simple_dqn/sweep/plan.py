@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import command_line, own_code, plot, settings_file
+from simple_dqn import command_line, own_code, plot
 from simple_dqn.config import BOOLEANS, Config, EnvironmentConfig, words
 from simple_dqn.environment import game_name, named
 from simple_dqn.environment.atari import find_rom, game_of, known_games
@@ -24,7 +24,7 @@ from simple_dqn.snapshot import locked
 from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.sweep.comparison import Report, compare
 from simple_dqn.sweep.pool import Member, SweepRun, local_pool, ray_pool, run_all
-from simple_dqn.verbs.common import LABEL, check_weights
+from simple_dqn.verbs.play import LABEL, check_weights
 from simple_dqn.verbs.settings import over, parser_for, resolve, settle, start_log
 
 MOST = 10_000  # seeds or processors
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     configs = [_checked(one, list(games.values()), gpus) for one in settings.values()]
     if given.get("print_config"):
         presets = (one.get("preset", USUAL) for one in settings.values())
-        print("\n---\n".join(map(settings_file.listing, configs, presets)))
+        print("\n---\n".join(map(command_line.listing, configs, presets)))
         return
     start_log(configs[0].run.log_level)
     name = given.get("name") or "_".join(Path(word).stem for word in given["games"])

@@ -1,56 +1,170 @@
-"""`test`, `play`, `record` and `nvis`: what people do with a snapshot; and play alone."""
+"""`test`, `play`, `record` and `nvis`: what people do with a snapshot; and its settings and weights."""
 
 import logging
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from simple_dqn import evaluation
-from simple_dqn.config import Config, RunConfig
-from simple_dqn.environment import game_name, is_atari, named
+from simple_dqn import evaluation, random_streams
+from simple_dqn.command_line import Parser
+from simple_dqn.config import BOOLEANS, SETTINGS, Config, RunConfig
+from simple_dqn.environment import Environment, game_name, is_atari, named
+from simple_dqn.environment.atari import game_of
 from simple_dqn.errors import UserError, printable
 from simple_dqn.files import check_target, home, is_snapshot, kind_of, replacing
 from simple_dqn.interrupt import Interrupt
+from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.run import make_environment, make_network, make_player, make_statistics
+from simple_dqn.snapshot import Snapshot, check_fits, check_layers
 from simple_dqn.statistics import Writer
-from simple_dqn.verbs.common import (
-    ONE_GAME,
-    PLAYS_ONLY,
-    SNAPSHOT,
-    check_weights,
-    finish,
-    flags_of_playing,
-    load_weights,
-    make_watched_player,
-    open_snapshot,
-    run_of,
-    settings_of_agent,
-    workers_for,
-)
-from simple_dqn.verbs.settings import OF_GAMES, parser_for, resolve, settle
+from simple_dqn.statistics.writers import TRACKERS
+from simple_dqn.verbs.settings import OF_GAMES, parser_for, resolve, settle, start_log
 from simple_dqn.watch.film import FORMATS, Film, Recording, replacing_screens
-from simple_dqn.watch.player import HELP, Controls
+from simple_dqn.watch.player import HELP, Controls, WatchedPlayer
 from simple_dqn.watch.viewer import DISPLAYS, FrameClock, Speaker, Viewer, open_display
 
+if TYPE_CHECKING:
+    from simple_dqn.dqn import DeepQNetwork
+
 logger = logging.getLogger(__name__)
+
+GAME = "a ROM, a game that ale-py ships, a Gymnasium id, or FILE.py"
+SNAPSHOT = "such as snapshots/pong_10.pkl"
+LABEL = re.compile(r"[\w+=@,~-][\w+=@,~. -]{0,99}")
+# However a snapshot was trained, a verb that only plays learns nothing beside its games.
+PLAYS_ONLY: dict[str, Any] = {
+    "schedule": "serial", "synchronize": None, "cluster": "none", "actors": 1, "play_games": 0,
+    "random_seed": None, "sampler": "uniform", "target_rule": "max", "train_steps": 0, "tensorboard": False,
+}  # fmt: skip
+# For one state, more threads than one only wait for each other.
+ONE_GAME = {**PLAYS_ONLY, "workers": 1, "processes": 0, "display_screen": False, "threads": 1}
+# Settings that only training reads.
+TRAINING_ONLY = {
+    *(name for name, one in SETTINGS.items() if one["part"] in ("memory", "network", "agent", "cluster")),
+    *(name for name in BOOLEANS if not name.endswith("_norm")), "random_steps", "train_steps", "epochs",
+    "save_weights_prefix", "checkpoint_minutes", "checkpoint_steps", "keep",
+} - {*NETWORK_SHAPE, "atoms", "quantiles", "v_min", "v_max", "exploration_rate_test"}  # fmt: skip
+
+
+def run_name(config: Config, label: str | None) -> str:
+    """Return the name of a run's files: the game, and the label; raise UserError if no file can have it."""
+    if label and not LABEL.fullmatch(label):
+        raise UserError(f"label {label!r} cannot be part of a file's name: use letters, digits, - and _")
+    name = game_name(config.environment)
+    return f"{name}_{label}" if label else name
+
+
+def run_of(path: Path, snapshot: Snapshot) -> str:
+    """Return the name of the run that wrote `snapshot`, by the name of its file, `path`."""
+    return path.stem.removesuffix(f"_{snapshot.epoch}")
+
+
+def open_snapshot(path: Path, game: str | None = None) -> Snapshot:
+    """Return the snapshot at `path`, with a game that can be played; see `Snapshot.load`.
+
+    The game of a snapshot of Neon's is `game`, or the longest known one with which the file's name begins.
+    """
+    snapshot = Snapshot.load(path, game)
+    atari = snapshot.flags.get("environment", "ale") == "ale"
+    return replace(snapshot, game=(atari and game_of(snapshot.game)) or snapshot.game)
+
+
+def flags_of_playing(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]:
+    """Return the flags of a verb that only plays, without those of training, and start the log."""
+    given = parser.parse(arguments)
+    start_log(given.get("log_level", "INFO"))
+    if ignored := [f"--{name}" for name in given if name in TRAINING_ONLY]:
+        logger.warning("Ignored, as only training uses them: %s", ", ".join(ignored))
+    return {name: value for name, value in given.items() if name not in TRAINING_ONLY}
+
+
+def read_agent(parser: Parser, arguments: Sequence[str]) -> tuple[dict[str, Any], Path, Snapshot]:
+    """Return the flags of a verb that plays, and the snapshot that they name with its path."""
+    given = flags_of_playing(parser, arguments)
+    return given, given["snapshot"], open_snapshot(given["snapshot"])
+
+
+def settings_of_agent(
+    path: Path, snapshot: Snapshot, given: dict[str, Any], fixed: dict[str, Any] | None = None
+) -> Config:
+    """Return the settings that use the agent of `snapshot`, at `path`; see `resolve`."""
+    own = {"load_weights": str(path), "start_epoch": snapshot.epoch, "game": snapshot.game}
+    return settle(resolve(given, portable(snapshot.flags), {**own, **(fixed or ONE_GAME)}), log=False)
+
+
+def portable(snapshot: dict[str, Any]) -> dict[str, Any]:
+    """Return the flags of a snapshot without bfloat16, which takes long where a processor imitates it."""
+    return {**snapshot, "datatype": "auto"} if snapshot.get("datatype") == "bfloat16" else snapshot
+
+
+def workers_for(games: int, snapshot: dict[str, Any]) -> dict[str, Any]:
+    """Return the flag `workers` of a test of `games` games, or of steps: as in training, but none in vain."""
+    return {"workers": min(snapshot.get("workers", 1), games or math.inf)}
+
+
+def check_weights(config: Config) -> None:
+    """Raise UserError, before PyTorch is imported, unless the snapshot to load fits the settings."""
+    if config.run.load_weights:
+        path = Path(config.run.load_weights)
+        snapshot = open_snapshot(path)
+        check_fits(path, snapshot, game_name(config.environment))
+        check_layers(path, snapshot, config)
+
+
+def load_weights(
+    path: Path | str | None, environment: Environment, network: "DeepQNetwork",
+    snapshot: Snapshot | None = None,
+) -> None:  # fmt: skip
+    """Give `network` the weights at `path`, if any, or in `snapshot`, opened before; they must fit."""
+    if path:
+        snapshot = snapshot or open_snapshot(Path(path))
+        logger.info("Loading weights from %s", path)
+        check_fits(Path(path), snapshot, environment.name, environment.actions)
+        network.set_weights(snapshot.weights)
+        network.update_target_network()
+
+
+def make_watched_player(
+    config: Config, environment: Environment, saliency: bool, person: Callable[[], int | None] = lambda: None
+) -> WatchedPlayer:
+    """Return a player by the network of the snapshot `config.run.load_weights`; None: a person plays alone.
+
+    `person` returns the action that a person chooses; None: the agent chooses.
+    """
+    rng = random_streams.stream(config.seed, "test exploration")
+    length = config.memory.history_length
+    if not config.run.load_weights:
+        return WatchedPlayer(environment, None, length, rng, person=person)
+    network = make_network(config, environment)
+    load_weights(config.run.load_weights, environment, network)
+    heat = network.guided_backpropagation().saliency if saliency else None
+    return WatchedPlayer(environment, network.predict, length, rng, heat, person)
+
+
+def finish(interrupt: Interrupt) -> None:
+    """Log that all is done; after an interrupt, exit with the code of its signal instead."""
+    if interrupt.requested:
+        raise KeyboardInterrupt(interrupt.number)
+    logger.info("All done")
+
 
 AGENT = "snapshots/trained/breakout_200.pkl"
 
 
 def test(arguments: Sequence[str], program: str) -> None:
     """Measure how well a snapshot plays."""
-    parser = parser_for(program, "Test a snapshot, without training.", f"{AGENT} --protocol nature",
-                        PLAYS_ONLY, of_snapshot=True, most_used=f"test_steps workers {OF_GAMES}")  # fmt: skip
-    parser.add_argument("snapshot", type=Path, help=SNAPSHOT)
+    about, used, example = "Test a snapshot.", f"test_steps workers {OF_GAMES}", f"{AGENT} --protocol nature"
+    parser = parser_for(program, about, example, PLAYS_ONLY, snapshot=SNAPSHOT, most_used=used)
     text = "rules of the test (default: simple_dqn)"
     parser.add_argument("--protocol", choices=tuple(evaluation.PROTOCOLS), help=text)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome here as well")
-    given = flags_of_playing(parser, arguments)
+    given, path, snapshot = read_agent(parser, arguments)
     protocol = given.get("protocol", "simple_dqn")
-    rules, path = evaluation.PROTOCOLS[protocol], given["snapshot"]
-    snapshot = open_snapshot(path)
+    rules = evaluation.PROTOCOLS[protocol]
     games = given.get("play_games") or rules.games or 0
     fixed = PLAYS_ONLY | evaluation.protocol_flags(protocol, snapshot.actions)
     fixed |= workers_for(games, snapshot.flags)
@@ -94,37 +208,31 @@ def play(arguments: Sequence[str], program: str) -> None:
     text = "where to play (default: window, if there can be one)"
     parser.add_argument("--display", choices=DISPLAYS, help=text)
     given = flags_of_playing(parser, arguments)
-    config = _to_play(given["player"], given)
-    _check_one_game(config)
-    check_weights(config)
+    player, path = given["player"], Path(given["player"])
+    unfinished = re.search(r"_\d+$", player) and not kind_of(path)  # such as pong_200 for pong_200.pkl
+    if unfinished or path.suffix in (".pkl", ".prm") or is_snapshot(path):
+        config = settings_of_agent(path, open_snapshot(path), given)
+    else:
+        alone = named({"game": player, **given})
+        config = settle(resolve(alone, fixed={**ONE_GAME, "random_starts": 0}), log=False)
+    _check_shown(config)
     _show(config, given.get("display"))
 
 
-def _to_play(player: str, given: dict[str, Any]) -> Config:
-    """Return the settings to play with a snapshot, or alone with a game."""
-    path = Path(player)
-    unfinished = re.search(r"_\d+$", player) and not kind_of(path)  # such as pong_200 for pong_200.pkl
-    if unfinished or path.suffix in (".pkl", ".prm") or is_snapshot(path):
-        return settings_of_agent(path, open_snapshot(path), given)
-    alone = named({"game": player, **given})
-    return settle(resolve(alone, fixed={**ONE_GAME, "random_starts": 0}), log=False)
-
-
-def _check_one_game(config: Config) -> None:
+def _check_shown(config: Config) -> None:
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is shown; leave it out")
+    check_weights(config)
 
 
 def _show(config: Config, display: str | None) -> None:
     """Play until the person has had enough, in a `window` or `terminal`; None: the one that can be opened."""
-    name = game_name(config.environment)
-    controls = Controls(config.run.load_weights is None)
+    name, controls = game_name(config.environment), Controls(config.run.load_weights is None)
     with Interrupt() as interrupt, ExitStack() as open_things:
         screen = open_display(display, f"Simple-DQN: {name}")
-        speaker = Speaker()
+        speaker, rate = Speaker(), config.agent.exploration_rate_test
         open_things.callback(speaker.close)
-        pictures = home() / "videos" / name
-        viewer = Viewer(controls, screen, speaker, config.agent.exploration_rate_test, pictures, FrameClock())
+        viewer = Viewer(controls, screen, speaker, rate, home() / "videos" / name, FrameClock())
         environment = make_environment(config, training=False, watcher=viewer.watch)
         open_things.callback(environment.close)
         player = make_watched_player(
@@ -141,32 +249,26 @@ def record(arguments: Sequence[str], program: str) -> None:
     """Film a snapshot while it plays."""
     about = "Film a snapshot while it plays: a film with sound, and a PNG of each frame."
     fixed = {**ONE_GAME, "play_games": 1}
-    parser = parser_for(program, about, f"{AGENT} --overlay", fixed, of_snapshot=True, most_used=OF_GAMES)
-    parser.add_argument("snapshot", type=Path, help=SNAPSHOT)
+    example = f"{AGENT} --overlay"
+    parser = parser_for(program, about, example, fixed, snapshot=SNAPSHOT, most_used=OF_GAMES)
     parser.add_argument("--format", choices=tuple(FORMATS), help="kind of film (default: mov)")
     parser.add_switch("overlay", "draw Q-values and where the network looks into the film (default: false)")
-    given = flags_of_playing(parser, arguments)
-    path, track = given["snapshot"], given.pop("track", "none")
-    snapshot = open_snapshot(path)
+    given, path, snapshot = read_agent(parser, arguments)
+    track = given.pop("track", "none")
     config = settings_of_agent(path, snapshot, given, fixed)
-    _check_one_game(config)
     if not config.run.play_games:
         raise UserError("--play_games 0 leaves nothing to film: give at least 1")
-    check_weights(config)
+    _check_shown(config)
     prefix, videos, kind = run_of(path, snapshot), home() / "videos", given.get("format", "mov")
     name = prefix if prefix.startswith(f"{snapshot.game}_") else snapshot.game  # the game, and the label
-    film_path = videos / f"{name}_{snapshot.epoch}.{kind}"
-    tracker: Writer | None = None
+    path, tracker = videos / f"{name}_{snapshot.epoch}.{kind}", Writer()
     if track != "none":
-        from simple_dqn.statistics.writers import TRACKERS
-
         tracker = TRACKERS[track](home() / "results" / name, config.shared_flags(), True)
-    played = film(config, film_path, videos / name, kind, given.get("overlay", False))
-    print(printable(f"{film_path}: {played}; its screens are in {videos / name}"))
-    if tracker:
-        with closing(tracker):
-            tracker.open()
-            tracker.on_file(film_path)
+    played = film(config, path, videos / name, kind, given.get("overlay", False))
+    print(printable(f"{path}: {played}; its screens are in {videos / name}"))
+    with closing(tracker):
+        tracker.open()
+        tracker.on_file(path)
 
 
 def film(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -> str:
@@ -194,11 +296,8 @@ def nvis(arguments: Sequence[str], program: str) -> None:
     """Play one game, and draw what the network of a snapshot sees in it, as a page for the browser."""
     about = "Draw what the network of a snapshot sees, as an HTML page."
     used = f"visualization_filters visualization_file {OF_GAMES}"
-    parser = parser_for(program, about, AGENT, ONE_GAME, of_snapshot=True, most_used=used)
-    parser.add_argument("snapshot", type=Path, help=SNAPSHOT)
-    given = flags_of_playing(parser, arguments)
-    path = given["snapshot"]
-    snapshot = open_snapshot(path)
+    parser = parser_for(program, about, AGENT, ONE_GAME, snapshot=SNAPSHOT, most_used=used)
+    given, path, snapshot = read_agent(parser, arguments)
     config = settings_of_agent(path, snapshot, given)
     check_weights(config)
     file = Path(config.run.visualization_file or home() / "results" / f"{run_of(path, snapshot)}.html")

@@ -27,18 +27,23 @@ OF_GAMES = "play_games exploration_rate_test repeat_action_probability random_st
 
 def parser_for(
     program: str, description: str, example: str, fixed: Mapping[str, Any] | None = None, usual: str = USUAL,
-    of_snapshot: bool = False, most_used: str = OF_TRAINING,
+    snapshot: str = "", most_used: str = OF_TRAINING,
 ) -> Parser:  # fmt: skip
-    """Return a parser of a verb's flags, whose help shows the values that the verb uses; see `resolve`."""
+    """Return a parser of a verb's flags, whose help shows the values that the verb uses; see `resolve`.
+
+    With the help text `snapshot`, it has that argument, and the settings are the snapshot's.
+    """
 
     def defaults() -> dict[str, Any]:
-        if not of_snapshot:
+        if not snapshot:
             return resolve({}, None, fixed, usual).flags()
         recorded = dict.fromkeys(Config().shared_flags(), "the snapshot's")
         return {**Config().flags(), **recorded, "random_seed": None, **(fixed or {})}
 
     parser = parser_of_settings(program, description)
     parser.defaults, parser.example, parser.most_used = defaults, example, most_used.split()
+    if snapshot:
+        parser.add_argument("snapshot", type=Path, help=snapshot)
     return parser
 
 
@@ -53,7 +58,7 @@ def resolve(
     The `given` flags lie over those of a file already; see `over`. Without the flags of a `snapshot` or
     checkpoint the command starts from a preset, `usual` without `--preset`.
     """
-    fixed, actors = fixed or {}, {}
+    fixed, actors, imports = fixed or {}, {}, {"imports": own_code.names()} if own_code.IMPORTED else {}
     if snapshot is None:
         game = Config.from_flags(fixed, given).environment
         snapshot = preset(given, usual) | (OUTSIDE_ATARI if game.game and not is_atari(game) else {})
@@ -65,7 +70,6 @@ def resolve(
         if weights and (source is None or real(Path(weights)) != real(Path(source))):
             remedy = f"the weights come from {source or 'the snapshot'}; leave it out"
             raise UserError(f"--load_weights {weights}: {remedy}")
-    imports = {"imports": own_code.names()} if own_code.IMPORTED else {}
     return Config.from_flags({**snapshot, **actors}, fixed, given, imports)
 
 
@@ -75,14 +79,13 @@ def preset(given: dict[str, Any], usual: str) -> dict[str, Any]:
     A preset's schedule is for one machine, and is left out if actors play on a cluster. The overlapped one is
     left out if the flags given by hand exclude it. `processes` goes with it.
     """
-    settings = dict(PRESETS[given.get("preset", usual)])
+    settings = PRESETS[given.get("preset", usual)]
     config = Config.from_flags(settings, given)
-    schedule, frequency = config.agent.schedule, config.agent.train_frequency
-    fits = config.agent.target_steps and config.environment.workers >= frequency
-    replaced = schedule == "concurrent" or (schedule == "overlapped" and not fits)
-    if config.cluster.on or (settings.get("schedule") == "overlapped" and replaced):
-        return {name: one for name, one in settings.items() if name not in ("schedule", "processes")}
-    return settings
+    agent, overlapped = config.agent, settings.get("schedule") == "overlapped"
+    fits = agent.target_steps and config.environment.workers >= agent.train_frequency
+    replaced = agent.schedule == "concurrent" or (agent.schedule == "overlapped" and not fits)
+    without = ("schedule", "processes") if config.cluster.on or (overlapped and replaced) else ()
+    return {name: one for name, one in settings.items() if name not in without}
 
 
 def over(recorded: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -14,19 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from simple_dqn import __version__, plot, settings_file
+from simple_dqn import __version__, command_line, plot
 from simple_dqn.command_line import Parser, number
-from simple_dqn.config import Config, as_word
+from simple_dqn.config import Config
 from simple_dqn.environment import is_atari
 from simple_dqn.errors import UserError, printable
 from simple_dqn.files import home, is_trained, kind_of, replacing, reporting_failure
 from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.verbs.common import ONE_GAME, SNAPSHOT, load_weights, open_snapshot, run_of, settings_of_agent
-from simple_dqn.verbs.play import film, test
+from simple_dqn.verbs import play
 from simple_dqn.verbs.settings import start_log
 
-SEEDED: dict[str, Any] = {**ONE_GAME, "random_seed": 0}
+SEEDED: dict[str, Any] = {**play.ONE_GAME, "random_seed": 0}
 # Hugging Face reads the lines between the dashes.
 CARD = """---
 library_name: simple-dqn
@@ -51,17 +50,14 @@ a game of it.
 ```
 
 Load it with `simple_dqn.load("{file}")`, or play: `./play.sh {file}`. Loading a snapshot runs no code.
-The settings are in `config.yaml`; those that differ from the defaults:
-
-{settings}
+The settings are in `config.yaml`, which marks those that differ from the defaults.
 {curve}"""
 
 
 def snapshot(arguments: Sequence[str], program: str) -> None:
     """Show, convert, export or describe snapshots."""
-    if arguments and arguments[0] == "average":
-        remedy = "train with --average_updates, such as 1%; every snapshot is then a mean"
-        raise UserError(f"average is gone: {remedy}")
+    if [*arguments[:1]] == ["average"]:
+        raise UserError("average is gone: train with --average_updates 1%; every snapshot is then a mean")
     given = _parser(program).parse(arguments)
     action, source = given["action"], given["source"]
     beside = home() / "snapshots" / source.name if is_trained(source) else source
@@ -69,7 +65,7 @@ def snapshot(arguments: Sequence[str], program: str) -> None:
     target: Path = given.get("target") or usual.get(action, Path())
     if action in usual:
         start_log("WARNING")
-    content = open_snapshot(source, given.get("game"))
+    content = play.open_snapshot(source, given.get("game"))
     if action != "show" and kind_of(target):
         raise UserError(f"{target} exists: remove it or give another name")
     if action == "show":
@@ -93,7 +89,7 @@ def _parser(program: str) -> Parser:
         "card": "write a folder with a model card, a film and the settings",
     }.items():
         one = actions.add_parser(action, help=text)
-        one.add_argument("source", type=Path, metavar="FILE", help=SNAPSHOT)
+        one.add_argument("source", type=Path, metavar="FILE", help=play.SNAPSHOT)
         if action != "show":
             one.add_argument("target", type=Path, nargs=None if action == "convert" else "?", metavar="OUT")
         if action in ("show", "convert"):
@@ -122,10 +118,10 @@ def describe(content: Snapshot) -> str:
 def export(path: Path, content: Snapshot, target: Path) -> None:
     """Write the network of the snapshot `content`, at `path`, as an ONNX file, and print how it differs."""
     fixed = {**SEEDED, "backend": "cpu", "datatype": "float32"}
-    config = settings_of_agent(path, content, {}, fixed)
+    config = play.settings_of_agent(path, content, {}, fixed)
     with closing(make_environment(config, training=False)) as environment:
         network = make_network(config, environment)
-        load_weights(path, environment, network, content)
+        play.load_weights(path, environment, network, content)
     shape = (64, config.memory.history_length, *environment.screen_shape)
     states = np.random.default_rng(0).integers(256, size=shape, dtype=np.uint8)
     from simple_dqn.onnx_file import write_onnx  # imports PyTorch
@@ -155,26 +151,24 @@ def card(path: Path, content: Snapshot, target: Path, games: int) -> None:
 def _fill(folder: Path, path: Path, content: Snapshot, games: int) -> None:
     settings, file = Config.from_flags({**content.flags, "game": content.game}), f"{path.stem}.pkl"
     content.save(folder / file)
-    (folder / "config.yaml").write_text(settings_file.listing(settings, "simple_dqn") + "\n", "utf-8")
+    (folder / "config.yaml").write_text(command_line.listing(settings, "simple_dqn") + "\n", "utf-8")
     protocol = "nature" if is_atari(settings.environment) else "simple_dqn"
     words = ["--protocol", protocol, "--play_games", str(games), "--json", str(folder / "score.json")]
     report = io.StringIO()
     with redirect_stdout(report):
-        test([str(path), "--random_seed", "0", "--log_level", "WARNING", *words], "snapshot")
+        play.test([str(path), "--random_seed", "0", "--log_level", "WARNING", *words], "snapshot")
     score = json.loads((folder / "score.json").read_text("utf-8"))
     (folder / "score.json").unlink()
-    filmed = settings_of_agent(path, content, {}, {**SEEDED, "play_games": 1})
-    film(filmed, folder / "replay.mp4", folder / "screens", "mp4", False)
+    filmed = play.settings_of_agent(path, content, {}, {**SEEDED, "play_games": 1})
+    play.film(filmed, folder / "replay.mp4", folder / "screens", "mp4", False)
     shutil.rmtree(folder / "screens")
     if curve := curve_of(path, content):
         with redirect_stdout(io.StringIO()):
             plot.main([str(curve), "--png_file", str(folder / "curve.png"), "--dpi", "60"])
-    defaults, changed = Config().shared_flags(), sorted(settings.shared_flags().items())
     text = CARD.format(
         game=content.game, name=path.stem, file=file, version=__version__, epoch=content.epoch,
         score=f"{score['mean']:.2f} +/- {score['standard_deviation']:.2f}",
         steps=content.total_train_steps, report=report.getvalue().rstrip(),
-        settings="\n".join(f"- `--{key} {as_word(one)}`" for key, one in changed if one != defaults[key]),
         curve="\n![The curves of the training](curve.png)\n" if curve else "",
     )  # fmt: skip
     (folder / "README.md").write_text(text, "utf-8")
@@ -182,7 +176,7 @@ def _fill(folder: Path, path: Path, content: Snapshot, games: int) -> None:
 
 def curve_of(path: Path, content: Snapshot) -> Path | None:
     """Return the CSV of the run that wrote the snapshot: one with its epoch after as many training steps."""
-    folder, name = home() / "results" / ("trained" if is_trained(path) else ""), run_of(path, content)
+    folder, name = home() / "results" / ("trained" if is_trained(path) else ""), play.run_of(path, content)
     wanted = ("train", str(content.epoch), str(content.total_train_steps))
     first = re.sub(r"_before(_\d+)?$", "", name)  # the CSV of an earlier run has a number instead
     for file in (folder / f"{name}.csv", *sorted(folder.glob(f"{glob.escape(first)}*.csv"))):

@@ -1,32 +1,57 @@
-"""`train`: learn a game from the start, or go on after a crash; and `profile_...`, where the time goes."""
+"""`train` and `resume`: learn a game from the start, or go on; and `profile_...`, where the time goes."""
 
 import cProfile
+import glob
 import logging
 import pstats
+import shlex
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import settings_file
-from simple_dqn.config import Config, RunConfig, Share
+from simple_dqn import command_line, own_code, rules
+from simple_dqn.config import REGISTERED, Config, RunConfig, Share, layered
 from simple_dqn.environment import as_played, named
 from simple_dqn.errors import UserError
-from simple_dqn.files import home, replacing
+from simple_dqn.files import TRAINED, check_start, from_here, home, is_trained, kind_of, numbered, replacing
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.presets import USUAL
 from simple_dqn.profiler import Profiler
-from simple_dqn.run import make_run
-from simple_dqn.snapshot import CheckpointFolder, checkpoint_folder, locked
+from simple_dqn.replay import rows_for
+from simple_dqn.rules import CHECKPOINT_SHAPE, differing
+from simple_dqn.run import Phase, make_run
+from simple_dqn.snapshot import (
+    Checkpoint,
+    CheckpointFolder,
+    DamagedError,
+    Snapshot,
+    checked_settings,
+    checkpoint_folder,
+    locked,
+    prefix_of,
+    snapshots_after,
+)  # fmt: skip
 from simple_dqn.statistics import Writer
-from simple_dqn.verbs.common import GAME, check_weights, load_weights, run_name
-from simple_dqn.verbs.play import measure
-from simple_dqn.verbs.resume import CompleteError, SettingsWriter, finish_training, go_on
+from simple_dqn.statistics.csv_file import Resumed, is_of_run
+from simple_dqn.verbs import play
 from simple_dqn.verbs.settings import over, parser_for, preset, resolve, settle, start_log
 
 logger = logging.getLogger(__name__)
+
+# What a checkpoint does not choose: paths, and a window.
+RECORDINGS = ("display_screen", "record_screen_path", "record_sound_filename")
+UNRECORDED = (*RECORDINGS, "load_weights", "visualization_file")
+
+
+class CompleteError(UserError):
+    """The run has all its epochs already."""
+
+    def __init__(self, what: object, trained: int, epochs: int) -> None:
+        had = f"{trained} epochs of training and --epochs is {epochs}"
+        super().__init__(f"{what} has {had}: give a larger --epochs")
 
 
 def train(arguments: Sequence[str], program: str) -> None:
@@ -35,9 +60,9 @@ def train(arguments: Sequence[str], program: str) -> None:
     if given.get("print_config"):
         config = resolve(given)
         played = replace(config, environment=as_played(config.environment))
-        print(settings_file.listing(played, given.get("preset", USUAL)))
+        print(command_line.listing(played, given.get("preset", USUAL)))
     elif given.get("play_games"):
-        measure(settle(resolve(given)))
+        play.measure(settle(resolve(given)))
     else:
         learn(given)
 
@@ -45,7 +70,7 @@ def train(arguments: Sequence[str], program: str) -> None:
 def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     """Return the flags of `train` in `arguments`, by name, over those of the file of `--config`."""
     parser = parser_for(program, "Train a deep Q-network on a game.", "pong --epochs 10")
-    parser.add_argument("game", nargs="?", help=GAME)
+    parser.add_argument("game", nargs="?", help=play.GAME)
     parser.add_argument("label", nargs="?", help="kept in the names of the snapshots and the CSV")
     parser.add_switch("resume", "go on from the run's last checkpoint if there is one (default: false)")
     parser.add_presets(USUAL)
@@ -62,26 +87,25 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
     The `writers` receive the events of phases, beside the console and the CSV. If `log` is false, the
     application has a log. After a signal, KeyboardInterrupt, the files are complete up to there.
     """
-    config = resolve(given)
-    name = run_name(config, given.get("label"))
-    csv_file, prefix = str(home() / "results" / f"{name}.csv"), home() / "snapshots" / name
-    config = config.with_flags({"csv_file": csv_file, "save_weights_prefix": str(prefix)}, given)
-    prefix = Path(config.run.save_weights_prefix or prefix)
+    config, name = resolve(given), given.get("preset", USUAL)
+    run = play.run_name(config, given.get("label"))
+    csv_file, usual = str(home() / "results" / f"{run}.csv"), str(home() / "snapshots" / run)
+    config = config.with_flags({"csv_file": csv_file, "save_weights_prefix": usual}, given)
+    prefix = Path(config.run.save_weights_prefix or usual)
     with locked(prefix):
         if log:
             start_log(config.run.log_level)
         try:
-            if not (given.get("resume") and _continued(prefix, given, writers, log)):
-                if given.get("resume"):
-                    logger.warning("There is no checkpoint %s: the run begins", checkpoint_folder(prefix))
-                preset_name = given.get("preset", USUAL)
-                logger.info("Preset %s", preset_name)
-                config = settle(config, log=False)
-                rom = Path(config.environment.game)
-                if config.environment.environment == "ale" and rom.is_file():
-                    config = config.with_flags({"game": str(rom.resolve())})  # for a resume in another folder
-                settings = [SettingsWriter(config, preset_name)] if config.run.csv_file else []
-                begin(config, [*settings, *writers])
+            if given.get("resume"):
+                if _continued(prefix, given, writers, log):
+                    return config.run
+                logger.warning("There is no checkpoint %s: the run begins", checkpoint_folder(prefix))
+            logger.info("Preset %s", name)
+            config = settle(config, log=False)
+            rom = Path(config.environment.game)
+            if config.environment.environment == "ale" and rom.is_file():
+                config = config.with_flags({"game": str(rom.resolve())})  # for a resume in another folder
+            begin(config, [*([SettingsWriter(config, name)] if config.run.csv_file else []), *writers])
         except CompleteError as error:  # no failure: a script may repeat this command until the run is done
             logger.info("Nothing is left to do: %s", error)
     return config.run
@@ -103,11 +127,205 @@ def _continued(prefix: Path, given: dict[str, Any], writers: Sequence[Writer], l
 
 def begin(config: Config, writers: Sequence[Writer] = ()) -> None:
     """Learn a game from the start, with the settings that `settle` returned; see `learn` for `writers`."""
-    check_weights(config)
+    play.check_weights(config)
     with Interrupt() as interrupt, closing(make_run(config, interrupt, writers=writers)) as run:
-        load_weights(config.run.load_weights, run.agent.player.environment, run.agent.network)
+        play.load_weights(config.run.load_weights, run.agent.player.environment, run.agent.network)
         run.begin()
     finish_training(config, interrupt)
+
+
+def resume(arguments: Sequence[str], program: str) -> None:
+    """Go on with a run from one of its snapshots, or from the folder of its checkpoints."""
+    about = "Go on with a training run from one of its snapshots."
+    text = f"{play.SNAPSHOT}, or the folder snapshots/pong_checkpoint"
+    given = parser_for(program, about, "snapshots/pong_checkpoint", snapshot=text).parse(arguments)
+    start_log(given.get("log_level", "INFO"))
+    path: Path = given["snapshot"]
+    snapshot = None if path.is_dir() else play.open_snapshot(path)
+    if snapshot is None:
+        prefix = prefix_of(path)
+    elif is_trained(path):
+        prefix = home() / "snapshots" / f"{play.run_of(path, snapshot)}_{TRAINED}"
+        logger.info("%s remains unchanged: the run continues as %s_...", path, prefix)
+    else:
+        prefix = path.with_name(play.run_of(path, snapshot))
+    if Path(given.get("save_weights_prefix", prefix)).resolve() != prefix.resolve():
+        remedy = "leave out --save_weights_prefix, or copy its files"
+        raise UserError(f"a run continues as {prefix}_...: {remedy}")
+    with locked(prefix):
+        if go_on(prefix, given, snapshot):
+            return
+        if snapshot is None:
+            raise UserError(f"{path} has no usable checkpoint: give a snapshot, such as {prefix}_10.pkl")
+        _refill(path, snapshot, prefix, given)
+
+
+class SettingsWriter(Writer):
+    """Writes the settings of a run beside its CSV, once the run begins; the file of another is renamed.
+
+    Without `preset` the run is resumed: the file names the preset, and is its own if `renew` is true.
+    """
+
+    def __init__(self, config: Config, preset: str | None = None, renew: bool = True) -> None:
+        csv = Path(config.run.csv_file or "")
+        self._path, self._renew = csv.with_suffix(".yaml"), renew and preset is None
+        if kind_of(self._path):
+            starts = tuple(f"{key}:".encode() for key in command_line.KEYS)
+            check_start(self._path, starts, "file of settings")
+            if preset is None:
+                preset = command_line.preset_in(self._path)
+                logger.info("Preset %s", preset)
+        self._text = command_line.listing(config, preset or "simple_dqn")
+        # The earlier CSV, renamed by its own writer before `open`, and its settings keep one number.
+        self._earlier = numbered(csv).with_suffix(".yaml")
+
+    def open(self) -> None:
+        """Write the file, and rename or replace the one that is there."""
+        with replacing(self._path) as beside:
+            beside.write_text(f"{self._text}\n", encoding="utf-8")
+            if self._path.exists() and not self._renew:
+                self._path.rename(numbered(self._path) if self._earlier.exists() else self._earlier)
+
+
+def recorded(run: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a checkpoint, perhaps a stranger's, checked like flags, or raise ValueError.
+
+    It names no file to write or to load but the CSV of its run, and opens no window.
+    """
+    flags = run["flags"]
+    # A registered name may not be known yet.
+    settings = {name: flags[name] for name in ("game", "save_weights_prefix", *REGISTERED)}
+    settings["csv_file"] = flags["csv_file"] or ""
+    others = [flags.get(name) or "" for name in UNRECORDED if not isinstance(flags.get(name), bool)]
+    if wrong := [value for value in (*settings.values(), *others) if not isinstance(value, str)]:
+        raise ValueError(f"its setting {wrong[0]!r} is no text")
+    settings = layered(settings, checked_settings(flags, {*settings, *UNRECORDED}))
+    config = Config.from_flags(settings)
+    if not (run["statistics"]["tally"] and "environment" in settings) or config.run.random_seed is None:
+        raise ValueError("it has no environment, seed or statistics")
+    if Phase.of(run).epoch > max(config.run.epochs, config.run.start_epoch) + 1:
+        raise ValueError("its phase comes after the last epoch")
+    if complaint := next(rules.complaints(config), ""):
+        raise ValueError(complaint)
+    return settings
+
+
+def follows(snapshot: Snapshot | None, run: dict[str, Any]) -> bool:
+    """Return whether `snapshot` is the last that was written before the checkpoint of `run`; None: any is."""
+    config = Config.from_flags(recorded(run))
+    if run["agent"]["memory"]["ring"]["rows"] != rows_for(config.memory, config.environment.workers):
+        raise ValueError("its replay memory is of another size than its settings say")
+    latest = [run["snapshots"][name] for name in ("complete", "stopped")]
+    return snapshot is None or snapshot.fingerprint in latest
+
+
+def go_on(
+    prefix: Path, given: dict[str, Any], snapshot: Snapshot | None = None, writers: Sequence[Writer] = (),
+    log: bool = True,
+) -> bool:  # fmt: skip
+    """Continue from the latest usable checkpoint as if the run had never stopped; return False if none is.
+
+    It must follow `snapshot`, if that is given; CompleteError: the run has all its epochs. See `learn`.
+    """
+    for saved in CheckpointFolder(checkpoint_folder(prefix)).usable(lambda run: follows(snapshot, run)):
+        try:
+            _go_on(saved, prefix, given, writers, log)
+        except DamagedError as error:
+            logger.warning("%s: trying the previous checkpoint", error)
+        else:
+            return True
+    return False
+
+
+def _go_on(
+    saved: Checkpoint, prefix: Path, given: dict[str, Any], writers: Sequence[Writer], log: bool
+) -> None:
+    flags, phase, rows_sum = recorded(saved.run), Phase.of(saved.run), saved.run["statistics"]["csv"]
+    if given.get("datatype") == "auto":  # what that means here was settled when the run began
+        given = {name: value for name, value in given.items() if name != "datatype"}
+    check_flags(flags, given)
+    if ended := [f"--{name}" for name in RECORDINGS if saved.run["flags"].get(name) and name not in given]:
+        logger.warning("A recording or window does not go on: give %s again", " and ".join(ended))
+    csv_file, usual = flags["csv_file"], home() / "results" / f"{prefix.name}.csv"
+    if csv_file and "csv_file" not in given and Path(csv_file).resolve() != usual.resolve():
+        mine = None
+        if Path(flags["save_weights_prefix"]).resolve() == prefix.resolve():  # else it was copied
+            with suppress(UserError):
+                mine = is_of_run(Path(csv_file), phase.before, rows_sum)
+            if not mine:
+                logger.warning("%s does not have the rows of this run: it continues in %s", csv_file, usual)
+        csv_file = csv_file if mine else str(usual)
+    files = {"save_weights_prefix": str(prefix), "csv_file": csv_file or None}
+    config = settle(resolve(given, flags, files), log)
+    if phase.epoch > config.run.epochs:
+        raise CompleteError("the run", phase.trained, config.run.epochs)
+    if later := snapshots_after(prefix, phase.epoch if phase.done else phase.trained):
+        logger.info("Later snapshots of the run, from %s on, will be overwritten", later[0])
+    # Beside the CSV of another run are its settings, curves and ids of trackers, too.
+    csv = config.run.csv_file
+    own = not csv or is_of_run(Path(csv), phase.before, rows_sum) is not False
+    writers, resumed = [*([SettingsWriter(config, renew=own)] if csv else []), *writers], phase.before
+    with Interrupt() as stop, closing(make_run(config, stop, resumed if own else None, writers)) as run:
+        logger.info("Continuing from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
+        run.resume(saved)
+    finish_training(config, stop)
+
+
+def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
+    """Log which `saved` flags of a run those `given` by hand change; raise UserError if one must stay."""
+    was, now = Config.from_flags(saved).flags(), Config.from_flags(saved, given)
+    settings, cluster = now.flags(), now.cluster.cluster
+    for name in differing([*now.shared_flags(), "emulator", "cluster"], was, settings):
+        if name in CHECKPOINT_SHAPE or (name == "cluster" and "none" in (was[name], cluster)):
+            change = f"--{name} {was[name]} and cannot continue with {settings[name]}"
+            remedy = f"leave out --{name}, or start a new run with another label"
+            raise UserError(f"the run was started with {change}: {remedy}")
+        logger.info("From now on --%s is %s instead of %s", name, settings[name], was[name])
+    if cluster not in ("none", "local", "auto", given.get("cluster")):
+        raise UserError(f"a checkpoint chooses no address: give --cluster {cluster}, where the run was")
+
+
+def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) -> None:
+    """Continue from a snapshot's weights alone; the network's own play fills the replay memory."""
+    fixed = {
+        "game": snapshot.game, "csv_file": str(home() / "results" / f"{prefix.name}.csv"),
+        "random_seed": None, "save_weights_prefix": str(prefix), "start_epoch": snapshot.epoch,
+    }  # fmt: skip
+    config = settle(resolve(given, play.portable(snapshot.flags), fixed))
+    if config.run.epochs <= config.run.start_epoch:
+        raise CompleteError(path, snapshot.epoch, config.run.epochs)
+    resumed = Resumed(config.run.start_epoch, "test")
+    writers = [SettingsWriter(config)] if config.run.csv_file else []
+    with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, writers)) as run:
+        logger.warning(
+            "%s has no checkpoint that follows %s: the replay memory, the optimizer and the random "
+            "streams are lost; the memory is refilled by the network's own play",
+            checkpoint_folder(prefix), path,
+        )  # fmt: skip
+        for folder in sorted(prefix.parent.glob(f"{glob.escape(prefix.name)}_before*_checkpoint")):
+            if CheckpointFolder(folder).newest(lambda saved: follows(snapshot, saved)):
+                logger.warning("One is in %s: ./resume.sh %s continues from it", folder, folder)
+        play.load_weights(path, run.agent.player.environment, run.agent.network, snapshot)
+        run.agent.count_from(snapshot.total_train_steps)
+        run.begin(refill=True)
+    finish_training(config, interrupt)
+
+
+def finish_training(config: Config, interrupt: Interrupt) -> None:
+    """Log that a run is over, and the commands that can follow; see `finish`."""
+    prefix = Path(config.run.save_weights_prefix) if config.run.save_weights_prefix else None
+
+    def words(path: Path) -> str:
+        imports = [word for one in own_code.IMPORTED for word in ("--import", str(from_here(Path(one))))]
+        return shlex.join([str(from_here(path)), *imports])
+
+    if prefix and interrupt.requested and checkpoint_folder(prefix).is_dir():
+        logger.info("Next: ./resume.sh %s continues the run", words(checkpoint_folder(prefix)))
+    play.finish(interrupt)
+    if snapshots := snapshots_after(prefix, 0) if prefix else []:
+        last, epochs = words(snapshots[-1]), config.run.epochs + 10
+        logger.info("Next: ./play.sh %s shows it playing, ./test.sh %s measures it,", last, last)
+        logger.info("and ./resume.sh %s --epochs %d trains it further", last, epochs)
 
 
 def _profile(arguments: Sequence[str], program: str, phase: str) -> None:
@@ -115,14 +333,14 @@ def _profile(arguments: Sequence[str], program: str, phase: str) -> None:
     fixed = {"replay_size": 10_000, "epochs": 1, "random_steps": 0, "train_steps": 0, "test_steps": 0}
     fixed |= {"random_steps": 0 if phase == "test" else 1000, f"{phase}_steps": 1000}
     parser = parser_for(program, f"Profile the {phase} phase.", "pong", fixed, "simple_dqn")
-    parser.add_argument("game", help=GAME)
+    parser.add_argument("game", help=play.GAME)
     config = settle(resolve(named(parser.parse(arguments)), None, fixed, "simple_dqn"))
-    check_weights(config)
+    play.check_weights(config)
     parts, profiler = Profiler(), cProfile.Profile()
     with Interrupt() as interrupt, closing(make_run(config, interrupt, profiler=parts)) as run:
-        load_weights(config.run.load_weights, run.agent.player.environment, run.agent.network)
+        play.load_weights(config.run.load_weights, run.agent.player.environment, run.agent.network)
         profiler.runcall(run.begin)
-    path = home() / "results" / f"{run_name(config, f'profile_{phase}')}.prof"
+    path = home() / "results" / f"{play.run_name(config, f'profile_{phase}')}.prof"
     with replacing(path) as beside:
         profiler.dump_stats(beside)
     pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
