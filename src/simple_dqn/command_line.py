@@ -74,6 +74,10 @@ class Parser(argparse.ArgumentParser):
             f"{self.prog} --help all lists every flag\n",
         ))  # fmt: skip
 
+    def print_help(self, file: Any = None) -> None:
+        """Print the help; unlike argparse, raise OSError if that fails, as on a full disk."""
+        print(self.format_help(), end="", file=file)
+
     def error(self, message: str) -> NoReturn:
         """Raise the error as a `UserError`."""
         raise UserError(f"{message} (see {self.prog} --help)")
