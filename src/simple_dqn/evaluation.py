@@ -32,8 +32,6 @@ OF_GAME = (
 ALL_ACTIONS = 18  # of a joystick with one button
 DEFAULTS = Config().flags()  # those of simple_dqn
 STEPS = DEFAULTS["test_steps"]
-
-
 SOURCE = "Wang et al. 2016"  # printed with each human-normalized score
 # Column -> the player of these scores, and their source.
 NAMES = {

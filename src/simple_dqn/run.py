@@ -17,7 +17,7 @@ from simple_dqn import random_streams
 from simple_dqn.agent import Agent, DivergedError, Player
 from simple_dqn.config import Config, RunConfig, layered
 from simple_dqn.environment import Environment, Watcher, make
-from simple_dqn.errors import LostError, UserError, one_line, require_extra
+from simple_dqn.errors import LostError, UserError, one_line
 from simple_dqn.evaluation import Tester
 from simple_dqn.interrupt import Interrupt
 from simple_dqn.profiler import Profiler
@@ -389,7 +389,6 @@ def make_schedule(config: Config, environment: Environment, statistics: Statisti
             "rollouts": partial(RolloutSchedule, config.memory.rollout_steps),
         }  # fmt: skip
         return schedules[config.agent.schedule]()
-    require_extra("cluster", "--cluster")
     from simple_dqn.cluster.session import Session
 
     session = Session(config.cluster.cluster, config.cluster.actors)

@@ -34,7 +34,6 @@ def test_bad_input_is_a_line(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SIMPLE_DQN_HOME", ".")
     monkeypatch.setattr("simple_dqn.cluster.session.require_extra", lambda *_: None)
-    monkeypatch.setattr("simple_dqn.run.require_extra", lambda *_: None)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         arguments = [word.replace("FREE", str(free.getsockname()[1])) for word in arguments]

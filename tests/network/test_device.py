@@ -64,14 +64,12 @@ def test_as_many_threads_as_cores_are_idle(
 
 
 def test_one_core_needs_no_look_at_the_others_and_threads_may_have_other_numbers(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    caplog.set_level("INFO")
     monkeypatch.setattr(device, "idle_cores", lambda: pytest.fail("this takes time"))
     for usable, threads in ((1, 0), (8, 2)):
         monkeypatch.setattr(device, "usable_cores", lambda usable=usable: usable)
         assert make_network(threads=threads).threads == max(threads, 1)
-        assert caplog.messages[-1] == f"the network uses {max(threads, 1)} of {usable} cores"
     with ThreadPoolExecutor(1, initializer=DeepQNetwork.use_one_thread) as actor:
         assert actor.submit(torch.get_num_threads).result() == 1
         assert torch.get_num_threads() == 2

@@ -20,7 +20,6 @@ PLAIN: dict[str, dict[str, Any]] = {
     "plain": {},
     "no biases": {"spec": replace(SMALL, biases=False)},
     "batch norm": {"batch_norm": True},
-    "bfloat16": {"datatype": "bfloat16"},
 }
 OTHERS: dict[str, dict[str, Any]] = {
     "layer norm, dueling": {"layer_norm": True, "dueling": True},
@@ -58,11 +57,10 @@ class Rectifier(torch.autograd.Function):
 
 def written_out(network: DeepQNetwork, states: Tensor) -> dict[str, Tensor]:
     """Return the output of each layer of the small network for `states`, in float64."""
-    weights: dict[str, Tensor] = {}
-    for name, array in network.get_weights().items():
-        tensor = torch.from_numpy(array)
-        narrow = network.device.datatype == "bfloat16" and not name.startswith("output")
-        weights[name.removeprefix("hidden.")] = (tensor.bfloat16() if narrow else tensor).double()
+    weights = {
+        name.removeprefix("hidden."): torch.from_numpy(array).double()
+        for name, array in network.get_weights().items()
+    }
     outputs, values = dict[str, Tensor](), states
     for name, stride in (("conv1", 3), ("conv2", 1), ("dense1", 0)):
         weight, bias = weights[f"{name}.weight"], weights.get(f"{name}.bias")

@@ -1,8 +1,8 @@
 """Transitions of the replay memory against plain lists of what the agent saw, did and got."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -14,13 +14,17 @@ from simple_dqn.agent import StateBuffer
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.replay import ReplayMemory
-from simple_dqn.samplers import Prioritized
-from simple_dqn.types import Mask, Step
+from simple_dqn.types import Step
 from tests.replay_memory.transitions import Transition, as_transitions
 
 SCREEN_SHAPE = (1, 2)  # two bytes that spell the number of the experience
 DISCOUNT = 0.9
 EVENTS = ("goes on", "life lost", "game over", "cut off", "restarted")
+
+
+def screen(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return screens uint8 [E, 1, 2] that differ for each of `numbers`; zero is the black screen."""
+    return np.stack([numbers // 256, numbers % 256], axis=-1)[..., np.newaxis, :].astype(np.uint8)
 
 
 @dataclass
@@ -39,17 +43,12 @@ class Story:
         starts = np.ones(self.games, np.bool_)
         for t, events in enumerate(self.events):
             numbers = t * self.games + np.arange(self.games) + 1
-            starts = starts | is_any(events, "restarted")
-            over, cut = (is_any(events, event) & ~starts for event in ("game over", "cut off"))
-            yield Step(
-                screens=screen(numbers),
-                actions=np.where(starts, 0, numbers),
-                rewards=np.where(starts, 0, numbers / 8).astype(np.float32),
-                terminals=over | (is_any(events, "life lost") & ~starts),
-                truncations=cut,
-                resets=over | cut,
-                starts=starts,
-            )
+            _, lost, over, cut, restarted = (np.array(events) == event for event in EVENTS)
+            starts = starts | restarted
+            lost, over, cut = lost & ~starts, over & ~starts, cut & ~starts
+            rewards = np.where(starts, 0, numbers / 8).astype(np.float32)
+            actions = np.where(starts, 0, numbers)
+            yield Step(screen(numbers), actions, rewards, over | lost, cut, over | cut, starts)
             starts = over | cut
 
     def memory(self, seed: int = 0) -> ReplayMemory:
@@ -58,15 +57,6 @@ class Story:
             sampler="prioritized" if self.prioritized else "uniform",
         )  # fmt: skip
         return ReplayMemory(config, self.games, SCREEN_SHAPE, DISCOUNT, np.random.default_rng(seed))
-
-
-def is_any(events: Sequence[str], event: str) -> Mask:
-    return np.array([happened == event for happened in events])
-
-
-def screen(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return screens uint8 [..., 1, 2] that differ for each of `numbers`; zero is the black screen."""
-    return np.stack([numbers // 256, numbers % 256], axis=-1)[..., np.newaxis, :].astype(np.uint8)
 
 
 class ListMemory:
@@ -153,26 +143,6 @@ def test_samples_are_all_the_transitions_of_a_plain_list_and_no_others(story: St
     for number, transition in drawn:
         assert transition == expected[number]
     assert {number for number, _ in drawn} == set(expected)
-
-
-@given(stories(), st.integers(0, 10**6))
-@settings(max_examples=60)
-def test_whatever_the_errors_all_transitions_have_mass_and_nothing_else(story: Story, seed: int) -> None:
-    story, rng = replace(story, prioritized=True), np.random.default_rng(seed)
-    memory, drawn = story.memory(), []
-    for step in story.steps():
-        memory.add(step)
-        transitions = memory._ring.transitions() if memory.ready else np.zeros(0, int)
-        if len(transitions) and rng.random() < 0.5:
-            drawn.append(memory.sample(3).numbers)
-            assert set(drawn[-1].tolist()) <= set(transitions.tolist())
-        if drawn and rng.random() < 0.3:  # long after they were drawn
-            memory.update_priorities(drawn.pop(), 9 * rng.random(3, np.float32) ** 5)
-        assert isinstance(memory._sampler, Prioritized)
-        with_mass = memory._ring.numbers(np.flatnonzero(memory._sampler._up_to_date().masses))
-        if memory.ready:
-            assert sorted(with_mass.tolist()) == transitions.tolist()
-    assert {number + 1 for number in with_mass.tolist()} >= set(remembered(story))
 
 
 @given(stories())

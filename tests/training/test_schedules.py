@@ -124,14 +124,6 @@ def test_exploration_falls_linearly_over_training_steps_only(make: Make) -> None
     assert listener.rates == pytest.approx([1.0] * 20 + [1.0 - 0.1 * step for step in range(8)] + [0.2] * 4)
 
 
-def test_the_best_action_is_taken_but_for_the_share_of_exploration(make: Make) -> None:
-    agent, _, _ = make()
-    states = np.zeros((20_000, 4, 4, 4), np.uint8)
-    for rate, shares in ((0.0, [0, 1, 0]), (0.3, [0.1, 0.8, 0.1]), (1.0, [1 / 3] * 3)):
-        taken = np.bincount(agent.player.choose(rate, states=states), minlength=3) / len(states)
-        assert taken == pytest.approx(shares, abs=0.02)
-
-
 def test_each_game_can_explore_less_than_the_one_before(make: Make) -> None:
     same = {"exploration_rate_start": 0.4, "exploration_rate_end": 0.4}
     agent, _, listener = make(5, **same, exploration_spread=7, train_frequency=1000)
