@@ -114,6 +114,13 @@ random_start_frames=9 => --random_starts 30 | --random_start_frames 9 | --random
 min_reward=2 => --min_reward 2 | --max_reward 1
 exploration_rate_end=0.5 exploration_rate_start=0.2 => 0.5 | 0.2
 learning_rate=1e-5 learning_rate_end=2e-5 learning_rate_decay_updates=9 => 1e-05 | 2e-05 | updates 0
+batch_norm=true layer_norm=true => --normalization | exclude each other
+double=true munchausen=true => --target_rule | exclude each other
+double=true target_steps=0 => --target_rule double | --target_steps | needs a target network
+munchausen=true distributional=c51 => --target_rule munchausen | --distributional c51 | fixed atoms
+distributional=c51 loss=mse => --distributional c51 | --loss mse | has its own loss
+distributional=quantile loss=mse => --distributional quantile | --loss mse | has its own loss
+distributional=c51 v_min=3 v_max=2 => --v_min 3 is not below --v_max 2
 replay_compression=lz4 replay_device=gpu => --replay_compression lz4 and --replay_device gpu exclude
 tensorboard=true => --tensorboard true accompanies a CSV
 tensorboard=true csv_file=mine => --csv_file mine | --csv_file mine.csv

@@ -13,8 +13,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from simple_dqn import rules
-from simple_dqn.config import Config, MemoryConfig
+from simple_dqn.config import MemoryConfig
 from simple_dqn.device import Device, DeviceScreens
 from simple_dqn.errors import UserError
 from simple_dqn.replay import ENTRY, OBJECT, CompressedScreens, ReplayMemory, rows_for
@@ -152,9 +151,3 @@ def test_memory_that_runs_short_ends_the_run(monkeypatch: pytest.MonkeyPatch) ->
             available(monkeypatch, 400_000_000 - screens.nbytes)
             screens.write(row, noise)
     np.testing.assert_array_equal(screens.gather(np.array([[1]]), None)[0], noise)
-
-
-def test_screens_are_kept_in_one_place() -> None:
-    rules.check(Config.from_flags({"replay_compression": "lz4", "replay_device": "memory"}))
-    with pytest.raises(UserError, match="--replay_compression lz4 and --replay_device gpu exclude"):
-        rules.check(Config.from_flags({"replay_compression": "lz4", "replay_device": "gpu"}))

@@ -38,9 +38,9 @@ CATCH = {
 }  # fmt: skip
 
 
-def started(**flags: Any) -> Agent:
+def started() -> Agent:
     """Return an agent whose games have begun."""
-    agent = make_run(Config.from_flags({**CATCH, **flags}), Interrupt()).agent
+    agent = make_run(Config.from_flags(CATCH), Interrupt()).agent
     RolloutSchedule(6).start(agent)
     return agent
 
@@ -137,26 +137,21 @@ def test_a_rollout_is_played_whole_before_its_updates(stopped: bool) -> None:
 
 
 OVERLAPPED = {"rollout_steps": 0, "random_steps": 100, "overlap": True, "target_steps": 1000, "workers": 8}
-
-
-@pytest.mark.parametrize(("flags", "named"), [
-    ({"replay_size": 5000}, "--replay_size 5000"),
-    ({"prioritized": True}, "--sampler prioritized"),
-    ({"n_step": 3}, "--n_step 3"),
-    ({"double": True}, "--target_rule double"),
-    ({"distributional": "c51"}, "--distributional c51"),
-    ({"target_steps": 100}, "--target_steps 100"),
-    ({"concurrent": True}, "--schedule concurrent"),
-    ({"overlap": True}, "--schedule overlapped"),
-    ({"cluster": "local"}, "--cluster local"),
-    ({"batch_size": 25}, "--batch_size 25"),
-    ({"train_frequency": 5}, "--train_frequency"),
-    ({"train_steps": 100}, "give 120"),
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"replay_size": 5000}, "--replay_size 5000"), ({"prioritized": True}, "--sampler prioritized"),
+    ({"n_step": 3}, "--n_step 3"), ({"double": True}, "--target_rule double"),
+    ({"distributional": "c51"}, "--distributional c51"), ({"target_steps": 100}, "--target_steps 100"),
+    ({"concurrent": True}, "--schedule concurrent"), ({"overlap": True}, "--schedule overlapped"),
+    ({"cluster": "local"}, "--cluster local"), ({"batch_size": 25}, "--batch_size 25"),
+    ({"train_frequency": 5}, "--train_frequency"), ({"train_steps": 100}, "give 120"),
     ({**OVERLAPPED, "concurrent": True}, "exclude each other"),
     ({**OVERLAPPED, "target_steps": 0}, "needs a target network"),
     ({**OVERLAPPED, "workers": 3}, "give --workers 4 or more"),
     ({**OVERLAPPED, "cluster": "local"}, "exclude each other"),
-], ids=str)  # fmt: skip
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("flags", "named"), REFUSED, ids=str)
 def test_what_does_not_fit_a_schedule_is_refused_by_name(flags: dict[str, Any], named: str) -> None:
     rules.check(Config.from_flags(CATCH))
     with pytest.raises(UserError, match=named):
