@@ -11,7 +11,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import common
 import numpy as np
@@ -59,7 +58,7 @@ def measure(commands: list[str], seconds: float) -> Stopwatch:
     stopwatch, controls = Stopwatch(), Controls()
     controls.apply(commands, set())
     display, speaker = open_display("window", "benchmark"), Speaker()
-    viewer = Viewer(controls, display, speaker, 0.05, Path("videos"), FrameClock(sleep=stopwatch.sleep))
+    viewer = Viewer(controls, display, speaker, FrameClock(sleep=stopwatch.sleep), 0.05)
 
     def watch(frame: Frame) -> None:
         viewer.watch(frame)
@@ -78,7 +77,9 @@ def measure(commands: list[str], seconds: float) -> Stopwatch:
         lambda: controls.action(environment.action_names),
     )
     frames = WARM_UP + round(seconds * FRAMES_PER_SECOND)
-    viewer.play(player, 0, lambda: len(stopwatch.frames) >= frames)
+    for _ in viewer.follow(player):
+        if len(stopwatch.frames) >= frames:
+            break
     display.close()
     speaker.close()
     return stopwatch

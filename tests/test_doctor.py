@@ -88,6 +88,10 @@ def test_warnings_are_no_failure_and_errors_are(
         logging.getLogger("simple_dqn.anything").error("said")
         return "ok", "fine"
 
+    before = sorted(home.rglob("*"))
+    assert main.run(["doctor"]) == 0
+    assert sorted(home.rglob("*")) == before
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == list(CHECKS)
     warned = {"a": talk, "b": lambda _: ("warning", "so: do")}
     monkeypatch.setattr(doctor, "CHECKS", warned)
     assert main.run(["doctor"]) == 0
@@ -100,10 +104,3 @@ def test_warnings_are_no_failure_and_errors_are(
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines[:2] == [["ok", "a", "fine"], ["warning", "b", "so:", "do"]]
     assert lines[-1][:2] == ["error", "c"]
-
-
-def test_a_sound_machine(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = sorted(home.rglob("*"))
-    assert main.run(["doctor"]) == 0
-    assert sorted(home.rglob("*")) == before
-    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == list(CHECKS)

@@ -55,16 +55,15 @@ OWNERS = {
 
 
 @cache
-def nodes(path: Path) -> list[ast.AST]:
-    kinds = (ast.Import, ast.ImportFrom, ast.Call)
-    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
+def tree(path: Path) -> ast.AST:
+    return ast.parse(path.read_text())
 
 
 @cache
 def imports(path: Path) -> set[str]:
     """Return the dotted names of all modules that a file imports, wherever in it."""
     names = set()
-    for node in nodes(path):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -134,15 +133,12 @@ def test_each_library_has_one_owner() -> None:
         assert not [str(path) for path in found if not str(path).startswith(allowed)], library
 
 
-def test_examples_stand_alone_and_the_page_needs_nothing_of_the_project() -> None:
+def test_examples_the_page_and_the_emulator_stand_alone() -> None:
     for path in (PROJECT / "examples").glob("*.py"):
         assert not libraries(imports(path)) & {"examples", "tests", "benchmarks"}
     page = libraries(imports(PROJECT / "examples" / "dqn.py"))
     assert page <= {"ale_py", "cv2", "numpy", "torch"} | sys.stdlib_module_names
     assert not [path for path, names in IMPORTS.items() if "examples" in libraries(names)]
-
-
-def test_the_emulator_knows_nothing_of_the_project() -> None:
     emulator = set[str]().union(*(imports(path) for path in (PROJECT / "src" / "atari2600").rglob("*.py")))
     assert not libraries(emulator) & {"simple_dqn", "nvis", "torch", "ale_py"}
 
@@ -152,7 +148,7 @@ def test_only_the_run_builds_the_objects() -> None:
     builders = {
         package_of(path)
         for path in IMPORTS
-        for node in nodes(path)
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in objects
     }
     assert builders == {"run", "cluster"}  # an actor on another machine builds the network that it acts by

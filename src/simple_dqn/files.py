@@ -124,10 +124,13 @@ def reporting_failure(what: str, advice: str) -> Iterator[None]:
 
 
 def check_target(path: Path, flag: str = "") -> None:
-    """Raise UserError if `path`, which `flag` named, is a folder, a device or a pipe, or no file's name."""
+    """Raise UserError if `path`, which `flag` named, is no file and cannot become one."""
+    above = next(one for one in path.absolute().parents if kind_of(one))
+    reason = "" if kind_of(above) == "folder" else f"{above} is no folder"
     if kind_of(path) not in ("file", ""):
-        wanted = f"give a file{flag and ' as ' + flag}"
-        raise UserError(f"cannot write: {path} is a folder, a device or a pipe: {wanted}")
+        reason = f"{path} is a folder, a device or a pipe"
+    if reason:
+        raise UserError(f"cannot write {path}: {reason}: give a file{flag and ' as ' + flag}")
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from simple_dqn.replay import ReplayMemory, rows_for
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
 from simple_dqn.snapshot import MALFORMED, Checkpoint, DamagedError, Keeper, check_form, copied
 from simple_dqn.statistics import Statistics, Writer
-from simple_dqn.statistics.csv_file import CLUSTER_COLUMNS, CsvWriter, Resumed
+from simple_dqn.statistics.csv_file import CLUSTER_COLUMNS, CsvWriter
 from simple_dqn.statistics.writers import TRACKERS, Console, TensorboardWriter
 from simple_dqn.types import CheckpointState, Experience, States
 
@@ -80,12 +80,6 @@ class Phase:
     def trained(self) -> int:
         """The number of complete epochs of training."""
         return self.epoch if self.name == "test" else max(0, self.epoch - 1)
-
-    @property
-    def before(self) -> Resumed:
-        """The phase before it, after whose row the CSV is continued."""
-        epoch, name = (self.epoch, "train") if self.name == "test" else (self.epoch - 1, "test")
-        return Resumed(epoch, name, stopped=self.done > 0)
 
 
 class Run:
@@ -402,9 +396,7 @@ def make_schedule(config: Config, environment: Environment, statistics: Statisti
         raise
 
 
-def make_statistics(
-    config: Config, resumed: Resumed | None = None, writers: Sequence[Writer] = ()
-) -> Statistics:
+def make_statistics(config: Config, resumed: str | None = None, writers: Sequence[Writer] = ()) -> Statistics:
     """Return statistics with the writers that `config` asks for, and `writers`; see `make_run`."""
     own: list[Writer] = [Console()]
     run = config.run
@@ -419,7 +411,7 @@ def make_statistics(
 
 
 def make_run(
-    config: Config, interrupt: Interrupt, resumed: Resumed | None = None, writers: Sequence[Writer] = (),
+    config: Config, interrupt: Interrupt, resumed: str | None = None, writers: Sequence[Writer] = (),
     profiler: Profiler | None = None,
 ) -> Run:  # fmt: skip
     """Return a whole run that has not begun yet.
@@ -427,7 +419,7 @@ def make_run(
     Args:
         config: All settings.
         interrupt: What can end the run early.
-        resumed: Where the CSV is continued; None: it is a new one.
+        resumed: The beginning of the row after which the CSV goes on; None: it is a new one.
         writers: Receive the events of phases, beside those that `config` asks for.
         profiler: Measures the parts of the loop; None: only the time of each phase is measured.
 

@@ -31,9 +31,6 @@ def test_the_mean_is_that_of_the_latest_epochs_with_games_enough() -> None:
     ]
     assert learning.first(rows, GOAL) == learning.Progress(4.0, 4000, 2000, 19.5, 40)
     assert learning.first(rows[:-1], GOAL) is None
-
-
-def test_too_few_games_are_nothing_learnt() -> None:
     assert learning.after_each_epoch([row(1, 0, ""), row(2, 39, 21)], GOAL.games) == []
 
 

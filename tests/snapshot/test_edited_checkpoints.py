@@ -174,7 +174,9 @@ def test_the_one_before_a_damaged_checkpoint_is_used(home: Path, capsys: pytest.
 
 def test_a_checkpoint_chooses_no_path(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = home.parent / "other.csv"
-    other.write_text((home / "results" / "catch.csv").read_text().replace("\n1,", "\n7,"))
+    other.write_text(
+        (home / "results" / "catch.csv").read_text().replace("\n1,", "\n7,").replace("\n2,", "\n8,")
+    )
     before = {path: path.read_bytes() for path in (other, *home.glob("results/*"))}
     paths = {
         "csv_file": other,
@@ -209,7 +211,7 @@ def test_a_csv_knows_its_run(home: Path, capsys: pytest.CaptureFixture[str], giv
     assert Path("shared.1.csv").read_text() == of_a
     assert main.run(["resume", "snapshots/catch_a_checkpoint", "--epochs", "2", *given]) == 0
     log = capsys.readouterr().err
-    assert ("belongs to another run" if given else "it continues in results/catch_a.csv") in log
+    assert ("rows of another run" if given else "it continues in results/catch_a.csv") in log
     aside = Path("shared.2.csv") if given else Path("shared.csv")
     assert (aside.read_text(), aside.with_suffix(".yaml").read_text()) == (of_b, settings)
     new = Path("shared.csv") if given else Path("results/catch_a.csv")

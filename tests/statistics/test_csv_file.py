@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simple_dqn.errors import UserError
 from simple_dqn.statistics import PhaseSummary
-from simple_dqn.statistics.csv_file import CsvWriter, Resumed, Run, read_run
+from simple_dqn.statistics.csv_file import CsvWriter, Run, is_of_run, read_run
 
 HEADER = (
     "epoch,phase,steps,nr_games,average_reward,min_game_reward,max_game_reward,last_exploration_rate,"
@@ -30,7 +30,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "pong.csv"
 
 
-def write(path: Path, *summaries: PhaseSummary, resumed: Resumed | None = None) -> None:
+@pytest.fixture(scope="session")
+def summary() -> PhaseSummary:
+    return PhaseSummary(
+        1, "train", 250, 3, -20.5, -21.0, -19.0, 0.1, 250, 300, 1 / 3, 0.001, 62, 12.5, 10.0, 25.0
+    )
+
+
+def write(path: Path, *summaries: PhaseSummary, resumed: str | None = None) -> None:
     writer = CsvWriter(path, resumed)
     writer.open()
     for summary in summaries:
@@ -57,82 +64,68 @@ def test_rows_are_on_disk_as_soon_as_they_are_written(tmp_path: Path, summary: P
     writer = CsvWriter(path)
     assert not path.parent.exists()
     writer.open()
-    assert path.read_text() == HEADER
+    assert path.read_text() == writer.last_row == HEADER
     writer.on_phase_end(summary)
     assert path.read_text() == HEADER + ROW
     none: dict[str, Any] = dict.fromkeys(("average_reward", "min_game_reward", "max_game_reward", "meanq"))
     writer.on_phase_end(replace(summary, nr_games=0, **none))
-    assert path.read_text() == HEADER + ROW + "1,train,250,0,,,,0.1,250,300,,0.001,62,12.5,10.0,25.0\n"
+    assert writer.last_row == "1,train,250,0,,,,0.1,250,300,,0.001,62,12.5,10.0,25.0\n"
+    assert path.read_text() == HEADER + ROW + writer.last_row
     writer.close()
-
-
-def test_another_run_is_kept_under_the_next_free_number(path: Path, summary: PhaseSummary) -> None:
-    for one in epochs(summary, 1, 2, 3):
-        write(path, one)
-    CsvWriter(path).close()  # before the first phase nothing is created or renamed
-    assert files_in(path.parent) == ["pong.1.csv", "pong.2.csv", "pong.csv"]
-    assert [epochs_in(path.with_name(name)) for name in files_in(path.parent)] == [[1], [2], [3]]
 
 
 # The epochs in the CSV, where it goes on, the epochs that stay, and those of the copy with all rows.
 RESUMED = [
-    ([0, 1, 1], Resumed(1, "test"), [0, 1, 1], None),
-    ([0, 1, 2, 3], Resumed(1, "test"), [0, 1], [0, 1, 2, 3]),
-    ([], Resumed(4, "test"), [], None),
-    ([1, 2], Resumed(1, "test", stopped=True), [1], None),  # the row of the stopped phase is replaced
-    ([1, 2, 3], Resumed(1, "test", stopped=True), [1], [1, 2, 3]),
+    ([], None, [], None),
+    ([1, 2], None, [], [1, 2]),  # of another run
+    ([0, 1, 1], ROW, [0, 1, 1], None),
+    ([0, 1, 2, 3], ROW, [0, 1], [0, 1, 2, 3]),
+    ([0, 1, 11, 2], "1,", [0, 1], [0, 1, 11, 2]),
+    ([1, 2], ROW.rstrip(), [1], [1, 2]),  # but not if that phase had ended
+    ([1, 2], ROW, [1], None),  # the row of the stopped phase is replaced
+    ([2, 3], ROW, [], [2, 3]),
+    ([], ROW, [], None),
+    ([0], HEADER, [], None),
 ]
 
 
 @pytest.mark.parametrize(("before", "resumed", "kept", "copy"), RESUMED)
-def test_a_resumed_run_goes_on_after_its_last_row(
-    path: Path, summary: PhaseSummary, before: list[int], resumed: Resumed, kept: list[int],
+def test_a_run_goes_on_after_its_last_row(
+    path: Path, summary: PhaseSummary, before: list[int], resumed: str | None, kept: list[int],
     copy: list[int] | None,
 ) -> None:  # fmt: skip
+    path.with_name("pong.1.csv").touch()  # of a run before that
     if before:
         write(path, *epochs(summary, *before))
+    CsvWriter(path).close()  # before the first phase nothing is created or changed
+    assert path.exists() == bool(before)
+    is_mine = is_of_run(path, resumed or "")
+    assert is_mine == (None if not before else bool(kept or resumed == HEADER) and resumed in (ROW, HEADER))
     write(path, *epochs(summary, 9), resumed=resumed)
     assert epochs_in(path) == [*kept, 9]
-    assert files_in(path.parent) == ["pong.1.csv"] * bool(copy) + ["pong.csv"]
-    assert copy is None or epochs_in(path.with_name("pong.1.csv")) == copy
-
-
-def test_resuming_between_the_phases_of_an_epoch_keeps_those_before(
-    path: Path, summary: PhaseSummary
-) -> None:
-    phases = ["random", "train", "test"]
-    for kept, phase in enumerate(phases, 1):
-        path.unlink(missing_ok=True)
-        write(path, *(replace(summary, phase=name) for name in phases))
-        write(path, resumed=Resumed(1, phase))
-        assert len(epochs_in(path)) == kept
+    assert files_in(path.parent) == ["pong.1.csv", *["pong.2.csv"] * bool(copy), "pong.csv"]
+    assert copy is None or epochs_in(path.with_name("pong.2.csv")) == copy
 
 
 @settings(max_examples=50)
-@given(cut=st.integers(0, len(HEADER) + 3 * len(ROW)), resume_epoch=st.integers(0, 3))
+@given(cut=st.integers(0, len(HEADER) + 3 * len(ROW)), resume_epoch=st.integers(1, 3))
 def test_a_csv_cut_anywhere_goes_on_whole(
     tmp_path_factory: pytest.TempPathFactory, cut: int, resume_epoch: int, summary: PhaseSummary
 ) -> None:
-    path, rows = tmp_path_factory.mktemp("cut") / "pong.csv", (f"{epoch}{ROW[1:]}" for epoch in (1, 2, 3))
+    path, rows = tmp_path_factory.mktemp("cut") / "pong.csv", [f"{epoch}{ROW[1:]}" for epoch in (1, 2, 3)]
     whole = (HEADER + "".join(rows)).encode()[:cut]
     path.write_bytes(whole)
-    write(path, *epochs(summary, 9), resumed=Resumed(resume_epoch, "test"))
+    write(path, *epochs(summary, 9), resumed=rows[resume_epoch - 1])
     complete = max(0, whole.count(b"\n") - 1)
-    assert epochs_in(path) == [epoch for epoch in range(1, complete + 1) if epoch <= resume_epoch] + [9]
+    kept = resume_epoch if complete >= resume_epoch else 0
+    assert epochs_in(path) == [*range(1, kept + 1), 9]
     copies = [file.read_bytes() for file in path.parent.iterdir() if file != path]
-    assert copies == ([whole] if complete > resume_epoch else [])
-
-
-def test_a_row_of_no_phase_goes_with_the_later_ones(path: Path, summary: PhaseSummary) -> None:
-    path.write_text(HEADER + ROW + "1\n" + ROW)
-    write(path, resumed=Resumed(1, "test"))
-    assert epochs_in(path) == [1, 1]
-    assert path.with_name("pong.1.csv").read_text() == HEADER + ROW + "1\n" + ROW
+    assert copies == ([whole] if whole.count(b"\n") > (kept + 2 if kept else 1) else [])
 
 
 @pytest.mark.parametrize("content", [b"time,score\n1,2\n", b"root:x:0\n", b"\0\xff", b"epoch\n"])
-@pytest.mark.parametrize("resumed", [None, Resumed(1, "test")])
-def test_a_file_of_another_kind_is_refused(path: Path, content: bytes, resumed: Resumed | None) -> None:
+@pytest.mark.parametrize("resumed", [None, ROW])
+def test_a_file_of_another_kind_is_refused(path: Path, content: bytes, resumed: str | None) -> None:
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"pong\.csv is no .*: give another --csv_file"):
         write(path, resumed=resumed)
@@ -206,26 +199,15 @@ def test_the_same_run_in_other_forms(tmp_path: Path, text: str, how: dict[str, A
         np.testing.assert_array_equal(run.columns[field], column)
 
 
-@settings(max_examples=50)
-@given(cut=st.integers(TEXT.index("1,test"), len(TEXT)))
-def test_a_row_that_is_still_being_written_is_left_out(
-    tmp_path_factory: pytest.TempPathFactory, cut: int
-) -> None:
-    whole, run = read_run(ORIGINAL, "run"), read(tmp_path_factory.mktemp("half"), TEXT[:cut])
-    *lines, last = TEXT[:cut].split("\n")[1:]
-    there = len(lines) + (last.count(",") == 15)
-    assert run.phases.tolist() == whole.phases.tolist()[:there]
-    for field, column in run.columns.items():
-        expected = whole.columns[field][:there].copy()
-        if there > len(lines) and field == "steps_per_second":
-            expected[-1] = np.nan
-        np.testing.assert_array_equal(column, expected)
+def test_a_row_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
+    for cut in range(TEXT.index("1,test"), len(TEXT)):
+        assert len(read(tmp_path, TEXT[:cut]).phases) == TEXT[:cut].count("\n") - 1
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        *((text, "--skiprows 0") for text in ("", "\n\n", BODY, "time,score\n1,2\n", TEXT.replace(",", ";"))),
+        *((text, "--skiprows 0") for text in ("", "\n\n", BODY, TEXT.replace(",", ";"))),
         (TEXT.split("\n")[0] + "\n", "nothing to draw"),
         ("\n".join(TEXT.split("\n")[:2]) + "\n", "nothing to draw"),
         (TEXT.replace("-17.5", "many"), "'many'"),

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simple_dqn.statistics import Counted, PhaseSummary, Point, Scores, Statistics, Writer
+from simple_dqn.statistics import PhaseSummary, Point, Scores, Statistics, Writer
 from simple_dqn.types import Mask, Step
 
 Wanted = tuple[int, bool, bool]  # a reward, whether the game ends, whether a life is lost
 Phase = tuple[str, list[list[Wanted]], list[float]]  # its name, steps [steps][E] and losses
 
-COUNTED: Counted = {"total_train_steps": 9, "replay_memory_count": 5, "meanq": 0.5, "weight_updates": 2}
+COUNTED = {"total_train_steps": 9, "replay_memory_count": 5, "meanq": 0.5, "weight_updates": 2}
 
 
 @dataclass
@@ -139,17 +139,6 @@ def test_phases_are_summed_up_like_lists(run: tuple[int, list[Phase]], resume_af
         assert {name: getattr(summary, name) for name in COUNTED} == COUNTED
 
 
-def test_games_begun_anew_forget_the_old_scores() -> None:
-    listener = Listener()
-    statistics = Statistics([listener])
-    statistics.on_phase_start("train", 1, 0)
-    statistics.on_step(make_step([5, 5]), 0.1)
-    statistics.on_games_start()
-    statistics.on_step(make_step([1, 2], resets=[True, True]), 0.1)
-    statistics.on_phase_end()
-    assert listener.summaries[0].average_reward == 1.5
-
-
 def test_times_are_of_the_clock_and_go_on_after_a_resume() -> None:
     clock, listener = Clock(), Listener()
     statistics = Statistics([listener], clock)
@@ -161,21 +150,17 @@ def test_times_are_of_the_clock_and_go_on_after_a_resume() -> None:
     statistics.on_phase_end()
     clock.now += 1
     state = statistics.get_state()
-
-    resumed_clock = Clock()
-    resumed_clock.now = 7.0
-    resumed = Statistics([listener], resumed_clock)
+    clock.now = 7.0
+    resumed = Statistics([listener], clock)
     resumed.set_state(state)
     resumed.on_phase_start("test", 1, 0)
-    resumed_clock.now += 2
+    clock.now += 2
     resumed.on_phase_end()
-
-    first, second = listener.summaries
-    assert (first.total_time, first.epoch_time, first.steps_per_second) == (15, 5, 8)
-    assert (second.total_time, second.epoch_time, second.steps_per_second) == (18, 2, 0)
+    times = [(one.total_time, one.epoch_time, one.steps_per_second) for one in listener.summaries]
+    assert times == [(15, 5, 8), (18, 2, 0)]
 
 
-def test_writers_hear_of_everything_in_turn() -> None:
+def test_writers_hear_of_everything_in_turn_and_games_begun_anew_forget_their_scores() -> None:
     clock, listener = Clock(), Listener()
     statistics = Statistics([listener], clock)
     assert listener.heard == []
@@ -183,7 +168,10 @@ def test_writers_hear_of_everything_in_turn() -> None:
     for _ in range(6):
         clock.now += 0.15
         statistics.on_step(make_step([1, 1], resets=[False, True]), 0.3)
+    statistics.on_games_start()
+    statistics.on_step(make_step([5, 1], resets=[True, True]), 0.3)
     statistics.on_phase_end()
+    assert listener.summaries[0].max_game_reward == 5
     statistics.on_phase_start("test", 1, 30)
     statistics.close()
     # Progress is due every 0.2 s, and steps take 0.15 s.

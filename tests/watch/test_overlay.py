@@ -26,7 +26,7 @@ from simple_dqn.watch.player import View
 NAMES = ("NOOP", "FIRE", "RIGHT", "LEFT")
 PICTURE = np.random.default_rng(0).integers(0, 256, (210, 160, 3), dtype=np.uint8)
 Q = np.array([0.0, 0.5, 1.0, 0.25], np.float32)
-VIEW = View(NAMES, 2, human=False, score=-3, lives=2, exploration_rate=0.05, qvalues=Q)
+VIEW = View(NAMES, score=-3, lives=2, exploration_rate=0.05, action=2, qvalues=Q)
 
 
 def pixels(image: NDArray[np.uint8], color: Color) -> NDArray[np.bool_]:
@@ -62,13 +62,6 @@ def test_letters_are_drawn_after_an_environment_has_quit_pygame() -> None:
     assert not np.array_equal(overlay.draw(PICTURE, replace(VIEW, score=-1234567)), first)
 
 
-@pytest.mark.parametrize("human", [False, True])
-def test_the_badge_says_who_plays(human: bool) -> None:
-    image = Overlay(3).draw(PICTURE * 0, replace(VIEW, human=human, qvalues=None, action=-1))
-    assert pixels(image, BADGES[human][1]).sum() > 500
-    assert pixels(image, BADGES[not human][1]).sum() == 0
-
-
 def test_bars_are_as_long_as_the_values_are_good_and_the_chosen_one_is_marked() -> None:
     image = Overlay(3).draw(PICTURE * 0, VIEW)[150:, 480:]  # below the badge
     track = 210  # pixels: 240 less 15 at each side
@@ -79,6 +72,10 @@ def test_bars_are_as_long_as_the_values_are_good_and_the_chosen_one_is_marked() 
     exploring = Overlay(3).draw(PICTURE * 0, replace(VIEW, exploring=True))[150:, 480:]
     assert pixels(exploring, EXPLORING).any()
     assert not pixels(exploring, BADGES[False][1]).any()
+    for human in (False, True):  # who plays
+        image = Overlay(3).draw(PICTURE * 0, replace(VIEW, human=human, qvalues=None, action=-1))
+        assert pixels(image, BADGES[human][1]).sum() > 500
+        assert pixels(image, BADGES[not human][1]).sum() == 0
 
 
 def test_the_heat_map_covers_what_is_hot_and_leaves_what_is_cold() -> None:
@@ -92,12 +89,6 @@ def test_the_heat_map_covers_what_is_hot_and_leaves_what_is_cold() -> None:
     assert (warm[175, round(55 * 320 / 84), :2] > 200).all()  # hot is bright yellow
     cold = overlay.draw(PICTURE, replace(VIEW, heat_map=np.zeros((84, 84), np.float32)))
     assert np.array_equal(cold[:, :320], plain[:, :320])
-
-
-def test_a_message_is_written_over_the_game() -> None:
-    quiet, loud = (Overlay(3).draw(PICTURE * 0, replace(VIEW, message=text)) for text in ("", "volume 60%"))
-    assert (quiet != loud).any(axis=2)[:, :480].sum() > 300
-    assert np.array_equal(quiet[:, 480:], loud[:, 480:])
 
 
 def test_what_is_not_known_is_a_dash() -> None:
@@ -126,7 +117,7 @@ def test_bars_show_how_much_worse_than_the_best_an_action_is_and_the_scale_narro
 def test_every_cell_of_a_terminals_panel_has_its_own_background(qvalues: Any) -> None:
     """On a light terminal, light words without a background could not be read."""
     names = tuple(action.name for action in ale_py.Action.__members__.values())
-    view = View(names, 17, human=False, score=265, lives=3, qvalues=qvalues, message="volume 60%")
+    view = View(names, score=265, lives=3, action=17, qvalues=qvalues)
     # A terminal whose colors can be read: `<f>` and `<b>` in place of its codes.
     marks: Any = SimpleNamespace(normal="<n>", color_rgb=lambda *_: "<f>", on_color_rgb=lambda *_: "<b>")
     lines = panel_lines(marks, view, Overlay(1).bars(view))
@@ -134,6 +125,6 @@ def test_every_cell_of_a_terminals_panel_has_its_own_background(qvalues: Any) ->
         assert line.startswith("<n>")
         assert all(part.startswith("<f><b>") for part in line.split("<n>")[1:])
     words = [re.sub("<.>", "", line) for line in lines]
-    assert {len(line) for line in words[4:]} == {PANEL_COLUMNS}
-    assert [line[:14].rstrip() for line in words[5:]] == list(names)
-    assert all(line[13] == " " for line in words[5:])
+    assert {len(line) for line in words[3:]} == {PANEL_COLUMNS}
+    assert [line[:14].rstrip() for line in words[4:]] == list(names)
+    assert all(line[13] == " " for line in words[4:])

@@ -1,7 +1,7 @@
 """The keys and what they change; a player that is watched; each frame with its own score and Q-values."""
 
 import itertools
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,17 +53,13 @@ def test_buttons_take_the_nearest_action(held: set[str], actions: tuple[str, ...
     assert not set(COMMANDS) & BUTTONS.keys()
 
 
-@pytest.mark.parametrize(
-    ("held", "taken"), [(set(), NO_ACTION), ({"UP"}, NO_ACTION), ({"FIRE"}, 0), ({"LEFT", "UP"}, 2)]
-)
-def test_without_a_key_no_button_is_pressed_even_where_no_action_is_called_so(
-    held: set[str], taken: int
-) -> None:
-    controls = Controls(alone=True)
-    controls.apply([], held)
-    assert controls.action(BACKGAMMON, can_rest=True) == taken
-    assert nearest_action(held, ALL, can_rest=True) == nearest_action(held, ALL)
-    assert nearest_action(held, BACKGAMMON) >= 0
+def test_without_a_key_no_button_is_pressed_even_where_no_action_is_called_so() -> None:
+    for held, taken in ((set[str](), NO_ACTION), ({"UP"}, NO_ACTION), ({"FIRE"}, 0), ({"LEFT", "UP"}, 2)):
+        controls = Controls(alone=True)
+        controls.apply(["m"], held)  # which changes nothing: there is no agent
+        assert controls.action(BACKGAMMON, can_rest=True) == taken
+        assert nearest_action(held, ALL, can_rest=True) == nearest_action(held, ALL)
+        assert nearest_action(held, BACKGAMMON) >= 0
 
 
 def test_the_controls_change_hands_and_a_tap_between_two_steps_counts_once() -> None:
@@ -71,17 +67,12 @@ def test_the_controls_change_hands_and_a_tap_between_two_steps_counts_once() -> 
     controls.apply([], {"LEFT"})
     assert controls.action(PONG) is None
     controls.apply(["m"], {"LEFT"})
-    assert [controls.message() for _ in range(200)][::199] == ["you play", ""]
     assert controls.action(PONG) == PONG.index("LEFT")
     for held in (set[str](), {"FIRE"}, set[str]()):
         controls.apply([], held)
     assert [PONG[controls.action(PONG) or 0] for _ in range(2)] == ["FIRE", "NOOP"]
     controls.apply(["m"], {"LEFT"})
     assert controls.action(PONG) is None
-    alone = Controls(alone=True)
-    alone.apply(["m", "v"], set())
-    assert (alone.human, alone.saliency) == (True, False)
-    assert "no agent" in alone.message()
 
 
 def test_speed_and_volume_stop_at_their_ends_and_switches_switch() -> None:
@@ -90,16 +81,12 @@ def test_speed_and_volume_stop_at_their_ends_and_switches_switch() -> None:
         controls.apply([command], set())
         speeds.append(controls.speed)
     assert speeds == [0.5, 0.25, 0.125, 0.125, 0.25, 0.5, 1, 2, 4, 8, None, None, None]
-    assert controls.speed_name == "max"
     for keys, volume in (("]]]", 0.8), ("]" * 9, 1), ("[" * 20, 0)):
         controls.apply(keys, set())
         assert controls.volume == pytest.approx(volume)
-    assert controls.message() == "volume 0%"
-    controls.apply(["o", "v", "f12", "q"], set())
-    assert (controls.overlay, controls.saliency) == (False, True)
-    assert (controls.screenshot, controls.ended) == (True, True)
-    controls.apply(["o", "v"], set())
-    assert (controls.overlay, controls.saliency) == (True, False)
+    for keys, switches in (("ovq", (False, True, True)), ("ov", (True, False, True))):
+        controls.apply(keys, set())
+        assert (controls.overlay, controls.saliency, controls.ended) == switches
 
 
 CATCH = EnvironmentConfig(game="catch", environment="catch", screen_width=16, screen_height=16)
@@ -125,7 +112,6 @@ def test_a_watched_player_plays_as_a_player_does() -> None:
         one, other = player.step(0.3), plain.step(0.3)
         assert np.array_equal(one.actions, other.actions)
         assert np.array_equal(one.screens, other.screens)
-        assert not player.human
         explored += player.exploring
     assert 0 < explored < 60
 
@@ -143,56 +129,35 @@ def test_a_person_chooses_whenever_there_is_one(agent: bool) -> None:
         step = player.step(0.0 if agent else 1.0)
         assert player.human == (wanted[0] is not None)
         assert (player.qvalues is not None) == agent
-        own = (
-            0 if player.qvalues is None else player.qvalues.argmax()
-        )  # alone, nobody moves unless a person does
+        # Alone, nobody moves unless a person does.
+        own = 0 if player.qvalues is None else player.qvalues.argmax()
         assert player.action == (2 if player.human else own)
         assert starts or step.actions[0] == player.action
         assert not player.exploring
 
 
-@pytest.mark.parametrize("scale", [0, 1])
-def test_the_heat_map_is_the_strongest_of_the_screens_and_computed_once(scale: int) -> None:
-    gradients = scale * np.random.default_rng(0).normal(size=(1, 4, 5, 6)).astype(np.float32)
-    asked: list[States] = []
-
-    def saliency(states: States) -> NDArray[np.float32]:
-        asked.append(states)
-        return gradients
-
-    player = WatchedPlayer(environment(), predict, 4, stream(1, "exploration"), saliency)
-    assert player.heat_map() is None
-    player.start()
-    states = player.states.copy()
-    player.step(0.0)
-    assert not asked
-    heat = player.heat_map()
-    assert player.heat_map() is heat
-    assert len(asked) == 1
-    assert np.array_equal(asked[0], states)
-    assert np.array_equal(player.qvalues, predict(states)[0])  # type: ignore[arg-type]
-    expected = np.abs(gradients[0]).max(axis=0) / (np.abs(gradients).max() or 1)
-    np.testing.assert_allclose(np.array(heat), expected)
-    player.step(0.0)
-    assert player.heat_map() is not heat
-
-
 class Screening(FrameFollower):
     """Plays a game, and keeps the frames as they are shown."""
 
-    def __init__(self, config: EnvironmentConfig, exploration_rate: float) -> None:
+    def __init__(self, config: EnvironmentConfig, exploration_rate: float, gradients: Any = None) -> None:
         super().__init__(exploration_rate)
+        self.asked: list[States] = []  # for heat maps
+        self.shown: list[tuple[Frame, View, int]] = []  # with the number of the step
+        self.states: list[States] = []  # before each step
+
+        def saliency(states: States) -> NDArray[np.float32]:
+            self.asked.append(states.copy())
+            assert gradients is not None
+            return np.array(gradients)
+
         games = make(as_played(config), [stream(1, "environment")], training=False, watcher=self.watch)
-        self.steps = self.follow(WatchedPlayer(games, newest, 4, stream(1, "exploration")))
-        self.shown: list[tuple[Frame, View]] = []
-        self.rewards = 0.0  # of all frames
+        agent = WatchedPlayer(games, newest, 4, stream(1, "exploration"), saliency)
+        self.rewards, self._heat = 0.0, gradients is not None
+        self.steps = self.follow(agent)
 
-    def watch(self, frame: Frame) -> None:
+    def show(self, frame: Frame) -> None:
         self.rewards += frame.reward
-        super().watch(frame)
-
-    def show(self, frame: Frame, view_of: Callable[[bool], View]) -> None:
-        self.shown.append((frame, view_of(False)))
+        self.shown.append((frame, self.view(frame, self._heat), len(self.states)))
 
 
 def newest(states: States) -> QValues:
@@ -200,20 +165,28 @@ def newest(states: States) -> QValues:
     return np.repeat(states[:, -1].mean(axis=(1, 2))[:, np.newaxis], 6, axis=1).astype(np.float32)
 
 
-def test_a_frame_is_shown_with_the_qvalues_of_the_state_that_it_ends() -> None:
-    screening = Screening(CATCH, 0.0)
-    list(itertools.islice(screening.steps, 41))
+@pytest.mark.parametrize("scale", [0, 1])
+def test_a_frame_is_shown_with_the_choice_and_the_heat_map_of_its_state(scale: int) -> None:
+    """A game of Catch has eight frames and pays with its last, which shows it; the next begins at 0."""
+    gradients = scale * np.random.default_rng(0).normal(size=(1, 4, 5, 6)).astype(np.float32)
+    screening = Screening(CATCH, 0.0, gradients)
+    for _ in itertools.islice(screening.steps, 40):
+        screening.states.append(screening.player.states.copy())
     frames = screening.shown
-    assert len(frames) == 40  # of 41; the last one is held back
-    for frame, view in frames:
+    assert len(frames) == 40
+    expected = np.abs(gradients[0]).max(axis=0) / (np.abs(gradients).max() or 1)
+    for number, (_, view, step) in enumerate(frames):
+        if number % 8 == 0:  # the first of a game: nobody has chosen
+            assert (view.action, view.qvalues, view.heat_map) == (NO_ACTION, None, None)
+            continue
         assert view.qvalues is not None
-        assert view.qvalues[0] == np.float32(frame.picture[:, :, 0].mean())
-    # A game of Catch has eight frames and pays with its last, which shows it; the next game begins at 0.
-    games = [[view.score for _, view in frames[first : first + 8]] for first in range(0, 40, 8)]
+        assert view.qvalues[0] == newest(screening.states[step - 1])[0, 0]
+        np.testing.assert_allclose(np.array(view.heat_map), expected)
+        assert np.array_equal(screening.asked[number - number // 8 - 1], screening.states[step - 1])
+    assert len(screening.asked) == 35  # once for each state
+    games = [[view.score for _, view, _ in frames[first : first + 8]] for first in range(0, 40, 8)]
     assert all(scores[:7] == [0] * 7 for scores in games)
     assert [scores[7] for scores in games] == screening.scores
-    screening.flush()
-    assert len(frames) == 41
 
 
 def test_the_score_is_that_of_each_frame_within_a_step() -> None:
@@ -225,8 +198,8 @@ def test_the_score_is_that_of_each_frame_within_a_step() -> None:
         shown, before, rewards = len(screening.shown), screening.score, screening.rewards
         next(screening.steps)
         assert screening.score == before + screening.rewards - rewards
-        scores = [view.score for _, view in screening.shown[shown:]]
+        scores = [view.score for _, view, _ in screening.shown[shown:]]
         assert len(scores) == 4
-        assert scores[0] == before  # of the last frame of the step before
+        assert scores[-1] == screening.score
         within += len(set(scores)) > 1
     assert within, "points were won before the last frame of a step"

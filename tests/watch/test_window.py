@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import threading
 import time
@@ -31,7 +30,7 @@ needs_x = pytest.mark.skipif(
 PATIENCE = 60  # seconds
 pytestmark = pytest.mark.timeout(120)
 
-Shown = list[tuple[View, bool, NDArray[np.uint8]]]  # view, panel, and the window's pixels [width, height, 3]
+Moment = tuple[View, bool, NDArray[np.uint8]]  # view, panel, and the window's pixels [width, height, 3]
 
 
 @pytest.fixture(scope="module")
@@ -51,16 +50,25 @@ def display() -> Iterator[str]:
 
 
 @pytest.fixture
-def shown(display: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shown:
+def volumes(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the volume of each frame's sound."""
+    heard: list[float] = []
+    monkeypatch.setattr(Speaker, "play", lambda *values: heard.append(values[3]))
+    return heard
+
+
+@pytest.fixture
+def shown(
+    display: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, volumes: list[float]
+) -> list[Moment]:
     """Return what the window will have shown; only the last few pictures are kept."""
     for name in ("SDL_VIDEODRIVER", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("DISPLAY", display)
-    monkeypatch.setenv("SDL_AUDIODRIVER", "dummy")
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    for name, value in {"DISPLAY": display, "SDL_AUDIODRIVER": "dummy", "SIMPLE_DQN_HOME": tmp_path}.items():
+        monkeypatch.setenv(name, str(value))
     # Drawing a Gymnasium game initializes pygame on a display in memory, where no key reaches the window.
     pygame.display.quit()
-    pictures: Shown = []
+    pictures: list[Moment] = []
     show = GameWindow.show
 
     def spy(window: GameWindow, picture: NDArray[np.uint8], view: View, panel: bool) -> None:
@@ -88,50 +96,43 @@ def snapshot(tmp_path: Path) -> Path:
     return path
 
 
-class Person(threading.Thread):
-    """Sits before the window, does what `deeds` say, and closes the window at last, come what may."""
+def xdotool(*words: str) -> None:
+    subprocess.run(["xdotool", *words], check=True, timeout=PATIENCE)
 
-    def __init__(self, shown: Shown, deeds: Callable[["Person"], None], quit_by: str = "q") -> None:
-        super().__init__()
-        self._shown, self._deeds, self._quit_by = shown, deeds, quit_by
-        self.error: BaseException | None = None
 
-    def run(self) -> None:
+def press(*keys: str) -> None:
+    xdotool("key", "--delay", "80", *keys)
+
+
+def until(shown: list[Moment], seen: Callable[[View, bool, NDArray[np.uint8]], object]) -> Moment:
+    """Wait until the window has shown what `seen` looks for."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        for moment in list(shown):
+            if seen(*moment):
+                return moment
+        time.sleep(0.02)
+    raise TimeoutError("the window never showed it")
+
+
+def play(shown: list[Moment], deeds: Callable[[], None], *arguments: str) -> int:
+    """Play, while a person does `deeds` and closes the window at last; return the exit code."""
+    errors: list[BaseException] = []
+
+    def sit_before_it() -> None:
         try:
-            self.wait(lambda view, panel: True)
-            self._deeds(self)
+            until(shown, lambda *_: True)
+            deeds()
         except BaseException as error:
-            self.error = error
-        if self._quit_by == "signal":
-            os.kill(os.getpid(), signal.SIGINT)
-        else:
-            self.press(self._quit_by)
+            errors.append(error)
+            pygame.event.post(pygame.event.Event(pygame.QUIT))
 
-    def press(self, *keys: str) -> None:
-        subprocess.run(["xdotool", "key", "--delay", "80", *keys], check=True, timeout=PATIENCE)
-
-    def hold(self, key: str, down: bool) -> None:
-        subprocess.run(["xdotool", "keydown" if down else "keyup", key], check=True, timeout=PATIENCE)
-
-    def wait(self, seen: Callable[[View, bool], bool]) -> tuple[View, bool, NDArray[np.uint8]]:
-        """Wait until the window has shown what `seen` looks for."""
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            for moment in list(self._shown):
-                if seen(*moment[:2]):
-                    return moment
-            time.sleep(0.02)
-        raise TimeoutError("the window never showed it")
-
-
-def play(shown: Shown, deeds: Callable[[Person], None], *arguments: str, quit_by: str = "q") -> int:
-    """Play, with a person who does `deeds`; return the exit code."""
-    person = Person(shown, deeds, quit_by)
+    person = threading.Thread(target=sit_before_it)
     person.start()
     code = main.run(["play", *arguments, "--backend", "cpu", "--threads", "1"])
     person.join()
-    if person.error:
-        raise person.error
+    if errors:
+        raise errors[0]
     return code
 
 
@@ -140,84 +141,59 @@ def has(image: NDArray[np.uint8], color: tuple[int, int, int]) -> bool:
 
 
 @needs_x
-def test_a_person_takes_over_and_looks_into_the_agent(shown: Shown, snapshot: Path, tmp_path: Path) -> None:
-    def deeds(person: Person) -> None:
-        view, panel, image = person.wait(lambda view, panel: view.qvalues is not None)
-        assert not view.human
-        assert panel
-        assert has(image, BADGES[False][1])
-        person.press("m")
-        _, _, image = person.wait(lambda view, panel: view.human)
-        assert has(image, BADGES[True][1])
-        person.hold("Right", down=True)
-        person.wait(lambda view, panel: view.action_names[view.action] == "RIGHT")
-        person.hold("space", down=True)
-        person.wait(lambda view, panel: view.action_names[view.action] == "RIGHTFIRE")
-        person.hold("Right", down=False)
-        person.wait(lambda view, panel: view.action_names[view.action] == "FIRE")
-        person.press("Return")
-        person.hold("space", down=False)
-        person.wait(lambda view, panel: view.action_names[view.action] == "NOOP")
-        person.press("v")
-        assert person.wait(lambda view, panel: view.heat_map is not None)[0].heat_map is not None
-        person.press("v", "m")
-        person.wait(lambda view, panel: view.heat_map is None and not view.human)
+def test_a_person_takes_over_and_looks_into_the_agent(shown: list[Moment], snapshot: Path) -> None:
+    def taken(action: str) -> None:
+        until(shown, lambda view, *_: view.action_names[view.action] == action)
+
+    def deeds() -> None:
+        until(shown, lambda view, panel, image: view.qvalues is not None and panel)
+        until(shown, lambda view, panel, image: not view.human and has(image, BADGES[False][1]))
+        press("m")
+        until(shown, lambda view, panel, image: view.human and has(image, BADGES[True][1]))
+        xdotool("keydown", "Right")
+        taken("RIGHT")
+        xdotool("keydown", "space")
+        taken("RIGHTFIRE")
+        xdotool("keyup", "Right")
+        taken("FIRE")
+        press("Return")
+        xdotool("keyup", "space")
+        taken("NOOP")
+        press("v")
+        until(shown, lambda view, *_: view.heat_map is not None)
+        press("v", "m")
+        until(shown, lambda view, *_: view.heat_map is None and not view.human)
+        press("q")
 
     assert play(shown, deeds, str(snapshot)) == 0
     assert not pygame.display.get_init()
 
 
 @needs_x
-def test_speed_volume_overlay_size_and_screenshot(shown: Shown, tmp_path: Path) -> None:
-    (tmp_path / "videos" / "pong").mkdir(parents=True)
-    (tmp_path / "videos" / "pong" / "screenshot_1.png").write_text("kept")
-
-    def deeds(person: Person) -> None:
-        first = person.wait(lambda view, panel: panel)[2]
-        person.press("s")
-        person.wait(lambda view, panel: view.speed == "2×")
-        person.press("a", "a")
-        person.wait(lambda view, panel: view.speed == "0.5×")
-        person.press("bracketright")
-        person.wait(lambda view, panel: view.message == "volume 60%")
-        person.press("bracketleft", "bracketleft")
-        person.wait(lambda view, panel: view.message == "volume 40%")
-        person.press("o")
-        small = person.wait(lambda view, panel: not panel)[2]
+def test_speed_volume_overlay_and_size_until_the_window_is_closed(
+    shown: list[Moment], volumes: list[float]
+) -> None:
+    def deeds() -> None:
+        first = until(shown, lambda view, panel, _: panel)[2]
+        for keys, speed in ((["s"], "2×"), (["a", "a"], "0.5×")):
+            press(*keys)
+            until(shown, lambda view, *_, speed=speed: view.speed == speed)
+        for keys, volume in ((["bracketright"], 0.6), (["bracketleft"] * 2, 0.4)):
+            press(*keys)
+            until(shown, lambda *_, volume=volume: volumes[-1] == volume)
+        press("o")
+        small = until(shown, lambda view, panel, _: not panel)[2]
         assert small.shape[0] < first.shape[0]
         assert small.shape[1] == first.shape[1]
-        person.press("m")
-        person.wait(lambda view, panel: "no agent" in view.message)
         window = str(pygame.display.get_wm_info()["window"])
         for size, scale in (((400, 700), 2), ((900, 480), 2), ((170, 215), 1)):
-            subprocess.run(["xdotool", "windowsize", window, *map(str, size)], check=True)
-            end = time.monotonic() + PATIENCE
-            while shown[-1][2].shape[:2] != size:
-                assert time.monotonic() < end, f"the window never became {size}"
-                time.sleep(0.02)
-            columns = np.flatnonzero((shown[-1][2] != np.array(BACKGROUND, np.uint8)).any(axis=(1, 2)))
+            xdotool("windowsize", window, *map(str, size))
+            image = until(shown, lambda *moment, size=size: moment[2].shape[:2] == size)[2]
+            columns = np.flatnonzero((image != np.array(BACKGROUND, np.uint8)).any(axis=(1, 2)))
             assert (len(columns), columns[0]) == (160 * scale, (size[0] - 160 * scale) // 2)
-        person.press("F12")
-        person.wait(lambda view, panel: view.message == "saved screenshot_2.png")
+        pygame.event.post(pygame.event.Event(pygame.QUIT))
 
     assert play(shown, deeds, "roms/pong.rom") == 0
-    saved = pygame.image.load(tmp_path / "videos" / "pong" / "screenshot_2.png")
-    assert saved.get_size() == (480, 630)
-    assert (tmp_path / "videos" / "pong" / "screenshot_1.png").read_text() == "kept"
-
-
-@needs_x
-@pytest.mark.parametrize("quit_by", ["p", "signal"])
-def test_closing_the_window_and_ctrl_c_end_it(shown: Shown, tmp_path: Path, quit_by: str) -> None:
-    (tmp_path / "videos").touch()  # no screenshot can be saved
-
-    def deeds(person: Person) -> None:
-        person.press("F12")
-        person.wait(lambda view, panel: "cannot write" in view.message)
-        if quit_by == "p":
-            pygame.event.post(pygame.event.Event(pygame.QUIT))
-
-    assert play(shown, deeds, "roms/pong.rom", quit_by=quit_by) == (130 if quit_by == "signal" else 0)
     assert not pygame.display.get_init()
 
 
@@ -251,8 +227,7 @@ def test_frames_come_at_their_time(
     clock = Clock()
     frame_clock, drawn = FrameClock(clock, clock.pass_), 0
     for _ in range(600):
-        frame_clock.wait(speed)
-        drawn += frame_clock.picture_due()
+        drawn += frame_clock.wait(speed)
         clock.pass_(work)
     assert clock.now - 100 == pytest.approx(seconds, rel=0.01)
     assert least <= drawn <= most
@@ -264,20 +239,16 @@ def test_frames_come_at_their_time(
 
 
 @pytest.mark.parametrize(("rate", "speed"), [(4.0, 1), (50.0, -1), (60.0, 1)])
-def test_frames_come_at_the_rate_of_the_game(
-    rate: float, speed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frames_come_at_the_rate_of_the_game(rate: float, speed: int) -> None:
     clock, controls = Clock(), Controls()
     controls.apply("s" if speed > 0 else "a", set())
     silent: Any = SimpleNamespace(play=lambda *_: None)
     display: Any = SimpleNamespace(keys=lambda: ([], set()), show=lambda *_: None)
-    viewer = Viewer(controls, display, silent, 0.0, Path(), FrameClock(clock, clock.pass_))
-    view = View(("NOOP",), 0, human=False, score=0, lives=0)
+    viewer = Viewer(controls, display, silent, FrameClock(clock, clock.pass_), 0.0)
     environment = SimpleNamespace(frames_per_second=rate, action_names=("NOOP",))
     player: Any = SimpleNamespace(environment=environment, has_agent=False)
     viewer.player = player
-    monkeypatch.setattr(viewer, "_view", lambda *_: view)
-    for _ in range(102):  # the last is held back
+    for _ in range(101):
         viewer.watch(Frame.silent(np.zeros((2, 2), np.uint8)))
     assert clock.now - 100 == pytest.approx(100 / rate / 2**speed)
 

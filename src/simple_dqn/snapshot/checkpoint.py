@@ -50,7 +50,7 @@ ANY = object()  # the form of a part of which nothing is known
 ANY_LENGTH = ("scores", "masses")  # arrays whose length changes during a run
 ABSENT_AT_FIRST = ("average", "held_out", "target", "running")  # that a new run may not have
 FIXED = ("bit_generator", "optimizer")  # words that are not those of another run
-UNCHECKED = ("environment", "flags", "csv")  # the games and settings check their own; a sum is only compared
+UNCHECKED = ("environment", "flags", "csv")  # the games and settings check their own; a row is only compared
 
 
 class DamagedError(UserError):

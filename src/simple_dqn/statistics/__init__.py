@@ -1,14 +1,11 @@
-"""Statistics count the steps, games, scores and losses of each phase of a run, and pass them to writers.
-
-A writer is a console, a file or a tracker: `console.py`, `csv_file.py`, `writers.py`.
-"""
+"""Statistics count the steps, games, scores and losses of each phase of a run, and pass them to writers."""
 
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +17,10 @@ POINT_STEPS = 1000  # between two `on_point` events
 
 
 @dataclass(slots=True)
-class Row:
-    """A row of the CSV. The fields are its columns, in simple_dqn's order and with its names, to the letter.
+class PhaseSummary:
+    """The numbers of a phase, so far or at its end; None is a value that does not exist.
 
-    None is a value that does not exist, such as the mean score of no games.
+    Up to `steps_per_second` the fields are the columns of the CSV, in simple_dqn's order and with its names.
     """
 
     epoch: int  # 0 for the random phase
@@ -42,15 +39,6 @@ class Row:
     total_time: float = 0.0  # wall seconds since the run began, without the time between resumed parts
     epoch_time: float = 0.0  # wall seconds of this phase
     steps_per_second: float = 0.0
-
-
-COLUMNS = tuple(column.name for column in fields(Row))
-
-
-@dataclass(slots=True)
-class PhaseSummary(Row):
-    """The numbers of a phase, so far or at its end: the row of the CSV, and what it is computed from."""
-
     more: Mapping[str, float | None] = field(default_factory=dict)  # columns of some kinds of run, by name
     reward_sum: float = 0.0  # of the games that ended
     updates: int = 0  # in this phase
@@ -67,14 +55,7 @@ class PhaseSummary(Row):
         return {f"{self.phase}/{name}": float(value) for name, value in numbers.items()}
 
 
-class Counted(TypedDict, total=False):
-    """The fields of `PhaseSummary` that the run counts, not the statistics."""
-
-    total_train_steps: int
-    replay_memory_count: int
-    meanq: float | None
-    weight_updates: int
-    more: Mapping[str, float | None]
+COLUMNS = tuple(one.name for one in fields(PhaseSummary))[:16]  # of the CSV
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +63,15 @@ class Point:
     """The numbers of the latest steps of a training phase, for curves within it."""
 
     step: int  # training steps since the run began, over all games
-    # By name: `progress/reward`, `loss`, `mean_q`, `exploration_rate` and `steps_per_second`. Values that
-    # do not exist, such as the score where no game ended, are left out.
-    scalars: Mapping[str, float]
+    scalars: Mapping[str, float]  # those that exist, by name: `progress/reward`, `progress/loss`, ...
     qvalues: QValues | None  # float32 [states, A], of the held-out states of `meanq`
 
 
 class Writer:
-    """Receives the events of phases. A subclass overrides those that it uses.
+    """Receives the events of phases. A subclass overrides those that it uses."""
 
-    Attributes:
-        points: Whether it receives points, for which the network values the held-out states.
-        rows_sum: A checksum of the rows so far, by which a checkpoint knows the CSV of its run.
-    """
-
-    points = False
-    rows_sum: str | None = None
+    points = False  # whether it receives points, for which the network values the held-out states
+    last_row: str | None = None  # of the CSV, by which a checkpoint finds where it goes on
 
     def open(self) -> None:
         """Create the files; called once, when the first phase starts."""
@@ -122,14 +96,10 @@ class Writer:
 
 
 class Scores:
-    """Sums the raw rewards of E games side by side, from a game's start to its end, lost lives included.
-
-    Attributes:
-        running: float64 [E], points of the games in progress; 0 after a game's end.
-    """
+    """Sums the raw rewards of E games side by side, from a game's start to its end, lost lives included."""
 
     def __init__(self, running: NDArray[np.float64]) -> None:
-        """Start with `running` float64 [E], which is copied."""
+        """Start with a copy of `running` float64 [E], the points of the games in progress."""
         self.running = running.copy()
 
     def add(self, step: Step) -> list[float]:
@@ -147,9 +117,8 @@ class Scores:
 class Statistics:
     """Receives the events of a run, and passes a summary of each phase to the writers.
 
-    A game's score is the sum of its raw rewards from start to end; a lost life does not end it. The scores
-    of a phase are those of the games that ended in it: one that begins in random play may end in training.
-    A writer that cannot write its file raises a `UserError`, which is passed on.
+    The scores of a phase are those of the games that ended in it: one that begins in random play may end in
+    training. A writer that cannot write its file raises a `UserError`, which is passed on.
     """
 
     def __init__(self, writers: Sequence[Writer], clock: Callable[[], float] = time.perf_counter) -> None:
@@ -160,7 +129,6 @@ class Statistics:
         self._phase = PhaseSummary(0, "random")
         # Training steps between two `on_point` events; 0: no writer wants them.
         self.point_steps = POINT_STEPS * any(writer.points for writer in writers)
-        self._last_point = (self._run_start, self._phase)  # the time and the counts then
         self._scores: Scores | None = None  # of the games of random play and training, from the first step
 
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
@@ -230,8 +198,8 @@ class Statistics:
         for writer in self._writers:
             writer.on_file(path)
 
-    def on_phase_end(self, **counted: Unpack[Counted]) -> None:
-        """Pass the summary of the phase, completed or interrupted, to the writers; see `Counted`."""
+    def on_phase_end(self, **counted: Any) -> None:
+        """Pass the summary of the phase, completed or interrupted, to the writers; `counted` by the run."""
         self._next_progress = math.inf
         one, now = self._phase, self._clock()
         seconds = now - self._phase_start
@@ -254,7 +222,7 @@ class Statistics:
             "running": self._scores.running.copy() if self._scores else None,
             "phase_time": self._clock() - self._phase_start,
             "total_time": self._clock() - self._run_start,
-            "csv": next((one.rows_sum for one in self._writers if one.rows_sum), None),
+            "csv": next((one.last_row for one in self._writers if one.last_row), None),
         }
 
     def set_state(self, state: CheckpointState) -> None:

@@ -1,8 +1,4 @@
-"""Writers: the console, TensorBoard, Weights & Biases, trackio, and those of one's own (`--track`).
-
-The packages of the others are imported when a run that asks for them begins. The file `results/NAME.wandb` or
-`results/NAME.trackio` holds the tracker's id of the run, by which a resumed run and a film find it.
-"""
+"""Writers: the console, TensorBoard, Weights & Biases and trackio; imported when a run needs them."""
 
 import logging
 import re
@@ -18,12 +14,10 @@ from tqdm import tqdm
 from simple_dqn.errors import UserError, discard, one_line, printable, require_extra
 from simple_dqn.files import numbered, reporting_failure
 from simple_dqn.statistics import PhaseSummary, Point, Writer
-from simple_dqn.types import QValues
 
 logger = logging.getLogger(__name__)
 
 PROJECT = "simple-dqn"
-# Short, to fit into 80 columns; the rate is in steps per second.
 BAR = "{desc} {percentage:.0f}%|{bar}| {remaining} left {rate_noinv_fmt}"
 BAR_WITHOUT_END = "{desc} {n_fmt} steps {rate_noinv_fmt}"
 
@@ -32,7 +26,7 @@ class ConsoleHandler(logging.StreamHandler[TextIO]):
     """A log handler that writes printable lines above the progress bar, and outlives its terminal."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record to the stream, by default standard error."""
+        """Write one record to the stream."""
         try:
             tqdm.write(printable(self.format(record)), file=self.stream)
             self.flush()
@@ -73,12 +67,12 @@ class Console(Writer):
     def on_phase_end(self, summary: PhaseSummary) -> None:
         """Remove the bar and log the summary, in the words of simple_dqn."""
         self.close()
-        one, games = summary, "  num_games: 0"
+        one, games = summary, f"  num_games: {summary.nr_games}"
         if one.nr_games:
             # %.10g writes integer scores like simple_dqn's %d, and others with their decimals.
             scores = one.average_reward, one.min_game_reward, one.max_game_reward
-            words = ", average_reward: %f, min_game_reward: %.10g, max_game_reward: %.10g"
-            games = f"  num_games: {one.nr_games}{words % scores}"
+            words = ", average_reward: {:f}, min_game_reward: {:.10g}, max_game_reward: {:.10g}"
+            games += words.format(*scores)
         logger.info("Epoch #%d: %s ended after %d steps", one.epoch, one.phase, one.steps)
         logger.info(games)
         words = "  last_exploration_rate: %f, epoch_time: %ds, steps_per_second: %d"
@@ -91,19 +85,13 @@ class Console(Writer):
 
 
 class TensorboardWriter(Writer):
-    """Writes the numbers of phases and points as scalars over training steps, such as `test/meanq`.
-
-    Each method raises a `UserError` if the events cannot be written.
-    """
+    """Writes the numbers of phases and points as scalars over training steps; a UserError: it cannot."""
 
     points = True
     _events: Any = None  # torch's SummaryWriter, from the first numbers on
 
     def __init__(self, folder: Path, resumed: bool = False, histograms: bool = False) -> None:
-        """Set up a writer of event files in `folder`, which is created when the first phase starts.
-
-        A new run renames a folder that exists; TensorBoard drops the steps that a `resumed` one repeats.
-        """
+        """Set up a writer of event files in `folder`, which a new run renames if it exists."""
         self._folder, self._resumed, self._histograms = folder, resumed, histograms
         what = f"TensorBoard's event file in {folder}"
         self._writing = partial(reporting_failure, what, "make room for it, or leave out --tensorboard")
@@ -118,25 +106,22 @@ class TensorboardWriter(Writer):
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
         """Write the numbers that exist."""
+        point = Point(summary.total_train_steps, summary.scalars(), None)
         # A test has the same step as the training before it, whose numbers stay in a resumed run.
-        first = summary.total_train_steps + (summary.phase == "test")
-        self._write(summary.total_train_steps, summary.scalars(), None, first)
+        self.on_point(point, point.step + (summary.phase == "test"))
 
-    def on_point(self, point: Point) -> None:
-        """Write the numbers, and the histogram of the Q-values if asked for."""
-        self._write(point.step, point.scalars, point.qvalues if self._histograms else None, point.step)
-
-    def _write(self, step: int, scalars: Mapping[str, float], qvalues: QValues | None, first: int) -> None:
-        """Write the numbers at `step`; in a resumed run, those written before from `first` on are dropped."""
+    def on_point(self, point: Point, first: int | None = None) -> None:
+        """Write the numbers and histograms; a resumed run drops those written before from `first` on."""
         with self._writing():
             if self._events is None:
                 from torch.utils.tensorboard import SummaryWriter
 
-                self._events = SummaryWriter(str(self._folder), purge_step=first if self._resumed else None)
-            for name, number in scalars.items():
-                self._events.add_scalar(name, number, step)
-            if qvalues is not None:
-                self._events.add_histogram("progress/q_values", qvalues, step)
+                purge = (first or point.step) if self._resumed else None  # the steps that it repeats
+                self._events = SummaryWriter(str(self._folder), purge_step=purge)
+            for name, number in point.scalars.items():
+                self._events.add_scalar(name, number, point.step)
+            if self._histograms and point.qvalues is not None:
+                self._events.add_histogram("progress/q_values", point.qvalues, point.step)
             self._events.flush()
 
     def close(self) -> None:
@@ -146,28 +131,23 @@ class TensorboardWriter(Writer):
 
 
 class Tracker(Writer):
-    """Writes to Weights & Biases or to trackio, which have one interface."""
+    """Writes to Weights & Biases or to trackio, which have one interface.
+
+    `results/NAME.wandb` holds the tracker's id of the run, by which a resumed run and a film find it.
+    """
 
     points = True
     _tracked: Any = None  # the package's own object of the run, once it is open
 
     def __init__(self, package: str, run: Path, settings: Mapping[str, Any], resumed: bool) -> None:
-        """Set up a writer to `package`; `run` is the path of the CSV without its ending.
-
-        Raises:
-            UserError: The package is not installed.
-        """
+        """Set up a writer to `package`, if installed; `run` is the path of the CSV without its ending."""
         require_extra(package, f"--track {package}")
         self._package, self._run, self._settings = package, run, dict(settings)
         self._id_file = run.with_name(f"{run.name}.{package}")
         self._id = self._id_file.read_text("utf-8") if resumed and self._id_file.exists() else None
 
     def open(self) -> None:
-        """Start the run, or continue it.
-
-        Raises:
-            UserError: The tracker cannot be reached.
-        """
+        """Start the run, or continue it; a UserError says that the tracker cannot be reached."""
         self._run.parent.mkdir(parents=True, exist_ok=True)
         given: dict[str, Any] = {"project": PROJECT, "name": self._run.name, "config": self._settings}
         try:

@@ -227,12 +227,12 @@ def _check_shown(config: Config) -> None:
 
 def _show(config: Config, display: str | None) -> None:
     """Play until the person has had enough, in a `window` or `terminal`; None: the one that can be opened."""
-    name, controls = game_name(config.environment), Controls(config.run.load_weights is None)
+    controls = Controls(config.run.load_weights is None)
     with Interrupt() as interrupt, ExitStack() as open_things:
-        screen = open_display(display, f"Simple-DQN: {name}")
-        speaker, rate = Speaker(), config.agent.exploration_rate_test
+        screen = open_display(display, f"Simple-DQN: {game_name(config.environment)}")
+        speaker = Speaker()
         open_things.callback(speaker.close)
-        viewer = Viewer(controls, screen, speaker, rate, home() / "videos" / name, FrameClock())
+        viewer = Viewer(controls, screen, speaker, FrameClock(), config.agent.exploration_rate_test)
         environment = make_environment(config, training=False, watcher=viewer.watch)
         open_things.callback(environment.close)
         player = make_watched_player(
@@ -240,7 +240,9 @@ def _show(config: Config, display: str | None) -> None:
             person=lambda: controls.action(environment.action_names, can_rest=bool(environment.rom_md5)),
         )  # fmt: skip
         open_things.callback(screen.close)
-        viewer.play(player, config.run.play_games, lambda: interrupt.requested)
+        for _ in viewer.follow(player, config.run.play_games):
+            if interrupt.requested or controls.ended:
+                break
     logger.info("Games played: %d; scores: %s", len(viewer.scores), viewer.scores or "none")
     finish(interrupt)
 

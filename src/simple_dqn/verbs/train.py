@@ -35,7 +35,7 @@ from simple_dqn.snapshot import (
     snapshots_after,
 )  # fmt: skip
 from simple_dqn.statistics import Writer
-from simple_dqn.statistics.csv_file import Resumed, is_of_run
+from simple_dqn.statistics.csv_file import is_of_run
 from simple_dqn.verbs import play
 from simple_dqn.verbs.settings import over, parser_for, preset, resolve, settle, start_log
 
@@ -240,7 +240,7 @@ def go_on(
 def _go_on(
     saved: Checkpoint, prefix: Path, given: dict[str, Any], writers: Sequence[Writer], log: bool
 ) -> None:
-    flags, phase, rows_sum = recorded(saved.run), Phase.of(saved.run), saved.run["statistics"]["csv"]
+    flags, phase, last_row = recorded(saved.run), Phase.of(saved.run), str(saved.run["statistics"]["csv"])
     if given.get("datatype") == "auto":  # what that means here was settled when the run began
         given = {name: value for name, value in given.items() if name != "datatype"}
     check_flags(flags, given)
@@ -251,7 +251,7 @@ def _go_on(
         mine = None
         if Path(flags["save_weights_prefix"]).resolve() == prefix.resolve():  # else it was copied
             with suppress(UserError):
-                mine = is_of_run(Path(csv_file), phase.before, rows_sum)
+                mine = last_row[:1].isdigit() and bool(is_of_run(Path(csv_file), last_row))
             if not mine:
                 logger.warning("%s does not have the rows of this run: it continues in %s", csv_file, usual)
         csv_file = csv_file if mine else str(usual)
@@ -263,8 +263,9 @@ def _go_on(
         logger.info("Later snapshots of the run, from %s on, will be overwritten", later[0])
     # Beside the CSV of another run are its settings, curves and ids of trackers, too.
     csv = config.run.csv_file
-    own = not csv or is_of_run(Path(csv), phase.before, rows_sum) is not False
-    writers, resumed = [*([SettingsWriter(config, renew=own)] if csv else []), *writers], phase.before
+    own = not csv or is_of_run(Path(csv), last_row) is not False
+    writers = [*([SettingsWriter(config, renew=own)] if csv else []), *writers]
+    resumed = last_row if phase.done else last_row.rstrip()
     with Interrupt() as stop, closing(make_run(config, stop, resumed if own else None, writers)) as run:
         logger.info("Continuing from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
         run.resume(saved)
@@ -294,7 +295,7 @@ def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any])
     config = settle(resolve(given, play.portable(snapshot.flags), fixed))
     if config.run.epochs <= config.run.start_epoch:
         raise CompleteError(path, snapshot.epoch, config.run.epochs)
-    resumed = Resumed(config.run.start_epoch, "test")
+    resumed = f"{config.run.start_epoch},"
     writers = [SettingsWriter(config)] if config.run.csv_file else []
     with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, writers)) as run:
         logger.warning(

@@ -1,15 +1,13 @@
 """Films of a player's games: H.264 with the game's sound, and a folder with a PNG file of every frame."""
 
-import logging
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import av
 import numpy as np
@@ -24,36 +22,21 @@ from simple_dqn.environment import Frame
 from simple_dqn.environment.interface import Picture
 from simple_dqn.errors import UserError
 from simple_dqn.watch.overlay import Overlay
-from simple_dqn.watch.player import FrameFollower, View, WatchedPlayer
-
-logger = logging.getLogger(__name__)
+from simple_dqn.watch.player import FrameFollower, WatchedPlayer
 
 # The lossless codec of the sound for each kind of film. QuickTime, VLC and mpv play uncompressed sound in a
 # .mov. Few players do in an .mp4; browsers and phones, which need one, play FLAC.
 FORMATS: dict[str, Literal["pcm_s16le", "flac"]] = {"mov": "pcm_s16le", "mp4": "flac"}
 H264 = {"preset": "veryfast", "crf": "12"}  # edges stay sharp, and the sound still takes most of the file
 SCREEN = re.compile(r"\d{6,}\.png")
-BAR = "{desc}: {n_fmt} frames, {rate_noinv_fmt}"  # without a total: games differ in length
-
-
-def film_scale(picture: Picture) -> int:
-    """Return the factor by which a film enlarges `picture`: to about 840 pixels of height.
-
-    It is a whole number, so that pixels stay square and sharp. It is even, because H.264 stores one color
-    for 2 × 2 pixels, which then belong to one pixel of the game.
-    """
-    height: int = picture.shape[0]
-    return max(2, 2 * round(420 / height))
 
 
 class Film:
     """A film in H.264 with the game's sound unchanged; all its frames have one size.
 
     ALE returns 512 samples of sound per frame, 30,720 per second. They are written with 16 bits, because
-    fewer players support 8: each is 256 times ALE's, centered on 0 instead of 128.
-
-    Attributes:
-        frames: The number of frames so far. rate: How many of them are shown in a second.
+    fewer players support 8: each is 256 times ALE's, centered on 0 instead of 128. `frames` counts the
+    frames so far, and `rate` is how many are shown in a second.
     """
 
     def __init__(self, path: Path, kind: str, rate: float) -> None:
@@ -70,7 +53,7 @@ class Film:
     def add(self, picture: Picture, sound: NDArray[np.uint8], scale: int) -> None:
         """Add a frame: `picture` uint8 [height, width, 3], enlarged by `scale` to an even size, with `sound`.
 
-        The sound is unsigned 8-bit samples, none in a silent film. An OSError says that it cannot be written.
+        The sound is unsigned 8-bit samples, none in a silent film. An OSError: it cannot be written.
         """
         height, width = picture.shape[0] * scale, picture.shape[1] * scale
         if not self.frames:
@@ -91,7 +74,6 @@ class Film:
         self.frames += 1
 
     def _add_streams(self, width: int, height: int, samples: int) -> None:
-        """Add a video stream, and an audio stream if each frame has `samples`."""
         seek = {"g": str(max(1, round(self.rate)))}  # a key frame per second makes seeking fast
         self._video = self._container.add_stream("libx264", self.rate, {**H264, **seek})
         self._video.width, self._video.height = width, height
@@ -106,9 +88,8 @@ class Film:
 
     def finish(self) -> None:
         """Flush the encoders and write the index; an OSError says that it cannot be written."""
-        self._container.mux(self._video.encode(None))
-        if self._audio:
-            self._container.mux(self._audio.encode(None))
+        for stream in (self._video, self._audio):
+            self._container.mux(stream.encode(None) if stream else [])
         self._container.close()
 
     def close(self) -> None:
@@ -121,23 +102,15 @@ class Film:
 def replacing_screens(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder; at the end its files replace the screens in `folder`, and other files stay.
 
-    Raises:
-        UserError: They cannot be written; `folder` is unchanged.
+    If that fails (UserError), the screens in `folder` are unchanged.
     """
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"cannot write screens into {folder}: it is a file; move it away")
-    place = folder.resolve()  # the target of a link: both folders must be on the same disk
-    beside = place.with_name(f".{place.name}.{os.getpid()}.part")
+    beside = folder / f".{os.getpid()}.part"
     try:
         beside.mkdir(parents=True)
         yield beside
-        place.mkdir(exist_ok=True)
-        new = {screen.name for screen in beside.iterdir()}
-        for name in new:
-            (beside / name).replace(place / name)
-        for old in place.iterdir():
-            if SCREEN.fullmatch(old.name) and old.name not in new and old.is_file():
-                old.unlink()
+        new = [screen.replace(folder / screen.name) for screen in list(beside.iterdir())]
+        for old in {screen for screen in folder.iterdir() if SCREEN.fullmatch(screen.name)} - set(new):
+            old.unlink()
     except OSError as error:
         raise UserError(f"cannot write screens into {folder}: {error.strerror or error}") from error
     finally:
@@ -147,43 +120,30 @@ def replacing_screens(folder: Path) -> Iterator[Path]:
 class Recording(FrameFollower):
     """Plays and films games; the player's environment has `watch` as its watcher."""
 
-    _overlay: Overlay | None = None  # made when the first frame gives the scale
-
     def __init__(self, exploration_rate: float, overlay: bool) -> None:
-        """Set up the recording, with Q-values and heat map if `overlay`."""
+        """Draw Q-values and heat map into the film if `overlay`."""
         super().__init__(exploration_rate)
-        self._with_overlay = overlay
+        self._overlay = Overlay(scale=1) if overlay else None
 
     def play(
         self, player: WatchedPlayer, film: Film, screens: Path, games: int, stopped: Callable[[], bool]
     ) -> None:
-        """Play `games` games into `film`, and each frame unchanged into the folder `screens`.
-
-        A terminal shows a progress bar.
-
-        Raises:
-            OSError: The disk is full.
-            KeyboardInterrupt: `stopped` returned True.
-        """
+        """Play `games` games into `film`, and each frame unchanged into `screens`, unless `stopped`."""
         self._film, self._screens = film, screens
-        tqdm.monitor_interval = 0  # no monitor thread: the bar is drawn after each step
-        look: dict[str, Any] = {"bar_format": BAR, "unit": "", "leave": False, "dynamic_ncols": True}
-        with tqdm(**look, file=sys.stderr, disable=None) as bar:
-            for _ in self.follow(player, games):
-                if stopped():
-                    logger.info("Stopped: no film was written")
-                    raise KeyboardInterrupt
-                done = f"game {len(self.scores) + 1} of {games}, score {self.score:g}"
-                bar.set_description_str(done, refresh=False)
-                bar.update(film.frames - bar.n)
+        tqdm.monitor_interval = 0  # no monitor thread: the bar is drawn after a step
+        for _ in tqdm(self.follow(player, games), "filming", unit=" steps", leave=False, disable=None):
+            if stopped():
+                raise KeyboardInterrupt
 
-    def show(self, frame: Frame, view_of: Callable[[bool], View]) -> None:
-        """Add a frame to the film and to the folder of screens."""
-        picture, scale = frame.picture, film_scale(frame.picture)
+    def show(self, frame: Frame) -> None:
+        """Add a frame to the film, about 840 pixels high, and to the folder of screens."""
+        picture = frame.picture
         image = pygame.image.frombuffer(picture.tobytes(), picture.shape[1::-1], "RGB")
         with (self._screens / f"{self._film.frames:06}.png").open("wb") as file:
             pygame.image.save(image, file, "screen.png")
-        if self._with_overlay:
-            self._overlay = self._overlay or Overlay(scale)
-            picture, scale = self._overlay.draw(picture, view_of(True)), 1
+        # Even: H.264 stores one color for 2 × 2 pixels, which then belong to one pixel of the game.
+        scale = max(2, 2 * round(420 / picture.shape[0]))
+        if self._overlay:
+            self._overlay.scale = scale
+            picture, scale = self._overlay.draw(picture, self.view(frame, heat_map=True)), 1
         self._film.add(picture, frame.sound, scale)

@@ -37,23 +37,26 @@ HEAT_OPACITY = 235  # of 255, where the heat map is hottest
 class Overlay:
     """Draws the pictures of one game, whose Q-values set the scale of the bars."""
 
-    def __init__(self, scale: int, panel: bool = True) -> None:
-        """Enlarge the game by `scale`, and draw the `panel` beside it."""
-        self.scale, self.panel, self._spread = scale, panel, 0.0
-        self._heat: tuple[HeatMap, Surface] | None = None  # the last one and its surface
+    def __init__(self, scale: int) -> None:
+        """Enlarge the game by `scale`, and draw the `panel` beside it, unless that is set to False."""
+        self.scale, self.panel, self._spread = scale, True, 0.0
 
     def bars(self, view: View) -> list[float]:
         """Return the length of each action's bar in the next picture, from 0 to 1; without an agent 1 or 0.
 
-        The best action's bar is full, and an empty one stands for the largest difference of the last seconds:
-        a scale from zero would hide the small differences, one for each state would make all look the same.
+        The best action's bar is full, and an empty one stands for the largest difference of the last seconds.
         """
         if view.qvalues is None:
             return [float(number == view.action) for number in range(len(view.action_names))]
         worse = float(view.qvalues.max()) - view.qvalues.astype(np.float64)
         self._spread = max(float(worse.max()), self._spread * SPREAD_KEPT)
-        lengths: list[float] = (1 - worse / (self._spread or 1.0)).tolist()
-        return lengths
+        return [float(length) for length in 1 - worse / (self._spread or 1.0)]
+
+    def fit(self, picture: Picture, width: float, height: float) -> None:
+        """Set the largest scale, up to 8, at which the drawing of `picture` fits; in pixels."""
+        rows, columns = picture.shape[:2]
+        wide = columns + rows * PANEL_SHARE * self.panel
+        self.scale = max(1, min(8, int(height / rows), int((width + 1) / wide)))  # + 1: `size` rounds
 
     def size(self, picture: Picture) -> tuple[int, int]:
         """Return the width and height of the drawing of `picture`, in pixels."""
@@ -73,25 +76,16 @@ class Overlay:
         if self.panel:
             width = canvas.get_width() - game.get_width()
             self._paint_panel(canvas.subsurface((game.get_width(), 0, width, canvas.get_height())), view)
-        if view.message:
-            size = max(9, game.get_height() // 40)
-            bottom = (game.get_width() // 2, game.get_height() * 23 // 24)
-            text = _text(view.message, size, BRIGHT).get_rect(midbottom=bottom)
-            canvas.fill(BACKGROUND, text.inflate(text.height, text.height // 2))
-            _write(canvas, view.message, size, BRIGHT, center=text.center)
         return canvas
 
     def paint_game(self, picture: Picture, heat_map: HeatMap | None) -> Surface:
-        """Return a new surface with `heat_map` over `picture`; the frames of a step share one map."""
+        """Return a new surface with `heat_map` over `picture`."""
         game = pygame.image.frombuffer(picture.tobytes(), picture.shape[1::-1], "RGB")
         game = pygame.transform.scale_by(game.convert(Surface((1, 1), depth=32)), self.scale)
         if heat_map is not None:
-            size = game.get_size()
-            if self._heat is None or self._heat[0] is not heat_map or self._heat[1].get_size() != size:
-                pixels = _heat_colors()[(255 * np.clip(heat_map, 0, 1)).astype(np.uint8)]
-                small = pygame.image.frombuffer(pixels.tobytes(), heat_map.shape[::-1], "BGRA")
-                self._heat = (heat_map, pygame.transform.smoothscale(small, size))
-            game.blit(self._heat[1], (0, 0))
+            pixels = _heat_colors()[(255 * np.clip(heat_map, 0, 1)).astype(np.uint8)]
+            heat = pygame.image.frombuffer(pixels.tobytes(), heat_map.shape[::-1], "BGRA")
+            game.blit(pygame.transform.smoothscale(heat, game.get_size()), (0, 0))
         return game
 
     def _paint_panel(self, panel: Surface, view: View) -> None:
@@ -108,8 +102,9 @@ class Overlay:
             _write(panel, name, unit, FAINT, topleft=place)
             _write(panel, value, 1.7 * unit, BRIGHT, topleft=(place[0], place[1] + round(1.2 * unit)))
         top += round(9 * unit)
-        heading = "actions" if view.qvalues is None else "Q-values"
-        _write(panel, heading, unit, FAINT, topleft=(area.left, top))
+        _write(
+            panel, "actions" if view.qvalues is None else "Q-values", unit, FAINT, topleft=(area.left, top)
+        )
         top += round(1.8 * unit)
         pitch = min(2.6 * unit, (panel.get_height() - edge - top) / len(view.action_names))
         actions = zip(actions_of(view), self.bars(view), strict=True)
@@ -128,13 +123,11 @@ class Overlay:
 
 @cache
 def _heat_colors() -> NDArray[np.uint8]:
-    """Return a color for each of 256 strengths, from transparent red to opaque yellow; uint8 [256, 4].
-
-    The order is blue, green, red: pygame blends it a hundred times as fast as red, green, blue.
-    """
+    """Return a color for each of 256 strengths, from transparent red to opaque yellow; uint8 [256, BGRA]."""
     strength, red = np.linspace(0, 1, 256), np.full(256, 255.0)
     green = 255 * np.clip(1.5 * strength - 0.35, 0, 1)
     blue = 255 * np.clip(3 * strength - 2.2, 0, 1)
+    # pygame blends this order a hundred times as fast as red, green, blue.
     return np.stack([blue, green, red, HEAT_OPACITY * strength], axis=1).astype(np.uint8)
 
 
@@ -161,7 +154,7 @@ def _text(words: str, size: int, color: Color) -> Surface:
 
 
 def panel_lines(terminal: blessed.Terminal, view: View, lengths: list[float]) -> list[str]:
-    """Return the panel's lines of `PANEL_COLUMNS` columns: badge, message, facts, and an action in each."""
+    """Return the panel's lines of `PANEL_COLUMNS` columns: badge, facts, and an action in each."""
 
     def paint(words: str, color: Color, behind: Color = BACKGROUND) -> str:
         return f"{terminal.normal}{terminal.color_rgb(*color)}{terminal.on_color_rgb(*behind)}{words}"
@@ -173,7 +166,6 @@ def panel_lines(terminal: blessed.Terminal, view: View, lengths: list[float]) ->
         facts.append(paint(f"{name} ", FAINT) + paint(f"{value:<{width}}"[:width], BRIGHT))
     lines = [
         paint(f"{words:^{PANEL_COLUMNS}}", BACKGROUND, color),
-        paint(f"{view.message:<{PANEL_COLUMNS}}"[:PANEL_COLUMNS], BRIGHT),
         facts[0] + facts[1],
         facts[2] + facts[3],
         paint(" " * PANEL_COLUMNS, BRIGHT),

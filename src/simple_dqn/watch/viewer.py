@@ -1,15 +1,12 @@
 """Shows games to a person, in a window or a text terminal, at the right speed and with sound."""
 
 import logging
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import lru_cache
-from itertools import count
-from pathlib import Path
 from typing import TypeAlias
 
 import blessed
@@ -20,16 +17,14 @@ from numpy.typing import NDArray
 from simple_dqn.environment import FRAMES_PER_SECOND, Frame
 from simple_dqn.environment.interface import Picture
 from simple_dqn.errors import UserError
-from simple_dqn.files import replacing
 from simple_dqn.machine import require_display
 from simple_dqn.watch.overlay import BACKGROUND, PANEL_COLUMNS, Overlay, panel_lines
-from simple_dqn.watch.player import BUTTONS, COMMANDS, OPPOSITES, Controls, FrameFollower, View, WatchedPlayer
+from simple_dqn.watch.player import BUTTONS, COMMANDS, NO_BUTTON, OPPOSITES, Controls, FrameFollower, View
 
 logger = logging.getLogger(__name__)
 
 Keys: TypeAlias = tuple[list[str], set[str]]  # of `COMMANDS`, and values of `BUTTONS`
 
-SCREENSHOT_SCALE = 3
 FRAME = 1 / FRAMES_PER_SECOND  # seconds
 LATE = 0.1  # seconds; a longer delay is not caught up
 SAMPLES = 512  # per frame
@@ -51,26 +46,22 @@ class FrameClock:
         self._clock, self._sleep = clock, sleep
         self._due = self._drawn = -float("inf")  # when the next frame is due, and the last was drawn
 
-    def wait(self, speed: float | None) -> None:
-        """Wait until the next frame is due, at `speed` times 60 frames a second; None: do not wait."""
+    def wait(self, speed: float | None) -> bool:
+        """Wait until the next frame is due, at `speed` times 60 frames a second; None: do not wait.
+
+        Return whether to draw it: 1/60 s after the last drawn, unless late, but every 0.1 s at least.
+        """
         now = self._clock()
         if speed is None or now - self._due > LATE:
             self._due = now
         elif self._due > now:
             self._sleep(self._due - now)
-        if speed is not None:
-            self._due += FRAME / speed
-
-    def picture_due(self) -> bool:
-        """Return whether to draw this frame: 1/60 s after the last, unless the next is already due.
-
-        At least one frame every `LATE` seconds is drawn.
-        """
+        self._due += FRAME / speed if speed else 0.0
         now = self._clock()
         since = now - self._drawn
-        due = since > LATE or (since > 0.75 * FRAME and now < self._due)
-        self._drawn = now if due else self._drawn
-        return due
+        draw = since > LATE or (since > 0.75 * FRAME and now < self._due)
+        self._drawn = now if draw else self._drawn
+        return draw
 
 
 class Speaker:
@@ -78,17 +69,14 @@ class Speaker:
 
     def __init__(self) -> None:
         self._waiting = np.zeros(0, np.uint8)  # samples not yet passed to the mixer
-        self._audible = False
         try:
-            with _mute_libraries():
-                pygame.mixer.init(RATE, size=8, channels=1, buffer=SAMPLES, allowedchanges=0)
-            self._audible = True
+            pygame.mixer.init(RATE, size=8, channels=1, buffer=SAMPLES, allowedchanges=0)
         except pygame.error as error:
             logger.warning("There is no sound device (%s): playing without sound", error)
 
     def play(self, sound: NDArray[np.uint8], speed: float | None, volume: float) -> None:
         """Play a frame's `sound`, unsigned 8-bit samples; `speed` changes its pitch, None is silent."""
-        if not self._audible or not len(sound) or speed is None:
+        if not pygame.mixer.get_init() or not len(sound) or speed is None:
             return
         self._waiting = np.append(self._waiting, sound[np.arange(0, len(sound), speed).astype(np.int64)])
         if len(self._waiting) < PIECE:
@@ -107,66 +95,26 @@ class Speaker:
         pygame.mixer.quit()
 
 
-@contextmanager
-def _mute_libraries() -> Iterator[None]:
-    """Hide the eight lines that ALSA writes to standard error without a device."""
-    standard_error = os.dup(2)
-    try:
-        with open(os.devnull, "w") as nowhere:  # noqa: PTH123
-            os.dup2(nowhere.fileno(), 2)
-            yield
-    finally:
-        os.dup2(standard_error, 2)
-        os.close(standard_error)
-
-
 class Viewer(FrameFollower):
     """Shows each frame of a player's games, whose environment has `watch` as watcher, and applies keys."""
 
     def __init__(
-        self, controls: Controls, display: "Display", speaker: Speaker, exploration_rate: float,
-        pictures: Path, clock: FrameClock,
-    ) -> None:  # fmt: skip
-        """Set up the viewer; screenshots go into the folder `pictures`."""
-        super().__init__(exploration_rate)
-        self._controls, self._display, self._speaker = controls, display, speaker
-        self._pictures, self._clock = pictures, clock
+        self, controls: Controls, display: "Display", speaker: Speaker, clock: FrameClock, rate: float
+    ) -> None:
+        """Set up the viewer of an agent with the exploration `rate`."""
+        super().__init__(rate)
+        self._controls, self._display, self._speaker, self._clock = controls, display, speaker, clock
 
-    def play(self, player: WatchedPlayer, games: int, stopped: Callable[[], bool]) -> None:
-        """Play and show `games` games, or with 0 until the person quits, unless `stopped` returns True."""
-        for _ in self.follow(player, games):
-            if stopped() or self._controls.ended:
-                break
-        self.flush()
-
-    def show(self, frame: Frame, view_of: Callable[[bool], View]) -> None:
+    def show(self, frame: Frame) -> None:
         """Show the frame when it is due, unless the display is late, with its sound."""
         controls = self._controls
         controls.apply(*self._display.keys())
         self._speaker.play(frame.sound, controls.speed, controls.volume)
         rate = self.player.environment.frames_per_second / FRAMES_PER_SECOND
-        self._clock.wait(controls.speed and controls.speed * rate)
-        if self._clock.picture_due() or controls.screenshot:
-            view = replace(
-                view_of(controls.saliency), human=controls.human, speed=controls.speed_name,
-                message=controls.message(),
-            )  # fmt: skip
-            if controls.screenshot:
-                self._take_screenshot(frame, view)
+        if self._clock.wait(controls.speed and controls.speed * rate):
+            speed = "max" if controls.speed is None else f"{controls.speed:g}×"
+            view = replace(self.view(frame, controls.saliency), human=controls.human, speed=speed)
             self._display.show(frame.picture, view, controls.overlay)
-
-    def _take_screenshot(self, frame: Frame, view: View) -> None:
-        """Save the picture as a PNG file with a new name."""
-        self._controls.screenshot = False
-        paths = (self._pictures / f"screenshot_{number}.png" for number in count(1))
-        path = next(path for path in paths if not path.exists())
-        try:
-            with replacing(path) as beside, beside.open("wb") as file:
-                canvas = Overlay(SCREENSHOT_SCALE, self._controls.overlay).paint(frame.picture, view)
-                pygame.image.save(canvas, file, "screenshot.png")
-            self._controls.say(f"saved {path.name}")
-        except UserError as error:
-            self._controls.say(str(error))
 
 
 class GameWindow:
@@ -176,7 +124,7 @@ class GameWindow:
         """Prepare a window, which opens with the first picture; a UserError says that it cannot."""
         try:
             pygame.display.init()
-            self._desktop = pygame.display.get_desktop_sizes()[0]
+            self._room = [side * 0.8 for side in pygame.display.get_desktop_sizes()[0]]
         except pygame.error as error:
             raise UserError(f"no window can be opened ({error})") from None
         pygame.display.set_caption(title)
@@ -201,14 +149,14 @@ class GameWindow:
 
     def show(self, picture: Picture, view: View, panel: bool) -> None:
         """Show `picture` and `view`; switching the panel on or off resizes the window."""
-        screen = pygame.display.get_surface()
-        if screen is None or panel != self._overlay.panel:
-            self._overlay.panel = panel
-            if screen is None:
-                self._fit_scale(picture, (0.8 * self._desktop[0], 0.8 * self._desktop[1]))
-            screen = pygame.display.set_mode(self._overlay.size(picture), pygame.RESIZABLE)
-        self._fit_scale(picture, screen.get_size())
-        canvas = self._overlay.paint(picture, view)
+        screen, overlay = pygame.display.get_surface(), self._overlay
+        if screen is None:
+            overlay.fit(picture, *self._room)
+        if screen is None or panel != overlay.panel:
+            overlay.panel = panel
+            screen = pygame.display.set_mode(overlay.size(picture), pygame.RESIZABLE)
+        overlay.fit(picture, *screen.get_size())
+        canvas = overlay.paint(picture, view)
         screen.fill(BACKGROUND)
         screen.blit(canvas, canvas.get_rect(center=screen.get_rect().center))
         pygame.display.flip()
@@ -216,14 +164,6 @@ class GameWindow:
     def close(self) -> None:
         """Close the window."""
         pygame.display.quit()
-
-    def _fit_scale(self, picture: Picture, room: tuple[float, float]) -> None:
-        """Choose the largest scale at which the drawing of `picture` fits into `room`, in pixels."""
-        for scale in range(8, 0, -1):
-            self._overlay.scale = scale
-            width, height = self._overlay.size(picture)
-            if width <= room[0] and height <= room[1]:
-                return
 
 
 class GameTerminal:
@@ -239,23 +179,25 @@ class GameTerminal:
             raise UserError("this terminal shows no colors: set another TERM, such as xterm-256color")
         self._overlay = Overlay(scale=1)
         self._held: dict[str, float] = {}  # for each button the time at which it is released
-        self._started = False
         self._layout: tuple[int, ...] = ()  # rows, columns, panel: a change redraws everything
         self._shown: dict[tuple[int, int], str] = {}  # by row and column, now on the terminal
-        self._line, self._cell = lru_cache(1 << 10)(self._draw_line), lru_cache(1 << 16)(self._draw_cell)
+        self._line = lru_cache(1 << 10)(self._draw_line)
+        self._cell: Callable[[bytes], str] = lru_cache(1 << 16)(
+            lambda cell: str(terminal.color_rgb(*cell[:3]) + terminal.on_color_rgb(*cell[3:]))
+        )
         self._restore = ExitStack()
 
     def keys(self) -> Keys:
         """Return the commands pressed since the last call, in order, and the buttons held since then."""
         commands, now = [], time.monotonic()
-        while self._started and (key := self._terminal.inkey(timeout=0)):
+        while self._layout and (key := self._terminal.inkey(timeout=0)):
             name = KEY_NAMES.get(key.name or key) or (key.name or key).removeprefix("KEY_").lower()
             if name in COMMANDS:
                 commands.append(name)
             elif name in BUTTONS:
                 button = BUTTONS[name]
                 released = next((pair for pair in OPPOSITES if button in pair), set())
-                kept = {} if button == BUTTONS["p"] else self._held  # which releases all
+                kept = {} if button == NO_BUTTON else self._held
                 self._held = {held: end for held, end in kept.items() if held not in released}
                 self._held[button] = now + HELD_SECONDS
         return commands, {button for button, until in self._held.items() if until > now}
@@ -263,31 +205,26 @@ class GameTerminal:
     def show(self, picture: Picture, view: View, panel: bool) -> None:
         """Show `picture` and `view`, with the `panel` if the terminal is wide enough."""
         terminal, output = self._terminal, ""
-        if not self._started:  # even where no cell has room: keys are read in these modes
-            self._started = True
+        if not self._layout:
             for mode in (terminal.fullscreen, terminal.cbreak, terminal.hidden_cursor):
                 self._restore.enter_context(mode())
         height, width = terminal.height, terminal.width
         panel = panel and width > PANEL_COLUMNS + LEAST_COLUMNS
-        rows, room = (height, width - PANEL_COLUMNS - 1) if panel else (height - 1, width)
-        columns = min(room, round(2 * rows * ASPECT))
-        rows = min(rows, max(1, round(columns / ASPECT / 2)))
-        if rows < 1 or columns < 1:
-            return
         if self._layout != (height, width, panel):
             self._layout, self._shown = (height, width, panel), {}
             # Our own background: the texts are light, and the terminal may be, too.
             output = terminal.normal + terminal.on_color_rgb(*BACKGROUND) + terminal.clear
-        game = pygame.transform.smoothscale(
-            self._overlay.paint_game(picture, view.heat_map), (columns, 2 * rows)
-        )
+        columns = min(width - panel * (PANEL_COLUMNS + 1), round(2 * height * ASPECT))
+        rows = min(height, round(columns / ASPECT / 2))
+        if rows < 1:
+            return
+        game = self._overlay.paint_game(picture, view.heat_map)
+        game = pygame.transform.smoothscale(game, (columns, 2 * rows))
         pixels = pygame.surfarray.pixels3d(game).reshape(columns, rows, 6).swapaxes(0, 1)
         shown = {(row, 0): self._line(cells.tobytes()) for row, cells in enumerate(pixels)}
-        lines = panel_lines(terminal, view, self._overlay.bars(view))
         if panel:
+            lines = panel_lines(terminal, view, self._overlay.bars(view))
             shown |= {(row, columns + 1): line for row, line in enumerate(lines[:height])}
-        else:
-            shown[height - 1, 0] = terminal.truncate(lines[0] + lines[1], width)
         for place, text in shown.items():
             if self._shown.get(place) != text:
                 output += terminal.move_yx(*place) + terminal.normal + text + terminal.normal
@@ -304,20 +241,13 @@ class GameTerminal:
         new = zip(each, [b"", *each], strict=False)  # neighbors of one color share its codes
         return "".join((self._cell(cell) if cell != before else "") + "▀" for cell, before in new)
 
-    def _draw_cell(self, colors: bytes) -> str:
-        return str(self._terminal.color_rgb(*colors[:3]) + self._terminal.on_color_rgb(*colors[3:]))
-
 
 Display: TypeAlias = GameWindow | GameTerminal
 DISPLAYS = ("window", "terminal")
 
 
 def open_display(kind: str | None, title: str) -> Display:
-    """Open the display of `kind`, one of `DISPLAYS`; None: a window if possible, else the terminal.
-
-    Raises:
-        UserError: The display cannot be opened.
-    """
+    """Open a display of `DISPLAYS`, or raise UserError; None: a window if possible, else the terminal."""
     if kind != "terminal":
         try:
             require_display("give --display terminal")
