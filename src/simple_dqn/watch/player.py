@@ -97,16 +97,13 @@ class WatchedPlayer(Player):
 
 
 class FrameFollower(ABC):
-    """Plays games; a subclass shows each frame with its score, and with the choice during which it is played.
-
-    `scores` are the raw points of each game that has ended.
-    """
+    """Plays games; a subclass shows each frame with its score, and with the choice that it is part of."""
 
     player: WatchedPlayer  # set by `follow`
 
     def __init__(self, exploration_rate: float) -> None:
         """Follow a game that has not begun; its environment has `watch` as its watcher."""
-        self.scores: list[float] = []
+        self.scores: list[float] = []  # raw points of each game that has ended
         self._rate, self._running = exploration_rate, Scores(np.zeros(1))
         self.score, self._begins = 0.0, True
 
