@@ -18,7 +18,7 @@ import common
 from common import machine, positive, print_table
 
 from simple_dqn.config import Config
-from simple_dqn.interrupt import Interrupt
+from simple_dqn.errors import Interrupt
 from simple_dqn.run import Run, make_run
 from simple_dqn.snapshot import Keeper
 

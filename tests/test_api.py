@@ -90,12 +90,8 @@ def test_pytorch_is_loaded_with_the_first_network(home: Path) -> None:
         assert not {'numpy', 'torch', 'cv2'} & set(sys.modules)
         simple_dqn.make('catch', environment='catch').reset()
         for call in (
-            lambda: simple_dqn.load('no.pkl'),
-            lambda: simple_dqn.load(SNAPSHOT, epsilon=1),
             lambda: simple_dqn.load(SNAPSHOT, minimal_action_set=False),
-            lambda: simple_dqn.train('pong', preset='slow'),
             lambda: simple_dqn.train('pong', double=True, munchausen=True),
-            lambda: simple_dqn.register_sampler('a b', None),
         ):
             try:
                 call()
@@ -206,88 +202,85 @@ def test_neons_snapshot_plays() -> None:
 
 
 def test_an_environment_refuses_wrong_actions_and_returns_and_restores_states() -> None:
-    environment = simple_dqn.make("pong", games=2, screen_width=64)
+    environment, other = (simple_dqn.make("pong", games=2, screen_width=64) for _ in range(2))
     assert environment.reset().screens.shape == (2, 84, 64)
     for actions in ([0, 99], [-1, 0], [0], 1, None, ["a", "b"], [[0], [1, 2]]):
         with pytest.raises(simple_dqn.UserError, match=r"give int64 \[2\] from 0 to 5"):
             environment.step(actions)  # type: ignore[arg-type]
-    state, other = environment.get_state(), simple_dqn.make("pong", games=2, screen_width=64)
-    other.set_state(state)  # which begins its games
+    other.set_state(environment.get_state())  # which begins its games
     for one in (environment, other):
         assert one.step(np.array([5, 0])).rewards.shape == (2,)
         one.close()
-    for preset in ("quick", "strong"):
-        assert simple_dqn.make("catch", games=3, preset=preset).games == 3
+    assert simple_dqn.make("catch", games=3, preset="strong").games == 3
 
 
-def test_a_run_is_resumed_or_repeated(home: Path, caplog: pytest.LogCaptureFixture) -> None:
-    run = simple_dqn.train("catch", **CATCH, resume=True)
-    assert f"There is no checkpoint {home}/snapshots/catch_checkpoint: the run begins" in caplog.messages
-    assert run.csv_file
-    # Settings of an earlier run take the place of a preset.
-    again = simple_dqn.train("catch", label="again", config=str(run.csv_file.with_suffix(".yaml")))
-    assert again.mean_reward == run.mean_reward
-    caplog.clear()
-    simple_dqn.train("catch", **{**CATCH, "epochs": 2}, resume=True)
-    assert not [line for line in caplog.messages if "There is no checkpoint" in line]
+def test_settings_of_an_earlier_run_take_the_place_of_a_preset(
+    snapshot: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = str(snapshot.parents[1] / "results" / "catch.yaml")
+    run = simple_dqn.train("catch", label="again", config=config, resume=True)
+    assert "There is no checkpoint" in caplog.text
+    assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
 
 
 def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
     api: Any = simple_dqn  # whose types forbid these calls
     agent = api.load(snapshot)
-    wrong: list[tuple[Callable[[], object], str]] = [
-        (lambda: agent.q_values(states(2)[:, :3]), r"uint8 \[2, 3, 36, 36\]: give uint8 \[B, 4, 36, 36\]"),
-        (lambda: agent.q_values(states(2).astype(np.float32)), r"float32 \[2, 4, 36, 36\]: give uint8"),
-        (lambda: agent.q_values(states(0)), "give uint8"),
-        (lambda: agent.q_values([[1], [1, 2]]), "the states are list"),
-        (lambda: agent.act(states(1), epsilon=2), "2 is too large"),
-        (lambda: agent.evaluate(games=0), "give at least 1"),
-        (lambda: api.load("no.pkl"), "no.pkl does not exist"),
-        (lambda: api.load(PROJECT / "LICENSE"), "LICENSE is not a snapshot"),
-        (lambda: api.load(NEON, minimal_action_set=False), "chooses among 4 actions and breakout"),
-        (lambda: api.load(snapshot, exploration=1), "unknown flag --exploration"),
-        (lambda: api.train("pong", preset="slow"), "invalid choice: 'slow'"),
-        (lambda: api.train("pong", lr=0.1), "did you mean --learning_rate"),
-        (lambda: api.train("pong", double=True, munchausen=True), "give one of them"),
-        (lambda: api.train("pong", sampler="mine"), "--sampler mine is not registered"),
-        (lambda: api.train("pong", target_rule="mine"), "simple_dqn.register_target_rule"),
-        (lambda: api.make("pongg"), "did you mean pong"),
-        (lambda: api.make("pong", games=0), "0 is too small"),
-        (lambda: api.GymnasiumEnv(lambda seed: api.make("pong", games=2)), "to one of one game"),
-        *((partial(register, name, entry), f"{name!r} cannot name a {kind}")
-          for kind, register, entry in REGISTERS for name in ("auto", "none", "", "a b", "1a", 3)),
-        *((partial(register, "x", 3), "^3 .*: give a ") for _, register, _ in REGISTERS),
-        (lambda: api.register_target_rule("x", lambda target: 0), r"\(target, config"),
-        (lambda: api.register_sampler("x", OtherDraw), r"cannot be called with \(self, count, steps, rng\)"),
-        (lambda: api.register_sampler("x", NoWriter), "subclass of simple_dqn.samplers.Uniform"),
-        (lambda: api.register_track("x", lambda path: Writer()), r"\(path, settings, resumed\)"),
-        (lambda: api.register_track("x", NoWriter), "NoWriter is no Writer"),
-        *((partial(api.train, game), "^game is") for game in (None, 3, "", b"pong", "--help")),
-        (partial(api.train, "pong", label="--epochs"), "^label is '--epochs'"),
-        (partial(api.train, "pong", help="all"), "help is for the command line"),
-        (partial(api.train, "pong", print_config=True), "print_config is for the command line"),
-        (partial(api.train, "pong", play_games=2), "play_games is not for a training"),
-        (partial(api.train, "pong", epochs=[1]), "--epochs"),
-        (partial(api.make, None), "^game is None"),
-        (partial(api.make, "pong", games="ten"), "'ten' is not a whole number"),
-        (partial(api.load, None), "^path is None"),
-        (partial(api.load, snapshot, game=3), "^game is 3"),
-        (partial(agent.evaluate, games=None), "'none' is not a whole number"),
-        (partial(agent.act, None), "the states are NoneType"),
-        (lambda: next(agent.play(game=3)), "^game is 3"),
-        (partial(api.load, "a\0"), "no file can have such a name"),
-        (partial(api.make, "pong", seed=None), "^seed is None"),
-        (partial(api.train, "catch", environment="catch", csv_file="a" * 300), "File name too long"),
-        *((partial(api.GymnasiumEnv, make), told) for make, told in (
-            (lambda: 1, "takes 0 positional arguments"), (int, "makes no game: give a function"))),
-        *((partial(api.register_target_rule, "x", rule), "give a function")
-          for rule in (int, late, yielding)),
-        (partial(api.register_target_rule, "x" * 300, max_targets), "up to 100 letters"),
-    ]  # fmt: skip
-    for call, told in wrong:
-        with pytest.raises(simple_dqn.UserError, match=told) as refusal:
-            call()
-        assert "\n" not in str(refusal.value)
+    one_game = partial(api.make, "pong")
+    wrong: dict[str, list[Callable[[], object]]] = {  # a part of each message -> calls
+        r"give uint8 \[B, 4, 36, 36\]": [
+            lambda: agent.q_values(states(2)[:, :3]), lambda: agent.q_values(states(2).astype(np.float32)),
+            lambda: agent.q_values(states(0)), lambda: agent.q_values([[1], [1, 2]]),
+            lambda: agent.act(None),
+        ],
+        "2 is too large": [lambda: agent.act(states(1), epsilon=2)],
+        "whole number|too small|give at least 1": [
+            lambda: agent.evaluate(games=0), lambda: agent.evaluate(games=None),
+            lambda: one_game(games=0), lambda: one_game(games="ten"),
+        ],
+        "no.pkl does not exist": [lambda: api.load("no.pkl")],
+        "LICENSE is not a snapshot": [lambda: api.load(PROJECT / "LICENSE")],
+        "chooses among 4 actions": [lambda: api.load(NEON, minimal_action_set=False)],
+        "^path is None": [lambda: api.load(None)],
+        "no file can have such a name": [lambda: api.load("a\0")],
+        "--exploration": [lambda: api.load(snapshot, exploration=1)],
+        "'slow'": [lambda: api.train("pong", preset="slow")],
+        "--learning_rate": [lambda: api.train("pong", lr=0.1)],
+        "give one of them": [lambda: api.train("pong", double=True, munchausen=True)],
+        "not registered": [lambda: api.train("pong", sampler="mine")],
+        "register_target_rule": [lambda: api.train("pong", target_rule="mine")],
+        "did you mean pong": [lambda: api.make("pongg")],
+        "one game": [lambda: api.GymnasiumEnv(lambda seed: one_game(games=2))],
+        "^(game|label|seed) is": [
+            *(partial(api.train, game) for game in (None, 3, "", b"pong", "--help")),
+            lambda: api.train("pong", label="--epochs"), lambda: api.make(None),
+            lambda: one_game(seed=None), lambda: api.load(snapshot, game=3),
+            lambda: next(agent.play(game=3)),
+        ],
+        "is for the command line|is not for a training|--epochs": [
+            partial(api.train, "pong", **{name: value})
+            for name, value in {"help": "all", "print_config": True, "play_games": 2, "epochs": [1]}.items()
+        ],
+        "File name too long": [lambda: api.train("catch", environment="catch", csv_file="a" * 300)],
+        "positional arguments|makes no game": [partial(api.GymnasiumEnv, make) for make in (lambda: 1, int)],
+        "cannot name a|up to 100 letters": [
+            partial(register, name, entry) for _, register, entry in REGISTERS
+            for name in ("auto", "none", "", "a b", "1a", 3, "x" * 300)
+        ],
+        "^3 .*: give a ": [partial(register, "x", 3) for _, register, _ in REGISTERS],
+        r"give a function|\(target, config": [
+            partial(api.register_target_rule, "x", rule) for rule in (int, late, yielding, lambda target: 0)
+        ],
+        r"\(self, count, steps, rng\)": [lambda: api.register_sampler("x", OtherDraw)],
+        "subclass of simple_dqn.samplers.Uniform": [lambda: api.register_sampler("x", NoWriter)],
+        r"\(path, settings, resumed\)": [lambda: api.register_track("x", lambda path: Writer())],
+        "NoWriter is no Writer": [lambda: api.register_track("x", NoWriter)],
+    }  # fmt: skip
+    for told, calls in wrong.items():
+        for call in calls:
+            with pytest.raises(simple_dqn.UserError, match=told) as refusal:
+                call()
+            assert "\n" not in str(refusal.value)
 
 
 def test_what_is_registered_is_chosen_by_name_and_recorded(home: Path) -> None:
@@ -325,7 +318,7 @@ def test_what_is_registered_is_chosen_by_name_and_recorded(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_a_registered_sampler_receives_the_errors_that_it_uses() -> None:
+def test_a_sampler_hears_the_errors_and_a_rule_may_leave_the_next_action_open() -> None:
     received: list[Any] = []
 
     class Hearing(Prioritized):
@@ -334,23 +327,16 @@ def test_a_registered_sampler_receives_the_errors_that_it_uses() -> None:
             super().set_errors(numbers, errors)
 
     simple_dqn.register_sampler("hearing", Hearing)
-    simple_dqn.train("catch", **CATCH, sampler="hearing")
+    simple_dqn.register_target_rule("mine", double_targets)
+    assert simple_dqn.train("catch", **CATCH, sampler="hearing", target_rule="mine").snapshots
     assert len(received) == 10
 
 
 @pytest.mark.usefixtures("home")
-def test_a_registered_rule_may_leave_the_next_action_open() -> None:
-    simple_dqn.register_target_rule("mine", double_targets)
-    assert simple_dqn.train("catch", **CATCH, target_rule="mine").snapshots
-
-
-@pytest.mark.usefixtures("home")
-@pytest.mark.parametrize(
-    ("returned", "told"), [(None, "NoneType"), (torch.zeros(4, 2, 1), r"\[4, 2, 1\]")]
-)  # fmt: skip
-def test_a_rule_that_returns_no_targets_is_named(returned: Any, told: str) -> None:
+@pytest.mark.parametrize("returned", [None, torch.zeros(4, 2, 1)])
+def test_a_rule_that_returns_no_targets_is_named(returned: Any) -> None:
     simple_dqn.register_target_rule("mine", lambda target, config, transitions, noise: returned)
-    with pytest.raises(simple_dqn.UserError, match=f"--target_rule mine returned {told}: return targets"):
+    with pytest.raises(simple_dqn.UserError, match="--target_rule mine returned"):
         simple_dqn.train("catch", **CATCH, target_rule="mine")
 
 
@@ -393,8 +379,6 @@ def test_a_writer_of_ones_own_hears_of_a_run_and_changes_nothing(snapshot: Path,
     assert heard[-1] == run.snapshots[0]
     assert [point.step for point in heard[1:-1]] == [20, 40]
     point = heard[1]
-    names = {"reward", "loss", "mean_q", "exploration_rate", "steps_per_second"}
-    assert set(point.scalars) <= {f"progress/{name}" for name in names}
     assert point.qvalues.shape == (256, 3)
     assert point.scalars["progress/mean_q"] == pytest.approx(point.qvalues.max(axis=1).mean())
     assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
@@ -430,10 +414,8 @@ def test_games_are_gymnasiums_too(game: str, flags: dict[str, Any]) -> None:
     env.close()
     ours = simple_dqn.make(game, games=3, seed=5, **flags)
     singles = [one_of(game, place, **flags) for place in range(3)]
-    theirs = SyncVectorEnv(
-        [partial(simple_dqn.GymnasiumEnv, make) for make in singles],
-        autoreset_mode=AutoresetMode.NEXT_STEP,
-    )
+    envs = [partial(simple_dqn.GymnasiumEnv, make) for make in singles]
+    theirs = SyncVectorEnv(envs, autoreset_mode=AutoresetMode.NEXT_STEP)
     assert (ours.reset().screens == theirs.reset(seed=[5] * 3)[0]).all()
     rng, ends = np.random.default_rng(0), 0
     for _ in range(110):
@@ -454,6 +436,4 @@ def test_games_without_a_seed_differ() -> None:
 
     copies = SyncVectorEnv([lambda: simple_dqn.GymnasiumEnv(make)] * 8)
     assert len({screen.tobytes() for _ in range(3) for screen in copies.reset()[0]}) > 1
-    again = [simple_dqn.GymnasiumEnv(make, seed=3).reset()[0] for _ in range(3)]
-    assert np.array_equal(again[0], again[1])
-    assert np.array_equal(again[0], again[2])
+    assert len({simple_dqn.GymnasiumEnv(make, seed=3).reset()[0].tobytes() for _ in range(3)}) == 1

@@ -135,19 +135,16 @@ sweep pong --random_seed 3 => --random_seed is not for a sweep | --seeds | leave
 sweep pong --environment x.py => FILE.py:CLASS is gone | FILE.py as the game
 sweep pong --backend gpu => --backend gpu | --gpus_per_run
 sweep pong --name ../x => --name '../x' | folder's name
-sweep pong --cpus_per_run 5000 => --cpus_per_run 5000 is more than this machine has
+sweep pong --cpus_per_run 5000 => --cpus_per_run 5000 | more than any machine has
 sweep pong --compare 'a=--threads 2' => --threads is not for a sweep
 sweep pong --compare a= 'a=--double true' => two settings of --compare have the same name
 sweep pong --compare 'a=--backend gpu' => --backend gpu | --gpus_per_run
 sweep pong --compare 'a=--config x.yaml' => a: unknown flag --config
 snapshot average a.pkl b.pkl => average is gone | --average_updates
 plot '' => is a folder
-sweep catch mine.py --environment catch => --environment catch plays catch alone, not mine
-sweep pong mine.py => pong is of --environment ale and mine is of --environment gym | one kind
+sweep pong mine.py => games of one kind
 sweep pong --preset quick --compare a= 'b=--preset fast_dqn --target_steps 1' => --target_steps
 sweep pong --compare a= 'b=--no_such 1' => b: unknown flag --no_such
-sweep pong adventure --emulator warp --color_averaging false => --emulator warp does not play adventure
-sweep pong --track wandb => --track wandb needs packages that are not installed
 sweep pong --target_rule mine => mine
 sweep compare => NAME=CSV,CSV
 sweep compare x= => 'x=' names no seeds

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from simple_dqn.errors import EXTRAS, UserError, exit_code, printable
-from simple_dqn.interrupt import Interrupt
+from simple_dqn.errors import EXTRAS, Interrupt, UserError, exit_code, printable
 from simple_dqn.verbs.play import finish
 
 SOURCES = Path(__file__).parents[1] / "src"
@@ -32,28 +31,41 @@ def test_the_extras_are_those_of_pyproject() -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("pong ± 😀", "pong ± 😀"),
-        ("\x1b[2J\x07", r"\x1b[2J\x07"),
-        ("a\nb\r\tc", r"a\nb\r\tc"),
-        ("\x9b31m\x7f\u2028", r"\x9b31m\x7f\u2028"),
-        ("\u202egnp", r"\u202egnp"),
-        ("\udcff\ud800", r"\udcff\ud800"),
-        (r"\x1b", r"\x1b"),
+        ("pong ± 😀", "pong ± 😀"), ("\x1b[2J\x07", r"\x1b[2J\x07"), ("a\nb\r\tc", r"a\nb\r\tc"),
+        ("\x9b31m\x7f\u2028", r"\x9b31m\x7f\u2028"), ("\u202egnp", r"\u202egnp"),
+        ("\udcff\ud800", r"\udcff\ud800"), (r"\x1b", r"\x1b"),
     ],
-)
+)  # fmt: skip
 def test_no_control_character_is_printed(text: str, shown: str) -> None:
-    assert printable(text) == printable(shown) == shown
-    assert str(UserError(text)) == shown
+    assert printable(text) == printable(shown) == str(UserError(text)) == shown
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_that_was_heeded_is_told_by_its_number(number: int) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_asks_and_is_told_by_its_number(number: int) -> None:
+    before = signal.getsignal(number)
+
     def work() -> None:
         with Interrupt() as interrupt:
+            assert not interrupt.requested
             os.kill(os.getpid(), number)
+            assert interrupt.requested
+            # As `timeout` and a closed terminal send them: at once, to the group and to the process.
+            for other in (signal.SIGHUP, signal.SIGTERM):
+                os.kill(os.getpid(), other)
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)  # again, or for the first time after another
         finish(interrupt)
 
     assert exit_code("x", work) == 128 + number
+    assert signal.getsignal(number) == before
+
+
+def test_a_run_by_nohup_goes_on_when_the_terminal_is_closed() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with Interrupt() as interrupt:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert not interrupt.requested
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
@@ -92,18 +104,17 @@ def test_a_standard_stream_that_is_full_or_closed(
     assert len(done.stderr.splitlines()) == (complaint != "")
 
 
-def test_no_file_takes_the_number_of_a_closed_stream() -> None:
-    program = (
-        "import os, sys; from simple_dqn.errors import prepare_streams; prepare_streams(); "
-        "sys.exit(os.open(os.devnull, os.O_RDONLY))"
-    )
-    assert shell(f'"{sys.executable}" -c "{program}" <&- >&- 2>&-').returncode == 3
-
-
-def test_a_letter_that_the_output_lacks_is_no_error() -> None:
-    program = "from simple_dqn.errors import *; prepare_streams(); exit_code('x', lambda: print('ε'))"
-    done = shell(f'"{sys.executable}" -c "{program}"', PYTHONIOENCODING="latin1:strict")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "?\n", "")
+@pytest.mark.parametrize(
+    ("work", "streams", "code", "out"),
+    [  # No file takes the number of a closed stream; a letter that the output lacks is no error.
+        ("sys.exit(os.open(os.devnull, os.O_RDONLY))", "<&- >&- 2>&-", 3, ""),
+        ("exit_code('x', lambda: print('ε'))", "", 0, "?\n"),
+    ],
+)
+def test_streams_are_prepared(work: str, streams: str, code: int, out: str) -> None:
+    program = f"import os, sys; from simple_dqn.errors import *; prepare_streams(); {work}"
+    done = shell(f'"{sys.executable}" -c "{program}" {streams}', PYTHONIOENCODING="latin1:strict")
+    assert (done.returncode, done.stdout, done.stderr) == (code, out, "")
 
 
 @pytest.mark.parametrize(

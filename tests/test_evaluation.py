@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simple_dqn.config import Config
+from simple_dqn.errors import Interrupt
 from simple_dqn.evaluation import (
     PROTOCOLS,
     SCORES,
@@ -23,7 +24,6 @@ from simple_dqn.evaluation import (
     human_normalized,
     protocol_flags,
 )
-from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import make_environment, make_network, make_player, make_statistics
 from simple_dqn.types import Step
 

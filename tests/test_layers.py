@@ -11,13 +11,13 @@ SOURCE = PROJECT / "src" / "simple_dqn"
 
 # Imports run downwards only, and nothing imports its own layer, but for the lowest.
 LAYERS = [
-    "types config presets errors command_line interrupt profiler machine random_streams rules files own_code",
+    "types config presets errors command_line profiler machine random_streams rules files own_code",
     "samplers",
     "environment replay statistics snapshot",
     "networks device",
     "guided optimizers",
     "dqn",
-    "agent onnx_file",
+    "agent",
     "schedules evaluation watch",
     "cluster plot",
     "run",
@@ -31,10 +31,10 @@ LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names.
 # The core is DQN itself. It runs without the tools and without a cluster: `run` and the verbs join them.
 CORE = {"environment", "replay", "dqn", "networks", "optimizers", "agent", "schedules", "statistics"}
 NOT_FOR_THE_CORE = {"watch", "plot", "doctor", "sweep", "cluster", "run", "verbs", "main"}
-NETWORK = "dqn networks optimizers device guided onnx_file"
+NETWORK = "dqn networks optimizers device guided"
 # Library -> the files and folders of src/simple_dqn that may import it, or paths from the project.
 OWNERS = {
-    "torch": f"{NETWORK} statistics",
+    "torch": f"{NETWORK} statistics verbs",
     "ale_py": "environment scripts/emulator.py scripts/probe_rules.py",
     "gymnasium": "environment own_code",
     "cv2": "environment",
@@ -42,7 +42,7 @@ OWNERS = {
     "bokeh": "nvis/",
     "pygame": "watch",
     "blessed": "watch",
-    "onnxruntime": "onnx_file",
+    "onnxruntime": "verbs",
     "tqdm": "statistics watch nvis/",
     "av": "watch",
     "ray": "cluster sweep",

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from simple_dqn.config import Config
+from simple_dqn.errors import Interrupt
 from simple_dqn.evaluation import evaluate
-from simple_dqn.interrupt import Interrupt
 from simple_dqn.run import Run, make_environment, make_player, make_run
 from simple_dqn.statistics import Statistics
 

@@ -21,8 +21,7 @@ from simple_dqn import evaluation, random_streams, rules
 from simple_dqn.command_line import parser_of_settings
 from simple_dqn.config import REGISTERED, Config, words
 from simple_dqn.environment import Environment, Frame, as_played
-from simple_dqn.errors import UserError
-from simple_dqn.interrupt import Interrupt
+from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.own_code import import_code
 from simple_dqn.run import make_environment, make_network, make_player
 from simple_dqn.samplers import SAMPLERS, Uniform

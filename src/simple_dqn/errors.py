@@ -1,19 +1,24 @@
-"""`UserError`, whose message is for the user, and the exit codes of programs."""
+"""`UserError`, whose message is for the user, the exit codes of programs, and signals such as Ctrl-C."""
 
 import errno
 import importlib.util
 import io
+import logging
 import os
 import re
 import select
 import shlex
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any, TextIO
+
+logger = logging.getLogger(__name__)
 
 # The packages of the extras of pyproject.toml that a flag or a verb may need.
 EXTRAS = {
@@ -24,6 +29,7 @@ EXTRAS = {
     "wandb": ("wandb==0.31.0",),
 }
 OURS = Path(__file__).parent  # the files of this package
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, a closed terminal
 # Errors of a system that has run out of a resource, or has lost a disk.
 EXHAUSTED = (
     errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENOMEM,
@@ -139,7 +145,21 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
         after Ctrl-C, 143 after `kill`, 141 if the reader of its output has quit, as `head` does.
     """
     try:
-        _work(work)
+        try:
+            work()
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            _flush()
+            if error.filename is not None:
+                raise UserError(f"cannot use {os.fsdecode(error.filename)}: {error.strerror}") from error
+            if error.errno in EXHAUSTED:
+                raise UserError(f"cannot write: {error.strerror}; mend it, or redirect the output") from error
+            raise
+        except SystemExit:  # as after --help
+            _flush()
+            raise
+        _flush()
     except UserError as error:
         try:
             print(f"{program}: {error}", file=sys.stderr, flush=True)
@@ -149,29 +169,14 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
     except KeyboardInterrupt as stop:
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     except BrokenPipeError:
-        if not _reader_has_left():
+        poll = select.poll()
+        if sys.stdout:
+            poll.register(sys.stdout.fileno(), 0)  # errors are reported without being requested
+        if not poll.poll(0):
             raise  # It is the pipe to another process.
+        discard(sys.stdout)
         return 128 + signal.SIGPIPE
     return 0
-
-
-def _work(work: Callable[[], object]) -> None:
-    """Do `work`, and flush standard output; raise UserError if it or a file cannot be used."""
-    try:
-        work()
-        _flush()
-    except SystemExit:  # as after --help
-        _flush()
-        raise
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _flush()
-        if error.filename is not None:
-            raise UserError(f"cannot use {os.fsdecode(error.filename)}: {error.strerror}") from error
-        if error.errno in EXHAUSTED:
-            raise UserError(f"cannot write: {error.strerror}; mend this, or redirect the output") from error
-        raise
 
 
 def _flush() -> None:
@@ -186,12 +191,33 @@ def _flush() -> None:
         raise UserError(f"cannot write to standard output: {error.strerror}; redirect it elsewhere") from None
 
 
-def _reader_has_left() -> bool:
-    """Return whether the reader of standard output has quit; the rest of the output is then discarded."""
-    if not sys.stdout:
-        return False
-    poll = select.poll()
-    poll.register(sys.stdout.fileno(), 0)  # errors are reported without being requested
-    if gone := bool(poll.poll(0)):
-        discard(sys.stdout)
-    return gone
+class Interrupt:
+    """A context in which the first signal sets `requested`, and a second Ctrl-C stops immediately.
+
+    Further SIGTERMs and SIGHUPs change nothing: `timeout`, a closed terminal and batch systems send several.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.number: int = signal.SIGINT  # the first signal that was received
+        self._handlers: dict[int, Any] = {}
+
+    def __enter__(self) -> "Interrupt":
+        """Install the handlers in the main thread; Python allows no other thread to."""
+        for number in SIGNALS if threading.current_thread() is threading.main_thread() else ():
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
+                self._handlers[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Restore the previous handlers."""
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._handlers = {}
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if self.requested:
+            return
+        self.requested, self.number = True, number
+        signal.signal(signal.SIGINT, self._handlers.pop(signal.SIGINT))
+        logger.info("Stopping cleanly. Press Ctrl-C again to quit immediately.")

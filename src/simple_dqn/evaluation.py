@@ -18,8 +18,8 @@ import numpy as np
 
 from simple_dqn.agent import Player
 from simple_dqn.config import Config, as_word, words
+from simple_dqn.errors import Interrupt
 from simple_dqn.files import replacing
-from simple_dqn.interrupt import Interrupt
 from simple_dqn.statistics import Scores, Statistics
 from simple_dqn.types import CheckpointState, Step
 

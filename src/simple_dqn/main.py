@@ -13,7 +13,7 @@ from simple_dqn.own_code import take_imports
 # Verb -> the module with the function that carries it out, imported only when it is called.
 VERBS = {
     "train": "verbs.train", "resume": "verbs.train", "test": "verbs.play", "play": "verbs.play",
-    "record": "verbs.play", "nvis": "verbs.play", "plot": "plot", "sweep": "sweep.plan", "doctor": "doctor",
+    "record": "verbs.play", "nvis": "verbs.play", "plot": "plot", "sweep": "sweep", "doctor": "doctor",
     "snapshot": "verbs.snapshot", "profile_train": "verbs.train", "profile_test": "verbs.train",
     "profile_random": "verbs.train",
 }  # fmt: skip

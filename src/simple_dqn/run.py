@@ -17,9 +17,8 @@ from simple_dqn import random_streams
 from simple_dqn.agent import Agent, DivergedError, Player
 from simple_dqn.config import Config, RunConfig, layered
 from simple_dqn.environment import Environment, Watcher, make
-from simple_dqn.errors import LostError, UserError, one_line
+from simple_dqn.errors import Interrupt, LostError, UserError, one_line
 from simple_dqn.evaluation import Tester
-from simple_dqn.interrupt import Interrupt
 from simple_dqn.profiler import Profiler
 from simple_dqn.replay import ReplayMemory, rows_for
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule

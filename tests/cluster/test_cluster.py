@@ -18,8 +18,7 @@ import pytest
 from simple_dqn.cluster.learner import ActorPool
 from simple_dqn.cluster.session import Session
 from simple_dqn.config import Config
-from simple_dqn.errors import UserError
-from simple_dqn.interrupt import Interrupt
+from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.networks import NETWORKS
 from simple_dqn.presets import APE_X_EXPLORATION
 from simple_dqn.run import Run, make_run

@@ -1,7 +1,6 @@
 """A sweep of two games by two settings that loses a training and then its driver, here and through Ray."""
 
 import csv
-import json
 import os
 import shutil
 import subprocess
@@ -9,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -28,66 +28,46 @@ PHASES = [("0", "random"), ("1", "train"), ("1", "test"), ("2", "train"), ("2", 
 
 
 @pytest.fixture
-def short_folder() -> Iterator[Path]:
-    """Return a folder with a short name: sockets lie in it."""
-    folder = tempfile.mkdtemp(prefix="sw")
-    yield Path(folder)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-def sweep(tmp_path: Path, short_folder: Path) -> "Iterator[Callable[..., psutil.Popen]]":
+def sweep(tmp_path: Path) -> "Iterator[Callable[..., psutil.Popen]]":
     """Return a function that begins `sweep.sh`, whose files are in `tmp_path`."""
-    begun = []
+    begun, short = [], tempfile.mkdtemp(prefix="sw")  # sockets lie in it
 
     def begin(*flags: str) -> psutil.Popen:
-        process = psutil.Popen(
-            [sys.executable, "-P", "-m", "simple_dqn.main", "sweep", *flags],
-            env=os.environ | {
-                "PYTHONPATH": str(SOURCE), "SIMPLE_DQN_HOME": str(tmp_path), "TMPDIR": str(short_folder),
-                "SIMPLE_DQN_PROGRAM": "./sweep.sh",
-            },
+        own = {"PYTHONPATH": str(SOURCE), "SIMPLE_DQN_HOME": str(tmp_path), "TMPDIR": short}
+        begun.append(psutil.Popen(
+            [sys.executable, "-P", "-m", "simple_dqn.main", "sweep", *flags], env=os.environ | own,
             cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        begun.append(process)
-        return process
+        ))  # fmt: skip
+        return begun[-1]
 
     yield begin
     for process in begun:
         if process.is_running():
             process.kill()
         process.communicate()
-
-
-def trainings(driver: psutil.Popen) -> dict[str, psutil.Process]:
-    """Return the processes that train, by the name of their run."""
-    found = {}
-    for process in driver.children(recursive=True):
-        try:
-            words = process.cmdline()
-        except psutil.Error:
-            continue
-        prefixes = [word for word in words if word.startswith("--save_weights_prefix=")]
-        if prefixes:
-            found[Path(prefixes[0]).name] = process
-    return found
+    shutil.rmtree(short, ignore_errors=True)
 
 
 def wait_until(
     driver: psutil.Popen, wanted: Callable[[str, psutil.Process], bool]
 ) -> tuple[str, psutil.Process]:
-    """Return the first training, by name and process, that is `wanted`."""
+    """Return the first process that trains and is `wanted`, with the name of its run."""
     while True:
         assert driver.poll() is None, driver.communicate()
-        for name, process in trainings(driver).items():
-            if wanted(name, process):
-                return name, process
+        for process in driver.children(recursive=True):
+            with suppress(psutil.Error):
+                for word in process.cmdline():
+                    name = Path(word).name
+                    if word.startswith("--save_weights_prefix=") and wanted(name, process):
+                        return name, process
         time.sleep(0.05)
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+def is_ours(process: psutil.Process) -> bool:
+    """Two small processes of Ray's own look for their parent from time to time, and end by themselves."""
+    with suppress(psutil.NoSuchProcess):
+        return "--network=small" in process.cmdline() or process.name().startswith("ray::carry_out")
+    return False
 
 
 @pytest.mark.parametrize("cluster", ["none", pytest.param("local", marks=pytest.mark.nightly)])
@@ -115,15 +95,12 @@ def test_a_sweep_that_loses_a_training_and_then_its_driver(
     training.kill()
     later, training = wait_until(driver, lambda name, process: name != killed and stopped(name, process))
     left = driver.children(recursive=True)
-    # Two small processes of Ray's own look for their parent from time to time, and end by themselves.
-    ours = [process for process in left if _is_ours(process)]
+    ours = [process for process in left if is_ours(process)]
     driver.kill()
     driver.communicate()
     assert training in ours
     _, alive = psutil.wait_procs(ours, timeout=60)
     assert not alive
-    assert {row["state"] for row in rows(results / "summary.csv")} & {"waiting", "running"}
-
     driver = sweep(*command)
     wait_until(driver, lambda _name, _process: True)
     left = driver.children(recursive=True)
@@ -131,28 +108,12 @@ def test_a_sweep_that_loses_a_training_and_then_its_driver(
     assert driver.returncode == 0, err
     _, alive = psutil.wait_procs(left, timeout=30)
     assert not alive
-    summary = rows(results / "summary.csv")
-    assert [f"{row['game']}_{row['setting']}_seed{row['seed']}" for row in summary] == RUNS
-    for row in summary:
-        assert (row["state"], row["epoch"], row["steps"], row["reason"]) == ("done", "2", "640", "")
     for name in RUNS:
-        assert [(row["epoch"], row["phase"]) for row in rows(results / f"{name}.csv")] == PHASES
+        with (results / f"{name}.csv").open(newline="") as file:
+            assert [(row["epoch"], row["phase"]) for row in csv.DictReader(file)] == PHASES
         assert (snapshots / f"{name}_2.pkl").exists()
     for name in (killed, later):  # Nothing is left to do for one that was killed after its last checkpoint.
         log = (results / f"{name}.log").read_text()
         assert "Continuing from" in log or "Nothing is left to do" in log
-    for name in (*GAMES, "comparison"):
-        assert (results / f"{name}.png").exists()
-    commands = json.loads((results / "sweep.json").read_text())
-    assert {name: "--double=true" in command for name, command in commands.items()} == {
-        name: "double" in name for name in RUNS
-    }
-    assert "double > plain: probability of improvement" in out
-    assert str(results / "summary.csv") in out
-
-
-def _is_ours(process: psutil.Process) -> bool:
-    try:
-        return "--network=small" in process.cmdline() or process.name().startswith("ray::carry_out")
-    except psutil.NoSuchProcess:
-        return False
+    assert (results / "comparison.png").exists()
+    assert "double: mean" in out

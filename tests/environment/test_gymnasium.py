@@ -19,8 +19,7 @@ from gymnasium.utils.env_checker import check_env
 from simple_dqn.config import Config, EnvironmentConfig
 from simple_dqn.environment import Environment, Frame, as_played, make
 from simple_dqn.environment.gymnasium import find_spec, game_name
-from simple_dqn.errors import UserError
-from simple_dqn.interrupt import Interrupt
+from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.run import make_run
 

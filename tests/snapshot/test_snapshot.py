@@ -136,22 +136,19 @@ def test_arrays_that_are_not_of_their_size_or_not_of_numbers(path: Path, shape: 
     assert "cannot be used" in refusal(path)
 
 
-def test_weights_are_finite_and_not_too_large(path: Path) -> None:
-    def save(kind: str, *values: float, name: str = "a") -> None:
+@pytest.mark.parametrize("kind", ["<f4", "<f8", "<f2"])
+def test_weights_are_finite_and_not_too_large(path: Path, kind: str) -> None:
+    """A variance of batch normalization has a root, and may be larger."""
+    for name, value, sound in (
+        *(("a", value, False) for value in (np.nan, np.inf, -np.inf, 1e30, -2e4)), ("a", 0.5, True),
+        *(("x.running_var", value, False) for value in (-1e-3, np.inf)), ("x.running_var", 6e4, True),
+    ):  # fmt: skip
         with np.errstate(over="ignore"):
-            Snapshot("pong", 1, 6, 10, {}, {name: np.array(values).astype(kind)}).save(path)
-
-    for kind in ("<f4", "<f8", "<f2"):
-        for value in (np.nan, np.inf, -np.inf, 1e30, -2e4):
-            save(kind, 0.5, value)
-            assert "NaN, infinity or values too large" in refusal(path)
-        save(kind, 0.5)
-        assert Snapshot.load(path).weights["a"].dtype == np.float32
-    for value in (-1e-3, np.inf, 1e300):
-        save("<f8", 2e5, value, name="x.running_var")  # a variance, which has a root
-        assert "running_var" in refusal(path)
-    save("<f4", 2e5, 0, name="x.running_var")
-    Snapshot.load(path)
+            Snapshot("pong", 1, 6, 10, {}, {name: np.array([0.5, value]).astype(kind)}).save(path)
+        if sound:
+            assert Snapshot.load(path).weights[name].dtype == np.float32
+        else:
+            assert "cannot be used" in refusal(path)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +223,7 @@ def test_files_that_unfold_or_hide_members(path: Path, tmp_path: Path) -> None:
         file.comment = b"words"
     assert "list of members" in refusal(path)
     os.truncate(path, MOST_BYTES + 1)
-    assert "134,217,729 bytes, more than" in refusal(path)
+    assert "134,217,729 bytes" in refusal(path)
 
 
 class Bomb:

@@ -11,8 +11,7 @@ from simple_dqn import rules
 from simple_dqn.agent import Agent
 from simple_dqn.config import Config, MemoryConfig, NetworkConfig
 from simple_dqn.dqn import lambda_returns
-from simple_dqn.errors import UserError
-from simple_dqn.interrupt import Interrupt
+from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import make_run
 from simple_dqn.schedules import RolloutSchedule

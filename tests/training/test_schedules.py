@@ -14,7 +14,7 @@ import pytest
 from simple_dqn import schedules
 from simple_dqn.agent import Agent
 from simple_dqn.config import Config
-from simple_dqn.interrupt import Interrupt
+from simple_dqn.errors import Interrupt
 from simple_dqn.presets import PRESETS
 from simple_dqn.run import Run, make_run
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, SerialSchedule, play_period

@@ -11,8 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.errors import UserError, one_line, require_extra
-from simple_dqn.interrupt import SIGNALS
+from simple_dqn.errors import SIGNALS, UserError, one_line, require_extra
 
 CONNECT_SECONDS = 5.0  # in which the head of a cluster must answer
 ATTEMPTS = 3  # to start a cluster, each of which Ray ends after 30 seconds

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Environment
-from simple_dqn.errors import LostError, UserError
-from simple_dqn.interrupt import SIGNALS
+from simple_dqn.errors import SIGNALS, LostError, UserError
 from simple_dqn.types import Actions, CheckpointState, Step
 
 # Opens the games of one process, at the top of a module: settings, a stream for each game, and `training`.

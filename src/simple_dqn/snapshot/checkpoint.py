@@ -15,6 +15,7 @@ import io
 import itertools
 import logging
 import math
+import operator
 import os
 import re
 import time
@@ -46,9 +47,7 @@ LONGEST_NAME = 200  # bytes; the files of a run add up to 55
 FORMAT = "simple-dqn checkpoint 3"
 MOST_BYTES, CHUNK_BYTES = 8 << 30, 2 << 30  # of a checkpoint, and of a chunk, packed or not
 ANOTHER = "use another checkpoint"
-ANY = object()  # the form of a part of which nothing is known
 ANY_LENGTH = ("scores", "masses")  # arrays whose length changes during a run
-ABSENT_AT_FIRST = ("average", "held_out", "target", "running")  # that a new run may not have
 FIXED = ("bit_generator", "optimizer")  # words that are not those of another run
 UNCHECKED = ("environment", "flags", "csv")  # the games and settings check their own; a row is only compared
 
@@ -140,22 +139,27 @@ class CheckpointFolder:
 
     def usable(self, fits: Callable[[dict[str, Any]], bool] = lambda _: True) -> Iterator[Checkpoint]:
         """Yield the undamaged checkpoints whose `run` fits, latest first; log the damaged ones."""
-        for _, path in reversed(self._numbered()):
+        for _, path in reversed(_numbered(self.folder)):
             try:
-                checkpoint = _read(path)
-                if not fits(checkpoint.run):
+                with open_file(path, MOST_BYTES, ANOTHER) as file:
+                    content = read_archive(file)
+                if content["format"] != FORMAT:
+                    raise ValueError(f"it is a {content['format']!r}, not a {FORMAT!r}")
+                chunks = [Chunk(*numbers) for numbers in content["chunks"].tolist()]
+                rows, held = operator.index(content["rows"]), operator.index(content["held"])
+                if not fits(content["run"]):
                     continue
-                for chunk in checkpoint.chunks:
+                for chunk in chunks:
                     chunk.read(self.folder)
             except (OSError, UserError, *MALFORMED) as error:
                 reason = error if isinstance(error, UserError) else quotable(error)
                 logger.warning("%s cannot be used (%s): trying the previous checkpoint", path, reason)
             else:
-                yield checkpoint
+                yield Checkpoint(path, content["run"], rows, held, chunks)
 
     def latest_number(self) -> int:
         """Return the number of the latest checkpoint, damaged or not, or 0 if there is none."""
-        return max(self._numbered(), default=(0, self.folder))[0]
+        return max(_numbered(self.folder), default=(0, self.folder))[0]
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Continue from `checkpoint`; the others are removed once the next one is written."""
@@ -175,31 +179,16 @@ class CheckpointFolder:
         self._kept = [*self._kept, (path, list(chunks))][-self._keep :]
         needed = {name for path, chunks in self._kept for name in (path.name, *(one.name for one in chunks))}
         with suppress(OSError):  # They do no harm, and the next checkpoint tries again.
-            old = [*(path for _, path in self._numbered()), *self.folder.glob("experience_*.lz4")]
+            old = [*(path for _, path in _numbered(self.folder)), *self.folder.glob("experience_*.lz4")]
             for path in (path for path in old if path.name not in needed):
                 path.unlink()
 
-    def _numbered(self) -> list[tuple[int, Path]]:
-        return _numbered(self.folder, "run_", ".npz")
 
-
-def _numbered(folder: Path, start: str, end: str) -> list[tuple[int, Path]]:
+def _numbered(folder: Path, start: str = "run_", end: str = ".npz") -> list[tuple[int, Path]]:
     """Return the files `<start><number><end>` in `folder`, with their numbers and in their order."""
     name = re.compile(rf"{re.escape(start)}(\d+){re.escape(end)}")
     named = ((name.fullmatch(path.name), path) for path in folder.glob(f"*{end}"))
     return sorted((int(match[1]), path) for match, path in named if match)
-
-
-def _read(path: Path) -> Checkpoint:
-    """Return the checkpoint in `path`, or raise one of `MALFORMED` or a UserError; chunks are not checked."""
-    with open_file(path, MOST_BYTES, ANOTHER) as file:
-        content = read_archive(file)
-    if content["format"] != FORMAT:
-        raise ValueError(f"it is a {content['format']!r}, not a {FORMAT!r}")
-    rows, held, run = content["rows"], content["held"], content["run"]
-    if not (type(rows) is int and type(held) is int and isinstance(run, dict)):
-        raise ValueError("it has no rows or no state")
-    return Checkpoint(path, run, rows, held, [Chunk(*numbers) for numbers in content["chunks"].tolist()])
 
 
 def check_form(saved: Any, fresh: Any, optional: Collection[str] = (), name: str = "state") -> None:
@@ -211,29 +200,20 @@ def check_form(saved: Any, fresh: Any, optional: Collection[str] = (), name: str
     Raises:
         Exception: One of `MALFORMED`: it has another form.
     """
-    if name in UNCHECKED:
+    if name in UNCHECKED or (saved is None and (fresh is None or name in optional)):
         return
-    unknown = fresh is None or fresh is ANY
-    if isinstance(saved, dict) and (unknown or isinstance(fresh, dict)):
-        known = {} if unknown else fresh
-        absent = known.keys() - saved.keys() - set(optional)
-        if absent and name not in optional:
-            raise ValueError(f"it has no {min(absent)}")
-        for key, value in saved.items():
-            check_form(value, known.get(key, ANY), optional, key)
+    if isinstance(saved, dict) and isinstance(fresh, dict | None):
+        known, needed = fresh or {}, set() if name in optional else {*(fresh or {})} - set(optional)
+        for key in saved.keys() | needed:
+            check_form(saved[key], known.get(key), optional, key)
         return
-    if isinstance(fresh, np.ndarray) and isinstance(saved, np.ndarray):
+    good = _is_finite(saved)
+    if isinstance(fresh, np.ndarray):
         same = saved.shape == fresh.shape or (name in ANY_LENGTH and saved.ndim == fresh.ndim)
-        good = same and saved.dtype == fresh.dtype and _is_finite(saved)
-    elif saved is None:
-        good = unknown or (isinstance(fresh, dict) and name in optional)
-    elif fresh is None:
-        good = isinstance(saved, np.ndarray) == (name in ABSENT_AT_FIRST) and _is_finite(saved)
-    elif fresh is not ANY:
+        good = good and same and saved.dtype == fresh.dtype
+    elif fresh is not None:
         alike = type(saved) is type(fresh) or (type(saved), type(fresh)) == (int, float)
-        good = alike and (saved == fresh or (name not in FIXED and _is_finite(saved)))
-    else:
-        good = _is_finite(saved)
+        good = alike and (saved == fresh or (good and name not in FIXED))
     if not good:
         raise ValueError(f"its {name} is not valid")
 
@@ -397,13 +377,9 @@ class Keeper:
         long games.
         """
         if self._can_save:
-            return self._interval_is_over
+            return self._clock() >= self._next and self._saving.done()
         every = self._config.run.checkpoint_steps
         return games == 1 and every > 0 and now // every > before // every
-
-    @property
-    def _interval_is_over(self) -> bool:
-        return self._clock() >= self._next and self._saving.done()
 
     def save_checkpoint(self, run: CheckpointState, held: int, wait: bool = False) -> None:
         """Make a checkpoint of `run`, which is copied, and of the `held` latest rows of the replay memory.

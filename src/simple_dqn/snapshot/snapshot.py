@@ -5,6 +5,7 @@ and a `tree.json`. Neither has objects, so that reading executes nothing. The zi
 """
 
 import glob
+import io
 import json
 import logging
 import math
@@ -35,12 +36,9 @@ logger = logging.getLogger(__name__)
 FORMAT = "simple-dqn snapshot 1"
 MOST_BYTES = 128 << 20  # of a snapshot; that of a Nature network has 7 MB
 LONGEST_LIST, LONGEST_TREE = 64 << 10, 1 << 20  # bytes of a snapshot's list of members, and of `tree.json`
+LONGEST_HEADER = 600  # bytes of the header of an array
 TREE = "tree.json"  # the dict of an archive, in which an array is {"$array": name of its member}
 ARRAY = "$array"
-NPY = re.compile(  # the start of an array of booleans, integers or floats
-    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<kind>[<>|][biuf]\d{1,2})', 'fortran_order': "
-    rb"(?P<fortran>True|False), 'shape': \((?P<shape>[\d, ]{,400})\), \} {,128}\n", re.DOTALL,
-)  # fmt: skip
 # Errors of malformed bytes, and of a state of another form.
 MALFORMED = (
     ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, RuntimeError,
@@ -102,14 +100,15 @@ def _restore(value: Any, archive: zipfile.ZipFile, unread: dict[str, zipfile.Zip
     if ARRAY not in value:
         return {key: _restore(item, archive, unread) for key, item in value.items()}
     content = archive.read(unread.pop(value[ARRAY]))  # fails for a second reference to one array
-    start = NPY.match(content)
-    if start is None:
+    file = io.BytesIO(content)
+    np.lib.format.read_magic(file)
+    shape, by_columns, kind = np.lib.format.read_array_header_1_0(file, max_header_size=LONGEST_HEADER)
+    if kind.kind not in "biuf" or min(shape, default=0) < 0:
         raise ValueError(f"its array {value[ARRAY]!r} does not have plain numbers")
-    shape = tuple(int(length) for length in start["shape"].split(b",") if length.strip())
     if math.prod(shape) == 0:
-        return np.zeros(shape, start["kind"].decode())
-    numbers = np.frombuffer(content, start["kind"].decode(), offset=start.end())
-    return numbers.reshape(shape, order="F" if start["fortran"] == b"True" else "C").copy()
+        return np.zeros(shape, kind)
+    numbers = np.frombuffer(content, kind, offset=file.tell())
+    return numbers.reshape(shape, order="F" if by_columns else "C").copy()
 
 
 def quotable(error: Exception) -> str:

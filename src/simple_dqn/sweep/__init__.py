@@ -1,22 +1,167 @@
-"""Trains games with several settings and seeds (`plan`), in processes (`pool`), and compares them."""
+"""`sweep`: trains games with several settings and seeds, in processes (`pool`), and compares them."""
 
-import ctypes
-import os
-import signal
+import argparse
+import itertools
+import json
+import re
+import shlex
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
+from simple_dqn import command_line, own_code, plot
+from simple_dqn.config import BOOLEANS, Config, EnvironmentConfig, words
+from simple_dqn.environment import game_name, named
+from simple_dqn.environment.atari import game_of, known_games
+from simple_dqn.errors import UserError
+from simple_dqn.evaluation import SCORES
+from simple_dqn.files import home, read_text, replacing
+from simple_dqn.presets import USUAL
+from simple_dqn.snapshot import locked
+from simple_dqn.statistics.csv_file import read_run
+from simple_dqn.sweep.comparison import Comparison, Report
+from simple_dqn.sweep.pool import Member, SweepRun, local_pool, ray_pool, run_all
+from simple_dqn.verbs.play import LABEL, check_weights
+from simple_dqn.verbs.settings import over, parser_for, resolve, settle, start_log
+
+MOST = 10_000  # seeds or processors
+# Names of sets of games: those with a human score, and those that ale-py ships for one player.
+GAME_SETS = {"atari57": lambda: sorted(SCORES), "all": known_games}
+# Settings that the runs of a sweep cannot share.
+OWN = (
+    "random_seed", "threads", "csv_file", "save_weights_prefix", "record_screen_path", "play_games",
+    "record_sound_filename", "actors", "chunk_steps", "weights_every",
+)  # fmt: skip
 
 
-def begin() -> None:
-    """Carry out the command `PARENT CORES VERB ...` in `sys.argv`, killed when its parent ends (on Linux)."""
-    parent, cores, *command = sys.argv[1:]
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if cores:
-            os.sched_setaffinity(0, map(int, cores.split(",")))
-    if os.getppid() == int(parent):  # else the parent ended before the call above
-        from simple_dqn.main import console  # The libraries that it imports count the cores.
+def main(arguments: Sequence[str], program: str) -> None:
+    """Train games with several settings and seeds, and compare them; `compare` takes CSVs that exist."""
+    if arguments[:1] == ["compare"]:
+        _compare_files(arguments[1:], program)
+        return
+    description = "Train games with several settings and seeds, and compare them."
+    parser = parser_for(program, description, "pong breakout --seeds 3", most_used="epochs workers")
+    add, number = parser.add_argument, command_line.number
+    add("games", nargs="+", metavar="GAME", help=f"as for train.sh; or {' or '.join(GAME_SETS)}")
+    add("--seeds", type=number(int, minimum=1, maximum=MOST), default=1, metavar="N",
+        help="learn each with the seeds 1 to N (default: 1)")  # fmt: skip
+    add("--compare", type=_setting, nargs="+", metavar="NAME=FLAGS",
+        help="settings to compare, such as \"plain=\" \"double=--double true\"")  # fmt: skip
+    add("--cpus_per_run", type=number(int, minimum=1, maximum=MOST), default=1, metavar="N",
+        help="processors of each run (default: 1)")  # fmt: skip
+    add("--gpus_per_run", type=number(float, minimum=0, maximum=1), default=0.0, metavar="SHARE",
+        help="share of a GPU of each run, such as 0.25; 0: the processor alone (default: 0)")  # fmt: skip
+    add("--name", help="of the sweep, and of the folders of its files (default: the games)")
+    parser.add_presets(USUAL)
+    given = parser.parse(arguments)
+    cluster = given.pop("cluster", "none")  # that of the runs; there are no actors
+    settings = {name: _shared(one) for name, one in given.get("compare", [("", {})])}
+    if len(settings) < len(given.get("compare", [()])):
+        raise UserError("two settings of --compare have the same name: give each its own")
+    if "config" in given and any("preset" in one for one in settings.values()):
+        raise UserError("--config lies over the presets of --compare: give the settings to compare as flags")
+    cpus, gpus = given["cpus_per_run"], given["gpus_per_run"]
+    flags = ({} if gpus else {"backend": "cpu"}) | _shared(given)
+    settings = {name: {**flags, **one} for name, one in settings.items()}
+    games = find_games(given["games"], Config.from_flags(flags).environment)
+    if not gpus and any(one.get("backend") == "gpu" for one in settings.values()):
+        raise UserError("--backend gpu needs a share of a GPU for each run: give --gpus_per_run, as 0.25")
+    configs = [resolve(named({**one, "game": game})) for one in settings.values() for game in games.values()]
+    if len({one.environment.environment for one in configs}) > 1:
+        raise UserError("games of several kinds have scores of their own: give games of one kind")
+    for config in configs:  # Refuse here what each run would refuse.
+        settle(replace(config, run=replace(config.run, random_seed=1, csv_file=".csv")), log=False)
+        check_weights(config)
+    if given.get("print_config"):
+        presets = (one.get("preset", USUAL) for one in settings.values())
+        print("\n---\n".join(map(command_line.listing, configs[:: len(games)], presets)))
+        return
+    start_log(configs[0].run.log_level)
+    name = given.get("name") or "_".join(Path(word).stem for word in given["games"])
+    if not LABEL.fullmatch(name):
+        raise UserError(f"--name {name!r} cannot be a folder's name: give up to 100 letters, digits, - and _")
+    results, snapshots = (home().absolute() / folder / "sweep" / name for folder in ("results", "snapshots"))
+    pool = local_pool(cpus, gpus) if cluster == "none" else ray_pool(cluster, cpus, gpus)
+    with pool as (places, work), locked(snapshots / "sweep"):
+        if not places:
+            raise UserError(f"--cpus_per_run {cpus} or --gpus_per_run {gpus:g} is more than any machine has")
+        # The first seed of every game and setting before the second of any.
+        each = itertools.product(range(1, given["seeds"] + 1), games, settings)
+        runs = [SweepRun(game, setting, seed, results, snapshots) for seed, game, setting in each]
+        for one in runs:
+            own = {**settings[one.setting], "resume": True, "random_seed": one.seed, "threads": cpus}
+            imports = [f"--import={file}" for file in own_code.IMPORTED]
+            line = ("train", games[one.game], *imports, *words(dict(sorted(own.items()))))
+            files = (f"--csv_file={one.csv}", f"--save_weights_prefix={one.prefix}")
+            one.job = ((*line, *files), str(one.log))
+        text = json.dumps({one.name: one.job[0][:-2] for one in runs}, indent=2) + "\n"
+        plan = results / "sweep.json"
+        if not plan.exists():
+            with replacing(plan) as beside:
+                beside.write_text(text)
+        elif read_text(plan, 1 << 30, "remove it, or give another --name") != text:
+            raise UserError(f"{plan} holds a sweep with other flags: repeat those, or give another --name")
+        report = Report(runs, results, sys.stderr)
+        try:
+            run_all(runs, places, work, report.update)
+        finally:
+            report.update()
+            print(report.write())
+    if failed := [one for one in runs if one.state == "failed"]:
+        why = f"{failed[0].name}: {failed[0].reason}"
+        raise UserError(f"{len(failed)} of {len(runs)} runs failed, such as {why}: fix it, and start again")
 
-        sys.argv[1:] = command
-        console()
+
+def _setting(word: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the flags of a setting, `NAME=FLAGS`."""
+    name, equals, line = word.partition("=")
+    if not (equals and re.fullmatch(r"\w[\w.-]*", name)):
+        raise argparse.ArgumentTypeError(f"{word!r} is no setting: give NAME=FLAGS")
+    parser = command_line.parser_of_settings("sweep", "")
+    parser.add_presets(USUAL, file=False)
+    try:
+        return name, parser.parse(shlex.split(line))
+    except (UserError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{name}: {error}") from None
+
+
+def _shared(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings among `given`, those of a file too, for every run, with absolute paths."""
+    if own := [name for name in OWN if name in given]:
+        raise UserError(f"--{own[0]} is not for a sweep: leave it out, see --seeds and --cpus_per_run")
+    file = {name: one for name, one in given.get("config", {}).items() if name not in (*OWN, "backend")}
+    names = {*Config().flags(), *BOOLEANS, "preset"} - {"game", "imports", "cluster"}
+    shared = {name: value for name, value in over(file, given).items() if name in names}
+    if shared.get("load_weights"):
+        shared["load_weights"] = str(Path(shared["load_weights"]).absolute())
+    return shared
+
+
+def find_games(games_named: Sequence[str], config: EnvironmentConfig) -> dict[str, str]:
+    """Return the games that `games_named` names, each once: name -> argument of `train` for any folder."""
+    games: dict[str, str] = {}
+    sets = GAME_SETS if config.environment == "ale" else {}
+    for word in [one for given in games_named for one in (sets[given]() if given in sets else [given])]:
+        kind = {} if config.environment == "ale" else {"environment": config.environment}
+        name = game_name(replace(config, **named({"game": word, **kind})))
+        games.setdefault(name, str(Path(word).absolute()) if Path(word).is_file() else word)
+    return games
+
+
+def _compare_files(arguments: Sequence[str], program: str) -> None:
+    """Print the measures of settings whose runs have been trained, with their intervals."""
+    parser = command_line.Parser(prog=f"{program} compare", allow_abbrev=False)
+    parser.add_argument("runs", nargs="+", metavar="NAME=CSV,CSV", help="the seeds of one setting")
+    parser.add_argument("--png_file", type=Path, help="draw the comparison here, too (default: nowhere)")
+    given = parser.parse(arguments)
+    names, png = plot.run_names(given["runs"]), given["png_file"]
+    if png and (png in names or not png.name):
+        raise UserError(f"the figure cannot be written as {png}: give another --png_file")
+    # Files that are not named after a known game are taken for runs of one other game.
+    games = {csv: game_of(csv.stem) or "another game" for csv in names}
+    comparison = Comparison([Member(games[csv], name, read_run(csv, name)) for csv, name in names.items()])
+    if png and comparison.members:
+        plot.write(comparison.plot(), png)
+    print(comparison)

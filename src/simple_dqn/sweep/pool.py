@@ -6,8 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +23,17 @@ from simple_dqn.statistics.csv_file import Run, read_run
 
 SOURCE = Path(__file__).resolve().parents[2]  # the folder of the package `simple_dqn`
 ENDED_WELL = b"The run is done.\n"  # the end of its log
-STATES = ("waiting", "running", "done", "failed")  # of a run
 MAX_FAILURES = 3  # in a row, without a new checkpoint between them
 RETRY_SECONDS = 3.0  # before a new attempt, longer each time: the one before may still be ending
 POLL_SECONDS = 1.0
+# The process of a run, killed when its parent ends: the first argument, which may have ended by then.
+BEGIN = """import ctypes, os, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG of <sys/prctl.h>
+if os.getppid() == int(sys.argv.pop(1)):
+    from simple_dqn.main import console
+    console()
+"""
 
 Job = tuple[tuple[str, ...], str]  # the first two arguments of `carry_out`: a command and its log
 Work = Callable[[Job, Event], str]  # carries out a job until it ends or the event is set
@@ -39,7 +46,7 @@ class Member:
     game: str
     setting: str
     data: Run | None  # the content of its CSV; None: it has no row of training or a test yet
-    state: str = "done"  # one of `STATES`; failed: for good
+    state: str = "done"  # or waiting, running, failed (for good)
 
 
 class SweepRun(Member):
@@ -51,11 +58,9 @@ class SweepRun(Member):
         # The name of its files, such as `pong_seed1` or `pong_double_seed1`, and why it failed last.
         self.name, self.seed = "_".join(filter(None, (game, setting, f"seed{seed}"))), seed
         self.csv, self.log = results / f"{self.name}.csv", results / f"{self.name}.log"
-        self.prefix, self.reason = snapshots / self.name, ""
+        self.prefix, self.reason, self._time_read = snapshots / self.name, "", 0
         done = self.log.exists() and self.log.read_bytes().endswith(ENDED_WELL)
         super().__init__(game, setting, None, "done" if done else "waiting")
-        self._time_read = 0
-        self.look()
 
     def attempt(self, work: Work, stopped: Event) -> None:
         """Carry out the job until it ends well, or has failed too often without a new checkpoint."""
@@ -83,21 +88,16 @@ class SweepRun(Member):
 
 
 def run_all(runs: Sequence[SweepRun], places: int, work: Work, report: Callable[[], None]) -> None:
-    """Do `work` on every run that is not done, on as many at a time as there are `places`, to their ends.
-
-    `report` is called each time that the files of the runs have been looked at.
-    """
+    """Do `work` on every run that is not done, on as many at a time as there are `places`, to their ends."""
     stopped, threads = Event(), ThreadPoolExecutor(places)
-    left = {threads.submit(one.attempt, work, stopped) for one in runs if one.state == "waiting"}
+    attempts = [threads.submit(one.attempt, work, stopped) for one in runs if one.state == "waiting"]
     try:
-        report()
+        left: object = attempts
         while left:
-            done, left = wait(left, POLL_SECONDS, FIRST_COMPLETED)
-            for future in done:
-                future.result()  # raises the errors of this machine, such as a folder that cannot be read
-            for one in runs:
-                one.look()
             report()
+            done, left = wait(attempts, POLL_SECONDS, FIRST_EXCEPTION)
+            for attempt in done:
+                attempt.result()  # raises the errors of this machine, such as a folder that cannot be read
     finally:  # A run that is killed here continues when the sweep is started again.
         stopped.set()
         threads.shutdown(cancel_futures=True)
@@ -108,10 +108,7 @@ def local_pool(cpus: int, gpus: float) -> Iterator[tuple[int, Work]]:
     """Yield the number of places of `cpus` cores and the share `gpus` of a GPU here, and the work."""
     cores = sorted(core_numbers())
     groups = [cores[first : first + cpus] for first in range(0, len(cores) - cpus + 1, cpus)]
-    _check_room("cpus_per_run", cpus, len(cores), "this machine")
     devices = graphics_devices() * int(1 / gpus + 1e-9) if gpus else [""] * len(groups)
-    if not devices:
-        raise UserError("--gpus_per_run needs a GPU, and nvidia-smi lists none here: leave it out")
     free = SimpleQueue[tuple[list[int], str]]()
     for place in zip(groups, devices, strict=False):
         free.put(place)
@@ -133,15 +130,11 @@ def ray_pool(cluster: str, cpus: int, gpus: float) -> Iterator[tuple[int, Work]]
         import ray  # which takes seconds, and must be imported after `Session` has set its environment
         from ray import cloudpickle
 
-        # The workers of a cluster that was started elsewhere may not find this project on their import path;
-        # they get this module's `SOURCE` with it.
+        # The workers may not find this project on their import path: they get this module with its `SOURCE`.
         cloudpickle.register_pickle_by_value(sys.modules[__name__])
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        wanted = {"CPU": float(cpus), "GPU": gpus}
-        for flag, kind in (("cpus_per_run", "CPU"), ("gpus_per_run", "GPU")):
-            most = max((one.get(kind, 0) for one in machines), default=0)
-            _check_room(flag, wanted[kind], most, "any machine of the cluster")
-        places = [min(one.get(kind, 0) // each for kind, each in wanted.items() if each) for one in machines]
+        wanted = {"CPU": cpus, "GPU": gpus} if gpus else {"CPU": cpus}
+        places = sum(min(int(one.get(kind, 0) / each) for kind, each in wanted.items()) for one in machines)
         remote: Any = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(carry_out)
 
         def work(job: Job, stopped: Event) -> str:
@@ -151,26 +144,20 @@ def ray_pool(cluster: str, cpus: int, gpus: float) -> Iterator[tuple[int, Work]]
                     return str(future.result(0.2))
             return "stopped"  # It ends with the session.
 
-        yield max(1, int(sum(places))), work
-
-
-def _check_room(flag: str, wanted: float, most: float, where: str) -> None:
-    if wanted > most:
-        raise UserError(f"--{flag} {wanted:g} is more than {where} has: give at most {most:g}")
+        yield places, work
 
 
 def graphics_devices() -> list[str]:
     """Return the numbers of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
     if "CUDA_VISIBLE_DEVICES" in os.environ:
-        return [name for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if name]
-    if not shutil.which("nvidia-smi"):
-        return []
-    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
-    return [str(number) for number, line in enumerate(listed.splitlines()) if line.startswith("GPU ")]
+        return list(filter(None, os.environ["CUDA_VISIBLE_DEVICES"].split(",")))
+    program = shutil.which("nvidia-smi")
+    listed = subprocess.run([program, "-L"], capture_output=True, check=False).stdout if program else b""
+    return [str(number) for number in range(listed.count(b"GPU "))]
 
 
 def carry_out(
-    arguments: tuple[str, ...], log: str, cores: Sequence[int] = (), device: str = "",
+    arguments: tuple[str, ...], log: str, cores: Collection[int] = (), device: str = "",
     stopped: Event | None = None,
 ) -> str:  # fmt: skip
     """Carry out a command in a process of its own, and return in a line why it failed; empty: it did not.
@@ -180,21 +167,19 @@ def carry_out(
     """
     host, stopped = socket.gethostname(), stopped or Event()
     if not Path(log).parent.is_dir():
-        return (
-            f"{host} has no folder {Path(log).parent}: put the project into a folder that all machines share"
-        )
-    begin = "from simple_dqn.sweep import begin; begin()"
-    command = [sys.executable, "-P", "-c", begin, str(os.getpid()), ",".join(map(str, cores)), *arguments]
+        return f"{host} has no folder {Path(log).parent}: put the project where all machines find it"
+    if cores and sys.platform == "linux":
+        os.sched_setaffinity(0, cores)  # of this thread, from which the process inherits it
     path = os.pathsep.join(filter(None, (str(SOURCE), os.environ.get("PYTHONPATH"))))
     environment = os.environ | {"PYTHONPATH": path, "SIMPLE_DQN_PROGRAM": arguments[0]}
     environment |= {"CUDA_VISIBLE_DEVICES": device} if device else {}
-    with Path(log).open("ab") as file:
+    with Path(log).open("ab", buffering=0) as file:
         file.write(f"On {host}: {' '.join(arguments)}\n".encode())
-        file.flush()
         start = file.tell()
         # A session of its own: Ctrl-C is for the process that started the sweep.
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=file,
-                                   stderr=file, start_new_session=True)  # fmt: skip
+        process = subprocess.Popen([sys.executable, "-P", "-c", BEGIN, str(os.getpid()), *arguments],
+                                   env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+                                   start_new_session=True)  # fmt: skip
         while process.poll() is None and not stopped.wait(0.1):
             pass
         process.kill()
@@ -203,5 +188,5 @@ def carry_out(
             return ""
     if code < 0:
         return f"killed by {signal.Signals(-code).name}"
-    lines = Path(log).read_bytes()[start:].decode(errors="replace").split("\n")
-    return f"ended with {code}: {next((line for line in reversed(lines) if line.strip()), 'no message')}"
+    last = Path(log).read_bytes()[start:].decode(errors="replace").strip().rpartition("\n")[2]
+    return f"ended with {code}: {last or 'no message'}"

@@ -14,9 +14,8 @@ from simple_dqn.command_line import Parser
 from simple_dqn.config import BOOLEANS, SETTINGS, Config, RunConfig
 from simple_dqn.environment import Environment, game_name, is_atari, named
 from simple_dqn.environment.atari import game_of
-from simple_dqn.errors import UserError, printable
+from simple_dqn.errors import Interrupt, UserError, printable
 from simple_dqn.files import check_target, home, is_snapshot, kind_of, replacing
-from simple_dqn.interrupt import Interrupt
 from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.run import make_environment, make_network, make_player, make_statistics
 from simple_dqn.snapshot import Snapshot, check_fits, check_layers

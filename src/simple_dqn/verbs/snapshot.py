@@ -4,9 +4,11 @@ import csv
 import glob
 import io
 import json
+import logging
 import re
 import shutil
 import tempfile
+import warnings
 from collections.abc import Sequence
 from contextlib import closing, redirect_stdout, suppress
 from pathlib import Path
@@ -18,7 +20,7 @@ from simple_dqn import __version__, command_line, plot
 from simple_dqn.command_line import Parser, number
 from simple_dqn.config import Config
 from simple_dqn.environment import is_atari
-from simple_dqn.errors import UserError, printable
+from simple_dqn.errors import UserError, printable, require_extra
 from simple_dqn.files import home, is_trained, kind_of, replacing, reporting_failure
 from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
@@ -116,7 +118,16 @@ def describe(content: Snapshot) -> str:
 
 
 def export(path: Path, content: Snapshot, target: Path) -> None:
-    """Write the network of the snapshot `content`, at `path`, as an ONNX file, and print how it differs."""
+    """Write the network of the snapshot `content`, at `path`, as an ONNX file, and print how it differs.
+
+    Its input is `states` uint8 [B, S, H, W], and its output `q_values` float32 [B, A].
+    """
+    require_extra("onnx", "export --onnx")
+    import onnxruntime
+    import torch
+
+    for log in ("onnxscript", "torch.onnx"):  # warn of operations that no network here has
+        logging.getLogger(log).setLevel(logging.ERROR)
     fixed = {**SEEDED, "backend": "cpu", "datatype": "float32"}
     config = play.settings_of_agent(path, content, {}, fixed)
     with closing(make_environment(config, training=False)) as environment:
@@ -124,11 +135,28 @@ def export(path: Path, content: Snapshot, target: Path) -> None:
         play.load_weights(path, environment, network, content)
     shape = (64, config.memory.history_length, *environment.screen_shape)
     states = np.random.default_rng(0).integers(256, size=shape, dtype=np.uint8)
-    from simple_dqn.onnx_file import write_onnx  # imports PyTorch
 
-    with replacing(target) as part:
-        facts = {"game": content.game, "actions": " ".join(environment.action_names)}
-        found, wanted = write_onnx(network, part, states, facts), network.predict(states)
+    class FromBytes(torch.nn.Module):  # divides the bytes of a state by 255 itself
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network._online
+
+        def forward(self, states: torch.Tensor) -> Any:
+            return self.network(states.to(torch.float32) / 255, None)
+
+    with replacing(target) as part, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's exporter uses what PyTorch deprecates
+        program = torch.onnx.export(
+            FromBytes().eval(), (torch.from_numpy(states),), input_names=["states"],
+            output_names=["q_values"], dynamic_shapes=({0: torch.export.Dim("batch")},), dynamo=True,
+            verbose=False,
+        )  # fmt: skip
+        assert program is not None
+        actions = " ".join(environment.action_names)
+        program.model.metadata_props.update({"game": content.game, "actions": actions})
+        program.save(str(part), external_data=False)
+        session = onnxruntime.InferenceSession(str(part), providers=["CPUExecutionProvider"])
+        (found,), wanted = session.run(None, {"states": states}), network.predict(states)
     sizes = ", ".join(map(str, shape[1:]))
     print(printable(f"{target}: q_values float32 [B, {environment.actions}] of states uint8 [B, {sizes}]"))
     off = np.abs(found - wanted).max() / np.abs(wanted).max()

@@ -15,9 +15,8 @@ from typing import Any
 from simple_dqn import command_line, own_code, rules
 from simple_dqn.config import REGISTERED, Config, RunConfig, Share, layered
 from simple_dqn.environment import as_played, named
-from simple_dqn.errors import UserError
+from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.files import TRAINED, check_start, from_here, home, is_trained, kind_of, numbered, replacing
-from simple_dqn.interrupt import Interrupt
 from simple_dqn.presets import USUAL
 from simple_dqn.profiler import Profiler
 from simple_dqn.replay import rows_for
