@@ -247,11 +247,14 @@ def test_an_overlapped_update_lags_one_round_and_none_is_left_at_a_safe_point(
     """With one thread the player's part of a round comes first, then the trainer's."""
     monkeypatch.setattr(schedules, "usable_cores", lambda: 1)
     monkeypatch.setattr(schedules, "SAFE_POINT_STEPS", 12)
-    agent, tape, _ = make(4, schedule="overlapped", target_steps=8, train_frequency=4)
+    memory = {"sampler": "prioritized"}
+    agent, tape, _ = make(4, memory, schedule="overlapped", target_steps=8, train_frequency=4)
+    watch(agent.memory, "update_priorities", lambda *_: tape.append("errors"))
     for steps in OverlappedSchedule().train(agent, 24):
         tape.append(steps)
-    first = ["step", "step", "update", "copy", "step", "update", "update", 12]
-    second = ["step", "copy", "step", "update", "step", "update", "copy", "update", 12]
+    learn = ["update", "errors"]
+    first = ["step", "step", *learn, "copy", "step", *learn, *learn, 12]
+    second = ["step", "copy", "step", *learn, "step", *learn, "copy", *learn, 12]
     assert tape == first + second
 
 
