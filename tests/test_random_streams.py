@@ -1,5 +1,6 @@
 import numpy as np
 
+from atari2600.draws import Draws
 from simple_dqn.random_streams import draw_seed, stream
 
 
@@ -30,3 +31,23 @@ def test_drawn_seeds_differ_and_can_be_given_back() -> None:
     seeds = {draw_seed() for _ in range(20)}
     assert len(seeds) > 15
     assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_draws_are_even_and_neither_follow_their_key_nor_each_other() -> None:
+    numbers = np.array([[game.random() for _ in range(4000)] for game in map(Draws, range(5))])
+    assert numbers.min() >= 0
+    assert numbers.max() < 1
+    counts = np.histogram(numbers, 20, (0, 1))[0]
+    assert np.abs(counts / 1000 - 1).max() < 0.15  # five standard deviations
+    related = np.corrcoef(np.concatenate((numbers[:, 1:], numbers[:, :-1])))
+    assert np.abs(related - np.eye(10)).max() < 0.08
+    dice = Draws(7)
+    assert {dice.integers(6) for _ in range(200)} == set(range(6))
+
+
+def test_draws_go_on_from_their_state() -> None:
+    first, second = Draws(1), Draws(2)
+    for _ in range(3):
+        first.integers(31)
+    second.set_state(first.get_state())
+    assert [first.random() for _ in range(5)] == [second.random() for _ in range(5)]

@@ -98,7 +98,7 @@ def newest(home: Path, name: str = "catch") -> Checkpoint:
 
 def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[Moment]) -> None:
     """Make many checkpoints, and at `moments` copy the folder as a run killed there leaves it."""
-    save_checkpoint, write = Keeper.save_checkpoint, CheckpointFolder.write
+    save_checkpoint, write, is_due = Keeper.save_checkpoint, CheckpointFolder.write, Keeper.is_due
 
     def often(self: Keeper, run: CheckpointState, held: int, wait: bool = False) -> None:
         phase = Phase(**run["phase"])
@@ -114,7 +114,7 @@ def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[Moment]) -> None
             name = f"../{phase.name}-{phase.epoch}-{phase.done}"
             shutil.copytree(".", name, ignore=shutil.ignore_patterns("lock"))
 
-    monkeypatch.setattr(Keeper, "_interval_is_over", True)
+    monkeypatch.setattr(Keeper, "is_due", lambda self, *steps: self._can_save or is_due(self, *steps))
     monkeypatch.setattr(Keeper, "save_checkpoint", often)
     monkeypatch.setattr(CheckpointFolder, "write", copying)
 

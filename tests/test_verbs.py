@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -177,11 +178,14 @@ def test_gymnasiums_atari_ids_are_tested_by_protocol(home: Path, capsys: pytest.
 
 
 def test_a_json_that_cannot_be_written_costs_no_outcome(
-    home: Path, capsys: pytest.CaptureFixture[str]
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def full(path: Path) -> NoReturn:
+        raise UserError(f"cannot write {path}")
+
+    monkeypatch.setattr("simple_dqn.evaluation.replacing", full)
     path = save(home / "catch_3.pkl", environment="catch", game="catch")
-    (home / "file").touch()
-    words = ["--play_games", "2", "--threads", "1", "--json", str(home / "file" / "scores.json")]
+    words = ["--play_games", "2", "--threads", "1", "--json", str(home / "scores.json")]
     assert main.run(["test", str(path), *words]) == 2
     out, err = capsys.readouterr()
     assert " over 2 games" in out

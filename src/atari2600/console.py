@@ -32,13 +32,14 @@ FRAME_INSTRUCTIONS = 25_000  # more than any frame has: the limit for a program 
 
 
 class Console:
-    """E consoles, as arrays that callers may read and write between two frames.
+    """E consoles, as arrays that callers may read and write between two frames, on the CPU.
 
     Attributes:
         cpu, riot, tia: int32 [E, columns], numbered by `CPU`, `RIOT` and `TIA`.
         ram: uint8 [E, RAM_SHARE], the 128 bytes at $80 first.
         seen: uint8 [E, 2 * RAM_BYTES], RAM after the last frame, and after the one before.
         game: int32 [E, GAME.COUNT], score, lives, end and the last call's reward.
+        machine: The same arrays on the device.
         pictures: uint8 [E, 2, MOST_ROWS, 160], the last two frames in the values of `palette`. `TIA.BUFFER`
             is the index of the latest. A short frame leaves the rest of its picture unchanged.
     """
@@ -58,8 +59,8 @@ class Console:
             rom: A cartridge of 2, 4, 8 or 16 KiB.
             games: The number of games, E.
             palette: uint8 [256], the pixel value of each TIA color; None: the colors themselves.
-            device: Warp's name of the device. For a GPU, the arrays are copied there and back at each call.
-            frames: The largest number of frames per call of `play`.
+            device: Warp's name of the device. A GPU has the arrays of `machine`; see `upload`.
+            frames: The largest number of frames that `inputs` holds.
             rules: The rules of the game, by which `game` stands.
 
         Raises:
@@ -68,13 +69,13 @@ class Console:
         cartridge = load_rom(rom)
         colours = np.arange(256) & 0xFE if palette is None else palette
         self.games, self.rules = games, rules
-        self._machine, self._device = Machine(), device
+        self.machine, self.device = Machine(), device
         self._mirrors: list[tuple[NDArray[Any], Any]] = []  # on a GPU: pairs of arrays, here and there
         self._install(cartridge.banks, colours)
         self.cpu = self._state("cpu", (games, CPU.COUNT), np.int32)
         self.riot = self._state("riot", (games, RIOT.COUNT), np.int32)
         self.tia = self._state("tia", (games, TIA.COUNT), np.int32)
-        self._machine.tias = wp.array(ptr=self._machine.tia.ptr, dtype=Tia, shape=(games,), device=device)
+        self.machine.tias = wp.array(ptr=self.machine.tia.ptr, dtype=Tia, shape=(games,), device=device)
         self.ram = self._state("ram", (games * RAM_SHARE,), np.uint8).reshape(games, RAM_SHARE)
         screen = self._state("screen", (games * 2 * MOST_ROWS * ROW_WORDS,), np.uint64)
         self.pictures = screen.view(np.uint8).reshape(games, 2, MOST_ROWS, 8 * ROW_WORDS)
@@ -89,7 +90,7 @@ class Console:
         self.switch_on(slice(None), int(colours[0]))
         # A recorded launch takes 5 microseconds instead of 25.
         self._command = wp.launch(
-            play_frames, games, [self._machine, FRAME_INSTRUCTIONS, 0, 1], device=device, record_cmd=True
+            play_frames, games, [self.machine, FRAME_INSTRUCTIONS, 0, 1], device=device, record_cmd=True
         )
 
     def _install(self, banks: NDArray[np.uint8], colours: NDArray[Any]) -> None:
@@ -105,14 +106,14 @@ class Console:
             "offsets": offsets,
             "options": options,
         }.items():
-            setattr(self._machine, name, wp.array(values, device=self._device))
+            setattr(self.machine, name, wp.array(values, device=self.device))
 
     def _state(self, name: str, shape: tuple[int, ...], kind: type) -> NDArray[Any]:
         """Return the array `name` of the consoles' state, which the kernel reads and writes, too."""
-        there = wp.array(np.zeros(shape, kind), ndim=len(shape), device=self._device)
-        setattr(self._machine, name, there)
+        there = wp.array(np.zeros(shape, kind), ndim=len(shape), device=self.device)
+        setattr(self.machine, name, there)
         here: NDArray[Any] = there.numpy()  # on the CPU the same memory
-        if self._device != "cpu":
+        if self.device != "cpu":
             self._mirrors.append((here, there))
         return here
 
@@ -147,38 +148,15 @@ class Console:
             getattr(self, name)[...] = values
 
     def execute(self, instructions: int = FRAME_INSTRUCTIONS) -> None:
-        """Play each game whose `CPU.PLAYS` is 1 to the end of its frame, for at most `instructions`."""
-        self._bus[:, BUS.FRAMES] = 1
-        self._launch(instructions, follow_inputs=0, drawn=1)
+        """Play each game whose `CPU.PLAYS` is 1 to the end of its frame, for at most `instructions`.
 
-    def play(self, frames: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Play `frames` [E] frames of each game whose `CPU.PLAYS` is 1, or fewer if the game ends.
-
-        `inputs` int32 [E, frames, INPUT.COUNT] holds the state of the controllers. Only the last two frames
-        are drawn.
-
-        Returns:
-            The number of frames played, int32 [E]; undefined for games whose `CPU.PLAYS` is 0.
+        The consoles must be on the CPU.
         """
-        plays = self.cpu[:, CPU.PLAYS].copy()
-        whole = self.cpu, self.riot, self.tia, self.ram, self.seen, self.game
-        before = [array.copy() for array in whole]
-        self._bus[:, BUS.FRAMES] = frames
-        self._launch(FRAME_INSTRUCTIONS, follow_inputs=1, drawn=2)
-        again = (self._bus[:, BUS.UNDRAWN] & plays).astype(np.bool_) & (frames > 2)
-        if again.any():  # the rows that a short frame leaves unchanged were drawn two frames ago
-            for array, old in zip(whole, before, strict=True):
-                array[again] = old[again]
-            self.cpu[:, CPU.PLAYS] = again
-            self._launch(FRAME_INSTRUCTIONS, follow_inputs=1, drawn=len(self.inputs[0]))
-            self.cpu[:, CPU.PLAYS] = plays
-        return self._bus[:, BUS.FRAMES].copy()
+        self._bus[:, BUS.FRAMES] = 1
+        self._command.set_param_at_index(1, instructions)
+        self._command.launch()
 
-    def _launch(self, instructions: int, follow_inputs: int, drawn: int) -> None:
+    def upload(self) -> None:
+        """Copy what was set in the arrays here to those of `machine`, which on the CPU are the same."""
         for here, there in self._mirrors:
             there.assign(here)
-        for place, value in enumerate((instructions, follow_inputs, drawn), 1):
-            self._command.set_param_at_index(place, value)
-        self._command.launch()
-        for here, there in self._mirrors:
-            here[...] = there.numpy()

@@ -34,9 +34,19 @@ MIDDLE, STEP, LEAST, MOST = 408_823, 23_000, 27_450, 790_196
 CYCLES = 1.6e-8 * 1.19e6  # per ohm, to charge the capacitor
 
 _HAS = {letter: np.array([letter in action for action in ACTIONS]) for letter in "FURLD"}
-_TURNS = STEP * (_HAS["L"].astype(np.int64) - _HAS["R"])
-_BUTTON = np.where(_HAS["F"], 0, 0x80)
+TURNS = STEP * (_HAS["L"].astype(np.int64) - _HAS["R"])  # [18], ohms that a paddle turns in a frame
+BUTTON = np.where(_HAS["F"], 0, 0x80)  # [18], of a joystick
 _PORT = np.array([0xFF - sum(LINES[letter] for letter in action if letter in LINES) for action in ACTIONS])
+
+
+def paddle_of(controller: str) -> int:
+    """Return the number of the paddle that `Start.controller` names, or -1: a joystick."""
+    return -1 if controller == "joystick" else int(controller[-1])
+
+
+def port(paddle: int) -> NDArray[np.int64]:
+    """Return port A for each action, int64 [18], with `paddle` or, if it is -1, a joystick."""
+    return _PORT if paddle < 0 else np.where(_HAS["F"], 0xFF - (0x80 >> paddle), 0xFF)
 
 
 class Controllers:
@@ -45,38 +55,26 @@ class Controllers:
     def __init__(self, console: Console, kind: str) -> None:
         """Connect a controller of `kind`, see `Start.controller`, to every game of `console`."""
         self._console = console
-        self._paddle = None if kind == "joystick" else int(kind[-1])
+        self._paddle = paddle_of(kind)
         self.turned = np.full(console.games, MIDDLE)  # [E], ohms of the first player's paddle
         console.inputs[..., INPUT.INPT4] = 0x80
-        at = int(MIDDLE * CYCLES) if self._paddle is not None else NEVER
+        at = int(MIDDLE * CYCLES) if self._paddle >= 0 else NEVER
         console.inputs[..., INPUT.PADDLE0 : INPUT.PADDLE1 + 1] = at
-
-    def release(self, games: NDArray[np.bool_]) -> None:
-        """Reset the paddles of some `games` [E] to the middle."""
-        self.turned[games] = MIDDLE
 
     def hold(self, actions: NDArray[np.int64], games: NDArray[np.bool_]) -> None:
         """Apply `actions` [E], ALE's codes, to the next frame of the `games` [E] that are played."""
-        self.plan(actions[:, np.newaxis], games)
-        console, inputs = self._console, self._console.inputs[games, 0]
-        console.riot[games, RIOT.SWCHA] = inputs[:, INPUT.SWCHA]
-        console.tia[games, TIA.INPT4] = inputs[:, INPUT.INPT4]
-        console.tia[games, TIA.PADDLE0 : TIA.PADDLE1 + 1] = inputs[:, INPUT.PADDLE0 : INPUT.PADDLE1 + 1]
-
-    def plan(self, actions: NDArray[np.int64], games: NDArray[np.bool_]) -> None:
-        """Set `Console.inputs` for the next frames from `actions` [E, frames], ALE's codes.
-
-        Only the paddles of the `games` [E] that are played turn.
-        """
-        inputs = self._console.inputs
-        frames = actions.shape[1]
-        if self._paddle is None:
-            inputs[:, :frames, INPUT.SWCHA] = _PORT[actions]
-            inputs[:, :frames, INPUT.INPT4] = _BUTTON[actions]
+        console, held = self._console, actions[games]
+        console.riot[games, RIOT.SWCHA] = port(self._paddle)[held]
+        if self._paddle < 0:
+            console.tia[games, TIA.INPT4] = BUTTON[held]
             return
-        inputs[:, :frames, INPUT.SWCHA] = np.where(_HAS["F"][actions], 0xFF - (0x80 >> self._paddle), 0xFF)
-        step = _TURNS[actions]
-        for frame in range(frames):
-            turned = np.clip(self.turned + step[:, frame], LEAST, MOST)
-            self.turned = np.where(games, turned, self.turned)
-            inputs[:, frame, INPUT.PADDLE0 + self._paddle] = self.turned * CYCLES
+        console.tia[games, TIA.PADDLE0 : TIA.PADDLE1 + 1] = int(MIDDLE * CYCLES)
+        self.turned[games] = np.clip(self.turned[games] + TURNS[held], LEAST, MOST)
+        console.tia[games, TIA.PADDLE0 + self._paddle] = self.turned[games] * CYCLES
+
+    def idle(self, frames: int) -> None:
+        """Play `frames` frames of every game without pressing a button."""
+        every = np.ones(self._console.games, np.bool_)
+        for _ in range(frames):
+            self.hold(np.zeros(self._console.games, np.int64), every)
+            self._console.execute()

@@ -5,11 +5,9 @@ operations. A row equal to the one above it, as most are, is not summed again.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import warp as wp
-from numpy.typing import NDArray
 
 from atari2600.console import Console
 from atari2600.machine import MOST_ROWS, TIA
@@ -120,10 +118,16 @@ def weights(size: int, smaller: int) -> list[tuple[int, int, np.float32]]:
 
 
 class Screens:
-    """Makes the screens of a console's games."""
+    """Makes the screens of a console's games.
 
-    def __init__(self, console: Console, rows: int, height: int, width: int) -> None:
+    Attributes:
+        screens: uint8 [E, H, W], on the console's device. command: The launch that makes them.
+    """
+
+    def __init__(self, console: Console, rows: int, height: int, width: int, single: wp.array) -> None:
         """Set up for pictures of `rows` rows and screens of `height` × `width` pixels.
+
+        Of games that are 1 in `single`, int32 [E] on the console's device, the last frame alone is shown.
 
         Raises:
             ValueError: Screens of this size need another way of scaling.
@@ -137,26 +141,18 @@ class Screens:
         table = np.zeros((taps, width), np.float32)
         for to, pixel, weight in across:
             table[pixel - first[to], to] = weight
-        self._console, games = console, console.games
+        games, device, machine = console.games, console.device, console.machine
         scale = Scale()
-        scale.height, scale.width = height, width
-        scale.taps = taps
-        scale.first = wp.array(np.array(first, np.int32), device="cpu")
-        scale.across = wp.array(table.reshape(-1), device="cpu")
-        scale.steps = wp.array(np.array([row[:2] for row in down], np.int32).reshape(-1), device="cpu")
-        scale.down = wp.array(np.array([row[2] for row in down], np.float32), device="cpu")
-        scale.buffers = wp.array(console.pictures.reshape(-1), dtype=wp.uint8, device="cpu", copy=False)
-        scale.tia = wp.array(console.tia, dtype=wp.int32, device="cpu", copy=False)
-        scale.single = wp.zeros(games, dtype=wp.int32, device="cpu")
-        scale.work = wp.zeros((games, 2 * width), dtype=wp.float32, device="cpu")
-        scale.screens = wp.zeros(games * height * width, dtype=wp.uint8, device="cpu")
-        self._scale = scale
-        self._single = scale.single.numpy()
-        self._screens: NDArray[Any] = scale.screens.numpy().reshape(games, height, width)
-        self._command = wp.launch(make_screens, games, [scale], device="cpu", record_cmd=True)
-
-    def make(self, single: NDArray[np.bool_]) -> NDArray[np.uint8]:
-        """Return the screens, uint8 [E, H, W]; games in `single` [E] use the last frame alone."""
-        self._single[:] = single
-        self._command.launch()
-        return self._screens.copy()
+        scale.height, scale.width, scale.taps = height, width, taps
+        scale.first = wp.array(np.array(first, np.int32), device=device)
+        scale.across = wp.array(table.reshape(-1), device=device)
+        scale.steps = wp.array(np.array([row[:2] for row in down], np.int32).reshape(-1), device=device)
+        scale.down = wp.array(np.array([row[2] for row in down], np.float32), device=device)
+        pixels = games * 2 * MOST_ROWS * WIDTH
+        scale.buffers = wp.array(ptr=machine.screen.ptr, dtype=wp.uint8, shape=(pixels,), device=device)
+        scale.tia = machine.tia
+        scale.single = single
+        scale.work = wp.zeros((games, 2 * width), dtype=wp.float32, device=device)
+        scale.screens = wp.zeros(games * height * width, dtype=wp.uint8, device=device)
+        self.screens = scale.screens.reshape((games, height, width))
+        self.command = wp.launch(make_screens, games, [scale], device=device, record_cmd=True)

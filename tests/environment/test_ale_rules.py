@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simple_dqn.environment.interface import draws_of
 from simple_dqn.random_streams import stream
 from simple_dqn.types import Step
 from tests.environment import playing
@@ -118,8 +119,7 @@ def test_sticky_actions_follow_machado_frame_by_frame() -> None:
         "max_game_frames": 480,
     }
     steps = play(games(game="pong", **native, **sticky), 300)
-    draws = stream(0, "environment")
-    draws.integers(2**31)  # ALE's seed
+    draws = draws_of(stream(0, "environment"))
     ale = plain_emulator("pong")
     actions = ale.getMinimalActionSet()
     repeated = 0

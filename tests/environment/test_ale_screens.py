@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
+from simple_dqn.environment.interface import draws_of
 from simple_dqn.random_streams import stream
 from simple_dqn.types import Step
 from tests.environment.playing import plain_emulator
@@ -132,18 +133,17 @@ def test_the_first_screen_is_that_after_a_random_number_of_no_ops(settings: dict
     native: dict[str, Any] = {"color_averaging": False, "screen_width": 160, "screen_height": 210}
     config = EnvironmentConfig(game="seaquest", **{**native, **settings})
     environment = make(config, [stream(0, "environment")], training=False)
-    draws = stream(0, "environment")
-    draws.integers(2**31)  # ALE's seed
+    draws = draws_of(stream(0, "environment"))
     ale = plain_emulator("seaquest", averaging=False, frame_skip=1)
     most = max(config.random_starts, config.random_start_frames)
     frames_each = 4 if config.random_starts else 1
     seen = set()
-    for game in range(30):
+    for game in range(50):
         screen = environment.reset().screens[0]
         if game:  # `plain_emulator` has started the first, and one start more would change those after it
             ale.reset_game()
         frames = [ale.getScreenGrayscale()]
-        no_ops = int(draws.integers(most + 1))
+        no_ops = draws.integers(most + 1)
         for _ in range(no_ops * frames_each):
             ale.act(0)
             frames.append(ale.getScreenGrayscale())

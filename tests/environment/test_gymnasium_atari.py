@@ -13,7 +13,7 @@ from ale_py import Action
 from simple_dqn import main
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import as_played
-from simple_dqn.environment.interface import NO_ACTION, SEEDS
+from simple_dqn.environment.interface import NO_ACTION, SEEDS, draws_of
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot
 from tests.environment.playing import assert_same, games, plain_emulator, play
@@ -93,8 +93,8 @@ def test_an_id_with_settings_of_its_own_is_gymnasiums_game() -> None:
         env: Any = gymnasium.make("test/Mode-v0", obs_type="grayscale")
     finally:
         del gymnasium.registry["test/Mode-v0"]
-    seed = stream(0, "environment").integers(SEEDS)
-    observation, _ = env.reset(seed=int(seed))
+    seed = draws_of(stream(0, "environment")).integers(SEEDS)
+    observation, _ = env.reset(seed=seed)
     for step in played:
         if not step.starts[0]:
             observation = env.step(int(step.actions[0]))[0]
@@ -104,16 +104,15 @@ def test_an_id_with_settings_of_its_own_is_gymnasiums_game() -> None:
 def test_no_ops_are_ales_even_where_no_action_is_one() -> None:
     """The minimal action set of Backgammon begins with FIRE."""
     game, rom = "ALE/Backgammon-v5", "backgammon"
-    settings: dict[str, Any] = {**NATIVE, "random_starts": 9, "random_start_frames": 0, "frame_skip": 3}
+    settings: dict[str, Any] = {**NATIVE, "random_starts": 30, "random_start_frames": 0, "frame_skip": 3}
     config = EnvironmentConfig(game=game, environment="gym", **settings)
     assert as_played(config) == config
     played = play(games(environment="gym", game=game, **settings), 40)
     assert_same(played, play(games(game=rom, **settings), 40))
-    random = stream(0, "environment")
-    random.integers(SEEDS)  # ALE's seed
+    random = draws_of(stream(0, "environment"))
     ale = plain_emulator(rom)
     screens = [ale.getScreenGrayscale()]
-    for _ in range(3 * int(random.integers(10))):
+    for _ in range(3 * random.integers(31)):
         ale.act(Action.NOOP)
         screens.append(ale.getScreenGrayscale())
     assert len(screens) > 1

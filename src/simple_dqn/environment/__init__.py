@@ -66,10 +66,10 @@ def open_games(
     if code:
         code.install()
     if config.emulator == "warp" and config.environment == "ale" and watcher is None:
-        from simple_dqn.environment import warp
+        from simple_dqn.environment import device
 
-        warp.check(Path(config.game), config)
-        return warp.WarpVector(config, streams, training)
+        device.check(Path(config.game), config)
+        return device.DeviceGames(config, streams, training)
     return GameVector(_module(config).open_game, config, streams, training, watcher)
 
 

@@ -25,7 +25,6 @@ from simple_dqn.environment.interface import (
     FRAMES_PER_SECOND,
     NO_ACTION,
     NO_OP,
-    SEEDS,
     Frame,
     Game,
     Screen,
@@ -144,7 +143,7 @@ class AtariGame(Game):
     def __init__(
         self, config: EnvironmentConfig, stream: np.random.Generator, training: bool, watcher: Watcher | None
     ) -> None:
-        """Load the ROM `config.game`; `stream` decides ALE's seed, no-ops, and which frames repeat an action.
+        """Load the ROM `config.game`; `stream` decides the no-ops, and which frames repeat an action.
 
         The `watcher` receives each frame, those of no-ops too. In `training` a lost life ends an episode.
 
@@ -156,7 +155,7 @@ class AtariGame(Game):
         self.name, self.rom_md5 = game_name(str(rom)), md5(rom)
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self._ale = ale = ALEInterface()
-        ale.setInt("random_seed", int(stream.integers(SEEDS)))
+        ale.setInt("random_seed", 1)  # it decides nothing: repeated actions are drawn here
         ale.setInt("frame_skip", 1)
         ale.setFloat("repeat_action_probability", 0.0)
         ale.setBool("color_averaging", config.color_averaging)
@@ -216,7 +215,7 @@ class AtariGame(Game):
         All numbers are equally likely (Mnih et al. 2015, Methods).
         """
         self._restart()
-        for _ in range(int(self.random.integers(self._most_no_ops + 1))):
+        for _ in range(self.random.integers(self._most_no_ops + 1)):
             self._hold(NO_OP, self._no_op_frames)
             if self._over():
                 self._restart()

@@ -37,7 +37,7 @@ class CatchGame(Game):
     def start(self, screen: Screen) -> None:
         """Drop a ball from a random column, with the paddle in the middle."""
         self._ball_row, self._paddle = 0, COLUMNS // 2
-        self._ball_column = int(self.random.integers(COLUMNS))
+        self._ball_column = self.random.integers(COLUMNS)
         self._draw(screen, 0.0)
 
     def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:

@@ -130,7 +130,7 @@ class GymnasiumGame(Game):
     def start(self, screen: Screen) -> None:
         """Start a new game; see `Game.start`."""
         self._frames = 0
-        answer = self._call("reset()", self._env.reset, seed=int(self.random.integers(SEEDS)))
+        answer = self._call("reset()", self._env.reset, seed=self.random.integers(SEEDS))
         self._show(answer[0] if isinstance(answer, tuple) else None, 0.0, screen)
 
     def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:

@@ -14,6 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from atari2600.draws import Draws
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.errors import UserError
 from simple_dqn.types import Actions, CheckpointState, Step
@@ -111,6 +112,11 @@ class Environment(ABC):
             raise UserError(f"the checkpoint holds {games} game(s): resume with --workers {games}")
 
 
+def draws_of(stream: np.random.Generator) -> Draws:
+    """Return the random numbers of a game, which `stream` determines."""
+    return Draws(int(stream.integers(2**32)))
+
+
 class Game(ABC):
     """One game, in steps of `frame_skip` frames, with attributes as in `Environment`."""
 
@@ -122,7 +128,7 @@ class Game(ABC):
 
     def __init__(self, config: EnvironmentConfig, stream: np.random.Generator) -> None:
         cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
-        self.random = stream
+        self.random = draws_of(stream)
         self._frame_skip = config.frame_skip
         self._frame_limit: float = config.max_game_frames or math.inf
 
@@ -140,11 +146,20 @@ class Game(ABC):
 
     def get_state(self) -> CheckpointState:
         """Return the game's state and random stream; without `can_save` the random stream alone."""
-        return {"random": dict(self.random.bit_generator.state)}
+        return {"random": self.random.get_state()}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Restore what `get_state` returned; without `can_save` a new game must be started."""
-        self.random.bit_generator.state = state["random"]
+        """Restore what `get_state` returned; without `can_save` a new game must be started.
+
+        Raises:
+            UserError: It is from a version that drew random numbers otherwise.
+        """
+        if "key" not in state["random"]:
+            raise UserError(
+                "the checkpoint is from an earlier version: move its folder away, and ./resume.sh will "
+                "continue from a snapshot's weights"
+            )
+        self.random.set_state(state["random"])
 
     def close(self) -> None:  # noqa: B027 - most games have nothing to close
         """Finish recordings and close windows."""

@@ -10,7 +10,7 @@ import pytest
 import simple_dqn
 from simple_dqn import main
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment, make, warp
+from simple_dqn.environment import Environment, device, make
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot
@@ -72,14 +72,6 @@ def test_a_game_that_ends_within_a_step_gives_the_screen_of_that_frame() -> None
     assert ends > 3
 
 
-def test_screens_that_opencv_has_to_scale_are_equal() -> None:
-    settings: dict[str, Any] = {"screen_width": 80, "screen_height": 105}
-    ours, theirs = games("warp", **settings), games("ale", **settings)
-    assert_equal(ours.reset(), theirs.reset())
-    for _ in range(20):
-        assert_equal(ours.step(np.array([1, 2])), theirs.step(np.array([1, 2])))
-
-
 def test_a_saved_game_goes_on_as_if_it_had_not_been() -> None:
     environment, resumed = games("warp"), games("warp", seed=9)
     actions = np.random.default_rng(0).integers(environment.actions, size=(200, 2))
@@ -108,7 +100,7 @@ def test_ale_refuses_a_state_of_its() -> None:
 
 def test_an_agent_trained_with_it_plays_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights do not depend on the emulator, so that a snapshot does not record it."""
-    monkeypatch.setattr(warp, "INSTALLED", False)
+    monkeypatch.setattr(device, "INSTALLED", False)
     with pytest.raises(UserError, match="warp-lang==1"):
         games("warp")
     for path in sorted((PROJECT / "snapshots" / "trained").glob("*.pkl")):
@@ -122,6 +114,7 @@ def test_an_agent_trained_with_it_plays_where_it_is_not_installed(monkeypatch: p
         ({"game": "alien"}, r"does not play alien \(cartridge: 4K\): use --emulator ale"),
         ({"game": "space_war"}, r"space_war \(cartridge: 2K\)"),
         ({"color_averaging": True}, "add --color_averaging false"),
+        ({"screen_width": 80, "screen_height": 105}, "105 x 80 pixels: give --emulator ale"),
         ({"record_sound_filename": "sound.wav"}, "--record_sound_filename needs --emulator ale"),
     ],
 )
@@ -146,7 +139,7 @@ def test_a_training_gives_the_same_csv_and_weights(tmp_path: Path, monkeypatch: 
         tables.append([{name: row[name] for name in row if name not in TIMES} for row in rows])
         weights.append(Snapshot.load(Path(f"snapshots/pong_{emulator}_1.pkl")).weights)
     assert tables[0] == tables[1]
-    monkeypatch.setattr(warp, "INSTALLED", False)
+    monkeypatch.setattr(device, "INSTALLED", False)
     agent = simple_dqn.load(Path("snapshots/pong_warp_1.pkl"))
     assert agent.settings["emulator"] == "ale"
     for name, values in weights[0].items():

@@ -1,0 +1,450 @@
+"""E games of one ROM on one device, CPU or GPU: a step reads and writes arrays there, and copies nothing.
+
+A step takes four launches, in which each thread plays a game: `begin` sets the controllers, or starts a game
+that has ended; `play_frames` plays; `again` and a second `play_frames` repeat the step of a game that ended
+early, since its last frames were not drawn; `settle` computes rewards and ends.
+
+Games start from a pool of states: each initial state of the game, after each number of no-ops.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+from numpy.typing import NDArray
+
+from atari2600.console import FRAME_INSTRUCTIONS, Console
+from atari2600.controllers import BUTTON, CYCLES, LEAST, MIDDLE, MOST, TURNS, Controllers, paddle_of, port
+from atari2600.draws import Draws
+from atari2600.frame import play_frames
+from atari2600.machine import (
+    BUS,
+    CPU,
+    GAME,
+    INPUT,
+    MOST_ROWS,
+    RAM_BYTES,
+    RAM_SHARE,
+    RIOT,
+    ROW_WORDS,
+    TIA,
+    Machine,
+)
+from atari2600.rules import Rules
+from atari2600.screens import Screens
+from atari2600.starts import Start, Timers, grey_levels
+
+PICTURE_WORDS = 2 * MOST_ROWS * ROW_WORDS
+LANES = 64  # threads that copy a starting game's pictures on a GPU
+UNIT = wp.constant(wp.float64(2.0**-32))
+STARTS_KNOWN = 1 << 16  # games of one console whose timer at power-on is ALE's; later ones repeat these
+
+
+class STAND(enum.IntEnum):
+    """How a game stands."""
+
+    HELD = 0  # the action of its last frame, ALE's code
+    TURNED = 1  # ohms of the first player's paddle
+    FRAMES = 2  # since its start
+    SINGLE = 3  # 1: its screen shows the last frame alone
+    ENDED = 4  # 1: the next step starts a new game
+    BEGUN = 5  # games that this console has begun
+    KEY = 6  # of its random numbers
+    DRAWN = 7  # how many of them it has used
+    PLACE = 8  # where the game that begins with this step is in the pool
+    COUNT = 9
+
+
+@wp.struct
+class Saved:
+    """States of consoles without their pictures; the rows of `Machine`'s arrays."""
+
+    cpu: wp.array2d(dtype=wp.int32)
+    riot: wp.array2d(dtype=wp.int32)
+    tia: wp.array2d(dtype=wp.int32)
+    game: wp.array2d(dtype=wp.int32)
+    ram: wp.array2d(dtype=wp.uint8)
+    seen: wp.array2d(dtype=wp.uint8)
+
+
+@wp.struct
+class Play:
+    """What a step needs beside `Machine`."""
+
+    codes: wp.array(dtype=wp.int32)  # [A], ALE's code of each action
+    port: wp.array(dtype=wp.int32)  # [18], SWCHA
+    button: wp.array(dtype=wp.int32)  # [18], INPT4
+    turns: wp.array(dtype=wp.int32)  # [18], ohms that a paddle turns in a frame
+    paddle: wp.int32  # -1: a joystick
+    sticky: wp.float64  # probability that a frame repeats the action of the one before
+    skip: wp.int32  # frames of a step
+    limit: wp.int32  # frames of a game
+    lives_end: wp.int32  # 1: a lost life ends an episode
+    maximum: wp.int32  # 1: screens show the maximum of the last two frames
+    timers: wp.array(dtype=wp.int32)  # [STARTS_KNOWN], the initial state of a console's nth game
+    each: wp.int32  # starts of each initial state in the pool; 0: it has the next start of each game
+    pool: Saved
+    pool_pictures: wp.array2d(dtype=wp.uint64)  # [P, PICTURE_WORDS]
+    pool_frames: wp.array(dtype=wp.int32)  # [P]
+    before: Saved  # [E], the state before the step
+    stand: wp.array2d(dtype=wp.int32)  # [E, STAND.COUNT]
+    actions: wp.array(dtype=wp.int64)  # [E], the step's
+    rewards: wp.array(dtype=wp.float32)  # [E]
+    terminals: wp.array(dtype=wp.uint8)  # [E]
+    starts: wp.array(dtype=wp.uint8)  # [E]
+    single: wp.array(dtype=wp.int32)  # [E]
+
+
+@wp.func
+def mix(x: wp.uint32) -> wp.uint32:
+    """Return a hash of 32 bits in which every bit of `x` counts; see `draws.Draws`."""
+    x = (x ^ (x >> wp.uint32(16))) * wp.uint32(0x21F0AAAD)
+    x = (x ^ (x >> wp.uint32(15))) * wp.uint32(0x735A2D97)
+    return x ^ (x >> wp.uint32(15))
+
+
+@wp.func
+def draw(p: Play, g: int, ahead: int) -> wp.uint32:
+    """Return one of the next random numbers of game `g`, of 32 bits; the first is 0 `ahead`."""
+    return mix(mix(wp.uint32(p.stand[g, STAND.DRAWN] + ahead)) ^ wp.uint32(p.stand[g, STAND.KEY]))
+
+
+@wp.func
+def save(m: Machine, g: int, to: Saved) -> None:
+    """Save the state of game `g`, without its pictures."""
+    for i in range(to.cpu.shape[1]):
+        to.cpu[g, i] = m.cpu[g, i]
+    for i in range(to.riot.shape[1]):
+        to.riot[g, i] = m.riot[g, i]
+    for i in range(to.tia.shape[1]):
+        to.tia[g, i] = m.tia[g, i]
+    for i in range(to.game.shape[1]):
+        to.game[g, i] = m.game[g, i]
+    for i in range(RAM_SHARE):
+        to.ram[g, i] = m.ram[g * RAM_SHARE + i]
+    for i in range(2 * RAM_BYTES):
+        to.seen[g, i] = m.seen[g, i]
+
+
+@wp.func
+def load(m: Machine, g: int, source: Saved, place: int) -> None:
+    """Give game `g` the saved state at `place`."""
+    for i in range(source.cpu.shape[1]):
+        m.cpu[g, i] = source.cpu[place, i]
+    for i in range(source.riot.shape[1]):
+        m.riot[g, i] = source.riot[place, i]
+    for i in range(source.tia.shape[1]):
+        m.tia[g, i] = source.tia[place, i]
+    for i in range(source.game.shape[1]):
+        m.game[g, i] = source.game[place, i]
+    for i in range(RAM_SHARE):
+        m.ram[g * RAM_SHARE + i] = source.ram[place, i]
+    for i in range(2 * RAM_BYTES):
+        m.seen[g, i] = source.seen[place, i]
+
+
+@wp.func
+def start_game(m: Machine, p: Play, g: int) -> None:
+    """Start a new game from the pool, after a random number of no-ops."""
+    begun = p.stand[g, STAND.BEGUN]
+    place = int(g)  # see `Games._play_starts`
+    if p.each > 0:
+        no_ops = int((wp.uint64(draw(p, g, 0)) * wp.uint64(p.each)) >> wp.uint64(32))
+        place = p.timers[begun % STARTS_KNOWN] * p.each + no_ops
+    load(m, g, p.pool, place)
+    m.cpu[g, CPU.PLAYS] = 0
+    p.stand[g, STAND.HELD] = 0
+    p.stand[g, STAND.TURNED] = MIDDLE
+    p.stand[g, STAND.FRAMES] = p.pool_frames[place]
+    p.stand[g, STAND.SINGLE] = wp.where(p.pool_frames[place] == 0, 1, 0)
+    p.stand[g, STAND.BEGUN] = begun + 1
+    drawn = wp.where(p.sticky > wp.float64(0.0), 1 + p.pool_frames[place], 1)  # each frame draws
+    p.stand[g, STAND.DRAWN] = p.stand[g, STAND.DRAWN] + drawn
+    p.stand[g, STAND.PLACE] = place
+
+
+@wp.func
+def set_controllers(m: Machine, p: Play, g: int) -> None:
+    """Plan the controllers of the frames of a step."""
+    wanted = wp.min(p.skip, p.limit - p.stand[g, STAND.FRAMES])
+    m.bus[g, BUS.FRAMES] = wanted
+    code = p.codes[int(p.actions[g])]
+    held = int(p.stand[g, STAND.HELD])
+    turned = int(p.stand[g, STAND.TURNED])
+    for frame in range(wanted):
+        repeats = int(0)
+        if p.sticky > wp.float64(0.0):
+            number = draw(p, g, frame)
+            repeats = wp.where(wp.float64(number) * UNIT < p.sticky, 1, 0)
+        held = wp.where(repeats == 1, held, code)
+        m.inputs[g, frame, INPUT.SWCHA] = p.port[held]
+        m.inputs[g, frame, INPUT.INPT4] = p.button[held]
+        if p.paddle >= 0:
+            turned = wp.clamp(turned + p.turns[held], LEAST, MOST)
+            m.inputs[g, frame, INPUT.PADDLE0 + p.paddle] = int(wp.float64(turned) * wp.float64(CYCLES))
+    p.stand[g, STAND.HELD] = held
+    p.stand[g, STAND.TURNED] = turned
+
+
+@wp.kernel(enable_backward=False)
+def begin(m: Machine, p: Play) -> None:
+    """Start the games that have ended; set the controllers of the others."""
+    g = wp.tid()
+    p.starts[g] = wp.uint8(p.stand[g, STAND.ENDED])
+    if p.stand[g, STAND.ENDED] == 1:
+        p.actions[g] = wp.int64(0)
+        start_game(m, p, g)
+    else:
+        m.cpu[g, CPU.PLAYS] = 1
+        set_controllers(m, p, g)
+        save(m, g, p.before)
+
+
+@wp.kernel(enable_backward=False)
+def copy_pictures(m: Machine, p: Play, lanes: int) -> None:
+    """Copy the pictures of the games that start, `lanes` threads each."""
+    g, lane = wp.tid()  # type: ignore[misc]
+    if p.starts[g] == wp.uint8(1):
+        place = p.stand[g, STAND.PLACE]
+        for i in range(lane, PICTURE_WORDS, lanes):
+            m.screen[g * PICTURE_WORDS + i] = p.pool_pictures[place, i]
+
+
+@wp.kernel(enable_backward=False)
+def again(m: Machine, p: Play) -> None:
+    """Let only those games play again, from before the step, that lack rows of a frame that was not drawn."""
+    g = wp.tid()
+    wanted = wp.min(p.skip, p.limit - p.stand[g, STAND.FRAMES])
+    lacks = wp.where(m.cpu[g, CPU.PLAYS] == 1 and m.bus[g, BUS.UNDRAWN] == 1 and wanted > 2, 1, 0)
+    if lacks == 1:
+        load(m, g, p.before, g)
+        m.bus[g, BUS.FRAMES] = wanted
+    m.cpu[g, CPU.PLAYS] = lacks
+
+
+@wp.kernel(enable_backward=False)
+def settle(m: Machine, p: Play) -> None:
+    """Compute the rewards and the ends of a step."""
+    g = wp.tid()
+    reward = float(0.0)
+    terminal = int(0)
+    ended = int(0)
+    if p.starts[g] == wp.uint8(0):
+        played = m.bus[g, BUS.FRAMES]
+        reward = float(m.game[g, GAME.REWARD])
+        frames = p.stand[g, STAND.FRAMES] + played
+        over = m.game[g, GAME.OVER]
+        ended = wp.where(over == 1 or frames >= p.limit, 1, 0)
+        lost = wp.where(m.game[g, GAME.LIVES] < p.before.game[g, GAME.LIVES], p.lives_end, 0)
+        terminal = wp.where(over == 1, 1, lost)
+        if p.sticky > wp.float64(0.0):
+            p.stand[g, STAND.DRAWN] = p.stand[g, STAND.DRAWN] + played
+        p.stand[g, STAND.FRAMES] = frames
+        p.stand[g, STAND.SINGLE] = wp.where(played < p.skip, 1, 0)
+    p.rewards[g] = reward
+    p.terminals[g] = wp.uint8(terminal)
+    p.stand[g, STAND.ENDED] = ended
+    p.single[g] = wp.where(p.maximum == 1, p.stand[g, STAND.SINGLE], 1)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How games are played.
+
+    Attributes:
+        actions: ALE's codes of the actions.
+        height, width: The size of a screen in pixels.
+        frame_skip: Frames of a step.
+        maximum: Whether screens show the maximum of the last two frames.
+        most_no_ops: A game starts after 0 to this number of no-ops.
+        no_op_frames: Frames of a no-op.
+        sticky: The probability that a frame repeats the action of the one before.
+        limit: Frames of a game, at most.
+        lives_end: Whether a lost life ends an episode.
+    """
+
+    actions: tuple[int, ...]
+    height: int = 84
+    width: int = 84
+    frame_skip: int = 4
+    maximum: bool = True
+    most_no_ops: int = 30
+    no_op_frames: int = 1
+    sticky: float = 0.0
+    limit: int = 2**31 - 1
+    lives_end: bool = True
+
+
+class Games:
+    """E games of one ROM.
+
+    Attributes:
+        actions: int64 [E], to be set before `step`.
+        rewards: float32 [E]. terminals, starts: uint8 [E]; 1: the episode is over; the step started the game.
+        stand: int32 [E, STAND.COUNT]; `STAND.ENDED` marks the games that the next step starts anew.
+        screens: uint8 [E, H, W].
+    """
+
+    def __init__(
+        self,
+        rom: bytes,
+        start: Start,
+        rules: Rules,
+        keys: NDArray[np.uint32],
+        settings: Settings,
+        device: str = "cpu",
+    ) -> None:
+        """Load a ROM; the first step starts all games.
+
+        Args:
+            rom: The cartridge.
+            start: The initial states of the game.
+            rules: The rules of the game.
+            keys: uint32 [E], the key of each game's random numbers.
+            settings: How the games are played.
+            device: Warp's name of the device.
+
+        Raises:
+            ValueError: The cartridge or the size of the screens is not supported.
+        """
+        self.games, self._device = len(keys), device
+        grey = grey_levels()
+        console = Console(rom, self.games, grey, device, settings.frame_skip, rules)
+        timers = Timers()
+        first, *self._timers = (timers.draw() for _ in range(STARTS_KNOWN + 1))
+        for game in range(self.games):  # ALE begins a game when it loads the ROM
+            start.begin(console, game, grey, first)
+        Controllers(console, start.controller)
+        console.upload()
+        self._start, self._settings = start, settings
+        self._console, self._machine = console, console.machine
+        play = self._play = Play()
+        paddle = paddle_of(start.controller)
+        play.codes = self._put(settings.actions, np.int32)
+        play.port, play.turns = self._put(port(paddle), np.int32), self._put(TURNS, np.int32)
+        play.button = self._put(BUTTON if paddle < 0 else np.full(18, 0x80), np.int32)
+        play.paddle, play.sticky, play.skip = paddle, settings.sticky, settings.frame_skip
+        play.limit, play.lives_end, play.maximum = settings.limit, settings.lives_end, settings.maximum
+        play.timers = self._put([start.by_timer[timer] for timer in self._timers], np.int32)
+        if start.reset_frames:
+            self._scratch = Console(rom, 1, grey, rules=rules)
+            states, play.each, frames = [console.get_state()], 0, np.zeros(self.games)
+        else:
+            states, play.each = self._play_no_ops(Console(rom, len(start.states), grey, rules=rules))
+            frames = np.tile(np.arange(play.each) * settings.no_op_frames, len(start.states))
+        self._put_pool(states)
+        play.pool_frames = self._put(frames, np.int32)
+        play.before = self._empty(self.games)
+        stand = np.zeros((self.games, STAND.COUNT), np.int32)
+        stand[:, STAND.ENDED] = 1
+        stand[:, STAND.KEY] = keys.view(np.int32)
+        play.stand = self._put(stand, np.int32)
+        play.actions, play.rewards = (
+            self._put(np.zeros(self.games), np.int64),
+            self._put(np.zeros(self.games), np.float32),
+        )
+        play.terminals, play.starts = (self._put(np.zeros(self.games), np.uint8) for _ in range(2))
+        play.single = self._put(np.zeros(self.games), np.int32)
+        scaler = Screens(console, start.rows, settings.height, settings.width, play.single)
+        self.actions, self.rewards, self.terminals = play.actions, play.rewards, play.terminals
+        self.starts, self.stand, self.screens = play.starts, play.stand, scaler.screens
+        lanes = 1 if device == "cpu" else LANES
+        both = [self._machine, play]
+        self._commands = [
+            self._record(begin, self.games, both),
+            self._record(copy_pictures, (self.games, lanes), [*both, lanes]),
+            self._record(play_frames, self.games, [self._machine, FRAME_INSTRUCTIONS, 1, 2]),
+            self._record(again, self.games, both),
+            self._record(
+                play_frames, self.games, [self._machine, FRAME_INSTRUCTIONS, 1, settings.frame_skip]
+            ),
+            self._record(settle, self.games, both),
+            scaler.command,
+        ]
+
+    def step(self) -> None:
+        """Play a step of every game, or start it anew if it has ended."""
+        if self._play.each == 0:
+            self._play_starts()
+        for command in self._commands:
+            command.launch()
+
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        """Return copies [E, ...] of everything that determines how the games continue."""
+        return {name: array.numpy().reshape(self.games, -1).copy() for name, array in self._arrays().items()}
+
+    def set_state(self, state: dict[str, NDArray[Any]]) -> None:
+        """Continue from what `get_state` of as many games returned."""
+        for name, array in self._arrays().items():
+            array.assign(state[name].reshape(array.shape))
+
+    def _arrays(self) -> dict[str, Any]:
+        names = ("cpu", "riot", "tia", "ram", "seen", "game", "screen")
+        return {name: getattr(self._machine, name) for name in names} | {"stand": self.stand}
+
+    def _record(self, kernel: Any, threads: int | tuple[int, int], arguments: list[Any]) -> Any:
+        return wp.launch(kernel, threads, arguments, device=self._device, record_cmd=True)
+
+    def _put(self, values: Any, kind: type) -> Any:
+        return wp.array(np.ascontiguousarray(values, kind), device=self._device)
+
+    def _empty(self, count: int) -> Saved:
+        """Return room for the states of `count` consoles."""
+        saved = Saved()
+        for name, columns in (
+            ("cpu", CPU.COUNT),
+            ("riot", RIOT.COUNT),
+            ("tia", TIA.COUNT),
+            ("game", GAME.COUNT),
+        ):
+            setattr(saved, name, wp.zeros((count, int(columns)), dtype=wp.int32, device=self._device))
+        saved.ram = wp.zeros((count, RAM_SHARE), dtype=wp.uint8, device=self._device)
+        saved.seen = wp.zeros((count, 2 * RAM_BYTES), dtype=wp.uint8, device=self._device)
+        return saved
+
+    def _play_no_ops(self, console: Console) -> tuple[list[dict[str, NDArray[Any]]], int]:
+        """Play the no-ops from each initial state; return the states after each no-op, and their number."""
+        start, settings = self._start, self._settings
+        for state in range(console.games):
+            start.begin(console, state, grey_levels(), start.by_timer.index(state))
+        controllers, states = Controllers(console, start.controller), [console.get_state()]
+        for _ in range(settings.most_no_ops):
+            controllers.idle(settings.no_op_frames)
+            states.append(console.get_state())
+        if any(state["game"][:, GAME.OVER].any() for state in states):
+            raise ValueError(f"games that end within {settings.most_no_ops} no-ops")
+        return states, len(states)
+
+    def _put_pool(self, states: list[dict[str, NDArray[Any]]]) -> None:
+        """Make `states` of consoles [P, ...] the pool: first all those of the first console."""
+        play = self._play
+        play.pool = Saved()
+        for name in states[0]:
+            rows = np.stack([state[name] for state in states], 1)
+            flat = rows.reshape(rows.shape[0] * rows.shape[1], -1)
+            if name == "pictures":
+                play.pool_pictures = self._put(flat.view(np.uint64), np.uint64)
+            else:
+                setattr(play.pool, name, self._put(flat, flat.dtype.type))
+
+    def _play_starts(self) -> None:
+        """Play the starts of the games that have ended, where these depend on RAM before."""
+        stand, ram = self.stand.numpy(), self._machine.ram.numpy().reshape(self.games, RAM_SHARE)
+        for game in np.flatnonzero(stand[:, STAND.ENDED]).tolist():
+            draws = Draws(int(stand[game, STAND.KEY]) & 0xFFFFFFFF)
+            draws.drawn = int(stand[game, STAND.DRAWN])
+            timer = self._timers[stand[game, STAND.BEGUN] % STARTS_KNOWN]
+            frames = draws.integers(self._settings.most_no_ops + 1) * self._settings.no_op_frames
+            scratch, play = self._scratch, self._play
+            scratch.ram[0] = ram[game]
+            self._start.begin(scratch, 0, grey_levels(), timer, first=False)
+            Controllers(scratch, self._start.controller).idle(frames)
+            here = slice(game, game + 1)
+            for name, values in scratch.get_state().items():
+                if name == "pictures":
+                    play.pool_pictures[here].assign(values.reshape(1, -1).view(np.uint64))
+                else:
+                    getattr(play.pool, name)[here].assign(values.reshape(1, -1))
+            play.pool_frames[here].assign(np.array([frames], np.int32))
