@@ -495,7 +495,7 @@ def check(names: list[str]) -> None:
             offered = game in RULES
             start = starts.find(game) if offered else best_start(game, whole=False)
             frames, seeds = (FRAMES, SEEDS) if offered else (TRIAL, SEEDS[:1])
-            exact = f"{frames:,} from each of {len(seeds)} seeds" if offered else f"the first {TRIAL:,}"
+            exact = f"{len(seeds)} x {frames:,}" if offered else f"the first {TRIAL:,}"
             found = next(filter(None, (differences(game, start, frames, seed) for seed in seeds)), exact)
         note(game, cartridge=kind, frames=found, warp="yes" if game in RULES else "no")
         print(f"{game}: {found}", flush=True)
