@@ -12,7 +12,9 @@ from atari2600 import starts
 from atari2600.rules import RULES
 from scripts.emulator import Twins, edges, misjudged, misplayed, misread, places, play
 
-CRASH = {"beam_rider"}  # some values of a byte make the program execute opcodes that are not emulated
+# RAM, not a rule, may become different after a byte was set in the running program (docs/emulator.md): some
+# values make it execute opcodes that are not emulated.
+PARTS = {"beam_rider", "gravitar", "krull", "montezuma_revenge", "time_pilot"}
 
 
 @pytest.mark.parametrize("game", sorted(RULES))
@@ -32,7 +34,7 @@ def test_rules_are_those_of_ale(game: str) -> None:
         assert misjudged(twins, rules, random, 200) is None
         parted, found = misplayed(twins, rules, random, 4)
         assert found is None
-        assert parted == 0 or game in CRASH
+        assert parted == 0 or game in PARTS
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,10 @@ from torch import nn
 from examples import dqn
 from simple_dqn.agent import Agent
 from simple_dqn.config import Config
+from simple_dqn.environment.interface import draws_of
 from simple_dqn.optimizers import RMSProp
 from simple_dqn.presets import PRESETS
+from simple_dqn.random_streams import stream
 from simple_dqn.run import make_agent, make_environment, make_network
 from simple_dqn.schedules import SerialSchedule
 from simple_dqn.types import Step
@@ -84,6 +86,8 @@ def train_page(
 ) -> tuple[dqn.DQN, list[tuple[int, float, np.ndarray | None]]]:
     """Return the page's agent after so many steps of training, and what each of its steps yielded."""
     agent = dqn.DQN(game, dqn.Settings(**SETTINGS), optimizer)
+    # The same no-ops, which the packages draw by a counter.
+    agent.game.rng = draws_of(stream(agent.settings.random_seed, "environment"))  # type: ignore[assignment]
     training = agent.train()
     return agent, [next(training) for _ in range(agent.settings.random_steps + steps)]
 

@@ -21,7 +21,8 @@ def test_the_notebook_runs_without_jupyter(tmp_path: Path) -> None:
     assert found == 3  # else the test takes a minute
     for name in ("snapshots", "src"):
         (tmp_path / name).mkdir()
-    (tmp_path / "src" / "simple_dqn").symlink_to(PROJECT / "src" / "simple_dqn")
+    for package in ("simple_dqn", "atari2600"):
+        (tmp_path / "src" / package).symlink_to(PROJECT / "src" / package)
     (tmp_path / "snapshots" / "trained").symlink_to(PROJECT / "snapshots" / "trained")
     (tmp_path / "examples").mkdir()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SIMPLE_DQN")}

@@ -67,8 +67,8 @@ def estimate(name: str, games: Sequence[Array], resamples: int = 10_000) -> Esti
 class Comparison:
     """Runs at the latest epoch that all of them have reached, without those that cannot be compared.
 
-    These are failed ones, those without a finished game, and with several games those without a human score
-    and those that not every setting has.
+    These are failed ones, those without a finished game, and with several games those that not every setting
+    has and those without a human score; if no game has one, scores are game points.
     """
 
     def __init__(self, runs: Sequence[Member]) -> None:
@@ -76,7 +76,7 @@ class Comparison:
         self.phase, epochs, points = scored([one.data for one in known if one.data])
         scores = {one: score for one, score in zip(known, points, strict=True) if score is not None}
         settings = list(dict.fromkeys(one.setting for one in runs if one in scores))
-        if several := len({one.game for one in scores}) > 1:
+        if several := len({one.game for one in scores}) > 1 and any(one.game in SCORES for one in scores):
             scores = {one: score for one, score in scores.items() if one.game in SCORES}
         pairs = {(one.setting, one.game) for one in scores}
         self.members = [one for one in scores if all((setting, one.game) in pairs for setting in settings)]
