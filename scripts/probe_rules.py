@@ -177,7 +177,7 @@ def end_of(trap: Trap, ended: NDArray[np.uint8]) -> Condition | str | None:
 
 
 class Findings:
-    """What was found about one game."""
+    """The findings about one game."""
 
     def __init__(self, game: str) -> None:
         """Probe `game`."""

@@ -43,7 +43,7 @@ class Command:
 
     @property
     def verb(self) -> str:
-        """What is carried out: `train` for `train.sh`."""
+        """The verb that the command runs: `train` for `train.sh`."""
         return self.program.removesuffix(".sh")
 
 

@@ -148,7 +148,7 @@ NEEDED = {
 
 
 def outcome(verb: str, *words: str) -> dict[str, Any] | str:
-    """Return what is read, or the complaint."""
+    """Return the values read, or the complaint."""
     try:
         return read(verb, [*NEEDED.get(verb, ["pong"]), *words]).given
     except UserError as error:

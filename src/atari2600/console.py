@@ -157,6 +157,6 @@ class Console:
         self._command.launch()
 
     def upload(self) -> None:
-        """Copy what was set in the arrays here to those of `machine`, which on the CPU are the same."""
+        """Copy the arrays to those of `machine`; on the CPU they are the same."""
         for here, there in self._mirrors:
             there.assign(here)

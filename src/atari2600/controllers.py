@@ -56,6 +56,7 @@ class Controllers:
         """Connect a controller of `kind`, see `Start.controller`, to every game of `console`."""
         self._console = console
         self._paddle = paddle_of(kind)
+        self._port = port(self._paddle)
         self.turned = np.full(console.games, MIDDLE)  # [E], ohms of the first player's paddle
         console.inputs[..., INPUT.INPT4] = 0x80
         at = int(MIDDLE * CYCLES) if self._paddle >= 0 else NEVER
@@ -64,7 +65,7 @@ class Controllers:
     def hold(self, actions: NDArray[np.int64], games: NDArray[np.bool_]) -> None:
         """Apply `actions` [E], ALE's codes, to the next frame of the `games` [E] that are played."""
         console, held = self._console, actions[games]
-        console.riot[games, RIOT.SWCHA] = port(self._paddle)[held]
+        console.riot[games, RIOT.SWCHA] = self._port[held]
         if self._paddle < 0:
             console.tia[games, TIA.INPT4] = BUTTON[held]
             return

@@ -25,17 +25,15 @@ from atari2600.machine import (
     GAME,
     INPUT,
     MOST_ROWS,
-    RAM_BYTES,
     RAM_SHARE,
-    RIOT,
     ROW_WORDS,
-    TIA,
     Machine,
 )
 from atari2600.rules import Rules
 from atari2600.screens import Screens
 from atari2600.starts import Start, Timers, grey_levels
 
+STATE = ("cpu", "riot", "tia", "game", "ram", "seen")  # the arrays of a console's state, but its pictures
 PICTURE_WORDS = 2 * MOST_ROWS * ROW_WORDS
 LANES = 64  # threads that copy a starting game's pictures on a GPU
 UNIT = wp.constant(wp.float64(2.0**-32))
@@ -59,7 +57,7 @@ class STAND(enum.IntEnum):
 
 @wp.struct
 class Saved:
-    """States of consoles without their pictures; the rows of `Machine`'s arrays."""
+    """States of consoles without their pictures, a row for each: arrays as in `Machine`; see `STATE`."""
 
     cpu: wp.array2d(dtype=wp.int32)
     riot: wp.array2d(dtype=wp.int32)
@@ -88,6 +86,7 @@ class Play:
     pool: Saved
     pool_pictures: wp.array2d(dtype=wp.uint64)  # [P, PICTURE_WORDS]
     pool_frames: wp.array(dtype=wp.int32)  # [P]
+    now: Saved  # [E], the arrays of `Machine` themselves
     before: Saved  # [E], the state before the step
     stand: wp.array2d(dtype=wp.int32)  # [E, STAND.COUNT]
     actions: wp.array(dtype=wp.int64)  # [E], the step's
@@ -112,37 +111,20 @@ def draw(p: Play, g: int, ahead: int) -> wp.uint32:
 
 
 @wp.func
-def save(m: Machine, g: int, to: Saved) -> None:
-    """Save the state of game `g`, without its pictures."""
-    for i in range(to.cpu.shape[1]):
-        to.cpu[g, i] = m.cpu[g, i]
-    for i in range(to.riot.shape[1]):
-        to.riot[g, i] = m.riot[g, i]
-    for i in range(to.tia.shape[1]):
-        to.tia[g, i] = m.tia[g, i]
-    for i in range(to.game.shape[1]):
-        to.game[g, i] = m.game[g, i]
-    for i in range(RAM_SHARE):
-        to.ram[g, i] = m.ram[g * RAM_SHARE + i]
-    for i in range(2 * RAM_BYTES):
-        to.seen[g, i] = m.seen[g, i]
-
-
-@wp.func
-def load(m: Machine, g: int, source: Saved, place: int) -> None:
-    """Give game `g` the saved state at `place`."""
+def copy_state(source: Saved, at: int, to: Saved, place: int) -> None:
+    """Copy the state at `at` in `source` to `place` in `to`."""
     for i in range(source.cpu.shape[1]):
-        m.cpu[g, i] = source.cpu[place, i]
+        to.cpu[place, i] = source.cpu[at, i]
     for i in range(source.riot.shape[1]):
-        m.riot[g, i] = source.riot[place, i]
+        to.riot[place, i] = source.riot[at, i]
     for i in range(source.tia.shape[1]):
-        m.tia[g, i] = source.tia[place, i]
+        to.tia[place, i] = source.tia[at, i]
     for i in range(source.game.shape[1]):
-        m.game[g, i] = source.game[place, i]
-    for i in range(RAM_SHARE):
-        m.ram[g * RAM_SHARE + i] = source.ram[place, i]
-    for i in range(2 * RAM_BYTES):
-        m.seen[g, i] = source.seen[place, i]
+        to.game[place, i] = source.game[at, i]
+    for i in range(source.ram.shape[1]):
+        to.ram[place, i] = source.ram[at, i]
+    for i in range(source.seen.shape[1]):
+        to.seen[place, i] = source.seen[at, i]
 
 
 @wp.func
@@ -153,7 +135,7 @@ def start_game(m: Machine, p: Play, g: int) -> None:
     if p.each > 0:
         no_ops = int((wp.uint64(draw(p, g, 0)) * wp.uint64(p.each)) >> wp.uint64(32))
         place = p.timers[begun % STARTS_KNOWN] * p.each + no_ops
-    load(m, g, p.pool, place)
+    copy_state(p.pool, place, p.now, g)
     m.cpu[g, CPU.PLAYS] = 0
     p.stand[g, STAND.HELD] = 0
     p.stand[g, STAND.TURNED] = MIDDLE
@@ -199,7 +181,7 @@ def begin(m: Machine, p: Play) -> None:
     else:
         m.cpu[g, CPU.PLAYS] = 1
         set_controllers(m, p, g)
-        save(m, g, p.before)
+        copy_state(p.now, g, p.before, g)
 
 
 @wp.kernel(enable_backward=False)
@@ -219,7 +201,7 @@ def again(m: Machine, p: Play) -> None:
     wanted = wp.min(p.skip, p.limit - p.stand[g, STAND.FRAMES])
     lacks = wp.where(m.cpu[g, CPU.PLAYS] == 1 and m.bus[g, BUS.UNDRAWN] == 1 and wanted > 2, 1, 0)
     if lacks == 1:
-        load(m, g, p.before, g)
+        copy_state(p.before, g, p.now, g)
         m.bus[g, BUS.FRAMES] = wanted
     m.cpu[g, CPU.PLAYS] = lacks
 
@@ -314,12 +296,11 @@ class Games:
         console = Console(rom, self.games, grey, device, settings.frame_skip, rules)
         timers = Timers()
         first, *self._timers = (timers.draw() for _ in range(STARTS_KNOWN + 1))
-        for game in range(self.games):  # ALE begins a game when it loads the ROM
+        for game in range(self.games if start.reset_frames else 0):  # ALE begins one when it loads the ROM
             start.begin(console, game, grey, first)
         Controllers(console, start.controller)
         console.upload()
-        self._start, self._settings = start, settings
-        self._console, self._machine = console, console.machine
+        self._start, self._settings, self._machine = start, settings, console.machine
         play = self._play = Play()
         paddle = paddle_of(start.controller)
         play.codes = self._put(settings.actions, np.int32)
@@ -336,7 +317,11 @@ class Games:
             frames = np.tile(np.arange(play.each) * settings.no_op_frames, len(start.states))
         self._put_pool(states)
         play.pool_frames = self._put(frames, np.int32)
-        play.before = self._empty(self.games)
+        play.now, play.before = Saved(), Saved()
+        for name in STATE:
+            array = getattr(self._machine, name).reshape((self.games, -1))
+            setattr(play.now, name, array)
+            setattr(play.before, name, wp.zeros_like(array))
         stand = np.zeros((self.games, STAND.COUNT), np.int32)
         stand[:, STAND.ENDED] = 1
         stand[:, STAND.KEY] = keys.view(np.int32)
@@ -381,28 +366,13 @@ class Games:
             array.assign(state[name].reshape(array.shape))
 
     def _arrays(self) -> dict[str, Any]:
-        names = ("cpu", "riot", "tia", "ram", "seen", "game", "screen")
-        return {name: getattr(self._machine, name) for name in names} | {"stand": self.stand}
+        return {name: getattr(self._machine, name) for name in (*STATE, "screen")} | {"stand": self.stand}
 
     def _record(self, kernel: Any, threads: int | tuple[int, int], arguments: list[Any]) -> Any:
         return wp.launch(kernel, threads, arguments, device=self._device, record_cmd=True)
 
     def _put(self, values: Any, kind: type) -> Any:
         return wp.array(np.ascontiguousarray(values, kind), device=self._device)
-
-    def _empty(self, count: int) -> Saved:
-        """Return room for the states of `count` consoles."""
-        saved = Saved()
-        for name, columns in (
-            ("cpu", CPU.COUNT),
-            ("riot", RIOT.COUNT),
-            ("tia", TIA.COUNT),
-            ("game", GAME.COUNT),
-        ):
-            setattr(saved, name, wp.zeros((count, int(columns)), dtype=wp.int32, device=self._device))
-        saved.ram = wp.zeros((count, RAM_SHARE), dtype=wp.uint8, device=self._device)
-        saved.seen = wp.zeros((count, 2 * RAM_BYTES), dtype=wp.uint8, device=self._device)
-        return saved
 
     def _play_no_ops(self, console: Console) -> tuple[list[dict[str, NDArray[Any]]], int]:
         """Play the no-ops from each initial state; return the states after each no-op, and their number."""

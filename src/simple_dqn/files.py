@@ -37,7 +37,7 @@ def real(path: Path) -> Path:
 
 
 def kind_of(path: Path) -> Kind:
-    """Return what is at `path` or the target of a link, or raise UserError: its folder may not be entered."""
+    """Return the kind of file at `path`, links followed; UserError: its folder may not be entered."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -223,7 +223,7 @@ def test_a_phase_that_is_resumed_in_its_middle_sums_up_to_the_same(phase: str) -
             kept = first.get_state()
             state = json.loads(json.dumps(kept, default=np.ndarray.tolist))
             state["running"] = np.array(state["running"])
-            first.on_step(step, 0.5)  # must not change what was kept
+            first.on_step(step, 0.5)  # must not change the state taken above
             assert kept["running"].tolist() == state["running"].tolist()
             first = Statistics([halves], clock)
             first.set_state(state)

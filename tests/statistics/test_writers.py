@@ -51,7 +51,7 @@ def progress(
 
 
 def terminal(patch: pytest.MonkeyPatch) -> io.StringIO:
-    """Let standard error be a terminal, and return what is written to it."""
+    """Let standard error be a terminal, and return its output."""
     stream = io.StringIO()
     patch.setattr(stream, "isatty", lambda: True)
     patch.setattr(sys, "stderr", stream)
@@ -134,7 +134,7 @@ def test_scalars_points_and_histograms_are_read_back(tmp_path: Path, histograms:
     for epoch in (1, 2):
         writer.on_phase_end(replace(SUMMARY, epoch=epoch, meanq=None))  # while the file is still open
     reader = events(folder)
-    names = {name for name in COLUMNS if name not in ("phase", "meanq")}  # what does not exist is left out
+    names = {name for name in COLUMNS if name not in ("phase", "meanq")}  # which the row lacks
     assert set(reader.Tags()["scalars"]) == {"progress/loss", *(f"train/{name}" for name in names)}
     assert scalars(folder, "train/epoch") == [(250, 1), (250, 2)]
     assert scalars(folder, "progress/loss") == [(1000, 0.5)]

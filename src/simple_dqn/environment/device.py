@@ -16,7 +16,7 @@ from ale_py import Action
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.atari import game_name, md5
-from simple_dqn.environment.interface import Environment, draws_of
+from simple_dqn.environment.interface import START_ANEW, Environment, draws_of
 from simple_dqn.errors import UserError, missing_extra
 from simple_dqn.types import Actions, CheckpointState, Step
 
@@ -33,7 +33,6 @@ else:
     INSTALLED = True
 
 logger = logging.getLogger(__name__)
-ENDLESS = 2**31 - 1  # frames of a game without a limit
 PATIENCE = 3.0  # seconds, before a start says that it compiles
 CARTRIDGES = {2048: "2K", 4096: "4K", 8192: "8K", 16384: "16K"}
 
@@ -108,7 +107,7 @@ class DeviceGames(Environment):
             most_no_ops=config.random_start_frames or config.random_starts,
             no_op_frames=1 if config.random_start_frames else config.frame_skip,
             sticky=config.repeat_action_probability,
-            limit=config.max_game_frames or ENDLESS,
+            limit=config.max_game_frames or Settings.limit,
             lives_end=training,
         )
         keys = np.array([draws_of(stream).key for stream in streams], np.uint32)
@@ -158,7 +157,7 @@ class DeviceGames(Environment):
         if "stand" not in games[0]:
             raise UserError(
                 "the checkpoint has games of ALE or of an earlier version: continue with --emulator ale, or "
-                "move its folder away, and ./resume.sh will continue from a snapshot's weights"
+                f"{START_ANEW}"
             )
         self._games.set_state({name: np.stack([game[name] for game in games]) for name in games[0]})
 

@@ -155,7 +155,7 @@ class GymnasiumGame(Game):
         return total, terminal, over
 
     def _show(self, observation: Any, reward: float, screen: Screen) -> None:
-        """Draw what is to be seen into `screen`, for the watcher too."""
+        """Draw the current picture into `screen`, and show it to the watcher."""
         image = self._call("render()", self._env.render) if self.is_rendered else observation
         if not (isinstance(image, np.ndarray) and self._space.contains(image)):
             what = "render()" if self.is_rendered else "the observation"
@@ -241,7 +241,7 @@ def open_game(
 
 
 def check(config: EnvironmentConfig) -> None:
-    """Open the environment `config.game`, which is not Atari's, once, and close it; log what is seen of it.
+    """Open the environment `config.game`, which is not Atari's, once, and close it; log how it is observed.
 
     Raises:
         UserError: As `GymnasiumGame`.

@@ -25,7 +25,8 @@ Picture: TypeAlias = NDArray[np.uint8]  # [height, width, 3], red, green, blue
 FRAMES_PER_SECOND = 60  # of a console, and of games that do not say
 NO_OP = 0  # the action that does nothing, in games that have one
 NO_ACTION = -1  # no button is pressed; Atari games take it beside their own actions
-SEEDS = 2**31  # ALE and Gymnasium take seeds below this
+SEEDS = 2**31  # Gymnasium takes seeds below this
+START_ANEW = "move its folder away, and ./resume.sh will continue from a snapshot's weights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +156,7 @@ class Game(ABC):
             UserError: It is from a version that drew random numbers otherwise.
         """
         if "key" not in state["random"]:
-            raise UserError(
-                "the checkpoint is from an earlier version: move its folder away, and ./resume.sh will "
-                "continue from a snapshot's weights"
-            )
+            raise UserError(f"the checkpoint is from an earlier version: {START_ANEW}")
         self.random.set_state(state["random"])
 
     def close(self) -> None:  # noqa: B027 - most games have nothing to close

@@ -105,7 +105,7 @@ def _parser(program: str) -> Parser:
 
 
 def describe(content: Snapshot) -> str:
-    """Return what is in a snapshot as text, a line for each entry."""
+    """Return the content of a snapshot as text, a line for each entry."""
     rows: list[tuple[str, object]] = [
         *((name, getattr(content, name)) for name in ("game", "epoch", "actions", "total_train_steps")),
         *((f"--{name}", value) for name, value in sorted(content.flags.items())),
