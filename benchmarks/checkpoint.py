@@ -21,6 +21,18 @@ from simple_dqn.config import Config
 from simple_dqn.errors import Interrupt
 from simple_dqn.run import Run, make_run
 from simple_dqn.snapshot import Keeper
+from simple_dqn.statistics import PhaseSummary, Writer
+
+
+class Rates(Writer):
+    """Keeps the steps/s of each phase, by its name."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, float] = {}
+
+    def on_phase_end(self, summary: PhaseSummary) -> None:
+        """Keep the rate."""
+        self.of[summary.phase] = summary.steps_per_second
 
 
 class Timer:
@@ -43,10 +55,11 @@ class Timer:
 
 def train(flags: dict[str, Any]) -> float:
     """Train for one epoch, and return the steps/s."""
-    with Interrupt() as interrupt, closing(make_run(Config.from_flags(flags), interrupt)) as run:
+    rates = Rates()
+    config = Config.from_flags(flags)
+    with Interrupt() as interrupt, closing(make_run(config, interrupt, writers=[rates])) as run:
         run.begin()
-        profile = run.profiler.phases["train"]
-    return profile.steps / profile.wall
+    return rates.of["train"]
 
 
 def main(words: Sequence[str]) -> None:

@@ -21,12 +21,12 @@ from typing import Any
 import common
 import numpy as np
 from common import machine, positive, print_table
+from profiler import Profiler
 
 from simple_dqn import rules
 from simple_dqn.agent import Agent
 from simple_dqn.cluster.actor import TrajectoryStream
 from simple_dqn.config import Config
-from simple_dqn.profiler import Profiler
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import make_agent, make_environment, make_network, make_schedule
 from simple_dqn.schedules import SerialSchedule

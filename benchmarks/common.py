@@ -5,11 +5,12 @@ import platform
 import sys
 from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from simple_dqn.command_line import Parser, number
-from simple_dqn.config import EnvironmentConfig
+from simple_dqn.command_line import Parser
+from simple_dqn.config import EnvironmentConfig, number
 from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError, exit_code
 from simple_dqn.machine import usable_cores
@@ -38,7 +39,7 @@ def parser(table: str, description: str) -> Parser:
 
 def positive(kind: type[int] | type[float]) -> Callable[[str], float]:
     """Return a function that parses a number of type `kind` above 0."""
-    return number(kind, above=0)
+    return partial(number, kind, above=0)
 
 
 def game(word: str) -> str:

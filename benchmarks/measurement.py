@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from common import FailedError
 from peers import FILL_STEPS, WARM_UP_STEPS
+from profiler import Profiler
 
 from simple_dqn import rules
 from simple_dqn.agent import Agent
@@ -27,7 +28,6 @@ from simple_dqn.command_line import parser_of_settings
 from simple_dqn.config import Config
 from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
-from simple_dqn.profiler import Profiler
 from simple_dqn.run import make_agent, make_environment, make_network, make_schedule
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Step

@@ -104,7 +104,6 @@ replay_size=100 batch_size=101 => --batch_size 101 | --replay_size 100
 random_steps=2 train_frequency=1 => hold 4 screens | needs 5 | raise --random_steps
 random_steps=3 train_frequency=1 n_step=2 => hold 5 screens | needs 6
 random_steps=2 concurrent=true target_steps=1000 train_steps=1000 => hold 3 screens | needs 5
-synchronize=true => --synchronize true | --workers
 concurrent=true target_steps=0 => --schedule concurrent | --target_steps above 0
 concurrent=true workers=3 => --workers 3 | --train_frequency 4 divide | give 10008
 concurrent=true train_frequency=7 => --train_frequency 7 divide | give 10003

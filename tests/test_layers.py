@@ -11,7 +11,7 @@ SOURCE = PROJECT / "src" / "simple_dqn"
 
 # Imports run downwards only, and nothing imports its own layer, but for the lowest.
 LAYERS = [
-    "types config presets errors command_line profiler machine random_streams rules files own_code",
+    "types config presets errors command_line machine random_streams rules files own_code",
     "samplers",
     "environment replay statistics snapshot",
     "networks device",

@@ -266,15 +266,6 @@ def test_a_word_is_read_as_it_was_written(tmp_path: Path, word: str) -> None:
     assert (found["load_weights"], found["game"]) == (word, word)
 
 
-def test_the_preset_in_a_file_that_is_no_text(tmp_path: Path) -> None:
-    path = tmp_path / "x.yaml"
-    path.write_bytes(bytes(range(256)))
-    with pytest.raises(UserError, match=r"cannot read .*x.yaml: it is not a text file: move it away"):
-        command_line.preset_in(path)
-    path.write_text("preset: nature\nsettings: [\n")
-    assert command_line.preset_in(path) == "nature"
-
-
 @pytest.mark.parametrize(
     ("file", "words", "expected"),
     [

@@ -131,11 +131,6 @@ def parser_of_settings(program: str, description: str) -> Parser:
     return parser
 
 
-def number(kind: type[float], **limits: Any) -> Callable[[str], Any]:
-    """Return a function from a word to an int or float within `limits`, for a flag's `type`."""
-    return partial(config.number, kind, **limits)
-
-
 def listing(settings: Config, preset: str) -> str:
     """Return the file for `settings`, in which those that differ from the preset are marked."""
     packages = ", ".join(f"{name}: {version(name)}" for name in ("torch", "numpy", "ale-py"))
@@ -153,13 +148,6 @@ def listing(settings: Config, preset: str) -> str:
             word = yaml.dump(word, default_style='"', width=sys.maxsize).rstrip("\n")
         lines.append(f"  {name}: {word}{mark}")
     return "\n".join(lines)
-
-
-def preset_in(path: Path) -> str:
-    """Return the preset that the settings file of a run names, or else `simple_dqn`, the defaults."""
-    text = read_text(path, MOST_BYTES, "move it away")
-    named = re.search(r"^preset: (\w+)$", text, re.MULTILINE)
-    return named[1] if named and named[1] in PRESETS else "simple_dqn"
 
 
 def read(file: str) -> dict[str, Any]:

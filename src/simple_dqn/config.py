@@ -365,9 +365,8 @@ def convert(name: str, word: str) -> Any:
         return word == choices[0] or word if word in choices else yes_or_no(word)
     if choices and word not in choices and name not in OPEN:
         form = "FILE.py:CLASS" if re.fullmatch(r".+\.py(:\w*)?", word) else word
-        if form in GONE:
-            raise ArgumentTypeError(f"{form} is gone: {GONE[form]}")
-        raise ArgumentTypeError(f"invalid choice: {word!r} (choose from {', '.join(choices)})")
+        wrong = f"invalid choice: {word!r} (choose from {', '.join(choices)})"
+        raise ArgumentTypeError(f"{form} is gone: {GONE[form]}" if form in GONE else wrong)
     if kind is not str:
         return number(kind, word, **about)
     if NO_TEXT.search(word):

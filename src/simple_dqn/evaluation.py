@@ -74,13 +74,10 @@ class ScoreBoard:
     place at the limit. The other places finish their games, and the test ends with the last of these. With
     one place this is the test of simple_dqn, which drops its only unfinished game.
 
-    Why exactly one game is dropped: let n be the number of games that begin, μ the expected score of a game,
-    and b the covariance of length and score divided by the mean length. If all n games count, their mean is
-    too high by b / n: the expected sum is E[n] μ (Wald's equation), but n is small where games are long and
-    score more. The game in progress at the limit is longer than others (the inspection paradox) and has the
-    expected score μ + b, so dropping it lowers the mean by b / n. The two cancel, up to terms of 1 / n².
-    Dropping those of all E places would bias the mean by -(E - 1) b / n, and a choice among the games would
-    be a selection again. `./bench.sh step_limit` simulates all three rules.
+    Why exactly one: long games score more, and a limit of steps selects among them. If all n games count,
+    their mean is too high by b / n, where b is the covariance of length and score over the mean length; the
+    game in progress at the limit is long for its part, and dropping it lowers the mean by b / n, but dropping
+    those of all E places by E b / n. `./bench.sh step_limit` simulates the three rules.
     """
 
     def __init__(self, places: int, games: int | None = None, steps: int | None = None) -> None:

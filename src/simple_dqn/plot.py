@@ -9,13 +9,14 @@ import argparse
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simple_dqn.command_line import Parser, number
-from simple_dqn.config import yes_or_no
+from simple_dqn.command_line import Parser
+from simple_dqn.config import number, yes_or_no
 from simple_dqn.environment.atari import game_of
 from simple_dqn.errors import UserError, printable
 from simple_dqn.evaluation import references
@@ -148,25 +149,25 @@ def _separator(word: str) -> str:
 def _parser(program: str) -> Parser:
     description = "Draw the statistics of one run, or compare several."
     parser = Parser(prog=program, description=description, allow_abbrev=False)
-    add, size = parser.add_argument, number(float, minimum=1, maximum=100)
+    add, size = parser.add_argument, partial(number, float, minimum=1, maximum=100)
     add("runs", metavar="CSV", nargs="+",
         help="statistics of one run; NAME=CSV,CSV: seeds, drawn as median and range")  # fmt: skip
     add("--png_file", type=Path, help="write the figure here (default: beside the first CSV)")
-    add("--dpi", type=number(int, minimum=10, maximum=1200), default=80,
+    add("--dpi", type=partial(number, int, minimum=10, maximum=1200), default=80,
         help="pixels per inch (default: %(default)s)")  # fmt: skip
     add("--fields", default=",".join(View.fields), metavar="FIELD,FIELD,...",
         help="the columns to draw, one panel each (default: %(default)s)")  # fmt: skip
     add("--phases", type=_phases, default=PHASES, metavar="PHASE,PHASE,...",
         help=f"some of {', '.join(PHASES)} (default: all)")  # fmt: skip
     add("-x", "--x", choices=tuple(AXES), default="epoch", help="the horizontal axis (default: %(default)s)")
-    add("--smooth", type=number(int, minimum=1, maximum=1e6), default=1, metavar="N",
+    add("--smooth", type=partial(number, int, minimum=1, maximum=1e6), default=1, metavar="N",
         help="draw the mean of the latest N points of each run (default: %(default)s)")  # fmt: skip
     add("--reference", type=yes_or_no, nargs="?", const=True, default=False, metavar="BOOL",
         help="draw published scores: a person, random play, other agents (default: false)")  # fmt: skip
     add("--title", help="above the figure (default: the games in the names of the files)")
     add("--figure_width", type=size, default=16, help="in inches (default: %(default)s)")
     add("--figure_height", type=size, default=9, help="in inches (default: %(default)s)")
-    add("--skiprows", type=number(int, minimum=0, maximum=1e9),
+    add("--skiprows", type=partial(number, int, minimum=0, maximum=1e9),
         help="rows before data in the columns of train.sh (default: one row, with the names)")  # fmt: skip
     add("--delimiter", type=_separator, default=",",
         help="the character between columns (default: a comma)")  # fmt: skip

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,11 +22,6 @@ CHECKPOINT_SHAPE = (
     "environment", "emulator", "workers", "minimal_action_set", "replay_size", "rollout_steps",
     *NETWORK_SHAPE, "atoms", "quantiles", "optimizer", "decay_rate", "priority_exponent", "random_seed",
 )  # fmt: skip
-
-
-def differing(names: Iterable[str], recorded: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return those of `names` whose settings in `recorded` differ from those in `now`."""
-    return [name for name in names if name in recorded and recorded[name] != now[name]]
 
 
 def check(config: Config) -> None:
@@ -127,8 +122,6 @@ def _rules(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
          "--v_min= is not below --v_max=: lower the one or raise the other"),
         (f.exploration_rate_end > f.exploration_rate_start,
          "--exploration_rate_end= is above --exploration_rate_start=: exploration can only fall"),
-        (f.synchronize and f.workers == 1,
-         "--synchronize true needs several games to predict for: raise --workers or leave it out"),
         (f.tensorboard and f.csv_file and not Path(f.csv_file).suffix,
          "--csv_file= is the name of the folder of --tensorboard=, too: give --csv_file=.csv, for example"),
         *((vars(f)[name] not in (False, "none") and not f.csv_file,

@@ -19,7 +19,6 @@ from simple_dqn.config import Config, RunConfig, layered
 from simple_dqn.environment import Environment, Watcher, make
 from simple_dqn.errors import Interrupt, LostError, UserError, one_line
 from simple_dqn.evaluation import Tester
-from simple_dqn.profiler import Profiler
 from simple_dqn.replay import ReplayMemory, rows_for
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
 from simple_dqn.snapshot import MALFORMED, Checkpoint, DamagedError, Keeper, check_form, copied
@@ -86,12 +85,11 @@ class Run:
 
     def __init__(
         self, agent: Agent, tester: Tester | None, statistics: Statistics, keeper: Keeper | None,
-        config: Config, interrupt: Interrupt, schedule: SerialSchedule, profiler: Profiler,
+        config: Config, interrupt: Interrupt, schedule: SerialSchedule,
     ) -> None:  # fmt: skip
         """Set up a run that has not begun; without tests it needs no `tester`."""
         self.agent = agent
         self.phase = Phase("random", 0)
-        self.profiler = profiler
         agent.count_from(config.run.start_epoch * config.run.train_steps)
         self._tester, self._schedule = tester, schedule
         self._statistics, self._keeper = statistics, keeper
@@ -190,12 +188,10 @@ class Run:
             self.phase = self.phase.next(self._config)
         try:
             while not self._is_over():
-                phase, before = self.phase, self.phase.done
-                with self.profiler.phase(phase.name) as profile:
-                    for steps in self._loop_of(phase):
-                        if self._is_end_at_safe_point(steps):
-                            break
-                profile.steps += phase.done - before
+                phase = self.phase
+                for steps in self._loop_of(phase):
+                    if self._is_end_at_safe_point(steps):
+                        break
                 self._end_loop(phase)
         except DivergedError as error:
             back = f", and go on from before with ./resume.sh {self._keeper.folder}" if self._keeper else ""
@@ -410,9 +406,8 @@ def make_statistics(config: Config, resumed: str | None = None, writers: Sequenc
 
 
 def make_run(
-    config: Config, interrupt: Interrupt, resumed: str | None = None, writers: Sequence[Writer] = (),
-    profiler: Profiler | None = None,
-) -> Run:  # fmt: skip
+    config: Config, interrupt: Interrupt, resumed: str | None = None, writers: Sequence[Writer] = ()
+) -> Run:
     """Return a whole run that has not begun yet.
 
     Args:
@@ -420,7 +415,6 @@ def make_run(
         interrupt: What can end the run early.
         resumed: The beginning of the row after which the CSV goes on; None: it is a new one.
         writers: Receive the events of phases, beside those that `config` asks for.
-        profiler: Measures the parts of the loop; None: only the time of each phase is measured.
 
     Raises:
         UserError: A setting cannot be met; nothing was written.
@@ -433,8 +427,6 @@ def make_run(
     environment = test_environment if config.cluster.on else None
     environment = environment or make_environment(config, training=True)
     network = make_network(config, environment)
-    if profiler:
-        profiler.watch(network, environment, *([test_environment] if test_environment else []))
     # Float sums depend on the number of threads, too: a run that is resumed goes on with the same.
     config = config.with_flags({"threads": network.threads, "datatype": network.device.datatype})
     prefix, keeper, tester = config.run.save_weights_prefix, None, None
@@ -443,10 +435,8 @@ def make_run(
         keeper = Keeper(Path(prefix), name, actions, config, can_save=can_save)
     statistics = make_statistics(config, resumed, writers)
     agent = make_agent(config, environment, network, statistics, keeper)
-    if profiler:
-        profiler.watch(agent.memory)
     if test_environment:
         player, rate = make_player(config, test_environment, network), config.agent.exploration_rate_test
         tester = Tester(player, rate, statistics, steps=config.run.test_steps)
     schedule = make_schedule(config, environment, statistics)
-    return Run(agent, tester, statistics, keeper, config, interrupt, schedule, profiler or Profiler())
+    return Run(agent, tester, statistics, keeper, config, interrupt, schedule)

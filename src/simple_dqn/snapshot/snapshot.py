@@ -27,7 +27,7 @@ from simple_dqn import __version__
 from simple_dqn.config import BOOLEANS, GONE, LOCAL, SETTINGS, Config, as_word, layered, read
 from simple_dqn.errors import UserError, one_line
 from simple_dqn.files import PICKLES, TRAINED, ZIP, from_here, home, kind_of, open_file, replacing
-from simple_dqn.rules import NETWORK_SHAPE, differing
+from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.snapshot import neon
 from simple_dqn.types import CheckpointState
 
@@ -240,7 +240,7 @@ def check_layers(path: Path, snapshot: Snapshot, config: Config) -> None:
     recorded, now = Config.from_flags(snapshot.flags).flags(), config.flags()
     names = [*NETWORK_SHAPE]
     names += {"c51": ["atoms"], "quantile": ["quantiles"]}.get(recorded["distributional"], [])
-    if wrong := differing(names, recorded, now):
+    if wrong := [name for name in names if recorded[name] != now[name]]:
         was, here = (
             " ".join(f"--{name} {as_word(settings[name])}" for name in wrong) for settings in (recorded, now)
         )

@@ -36,6 +36,12 @@ class ConsoleHandler(logging.StreamHandler[TextIO]):
             self.handleError(record)
 
 
+def start_log(level: str) -> None:
+    """Send messages of `level` and above to standard error, above the progress bar."""
+    form = "%(asctime)s %(message)s"
+    logging.basicConfig(level=level, format=form, handlers=[ConsoleHandler()], force=True)
+
+
 class Console(Writer):
     """A progress bar for each phase, on a terminal only, and the log messages of simple_dqn after it."""
 

@@ -8,11 +8,12 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from simple_dqn import command_line, own_code, plot
-from simple_dqn.config import BOOLEANS, Config, EnvironmentConfig, words
+from simple_dqn.config import BOOLEANS, Config, EnvironmentConfig, number, words
 from simple_dqn.environment import game_name, named
 from simple_dqn.environment.atari import game_of, known_games
 from simple_dqn.errors import UserError
@@ -21,10 +22,11 @@ from simple_dqn.files import home, read_text, replacing
 from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import locked
 from simple_dqn.statistics.csv_file import read_run
+from simple_dqn.statistics.writers import start_log
 from simple_dqn.sweep.comparison import Comparison, Report
 from simple_dqn.sweep.pool import Member, SweepRun, local_pool, ray_pool, run_all
 from simple_dqn.verbs.play import LABEL, check_weights
-from simple_dqn.verbs.settings import over, parser_for, resolve, settle, start_log
+from simple_dqn.verbs.settings import over, parser_for, resolve, settle
 
 MOST = 10_000  # seeds or processors
 # Names of sets of games: those with a human score, and those that ale-py ships for one player.
@@ -43,15 +45,15 @@ def main(arguments: Sequence[str], program: str) -> None:
         return
     description = "Train games with several settings and seeds, and compare them."
     parser = parser_for(program, description, "pong breakout --seeds 3", most_used="epochs workers")
-    add, number = parser.add_argument, command_line.number
+    add = parser.add_argument
     add("games", nargs="+", metavar="GAME", help=f"as for train.sh; or {' or '.join(GAME_SETS)}")
-    add("--seeds", type=number(int, minimum=1, maximum=MOST), default=1, metavar="N",
+    add("--seeds", type=partial(number, int, minimum=1, maximum=MOST), default=1, metavar="N",
         help="learn each with the seeds 1 to N (default: 1)")  # fmt: skip
     add("--compare", type=_setting, nargs="+", metavar="NAME=FLAGS",
         help="settings to compare, such as \"plain=\" \"double=--double true\"")  # fmt: skip
-    add("--cpus_per_run", type=number(int, minimum=1, maximum=MOST), default=1, metavar="N",
+    add("--cpus_per_run", type=partial(number, int, minimum=1, maximum=MOST), default=1, metavar="N",
         help="processors of each run (default: 1)")  # fmt: skip
-    add("--gpus_per_run", type=number(float, minimum=0, maximum=1), default=0.0, metavar="SHARE",
+    add("--gpus_per_run", type=partial(number, float, minimum=0, maximum=1), default=0.0, metavar="SHARE",
         help="share of a GPU of each run, such as 0.25; 0: the processor alone (default: 0)")  # fmt: skip
     add("--name", help="of the sweep, and of the folders of its files (default: the games)")
     parser.add_presets(USUAL)

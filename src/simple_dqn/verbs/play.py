@@ -20,8 +20,8 @@ from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.run import make_environment, make_network, make_player, make_statistics
 from simple_dqn.snapshot import Snapshot, check_fits, check_layers
 from simple_dqn.statistics import Writer
-from simple_dqn.statistics.writers import TRACKERS
-from simple_dqn.verbs.settings import OF_GAMES, parser_for, resolve, settle, start_log
+from simple_dqn.statistics.writers import TRACKERS, start_log
+from simple_dqn.verbs.settings import OF_GAMES, parser_for, resolve, settle
 from simple_dqn.watch.film import FORMATS, Film, Recording, replacing_screens
 from simple_dqn.watch.player import HELP, Controls, WatchedPlayer
 from simple_dqn.watch.viewer import DISPLAYS, FrameClock, Speaker, Viewer, open_display

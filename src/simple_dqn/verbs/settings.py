@@ -14,7 +14,7 @@ from simple_dqn.environment import as_played, is_atari
 from simple_dqn.errors import UserError
 from simple_dqn.files import real
 from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL
-from simple_dqn.statistics.writers import ConsoleHandler
+from simple_dqn.statistics.writers import start_log
 
 logger = logging.getLogger(__name__)
 
@@ -93,12 +93,6 @@ def over(recorded: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     chosen = {BOOLEANS.get(name, (name,))[0] for name in given}
     kept = {name: value for name, value in recorded.items() if BOOLEANS.get(name, (name,))[0] not in chosen}
     return {**kept, **given}
-
-
-def start_log(level: str) -> None:
-    """Send messages of `level` and above to standard error, above the progress bar."""
-    form = "%(asctime)s %(message)s"
-    logging.basicConfig(level=level, format=form, handlers=[ConsoleHandler()], force=True)
 
 
 def settle(config: Config, log: bool = True) -> Config:

@@ -11,21 +11,22 @@ import tempfile
 import warnings
 from collections.abc import Sequence
 from contextlib import closing, redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from simple_dqn import __version__, command_line, plot
-from simple_dqn.command_line import Parser, number
-from simple_dqn.config import Config
+from simple_dqn.command_line import Parser
+from simple_dqn.config import Config, number
 from simple_dqn.environment import is_atari
 from simple_dqn.errors import UserError, printable, require_extra
 from simple_dqn.files import home, is_trained, kind_of, replacing, reporting_failure
 from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
+from simple_dqn.statistics.writers import start_log
 from simple_dqn.verbs import play
-from simple_dqn.verbs.settings import start_log
 
 SEEDED: dict[str, Any] = {**play.ONE_GAME, "random_seed": 0}
 # Hugging Face reads the lines between the dashes.
@@ -100,7 +101,7 @@ def _parser(program: str) -> Parser:
             one.add_argument("--onnx", action="store_true", required=True, help="the only format")
         if action == "card":
             text = "games of the score (default: 10)"
-            one.add_argument("--games", type=number(int, minimum=1), default=10, help=text)
+            one.add_argument("--games", type=partial(number, int, minimum=1), default=10, help=text)
     return parser
 
 

@@ -18,9 +18,8 @@ from simple_dqn.environment import as_played, named
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.files import TRAINED, check_start, from_here, home, is_trained, kind_of, numbered, replacing
 from simple_dqn.presets import USUAL
-from simple_dqn.profiler import Profiler
 from simple_dqn.replay import rows_for
-from simple_dqn.rules import CHECKPOINT_SHAPE, differing
+from simple_dqn.rules import CHECKPOINT_SHAPE
 from simple_dqn.run import Phase, make_run
 from simple_dqn.snapshot import (
     Checkpoint,
@@ -35,8 +34,9 @@ from simple_dqn.snapshot import (
 )  # fmt: skip
 from simple_dqn.statistics import Writer
 from simple_dqn.statistics.csv_file import is_of_run
+from simple_dqn.statistics.writers import start_log
 from simple_dqn.verbs import play
-from simple_dqn.verbs.settings import over, parser_for, preset, resolve, settle, start_log
+from simple_dqn.verbs.settings import over, parser_for, preset, resolve, settle
 
 logger = logging.getLogger(__name__)
 
@@ -172,8 +172,9 @@ class SettingsWriter(Writer):
             starts = tuple(f"{key}:".encode() for key in command_line.KEYS)
             check_start(self._path, starts, "file of settings")
             if preset is None:
-                preset = command_line.preset_in(self._path)
-                logger.info("Preset %s", preset)
+                with suppress(UserError):
+                    preset = command_line.read(str(self._path)).get("preset")
+                logger.info("Preset %s", preset or "simple_dqn")
         self._text = command_line.listing(config, preset or "simple_dqn")
         # The earlier CSV, renamed by its own writer before `open`, and its settings keep one number.
         self._earlier = numbered(csv).with_suffix(".yaml")
@@ -275,7 +276,8 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
     """Log which `saved` flags of a run those `given` by hand change; raise UserError if one must stay."""
     was, now = Config.from_flags(saved).flags(), Config.from_flags(saved, given)
     settings, cluster = now.flags(), now.cluster.cluster
-    for name in differing([*now.shared_flags(), "emulator", "cluster"], was, settings):
+    names = (*now.shared_flags(), "emulator", "cluster")
+    for name in (name for name in names if was[name] != settings[name]):
         if name in CHECKPOINT_SHAPE or (name == "cluster" and "none" in (was[name], cluster)):
             change = f"--{name} {was[name]} and cannot continue with {settings[name]}"
             remedy = f"leave out --{name}, or start a new run with another label"
@@ -336,16 +338,14 @@ def _profile(arguments: Sequence[str], program: str, phase: str) -> None:
     parser.add_argument("game", help=play.GAME)
     config = settle(resolve(named(parser.parse(arguments)), None, fixed, "simple_dqn"))
     play.check_weights(config)
-    parts, profiler = Profiler(), cProfile.Profile()
-    with Interrupt() as interrupt, closing(make_run(config, interrupt, profiler=parts)) as run:
+    profiler = cProfile.Profile()
+    with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
         play.load_weights(config.run.load_weights, run.agent.player.environment, run.agent.network)
         profiler.runcall(run.begin)
     path = home() / "results" / f"{play.run_name(config, f'profile_{phase}')}.prof"
     with replacing(path) as beside:
         profiler.dump_stats(beside)
     pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
-    for line in parts.lines():
-        logger.info(line)
     logger.info("The whole profile is in %s", path)
 
 

@@ -4,8 +4,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-
-from simple_dqn.profiler import Profiler
+from profiler import Profiler
 
 
 def test_shares_of_each_thread_add_up_to_the_wall_time() -> None:
