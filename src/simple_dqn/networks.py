@@ -110,6 +110,25 @@ NETWORKS = {
 }
 
 
+class ScreenConvolution(nn.Conv2d):
+    """The first convolution, of stride s, which also takes its screens in blocks of s × s pixels.
+
+    Over blocks its stride is 1, and it has s² times as many channels. That is the same function, and fills
+    the tiles of matrices that a CPU with AMX multiplies. `Device.floats` makes the blocks.
+    """
+
+    def forward(self, screens: Tensor) -> Tensor:
+        """Return the outputs for `screens` [B, S, H, W], or [B, S · s², H / s, W / s] in blocks."""
+        filters, count = self.weight.shape[:2]
+        if screens.shape[1] == count:
+            return super().forward(screens)
+        stride = self.stride[0]
+        size = self.kernel_size[0] // stride
+        weight = self.weight.view(filters, count, size, stride, size, stride).permute(0, 2, 4, 1, 3, 5)
+        weight = weight.reshape(filters, size, size, -1).permute(0, 3, 1, 2)
+        return functional.conv2d(screens, weight, self.bias)
+
+
 class NoisyLinear(nn.Linear):
     """A dense layer y = (μʷ + σʷ ⊙ εʷ) x + μᵇ + σᵇ ⊙ εᵇ with factorized noise (Fortunato et al. 2018).
 
@@ -183,6 +202,8 @@ class Network(nn.Module):
     def __init__(self, hidden: nn.Sequential, output: nn.Linear | Dueling, value_head: "ValueHead") -> None:
         super().__init__()
         self.hidden, self.output, self.value_head = hidden, output, value_head
+        first = next(iter(hidden), None)
+        self.block = first.stride[0] if isinstance(first, ScreenConvolution) else 1  # pixels
         self.noise_size, self._batch_norm = 0, False
         for layer in self.modules():
             self._batch_norm |= isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)
@@ -367,7 +388,8 @@ def _convolutional(spec: NetworkSpec, config: NetworkConfig, channels: int) -> M
 
     def convolution(name: str, channels: int, filters: int, size: int, stride: int, pad: int = 0) -> Modules:
         biases = spec.biases and config.normalization == "none"
-        sums = nn.Conv2d(channels, filters, size, stride, pad, bias=biases)
+        kind = ScreenConvolution if name == "conv1" and size % stride == 0 else nn.Conv2d
+        sums = kind(channels, filters, size, stride, pad, bias=biases)
         return Modules({name: sums, **_norm(config, name, filters, nn.BatchNorm2d)})
 
     def padded(channels: int, filters: int) -> nn.Module:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from simple_dqn.networks import NATURE
+from simple_dqn.device import CPU, Device
+from simple_dqn.networks import NATURE, ScreenConvolution
 from tests.network.updates import make_minibatch, make_network, train
 
 NATURES: dict[str, Any] = {"actions": 4, "state_shape": (4, 84, 84)}
@@ -76,3 +77,18 @@ def test_auto_is_narrow_where_the_processor_computes_so(
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
     assert make_network(datatype="auto").device.datatype == datatype
+
+
+def test_a_convolution_over_blocks_is_the_same_function() -> None:
+    device = Device(CPU, "bfloat16")
+    device.layout = torch.channels_last  # as where the CPU has AMX
+    states = make_minibatch(0, size=3, **NATURES).prestates
+    screens, blocks = device.floats(states), device.floats(states, 4)
+    assert blocks.shape == (3, 64, 21, 21)
+    convolution = ScreenConvolution(4, 32, 8, 4).double()
+    outputs = [convolution(each.double()) for each in (screens, blocks)]
+    gradients = [torch.autograd.grad(each.square().sum(), convolution.weight)[0] for each in outputs]
+    torch.testing.assert_close(*outputs)
+    torch.testing.assert_close(*gradients)
+    odd = states[:, :, :83, :82]
+    assert torch.equal(device.floats(odd, 4), device.floats(odd))
