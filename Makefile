@@ -39,9 +39,7 @@ bench:
 
 soak: dev
 	PYTHONPATH=src $(python) tests/soak/fuzz_snapshots.py
-	PYTHONPATH=src:. $(python) tests/soak/kill_trainings.py
-	PYTHONPATH=src:. $(python) tests/soak/fail_system.py
-	PYTHONPATH=src $(python) tests/soak/memory_growth.py
+	PYTHONPATH=src:. $(python) tests/soak/trainings.py --kills 100 --faults 60 --minutes 60
 	PYTHONPATH=src:. $(python) tests/soak/kill_nodes.py
 	tests/soak/three_hosts.sh
 	PYTHONPATH=src:. $(python) tests/soak/run_documents.py

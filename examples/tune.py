@@ -27,7 +27,8 @@ def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("game")
     parser.add_argument("--trials", type=int, default=20)
-    given, flags = parser.parse_known_args(words)
+    given, others = parser.parse_known_args(words)
+    flags = [part for word in others for part in word.split("=", 1)]
     settings: dict[str, Any] = {"epochs": 10, "random_seed": 1}
     settings |= {flag.strip("-"): value for flag, value in zip(flags[::2], flags[1::2], strict=True)}
     folder = Path("results", "tune", Path(given.game).stem)

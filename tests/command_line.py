@@ -6,14 +6,30 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import pytest
 
 from simple_dqn import main
 from simple_dqn.command_line import Parser
+from simple_dqn.config import words
 from simple_dqn.own_code import take_imports
+
+Capsys: TypeAlias = pytest.CaptureFixture[str]
+Patch: TypeAlias = pytest.MonkeyPatch
+
+# A training that takes no time, for tests of all that surrounds it.
+CATCH: dict[str, Any] = {
+    "preset": "simple_dqn", "network": "small", "screen_width": 36, "screen_height": 36, "random_steps": 60,
+    "train_steps": 40, "test_steps": 0, "epochs": 1, "replay_size": 100, "batch_size": 4, "target_steps": 8,
+    "backend": "cpu", "threads": 1, "random_seed": 0,
+}  # fmt: skip
+
+
+def catch(*label: str, **others: object) -> list[str]:
+    """Return the game, the label and the flags of that training, with the settings `others`."""
+    return ["catch", *label, *words({**CATCH, **others})]
 
 
 def train_in(home: Path, *words: str) -> Path:
@@ -30,6 +46,11 @@ def rows(path: Path) -> list[dict[str, str]]:
     times = ("total_time", "epoch_time", "steps_per_second")
     with path.open() as file:
         return [{k: v for k, v in row.items() if k not in times} for row in csv.DictReader(file)]
+
+
+def snapshots(home: Path) -> dict[str, bytes]:
+    """Return the snapshots of runs in the project's folder `home`, by name."""
+    return {path.name: path.read_bytes() for path in (home / "snapshots").glob("*.pkl")}
 
 
 class ReadError(Exception):

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from simple_dqn import main, own_code
 from simple_dqn.config import REGISTERED
+from tests.command_line import Patch, catch, train_in
 
 # A busy machine is no fault: no test looks at the time, so neither does Hypothesis.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -70,7 +72,7 @@ def _tables() -> list[tuple[str, dict[str, Any]]]:
 
 
 @pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+def start(tmp_path: Path, monkeypatch: Patch) -> Callable[..., int]:
     """Return a function that carries out a command in a folder of its own below `tmp_path`."""
 
     def run(folder: str, *arguments: str) -> int:
@@ -80,3 +82,18 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
         return main.run(arguments)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a run of two epochs, which no test may change."""
+    return train_in(tmp_path_factory.mktemp("trained"), *catch(epochs=2))
+
+
+@pytest.fixture
+def finished(trained: Path, tmp_path: Path, monkeypatch: Patch) -> Path:
+    """Return a copy of that folder, the current one and the project's."""
+    home = Path(shutil.copytree(trained, tmp_path / "run"))
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("SIMPLE_DQN_HOME", ".")
+    return home

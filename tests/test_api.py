@@ -25,17 +25,12 @@ from simple_dqn.config import REGISTERED, EnvironmentConfig, words
 from simple_dqn.dqn import TARGET_RULES, double_targets, max_targets
 from simple_dqn.environment import make as make_games
 from simple_dqn.networks import Convolution, Dense, NetworkSpec, uniform_by_inputs
-from simple_dqn.run import make_environment
 from simple_dqn.samplers import Prioritized, Uniform
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics import Point, Writer
+from tests.command_line import CATCH, Capsys, Patch
 
 PROJECT = Path(__file__).parents[1]
-CATCH: dict[str, Any] = {
-    "preset": "simple_dqn", "environment": "catch", "screen_width": 36, "screen_height": 36,
-    "random_steps": 60, "train_steps": 40, "test_steps": 40, "epochs": 1, "replay_size": 100, "batch_size": 4,
-    "target_steps": 8, "backend": "cpu", "threads": 1, "random_seed": 0,
-}  # fmt: skip
 NEON = PROJECT / "tests" / "data" / "breakout_1.pkl"
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 TINY = NetworkSpec((Convolution(4, 8, 4), Dense(8)), biases=True, initializer=uniform_by_inputs)
@@ -65,19 +60,15 @@ REGISTERS: list[tuple[str, Any, Any]] = [
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: Patch) -> Path:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     return tmp_path
 
 
-@pytest.fixture(scope="module")
-def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A snapshot of a short training from the command line."""
-    folder = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SIMPLE_DQN_HOME", str(folder))
-        assert main.run(["train", "catch", *words(CATCH)]) == 0
-    return folder / "snapshots" / "catch_1.pkl"
+@pytest.fixture(scope="session")
+def snapshot(trained: Path) -> Path:
+    """A snapshot of a training from the command line."""
+    return trained / "snapshots" / "catch_1.pkl"
 
 
 def states(count: int) -> np.ndarray:
@@ -108,7 +99,7 @@ def test_pytorch_is_loaded_with_the_first_network(home: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ["docs/api.md", pytest.param("README.md", marks=pytest.mark.nightly)])
-def test_the_example_of_a_page_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_of_a_page_runs(page: str, capsys: Capsys) -> None:
     """With a shorter game or fewer games than on the page."""
     example = next(block for block in CODE.findall((PROJECT / page).read_text()) if "evaluate" in block)
     example = example.replace('"pong", epochs=20', '"catch", **CATCH').replace("games=10", "games=1")
@@ -126,15 +117,22 @@ def test_every_public_name_is_there_and_documented() -> None:
         simple_dqn.nothing  # noqa: B018
 
 
-def test_a_training_is_that_of_the_command_line(snapshot: Path, home: Path) -> None:
+def test_a_training_is_that_of_the_command_line(
+    snapshot: Path, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     rows: list[dict[str, Any]] = []
-    run = simple_dqn.train("catch", label="here", on_phase_end=rows.append, **CATCH)
+    run = simple_dqn.train("catch", label="here", on_phase_end=rows.append, **{**CATCH, "test_steps": 40})
     assert run.snapshots == [home / "snapshots" / "catch_here_1.pkl"]
     assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
     assert run.csv_file == home / "results" / "catch_here.csv"
     assert list(rows[0]) == run.csv_file.read_text().splitlines()[0].split(",")
     assert [row["phase"] for row in rows] == ["random", "train", "test"]
     assert run.mean_reward == rows[-1]["average_reward"]
+    # The settings of that run take the place of a preset.
+    config = str(snapshot.parents[1] / "results" / "catch.yaml")
+    run = simple_dqn.train("catch", label="again", config=config, resume=True, epochs=1)
+    assert "There is no checkpoint" in caplog.text
+    assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
 
 
 def test_ctrl_c_ends_a_training_cleanly_and_it_can_go_on(snapshot: Path, home: Path) -> None:
@@ -214,15 +212,6 @@ def test_an_environment_refuses_wrong_actions_and_returns_and_restores_states() 
     assert simple_dqn.make("catch", games=3, preset="strong").games == 3
 
 
-def test_settings_of_an_earlier_run_take_the_place_of_a_preset(
-    snapshot: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    config = str(snapshot.parents[1] / "results" / "catch.yaml")
-    run = simple_dqn.train("catch", label="again", config=config, resume=True)
-    assert "There is no checkpoint" in caplog.text
-    assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
-
-
 def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
     api: Any = simple_dqn  # whose types forbid these calls
     agent = api.load(snapshot)
@@ -284,18 +273,20 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
 
 
 def test_what_is_registered_is_chosen_by_name_and_recorded(home: Path) -> None:
-    drawn: list[int] = []
+    called: list[str] = []
 
-    class Counting(Uniform):
+    class Counting(Prioritized):
         def draw(self, count: int, steps: int, rng: np.random.Generator) -> Any:
-            drawn.append(count)
+            called.append("draw")
             return super().draw(count, steps, rng)
 
-    used: list[str] = []
+        def set_errors(self, numbers: Any, errors: Any) -> None:
+            called.append("errors")
+            super().set_errors(numbers, errors)
 
     def rule(*arguments: Any) -> Any:
-        used.append("rule")
-        return max_targets(*arguments)
+        called.append("rule")
+        return double_targets(*arguments)  # which leaves the next action open
 
     simple_dqn.register_network("tiny", TINY)
     simple_dqn.register_sampler("counting", Counting)
@@ -304,32 +295,21 @@ def test_what_is_registered_is_chosen_by_name_and_recorded(home: Path) -> None:
     run = simple_dqn.train("catch", **{**CATCH, **names})
     saved = Snapshot.load(run.snapshots[0])
     assert {name: saved.flags[name] for name in names} == names
-    assert len(drawn) == len(used) == 10
+    assert [called.count(name) for name in ("draw", "errors", "rule")] == [10] * 3
     assert simple_dqn.load(run.snapshots[0]).q_values(states(1)).shape == (1, 3)
     # Without the sampler and the rule it plays all the same; without the network it cannot.
     REGISTERED["sampler"].remove("counting")
     REGISTERED["target_rule"].remove("mine")
     assert simple_dqn.load(run.snapshots[0]).evaluate(games=1).games
     with pytest.raises(simple_dqn.UserError, match="--sampler counting is not registered"):
-        simple_dqn.train("catch", **{**CATCH, "epochs": 2, "resume": True})
+        simple_dqn.train("catch", **{**CATCH, "network": "tiny", "epochs": 2, "resume": True})
     REGISTERED["network"].remove("tiny")
     with pytest.raises(simple_dqn.UserError, match="invalid choice: 'tiny'"):
         simple_dqn.load(run.snapshots[0])
-
-
-@pytest.mark.usefixtures("home")
-def test_a_sampler_hears_the_errors_and_a_rule_may_leave_the_next_action_open() -> None:
-    received: list[Any] = []
-
-    class Hearing(Prioritized):
-        def set_errors(self, numbers: Any, errors: Any) -> None:
-            received.append(errors)
-            super().set_errors(numbers, errors)
-
-    simple_dqn.register_sampler("hearing", Hearing)
-    simple_dqn.register_target_rule("mine", double_targets)
-    assert simple_dqn.train("catch", **CATCH, sampler="hearing", target_rule="mine").snapshots
-    assert len(received) == 10
+    # A known entry is replaced.
+    known = list(REGISTERED["target_rule"])
+    simple_dqn.register_target_rule("max", double_targets)
+    assert (TARGET_RULES["max"], REGISTERED["target_rule"]) == (double_targets, known)
 
 
 @pytest.mark.usefixtures("home")
@@ -338,22 +318,6 @@ def test_a_rule_that_returns_no_targets_is_named(returned: Any) -> None:
     simple_dqn.register_target_rule("mine", lambda target, config, transitions, noise: returned)
     with pytest.raises(simple_dqn.UserError, match="--target_rule mine returned"):
         simple_dqn.train("catch", **CATCH, target_rule="mine")
-
-
-@pytest.mark.usefixtures("home")
-def test_a_test_plays_no_more_games_than_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = simple_dqn.train("catch", **{**CATCH, "workers": 4})
-    made: list[int] = []
-
-    def make(config: Any, **others: Any) -> Any:
-        made.append(config.environment.workers)
-        return make_environment(config, **others)
-
-    monkeypatch.setattr("simple_dqn.api.make_environment", make)
-    agent = simple_dqn.load(run.snapshots[0])
-    assert len(agent.evaluate(games=3).games) == 3
-    assert len(agent.evaluate(games=9).games) == 9
-    assert made[-2:] == [3, 4]
 
 
 def test_a_writer_of_ones_own_hears_of_a_run_and_changes_nothing(snapshot: Path, home: Path) -> None:
@@ -382,13 +346,6 @@ def test_a_writer_of_ones_own_hears_of_a_run_and_changes_nothing(snapshot: Path,
     assert point.qvalues.shape == (256, 3)
     assert point.scalars["progress/mean_q"] == pytest.approx(point.qvalues.max(axis=1).mean())
     assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
-
-
-def test_an_entry_can_be_replaced() -> None:
-    before = list(REGISTERED["target_rule"])
-    simple_dqn.register_target_rule("max", TARGET_RULES["double"])
-    assert TARGET_RULES["max"] is TARGET_RULES["double"]
-    assert REGISTERED["target_rule"] == before
 
 
 def one_of(game: str, place: int, **flags: Any) -> Callable[[int], Any]:

@@ -8,16 +8,20 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from simple_dqn import main
 from simple_dqn.config import Config
+from simple_dqn.errors import UserError
+from simple_dqn.files import kind_of, read_text
 from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.snapshot import Snapshot
+from tests.command_line import Capsys, Patch
 
 PROJECT = Path(__file__).parents[1]
 MINE = """
@@ -62,12 +66,11 @@ class Ended(NamedTuple):
     err: str
 
 
-class Verb(Protocol):
-    def __call__(self, *arguments: str) -> Ended: ...
+Verb = Callable[..., Ended]
 
 
 @pytest.fixture
-def verb(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Verb:
+def verb(folder: Path, monkeypatch: Patch, capsys: Capsys) -> Verb:
     """Return a function that carries out `./NAME.sh ARGUMENTS` in `folder`."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(folder))
@@ -89,12 +92,11 @@ def snapshot(game: str = "pong", actions: int = 6, flags: dict[str, Any] | None 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    return fill(tmp_path)
+
+
+def fill(tmp_path: Path) -> Path:
     """Return a folder with some files that users might give by mistake."""
-    fill(tmp_path)
-    return tmp_path
-
-
-def fill(tmp_path: Path) -> None:
     (tmp_path / "not_a_rom.bin").write_bytes(b"x" * 4096)
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "services.yaml").write_text("services:\n")
@@ -104,15 +106,17 @@ def fill(tmp_path: Path) -> None:
     snapshot(actions=18).save(tmp_path / "full_1.pkl")
     whole = (tmp_path / "pong_1.pkl").read_bytes()
     (tmp_path / "cut_1.pkl").write_bytes(whole[: len(whole) // 2])
-    (tmp_path / "other.csv").write_text(
-        "epoch,phase,steps,nr_games,average_reward\n0,random,10,1,2\n1,train,10,1,2\n"
-    )
+    (tmp_path / "other.csv").write_text("epoch,phase,average_reward\n0,random,2\n1,train,2\n")
+    (tmp_path / "curve.csv").write_text("epoch,phase,steps,average_reward\n1,train,1,1\n1,test,1,1\n")
+    return tmp_path
 
 
 # Command => words of the complaint.
 ROWS = r"""
 train roms/pnog.rom => roms/pnog.rom | pong
 train => game
+train pong --preset slow => 'quick'
+train pong --config no.yaml => cannot read no.yaml
 train pong --replay_size 900000000 => --replay_size 900000000 | fits | --replay_compression
 train pong --backend cpu --replay_device gpu => --replay_device gpu | no GPU with room for
 test pong_1.pkl --track wandb => --track wandb accompanies a CSV
@@ -179,35 +183,24 @@ def table(text: str) -> list[tuple[list[str], list[str]]]:
     return [(shlex.split(command), words.split(" | ")) for command, words in lines]
 
 
-@pytest.fixture(scope="module")
-def refusals(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, str, bool, bool]]:
-    """Return for each of AT_ONCE its exit code, complaints, whether it imported PyTorch, wrote files."""
-    folder = tmp_path_factory.mktemp("at_once")
-    fill(folder)
+def test_refused_before_pytorch_is_imported(folder: Path) -> None:
     (folder / "snapshots" / "trained").mkdir(parents=True)
     shutil.copy(folder / "pong_1.pkl", folder / "snapshots" / "trained" / "pong_200.pkl")
-    shutil.copy(folder / "pong_1.pkl", folder / "snapshot.txt")
     snapshot(flags=PRESETS[USUAL]).save(folder / "quick_1.pkl")
     shutil.copy(PROJECT / "tests" / "data" / "breakout_1.pkl", folder / "breakout_77.prm")
     snapshot(flags={"distributional": "c51"}).save(folder / "atoms_1.pkl")
     before = sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
-    environment = os.environ | {
-        "SIMPLE_DQN_HOME": str(folder), "PYTHONPATH": f"{PROJECT / 'src'}:{PROJECT}",
-    }  # fmt: skip
+    environment = os.environ | {"SIMPLE_DQN_HOME": str(folder), "PYTHONPATH": str(PROJECT / "src")}
     done = subprocess.run(
         [sys.executable, "-P", "-c", WATCHED], cwd=folder, env=environment, text=True, check=True,
         stdout=subprocess.PIPE, input=json.dumps([command for command, _ in table(AT_ONCE)]),
     )  # fmt: skip
-    return [(*ended, files != before) for *ended, files in json.loads(done.stdout)]
-
-
-def test_refused_before_pytorch_is_imported(refusals: list[tuple[int, str, bool, bool]]) -> None:
-    for (command, words), (code, complaints, imported, written) in zip(table(AT_ONCE), refusals, strict=True):
-        assert code == 2, complaints
-        (complaint,) = (line for line in complaints.splitlines() if line.startswith(f"./{command[0]}.sh: "))
-        assert "Traceback" not in complaints
+    for (command, words), (code, complaints, *rest) in zip(
+        table(AT_ONCE), json.loads(done.stdout), strict=True
+    ):
+        complaint = one_complaint(Ended(code, "", complaints), command[0])
         assert all(word in complaint for word in words), complaint
-        assert (imported, written) == (False, False), command
+        assert rest == [False, before], command
 
 
 def test_a_flag_of_training_is_ignored_where_nothing_is_trained(verb: Verb) -> None:
@@ -220,7 +213,7 @@ def test_a_flag_of_training_is_ignored_where_nothing_is_trained(verb: Verb) -> N
         assert "replay" not in one_complaint(done, name)  # each command ends by a complaint of another flag
 
 
-def test_bad_input(verb: Verb, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input(verb: Verb, folder: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)  # no extra is installed
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     before = files_in(folder)
@@ -291,7 +284,6 @@ def test_a_path_that_is_no_file_is_one_line(verb: Verb, folder: Path, command: l
             file.write(start)
             file.truncate(40 << 30)
     (folder / "folder").mkdir()
-    (folder / "curve.csv").write_text("epoch,phase,steps,average_reward\n1,train,1,1\n1,test,1,1\n")
     before = files_in(folder)
     for path in NO_FILES if command in WRITERS else NO_FILES + NOTHING_TO_READ:
         if path == "folder" and any(word in ("PATH/x", "--record_screen_path") for word in command):
@@ -309,7 +301,6 @@ def test_a_label_that_no_file_should_have(verb: Verb) -> None:
 def test_names_in_a_snapshot_and_labels_are_escaped(verb: Verb, folder: Path) -> None:
     snapshot = Snapshot("pong", 1, 6, 20, Config().shared_flags(), {"\x1b[2J\n": np.zeros(3, np.float32)})
     snapshot.save(folder / "odd_1.pkl")
-    (folder / "curve.csv").write_text("epoch,phase,steps,average_reward\n1,train,1,1\n1,test,1,1\n")
     for words, shown in (
         (("snapshot", "show", "odd_1.pkl"), r"\x1b[2J\n"),
         (("sweep", "compare", "\x1b[31m=curve.csv"), r"\x1b[31m: "),
@@ -320,21 +311,37 @@ def test_names_in_a_snapshot_and_labels_are_escaped(verb: Verb, folder: Path) ->
         assert shown in done.out
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("epoch,phase,steps\n1,\x1b[31mX\x07,3\n", "has no row of training or a test"),
-        ("epoch,phase,steps\n1,train,\x1b[2J\n", r"'\x1b[2J'"),
-        ("epoch,phase\x1b[2J,steps\n1,train,3\n", "names of columns"),
-        ("epoch,phase,steps\n1,tr\0ain,3\n", "curve.csv"),
-    ],
-)
-def test_what_a_csv_says_is_escaped(verb: Verb, folder: Path, text: str, words: str) -> None:
-    (folder / "curve.csv").write_text(text)
-    assert words in one_complaint(verb("plot", "curve.csv"), "plot")
+def test_what_a_csv_says_is_escaped(verb: Verb, folder: Path) -> None:
+    for text, words in {
+        "epoch,phase,steps\n1,\x1b[31mX\x07,3\n": "has no row of training or a test",
+        "epoch,phase,steps\n1,train,\x1b[2J\n": r"'\x1b[2J'",
+        "epoch,phase\x1b[2J,steps\n1,train,3\n": "names of columns",
+        "epoch,phase,steps\n1,tr\0ain,3\n": "curve.csv",
+    }.items():
+        (folder / "curve.csv").write_text(text)
+        assert words in one_complaint(verb("plot", "curve.csv"), "plot")
 
 
-def test_no_verb_and_an_unknown_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_may_not_be_entered_is_no_missing_file(monkeypatch: Patch) -> None:
+    def refuse(path: Path) -> None:  # as root may enter every folder
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(UserError, match=r"^cannot use x: Permission denied: give another path$"):
+        kind_of(Path("x"))
+
+
+def test_text_is_utf_8_and_no_longer_than_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("\ufeffä 😀".encode())
+    assert read_text(path, 1000, "") == "ä 😀"
+    for content, reason in ((b"\xff\xfe\0", "it is not a text file"), (b"x" * 1001, "it has 1,001 bytes")):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=f"^cannot read .*text: {reason}.*: give text$"):
+            read_text(path, 1000, "give text")
+
+
+def test_no_verb_and_an_unknown_one(capsys: Capsys) -> None:
     for name in ("", "trian", "\x1b[2J"):
         assert main.run([name]) == 2
         (line,) = capsys.readouterr().err.splitlines()

@@ -1,4 +1,4 @@
-"""doctor.sh: every check on a sound machine, and each failing in turn."""
+"""doctor.sh: every check on a sound machine, and each failing in turn; and how much memory is left."""
 
 import logging
 import shutil
@@ -7,24 +7,27 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from ale_py.roms import get_rom_path
 
 from simple_dqn import doctor, main
 from simple_dqn.doctor import CHECKS, Finding, examine
+from simple_dqn.machine import available_memory, control_group_allowances
+from tests.command_line import Capsys, Patch
 
-Prepare = Callable[[pytest.MonkeyPatch, Path], object]
+Prepare = Callable[[Patch, Path], object]
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: Patch) -> Path:
     """A project that is in order."""
     (tmp_path / "requirements.txt").write_text("# pinned\nnumpy>=1\n")
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     return tmp_path
 
 
-def broken_roms(patch: pytest.MonkeyPatch, home: Path) -> None:
+def broken_roms(patch: Patch, home: Path) -> None:
     shipped = get_rom_path("pong")
     assert shipped
     copies = shutil.copytree(shipped.parent, home / "copies")
@@ -51,6 +54,8 @@ CASES: list[tuple[str, Prepare, str, str]] = [
     ("packages", lambda _, home: (home / "requirements.txt").unlink(), "warning", "to compare with"),
     ("GPU", attribute("simple_dqn.device.gpus", lambda: ["H200"] * 2), "ok", "0: H200, 1: H200"),
     ("GPU", attribute("simple_dqn.device.gpus", list), "warning", "on the CPU"),
+    # As if PyTorch were broken.
+    ("GPU", lambda patch, _: patch.setitem(sys.modules, "simple_dqn.device", None), "error", "remove .venv"),
     ("ROMs", lambda *_: None, "ok", "each with the correct MD5"),
     ("ROMs", broken_roms, "error", "install ale-py again"),
     ("disk", free_disk(9e9), "ok", "9 GB are free"),
@@ -63,7 +68,7 @@ CASES: list[tuple[str, Prepare, str, str]] = [
     ("name", "prepare", "level", "words"), CASES, ids=[f"{case[0]}-{case[3]}" for case in CASES]
 )
 def test_each_check_tells_what_is_wrong_and_what_to_do(
-    home: Path, monkeypatch: pytest.MonkeyPatch, name: str, prepare: Prepare, level: str, words: str
+    home: Path, monkeypatch: Patch, name: str, prepare: Prepare, level: str, words: str
 ) -> None:
     prepare(monkeypatch, home)
     finding = examine(CHECKS[name], home)
@@ -73,17 +78,9 @@ def test_each_check_tells_what_is_wrong_and_what_to_do(
     assert {case[0] for case in CASES} == set(CHECKS)
 
 
-def test_a_check_that_breaks_is_an_error_of_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "simple_dqn.device", None)  # as if torch were broken
-    level, text = examine(CHECKS["GPU"], home)
-    assert (level, "remove .venv" in text) == ("error", True)
-    assert examine(CHECKS["disk"], home)[0] != "error"
-
-
 def test_warnings_are_no_failure_and_errors_are(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+    home: Path, monkeypatch: Patch, capsys: Capsys, caplog: pytest.LogCaptureFixture
+) -> None:
     def talk(_home: Path) -> Finding:
         logging.getLogger("simple_dqn.anything").error("said")
         return "ok", "fine"
@@ -104,3 +101,38 @@ def test_warnings_are_no_failure_and_errors_are(
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines[:2] == [["ok", "a", "fine"], ["warning", "b", "so:", "do"]]
     assert lines[-1][:2] == ["error", "c"]
+
+
+def write_group(folder: Path, limit: object, usage: int, cache: int = 20) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    stat = f"anon 5\ninactive_file {cache}\nactive_file 7\nshmem 1000\n"
+    for name, text in {"max": f"{limit}\n", "current": f"{usage}\n", "stat": stat}.items():
+        (folder / f"memory.{name}").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("groups", "allowed"),
+    [
+        ({"outer": (500, 300), "outer/inner": (900, 100, 3), "other": (1, 0, 0)}, [227, 810]),
+        ({"outer": ("max", 300)}, []),
+        ({".": (500, 300)}, [227]),  # a container sees its group at the top
+        ({".": (100, 300)}, [0]),
+        ({}, []),
+    ],
+)
+def test_every_group_around_the_process_counts(
+    tmp_path: Path, groups: dict[str, tuple[int, ...]], allowed: list[int]
+) -> None:
+    membership = tmp_path / "cgroup"
+    membership.write_text("0::/outer/inner\n")
+    for name, figures in groups.items():
+        write_group(tmp_path / "groups" / name, *figures)
+    assert control_group_allowances(membership, tmp_path / "groups") == allowed
+    assert control_group_allowances(tmp_path / "absent", tmp_path / "nowhere") == []
+
+
+def test_the_tightest_limit_holds(monkeypatch: Patch) -> None:
+    monkeypatch.setattr("simple_dqn.machine.control_group_allowances", lambda: [7, 3])
+    for machine, least in ((5, 3), (2, 2)):
+        monkeypatch.setattr(psutil, "virtual_memory", lambda n=machine: SimpleNamespace(available=n))
+        assert available_memory() == least

@@ -1,4 +1,4 @@
-"""Every command in README.md and the other pages, read by the parser of its own verb."""
+"""The pages: each command is read by the parser of its verb, and the tables are as their data say."""
 
 import contextlib
 import io
@@ -13,26 +13,29 @@ from unittest.mock import patch
 import matplotlib.font_manager  # noqa: F401  asks a program for the system's fonts, once on each machine
 import pytest
 
+from scripts.tables import TableError, documents, renewed, stale, table
+from scripts.tables import main as make_tables
+from scripts.tables import read as read_table
 from simple_dqn import rules
 from simple_dqn.environment.atari import game_of, known_games
 from simple_dqn.errors import UserError
 from simple_dqn.main import VERBS
 from simple_dqn.verbs.settings import resolve
-from tests.command_line import ReadError, only_reading, read
+from tests.command_line import Capsys, Patch, ReadError, only_reading, read
 from tests.documents import HOME, Command, commands, flags, is_placeholder, pages
 
 TABLES = (
     "environments", "emulator", "replay", "networks", "training", "learning", "playing", "checkpoint",
     "cluster", "cluster_plan", "step_limit",
 )  # fmt: skip
-SOAKS = ("fuzz_snapshots", "kill_trainings", "fail_system", "memory_growth")
+SOAKS = ("fuzz_snapshots", "trainings")
 # Files that are the reader's own, or another project's.
 THEIRS = {"dqn_atari.py", "roms/mine.bin"}
 # Flags with a file that is written; all other files must be there.
 WRITING = {"--json", "--csv_file", "--png_file", "--visualization_file"}
 A_FILE = re.compile(r".+\.(pkl|csv|rom|bin|py|md|json|npz|html|png)|(snapshots|results|roms|videos|docs)/.+")
-
-
+# What trainings write, whose names begin with the game. tests/soak/run_documents.py carries them out.
+WRITTEN = re.compile(r"(snapshots|results)/(sweep/)?(\w+?)(_\d+|_checkpoint)?(\.\w+)?")
 # A link to a file of code, whose text is a name that the file defines: [`NAME`](../src/file.py).
 LINKED_NAME = re.compile(r"\[`(\w+)`\]\(([\w./]+\.py)\)")
 
@@ -41,16 +44,8 @@ class WrongError(Exception):
     """A command in a document would not work; the message says why."""
 
 
-def check(command: Command, made: set[str]) -> None:
-    """Read `command` by its own parser, and look for the files that it names.
-
-    Args:
-        command: Of a document.
-        made: The files that the commands before it make, to which its own are added.
-
-    Raises:
-        WrongError: It would not work.
-    """
+def check(command: Command) -> None:
+    """Read `command` by its own parser, and look for the files that it names; WrongError: it fails."""
     program, words = command.program, command.arguments
     words = ["pong.rom" if word == "…" and not number else word for number, word in enumerate(words)]
     words = [word for word in words if word != "…"]
@@ -62,7 +57,7 @@ def check(command: Command, made: set[str]) -> None:
         targets = re.findall(r"^([\w-]+):", (HOME / "Makefile").read_text(), re.MULTILINE)
         require(set(words) <= set(targets), f"the Makefile has no {words}")
     elif program in ("pytest", "bench.sh") or program.endswith("python"):
-        check_files(words, {}, made)
+        check_files(words, {})
         if program != "pytest" and words:
             read_benchmark(words)
     else:
@@ -70,14 +65,7 @@ def check(command: Command, made: set[str]) -> None:
         given = read_verb(command.verb, words, command.inline)
         if command.verb == "train" and given:
             rules.check(resolve(given, fixed={"csv_file": "x.csv"}))
-            made |= written_by_training(given)
-        if command.verb == "resume" and "epochs" in given:
-            prefix = re.sub(r"_(\d+\.pkl|checkpoint)$", "", str(given["snapshot"]))
-            prefix = re.sub(r"^snapshots/trained/(.+)$", r"snapshots/\1_trained", prefix)
-            made |= {f"{prefix}_{epoch}.pkl" for epoch in range(1, given["epochs"] + 1)}
-        if "target" in given:  # of `snapshot.sh convert` and `average`
-            made.add(str(given["target"]))
-        check_files(words, given, made)
+        check_files([word for word in words if word != str(given.get("target"))], given)
 
 
 def require(condition: bool, message: str) -> None:
@@ -121,37 +109,20 @@ def read_benchmark(words: list[str]) -> ReadError | None:
     return None
 
 
-def written_by_training(given: dict[str, Any]) -> set[str]:
-    """Return the files that a training writes, of which the snapshots are one for each epoch."""
-    game = Path(given["game"]).stem
-    name = f"{game}_{given['label']}" if "label" in given else game
-    epochs = resolve(given).run.epochs
-    snapshots = {f"snapshots/{name}_{epoch}.pkl" for epoch in range(1, epochs + 1)}
-    return {f"results/{name}.csv", f"snapshots/{name}_checkpoint", *snapshots}
+def check_files(words: list[str], given: dict[str, Any]) -> None:
+    """Require that each file which is named is there, is written by a training, or is the reader's own."""
+    for before, word in zip(["", *words], words, strict=False):
+        for file in word.split("=", 1)[-1].split(","):  # plot.sh takes NAME=CSV,CSV
+            if A_FILE.fullmatch(file) and before not in WRITING and not is_there(file, given):
+                raise WrongError(f"{file} is neither in the project nor written by a training")
 
 
-def check_files(words: list[str], given: dict[str, Any], made: set[str]) -> None:
-    """Require that each file which is named is there, is made by a command before, or is the reader's own."""
-    before = ""
-    for word in words:
-        if before in WRITING:
-            made.add(word)
-        else:
-            for file in word.split("=", 1)[-1].split(","):  # plot.sh takes NAME=CSV,CSV
-                if A_FILE.fullmatch(file) and not is_there(file, given, made):
-                    raise WrongError(f"{file} is neither in the project nor made by a command before")
-        before = word
-
-
-def is_there(word: str, given: dict[str, Any], made: set[str]) -> bool:
-    rom = Path(word).suffix == ".rom" and Path(word).stem in known_games()
-    if word.endswith(".pkl") and word in made:
-        own = {path.stem for path in (HOME / "examples").glob("*.py")}
-        run = Path(word).stem.rpartition("_")[0]
-        assert game_of(run) or run in own
+def is_there(word: str, given: dict[str, Any]) -> bool:
+    written = WRITTEN.fullmatch(word)
+    own = {path.stem for path in (HOME / "examples").glob("*.py")}
     return (
-        rom
-        or word in made
+        (Path(word).suffix == ".rom" and Path(word).stem in known_games())
+        or (written is not None and bool(game_of(written[3]) or written[3] in own))
         or (HOME / word).exists()
         or word in THEIRS
         or is_placeholder(word)
@@ -179,13 +150,12 @@ def known_flags() -> set[str]:
 
 
 def test_every_command_is_read_by_its_own_parser_and_finds_its_files() -> None:
-    made: set[str] = set()
     wrong, count = [], 0
     for page in pages():
         for command in commands(page.read_text()):
             count += 1
             try:
-                check(command, made)
+                check(command)
             except (WrongError, UserError) as error:
                 wrong.append(f"{page.relative_to(HOME)}: {command}: {error}")
     assert not wrong, "\n".join(wrong)
@@ -213,7 +183,7 @@ def test_every_name_that_a_page_links_to_is_defined_in_its_file() -> None:
         ("```sh\n./train.sh pong --learning_rat 1\n```\n", "unknown flag --learning_rat: did you mean"),
         ("text\n\n    ./train.sh pong \\\n        --frame_skip 0\n", "at least 1"),
         ("it is `./train.sh … --resumee true`", "unknown flag --resumee"),
-        ("`./play.sh snapshots/pong_10.pkl`", "neither in the project nor made by a command before"),
+        ("`./play.sh snapshots/trained/pong_1.pkl`", "neither in the project nor written by a training"),
         ("`./bench.sh trainings`", "no table trainings"),
         ("`taskset -c 0 ./train.sh … --concurrent true --train_steps 25`", "whole periods"),
     ],
@@ -221,4 +191,80 @@ def test_every_name_that_a_page_links_to_is_defined_in_its_file() -> None:
 def test_a_command_that_would_not_work_is_found(text: str, words: str) -> None:
     (command,) = commands(text)
     with pytest.raises((WrongError, UserError), match=re.escape(words)):
-        check(command, set())
+        check(command)
+
+
+ABOUT = "# command: ./bench.sh replay\n# machine: 2 cores\n"
+SPEED = ABOUT + 'who,steps/s,game,"change, %"\nhere,1204,pong,-5.5\nthere,97,catch,\n"a, b",97,pong,-2\n'
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    (tmp_path / "docs" / "data").mkdir(parents=True)
+    (tmp_path / "docs" / "data" / "speed.csv").write_text(SPEED)
+    return tmp_path / "docs" / "data"
+
+
+def test_every_table_is_as_its_data_say() -> None:
+    assert not stale(HOME), "make tables"
+
+
+def test_every_csv_is_shown_somewhere_and_says_where_it_is_from() -> None:
+    text = "".join(path.read_text() for path in documents(HOME))
+    for path in (HOME / "docs" / "data").glob("*.csv"):
+        assert read_table(path).rows
+        assert f"<!-- table: {path.stem} " in text, f"{path.name} is shown nowhere"
+
+
+def test_a_whole_table_and_a_part_of_it(data: Path) -> None:
+    part = "| change, % | who |", "|---|---|", "| −5.5 | here |", "| −2 | a, b |"
+    assert table('speed | "change, %", who | game=pong', data).splitlines() == [*part]
+    assert table("speed", data).splitlines() == [
+        "| who | steps/s | game | change, % |",
+        "|---|---|---|---|",
+        "| here | 1,204 | pong | −5.5 |",
+        "| there | 97 | catch | |",
+        "| a, b | 97 | pong | −2 |",
+    ]
+
+
+def test_only_what_stands_between_the_markers_changes(data: Path) -> None:
+    first, second = "speed | who", "speed | game"
+    text = f"a\n\n<!-- table: {first} -->\n{{}}<!-- end -->\nb | <!-- x -->\n"
+    text += f"<!-- table: {second} -->\n{{}}<!-- end -->\n"
+    new = renewed(text.format("old\n", ""), data)
+    assert new == text.format(table(first, data) + "\n", table(second, data) + "\n")
+    assert renewed(new, data) == new
+
+
+def test_a_stale_document_is_found_and_updated(data: Path, monkeypatch: Patch, capsys: Capsys) -> None:
+    home = data.parents[1]
+    monkeypatch.setattr("scripts.tables.HOME", home)
+    (home / "README.md").write_text("<!-- table: speed | who -->\n<!-- end -->\n")
+    (home / "docs" / "other.md").write_text("no table\n")
+    assert make_tables(["--check"]) == 1
+    assert capsys.readouterr().out == "README.md: tables are out of date: run make tables\n"
+    assert make_tables([]) == 0
+    assert make_tables(["--check"]) == 0
+    (data / "speed.csv").write_text(SPEED.replace("here", "nowhere"))
+    assert make_tables(["--check"]) == 1
+    (home / "README.md").write_text("<!-- table: sped -->\n<!-- end -->\n")
+    assert make_tables([]) == 2
+    assert "README.md: cannot read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("csv", "text", "words"),
+    [
+        (SPEED, "speed | whom -->\n<!-- end -->\n", "no column 'whom': choose from who, steps/s"),
+        (SPEED, "speed | who | game=golf -->\n<!-- end -->\n", "no row with game=golf"),
+        (SPEED, "speed -->\nnever ends\n", "lacks its first or its last"),
+        (SPEED.replace("# machine", "# mach"), "speed -->\n<!-- end -->\n", "does not say its machine"),
+        (SPEED + "one\n", "speed -->\n<!-- end -->\n", "a row has 1 cells and the header 4"),
+        (ABOUT + "a,a\n1,2\n", "speed -->\n<!-- end -->\n", "two columns have the same name"),
+    ],
+)
+def test_a_wrong_marker_or_csv_is_told(data: Path, csv: str, text: str, words: str) -> None:
+    (data / "speed.csv").write_text(csv)
+    with pytest.raises(TableError, match=words):
+        renewed(f"<!-- table: {text}", data)

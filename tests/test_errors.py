@@ -6,20 +6,33 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from simple_dqn import __version__
 from simple_dqn.errors import EXTRAS, Interrupt, UserError, exit_code, printable
 from simple_dqn.verbs.play import finish
+from tests.command_line import Capsys
 
 SOURCES = Path(__file__).parents[1] / "src"
-SPEAK = "lambda: [print('a line', flush=True) for _ in range(10**6)]"
-
-
-def shell(command: str, **extra: Any) -> "subprocess.CompletedProcess[str]":
-    environment = os.environ | {"PYTHONPATH": str(SOURCES)} | extra
-    return subprocess.run(command, shell=True, capture_output=True, text=True, env=environment, check=False)
+MAIN = f"{sys.executable} -m simple_dqn.main"
+PREPARED = f'{sys.executable} -c "import os, sys; from simple_dqn.errors import *; prepare_streams(); {{}}"'
+SPEAKING = PREPARED.format(r"sys.exit(exit_code('x', lambda: print('a line\n' * 10**6, flush=True)))")
+# A command, PYTHONUNBUFFERED, its exit code, its output, and a part of its one line of complaint.
+STREAMS = [
+    (f"{MAIN} --help > /dev/full", "1", 2, "", "No space left"),
+    (f"{MAIN} train --help all > /dev/full", "", 2, "", "No space left"),
+    (f"{MAIN} --help >&-", "", 2, "", "simple-dqn: cannot write to standard output: Bad file descriptor"),
+    (f"{MAIN} --help <&- >&- 2>&-", "", 2, "", ""),
+    (f"{MAIN} trian 2> /dev/full", "", 2, "", ""),
+    (f"{MAIN} trian", "", 2, "", "simple-dqn: there is no verb 'trian': usage:"),
+    (f"{MAIN} --version 2>&-", "1", 0, f"simple-dqn {__version__}\n", ""),
+    # A reader who leaves ends the program without a word.
+    *((f"{SPEAKING} | head -n 1", one, 128 + signal.SIGPIPE, "a line\n", "") for one in ("", "1")),
+    # No file takes the number of a closed stream; a letter that the output lacks is no error.
+    (PREPARED.format("sys.exit(os.open(os.devnull, os.O_RDONLY))") + " <&- >&- 2>&-", "", 3, "", ""),
+    (PREPARED.format("exit_code('x', lambda: print('ε'))"), "", 0, "?\n", ""),
+]
 
 
 def test_the_extras_are_those_of_pyproject() -> None:
@@ -68,53 +81,18 @@ def test_a_run_by_nohup_goes_on_when_the_terminal_is_closed() -> None:
     signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_reader_who_leaves_ends_the_program_without_a_word(unbuffered: str) -> None:
-    program = f"import sys; from simple_dqn.errors import exit_code; sys.exit(exit_code('x', {SPEAK}))"
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=os.environ | {"PYTHONPATH": str(SOURCES), "PYTHONUNBUFFERED": unbuffered},
-    )  # fmt: skip
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.readline()
-    process.stdout.close()
-    assert process.stderr.read() == ""
-    assert process.wait() == 128 + signal.SIGPIPE
-
-
-@pytest.mark.parametrize(
-    ("command", "unbuffered", "code", "complaint"),
-    [
-        ("--help > /dev/full", "1", 2, "No space left"),
-        ("train --help all > /dev/full", "", 2, "No space left"),
-        ("--help >&-", "", 2, "simple-dqn: cannot write to standard output: Bad file descriptor"),
-        ("--help <&- >&- 2>&-", "", 2, ""),
-        ("trian 2> /dev/full", "", 2, ""),
-        ("trian", "", 2, "simple-dqn: there is no verb 'trian': usage:"),
-        ("--version 2>&-", "1", 0, ""),
-    ],
-)
-def test_a_standard_stream_that_is_full_or_closed(
-    command: str, unbuffered: str, code: int, complaint: str
+@pytest.mark.parametrize(("command", "unbuffered", "code", "out", "complaint"), STREAMS)
+def test_a_standard_stream_that_is_full_closed_or_poor_in_letters(
+    command: str, unbuffered: str, code: int, out: str, complaint: str
 ) -> None:
-    done = shell(f'"{sys.executable}" -m simple_dqn.main {command}', PYTHONUNBUFFERED=unbuffered)
-    assert done.returncode == code, done.stderr
+    variables = {"PYTHONUNBUFFERED": unbuffered, "PYTHONIOENCODING": "latin1:strict"}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(SOURCES)} | variables,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (code, out), done.stderr
     assert complaint in done.stderr
     assert len(done.stderr.splitlines()) == (complaint != "")
-
-
-@pytest.mark.parametrize(
-    ("work", "streams", "code", "out"),
-    [  # No file takes the number of a closed stream; a letter that the output lacks is no error.
-        ("sys.exit(os.open(os.devnull, os.O_RDONLY))", "<&- >&- 2>&-", 3, ""),
-        ("exit_code('x', lambda: print('ε'))", "", 0, "?\n"),
-    ],
-)
-def test_streams_are_prepared(work: str, streams: str, code: int, out: str) -> None:
-    program = f"import os, sys; from simple_dqn.errors import *; prepare_streams(); {work}"
-    done = shell(f'"{sys.executable}" -c "{program}" {streams}', PYTHONIOENCODING="latin1:strict")
-    assert (done.returncode, done.stdout, done.stderr) == (code, out, "")
 
 
 @pytest.mark.parametrize(
@@ -126,9 +104,7 @@ def test_streams_are_prepared(work: str, streams: str, code: int, out: str) -> N
         (OSError(28, "No space left on device"), "cannot write: No space left on device"),
     ],
 )
-def test_what_the_user_can_mend_is_a_line(
-    error: Exception, complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_the_user_can_mend_is_a_line(error: Exception, complaint: str, capsys: Capsys) -> None:
     def work() -> None:
         raise error
 
@@ -136,7 +112,7 @@ def test_what_the_user_can_mend_is_a_line(
     assert capsys.readouterr().err.startswith(f"x: {complaint}")
 
 
-def test_a_pipe_to_another_process_is_no_such_reader(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_to_another_process_is_no_such_reader(capfd: Capsys) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with capfd.disabled(), pytest.raises(BrokenPipeError):

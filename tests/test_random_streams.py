@@ -9,17 +9,10 @@ def draws(seed: int, name: str, index: int = 0) -> list[int]:
     return numbers
 
 
-def test_same_name_same_numbers() -> None:
-    assert draws(7, "sampling") == draws(7, "sampling")
-
-
-def test_names_indices_and_seeds_give_different_streams() -> None:
-    all_draws = [draws(s, n, i) for s in (0, 1) for n in ("sampling", "weights") for i in (0, 1)]
-    assert len({tuple(d) for d in all_draws}) == 8
-
-
-def test_seed_0_is_a_seed() -> None:
-    assert draws(0, "environment") == draws(0, "environment")
+def test_names_indices_and_seeds_give_streams_of_their_own_that_repeat() -> None:
+    places = [(seed, name, index) for seed in (0, 1) for name in ("sampling", "weights") for index in (0, 1)]
+    assert len({tuple(draws(*place)) for place in places}) == 8
+    assert all(draws(*place) == draws(*place) for place in places)
 
 
 def test_streams_do_not_follow_each_other() -> None:

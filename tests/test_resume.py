@@ -18,26 +18,23 @@ import numpy as np
 import pytest
 
 from simple_dqn import main, schedules
-from simple_dqn.config import Config
+from simple_dqn.config import Config, words
 from simple_dqn.errors import UserError
 from simple_dqn.run import Phase, Run
 from simple_dqn.snapshot import Checkpoint, CheckpointFolder, Keeper, Snapshot, locked
 from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.train import check_flags
-from tests.command_line import rows
+from tests.command_line import CATCH, Capsys, Patch, catch, rows, snapshots
 
 Start = Callable[..., int]
 Moment = tuple[str, int, int]  # phase, epoch, steps
 PROJECT = Path(__file__).parents[1]
-SMALL = [
-    "--preset", "simple_dqn",
-    "--random_steps", "160", "--train_steps", "120", "--test_steps", "60", "--replay_size", "240",
-    "--screen_width", "36", "--screen_height", "36", "--batch_size", "8", "--target_steps", "40",
-    "--exploration_decay_steps", "300", "--backend", "cpu", "--random_seed", "0", "--epochs", "2",
-]  # fmt: skip
-CATCH = ["catch", "--environment", "catch"]
-TRAIN = ["train", *CATCH, *SMALL]
-BRIEF = [*TRAIN, "--train_steps", "40", "--test_steps", "0"]
+BRIEF = ["train", *catch(epochs=2)]
+LONG: dict[str, Any] = {
+    "random_steps": 160, "train_steps": 120, "test_steps": 60, "replay_size": 240, "batch_size": 8,
+    "target_steps": 40, "exploration_decay_steps": 300, "epochs": 2,
+}  # fmt: skip
+TRAIN = ["train", *catch(**LONG)]
 CHECKPOINTS = "snapshots/catch_checkpoint"
 OFTEN = 16  # steps between checkpoints
 MOMENTS = [("train", 1, 40), ("test", 1, 24), ("train", 2, 80)]
@@ -56,7 +53,7 @@ RARE = {
     "games that end beyond the test's steps": "--workers 3 --replay_compression lz4",
     "adam": "--optimizer adam --datatype bfloat16 --average_updates 50%",
     "atari in processes": "--workers 2 --processes 2 --schedule concurrent --max_game_frames 200",
-    "games that cannot be saved": "--environment gym --checkpoint_steps 40",
+    "games that cannot be saved": "--checkpoint_steps 40",
     "without a target network": "--target_steps 0",
     "many steps": "--n_step 3 --workers 2",
     "atari": "--repeat_action_probability 0.25",
@@ -67,13 +64,15 @@ KILLED_AT = {
     "games that end beyond the test's steps": [("test", 1, 57), ("test", 1, 60), ("test", 2, 66)],
     "atari in processes": [*MOMENTS, ("test", 2, 80)],
 }
+# Ctrl-C while the memory is filled leaves the rest to be filled.
+STOPPED_EARLY = {"serial": [("random", 0, 2)], "many steps": [("random", 0, 2), ("random", 0, 80)]}
 EVERY_KIND = [*KINDS, *(pytest.param(kind, marks=pytest.mark.nightly) for kind in RARE)]
 
 
 def command(kind: str) -> list[str]:
-    """Return the command that trains `kind`, whose own flags replace those of `SMALL`."""
-    game = ["pong"] if "atari" in kind else ["CartPole-v1"] if "cannot" in kind else CATCH
-    return ["train", *game, *SMALL, *{**KINDS, **RARE}[kind].split()]
+    """Return the command that trains `kind`, whose own flags replace those of `LONG`."""
+    game = "pong" if "atari" in kind else "CartPole-v1" if "cannot" in kind else "catch"
+    return ["train", game, *words({**CATCH, **LONG}), *{**KINDS, **RARE}[kind].split()]
 
 
 def outcome(home: Path) -> tuple[list[dict[str, str]], list[dict[str, np.ndarray]]]:
@@ -96,7 +95,7 @@ def newest(home: Path, name: str = "catch") -> Checkpoint:
     return saved
 
 
-def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[Moment]) -> None:
+def leave_behind(monkeypatch: Patch, moments: list[Moment]) -> None:
     """Make many checkpoints, and at `moments` copy the folder as a run killed there leaves it."""
     save_checkpoint, write, is_due = Keeper.save_checkpoint, CheckpointFolder.write, Keeper.is_due
 
@@ -119,7 +118,7 @@ def leave_behind(monkeypatch: pytest.MonkeyPatch, moments: list[Moment]) -> None
     monkeypatch.setattr(CheckpointFolder, "write", copying)
 
 
-def stop_at(monkeypatch: pytest.MonkeyPatch, name: str, epoch: int, done: int) -> None:
+def stop_at(monkeypatch: Patch, name: str, epoch: int, done: int) -> None:
     """Press Ctrl-C at this moment."""
     count = Run._is_end_at_safe_point
 
@@ -132,14 +131,14 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, name: str, epoch: int, done: int) -
 
 
 @pytest.fixture(autouse=True)
-def _safe_points(monkeypatch: pytest.MonkeyPatch) -> None:
+def _safe_points(monkeypatch: Patch) -> None:
     """Let there be a checkpoint at each moment."""
     monkeypatch.setattr(schedules, "SAFE_POINT_STEPS", 40)
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_a_run_that_was_killed_or_stopped_goes_on_exactly(
-    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch, kind: str
+    tmp_path: Path, start: Start, monkeypatch: Patch, kind: str, capsys: Capsys
 ) -> None:
     moments = KILLED_AT.get(kind, MOMENTS)
     assert start("whole", *command(kind), "--checkpoint_minutes", "0") == 0
@@ -153,31 +152,20 @@ def test_a_run_that_was_killed_or_stopped_goes_on_exactly(
         assert start(folder, "resume", f"snapshots/{checkpoints.name}") == 0
         assert_same(tmp_path / folder, tmp_path / "whole")
     # Games that cannot be saved begin anew where a run was stopped.
-    for name, epoch, done in [] if "cannot" in kind else moments[-1:]:
+    for name, epoch, done in [] if "cannot" in kind else [*STOPPED_EARLY.get(kind, []), moments[-1]]:
+        home = tmp_path / f"stopped-{name}"
         with monkeypatch.context() as patch:
             stop_at(patch, name, epoch, done)
-            assert start("stopped", *command(kind)) == 128 + signal.SIGINT
-        stopped_rows, snapshots = outcome(tmp_path / "stopped")
-        assert (stopped_rows[-1]["phase"], int(stopped_rows[-1]["steps"])) == (name, done)
-        assert len(snapshots) == epoch
-        last = next((tmp_path / "stopped" / "snapshots").glob(f"*_{epoch}.pkl"))
-        assert start("stopped", "resume", f"snapshots/{last.name}") == 0
-        assert_same(tmp_path / "stopped", tmp_path / "whole")
-        assert len(list((tmp_path / "stopped").glob("**/*.csv"))) == 1
-
-
-def test_ctrl_c_while_the_memory_is_filled_leaves_the_rest_to_be_filled(
-    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert start("whole", *command("many steps"), "--epochs", "1") == 0
-    for after in (2, 80):
-        with monkeypatch.context() as patch:
-            stop_at(patch, "random", 0, after)
-            assert start(f"{after}", *command("many steps"), "--epochs", "1") == 128 + signal.SIGINT
-        assert f"Next: ./resume.sh {CHECKPOINTS} continues the run" in capsys.readouterr().err
-        assert not list((tmp_path / f"{after}").glob("snapshots/*.pkl"))
-        assert start(f"{after}", "resume", CHECKPOINTS) == 0
-        assert_same(tmp_path / f"{after}", tmp_path / "whole")
+            assert start(home.name, *command(kind)) == 128 + signal.SIGINT
+        told, (stopped_rows, weights) = capsys.readouterr().err, outcome(home)
+        assert f"Next: ./resume.sh {CHECKPOINTS} continues the run" in told or "atari" in kind
+        ended = [(row["phase"], int(row["steps"])) for row in stopped_rows[-1:]]
+        assert ended == ([(name, done)] if epoch else [])
+        assert len(weights) == epoch
+        last = next(home.glob(f"snapshots/*_{epoch or 'checkpoint'}*"))
+        assert start(home.name, "resume", f"snapshots/{last.name}") == 0
+        assert_same(home, tmp_path / "whole")
+        assert len(list(home.glob("**/*.csv"))) == 1
 
 
 def in_a_process(home: Path, *program: str) -> "subprocess.Popen[str]":
@@ -203,46 +191,46 @@ def test_train_again_with_resume_after_kill_9(tmp_path: Path, start: Start) -> N
     assert left == {"catch_1.pkl", "catch_2.pkl", "catch_checkpoint"}
 
 
-def test_the_snapshot_tells_which_checkpoint_is_meant(
-    tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str]
-) -> None:
-    start("run", *BRIEF)
+def test_the_snapshot_tells_which_checkpoint_is_meant(finished: Path, capsys: Capsys) -> None:
     # Another snapshot in the place of the last one does not lead to its checkpoint.
-    path = tmp_path / "run" / "snapshots" / "catch_2.pkl"
+    path = Path("snapshots/catch_2.pkl")
     snapshot = Snapshot.load(path)
     replace(snapshot, weights={name: values / 2 for name, values in snapshot.weights.items()}).save(path)
-    capsys.readouterr()
-    assert start("run", "resume", "snapshots/catch_2.pkl", "--epochs", "3") == 0
-    assert "has no checkpoint that follows snapshots/catch_2.pkl" in capsys.readouterr().err
+    assert main.run(["resume", f"{path}", "--epochs", "3"]) == 0
+    assert f"has no checkpoint that follows {path}" in capsys.readouterr().err
     # What was made of it has checkpoints that follow on it.
-    assert start("run", "resume", "snapshots/catch_3.pkl", "--epochs", "4") == 0
+    assert main.run(["resume", "snapshots/catch_3.pkl", "--epochs", "4"]) == 0
     assert "train 4, step 0" in capsys.readouterr().err
 
 
-def test_a_run_that_began_with_weights_goes_on_from_their_snapshot(
-    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_run_that_began_with_weights_keeps_the_epochs_that_count_as_done_and_goes_on_from_them(
+    tmp_path: Path, finished: Path, monkeypatch: Patch, capsys: Capsys
 ) -> None:
-    start("run", *TRAIN, "--epochs", "1")
+    files = snapshots(finished)
+    begun = ["--start_epoch", "1", "--load_weights", "snapshots/catch_1.pkl", "--random_seed", "1"]
     with monkeypatch.context() as patch:
-        leave_behind(patch, [("train", 2, 40)])
-        start("run", *TRAIN, "--start_epoch", "1", "--load_weights", "snapshots/catch_1.pkl")
+        leave_behind(patch, [("train", 2, 32)])
+        assert main.run([*BRIEF, *begun]) == 0
+    now = snapshots(finished)
+    assert now.keys() == {*files, "catch_before_2.pkl"}
+    assert now["catch_1.pkl"] == files["catch_1.pkl"]
+    assert now["catch_before_2.pkl"] == files["catch_2.pkl"] != now["catch_2.pkl"]
+    monkeypatch.chdir(tmp_path / "train-2-32")
     capsys.readouterr()
-    assert start("train-2-40", "resume", "snapshots/catch_1.pkl") == 0
-    assert "train 2, step 40" in capsys.readouterr().err
+    assert main.run(["resume", "snapshots/catch_1.pkl"]) == 0
+    assert "train 2, step 32" in capsys.readouterr().err
 
 
 def test_a_resume_from_another_folder_writes_to_the_same_files_but_for_a_copy(
-    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, start: Start, monkeypatch: Patch
 ) -> None:
-    files = ["--csv_file", "catch.csv"]
     first, copy = tmp_path / "run", tmp_path / "copy"
-    assert start("run", *BRIEF, *files, "--epochs", "1") == 0
+    assert start("run", *BRIEF, "--csv_file", "catch.csv", "--epochs", "1") == 0
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert main.run(["resume", str(first / CHECKPOINTS), "--epochs", "2"]) == 0
     assert not list((tmp_path / "elsewhere").iterdir())
-    assert start("whole", *BRIEF, *files) == 0
-    assert rows(first / "catch.csv") == rows(tmp_path / "whole" / "catch.csv")
+    assert [row["epoch"] for row in rows(first / "catch.csv")] == ["0", "1", "2"]
     shutil.copytree(first, copy)
     before = (first / "catch.csv").read_text()
     monkeypatch.chdir(copy)
@@ -252,35 +240,30 @@ def test_a_resume_from_another_folder_writes_to_the_same_files_but_for_a_copy(
     assert rows(copy / "results" / "catch.csv")[-1]["epoch"] == "3"
 
 
-def test_resume_true_begins_ends_or_refuses(
-    tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for _ in range(2):  # a complete run is no error
-        assert start("run", *BRIEF, "--resume") == 0
-    log = capsys.readouterr().err
-    assert "There is no checkpoint snapshots/catch_checkpoint: the run begins" in log
-    assert "Nothing is left to do: the run has 2 epochs" in log
-    snapshots = {path: path.read_bytes() for path in (tmp_path / "run" / "snapshots").glob("*.pkl")}
-    for path in (tmp_path / "run" / CHECKPOINTS).glob("run_*.npz"):
+def test_what_cannot_go_on_is_a_line(finished: Path, capsys: Capsys) -> None:
+    files = snapshots(finished)
+
+    def told(*arguments: str, code: int = 2) -> str:
+        assert main.run(arguments) == code
+        return capsys.readouterr().err.splitlines()[-1]
+
+    with locked(finished / "snapshots" / "catch"):
+        for arguments in (BRIEF, [*BRIEF, "--resume"], ["resume", "snapshots/catch_1.pkl"]):
+            assert f"is being written by another run (process {os.getpid()})" in told(*arguments)
+    assert "Nothing is left to do: the run has 2 epochs" in told(*BRIEF, "--resume", code=0)
+    (finished / "snapshots" / "pong_checkpoint").mkdir()
+    for flags, complaint in {
+        f"{CHECKPOINTS} --replay_size 300": "leave out --replay_size",
+        f"{CHECKPOINTS} --save_weights_prefix other": "leave out --save_weights_prefix",
+        f"{CHECKPOINTS} --epochs 1": "larger --epochs",
+        "snapshots/pong_checkpoint": "has no usable checkpoint",
+    }.items():
+        assert complaint in told("resume", *flags.split())
+    for path in (finished / CHECKPOINTS).glob("run_*.npz"):
         path.write_bytes(path.read_bytes()[:100])
-    assert start("run", *BRIEF, "--epochs", "3", "--resume", "true") == 2
-    assert "no checkpoint in snapshots/catch_checkpoint can be read" in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in snapshots} == snapshots
-
-
-def test_flags_that_contradict_the_run_get_a_line(
-    tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str]
-) -> None:
-    start("run", *BRIEF)
-    (tmp_path / "run" / "snapshots" / "pong_checkpoint").mkdir()
-    for arguments, words in (
-        (f"{CHECKPOINTS} --replay_size 300", "leave out --replay_size"),
-        (f"{CHECKPOINTS} --save_weights_prefix other", "leave out --save_weights_prefix"),
-        (f"{CHECKPOINTS} --epochs 1", "larger --epochs"),
-        ("snapshots/pong_checkpoint", "has no usable checkpoint"),
-    ):
-        assert start("run", "resume", *arguments.split()) == 2
-        assert words in capsys.readouterr().err.splitlines()[-1]
+    last = told(*BRIEF, "--epochs", "3", "--resume", "true")
+    assert "no checkpoint in snapshots/catch_checkpoint can be read" in last
+    assert snapshots(finished) == files
 
 
 OTHERS: dict[str, Any] = {
@@ -305,7 +288,7 @@ def test_what_the_state_depends_on_cannot_change_and_other_changes_are_logged(
 
 @pytest.mark.parametrize(("first", "then"), [("auto", "auto"), ("bfloat16", "float32")])
 def test_a_run_continues_in_another_datatype(
-    tmp_path: Path, start: Start, first: str, then: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, start: Start, first: str, then: str, capsys: Capsys
 ) -> None:
     """As on a processor without bfloat16 instructions; auto is what it meant when the run began."""
     command = [*BRIEF, "--average_updates", "20", "--resume", "--datatype"]
@@ -323,7 +306,7 @@ def test_a_run_continues_in_another_datatype(
 
 
 def test_a_loss_that_is_no_number_stops_the_run_before_it_is_saved(
-    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, start: Start, monkeypatch: Patch, capsys: Capsys
 ) -> None:
     with monkeypatch.context() as patch:
         leave_behind(patch, [])
@@ -341,7 +324,7 @@ def test_a_loss_that_is_no_number_stops_the_run_before_it_is_saved(
 
 @pytest.mark.parametrize("limit", ["RLIMIT_FSIZE", pytest.param("RLIMIT_NOFILE", marks=pytest.mark.nightly)])
 def test_training_goes_on_or_ends_with_a_line_when_the_system_gives_out(
-    tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str], limit: str
+    tmp_path: Path, start: Start, capsys: Capsys, limit: str
 ) -> None:
     """In the middle of training no file can grow, or none be opened, any more."""
     command = [*TRAIN, "--train_steps", "240", "--checkpoint_minutes", "0.001"]
@@ -372,20 +355,7 @@ raise SystemExit(main.run({command!r}))
     assert_same(tmp_path / "faulty", tmp_path / "whole")
 
 
-def test_a_second_run_of_the_same_name_is_refused(
-    tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert start(".", *BRIEF) == 0
-    with locked(tmp_path / "snapshots" / "catch"):
-        for arguments in (BRIEF, [*BRIEF, "--resume"], ["resume", "snapshots/catch_1.pkl"]):
-            assert start(".", *arguments) == 2
-            line = capsys.readouterr().err.splitlines()[-1]
-            assert f"is being written by another run (process {os.getpid()})" in line
-
-
-def test_no_checkpoint_begins_several_games_of_a_test_anew(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_checkpoint_begins_several_games_of_a_test_anew(start: Start, monkeypatch: Patch) -> None:
     written: list[tuple[str, int]] = []
     write = CheckpointFolder.write
 
@@ -404,7 +374,7 @@ def test_no_checkpoint_begins_several_games_of_a_test_anew(
     "flags", [["--preset", "strong"], ["--average_updates", "1%", "--exploration_decay_steps", "10%"]]
 )
 def test_a_longer_run_keeps_the_schedules_with_which_it_began(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
+    tmp_path: Path, monkeypatch: Patch, flags: list[str]
 ) -> None:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     configs: list[Config] = []
@@ -429,9 +399,7 @@ def test_a_longer_run_keeps_the_schedules_with_which_it_began(
         assert later[name] == recorded[name]
 
 
-def test_a_rom_is_recorded_with_its_folder_and_a_name_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rom_is_recorded_with_its_folder_and_a_name_as_it_is(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     shutil.copy(str(ale_py.roms.get_rom_path("pong")), "mine.bin")

@@ -54,25 +54,22 @@ class Project:
     environment: dict[str, str]
 
     def start(self, *words: str | Path, cwd: Path | None = None, **extra: str) -> "subprocess.Popen[str]":
+        pipe = subprocess.PIPE
         return subprocess.Popen(
-            [str(word) for word in words],
-            cwd=cwd or self.folder,
-            env=self.environment | extra,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            words, cwd=cwd or self.folder, env=self.environment | extra, stdout=pipe, stderr=pipe, text=True,
             start_new_session=True,
-        )
+        )  # fmt: skip
 
     def run(self, *words: str | Path, cwd: Path | None = None, **extra: str) -> tuple[int, str, str]:
         process = self.start(*words, cwd=cwd, **extra)
         out, err = process.communicate(timeout=60)
         return process.returncode, out, err
 
-    def calls(self) -> list[str]:
-        """Return what set-ups have asked for so far: "venv" and "pip", in order."""
-        log = Path(self.environment["CALLS"])
-        return [line.split()[0] for line in log.read_text().splitlines()] if log.exists() else []
+    def assert_set_up(self, *calls: str) -> None:
+        """Start it, which succeeds; then these are all calls of "venv" and "pip" so far."""
+        assert self.run("./train.sh")[0] == 0
+        log = Path(self.environment["CALLS"]).read_text()
+        assert [line.split()[0] for line in log.splitlines()] == [*calls]
 
 
 @pytest.fixture
@@ -85,9 +82,7 @@ def project(tmp_path: Path) -> Project:
         shutil.copy(source, folder)
     tools.mkdir()
     fake_python(tools / "python3.11")
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SIMPLE_DQN"))
-    }
+    kept = {name: one for name, one in os.environ.items() if not name.startswith(("PYTHON", "SIMPLE_DQN"))}
     path = f"{tools}{os.pathsep}{kept['PATH']}"
     return Project(folder, kept | {"PATH": path, "CALLS": str(tmp_path / "calls"), "FAKE_PIP": "true"})
 
@@ -97,18 +92,6 @@ def ready(project: Project) -> Project:
     """A copy that is set up."""
     assert project.run("scripts/setup.sh", "requirements.txt")[0] == 0
     return project
-
-
-@pytest.fixture
-def bare_path(tmp_path: Path) -> Path:
-    """A folder for PATH with the tools that the scripts use, and no Python."""
-    folder = tmp_path / "bare"
-    folder.mkdir()
-    for tool in ("bash", "cmp", "cp", "dirname", "env", "mkdir", "readlink", "rm"):
-        found = shutil.which(tool)
-        assert found is not None
-        (folder / tool).symlink_to(found)
-    return folder
 
 
 def fake_python(path: Path, text: str = FAKE_PYTHON.format(real=sys.executable)) -> None:
@@ -123,23 +106,18 @@ def wait_for(path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_every_argument_arrives_as_it_was_given(ready: Project, tmp_path: Path) -> None:
+def test_every_argument_arrives_also_through_a_link_and_exit_codes_are_passed(
+    ready: Project, tmp_path: Path
+) -> None:
     here = tmp_path / "elsewhere"
     here.mkdir()
     (here / "types.py").write_text("raise SystemExit('a file of the current folder was imported')")
-    for verb in VERBS:
-        script = ready.folder / f"{verb}.sh"
-        status, out, err = ready.run(script, *AWKWARD, cwd=here)
-        assert (status, err) == (0, "")
-        assert json.loads(out) == [[verb, *AWKWARD], str(here), str(ready.folder), str(script)]
-
-
-def test_a_script_works_through_a_link_and_passes_exit_codes(ready: Project, tmp_path: Path) -> None:
-    (tmp_path / "learn").symlink_to(ready.folder / "train.sh")
-    for code in (0, 2, 130):
-        status, out, _ = ready.run("./learn", str(code), cwd=tmp_path)
-        assert status == code
-        assert json.loads(out) == [["train", str(code)], str(tmp_path), str(ready.folder), "./learn"]
+    (here / "learn").symlink_to(ready.folder / "train.sh")
+    scripts: list[tuple[str | Path, str, str]] = [(ready.folder / f"{verb}.sh", verb, "0") for verb in VERBS]
+    for script, verb, code in [*scripts, ("./learn", "train", "2"), ("./learn", "train", "130")]:
+        status, out, err = ready.run(script, *AWKWARD, code, cwd=here)
+        assert (status, err) == (int(code), "")
+        assert json.loads(out) == [[verb, *AWKWARD, code], str(here), str(ready.folder), str(script)]
 
 
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
@@ -152,28 +130,28 @@ def test_a_signal_to_the_script_reaches_python(ready: Project, name: signal.Sign
     assert process.returncode == -name
 
 
-def test_the_first_start_sets_up_and_goes_on(project: Project) -> None:
+def test_the_first_start_sets_up_and_later_ones_do_where_something_is_new_or_gone(project: Project) -> None:
     status, out, err = project.run("./train.sh", "pong")
     assert (status, json.loads(out)[0]) == (0, ["train", "pong"])  # standard output is the verb's alone
     assert err.startswith("First start: making .venv")
-    assert project.calls() == ["venv", "pip"]
-
-
-def test_changed_requirements_are_installed_once(ready: Project) -> None:
-    with (ready.folder / "requirements.txt").open("a") as file:
+    project.assert_set_up("venv", "pip")
+    with (project.folder / "requirements.txt").open("a") as file:
         file.write("another==1.0\n")
-    ready.run("./train.sh")
-    ready.run("./train.sh")
-    assert ready.calls() == ["venv", "pip", "pip"]
+    for _ in range(2):
+        project.assert_set_up("venv", "pip", "pip")
+    python = project.folder / ".venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to("/nowhere/python3.11")
+    project.assert_set_up("venv", "pip", "pip", "venv", "pip")
 
 
 def test_a_failed_installation_is_told_and_begun_anew(project: Project) -> None:
     status, out, err = project.run("./train.sh", FAKE_PIP="echo no network; exit 1")
     assert (status, out) == (2, "")
-    assert err.splitlines()[-2:] == ["no network", err.splitlines()[-1]]
-    assert err.splitlines()[-1].startswith("./train.sh: pip could not install the packages")
-    assert project.run("./train.sh")[0] == 0
-    assert project.calls() == ["venv", "pip", "venv", "pip"]
+    *_, told, last = err.splitlines()
+    assert told == "no network"
+    assert last.startswith("./train.sh: pip could not install the packages")
+    project.assert_set_up("venv", "pip", "venv", "pip")
 
 
 @pytest.mark.parametrize(("name", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
@@ -186,8 +164,7 @@ def test_an_interrupted_installation_is_begun_anew(
     os.killpg(process.pid, name)
     process.communicate(timeout=30)
     assert process.returncode == status
-    assert project.run("./train.sh")[0] == 0
-    assert project.calls() == ["venv", "pip", "venv", "pip"]
+    project.assert_set_up("venv", "pip", "venv", "pip")
 
 
 def test_starts_at_the_same_time_set_up_once(project: Project, tmp_path: Path) -> None:
@@ -198,19 +175,15 @@ def test_starts_at_the_same_time_set_up_once(project: Project, tmp_path: Path) -
     first.communicate(timeout=30)
     assert (first.returncode, status) == (0, 0)
     assert err.splitlines() == ["Another start is setting up .venv: waiting for it to end."]
-    assert project.calls() == ["venv", "pip"]
+    project.assert_set_up("venv", "pip")
 
 
-def test_a_venv_whose_python_is_gone_is_made_anew(ready: Project) -> None:
-    python = ready.folder / ".venv" / "bin" / "python"
-    python.unlink()
-    python.symlink_to("/nowhere/python3.11")
-    assert ready.run("./train.sh")[0] == 0
-    assert ready.calls() == ["venv", "pip", "venv", "pip"]
-
-
-def test_where_no_python_can_be_used_a_line_says_so(project: Project, bare_path: Path) -> None:
+def test_where_no_python_can_be_used_a_line_says_so(project: Project, tmp_path: Path) -> None:
     """There is none, it is too old or lacks `venv`, or `PYTHON` names none."""
+    bare = tmp_path / "bare"  # with the tools that the scripts use
+    bare.mkdir()
+    for tool in ("bash", "cmp", "cp", "dirname", "env", "mkdir", "readlink", "rm"):
+        (bare / tool).symlink_to(str(shutil.which(tool)))
 
     def complaint(**environment: Any) -> str:
         status, out, err = project.run("./train.sh", **environment)
@@ -218,15 +191,15 @@ def test_where_no_python_can_be_used_a_line_says_so(project: Project, bare_path:
         assert not (project.folder / ".venv" / "bin" / "python").exists()
         return err
 
-    assert "no Python 3.11 or newer was found" in complaint(PATH=str(bare_path))
+    assert "no Python 3.11 or newer was found" in complaint(PATH=str(bare))
     wrong = complaint(PYTHON="/nowhere/my python")
     assert wrong.startswith("./train.sh: PYTHON=/nowhere/my python is not a Python 3.11 or newer")
-    fake_python(bare_path / "python3.11", "#!/bin/sh\nexit 1\n")
-    assert "no Python 3.11" in complaint(PATH=str(bare_path))
-    fake_python(bare_path / "python3", "#!/bin/sh\nexit 3\n")
-    assert "python3 lacks its venv module" in complaint(PATH=str(bare_path))
-    fake_python(bare_path / "python3")
-    assert project.run("./train.sh", PATH=str(bare_path))[0] == 0
+    fake_python(bare / "python3.11", "#!/bin/sh\nexit 1\n")
+    assert "no Python 3.11" in complaint(PATH=str(bare))
+    fake_python(bare / "python3", "#!/bin/sh\nexit 3\n")
+    assert "python3 lacks its venv module" in complaint(PATH=str(bare))
+    fake_python(bare / "python3")
+    assert project.run("./train.sh", PATH=str(bare))[0] == 0
 
 
 def pins(name: str) -> dict[str, str]:

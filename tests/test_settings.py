@@ -1,6 +1,5 @@
-"""The settings of a command: presets, files, and the order of the sources, against values written here."""
+"""The settings of a command: flags and their rules, presets, files, and the order of these sources."""
 
-import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import yaml
 from simple_dqn import command_line, main, rules
 from simple_dqn.command_line import parser_of_settings
 from simple_dqn.config import SETTINGS, Config, Share
+from simple_dqn.config import read as read_settings
 from simple_dqn.config import words as as_flags
 from simple_dqn.errors import UserError
 from simple_dqn.main import VERBS
@@ -19,7 +19,7 @@ from simple_dqn.presets import PRESETS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.play import ONE_GAME, PLAYS_ONLY, settings_of_agent
 from simple_dqn.verbs.settings import resolve
-from tests.command_line import read
+from tests.command_line import Capsys, Patch, catch, read
 
 # Flags of a run in which every source below can be told from the others.
 RUN = {
@@ -69,39 +69,33 @@ def test_the_later_source_wins(
     assert resolve(given, snapshot, fixed).flags() == {**Config().flags(), **expected}
 
 
-def test_other_games_than_ataris_have_defaults_of_their_own() -> None:
-    config = resolve({"game": "catch", "environment": "catch", "max_reward": 5.0})
-    assert config.environment.frame_skip == 1
-    assert (config.network.min_reward, config.network.max_reward) == (-math.inf, 5.0)
+def help_of(capsys: Capsys, *words: str) -> list[str]:
+    """Return the lines that `words` show, which ask for help."""
+    with pytest.raises(SystemExit) as end:
+        main.run(words)
+    assert not end.value.code
+    return capsys.readouterr().out.splitlines()
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ("plot", "doctor", "snapshot")])
-def test_the_help_of_a_verb_fits_on_a_screen(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main.run([verb, "--help"])
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 25
-    assert max(map(len, lines)) <= 110
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_help_of_a_verb_fits_on_a_screen(verb: str, capsys: Capsys) -> None:
+    lines = help_of(capsys, verb, "--help")
     assert lines[0].startswith(f"usage: simple-dqn {verb} ")
-    start = f"example: simple-dqn {verb} "
-    (example,) = [line for line in lines if line.startswith(start)]
-    read(verb, example.removeprefix(start).split())
-    for word in example.split():
-        assert not word.startswith("snapshots/trained") or (PROJECT / word).exists()
+    assert help_of(capsys, verb, "-help") == lines
+    if verb not in ("plot", "doctor", "snapshot"):
+        assert len(lines) <= 25
+        assert max(map(len, lines)) <= 110
+        start = f"example: simple-dqn {verb} "
+        (example,) = [line.removeprefix(start).split() for line in lines if line.startswith(start)]
+        read(verb, example)
+        assert all((PROJECT / word).exists() for word in example if word.startswith("snapshots/trained"))
 
 
-def test_the_help_shows_the_values_of_a_plain_run(capsys: pytest.CaptureFixture[str]) -> None:
-    for verb, words in (("train", "(default: 0.0003)"), ("resume", "(default: the snapshot's)")):
-        with pytest.raises(SystemExit):
-            main.run([verb, "--help"])
-        (line,) = [line for line in capsys.readouterr().out.splitlines() if "--learning_rate " in line]
-        assert line.endswith(words)
-
-
-def test_all_of_the_help_has_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main.run(["train", "--help", "all"])
-    text = capsys.readouterr().out
+def test_the_help_shows_the_values_of_a_plain_run_and_all_of_it_every_setting(capsys: Capsys) -> None:
+    for verb, default in (("train", "0.0003"), ("resume", "the snapshot's")):
+        (line,) = [line for line in help_of(capsys, verb, "--help") if "--learning_rate " in line]
+        assert line.endswith(f"(default: {default})")
+    text = "\n".join(help_of(capsys, "train", "--help", "all"))
     assert not [name for name in SETTINGS.keys() - {"game", "imports"} if f"--{name} " not in text]
 
 
@@ -134,16 +128,14 @@ def test_a_preset_names_settings_that_agree_and_its_agents_play_with_any_number_
             settings_of_agent(Path("pong_1.pkl"), Snapshot("pong", 1, 6, 0, trained, {}), given, fixed)
 
 
-def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, str]:
+def printed(capsys: Capsys, *words: str) -> dict[str, str]:
     """Return the settings that `train --print_config` shows, by name."""
     assert main.run(["train", "pong", *words, "--print_config", "true"]) == 0
     settings: dict[str, str] = yaml.load(capsys.readouterr().out, yaml.BaseLoader)["settings"]
     return {name: value for name, value in settings.items() if name != "game"}
 
 
-def test_flags_win_and_the_outcome_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_flags_win_and_the_outcome_is_shown(tmp_path: Path, monkeypatch: Patch, capsys: Capsys) -> None:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     shown = printed(capsys, "--preset", "rainbow", "--n_step", "5", "--noisy", "false")
     assert (shown["n_step"], shown["noisy"], shown["target_rule"]) == ("5", "false", "double")
@@ -151,12 +143,8 @@ def test_flags_win_and_the_outcome_is_shown(
     assert not list(tmp_path.iterdir())
 
 
-def test_without_a_name_it_is_the_quick_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_name_it_is_the_quick_one(capsys: Capsys) -> None:
     assert printed(capsys) == printed(capsys, "--preset", "quick") != printed(capsys, "--preset", "nature")
-    for words, told in (("pong --preset slow", "'quick'"), ("--epochs 1", "required: game"),
-                        ("pong --config no.yaml", "cannot read no.yaml")):  # fmt: skip
-        assert main.run(["train", *words.split()]) == 2
-        assert told in capsys.readouterr().err
 
 
 def test_the_page_of_settings_has_every_preset_as_it_is() -> None:
@@ -170,37 +158,18 @@ def test_the_page_of_settings_has_every_preset_as_it_is() -> None:
     defaults = Config().flags()
     for name, row in zip(names, rows, strict=True):
         for preset, cell in zip(PRESETS, row[1:], strict=True):
-            if preset == "simple_dqn":
-                assert name not in PRESETS[preset]
-                if name != "synchronize":  # its default depends on the number of workers
-                    assert cell == shown(defaults[name])
-            else:
-                assert cell == (shown(PRESETS[preset][name]) if name in PRESETS[preset] else ""), name
-
-
-def shown(value: object) -> str:
-    """Return a setting as the page shows it."""
-    if isinstance(value, bool | Share):
-        return str(value).lower()
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float) and 0 < abs(value) < 1e-3:
-        mantissa, exponent = f"{value:e}".split("e")
-        return f"{float(mantissa):g}e{int(exponent)}"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-SHORT = [
-    "--environment", "catch", "--screen_width", "36", "--screen_height", "36", "--random_steps", "60",
-    "--train_steps", "40", "--test_steps", "0", "--epochs", "1", "--replay_size", "100", "--batch_size", "4",
-    "--target_steps", "8", "--backend", "cpu", "--threads", "1",
-]  # fmt: skip
+            plain = preset == "simple_dqn"
+            assert not plain or name not in PRESETS[preset]
+            if not plain or name != "synchronize":  # its default depends on the number of workers
+                settings = defaults if plain else PRESETS[preset]
+                stated = read_settings({name: cell.replace(",", "")} if cell else {})
+                assert stated == ({name: settings[name]} if name in settings else {}), name
 
 
 def test_a_run_writes_its_settings_they_repeat_it_and_a_resume_renews_them(
-    tmp_path: Path, start: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, start: Callable[..., int], capsys: Capsys
 ) -> None:
-    assert start(".", "train", "catch", "--preset", "nature", *SHORT) == 0
+    assert start(".", "train", *catch(preset="nature")) == 0
     assert capsys.readouterr().err.splitlines()[0].endswith("Preset nature")
     file = tmp_path / "results" / "catch.yaml"
     text = file.read_text()
@@ -246,9 +215,7 @@ def test_a_run_writes_its_settings_they_repeat_it_and_a_resume_renews_them(
         ("settings:\n  game: pong\n  environment: /tmp/x.py:X\n", "FILE.py:CLASS is gone"),
     ],
 )
-def test_a_foreign_file_is_refused_in_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
-) -> None:
+def test_a_foreign_file_is_refused_in_a_line(tmp_path: Path, capsys: Capsys, text: str, words: str) -> None:
     (tmp_path / "x.yaml").write_text(text)
     assert main.run(["train", "pong", "--config", str(tmp_path / "x.yaml"), "--print_config"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -275,7 +242,7 @@ def test_a_word_is_read_as_it_was_written(tmp_path: Path, word: str) -> None:
     ],
 )
 def test_a_file_lies_over_a_preset_and_below_the_flags(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, words: list[str], expected: dict[str, Any]
+    tmp_path: Path, capsys: Capsys, file: str, words: list[str], expected: dict[str, Any]
 ) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(f"{file}settings:\n  n_step: 2\n  display_screen: false\n")
@@ -283,3 +250,179 @@ def test_a_file_lies_over_a_preset_and_below_the_flags(
     path.write_text(capsys.readouterr().out)
     found = command_line.read(str(path))
     assert found == {**found, **PRESETS[expected["preset"]], **expected}
+
+
+# Names and defaults that simple_dqn promised.
+PROMISED = {
+    "environment": "ale", "display_screen": False, "frame_skip": 4, "repeat_action_probability": 0,
+    "minimal_action_set": True, "screen_width": 84, "screen_height": 84, "record_screen_path": None,
+    "record_sound_filename": None, "replay_size": 1_000_000, "history_length": 4, "learning_rate": 0.00025,
+    "discount_rate": 0.99, "batch_size": 32, "optimizer": "rmsprop", "decay_rate": 0.95, "clip_error": 1,
+    "min_reward": -1, "max_reward": 1, "backend": "gpu", "device_id": 0,
+    "datatype": "float32", "exploration_rate_start": 1, "exploration_rate_end": 0.1,
+    "exploration_decay_steps": 1_000_000, "exploration_rate_test": 0.05, "train_frequency": 4,
+    "train_repeat": 1, "target_steps": 10_000, "random_starts": 30, "random_steps": 50_000,
+    "train_steps": 250_000, "test_steps": 125_000, "epochs": 200, "start_epoch": 0, "play_games": 0,
+    "load_weights": None, "save_weights_prefix": None, "csv_file": None, "random_seed": None,
+    "log_level": "INFO", "color_averaging": True, "visualization_filters": 4, "visualization_file": None,
+}  # fmt: skip
+
+
+def parse(*arguments: str) -> dict[str, Any]:
+    return parser_of_settings("train.sh", "Train.").parse(arguments)
+
+
+def test_promised_flags_and_defaults() -> None:
+    flags = Config().flags()
+    assert {name: flags[name] for name in PROMISED} == PROMISED
+
+
+def test_all_settings_as_flags_are_the_same_settings() -> None:
+    given = {name: value for name, value in Config().flags().items() if name not in ("game", "imports")}
+    assert {"game": "", "imports": None, **parse(*as_flags(given))} == Config().flags()
+
+
+@pytest.mark.parametrize(("words", "given"), [
+    ("", {}),
+    *((f"--epochs {word}", {"epochs": 1000}) for word in ("1000", "1_000", "1e3", "1.0e3", "1000.0")),
+    *((f"--color_averaging {word}", {"color_averaging": True}) for word in ("yes", "true", "t", "1", "YES")),
+    *((f"--color_averaging {word}", {"color_averaging": False}) for word in ("no", "false", "f", "0", "No")),
+    ("--tensorboard --frame_skip 2", {"tensorboard": True, "frame_skip": 2}),
+    ("--tensorboard scalars", {"tensorboard": True}),
+    ("--tensorboard 1", {"tensorboard": True}),
+    ("--tensorboard histograms", {"tensorboard": "histograms"}),
+    ("--tensorboard no", {"tensorboard": False}),
+    ("--random_seed 0", {"random_seed": 0}),
+    ("--random_seed none", {"random_seed": None}),
+    ("--exploration_decay_steps 10%", {"exploration_decay_steps": Share(10)}),
+])  # fmt: skip
+def test_a_value_is_written_in_many_ways_and_only_what_was_given_is_told(
+    words: str, given: dict[str, Any]
+) -> None:
+    assert parse(*words.split()) == given
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    ("--lr 1", "did you mean --learning_rate?"),
+    ("--buffer-size=1", "did you mean --replay_size?"),
+    ("--epoch 1", "did you mean --epochs?"),
+    ("--Learning_Rate 1", "did you mean --learning_rate?"),
+    ("--slip_probability 1", "--slip_probability is gone: leave it out"),
+    *((f"--epochs {word}", "not a whole number") for word in ("1.5", "1e-3", "inf", "nan", "1e400", "many")),
+    ("--frame_skip 0", "argument --frame_skip: 0 is too small: give at least 1"),
+    ("--exploration_rate_end 2", "--exploration_rate_end: 2 is too large: give at most 1"),
+    ("--learning_rate 0", "--learning_rate: 0 is too small: give more than 0"),
+    ("--learning_rate nan", "not a number"),
+    ("--clip_error inf", "inf is not finite"),
+    ("--tensorboard images", "'images' is not one of"),
+    ("--optimizer sgd", "invalid choice: 'sgd' (choose from rmsprop"),
+    ("--batch_norm maybe", "'maybe' is not one of"),
+    ("stray", "unexpected argument 'stray'"),
+    ("--random_seed -1", "--random_seed"),
+    *((f"--exploration_decay_steps={word}", "decay_steps") for word in ("101%", "-1%", "%", "x%", "nan%")),
+])  # fmt: skip
+def test_a_wrong_flag_or_value_is_a_line(arguments: str, words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse(*arguments.split())
+    assert "\n" not in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_shared_flags_name_no_place_on_this_machine() -> None:
+    config = Config.from_flags({"game": "/home/me/pong.rom", "csv_file": "/home/me/x.csv", "frame_skip": 3})
+    assert not any(isinstance(v, str) and "/" in v for v in config.shared_flags().values())
+    assert config.shared_flags()["frame_skip"] == 3
+
+
+CONTRADICTIONS = """
+replay_size=3 => --replay_size 3 | at least 5
+replay_size=30 workers=8 => 8 game(s) | at least 40
+replay_size=30 workers=5 n_step=3 => 7 screens | 5 game(s) | at least 35
+n_step=3 min_reward=0.5 => --n_step 3 | --min_reward 0.5 | limits with 0 between
+n_step=2 max_reward=-0.5 => --n_step 2 | --max_reward -0.5
+replay_size=100 batch_size=101 => --batch_size 101 | --replay_size 100
+random_steps=2 train_frequency=1 => hold 4 screens | needs 5 | raise --random_steps
+random_steps=3 train_frequency=1 n_step=2 => hold 5 screens | needs 6
+random_steps=2 concurrent=true target_steps=1000 train_steps=1000 => hold 3 screens | needs 5
+concurrent=true target_steps=0 => --schedule concurrent | --target_steps above 0
+concurrent=true workers=3 => --workers 3 | --train_frequency 4 divide | give 10008
+concurrent=true train_frequency=7 => --train_frequency 7 divide | give 10003
+concurrent=true train_steps=25001 => multiple | 25001
+cluster=local synchronize=false workers=2 => --synchronize false | --cluster local
+random_start_frames=9 => --random_starts 30 | --random_start_frames 9 | --random_starts 0
+min_reward=2 => --min_reward 2 | --max_reward 1
+exploration_rate_end=0.5 exploration_rate_start=0.2 => 0.5 | 0.2
+learning_rate=1e-5 learning_rate_end=2e-5 learning_rate_decay_updates=9 => 1e-05 | 2e-05 | updates 0
+batch_norm=true layer_norm=true => --normalization | exclude each other
+double=true munchausen=true => --target_rule | exclude each other
+double=true target_steps=0 => --target_rule double | --target_steps | needs a target network
+munchausen=true distributional=c51 => --target_rule munchausen | --distributional c51 | fixed atoms
+distributional=c51 loss=mse => --distributional c51 | --loss mse | has its own loss
+distributional=quantile loss=mse => --distributional quantile | --loss mse | has its own loss
+distributional=c51 v_min=3 v_max=2 => --v_min 3 is not below --v_max 2
+replay_compression=lz4 replay_device=gpu => --replay_compression lz4 and --replay_device gpu exclude
+tensorboard=true => --tensorboard true accompanies a CSV
+tensorboard=true csv_file=mine => --csv_file mine | --csv_file mine.csv
+emulator=warp environment=catch => --emulator warp and --environment catch exclude
+"""
+
+
+@pytest.mark.parametrize("line", CONTRADICTIONS.strip().splitlines())
+def test_settings_that_contradict_each_other(line: str) -> None:
+    flags, words = line.split(" => ")
+    with pytest.raises(UserError) as caught:
+        rules.check(Config.from_flags(read_settings(dict(flag.split("=") for flag in flags.split()))))
+    assert all(word in str(caught.value) for word in words.split(" | ")), caught.value
+
+
+def test_a_memory_that_actors_fill_needs_no_random_steps() -> None:
+    rules.check(Config.from_flags({"workers": 8, "random_steps": 0, "cluster": "local"}))
+
+
+# What a verb cannot do without.
+NEEDED = {
+    "plot": ["pong.csv"], "doctor": [], "snapshot": ["show", "pong_1.pkl"],
+    "resume": ["pong_1.pkl"], "test": ["pong_1.pkl"], "record": ["pong_1.pkl"], "nvis": ["pong_1.pkl"],
+}  # fmt: skip
+
+
+def outcome(verb: str, *words: str) -> dict[str, Any] | str:
+    """Return the values read, or the complaint."""
+    try:
+        return read(verb, [*NEEDED.get(verb, ["pong"]), *words]).given
+    except UserError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(("verb", "flag", "value"), [
+    ("record", "format", "mp4"), ("test", "protocol", "nature"), ("train", "preset", "nature"),
+    ("train", "epochs", 7), ("sweep", "seeds", 2), ("plot", "fields", "meanq"), ("nvis", "workers", 3),
+    ("resume", "overlap", True), ("play", "display", "terminal"), ("record", "overlay", True),
+    *(("train", "min_reward", float(word)) for word in ("-1", "-.5", "-1e-3", "-1E2", "-inf")),
+    ("train", "history_length", 3),  # which begins like -help
+])  # fmt: skip
+def test_a_flag_of_a_verb_goes_with_one_dash(verb: str, flag: str, value: object) -> None:
+    words = [] if value is True else [str(value)]
+    given = outcome(verb, f"-{flag}", *words)
+    assert given == outcome(verb, f"--{flag}", *words) == outcome(verb, f"-{flag}={str(value).lower()}")
+    assert isinstance(given, dict)
+    assert str(given[flag]) == str(value)
+
+
+@pytest.mark.parametrize(("words", "expected"), [
+    ("label -min_reward -2 -max_reward -1e0", {"label": "label", "min_reward": -2.0, "max_reward": -1.0}),
+    ("-- -label", {"label": "-label"}),
+    ("-random_seed -1", "-1 is too small"),
+    ("-min_reward -nan", "'-nan' is not a number"),
+    ("-histroy_length 3", "unknown flag --histroy_length: did you mean --history_length?"),
+])  # fmt: skip
+def test_a_negative_number_is_a_value_and_after_two_dashes_nothing_is_a_flag(
+    words: str, expected: dict[str, Any] | str
+) -> None:
+    found = outcome("train", *words.split())
+    assert expected in found if isinstance(expected, str) else found == {"game": "pong", **expected}
+
+
+def test_the_csv_of_a_plot_may_have_its_flag() -> None:
+    plain = read("plot", ["results/pong.csv", "--fields", "meanq,meancost"]).given
+    assert read("plot", ["-csv_file", "results/pong.csv", "-fields", "meanq,meancost"]).given == plain

@@ -18,8 +18,9 @@ from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.verbs.play import open_snapshot
 from simple_dqn.verbs.snapshot import curve_of
-from tests.test_api import CATCH, PROJECT
+from tests.command_line import CATCH, Capsys, Patch
 
+PROJECT = Path(__file__).parents[1]
 NEON = PROJECT / "tests" / "data" / "breakout_1.pkl"
 NETWORKS: dict[str, dict[str, Any]] = {
     "impala": {"network": "impala", "layer_norm": True, "dueling": True},
@@ -29,16 +30,14 @@ NETWORKS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: Patch) -> Path:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_onnx_runtime_computes_the_same_q_values(
-    name: str, home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_onnx_runtime_computes_the_same_q_values(name: str, home: Path, capsys: Capsys) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     run = simple_dqn.train("catch", **{**CATCH, **NETWORKS[name]})
@@ -64,9 +63,7 @@ def test_neons_snapshot_as_onnx(home: Path) -> None:
     np.testing.assert_allclose(found, expected["qvalues"], rtol=0, atol=1e-5)
 
 
-def test_the_command_that_installs_onnx(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path
-) -> None:
+def test_the_command_that_installs_onnx(monkeypatch: Patch, capsys: Capsys, home: Path) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if "onnx" in name else find(name))
     assert main.run(["snapshot", "export", str(NEON), "neon.onnx", "--onnx"]) == 2
@@ -75,7 +72,7 @@ def test_the_command_that_installs_onnx(
     assert not list(home.iterdir())
 
 
-def test_the_curve_is_that_of_the_snapshots_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_curve_is_that_of_the_snapshots_run(home: Path, monkeypatch: Patch) -> None:
     """One game may have CSVs of several runs."""
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(PROJECT))
     for path in sorted((PROJECT / "snapshots" / "trained").glob("*.pkl")):
@@ -94,10 +91,9 @@ def test_the_curve_is_that_of_the_snapshots_run(home: Path, monkeypatch: pytest.
         assert curve_of(home / f"snapshots/{file}.pkl", snapshot) == (csv and results / csv)
 
 
-def test_a_card_is_a_folder_for_a_model_hub(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    simple_dqn.train("catch", **CATCH)
+def test_a_card_is_a_folder_for_a_model_hub(finished: Path, capsys: Capsys) -> None:
     assert main.run(["snapshot", "card", "snapshots/catch_1.pkl", "--games", "3"]) == 0
-    folder = home / "snapshots" / "catch_1_card"
+    folder = Path("snapshots/catch_1_card")
     told = capsys.readouterr().out
     assert told.endswith(f"hf upload YOUR_NAME/catch_1_card {folder}\n")
     assert {file.name for file in folder.iterdir()} == {
@@ -115,6 +111,6 @@ def test_a_card_is_a_folder_for_a_model_hub(home: Path, capsys: pytest.CaptureFi
     recorded = command_line.read(str(folder / "config.yaml"))
     assert recorded["game"] == "catch"
     assert recorded["batch_size"] == 4
-    assert str(home) not in (folder / "config.yaml").read_text()
+    assert str(finished) not in (folder / "config.yaml").read_text()
     assert main.run(["snapshot", "card", "snapshots/catch_1.pkl"]) == 2
     assert "catch_1_card exists: remove it" in capsys.readouterr().err

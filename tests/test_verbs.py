@@ -1,43 +1,49 @@
 """Whole runs through `main`: what they write, and that they repeat."""
 
 import json
-import os
 import signal
-import threading
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
+import simple_dqn
 from simple_dqn import main
-from simple_dqn.config import Config, RunConfig
+from simple_dqn.config import Config, RunConfig, words
 from simple_dqn.errors import UserError
+from simple_dqn.evaluation import ScoreBoard
 from simple_dqn.snapshot import Snapshot
+from simple_dqn.types import Step
 from simple_dqn.verbs.play import ONE_GAME, PLAYS_ONLY, settings_of_agent
-from tests.command_line import rows
+from tests.command_line import CATCH, Capsys, Patch, catch, rows
 from tests.watch.test_record import save
 
-SMALL = [
-    "--preset", "simple_dqn", "--network", "small",
-    "--random_steps", "300", "--train_steps", "120", "--test_steps", "60", "--replay_size", "500",
-    "--screen_width", "36", "--screen_height", "36", "--batch_size", "8", "--target_steps", "50",
-    "--backend", "cpu", "--random_seed", "0",
-]  # fmt: skip
-HEADER = (
-    "epoch,phase,steps,nr_games,average_reward,min_game_reward,max_game_reward,last_exploration_rate,"
-    "total_train_steps,replay_memory_count,meanq,meancost,weight_updates,total_time,epoch_time,steps_per_second"
-)
+SMALL: dict[str, Any] = {"random_steps": 300, "train_steps": 120, "test_steps": 60, "replay_size": 500,
+                         "batch_size": 8, "target_steps": 50}  # fmt: skip
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: Patch) -> Path:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     return tmp_path
 
 
 def run(*arguments: str) -> None:
     assert main.run(arguments) == 0
+
+
+def outcome_of(path: Path, flags: str) -> dict[str, Any]:
+    """Return the outcome of a test of `path`, from its JSON; its row is in `test.csv` beside it."""
+    files = [f"--json={path.with_name('report.json')}", f"--csv_file={path.with_name('test.csv')}"]
+    run("test", str(path), *flags.split(), *files, "--threads", "1", "--random_seed", "7")
+    outcome: dict[str, Any] = json.loads(path.with_name("report.json").read_text())
+    return outcome
+
+
+@pytest.fixture
+def agent(home: Path) -> Path:
+    return save(home / "catch_3.pkl", game="catch", environment="catch", workers=4, test_steps=0)
 
 
 def same_weights(a: Path, b: Path) -> bool:
@@ -47,9 +53,8 @@ def same_weights(a: Path, b: Path) -> bool:
 
 def test_train_writes_what_it_promises(home: Path) -> None:
     """A game of Catch takes 7 steps and one to start the next: 23 rounds end the third of each place."""
-    run("train", "catch", "long", "--environment", "catch", *SMALL, "--workers", "3", "--epochs", "3")
+    run("train", *catch("long", **SMALL, workers=3, epochs=3))
     path, weights = home / "results" / "catch_long.csv", home / "snapshots"
-    assert path.read_text().splitlines()[0] == HEADER
     assert [(row["epoch"], row["phase"]) for row in rows(path)] == [
         ("0", "random"),
         *((epoch, phase) for epoch in "123" for phase in ("train", "test")),
@@ -60,7 +65,7 @@ def test_train_writes_what_it_promises(home: Path) -> None:
     assert (last["weight_updates"], last["replay_memory_count"]) == ("90", "498")
 
 
-def test_a_resumed_run_goes_on_with_the_same_threads(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_goes_on_with_the_same_threads(home: Path, monkeypatch: Patch) -> None:
     asked: list[int] = []
 
     def use(threads: int, *_: object) -> int:
@@ -68,15 +73,15 @@ def test_a_resumed_run_goes_on_with_the_same_threads(home: Path, monkeypatch: py
         return 2
 
     monkeypatch.setattr("simple_dqn.dqn.use_threads", use)
-    run("train", "catch", "--environment", "catch", *SMALL, "--test_steps", "0", "--epochs", "1")
+    run("train", *catch(threads=0))
     run("resume", str(home / "snapshots" / "catch_1.pkl"), "--epochs", "2")
     assert asked == [0, 2]
     assert "threads" not in Snapshot.load(home / "snapshots" / "catch_1.pkl").flags
 
 
 def test_the_same_seed_trains_the_same_with_tests_or_without_and_another_another(home: Path) -> None:
-    for label, flags in (("a", []), ("b", ["--test_steps", "0"]), ("c", ["--random_seed", "1"])):
-        run("train", "catch", label, "--environment", "catch", *SMALL, "--epochs", "2", *flags)
+    for label, flags in {"a": {"test_steps": 40}, "b": {}, "c": {"random_seed": 1}}.items():
+        run("train", *catch(label, epochs=2, **flags))
     trained = [row for row in rows(home / "results" / "catch_a.csv") if row["phase"] != "test"]
     assert trained == rows(home / "results" / "catch_b.csv")
     a, b, c = (home / "snapshots" / f"catch_{label}_2.pkl" for label in "abc")
@@ -84,8 +89,9 @@ def test_the_same_seed_trains_the_same_with_tests_or_without_and_another_another
     assert not same_weights(a, c)
 
 
-def test_a_run_beside_the_files_of_another(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run("train", "pong", *SMALL, "--epochs", "1", "--tensorboard", "true")
+def test_a_run_beside_the_files_of_another(home: Path, capsys: Capsys) -> None:
+    pong = words({**CATCH, **SMALL})
+    run("train", "pong", *pong, "--tensorboard", "true")
     lines = [line.partition(",")[2].partition(" ")[2] for line in capsys.readouterr().err.splitlines()]
     snapshot = home / "snapshots" / "pong_1.pkl"
     assert lines[-3:] == [
@@ -96,7 +102,7 @@ def test_a_run_beside_the_files_of_another(home: Path, capsys: pytest.CaptureFix
     assert list((home / "results" / "pong").glob("events.out.tfevents.*"))
     first, weights = (home / "results" / "pong.csv").read_text(), str(home / "snapshots" / "pong_1.pkl")
     # Another run begins with the exploration of its epoch, and keeps the CSV.
-    run("train", "pong", *SMALL, "--epochs", "2", "--start_epoch", "1", "--load_weights", weights)
+    run("train", "pong", *pong, "--epochs", "2", "--start_epoch", "1", "--load_weights", weights)
     assert (home / "results" / "pong.1.csv").read_text() == first
     (trained,) = [row for row in rows(home / "results" / "pong.csv") if row["phase"] == "train"]
     assert (trained["epoch"], trained["total_train_steps"]) == ("2", "240")
@@ -112,46 +118,67 @@ def test_a_run_beside_the_files_of_another(home: Path, capsys: pytest.CaptureFix
     assert last["weight_updates"] == "90"  # so that the learning rate goes on falling
 
 
-def test_test_reports_by_protocol(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, report = save(home / "breakout_3.pkl", game="breakout"), home / "report.json"
-    files = ["--json", str(report), "--csv_file", str(home / "test.csv")]
-    flags = ["--protocol", "nature", "--play_games", "3", "--max_game_frames", "2000", *files]
-    run("test", str(path), *flags)
-    outcome = json.loads(report.read_text())
+def test_test_reports_by_protocol(home: Path, capsys: Capsys) -> None:
+    path = save(home / "breakout_3.pkl", game="breakout")
+    outcome = outcome_of(path, "--protocol nature --play_games 3 --max_game_frames 2000")
     assert len(outcome["scores"]) == 3
     assert outcome["mean"] == pytest.approx(np.mean(outcome["scores"]))
     assert outcome["standard_deviation"] == pytest.approx(np.std(outcome["scores"]))
-    assert outcome["exploration_rate"] == 0.05
-    assert outcome["max_game_frames"] == 2000
+    assert (outcome["exploration_rate"], outcome["max_game_frames"]) == (0.05, 2000)
     assert (outcome["random_starts"], outcome["random_start_frames"]) == (0, 30)
     assert outcome["rom_md5"] == "f34f08e5eb96e500e851a80be3277a56"
     assert outcome["human_normalised"] == pytest.approx(100 * (outcome["mean"] - 1.7) / (30.5 - 1.7), abs=2)
-    printed = capsys.readouterr().out
-    assert f"{outcome['mean']:.2f} ±" in printed
-    assert f"{outcome['human_normalised']:.1f} % of human (Wang et al. 2016)" in printed
     assert outcome["human_source"] == "Wang et al. 2016"
-    assert "f34f08e5eb96e500e851a80be3277a56" in printed
+    printed = capsys.readouterr().out
+    human = f"{outcome['human_normalised']:.1f} % of human (Wang et al. 2016)"
+    assert all(words in printed for words in (f"{outcome['mean']:.2f} ±", human, outcome["rom_md5"]))
     assert rows(home / "test.csv")[0]["nr_games"] == "3"
     assert not (home / "results").exists()
+    # Gymnasium's ids of Atari games are tested by the same protocol.
+    path = save(home / "ALE_Pong-v5_3.pkl", environment="gym", game="ALE/Pong-v5", random_starts=30)
+    outcome = outcome_of(path, "--protocol nature --play_games 1 --max_game_frames 100")
+    assert (outcome["protocol"], outcome["random_starts"], outcome["random_start_frames"]) == (
+        "nature",
+        0,
+        30,
+    )
 
 
-def test_half_a_test_is_told_and_not_kept(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, report = save(home / "catch_3.pkl", environment="catch", game="catch"), home / "report.json"
-    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-    assert main.run(["test", str(path), "--test_steps", "100000000", "--json", str(report)]) == 130
+def test_half_a_test_is_told_and_not_kept_and_a_json_that_cannot_be_written_costs_no_outcome(
+    agent: Path, capsys: Capsys, monkeypatch: Patch
+) -> None:
+    add, file = ScoreBoard.add, agent.with_name("report.json")
+
+    def interrupted(self: ScoreBoard, step: Step) -> list[float]:
+        scores = add(self, step)
+        if len(self.scores) == 4:
+            signal.raise_signal(signal.SIGINT)
+        return scores
+
+    def full(path: Path) -> NoReturn:
+        raise UserError(f"cannot write {path}")
+
+    command = ["test", str(agent), "--play_games", "9", "--threads", "1", "--json", str(file)]
+    with monkeypatch.context() as patch:
+        patch.setattr(ScoreBoard, "add", interrupted)
+        assert main.run(command) == 130
     assert "±" in capsys.readouterr().out
-    assert not report.exists()
+    assert not file.exists()
+    monkeypatch.setattr("simple_dqn.evaluation.replacing", full)
+    assert main.run(command) == 2
+    out, err = capsys.readouterr()
+    assert " over 9 games" in out
+    assert "cannot write" in err.splitlines()[-1]
 
 
 def test_a_snapshot_learnt_in_bfloat16_is_used_in_what_the_machine_computes_in(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, monkeypatch: Patch
 ) -> None:
     flags = Config.from_flags({"game": "pong", "datatype": "bfloat16"}).shared_flags()
-    agent, path = Snapshot("pong", 1, 6, 100, flags, {"x": np.zeros(3, np.float32)}), home / "pong_1.pkl"
+    saved, path = Snapshot("pong", 1, 6, 100, flags, {"x": np.zeros(3, np.float32)}), home / "pong_1.pkl"
     for fixed in (PLAYS_ONLY, ONE_GAME):
-        assert settings_of_agent(path, agent, {}, fixed).backend.datatype == "auto"
-        given = {"datatype": "bfloat16"}
-        assert settings_of_agent(path, agent, given, fixed).backend.datatype == "bfloat16"
+        for given, datatype in (({}, "auto"), ({"datatype": "bfloat16"}, "bfloat16")):
+            assert settings_of_agent(path, saved, given, fixed).backend.datatype == datatype
     configs: list[Config] = []
 
     def stop(config: Config, *_: object) -> None:
@@ -159,61 +186,35 @@ def test_a_snapshot_learnt_in_bfloat16_is_used_in_what_the_machine_computes_in(
         raise UserError("far enough")
 
     monkeypatch.setattr("simple_dqn.verbs.train.make_run", stop)
-    agent.save(path)
+    saved.save(path)
     assert main.run(["resume", str(path)]) == 2  # from weights alone; a checkpoint keeps its datatype
     assert [one.backend.datatype for one in configs] == ["auto"]
 
 
-def test_gymnasiums_atari_ids_are_tested_by_protocol(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = home / "scores.json"
-    words = ["--protocol", "nature", "--play_games", "1", "--max_game_frames", "100", "--threads", "1"]
-    path = save(home / "ALE_Pong-v5_3.pkl", environment="gym", game="ALE/Pong-v5", random_starts=30)
-    run("test", str(path), *words, "--json", str(file))
-    outcome = json.loads(file.read_text())
-    rules = (outcome["protocol"], outcome["random_starts"], outcome["random_start_frames"])
-    assert rules == ("nature", 0, 30)
-    path = save(home / "CartPole-v1_3.pkl", environment="gym", game="CartPole-v1", random_starts=0)
-    assert main.run(["test", str(path), *words]) == 2
-    assert "--protocol nature is for Atari games" in capsys.readouterr().err
-
-
-def test_a_json_that_cannot_be_written_costs_no_outcome(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(path: Path) -> NoReturn:
-        raise UserError(f"cannot write {path}")
-
-    monkeypatch.setattr("simple_dqn.evaluation.replacing", full)
-    path = save(home / "catch_3.pkl", environment="catch", game="catch")
-    words = ["--play_games", "2", "--threads", "1", "--json", str(home / "scores.json")]
-    assert main.run(["test", str(path), *words]) == 2
-    out, err = capsys.readouterr()
-    assert " over 2 games" in out
-    assert "cannot write" in err.splitlines()[-1]
-
-
-def test_no_game_is_played_in_vain(home: Path) -> None:
-    path = save(home / "catch_3.pkl", environment="catch", game="catch", workers=4)
-    cases = {"--play_games 3": 3, "--play_games 9": 4, "--play_games 3 --workers 2": 2, "--test_steps 40": 4}
-    for words, workers in cases.items():
-        run("test", str(path), *words.split(), "--threads", "1", "--json", str(home / "scores.json"))
-        assert json.loads((home / "scores.json").read_text())["workers"] == workers
+def test_no_game_is_played_in_vain(agent: Path) -> None:
+    cases = {"--play_games 3 --workers 2": 2, "--test_steps 40": 4, "--play_games 9": 4, "--play_games 3": 3}
+    for flags, workers in cases.items():
+        outcome, (row,) = outcome_of(agent, flags), rows(agent.with_name("test.csv"))
+        assert outcome["workers"] == workers
+        # A place that has played its share plays on until the last has, which counts nowhere.
+        assert int(row["nr_games"]) == len(outcome["scores"])
+        assert float(row["average_reward"]) == pytest.approx(outcome["mean"])
+    assert simple_dqn.load(agent).evaluate(games=3, seed=7).games == outcome["scores"]
 
 
 def test_a_run_without_tests_is_tested_for_the_usual_number_of_steps(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    agent: Path, capsys: Capsys, monkeypatch: Patch
 ) -> None:
-    path = save(home / "catch_3.pkl", environment="catch", game="catch", test_steps=0)
     monkeypatch.setattr("simple_dqn.verbs.play.RunConfig", lambda: RunConfig(test_steps=70))
-    run("test", str(path))
+    run("test", str(agent), "--workers", "1")
     assert ", 70 steps" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("verb", ["profile_train", "profile_test", "profile_random"])
-def test_profiles(home: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
+def test_profiles(home: Path, capsys: Capsys, verb: str) -> None:
     steps = {"profile_train": "train_steps", "profile_test": "test_steps", "profile_random": "random_steps"}
     filling = () if verb == "profile_test" else ("--random_steps", "60")
-    run(verb, "pong", *SMALL[2:4], *SMALL[-2:], *filling, f"--{steps[verb]}", "80")
+    run(verb, "pong", "--network", "small", "--random_seed", "0", *filling, f"--{steps[verb]}", "80")
     assert "tottime" in capsys.readouterr().out
     assert (home / "results" / f"pong_{verb}.prof").stat().st_size > 1000
     assert not list((home / "results").glob("*.csv"))

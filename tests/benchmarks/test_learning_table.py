@@ -6,6 +6,7 @@ import learning
 import pytest
 
 from simple_dqn.errors import UserError
+from tests.command_line import Capsys, Patch
 
 pytestmark = pytest.mark.nightly
 
@@ -34,12 +35,8 @@ def test_the_mean_is_that_of_the_latest_epochs_with_games_enough() -> None:
     assert learning.after_each_epoch([row(1, 0, ""), row(2, 39, 21)], GOAL.games) == []
 
 
-def test_trains_until_it_is_good_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_trains_until_it_is_good_enough(tmp_path: Path, monkeypatch: Patch, capsys: Capsys) -> None:
     """Catch pays -1 or +1, so the first epoch is good enough for -2."""
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "src"))
     monkeypatch.setattr(learning, "POLL", 0.05)
     tiny = [
         "--environment", "catch", "--screen_width", "36", "--screen_height", "36", "--random_steps", "300",
@@ -51,8 +48,6 @@ def test_trains_until_it_is_good_enough(
     assert len(rows) < 20
 
 
-def test_a_training_that_cannot_begin_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "src"))
+def test_a_training_that_cannot_begin_says_why() -> None:
     with pytest.raises(UserError, match="nosuchgame"):
         learning.main(["nosuchgame", "--seeds", "1"])

@@ -1,50 +1,53 @@
-"""The changes of docs/modify.md: what they do, against something plain, and that a training has them."""
+"""The short examples: the changes of docs/modify.md against something plain, the notebook, and the search."""
 
+import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import simple_dqn
 from examples.combined_replay import Combined
 from examples.expected_sarsa import EXPLORATION, of_policy
-from simple_dqn.config import BackendConfig, MemoryConfig, NetworkConfig
+from simple_dqn.command_line import read
+from simple_dqn.config import BackendConfig, MemoryConfig, NetworkConfig, words
 from simple_dqn.dqn import TARGET_RULES, DeepQNetwork
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.samplers import SAMPLERS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Minibatch, Step
+from tests.command_line import CATCH, Capsys, Patch, catch
 
 Start = Callable[..., int]
 PROJECT = Path(__file__).parents[2]
-CHANGES = {"combined": "combined_replay.py", "sarsa": "expected_sarsa.py"}
-CATCH = [
-    "catch", "--preset", "simple_dqn", "--environment", "catch", "--screen_width", "36",
-    "--screen_height", "36", "--random_steps", "60", "--train_steps", "40", "--test_steps", "0",
-    "--epochs", "1", "--replay_size", "100", "--batch_size", "4",
-    "--target_steps", "8", "--backend", "cpu", "--threads", "1", "--random_seed", "0",
-]  # fmt: skip
+CHANGES = {
+    "combined_replay.py": ["--sampler", "combined"], "expected_sarsa.py": ["--target_rule", "expected_sarsa"]
+}  # fmt: skip
 
 
-def memory_of(monkeypatch: pytest.MonkeyPatch, games: int) -> ReplayMemory:
+def memory_of(monkeypatch: Patch, games: int) -> ReplayMemory:
     monkeypatch.setitem(SAMPLERS, "uniform", Combined)
     config = MemoryConfig(replay_size=20 * games, history_length=2)
     return ReplayMemory(config, games, (8, 8), 0.99, np.random.default_rng(0))
 
 
-def add(memory: ReplayMemory, games: int, number: int, starts: np.ndarray | None = None) -> None:
+def add(memory: ReplayMemory, games: int, number: int, *starts: int) -> None:
     """Let `memory` take in a step whose screens and actions tell its `number` and the game."""
     actions = number * games + np.arange(games)
-    nothing = np.zeros(games, np.bool_)
-    screens = np.broadcast_to(actions.astype(np.uint8)[:, None, None], (games, 8, 8))
-    rewards = np.zeros(games, np.float32)
-    memory.add(
-        Step(screens, actions, rewards, nothing, nothing, nothing, nothing if starts is None else starts)
-    )
+    step = Step.start(np.broadcast_to(actions.astype(np.uint8)[:, None, None], (games, 8, 8)))
+    step.starts[:] = np.isin(np.arange(games), starts)
+    memory.add(replace(step, actions=actions))
 
 
 @pytest.mark.parametrize("games", [1, 3])
-def test_combined_replay_always_draws_the_latest(monkeypatch: pytest.MonkeyPatch, games: int) -> None:
+def test_combined_replay_always_draws_the_latest(monkeypatch: Patch, games: int) -> None:
     memory = memory_of(monkeypatch, games)
     drawn: set[int] = set()
     for number in range(50):
@@ -60,18 +63,18 @@ def test_combined_replay_always_draws_the_latest(monkeypatch: pytest.MonkeyPatch
     assert len(memory.sample(1).actions) == 1
 
 
-def test_combined_replay_draws_no_first_screen_of_a_game(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_combined_replay_draws_no_first_screen_of_a_game(monkeypatch: Patch) -> None:
     memory = memory_of(monkeypatch, 2)
     for number in range(10):
         add(memory, 2, number)
-    add(memory, 2, 10, starts=np.array([True, False]))
+    add(memory, 2, 10, 0)
     for _ in range(20):
         actions = memory.sample(8).actions
         assert actions[0] == 21
         assert 20 not in actions
 
 
-def test_expected_sarsa_values_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expected_sarsa_values_the_policy(monkeypatch: Patch) -> None:
     monkeypatch.setitem(TARGET_RULES, "max", of_policy)
     network = DeepQNetwork(
         5, 2, (36, 36), NetworkConfig(), BackendConfig(backend="cpu", threads=1), np.random.default_rng(0)
@@ -92,29 +95,84 @@ def test_expected_sarsa_values_the_policy(monkeypatch: pytest.MonkeyPatch) -> No
         assert float(target) == pytest.approx(rewards[row] + 0.9 * value, abs=1e-5)
 
 
-def changed(start: Start, folder: str, change: str, verb: str, *arguments: str) -> None:
-    """Carry out a verb with a change, as docs/modify.md does."""
-    chosen = {"combined": ["--sampler", "combined"], "sarsa": ["--target_rule", "expected_sarsa"]}[change]
-    file = str(PROJECT / "examples" / CHANGES[change])
-    assert start(folder, verb, *arguments, "--import", file, *(chosen if verb == "train" else [])) == 0
-
-
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(("file", "chosen"), CHANGES.items())
 def test_a_training_has_the_change_and_is_resumed_with_it(
-    start: Start, tmp_path: Path, change: str, capsys: pytest.CaptureFixture[str]
+    start: Start, tmp_path: Path, trained: Path, file: str, chosen: list[str], capsys: Capsys
 ) -> None:
-    changed(start, "whole", change, "train", *CATCH, "--epochs", "2")
-    changed(start, "parts", change, "train", *CATCH)
+    own = ["--import", str(PROJECT / "examples" / file)]
+    assert start("whole", "train", *catch(epochs=2), *own, *chosen) == 0
+    assert start("parts", "train", *catch(), *own, *chosen) == 0
     assert f"resume.sh snapshots/catch_1.pkl --import {PROJECT}" in capsys.readouterr().err
-    changed(start, "parts", change, "resume", "snapshots/catch_1.pkl", "--epochs", "2")
-    assert start("plain", "train", *CATCH, "--epochs", "2") == 0
+    assert start("parts", "resume", "snapshots/catch_1.pkl", "--epochs", "2", *own) == 0
     whole, parts, plain = (
-        Snapshot.load(tmp_path / folder / "snapshots/catch_2.pkl") for folder in ("whole", "parts", "plain")
+        Snapshot.load(home / "snapshots/catch_2.pkl")
+        for home in (tmp_path / "whole", tmp_path / "parts", trained)
     )
     assert parts.fingerprint == whole.fingerprint != plain.fingerprint
-    assert whole.flags["imports"] == CHANGES[change]
+    assert whole.flags["imports"] == file
 
 
 def test_the_examples_are_short() -> None:
-    for file in CHANGES.values():
+    for file in CHANGES:
         assert len((PROJECT / "examples" / file).read_text().splitlines()) < 80
+
+
+NOTEBOOK = json.loads((PROJECT / "examples" / "tour.ipynb").read_text())
+CELLS = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
+
+
+@pytest.mark.nightly
+def test_the_notebook_runs_without_jupyter(tmp_path: Path) -> None:
+    code = "\n\n".join("".join(cell["source"]) for cell in CELLS)
+    code, count = re.subn(r'"(train|test|random)_steps": \d+', r'"\1_steps": 60', code)
+    assert count == 3  # else the test takes a minute
+    for name in ("snapshots", "src"):
+        (tmp_path / name).mkdir()
+    for package in ("simple_dqn", "atari2600"):
+        (tmp_path / "src" / package).symlink_to(PROJECT / "src" / package)
+    (tmp_path / "snapshots" / "trained").symlink_to(PROJECT / "snapshots" / "trained")
+    (tmp_path / "examples").mkdir()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SIMPLE_DQN")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "examples",
+        env=environment | {"MPLBACKEND": "agg"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("breakout ('NOOP', 'FIRE', 'RIGHT', 'LEFT')\n")
+    assert done.stdout.endswith("\nsarsa\n")
+    found = {path.name for path in (tmp_path / "results").glob("*.csv")}
+    assert found == {"catch_tour.csv", "catch_tour_sarsa.csv"}
+
+
+def test_the_notebook_holds_no_outputs() -> None:
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in CELLS)
+
+
+def test_a_study_goes_on_and_marks_a_trial_that_fails(
+    tmp_path: Path, monkeypatch: Patch, capsys: Capsys
+) -> None:
+    optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
+    tune = pytest.importorskip("examples.tune")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIMPLE_DQN_HOME", ".")
+    train, calls = simple_dqn.train, list[dict[str, Any]]()
+
+    def fail_once(game: str, **settings: Any) -> Any:
+        calls.append(settings)
+        if len(calls) == 1:
+            raise simple_dqn.UserError("diverged")
+        return train(game, **settings)
+
+    monkeypatch.setattr(simple_dqn, "train", fail_once)
+    given = {name: one for name, one in CATCH.items() if name not in ("network", "target_steps")}
+    for trials in ("2", "2", "3"):
+        tune.main(["catch", *words(given), "--train_frequency", "4", "--trials", trials])
+    assert len(calls) == 3
+    study = optuna.load_study(study_name="catch", storage="sqlite:///results/tune/catch.db")
+    assert [trial.state.name for trial in study.trials] == ["FAIL", "COMPLETE", "COMPLETE"]
+    assert study.best_params.keys() == {"learning_rate", "network", "target_steps"}  # one was given by hand
+    assert sorted(path.name for path in Path("results/tune/catch").glob("*.csv")) == ["1.csv", "2.csv"]
+    assert not list(Path("snapshots").glob("*"))
+    settings = read(capsys.readouterr().out.splitlines()[-1].split("--config ")[1])
+    assert settings["train_frequency"] == 4
+    assert settings["target_steps"] == study.best_params["target_steps"]

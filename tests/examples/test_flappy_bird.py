@@ -8,7 +8,9 @@ import pytest
 from examples import flappy_bird as rules
 from examples.flappy_bird import FlappyBird
 from simple_dqn import main
+from simple_dqn.config import words
 from simple_dqn.snapshot import Snapshot
+from tests.command_line import CATCH, Patch
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flappy_bird.py"
 
@@ -26,18 +28,14 @@ def act(game: FlappyBird, action: int) -> tuple[float, bool]:
     return reward, over
 
 
-def fly(game: FlappyBird) -> tuple[float, bool]:
-    """Make a step with the bird where it is in no danger."""
-    game.y, game.falls = game.pipes[0][1] + (rules.GAP - rules.BIRD_SIZE) / 2, 0.0
-    return act(game, 0)
-
-
 def test_pipes_come_at_their_distance_and_each_that_is_passed_is_a_point(game: FlappyBird) -> None:
     rewards, over = [], False
     while not over:
         lefts = [left for left, _ in game.pipes]
         assert (np.diff(lefts) == rules.APART).all()
-        reward, over = fly(game)
+        # The bird is where it is in no danger.
+        game.y, game.falls = game.pipes[0][1] + (rules.GAP - rules.BIRD_SIZE) / 2, 0.0
+        reward, over = act(game, 0)
         rewards.append(reward)
         assert len(rewards) < 2 * rules.WON * rules.APART / rules.SPEED
     assert sum(rewards) == rules.WON
@@ -68,18 +66,13 @@ def test_what_is_drawn_is_what_is_touched(game: FlappyBird) -> None:
                 pipes[gap : gap + rules.GAP, max(left, 0) : max(left + rules.PIPE_WIDTH, 0)] = 0
             assert set(np.unique(image)) <= {rules.SKY, rules.PIPE, rules.BIRD}
             if 0 <= game.y <= rules.HEIGHT - rules.BIRD_SIZE and not over:
-                body = pipes[
-                    int(np.ceil(game.y)) : int(game.y) + rules.BIRD_SIZE,
-                    rules.BIRD_X : rules.BIRD_X + rules.BIRD_SIZE,
-                ]
-                assert not body.any()
+                rows = slice(int(np.ceil(game.y)), int(game.y) + rules.BIRD_SIZE)
+                assert not pipes[rows, rules.BIRD_X : rules.BIRD_X + rules.BIRD_SIZE].any()
                 assert (image == rules.BIRD).sum() == rules.BIRD_SIZE**2
 
 
-def test_a_training_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_runs(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    flags = ["--random_steps", "100", "--train_steps", "60", "--target_steps", "50", "--epochs", "1",
-             "--replay_size", "1000", "--backend", "cpu", "--threads", "1", "--random_seed", "0"]  # fmt: skip
-    assert main.run(["train", str(EXAMPLE), *flags]) == 0
+    assert main.run(["train", str(EXAMPLE), *words(CATCH)]) == 0
     snapshot = Snapshot.load(tmp_path / "snapshots" / "flappy_bird_1.pkl")
     assert (snapshot.game, snapshot.actions) == ("flappy_bird", 2)

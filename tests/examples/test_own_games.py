@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from simple_dqn import main, own_code
-from simple_dqn.config import Config, EnvironmentConfig
+from simple_dqn.config import Config, EnvironmentConfig, words
 from simple_dqn.environment import Environment, make, named, own_code_of
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Step
+from simple_dqn.verbs.settings import resolve
+from tests.command_line import CATCH, Capsys, Patch
 
 PROJECT = Path(__file__).parents[2]
 COUNT_DOWN = '''
@@ -54,11 +56,7 @@ STATE = """
     def set_state(self, state):
         self.left, self.grey = state["left"], state["grey"]
 """
-SMALL = [
-    "--preset", "simple_dqn", "--random_steps", "60", "--train_steps", "40", "--test_steps", "20",
-    "--replay_size", "200", "--screen_width", "36", "--screen_height", "36", "--batch_size", "4",
-    "--target_steps", "20", "--backend", "cpu", "--random_seed", "0", "--threads", "1", "--epochs", "1",
-]  # fmt: skip
+SMALL = words({**CATCH, "test_steps": 20, "replay_size": 200})
 
 
 def forget() -> None:
@@ -67,7 +65,7 @@ def forget() -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: Patch) -> Path:
     """Return a project's folder, with two games of one's own in `games/`, one of which can be saved."""
     home = tmp_path / "project"
     (home / "games").mkdir(parents=True)
@@ -82,7 +80,7 @@ def run(*arguments: str) -> None:
     assert main.run(arguments) == 0
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def refused(capsys: Capsys, *arguments: str) -> str:
     """Carry out a command that is refused, and return its one line."""
     capsys.readouterr()
     assert main.run(arguments) == 2
@@ -96,10 +94,8 @@ def play(environment: Environment, steps: int) -> list[Step]:
 
 
 def open_own(games: int, processes: int = 0, file: str = "games/count.py") -> Environment:
-    flags = named({"game": file})
-    config = EnvironmentConfig(
-        **flags, processes=processes, screen_width=10, screen_height=8, frame_skip=1, random_starts=0
-    )
+    flags = {**named({"game": file}), "screen_width": 10, "screen_height": 8, "frame_skip": 1}
+    config = EnvironmentConfig(**flags, processes=processes, random_starts=0)
     return make(config, [stream(3, "environment", place) for place in range(games)], training=True)
 
 
@@ -112,13 +108,11 @@ def assert_equal(some: list[Step], others: list[Step]) -> None:
 @pytest.mark.parametrize(
     "file", [pytest.param("games/count.py", marks=pytest.mark.nightly), "games/saved.py"]
 )
-def test_every_verb_plays_it_if_the_file_is_named(
-    home: Path, file: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [*SMALL, "--workers", "2", "--checkpoint_steps", "30"]
-    run("train", file, "whole", *words, "--epochs", "2", "--processes", "2")
-    run("train", file, *words, "--max_game_frames", "2")
-    run("train", file, "parts", *words)
+def test_every_verb_plays_it_if_the_file_is_named(home: Path, file: str, capsys: Capsys) -> None:
+    flags = [*SMALL, "--workers", "2", "--checkpoint_steps", "30"]
+    run("train", file, "whole", *flags, "--epochs", "2", "--processes", "2")
+    run("train", file, *flags, "--max_game_frames", "2")
+    run("train", file, "parts", *flags)
     said = capsys.readouterr().err
     assert "--frame_skip 1, no no-ops at a start, and rewards are not clipped" in said
     assert f"./resume.sh snapshots/count_down_parts_1.pkl --import {file} --epochs 11" in said
@@ -131,9 +125,8 @@ def test_every_verb_plays_it_if_the_file_is_named(
     assert "snapshots/count_down_parts_checkpoint" in capsys.readouterr().err
     whole, parts = (Snapshot.load(Path(f"snapshots/count_down_{name}_2.pkl")) for name in ("whole", "parts"))
     assert whole.fingerprint == parts.fingerprint
-    assert (whole.game, whole.flags["imports"], whole.flags["max_reward"]) == (
-        "count_down", Path(file).name, np.inf,
-    )  # fmt: skip
+    recorded = (whole.game, whole.flags["imports"], whole.flags["max_reward"])
+    assert recorded == ("count_down", Path(file).name, np.inf)
     run("test", snapshot, "--import", file, "--play_games", "4", "--workers", "1")
     assert "count_down: " in capsys.readouterr().out
     run("record", snapshot, "-import", file, "--format", "mp4")
@@ -141,14 +134,11 @@ def test_every_verb_plays_it_if_the_file_is_named(
     run("train", file, *SMALL, "--play_games", "1")
 
 
-def test_a_person_plays_it(home: Path) -> None:
-    words = ["play", "games/count.py", "--display", "window", "--play_games", "1"]
-    hidden = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "DISPLAY": ":99",
-              "PYTHONPATH": str(PROJECT / "src")}  # fmt: skip
-    command = [sys.executable, "-P", "-m", "simple_dqn.main", *words]
-    done = subprocess.run(command, env=os.environ | hidden, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert "Games played: 1; scores: [0.0]" in done.stderr
+def test_a_person_plays_it(home: Path, monkeypatch: Patch, capsys: Capsys) -> None:
+    for name, value in {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "DISPLAY": ":99"}.items():
+        monkeypatch.setenv(name, value)
+    run("play", "games/count.py", "--display", "window", "--play_games", "1")
+    assert "Games played: 1; scores: [0.0]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("file", ["games/count.py", "games/saved.py"])
@@ -225,12 +215,12 @@ simple_dqn.register_target_rule("zero", zero)
 
 
 @pytest.mark.nightly
-def test_a_rule_of_one_s_own_is_compared_in_a_sweep(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rule_of_one_s_own_is_compared_in_a_sweep(home: Path, capsys: Capsys) -> None:
     (home / "rule.py").write_text(RULE)
-    words = SMALL[: SMALL.index("--backend")]  # the others are the sweep's
+    flags = [word for word in SMALL if not word.startswith(("--backend", "--threads", "--random_seed"))]
     (home / "games" / "other.py").write_text((COUNT_DOWN + REGISTER).replace("count_down", "other"))
     run("sweep", "games/count.py", "games/other.py", "--seeds", "2", "--import", "rule.py", "--name", "zero",
-        "--compare", "max=", "zero=--target_rule zero", "--epochs", "1", *words)  # fmt: skip
+        "--compare", "max=", "zero=--target_rule zero", *flags)  # fmt: skip
     for game in ("count_down", "other"):
         names = {path.stem for path in (home / "results" / "sweep" / "zero").glob(f"{game}_*_seed*.csv")}
         assert names == {f"{game}_{rule}_seed{seed}" for rule in ("max", "zero") for seed in (1, 2)}
@@ -255,8 +245,6 @@ def test_a_name_means_a_file_then_a_rom_then_catch_then_an_id(
 
 
 def test_atari_games_keep_their_defaults_whichever_way_they_are_reached() -> None:
-    from simple_dqn.verbs.settings import resolve
-
     for game, frames in (("pong", 4), ("ALE/Pong-v5", 4), ("catch", 1), ("CartPole-v1", 1)):
         config = resolve(named({"game": game}))
         assert config.environment.frame_skip == frames
@@ -329,17 +317,17 @@ sweep pong --compare a= b=--import=raises.py => --import
 
 
 @pytest.mark.parametrize("line", WRONG.strip().splitlines())
-def test_what_is_wrong_is_one_line(home: Path, line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command, words = line.split(" => ")
+def test_what_is_wrong_is_one_line(home: Path, line: str, capsys: Capsys) -> None:
+    command, told = line.split(" => ")
     for name, text in FILES.items():
         (home / name).write_text(text)
     before = {path.name for path in home.iterdir()}
-    told = refused(capsys, *command.split())
-    assert all(word in told for word in words.split(" | ")), told
+    complaint = refused(capsys, *command.split())
+    assert all(word in complaint for word in told.split(" | ")), complaint
     assert {path.name for path in home.iterdir()} - {"__pycache__", "snapshots"} == before
 
 
-def test_only_the_user_s_words_run_a_file(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_user_s_words_run_a_file(home: Path, capsys: Capsys) -> None:
     """Neither a snapshot nor a file of settings imports what it names."""
     trap, sprung = home / "trap.py", home / "sprung"
     trap.write_text(f"open({str(sprung)!r}, 'w')\n" + COUNT_DOWN + REGISTER)

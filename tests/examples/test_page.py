@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from simple_dqn.presets import PRESETS
 from simple_dqn.random_streams import stream
 from simple_dqn.run import make_agent, make_environment, make_network
 from simple_dqn.schedules import SerialSchedule
-from simple_dqn.types import Step
+from tests.command_line import Capsys, Patch
 
 SETTINGS = {
     "replay_size": 1000,  # so that the ring is written over
@@ -38,30 +39,16 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-class Recorder:
-    """Listens to an agent: what each step brought, and the loss of each update."""
-
-    def __init__(self) -> None:
-        self.actions: list[int] = []
-        self.rewards: list[float] = []
-        self.losses: list[float] = []
-
-    def on_step(self, step: Step, exploration_rate: float) -> None:
-        self.actions += step.actions.tolist()
-        self.rewards += step.rewards.tolist()
-
-    def on_train(self, loss: float) -> None:
-        self.losses.append(loss)
-
-
-def train_packages(game: str, steps: int) -> tuple[Agent, Recorder, list[np.ndarray]]:
-    """Return an agent that has trained for so many steps, what it did, and the TD errors of each update."""
+def train_packages(game: str, steps: int) -> tuple[Agent, list[tuple[int, float]], list[np.ndarray]]:
+    """Return an agent after `steps` steps, its actions and rewards, and the TD errors of each update."""
     flags = {**PRESETS["nature"], **SETTINGS, "game": game, "backend": "cpu", "threads": 1}
-    config = Config.from_flags(flags)
-    recorder: Any = Recorder()
+    config, played = Config.from_flags(flags), list[tuple[int, float]]()
+    listener: Any = SimpleNamespace(
+        on_step=lambda step, _: played.append((step.actions[0], step.rewards[0])), on_train=lambda _: None
+    )
     environment = make_environment(config, training=True)
     network = make_network(config, environment)
-    agent = make_agent(config, environment, network, recorder)
+    agent = make_agent(config, environment, network, listener)
     errors: list[np.ndarray] = []
     take = network.take_outcomes
 
@@ -77,7 +64,7 @@ def train_packages(game: str, steps: int) -> tuple[Agent, Recorder, list[np.ndar
         for _ in loop:
             pass
     agent.report_losses()
-    return agent, recorder, errors
+    return agent, played, errors
 
 
 @functools.cache
@@ -96,19 +83,17 @@ def train_page(
     ("game", "steps"), [pytest.param("pong", 1200, marks=pytest.mark.nightly), ("breakout", 600)]
 )
 def test_the_page_and_the_rooms_are_equal_bit_for_bit(game: str, steps: int) -> None:
-    packages, recorded, errors = train_packages(game, steps)
+    packages, played, errors = train_packages(game, steps)
     page, yielded = train_page(game, steps)
-    actions, rewards, theirs = zip(*yielded, strict=True)
-    assert list(actions) == recorded.actions
-    assert list(rewards) == recorded.rewards
-    updates = [one for one in theirs if one is not None]
+    assert [(action, reward) for action, reward, _ in yielded] == played
+    updates = [one for *_, one in yielded if one is not None]
     assert len(updates) == len(errors) == steps // 4
     np.testing.assert_array_equal(updates, errors)
     ours = packages.network.get_weights()
     for (name, expected), values in zip(ours.items(), page.network.parameters(), strict=True):
         np.testing.assert_array_equal(values.detach().numpy(), expected, err_msg=name)
     # The comparison says nothing about a part of the algorithm that the run did not reach.
-    assert any(rewards)
+    assert any(reward for _, reward in played)
     assert page.memory.written > page.memory.size
     assert page.memory.terminals.any()
 
@@ -145,9 +130,7 @@ def test_the_plain_optimizer_of_the_page_is_that_of_the_packages() -> None:
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
 
 
-def test_it_trains_from_the_command_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_trains_from_the_command_line(capsys: Capsys, monkeypatch: Patch) -> None:
     flags = "--random_steps 50 --train_steps 100 --test_games 2 --epochs 1 --replay_size 500"
     monkeypatch.setattr("sys.argv", ["dqn.py", "breakout", *flags.split()])
     dqn.main()
