@@ -29,9 +29,9 @@ RUN = {
 PROJECT = Path(__file__).parents[1]
 QUICK = PRESETS["quick"]
 ALONE = {"schedule": "serial", "synchronize": None, "train_steps": 0}
-ONE = {**ALONE, "workers": 1, "processes": 0, "threads": 1, "random_seed": None}
+ONE = {**ALONE, "workers": 1, "processes": 0, "threads": 1, "random_seed": None, "emulator": "ale"}
 APE_X = {"exploration_rate_start": 0.4, "exploration_rate_end": 0.4, "exploration_spread": 7.0}
-ACTORS = {"cluster": "local", "actors": 2}
+ACTORS = {"cluster": "local", "actors": 2, "emulator": "ale"}
 SERIAL = {"schedule": "serial", "processes": 0}
 
 # flags given by hand, flags of the snapshot, what the verb fixes -> settings unlike the defaults
@@ -47,11 +47,12 @@ CASES: list[tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any], dict[st
     ({"preset": "rainbow", "double": False}, None, {}, {**PRESETS["rainbow"], "target_rule": "max"}),
     ({"preset": "fast_dqn"}, None, {}, PRESETS["fast_dqn"]),
     ({"preset": "fast_dqn", "cluster": "auto"}, None, {},
-     {**PRESETS["fast_dqn"], **APE_X, "cluster": "auto", "schedule": "serial"}),
-    (ACTORS, None, {}, {**QUICK, **APE_X, **ACTORS, **SERIAL}),
+     {**PRESETS["fast_dqn"], **APE_X, "cluster": "auto", "schedule": "serial", "emulator": "ale"}),
+    ({"cluster": "local", "actors": 2}, None, {}, {**QUICK, **APE_X, **ACTORS, **SERIAL}),
     ({**ACTORS, "exploration_spread": 1.0}, None, {},
      {**QUICK, **APE_X, **ACTORS, **SERIAL, "exploration_spread": 1.0}),
-    ({"cluster": "local", "preset": "nature"}, None, {}, {**PRESETS["nature"], "cluster": "local"}),
+    ({"cluster": "local", "preset": "nature"}, None, {},
+     {**PRESETS["nature"], "cluster": "local", "emulator": "ale"}),
     ({}, RUN, {}, RUN),
     ({"epochs": 3}, RUN, {"random_seed": None, "epochs": 2}, {**RUN, "random_seed": None, "epochs": 3}),
     ({"random_seed": 1, "concurrent": True}, RUN, PLAYS_ONLY,

@@ -117,6 +117,21 @@ def weights(size: int, smaller: int) -> list[tuple[int, int, np.float32]]:
     return found
 
 
+def columns(rows: int, height: int, width: int) -> tuple[list[int], int]:
+    """Return the first pixel of a picture that each column of a screen covers, and the most that one covers.
+
+    Raises:
+        ValueError: OpenCV scales pictures of `rows` rows to `height` × `width` in another way.
+    """
+    across = weights(WIDTH, width)
+    whole = WIDTH % width == 0 and rows % height == 0  # OpenCV sums these in another order
+    first = [min(pixel for to, pixel, _ in across if to == column) for column in range(width)]
+    taps = 1 + max(pixel - first[to] for to, pixel, _ in across)
+    if whole or height >= rows or width >= WIDTH or taps > TAPS:
+        raise ValueError(f"screens of {height} x {width} pixels")
+    return first, taps
+
+
 class Screens:
     """Makes the screens of a console's games.
 
@@ -130,14 +145,10 @@ class Screens:
         Of games that are 1 in `single`, int32 [E] on the console's device, the last frame alone is shown.
 
         Raises:
-            ValueError: Screens of this size need another way of scaling.
+            ValueError: See `columns`.
         """
         across, down = weights(WIDTH, width), weights(rows, height)
-        whole = WIDTH % width == 0 and rows % height == 0  # OpenCV sums these in another order
-        first = [min(pixel for to, pixel, _ in across if to == column) for column in range(width)]
-        taps = 1 + max(pixel - first[to] for to, pixel, _ in across)
-        if whole or height >= rows or width >= WIDTH or taps > TAPS:
-            raise ValueError(f"screens of {height} x {width} pixels")
+        first, taps = columns(rows, height, width)
         table = np.zeros((taps, width), np.float32)
         for to, pixel, weight in across:
             table[pixel - first[to], to] = weight

@@ -60,7 +60,9 @@ class EnvironmentConfig:
     game: str = field(default="", metadata={"positional": True, "local": True})
     imports: str | None = field(default=None, metadata={"positional": True})  # names of files, for messages
     environment: str = choice("ale gym catch", "kind of environment; by default the one that has the game")
-    emulator: str = choice("ale warp", "emulator of Atari games; warp: in NVIDIA Warp, on a GPU", local=True)
+    emulator: str = choice("auto ale warp",
+        "emulator of Atari games; warp: our own, in NVIDIA Warp; auto: warp where it plays the game, or ale",
+        local=True)
     workers: int = option(1, "games played side by side", 1, 4096)
     processes: int = option(0, "processes that play the games; 0: this one does", 0, 256, local=True)
     display_screen: bool = option(False, "show the emulator's own window during training and tests")

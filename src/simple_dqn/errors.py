@@ -63,6 +63,10 @@ class LostError(UserError):
     code = 1
 
 
+class MissingError(UserError):
+    """An extra is not installed."""
+
+
 def require_extra(extra: str, what: str) -> None:
     """Raise UserError unless the packages of `extra`, a key of `EXTRAS`, are installed; `what` needs them."""
     with suppress(ValueError):  # raised if a test has set sys.modules[...] to None
@@ -71,11 +75,11 @@ def require_extra(extra: str, what: str) -> None:
     raise missing_extra(extra, what)
 
 
-def missing_extra(extra: str, what: str) -> UserError:
+def missing_extra(extra: str, what: str) -> MissingError:
     """Return the error for `what`, which needs the packages of `extra`, a key of `EXTRAS`."""
     python, here = Path(sys.executable), Path.cwd()
     python = python.relative_to(here) if python.is_relative_to(here) else python
-    return UserError(
+    return MissingError(
         f"{what} needs packages that are not installed: {shlex.quote(str(python))} -m pip install "
         f"{shlex.join(EXTRAS[extra])}, the extra `{extra}` of pyproject.toml"
     )

@@ -70,24 +70,27 @@ def open_games(
 
         device.check(Path(config.game), config)
         return device.DeviceGames(config, streams, training)
-    return GameVector(_module(config).open_game, config, streams, training, watcher)
+    return GameVector(_module(config.environment).open_game, config, streams, training, watcher)
 
 
 def own_code_of(config: EnvironmentConfig) -> OwnCode | None:
     """Return the code of the user's that another process must run to play the games; None: none."""
-    return OwnCode.of(_module(config).find_spec(config)) if config.environment == "gym" else None
+    return OwnCode.of(_module(config.environment).find_spec(config)) if config.environment == "gym" else None
 
 
 def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
-    """Return `config` as its environment plays it: only Atari games start with no-ops.
+    """Return `config` as its environment plays it: with one emulator, and no-ops only in Atari games.
 
     Raises:
         UserError: There is no such game, or it cannot be played.
     """
+    if config.emulator == "auto":
+        ale = config.environment == "ale"
+        config = replace(config, emulator=_module("device").emulator_for(config) if ale else "ale")
     if is_atari(config):
         return config
     if config.environment == "gym":
-        _module(config).check(config)
+        _module(config.environment).check(config)
     return replace(config, random_starts=0, random_start_frames=0)
 
 
@@ -97,7 +100,7 @@ def is_atari(config: EnvironmentConfig) -> bool:
     Raises:
         UserError: There is no such game.
     """
-    by_id = config.environment == "gym" and _module(config).is_atari(config)
+    by_id = config.environment == "gym" and _module(config.environment).is_atari(config)
     return config.environment == "ale" or bool(by_id)
 
 
@@ -132,11 +135,11 @@ def named(given: dict[str, Any]) -> dict[str, Any]:
         return given
     if game == "catch":
         return {**given, "environment": "catch"}
-    known = importlib.import_module("simple_dqn.environment.gymnasium").knows(game)
+    known = _module("gym").knows(game)
     return {**given, "environment": "gym"} if known else given
 
 
-def _module(config: EnvironmentConfig) -> Any:
-    """Return the module that makes such games, which is imported only when it is chosen."""
-    names = {"ale": "atari", "gym": "gymnasium", "catch": "catch"}
-    return importlib.import_module(f"{__name__}.{names[config.environment]}")
+def _module(name: str) -> Any:
+    """Return the module that makes games of that kind, which is imported only when it is chosen."""
+    names = {"ale": "atari", "gym": "gymnasium"}
+    return importlib.import_module(f"{__name__}.{names.get(name, name)}")

@@ -14,19 +14,19 @@ from pathlib import Path
 import numpy as np
 from ale_py import Action
 
+from atari2600.rules import RULES
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.atari import game_name, md5
+from simple_dqn.environment.atari import find_rom, game_name, md5
 from simple_dqn.environment.interface import START_ANEW, Environment, draws_of
-from simple_dqn.errors import UserError, missing_extra
+from simple_dqn.errors import MissingError, UserError, missing_extra
 from simple_dqn.types import Actions, CheckpointState, Step
 
 try:
     import warp
 
-    warp.config.quiet = True
-    from atari2600 import starts
+    warp.config.log_level = warp.LOG_ERROR
+    from atari2600 import screens, starts
     from atari2600.games import STAND, Games, Settings
-    from atari2600.rules import RULES
 except ImportError:
     INSTALLED = False
 else:
@@ -37,16 +37,28 @@ PATIENCE = 3.0  # seconds, before a start says that it compiles
 CARTRIDGES = {2048: "2K", 4096: "4K", 8192: "8K", 16384: "16K"}
 
 
+def emulator_for(config: EnvironmentConfig) -> str:
+    """Return what `--emulator auto` means for the games of `config`: warp if it plays them, or ale."""
+    rom = find_rom(config.game)
+    try:
+        check(rom, config)
+    except MissingError as missing:
+        logger.info("ALE plays the games. Two to four times as fast: %s", missing)
+        return "ale"
+    except UserError:
+        return "ale"
+    logger.info("The games are played by --emulator warp, with the same results as by ale")
+    return "warp"
+
+
 def check(rom: Path, config: EnvironmentConfig) -> None:
     """Refuse what only ALE can do.
 
     Raises:
         UserError: The game is not exact, or a setting needs ALE, or Warp is not installed.
     """
-    if not INSTALLED:
-        raise missing_extra("emulator", "--emulator warp")
     name = game_name(str(rom))
-    if name not in RULES or starts.find(name).md5 != md5(rom):
+    if name not in RULES or (INSTALLED and starts.find(name).md5 != md5(rom)):
         kind = CARTRIDGES.get(rom.stat().st_size, f"{rom.stat().st_size} bytes")
         raise UserError(
             f"--emulator warp does not play {name} (cartridge: {kind}): use --emulator ale, or a game of "
@@ -59,6 +71,12 @@ def check(rom: Path, config: EnvironmentConfig) -> None:
     for setting in ("display_screen", "record_screen_path", "record_sound_filename"):
         if getattr(config, setting):
             raise UserError(f"--{setting} needs --emulator ale")
+    if not INSTALLED:
+        raise missing_extra("emulator", "--emulator warp")
+    try:
+        screens.columns(starts.find(name).rows, config.screen_height, config.screen_width)
+    except ValueError as error:
+        raise UserError(f"--emulator warp does not make {error}: give --emulator ale") from None
 
 
 @contextmanager

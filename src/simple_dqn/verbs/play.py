@@ -40,7 +40,9 @@ PLAYS_ONLY: dict[str, Any] = {
     "random_seed": None, "sampler": "uniform", "target_rule": "max", "train_steps": 0, "tensorboard": False,
 }  # fmt: skip
 # For one state, more threads than one only wait for each other.
-ONE_GAME = {**PLAYS_ONLY, "workers": 1, "processes": 0, "display_screen": False, "threads": 1}
+ONE_GAME = {
+    **PLAYS_ONLY, "workers": 1, "processes": 0, "display_screen": False, "threads": 1, "emulator": "ale",
+}  # fmt: skip
 # Settings that only training reads.
 TRAINING_ONLY = {
     *(name for name, one in SETTINGS.items() if one["part"] in ("memory", "network", "agent", "cluster")),

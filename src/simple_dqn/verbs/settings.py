@@ -63,8 +63,9 @@ def resolve(
         game = Config.from_flags(fixed, given).environment
         snapshot = preset(given, usual) | (OUTSIDE_ATARI if game.game and not is_atari(game) else {})
         config = Config.from_flags(snapshot, fixed, given)
-        if config.cluster.on and config.cluster.actors * config.environment.workers > 1:
-            actors = APE_X_EXPLORATION
+        if config.cluster.on:  # whose other machines may lack Warp
+            several = config.cluster.actors * config.environment.workers > 1
+            actors = {"emulator": "ale", **(APE_X_EXPLORATION if several else {})}
     else:
         source, weights = given.get("snapshot", given.get("player")), given.get("load_weights")
         if weights and (source is None or real(Path(weights)) != real(Path(source))):

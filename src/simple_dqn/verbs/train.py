@@ -241,8 +241,9 @@ def _go_on(
     saved: Checkpoint, prefix: Path, given: dict[str, Any], writers: Sequence[Writer], log: bool
 ) -> None:
     flags, phase, last_row = recorded(saved.run), Phase.of(saved.run), str(saved.run["statistics"]["csv"])
-    if given.get("datatype") == "auto":  # what that means here was settled when the run began
-        given = {name: value for name, value in given.items() if name != "datatype"}
+    # What auto means was settled when the run began.
+    settled = [name for name in ("datatype", "emulator") if given.get(name) == "auto"]
+    given = {name: value for name, value in given.items() if name not in settled}
     check_flags(flags, given)
     if ended := [f"--{name}" for name in RECORDINGS if saved.run["flags"].get(name) and name not in given]:
         logger.warning("A recording or window does not go on: give %s again", " and ".join(ended))
