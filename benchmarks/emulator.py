@@ -2,6 +2,9 @@
 
 All return a screen of 84 x 84, the maximum of two frames, for each step of four frames. They are
 measured alternately in several rounds, by processor time, so that other work affects all of them equally.
+
+With --device, the emulator alone on one device, by wall time: for each number of games and, on a GPU, each
+number of games in a block of threads.
 """
 
 import importlib
@@ -11,9 +14,12 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import common
 import gymnasium
+import numpy as np
+from ale_py.roms import get_rom_path
 from ale_py.vector_env import AtariVectorEnv
 from common import machine, positive, print_table
 from environments import RANDOM_STARTS, random_actions, rate
@@ -63,6 +69,38 @@ def by_envpool(game: str) -> Callable[[], None]:
     return lambda: (environment.step(next(actions)), None)[1]
 
 
+def on_device(game: str, device: str, count: int, block: int) -> Callable[[], None]:
+    """Return a function that takes one step in each of `count` games on `device`, as Warp calls it."""
+    from atari2600 import starts
+    from atari2600.games import Games, Settings
+    from atari2600.rules import RULES
+
+    rom, start = Path(str(get_rom_path(game))).read_bytes(), starts.find(game)
+    keys, settings = np.arange(count, dtype=np.uint32), Settings(tuple(start.actions))
+    games = Games(rom, start, RULES[game], keys, settings, device, block)
+    actions = random_actions(len(start.actions), count)
+
+    def step() -> None:
+        games.actions.assign(next(actions))
+        games.step()
+        games.results.numpy()  # waits for the device
+
+    return step
+
+
+def sweep(flags: Namespace) -> None:
+    """Print the steps/s of the emulator on `flags.device`."""
+    for game in flags.game:
+        print(f"{game} on {flags.device}: games, games of a block, agent steps per second with screens")
+        for count in flags.counts:
+            for block in flags.blocks:
+                step = on_device(game, flags.device, count, block)
+                for _ in range(WARM_UP):
+                    step()
+                figure = count * rate(step, flags.seconds, time.perf_counter)
+                print(f"{count:6}  {block:5}  {figure:,.0f}", flush=True)
+
+
 def contenders(game: str) -> dict[str, Callable[[], None]]:
     """Return a function for each emulator, by name, that takes one step in each of `EACH` games."""
     steps = {
@@ -81,8 +119,14 @@ def main(words: Sequence[str]) -> None:
     add = parser.add_argument
     add("--game", nargs="+", type=common.game, default=GAMES, help="games of docs/emulator.md")
     add("--seconds", type=positive(float), default=7, help="per figure, all rounds together (default: 7)")
+    add("--device", help="Warp's name of a device, such as cuda or cpu: measure the emulator alone, there")
+    add("--counts", nargs="+", type=positive(int), default=[1024], help="with --device: numbers of games")
+    add("--blocks", nargs="+", type=positive(int), default=[8], help="with --device: games of a block")
     flags = Namespace(**parser.parse(words))
     print(machine())
+    if flags.device:
+        sweep(flags)
+        return
     rows = []
     for game in flags.game:
         steps = contenders(game)

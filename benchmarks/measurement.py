@@ -28,7 +28,7 @@ from simple_dqn.command_line import parser_of_settings
 from simple_dqn.config import Config
 from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
-from simple_dqn.run import make_agent, make_environment, make_network, make_schedule
+from simple_dqn.run import device_of_games, make_agent, make_environment, make_network, make_schedule
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Step
 
@@ -135,7 +135,7 @@ class LastGames(Statistics):
 
 def new_agent(config: Config, statistics: Statistics, profiler: Profiler | None = None) -> Agent:
     """Return a new agent that reports to `statistics`, and whose parts the `profiler` measures."""
-    environment = make_environment(config, training=True)
+    environment = make_environment(config, training=True, device=device_of_games(config))
     network = make_network(config, environment)
     if profiler:
         profiler.watch(network, environment)

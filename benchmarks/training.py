@@ -6,6 +6,7 @@
     ./bench.sh training scaling   more workers, larger batches, memories and screens
     ./bench.sh training peers     comparison with Stable-Baselines3, Tianshou and CleanRL
     ./bench.sh training gpu       a GPU, with more games, processes and threads
+    ./bench.sh training strong    the preset strong with --emulator warp, by the number of games
 
 All tables train on one game with Nature's network and 32 samples every 4 steps, unless a row says otherwise.
 """
@@ -22,7 +23,9 @@ from common import machine, positive, print_table
 from measurement import Flags, train
 
 from simple_dqn.command_line import Parser
+from simple_dqn.config import SETTINGS, Share
 from simple_dqn.errors import UserError
+from simple_dqn.presets import PRESETS
 
 
 def loop(arguments: Namespace) -> None:
@@ -146,6 +149,18 @@ def gpu(arguments: Namespace) -> None:
     print_table(f"Steps/s on {arguments.game}, {found[0]}", ["setting", "steps/s", "ratio"], rows)
 
 
+def strong(arguments: Namespace) -> None:
+    """Print the steps/s of the preset `strong` for several numbers of games on the emulator of our own."""
+    flags = {name: value for name, value in PRESETS["strong"].items() if not isinstance(value, Share)}
+    # The recipe's shares of a whole run, which this is not; `measurement.DEFAULTS` has a replay memory.
+    flags |= {"average_updates": 1000, "exploration_decay_steps": 1000, "emulator": "warp"}
+    flags["replay_size"] = SETTINGS["replay_size"]["default"]
+    for workers in arguments.workers:
+        outcome = train(arguments, {**flags, "workers": workers})
+        print(f"{workers:6} games  {outcome['rate']:8,.0f} steps/s")
+        print("\n".join(outcome["lines"][1:]), flush=True)
+
+
 TABLES = {
     "loop": loop,
     "grid": grid,
@@ -153,6 +168,7 @@ TABLES = {
     "scaling": scaling,
     "peers": comparison.peers,
     "gpu": gpu,
+    "strong": strong,
 }
 
 
@@ -170,6 +186,7 @@ def parser() -> Parser:
         default={},
         help='flags of train.sh for all rows, as JSON: {"processes": 2}',
     )
+    add("--workers", nargs="+", type=positive(int), default=[64, 512], help="numbers of games, for strong")
     add = result.add_argument_group("hands_on").add_argument
     add("--reward", type=float, help="also measure the time until the last 100 training games have this mean")
     add(

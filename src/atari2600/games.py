@@ -36,8 +36,23 @@ from atari2600.starts import Start, Timers, grey_levels
 STATE = ("cpu", "riot", "tia", "game", "ram", "seen")  # the arrays of a console's state, but its pictures
 PICTURE_WORDS = 2 * MOST_ROWS * ROW_WORDS
 LANES = 64  # threads that copy a starting game's pictures on a GPU
+# Games in a block of threads on a GPU. The threads of a warp, up to 32, wait for each other where their games
+# take different branches, so a small block loses less time; the number itself was not measured.
+BLOCK = 8
+MOST_GAMES = 2**31 // (8 * PICTURE_WORDS)  # whose pictures have indices of 32 bits
+OTHER_BYTES = 6000  # of a game, at most: all but its pictures and its screen
 UNIT = wp.constant(wp.float64(2.0**-32))
 STARTS_KNOWN = 1 << 16  # games of one console whose timer at power-on is ALE's; later ones repeat these
+
+
+class RESULT(enum.IntEnum):
+    """What a step gives for each game."""
+
+    REWARD = 0
+    TERMINAL = 1  # 1: the episode is over
+    ENDED = 2  # 1: the next step starts a new game
+    START = 3  # 1: this step started a game
+    COUNT = 4
 
 
 class STAND(enum.IntEnum):
@@ -90,9 +105,7 @@ class Play:
     before: Saved  # [E], the state before the step
     stand: wp.array2d(dtype=wp.int32)  # [E, STAND.COUNT]
     actions: wp.array(dtype=wp.int64)  # [E], the step's
-    rewards: wp.array(dtype=wp.float32)  # [E]
-    terminals: wp.array(dtype=wp.uint8)  # [E]
-    starts: wp.array(dtype=wp.uint8)  # [E]
+    results: wp.array2d(dtype=wp.float32)  # [RESULT.COUNT, E]
     single: wp.array(dtype=wp.int32)  # [E]
 
 
@@ -174,9 +187,8 @@ def set_controllers(m: Machine, p: Play, g: int) -> None:
 def begin(m: Machine, p: Play) -> None:
     """Start the games that have ended; set the controllers of the others."""
     g = wp.tid()
-    p.starts[g] = wp.uint8(p.stand[g, STAND.ENDED])
+    p.results[RESULT.START, g] = float(p.stand[g, STAND.ENDED])
     if p.stand[g, STAND.ENDED] == 1:
-        p.actions[g] = wp.int64(0)
         start_game(m, p, g)
     else:
         m.cpu[g, CPU.PLAYS] = 1
@@ -188,7 +200,7 @@ def begin(m: Machine, p: Play) -> None:
 def copy_pictures(m: Machine, p: Play, lanes: int) -> None:
     """Copy the pictures of the games that start, `lanes` threads each."""
     g, lane = wp.tid()  # type: ignore[misc]
-    if p.starts[g] == wp.uint8(1):
+    if p.results[RESULT.START, g] == 1.0:
         place = p.stand[g, STAND.PLACE]
         for i in range(lane, PICTURE_WORDS, lanes):
             m.screen[g * PICTURE_WORDS + i] = p.pool_pictures[place, i]
@@ -213,7 +225,7 @@ def settle(m: Machine, p: Play) -> None:
     reward = float(0.0)
     terminal = int(0)
     ended = int(0)
-    if p.starts[g] == wp.uint8(0):
+    if p.results[RESULT.START, g] == 0.0:
         played = m.bus[g, BUS.FRAMES]
         reward = float(m.game[g, GAME.REWARD])
         frames = p.stand[g, STAND.FRAMES] + played
@@ -225,8 +237,9 @@ def settle(m: Machine, p: Play) -> None:
             p.stand[g, STAND.DRAWN] = p.stand[g, STAND.DRAWN] + played
         p.stand[g, STAND.FRAMES] = frames
         p.stand[g, STAND.SINGLE] = wp.where(played < p.skip, 1, 0)
-    p.rewards[g] = reward
-    p.terminals[g] = wp.uint8(terminal)
+    p.results[RESULT.REWARD, g] = reward
+    p.results[RESULT.TERMINAL, g] = float(terminal)
+    p.results[RESULT.ENDED, g] = float(ended)
     p.stand[g, STAND.ENDED] = ended
     p.single[g] = wp.where(p.maximum == 1, p.stand[g, STAND.SINGLE], 1)
 
@@ -259,12 +272,18 @@ class Settings:
     lives_end: bool = True
 
 
+def bytes_of_game(start: Start, settings: Settings) -> int:
+    """Return the bytes of memory that each of many games takes."""
+    pictures = 2 if start.reset_frames else 1  # such a game has a place of its own in the pool
+    return 8 * PICTURE_WORDS * pictures + settings.height * settings.width + OTHER_BYTES
+
+
 class Games:
     """E games of one ROM.
 
     Attributes:
         actions: int64 [E], to be set before `step`.
-        rewards: float32 [E]. terminals, starts: uint8 [E]; 1: the episode is over; the step started the game.
+        results: float32 [RESULT.COUNT, E], of the last step.
         stand: int32 [E, STAND.COUNT]; `STAND.ENDED` marks the games that the next step starts anew.
         screens: uint8 [E, H, W].
     """
@@ -277,6 +296,7 @@ class Games:
         keys: NDArray[np.uint32],
         settings: Settings,
         device: str = "cpu",
+        block: int = BLOCK,
     ) -> None:
         """Load a ROM; the first step starts all games.
 
@@ -287,11 +307,14 @@ class Games:
             keys: uint32 [E], the key of each game's random numbers.
             settings: How the games are played.
             device: Warp's name of the device.
+            block: On a GPU, the games of a block of threads.
 
         Raises:
-            ValueError: The cartridge or the size of the screens is not supported.
+            ValueError: The cartridge, the size of the screens or the number of games is not supported.
         """
-        self.games, self._device = len(keys), device
+        if len(keys) > MOST_GAMES:
+            raise ValueError(f"more than {MOST_GAMES} games")
+        self.games, self._device, self._block = len(keys), device, 1 if device == "cpu" else block
         grey = grey_levels()
         console = Console(rom, self.games, grey, device, settings.frame_skip, rules)
         timers = Timers()
@@ -326,15 +349,12 @@ class Games:
         stand[:, STAND.ENDED] = 1
         stand[:, STAND.KEY] = keys.view(np.int32)
         play.stand = self._put(stand, np.int32)
-        play.actions, play.rewards = (
-            self._put(np.zeros(self.games), np.int64),
-            self._put(np.zeros(self.games), np.float32),
-        )
-        play.terminals, play.starts = (self._put(np.zeros(self.games), np.uint8) for _ in range(2))
+        play.actions = self._put(np.zeros(self.games), np.int64)
+        play.results = self._put(np.zeros((RESULT.COUNT, self.games)), np.float32)
         play.single = self._put(np.zeros(self.games), np.int32)
         scaler = Screens(console, start.rows, settings.height, settings.width, play.single)
-        self.actions, self.rewards, self.terminals = play.actions, play.rewards, play.terminals
-        self.starts, self.stand, self.screens = play.starts, play.stand, scaler.screens
+        self.actions, self.results = play.actions, play.results
+        self.stand, self.screens = play.stand, scaler.screens
         lanes = 1 if device == "cpu" else LANES
         both = [self._machine, play]
         self._commands = [
@@ -369,7 +389,9 @@ class Games:
         return {name: getattr(self._machine, name) for name in (*STATE, "screen")} | {"stand": self.stand}
 
     def _record(self, kernel: Any, threads: int | tuple[int, int], arguments: list[Any]) -> Any:
-        return wp.launch(kernel, threads, arguments, device=self._device, record_cmd=True)
+        return wp.launch(
+            kernel, threads, arguments, device=self._device, record_cmd=True, block_dim=self._block
+        )
 
     def _put(self, values: Any, kind: type) -> Any:
         return wp.array(np.ascontiguousarray(values, kind), device=self._device)

@@ -15,6 +15,7 @@ from atari2600.machine import MOST_ROWS, TIA
 wp.set_module_options({"fuse_fp": False})
 WIDTH = 160
 TAPS = 16  # pixels of a row that one pixel of a screen covers, at most
+BANDS = 28  # of a screen, which threads of a GPU make side by side
 NEARLY = 1e-3  # of a pixel: a smaller overlap counts as none
 
 
@@ -32,7 +33,8 @@ class Scale:
         buffers: uint8 [E * 2 * MOST_ROWS * 160], the pictures.
         tia: int32 [E, TIA.COUNT].
         single: int32 [E], 1: use the last frame alone.
-        work: float32 [E, 2 * width], working memory.
+        bands: Threads that make a screen, some rows each.
+        work: float32 [E * bands, 2 * width], working memory.
         screens: uint8 [E * height * width].
     """
 
@@ -46,6 +48,7 @@ class Scale:
     buffers: wp.array(dtype=wp.uint8)
     tia: wp.array2d(dtype=wp.int32)
     single: wp.array(dtype=wp.int32)
+    bands: wp.int32
     work: wp.array2d(dtype=wp.float32)
     screens: wp.array(dtype=wp.uint8)
 
@@ -57,13 +60,15 @@ const unsigned char* newer = s.buffers.data + (g * 2 + buffer) * {MOST_ROWS * WI
 const unsigned char* older = s.buffers.data + (g * 2 + 1 - buffer) * {MOST_ROWS * WIDTH};
 if (s.single.data[g]) older = newer;
 unsigned char* screen = s.screens.data + g * s.height * width;
-float *row = s.work.data + g * 2 * width, *sum = row + width;
+const int top = band * s.height / s.bands, bottom = (band + 1) * s.height / s.bands;
+float *row = s.work.data + (g * s.bands + band) * 2 * width, *sum = row + width;
 unsigned char line[{WIDTH + TAPS}];
 for (int x = 0; x < {WIDTH + TAPS}; ++x) line[x] = 0;
-int last = -1, drawn = 0;
+int last = -1, drawn = -1;
 for (int i = 0; i < steps; ++i) {{
     const int to = s.steps.data[i * 2], from = s.steps.data[i * 2 + 1];
     const float down = s.down.data[i];
+    if (to < top || to >= bottom) continue;
     if (from != last) {{
         const unsigned char *a = newer + from * {WIDTH}, *b = older + from * {WIDTH};
         int differs = last < 0;
@@ -80,7 +85,7 @@ for (int i = 0; i < steps; ++i) {{
         }}
         last = from;
     }}
-    const bool begins = i == 0 || to != drawn;
+    const bool begins = to != drawn;
     drawn = to;
     for (int x = 0; x < width; ++x) sum[x] = begins ? down * row[x] : sum[x] + down * row[x];
     // Round to the nearest whole number, ties to even: floats from 2**23 on have no fractional part.
@@ -90,15 +95,16 @@ for (int i = 0; i < steps; ++i) {{
 }}
 """
 )
-def shrink(s: Scale, g: int) -> None:
-    """Make the screen of game `g`."""
+def shrink(s: Scale, g: int, band: int) -> None:
+    """Make the rows of one band of the screen of game `g`."""
     ...
 
 
 @wp.kernel(enable_backward=False)
 def make_screens(s: Scale) -> None:
-    """Make the screen of each game."""
-    shrink(s, wp.tid())
+    """Make a band of the screen of each game."""
+    g, band = wp.tid()  # type: ignore[misc]
+    shrink(s, g, band)
 
 
 def weights(size: int, smaller: int) -> list[tuple[int, int, np.float32]]:
@@ -139,10 +145,13 @@ class Screens:
         screens: uint8 [E, H, W], on the console's device. command: The launch that makes them.
     """
 
-    def __init__(self, console: Console, rows: int, height: int, width: int, single: wp.array) -> None:
+    def __init__(
+        self, console: Console, rows: int, height: int, width: int, single: wp.array, bands: int = 0
+    ) -> None:
         """Set up for pictures of `rows` rows and screens of `height` × `width` pixels.
 
         Of games that are 1 in `single`, int32 [E] on the console's device, the last frame alone is shown.
+        `bands` threads make a screen; 0: as many as the device is good for.
 
         Raises:
             ValueError: See `columns`.
@@ -163,7 +172,8 @@ class Screens:
         scale.buffers = wp.array(ptr=machine.screen.ptr, dtype=wp.uint8, shape=(pixels,), device=device)
         scale.tia = machine.tia
         scale.single = single
-        scale.work = wp.zeros((games, 2 * width), dtype=wp.float32, device=device)
+        bands = scale.bands = bands or (1 if device == "cpu" else BANDS)
+        scale.work = wp.zeros((games * bands, 2 * width), dtype=wp.float32, device=device)
         scale.screens = wp.zeros(games * height * width, dtype=wp.uint8, device=device)
         self.screens = scale.screens.reshape((games, height, width))
-        self.command = wp.launch(make_screens, games, [scale], device=device, record_cmd=True)
+        self.command = wp.launch(make_screens, (games, bands), [scale], device=device, record_cmd=True)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simple_dqn.errors import UserError
+from simple_dqn.types import on_host
 
 if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
+    from simple_dqn.device import Device
     from simple_dqn.dqn import DeepQNetwork, PreparedBatch, UpdateOutcome
     from simple_dqn.environment import Environment
     from simple_dqn.replay import ReplayMemory
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from simple_dqn.types import (
         Actions,
         CheckpointState,
+        DeviceStates,
         Experience,
         ExplorationRates,
         QValues,
@@ -34,15 +37,20 @@ class DivergedError(UserError):
 
 
 class StateBuffer:
-    """The current `states` of E games, uint8 [E, S, H, W]: a read-only view, valid until the next `append`.
+    """The current `states` of E games, uint8 [E, S, H, W]: a view to read, valid until the next `append`.
 
-    They equal the prestates of the next transitions in the replay memory, bit for bit.
+    They equal the prestates of the next transitions in the replay memory, bit for bit. They are on `device`,
+    as the screens are; None: these are NumPy arrays.
     """
 
-    def __init__(self, games: int, history_length: int, screen_shape: tuple[int, int]) -> None:
-        self._states = np.zeros((games, history_length, *screen_shape), np.uint8)
-        self.states: States = self._states.view()
-        self.states.flags.writeable = False
+    def __init__(
+        self, games: int, history_length: int, screen_shape: tuple[int, int], device: Device | None = None
+    ) -> None:
+        states, self._device = np.zeros((games, history_length, *screen_shape), np.uint8), device
+        self._states: DeviceStates = device.tensor(states) if device else states
+        self.states: DeviceStates = self._states[:]
+        if isinstance(self.states, np.ndarray):
+            self.states.flags.writeable = False
 
     def append(self, step: Step) -> None:
         """Append the screens of `step`, and set those from before an episode to zero.
@@ -50,7 +58,8 @@ class StateBuffer:
         A game that ended keeps its last state until the next step starts another game.
         """
         states = self._states
-        states[:, :-1] = states[:, 1:]
+        for place in range(states.shape[1] - 1):  # a tensor cannot be copied to one that overlaps it
+            states[:, place] = states[:, place + 1]
         states[:, -1] = step.screens
         begins = step.starts | (step.terminals & ~step.resets)
         if begins.any():
@@ -58,7 +67,7 @@ class StateBuffer:
 
     def restore(self, states: States) -> None:
         """Copy `states` in the place of the current ones."""
-        self._states[...] = states
+        self._states[...] = self._device.tensor(states) if self._device else states
 
 
 class Player:
@@ -69,16 +78,18 @@ class Player:
 
     def __init__(
         self, environment: Environment, predict: Callable[[States], QValues], history_length: int,
-        rng: np.random.Generator, synchronize: bool = True,
+        rng: np.random.Generator, synchronize: bool = True, device: Device | None = None,
     ) -> None:  # fmt: skip
         """Set up a player whose games have not begun, for states of S = `history_length` screens.
 
         `predict` returns the Q-values float32 [B, A] of states uint8 [B, S, H, W], for all games in one batch
         or, without `synchronize`, for one game after the other. `rng` is the random stream of exploration.
+        The network is on `device`, which keeps the states if the screens of `environment` are there, too.
         """
         self.environment = environment
         self._predict = predict if synchronize else _one_by_one(predict)
-        self._buffer = StateBuffer(environment.games, history_length, environment.screen_shape)
+        device = None if environment.device is None else device
+        self._buffer = StateBuffer(environment.games, history_length, environment.screen_shape, device)
         self.states = self._buffer.states
         self._rng = rng
 
@@ -123,7 +134,7 @@ class Player:
         """Return the state for a checkpoint, in the middle of every game; with or without that of `games`."""
         return {
             "environment": self.environment.get_state() if games else None,
-            "states": {"states": self.states},
+            "states": {"states": on_host(self.states)},
             "rng": self._rng.bit_generator.state,
         }
 

@@ -166,7 +166,7 @@ class DeviceScreens(HostScreens):
         """Bytes of all screens."""
         return self._on_device.nbytes
 
-    def write(self, row: int, screens: Screens) -> None:
+    def write(self, row: int, screens: Screens | Tensor) -> None:
         """Store `screens` uint8 [E, H, W] as `row`."""
         self._on_device[row].copy_(self._device.tensor(screens))
 

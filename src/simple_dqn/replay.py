@@ -8,6 +8,7 @@ import logging
 import math
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import lz4.block
 import numpy as np
@@ -30,6 +31,7 @@ from simple_dqn.types import (
     Screens,
     States,
     Step,
+    on_host,
 )  # fmt: skip
 
 logger = logging.getLogger(__name__)
@@ -118,7 +120,7 @@ class ReplayMemory:
         self._actions[row] = step.actions
         self._rewards[row] = step.rewards
         if self._log:
-            self._log(step)
+            self._log(replace(step, screens=on_host(step.screens)))
 
     def sample(self, batch_size: int, steps: int = 0, sampler: Uniform | None = None) -> Minibatch:
         """Sample a minibatch of B = `batch_size`, by the sampler of the settings or another.
@@ -239,9 +241,9 @@ class HostScreens:
         """Bytes of all screens; of compressed ones, so far."""
         return self._screens.nbytes
 
-    def write(self, row: int, screens: Screens) -> None:
+    def write(self, row: int, screens: Screens | DeviceStates) -> None:
         """Store `screens` uint8 [E, H, W] as `row`."""
-        self._screens[row] = screens
+        self._screens[row] = on_host(screens)
 
     def gather(self, windows: Indices, hidden: Mask | None) -> States | DeviceStates:
         """Return the screens at indices `windows` int64 [B, K]: uint8 [B, K, H, W], until the next call.
@@ -284,9 +286,9 @@ class CompressedScreens(HostScreens):
         """Bytes of the screens so far, and of the full list of them."""
         return self._block_bytes + OBJECT * self._held + ENTRY * len(self._blocks)
 
-    def write(self, row: int, screens: Screens) -> None:
+    def write(self, row: int, screens: Screens | DeviceStates) -> None:
         """Store `screens` uint8 [E, H, W] as `row`; a UserError says that memory runs short."""
-        for index, screen in enumerate(screens, row * self._games):
+        for index, screen in enumerate(on_host(screens), row * self._games):
             block = lz4.block.compress(np.ascontiguousarray(screen), store_size=False)
             self._unchecked_bytes += len(block)
             if self._unchecked_bytes > CHECK_BYTES:

@@ -38,6 +38,7 @@ PARTS = {
     "average": "average_updates", "sampler": "sampler", "scaler": "datatype", "target": "target_steps",
     "tester": "test_steps",
 }  # fmt: skip
+GPU_GAMES = 256  # from which on a GPU plays: a step of fewer takes it no less time; an estimate, not measured
 HELD_OUT_STATES = 256  # states of which `meanq` is the mean of the highest Q-values
 
 
@@ -299,15 +300,29 @@ class Run:
         return self.phase.epoch > self._config.epochs or self._interrupt.requested
 
 
-def make_environment(config: Config, training: bool, watcher: Watcher | None = None) -> Environment:
+def make_environment(
+    config: Config, training: bool, watcher: Watcher | None = None, device: Any = None
+) -> Environment:
     """Return `workers` games, each with a random stream of its own.
 
-    In `training` a lost life ends an episode. The `watcher` receives each frame of the first game.
+    In `training` a lost life ends an episode. The `watcher` receives each frame of the first game. `device`
+    is that of `device_of_games`; without it, screens are NumPy arrays.
     """
     name = "environment" if training else "test environment"
     places = range(config.environment.workers)
     streams = [random_streams.stream(config.seed, name, place) for place in places]
-    return make(config.environment, streams, training, watcher)
+    return make(config.environment, streams, training, watcher, device)
+
+
+def device_of_games(config: Config) -> Any:
+    """Return PyTorch's device of the network if it is a GPU that plays the games, too; else None."""
+    games = config.environment
+    if games.emulator != "warp" or games.processes or games.workers < GPU_GAMES or config.cluster.on:
+        return None
+    from simple_dqn.device import choose_device
+
+    device = choose_device(config.backend)
+    return None if device.is_cpu else device.torch_device
 
 
 def make_network(config: Config, environment: Environment) -> "DeepQNetwork":
@@ -333,7 +348,7 @@ def make_player(config: Config, environment: Environment, network: "DeepQNetwork
     """Return a player of test games, which acts by the network's averaged weights if there are any."""
     rng = random_streams.stream(config.seed, "test exploration")
     predict = partial(network.predict, average=True)
-    return Player(environment, predict, config.memory.history_length, rng)
+    return Player(environment, predict, config.memory.history_length, rng, device=network.device)
 
 
 def make_agent(
@@ -362,7 +377,7 @@ def make_agent(
     memory = ReplayMemory(settings, games, shape, config.network.discount_rate, sampling, screens, log)
     predict = partial(network.predict, explore=True, target=config.agent.schedule == "concurrent")
     together = config.agent.synchronize is not False
-    player = Player(environment, predict, settings.history_length, exploration, together)
+    player = Player(environment, predict, settings.history_length, exploration, together, network.device)
     return Agent(player, memory, network, config.agent, config.network.batch_size, statistics)
 
 
@@ -423,9 +438,10 @@ def make_run(
     # only needs to know what the games are like. Without tests no second environment is opened.
     unseen = replace(config, environment=config.environment.unseen())
     tests = config.run.test_steps or config.cluster.on
-    test_environment = make_environment(unseen, training=False) if tests else None
+    device = device_of_games(config)
+    test_environment = make_environment(unseen, training=False, device=device) if tests else None
     environment = test_environment if config.cluster.on else None
-    environment = environment or make_environment(config, training=True)
+    environment = environment or make_environment(config, training=True, device=device)
     network = make_network(config, environment)
     # Float sums depend on the number of threads, too: a run that is resumed goes on with the same.
     config = config.with_flags({"threads": network.threads, "datatype": network.device.datatype})

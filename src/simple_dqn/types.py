@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Screens: TypeAlias = NDArray[np.uint8]  # [E, H, W], gray levels; a screen is a frame after preprocessing
 States: TypeAlias = NDArray[np.uint8]  # [B, S, H, W], oldest screen first
-DeviceStates: TypeAlias = Any  # the same on a GPU, in an array of the deep-learning framework
+DeviceStates: TypeAlias = Any  # screens or states on a GPU, in an array of the deep-learning framework
 Actions: TypeAlias = NDArray[np.int64]  # [E] or [B], indices into the environment's action set
 Rewards: TypeAlias = NDArray[np.float32]  # [E] or [B, n], raw game points
 Floats: TypeAlias = NDArray[np.float32]  # [B], or [T, E] of T steps
@@ -36,6 +36,12 @@ CheckpointState: TypeAlias = dict[str, Any]
 CONTEXT = -1
 
 
+def on_host(screens: Screens | States | DeviceStates) -> NDArray[np.uint8]:
+    """Return `screens` in the host's memory: a copy if they are on a device."""
+    array: NDArray[np.uint8] = screens if isinstance(screens, np.ndarray) else screens.cpu().numpy()
+    return array
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """The result of one action in each of E games.
@@ -47,7 +53,7 @@ class Step:
     screen is the first of the new game (`starts`).
     """
 
-    screens: Screens  # uint8 [E, H, W]
+    screens: Screens | DeviceStates  # uint8 [E, H, W]
     actions: Actions  # int64 [E], the chosen actions, or `CONTEXT`
     rewards: Rewards  # float32 [E], raw game points
     terminals: Mask  # bool [E], the episode ended: game over, or in training a lost life

@@ -15,13 +15,15 @@ from atari2600.screens import Screens
 
 @pytest.mark.parametrize(("height", "width"), [(84, 84), (64, 64), (42, 42), (100, 90)])
 @pytest.mark.parametrize("rows", [210, 230])
-def test_screens_are_equal_to_opencvs(height: int, width: int, rows: int) -> None:
+@pytest.mark.parametrize("bands", [1, 28])  # on a CPU and on a GPU
+def test_screens_are_equal_to_opencvs(height: int, width: int, rows: int, bands: int) -> None:
     console = Console(bytes(4096), games=3)
     random = np.random.default_rng(0)
     console.pictures[...] = random.integers(256, size=console.pictures.shape)
     console.pictures[:, :, 50:150] = console.pictures[:, :, 50:51]  # rows that are alike
     console.tia[:, TIA.BUFFER] = [0, 1, 1]
-    scaled = Screens(console, rows, height, width, warp.array([1, 1, 0], dtype=warp.int32, device="cpu"))
+    single = warp.array([1, 1, 0], dtype=warp.int32, device="cpu")
+    scaled = Screens(console, rows, height, width, single, bands)
     scaled.command.launch()
     pictures = [console.pictures[0, 0], console.pictures[1, 1], console.pictures[2].max(axis=0)]
     for picture, screen in zip(pictures, scaled.screens.numpy(), strict=True):

@@ -26,7 +26,7 @@ ONLY_ALE = ("display_screen", "repeat_action_probability", "record_screen_path",
 
 def make(
     config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool,
-    watcher: Watcher | None = None,
+    watcher: Watcher | None = None, device: Any = None,
 ) -> Environment:  # fmt: skip
     """Return the environment that `config` describes.
 
@@ -35,6 +35,7 @@ def make(
         streams: One random stream for each game; their number is the number of games.
         training: Whether a lost life ends an episode (the game itself goes on).
         watcher: Receives each frame of the first game, which is then played in this process.
+        device: PyTorch's device for games and screens, if Warp plays them in this process; None: the CPU.
 
     Raises:
         UserError: There is no such game, or it cannot be played or recorded as asked.
@@ -52,7 +53,7 @@ def make(
         # The ROM is found here, where the log is kept, and where a misspelt one starts no process.
         config = replace(config, game=str(atari.find_rom(config.game)))
     if not config.processes or watcher:
-        return open_games(config, streams, training, watcher)
+        return open_games(config, streams, training, watcher, on=device)
     from simple_dqn.environment.processes import ProcessVector
 
     return ProcessVector(partial(open_games, code=own_code_of(config)), config, streams, training)
@@ -60,16 +61,19 @@ def make(
 
 def open_games(
     config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool,
-    watcher: Watcher | None = None, code: OwnCode | None = None,
+    watcher: Watcher | None = None, code: OwnCode | None = None, on: Any = None,
 ) -> Environment:  # fmt: skip
-    """Return a game for each of `streams` in this process, which must run `code` first; see `make`."""
+    """Return a game for each of `streams` in this process, which must run `code` first; see `make`.
+
+    `on` is the device of Warp's games.
+    """
     if code:
         code.install()
     if config.emulator == "warp" and config.environment == "ale" and watcher is None:
         from simple_dqn.environment import device
 
         device.check(Path(config.game), config)
-        return device.DeviceGames(config, streams, training)
+        return device.DeviceGames(config, streams, training, on)
     return GameVector(_module(config.environment).open_game, config, streams, training, watcher)
 
 

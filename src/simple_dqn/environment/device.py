@@ -1,7 +1,7 @@
 """E games on our own emulator, `atari2600`, whose arrays are on one device: `--emulator warp`.
 
 They are equal to ALE's, frame by frame, in the games of `docs/emulator.md`. NVIDIA Warp is an extra that need
-not be installed.
+not be installed. If the network is on a GPU, so are the games, and their screens never leave it.
 """
 
 import logging
@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from ale_py import Action
@@ -19,6 +20,7 @@ from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.atari import find_rom, game_name, md5
 from simple_dqn.environment.interface import START_ANEW, Environment, draws_of
 from simple_dqn.errors import MissingError, UserError, missing_extra
+from simple_dqn.machine import SHARE, available_memory, gigabytes
 from simple_dqn.types import Actions, CheckpointState, Step
 
 try:
@@ -26,7 +28,7 @@ try:
 
     warp.config.log_level = warp.LOG_ERROR
     from atari2600 import screens, starts
-    from atari2600.games import STAND, Games, Settings
+    from atari2600.games import STAND, Games, Settings, bytes_of_game
 except ImportError:
     INSTALLED = False
 else:
@@ -79,6 +81,24 @@ def check(rom: Path, config: EnvironmentConfig) -> None:
         raise UserError(f"--emulator warp does not make {error}: give --emulator ale") from None
 
 
+def warp_device(device: Any) -> Any:
+    """Return Warp's name of PyTorch's `device`; None is the CPU.
+
+    Raises:
+        UserError: Warp cannot use this GPU.
+    """
+    warp.init()
+    if device is None:
+        return warp.get_device("cpu")
+    try:
+        return warp.device_from_torch(device)
+    except (IndexError, RuntimeError):
+        raise UserError(
+            f"--emulator warp: Warp {warp.__version__} cannot use {device}, as CUDA or the driver is another "
+            "one than it needs: give --processes 1 to play on the CPU, or --backend cpu"
+        ) from None
+
+
 @contextmanager
 def compiling() -> Iterator[None]:
     """Say every few seconds that kernels are being compiled, which the first start on a machine does."""
@@ -103,13 +123,19 @@ class DeviceGames(Environment):
     can_save = True
 
     def __init__(
-        self, config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool
-    ) -> None:
+        self, config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool,
+        device: Any = None,
+    ) -> None:  # fmt: skip
         """Load the ROM `config.game`, which `check` has let pass; see `AtariGame`.
 
+        `device` is PyTorch's, for screens that are tensors there; None: the CPU, for screens in NumPy.
+
         Raises:
-            UserError: The emulator does not make screens of this size.
+            UserError: The emulator does not make screens of this size, Warp cannot use the device, or it has
+                too little memory for so many games.
         """
+        self.device = device
+        where = warp_device(device)
         rom = Path(config.game)
         self.name, self.rom_md5, self.games = game_name(str(rom)), md5(rom), len(streams)
         self.screen_shape = (config.screen_height, config.screen_width)
@@ -128,39 +154,53 @@ class DeviceGames(Environment):
             limit=config.max_game_frames or Settings.limit,
             lives_end=training,
         )
+        free = where.free_memory if where.is_cuda else available_memory()
+        each, room = bytes_of_game(start, settings), SHARE * free
+        if self.games * each > room:
+            raise UserError(
+                f"{self.games} games of --emulator warp need {gigabytes(self.games * each)} of memory and "
+                f"{where} can spare {gigabytes(room)}, for {int(room // each)} games: lower --workers"
+            )
         keys = np.array([draws_of(stream).key for stream in streams], np.uint32)
-        with compiling():
+        with compiling(), self._on_stream():
             try:
-                self._games = Games(rom.read_bytes(), start, RULES[self.name], keys, settings)
+                self._games = Games(rom.read_bytes(), start, RULES[self.name], keys, settings, str(where))
             except ValueError as error:
                 raise UserError(f"--emulator warp does not make {error}: give --emulator ale") from None
+        if device is not None:
+            self._screens = warp.to_torch(self._games.screens)  # the same memory
 
     def reset(self) -> Step:
         """Start every game anew; return the step with their first screens."""
-        stand = self._games.stand.numpy()
-        stand[:, STAND.ENDED] = 1
-        self._games.stand.assign(stand)
+        with self._on_stream():
+            stand = self._games.stand.numpy()
+            stand[:, STAND.ENDED] = 1
+            self._games.stand.assign(stand)
         return self.step(np.zeros(self.games, np.int64))
 
     def step(self, actions: Actions) -> Step:
         """Take `actions` int64 [E] in all games at once; see `Environment.step`."""
         games = self._games
-        games.actions.assign(actions)
-        games.step()
-        terminals, resets = games.terminals.numpy() == 1, games.stand.numpy()[:, STAND.ENDED] == 1
+        with self._on_stream():
+            games.actions.assign(actions)
+            games.step()
+            rewards, *others = games.results.numpy()  # all that comes to the host
+            terminals, resets, starts = (row == 1 for row in others)
+            screens = games.screens.numpy().copy() if self.device is None else self._screens.clone()
         return Step(
-            screens=games.screens.numpy().copy(),
-            actions=games.actions.numpy().copy(),
-            rewards=games.rewards.numpy().copy(),
+            screens=screens,
+            actions=np.where(starts, 0, actions),
+            rewards=rewards.copy(),
             terminals=terminals,
             truncations=resets & ~terminals,
             resets=resets,
-            starts=games.starts.numpy() == 1,
+            starts=starts,
         )
 
     def get_state(self) -> CheckpointState:
         """Return the state of every game, and which of them are to start anew."""
-        state = self._games.get_state()
+        with self._on_stream():
+            state = self._games.get_state()
         games = {str(i): {name: rows[i] for name, rows in state.items()} for i in range(self.games)}
         return {"name": self.name, "games": games, "ended": state["stand"][:, STAND.ENDED] == 1}
 
@@ -177,7 +217,13 @@ class DeviceGames(Environment):
                 "the checkpoint has games of ALE or of an earlier version: continue with --emulator ale, or "
                 f"{START_ANEW}"
             )
-        self._games.set_state({name: np.stack([game[name] for game in games]) for name in games[0]})
+        with self._on_stream():
+            self._games.set_state({name: np.stack([game[name] for game in games]) for name in games[0]})
+
+    def _on_stream(self) -> Any:
+        """Return a context in which Warp works on PyTorch's current stream of the device, if it is a GPU."""
+        on_gpu = self.device is not None and self.device.type == "cuda"
+        return warp.ScopedStream(warp.stream_from_torch(self.device) if on_gpu else None)
 
     def close(self) -> None:
         """Do nothing: there is no recording to finish."""

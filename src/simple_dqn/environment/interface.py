@@ -62,6 +62,7 @@ class Environment(ABC):
             only and `set_state` starts new games; for a run to equal a resumed one, it must then
             `reset` after each `get_state`.
         frames_per_second: How fast a person sees the game.
+        device: PyTorch's device on which the screens of steps are tensors; None: they are NumPy arrays.
     """
 
     games: int
@@ -72,6 +73,7 @@ class Environment(ABC):
     rom_md5: str | None
     can_save: bool
     frames_per_second: float = FRAMES_PER_SECOND
+    device: Any = None
 
     @abstractmethod
     def reset(self) -> Step:
