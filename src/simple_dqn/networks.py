@@ -111,10 +111,11 @@ NETWORKS = {
 
 
 class ScreenConvolution(nn.Conv2d):
-    """The first convolution, of stride s, which also takes its screens in blocks of s × s pixels.
+    """The first convolution, of stride s, which also takes its screens as bytes in blocks of s × s pixels.
 
     Over blocks its stride is 1, and it has s² times as many channels. That is the same function, and fills
-    the tiles of matrices that a CPU with AMX multiplies. `Device.floats` makes the blocks.
+    the tiles of matrices that a CPU with AMX multiplies. `Device.floats` makes the blocks. The weights are
+    divided by 255 in place of the bytes, which bfloat16 holds exactly.
     """
 
     def forward(self, screens: Tensor) -> Tensor:
@@ -125,7 +126,7 @@ class ScreenConvolution(nn.Conv2d):
         stride = self.stride[0]
         size = self.kernel_size[0] // stride
         weight = self.weight.view(filters, count, size, stride, size, stride).permute(0, 2, 4, 1, 3, 5)
-        weight = weight.reshape(filters, size, size, -1).permute(0, 3, 1, 2)
+        weight = weight.reshape(filters, size, size, -1).permute(0, 3, 1, 2) / 255
         return functional.conv2d(screens, weight, self.bias)
 
 

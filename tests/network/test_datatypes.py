@@ -83,7 +83,7 @@ def test_a_convolution_over_blocks_is_the_same_function() -> None:
     device = Device(CPU, "bfloat16")
     device.layout = torch.channels_last  # as where the CPU has AMX
     states = make_minibatch(0, size=3, **NATURES).prestates
-    screens, blocks = device.floats(states), device.floats(states, 4)
+    screens, blocks = torch.from_numpy(states).double() / 255, device.floats(states, 4)
     assert blocks.shape == (3, 64, 21, 21)
     convolution = ScreenConvolution(4, 32, 8, 4).double()
     outputs = [convolution(each.double()) for each in (screens, blocks)]
