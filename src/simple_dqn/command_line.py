@@ -23,7 +23,7 @@ from simple_dqn.presets import PRESETS
 MOST_BYTES = 64 << 10  # of a file, which has about 4,000
 PLAIN = re.compile(r"-?[\w./+][\w./+-]*")  # a word that needs no quotation marks in YAML
 KEYS = ("simple_dqn", "preset", "versions", "machine", "settings")
-OF_ONE_RUN = ("csv_file", "save_weights_prefix")  # the next run has files of its own
+PATHS_OF_RUN = ("csv_file", "save_weights_prefix")  # the next run has files of its own
 ONE_DASH = re.compile(r"-(?!(inf|nan)$)[A-Za-z]\w")  # simple_dqn's own examples have one: -csv_file FILE
 NEGATIVE = re.compile(r"-(\.?\d|(inf|nan)$)")
 
@@ -168,4 +168,4 @@ def read(file: str) -> dict[str, Any]:
         values = config.read(content["settings"])
     except UserError as error:
         raise UserError(f"{file}: {error}: fix it") from None
-    return preset | {name: value for name, value in values.items() if name not in OF_ONE_RUN}
+    return preset | {name: value for name, value in values.items() if name not in PATHS_OF_RUN}

@@ -48,8 +48,7 @@ REGISTERED: dict[str, list[str]] = {
     "target_rule": ["max", "double", "munchausen"],
     "track": ["none", "wandb", "trackio"],
 }
-OPEN = ("sampler", "target_rule")  # a snapshot may have names that are not registered here; see `rules`
-ROLLOUT = 16  # steps of a rollout unless told otherwise
+EXTENSIBLE = ("sampler", "target_rule")  # a snapshot may have names that are not registered here; see `rules`
 
 
 # fmt: off
@@ -60,9 +59,7 @@ class EnvironmentConfig:
     game: str = field(default="", metadata={"positional": True, "local": True})
     imports: str | None = field(default=None, metadata={"positional": True})  # names of files, for messages
     environment: str = choice("ale gym catch", "kind of environment; by default the one that has the game")
-    emulator: str = choice("auto ale warp",
-        "emulator of Atari games; warp: our own, in NVIDIA Warp; auto: warp where it plays the game, or ale",
-        local=True)
+    emulator: str = choice("auto ale warp", "warp: our own; auto: that where it plays the game", local=True)
     workers: int = option(1, "games played side by side", 1, 4096)
     processes: int = option(0, "processes that play the games; 0: this one does", 0, 256, local=True)
     display_screen: bool = option(False, "show the emulator's own window during training and tests")
@@ -248,7 +245,7 @@ class Config:
                 flags[name] = round(lengths[setting["share_of"]] * flags[name] / 100)
             groups.setdefault(setting["part"], {})[name] = flags[name]
         if flags["schedule"] == "rollouts" and not flags["rollout_steps"]:
-            groups["memory"]["rollout_steps"] = ROLLOUT
+            groups["memory"]["rollout_steps"] = 16
         return Config(**{name: GROUPS[name](**values) for name, values in groups.items()})
 
     @property
@@ -282,7 +279,7 @@ BOOLEANS = {
     "layer_norm": ("normalization", "layer"),
 }  # fmt: skip
 # Settings, flags and values of earlier versions that are gone, and what replaces them.
-GONE = {
+REMOVED = {
     "slip_probability": "leave it out: what it gained was never separated from --average_updates",
     "demonstrations": "leave it out", "replay_file": "leave it out",
     "trial_seconds": "./profile_train.sh pong measures the speed of training",
@@ -302,8 +299,8 @@ OTHER_NAMES = {
 def unknown(kind: str, word: str, known: Iterable[str]) -> str:
     """Return the message on `word`, no flag or setting: its replacement, or the nearest of those `known`."""
     dashes, name = "--" if word[:1] == "-" else "", word.split("=")[0].lstrip("-").lower().replace("-", "_")
-    if name in GONE:
-        return f"{dashes}{name} is gone: {GONE[name]}"
+    if name in REMOVED:
+        return f"{dashes}{name} is gone: {REMOVED[name]}"
     known = sorted(known)
     near = [OTHER_NAMES[name]] if name in OTHER_NAMES else difflib.get_close_matches(name, known, n=1)
     return f"unknown {kind} {word}" + (f": did you mean {dashes}{near[0]}?" if {*near} & {*known} else "")
@@ -320,8 +317,8 @@ def layered(*layers: Mapping[str, Any], below: Mapping[str, Any] | None = None) 
     result: dict[str, Any] = {}
     for layer in layers:
         under = {**(below or {}), **result}
-        now = {name: value for name, value in layer.items() if name not in BOOLEANS}
-        now = {name: one for name, one in now.items() if name not in OPEN or one != "auto"}  # of old versions
+        old = {name for name in EXTENSIBLE if layer.get(name) == "auto"}  # of earlier versions
+        now = {name: value for name, value in layer.items() if name not in {*BOOLEANS, *old}}
         for name, (choice, word) in {**BOOLEANS, "rollout_steps": ("schedule", "rollouts")}.items():
             if layer.get(name) and now.setdefault(choice, word) != word:
                 both = f"--{name} {as_word(layer[name])} and --{choice} {now[choice]}"
@@ -365,10 +362,10 @@ def convert(name: str, word: str) -> Any:
         return Share(number(float, word[:-1], minimum=0, maximum=100))
     if kind is bool:  # the first of its choices means yes
         return word == choices[0] or word if word in choices else yes_or_no(word)
-    if choices and word not in choices and name not in OPEN:
+    if choices and word not in choices and name not in EXTENSIBLE:
         form = "FILE.py:CLASS" if re.fullmatch(r".+\.py(:\w*)?", word) else word
         wrong = f"invalid choice: {word!r} (choose from {', '.join(choices)})"
-        raise ArgumentTypeError(f"{form} is gone: {GONE[form]}" if form in GONE else wrong)
+        raise ArgumentTypeError(f"{form} is gone: {REMOVED[form]}" if form in REMOVED else wrong)
     if kind is not str:
         return number(kind, word, **about)
     if NO_TEXT.search(word):

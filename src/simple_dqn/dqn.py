@@ -23,7 +23,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.guided import GuidedBackpropagation
 from simple_dqn.networks import NATURE, Network, NetworkSpec, Noise, build
 from simple_dqn.optimizers import (
-    EVERY,
+    AVERAGE_EVERY,
     MasterWeights,
     WeightAverage,
     check_fit,
@@ -259,7 +259,7 @@ class DeepQNetwork:
         result = self._descend(batch.prestates, batch.actions, targets, batch.weights, noise)
         self._results.append((result, batch.numbers))
         self.updates += 1
-        if self._average and self.updates % EVERY == 0:
+        if self._average and self.updates % AVERAGE_EVERY == 0:
             self._average.add()
 
     @torch.no_grad()

@@ -25,7 +25,7 @@ from simple_dqn.types import CheckpointState, Step
 
 MINUTE = 60 * 60  # frames
 # Settings that the report contains.
-OF_GAME = (
+REPORTED_SETTINGS = (
     "random_starts", "random_start_frames", "max_game_frames", "repeat_action_probability", "frame_skip",
     "color_averaging", "frame_maximum", "minimal_action_set",
 )  # fmt: skip
@@ -198,7 +198,7 @@ PROTOCOLS = {
     "simple_dqn": Protocol(
         "simple_dqn: one test epoch",
         games=None,
-        trained={name: DEFAULTS[name] for name in ("exploration_rate_test", *OF_GAME)},
+        trained={name: DEFAULTS[name] for name in ("exploration_rate_test", *REPORTED_SETTINGS)},
     ),
     "nature": Protocol(
         "Mnih et al. 2015",
@@ -254,7 +254,7 @@ class Evaluation:
     steps: int  # over all games
     workers: int  # games side by side
     exploration_rate: float
-    rules: dict[str, Any]  # the settings `OF_GAME`
+    rules: dict[str, Any]  # the settings `REPORTED_SETTINGS`
     action_names: tuple[str, ...]  # those that the network chose among
     rom_md5: str | None
     random_seed: int
@@ -328,6 +328,6 @@ def evaluate(
     environment, settings, board = player.environment, config.flags(), tester.board
     return Evaluation(
         environment.name, protocol, departures(protocol, config), board.scores, board.steps,
-        environment.games, rate, {name: settings[name] for name in OF_GAME}, environment.action_names,
-        environment.rom_md5, config.seed,
+        environment.games, rate, {name: settings[name] for name in REPORTED_SETTINGS},
+        environment.action_names, environment.rom_md5, config.seed,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from simple_dqn.networks import Network
 from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.types import CheckpointState
 
-EVERY = 16  # updates between two additions to the mean: one takes a tenth of the time of an update
+AVERAGE_EVERY = 16  # updates between two additions to the mean: one takes a tenth of the time of an update
 
 
 class RMSProp(Adagrad):
@@ -197,7 +197,7 @@ class MasterWeights:
 class WeightAverage:
     """The exponential `mean` of an online network's weights (Polyak and Juditsky 1992; Izmailov et al. 2018).
 
-    θ̄ ← θ̄ + s (θ - θ̄) after every `EVERY` updates, where s is the larger of `EVERY` / N and 1 / k at the
+    θ̄ ← θ̄ + s (θ - θ̄) after every n = `AVERAGE_EVERY` updates, where s is the larger of n / N and 1 / k at the
     k-th addition: the plain mean of all weights at first, then an exponential one over about N updates. The
     policy of a single θ changes from update to update; that of the mean plays more evenly.
     """
@@ -205,7 +205,7 @@ class WeightAverage:
     def __init__(self, online: Network, weights: dict[str, Tensor], updates: int) -> None:
         """Set up a mean over N = `updates`, equal to `weights` now; `online` may have a narrower datatype."""
         self._weights = weights
-        self._least = min(1.0, EVERY / updates)
+        self._least = min(1.0, AVERAGE_EVERY / updates)
         self._network = copy.deepcopy(online).requires_grad_(False)
         self._network_is_current = True
         self.mean = {name: values.detach().clone() for name, values in weights.items()}
@@ -221,7 +221,7 @@ class WeightAverage:
         return self._network
 
     def add(self) -> None:
-        """Add the weights to the mean; for every `EVERY`-th update."""
+        """Add the weights to the mean; for every `AVERAGE_EVERY`-th update."""
         self._count += 1
         self._move(max(self._least, 1 / self._count))
 

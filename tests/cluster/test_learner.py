@@ -9,7 +9,7 @@ import pytest
 
 from simple_dqn.cluster import learner as under_test
 from simple_dqn.cluster.actor import Actor
-from simple_dqn.cluster.learner import BUSY, IN_FLIGHT, ActorPool, ClusterSchedule, InFlightLimit
+from simple_dqn.cluster.learner import BUSY_TRAJECTORIES, IN_FLIGHT, ActorPool, ClusterSchedule, InFlightLimit
 from simple_dqn.cluster.session import machine_facts
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
@@ -179,10 +179,10 @@ def settle(actors: int, needed: int) -> list[int]:
     """Return the last limits for a learner that waits whenever the limit is below `needed`."""
     limit, allowed = InFlightLimit(actors), []
     assert limit.trajectories == actors * IN_FLIGHT
-    for _ in range(100 * BUSY):
+    for _ in range(100 * BUSY_TRAJECTORIES):
         limit.on_trajectory(0.5 if limit.trajectories < needed else 0.01, since=1.0)
         allowed.append(limit.trajectories)
-    return allowed[-20 * BUSY :]
+    return allowed[-20 * BUSY_TRAJECTORIES :]
 
 
 @pytest.mark.parametrize(("actors", "needed"), [(4, 0), (2, 2), (8, 5), (1000, 90), (3, 100)])
@@ -190,4 +190,6 @@ def test_the_limit_follows_the_learner(actors: int, needed: int) -> None:
     allowed, most = settle(actors, needed), actors * IN_FLIGHT
     assert max(1, needed - max(1, needed // 4)) <= min(allowed) or min(allowed) == most
     assert max(allowed) <= min(most, needed + max(1, needed // 4))
-    assert actors != 2 or sum(one < needed for one in allowed) <= len(allowed) / BUSY  # it waits for few
+    assert (
+        actors != 2 or sum(one < needed for one in allowed) <= len(allowed) / BUSY_TRAJECTORIES
+    )  # it waits for few

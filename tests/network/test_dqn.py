@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from simple_dqn.errors import UserError
 from simple_dqn.networks import NETWORKS, NetworkSpec
-from simple_dqn.optimizers import EVERY
+from simple_dqn.optimizers import AVERAGE_EVERY
 from simple_dqn.types import Minibatch, QValues
 from tests.network.updates import (
     SMALL,
@@ -132,17 +132,17 @@ def test_same_stream_and_minibatches_give_the_same_bits() -> None:
 @pytest.mark.parametrize("settings", [
     {}, {"optimizer": "adam", "datatype": "bfloat16", "batch_norm": True},
     {"optimizer": "radam", "datatype": "float16"}, {"optimizer": "radam", "learning_rate_decay_updates": 10},
-    {"optimizer": "adadelta", "datatype": "float64", "average_updates": 2 * EVERY},
+    {"optimizer": "adadelta", "datatype": "float64", "average_updates": 2 * AVERAGE_EVERY},
 ], ids=str)  # fmt: skip
 def test_resumed_updates_equal_uninterrupted_ones(settings: dict[str, Any]) -> None:
     whole, resumed = (make_network(seed, **settings) for seed in (0, 1))
     fresh = whole.get_state()
-    losses = learn(whole, range(EVERY + 1))
+    losses = learn(whole, range(AVERAGE_EVERY + 1))
     halfway = whole.get_state()
     learn(resumed, range(90, 92))  # these must not matter
     resumed.set_state(halfway)
     assert_same(resumed.get_state(), halfway)
-    seeds = range(EVERY + 1, 2 * EVERY + 2)
+    seeds = range(AVERAGE_EVERY + 1, 2 * AVERAGE_EVERY + 2)
     assert learn(resumed, seeds) == learn(whole, seeds)
     assert_same(resumed.get_state(), whole.get_state())
     states = make_minibatch(50).prestates
@@ -150,13 +150,13 @@ def test_resumed_updates_equal_uninterrupted_ones(settings: dict[str, Any]) -> N
         assert_same(resumed.predict(states, average=average), whole.predict(states, average=average))
     resumed.set_state(fresh)  # of before the first update: it was a copy, and undoes all of them
     assert_same(resumed.get_state(), fresh)
-    assert learn(resumed, range(EVERY + 1)) == losses
+    assert learn(resumed, range(AVERAGE_EVERY + 1)) == losses
 
 
 def test_a_state_without_a_target_network_or_a_mean_begins_them_with_its_weights() -> None:
     without = make_network(use_target_network=False)
     learn(without, range(3))
-    network = make_network(1, average_updates=2 * EVERY)
+    network = make_network(1, average_updates=2 * AVERAGE_EVERY)
     network.set_state(without.get_state())
     assert_same(network.get_state()["target"], without.get_weights())
     assert_same(network.get_weights(average=True), without.get_weights())
@@ -165,7 +165,7 @@ def test_a_state_without_a_target_network_or_a_mean_begins_them_with_its_weights
 
 
 @pytest.mark.parametrize(("updates", "datatype", "batch_norm"), [
-    (2 * EVERY, "bfloat16", False), (5 * EVERY, "float32", True), (1, "float64", False),
+    (2 * AVERAGE_EVERY, "bfloat16", False), (5 * AVERAGE_EVERY, "float32", True), (1, "float64", False),
 ])  # fmt: skip
 def test_the_mean_is_that_of_saved_weights(updates: int, datatype: str, batch_norm: bool) -> None:
     """Weights, and the mean of them, carry the Q-values."""
@@ -176,12 +176,12 @@ def test_the_mean_is_that_of_saved_weights(updates: int, datatype: str, batch_no
     )
     saved, states = [], make_minibatch(99).prestates
     np.testing.assert_array_equal(network.predict(states, average=True), network.predict(states))
-    for seed in range(5 * EVERY):
+    for seed in range(5 * AVERAGE_EVERY):
         train(network, make_minibatch(seed))
         saved.append(network.get_weights())
     mean = {name: np.float64(0) * values for name, values in saved[0].items()}
-    for count, weights in enumerate(saved[EVERY - 1 :: EVERY], 1):
-        share = min(1.0, max(EVERY / updates, 1 / count))
+    for count, weights in enumerate(saved[AVERAGE_EVERY - 1 :: AVERAGE_EVERY], 1):
+        share = min(1.0, max(AVERAGE_EVERY / updates, 1 / count))
         mean = {name: (1 - share) * mean[name] + share * weights[name].astype(float) for name in mean}
     averaged = network.get_weights(average=True)
     for name, values in mean.items():

@@ -127,4 +127,4 @@ def test_each_setting_is_printed_as_a_file(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_settings_of_all_runs_are_settings() -> None:
-    assert set(sweep.OWN) <= set(Config().flags())
+    assert set(sweep.UNSHARED) <= set(Config().flags())

@@ -22,7 +22,7 @@ from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.watch.overlay import BACKGROUND, BADGES
 from simple_dqn.watch.player import Controls, View
-from simple_dqn.watch.viewer import PIECE, SAMPLES, FrameClock, GameWindow, Speaker, Viewer
+from simple_dqn.watch.viewer import CHUNK_SAMPLES, SAMPLES, FrameClock, GameWindow, Speaker, Viewer
 
 needs_x = pytest.mark.skipif(
     not (shutil.which("Xvfb") and shutil.which("xdotool")), reason="Xvfb and xdotool are not installed"
@@ -277,4 +277,4 @@ def test_every_sample_is_played_or_some_when_it_goes_faster(
         return
     low = sound.reshape(-1).repeat(4 if speed < 1 else 1)  # slow sound is low
     assert np.array_equal(np.concatenate(heard), low[:: max(1, round(speed))])
-    assert len(heard[0]) >= PIECE
+    assert len(heard[0]) >= CHUNK_SAMPLES

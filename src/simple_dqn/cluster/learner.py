@@ -29,8 +29,8 @@ IN_FLIGHT = 2  # trajectories requested of an actor: it plays one while the othe
 POLL_SECONDS = 0.2  # the longest that `ActorPool.next` blocks
 RESTART_SECONDS = 5.0  # before an actor is replaced that failed before its first trajectory
 ATTEMPTS = 3  # at starting an actor, as long as no actor of the run has sent anything
-WAITING = 0.05  # share of the learner's time above which it counts as waiting
-BUSY = 32  # trajectories in a row without waiting, after which the limit is lowered
+WAITING_SHARE = 0.05  # share of the learner's time above which it counts as waiting
+BUSY_TRAJECTORIES = 32  # trajectories in a row without waiting, after which the limit is lowered
 
 
 class WorkerSlot:
@@ -206,10 +206,10 @@ class InFlightLimit:
     def on_trajectory(self, waited: float, since: float) -> None:
         """Adjust the limit after the learner `waited` for a trajectory, `since` the one before; seconds."""
         step = max(1, self.trajectories // 8)  # so that a thousand actors slow down soon, too
-        self._busy = 0 if waited > WAITING * since else self._busy + 1
+        self._busy = 0 if waited > WAITING_SHARE * since else self._busy + 1
         if not self._busy:
             self.trajectories = min(self._most, self.trajectories + step)
-        elif self._busy == BUSY:
+        elif self._busy == BUSY_TRAJECTORIES:
             self._busy = 0
             self.trajectories = max(1, self.trajectories - step)
 

@@ -35,7 +35,7 @@ else:
     INSTALLED = True
 
 logger = logging.getLogger(__name__)
-PATIENCE = 3.0  # seconds, before a start says that it compiles
+SILENT_SECONDS = 3.0  # seconds, before a start says that it compiles
 CARTRIDGES = {2048: "2K", 4096: "4K", 8192: "8K", 16384: "16K"}
 
 
@@ -105,7 +105,7 @@ def compiling() -> Iterator[None]:
     done, begun = threading.Event(), time.monotonic()
 
     def report() -> None:
-        while not done.wait(PATIENCE):
+        while not done.wait(SILENT_SECONDS):
             logger.info("compiling the emulator, once on this machine: %.0f s", time.monotonic() - begun)
 
     thread = threading.Thread(target=report, name="compiling")

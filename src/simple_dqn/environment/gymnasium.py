@@ -38,14 +38,14 @@ ATARI = ("ale_py.env:AtariEnv", "ale_py:AtariEnv", ale_py.AtariEnv)
 CHANNELS = (1, 3)  # of an image: gray, or red, green and blue
 MOST_LEVELS = 2.0**32  # a wider range is that of the number type, such as float32, and not of gray levels
 MOST_POINTS = float(np.finfo(np.float32).max)
-ACCEPTED = "an image is (H, W), (H, W, 1), (H, W, 3), (1, H, W) or (3, H, W), with finite bounds"
+IMAGE_SHAPES = "an image is (H, W), (H, W, 1), (H, W, 3), (1, H, W) or (3, H, W), with finite bounds"
 
 ALEInterface.setLoggerMode(LoggerMode.Error)
 gymnasium.register_envs(ale_py)  # ids such as ALE/Pong-v5
 
 
 def is_image(space: Any) -> bool:
-    """Return whether elements of `space` are images, as `ACCEPTED` says."""
+    """Return whether elements of `space` are images, as `IMAGE_SHAPES` says."""
     if not isinstance(space, Box) or len(space.shape) not in (2, 3) or 0 in space.shape:
         return False
     sides = space.shape
@@ -118,7 +118,7 @@ class GymnasiumGame(Game):
             return
         observed = f"{name} observes {in_short(self._space)}"
         if "rgb_array" not in (env.metadata.get("render_modes") or ()):
-            raise UserError(f"{observed}, no image, and has no render_mode rgb_array; {ACCEPTED}")
+            raise UserError(f"{observed}, no image, and has no render_mode rgb_array; {IMAGE_SHAPES}")
         self.close()  # before the next is opened: there may be room for one only, as with a port
         self._env = open_env(self._spec, render_mode="rgb_array")
         self._env.reset(seed=0)

@@ -46,7 +46,7 @@ LOCK = "lock"  # a file in that folder
 LONGEST_NAME = 200  # bytes; the files of a run add up to 55
 FORMAT = "simple-dqn checkpoint 3"
 MOST_BYTES, CHUNK_BYTES = 8 << 30, 2 << 30  # of a checkpoint, and of a chunk, packed or not
-ANOTHER = "use another checkpoint"
+REMEDY = "use another checkpoint"
 ANY_LENGTH = ("scores", "masses")  # arrays whose length changes during a run
 FIXED = ("bit_generator", "optimizer")  # words that are not those of another run
 UNCHECKED = ("environment", "flags", "csv")  # the games and settings check their own; a row is only compared
@@ -70,9 +70,9 @@ class Chunk(NamedTuple):
 
     def read(self, folder: Path) -> bytes:
         """Return the content of the file in `folder`; raise UserError if it is missing or damaged."""
-        content = read_file(folder / self.name, CHUNK_BYTES, ANOTHER)
+        content = read_file(folder / self.name, CHUNK_BYTES, REMEDY)
         if zlib.crc32(content) != self.sum:
-            raise UserError(f"{folder / self.name} is damaged: {ANOTHER}")
+            raise UserError(f"{folder / self.name} is damaged: {REMEDY}")
         return content
 
 
@@ -97,7 +97,7 @@ def unpack(content: bytes) -> Experience:
         if len({array.shape[:2] for array in arrays}) > 1:
             raise ValueError("its arrays have different lengths")
     except MALFORMED as error:
-        raise UserError(f"the experience log is damaged ({quotable(error)}): {ANOTHER}") from None
+        raise UserError(f"the experience log is damaged ({quotable(error)}): {REMEDY}") from None
     return Experience(*(array.swapaxes(0, 1) for array in arrays))
 
 
@@ -141,7 +141,7 @@ class CheckpointFolder:
         """Yield the undamaged checkpoints whose `run` fits, latest first; log the damaged ones."""
         for _, path in reversed(_numbered(self.folder)):
             try:
-                with open_file(path, MOST_BYTES, ANOTHER) as file:
+                with open_file(path, MOST_BYTES, REMEDY) as file:
                     content = read_archive(file)
                 if content["format"] != FORMAT:
                     raise ValueError(f"it is a {content['format']!r}, not a {FORMAT!r}")

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn import __version__
-from simple_dqn.config import BOOLEANS, GONE, LOCAL, SETTINGS, Config, as_word, layered, read
+from simple_dqn.config import BOOLEANS, LOCAL, REMOVED, SETTINGS, Config, as_word, layered, read
 from simple_dqn.errors import UserError, one_line
 from simple_dqn.files import PICKLES, TRAINED, ZIP, from_here, home, kind_of, open_file, replacing
 from simple_dqn.rules import NETWORK_SHAPE
@@ -198,7 +198,7 @@ def checked_settings(given: Any, without: Container[str] = LOCAL) -> dict[str, A
     for name, value in list(values.items()):
         if not isinstance(value, bool | int | float | str | None) or len(str(value)) > LONGEST_WORD:
             raise ValueError(f"its setting {name} is neither a number nor a string")
-        if name in GONE and (not value or value in off):
+        if name in REMOVED and (not value or value in off):
             del values[name]
     if unknown := sorted(values.keys() - SETTINGS.keys() - BOOLEANS.keys()):
         logger.warning("The snapshot has settings that this version does not have: %s", ", ".join(unknown))

@@ -32,7 +32,7 @@ MOST = 10_000  # seeds or processors
 # Names of sets of games: those with a human score, and those that ale-py ships for one player.
 GAME_SETS = {"atari57": lambda: sorted(SCORES), "all": known_games}
 # Settings that the runs of a sweep cannot share.
-OWN = (
+UNSHARED = (
     "random_seed", "threads", "csv_file", "save_weights_prefix", "record_screen_path", "play_games",
     "record_sound_filename", "actors", "chunk_steps", "weights_every",
 )  # fmt: skip
@@ -131,9 +131,9 @@ def _setting(word: str) -> tuple[str, dict[str, Any]]:
 
 def _shared(given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings among `given`, those of a file too, for every run, with absolute paths."""
-    if own := [name for name in OWN if name in given]:
+    if own := [name for name in UNSHARED if name in given]:
         raise UserError(f"--{own[0]} is not for a sweep: leave it out, see --seeds and --cpus_per_run")
-    file = {name: one for name, one in given.get("config", {}).items() if name not in (*OWN, "backend")}
+    file = {name: one for name, one in given.get("config", {}).items() if name not in (*UNSHARED, "backend")}
     names = {*Config().flags(), *BOOLEANS, "preset"} - {"game", "imports", "cluster"}
     shared = {name: value for name, value in over(file, given).items() if name in names}
     if shared.get("load_weights"):

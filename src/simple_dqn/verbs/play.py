@@ -21,7 +21,7 @@ from simple_dqn.run import make_environment, make_network, make_player, make_sta
 from simple_dqn.snapshot import Snapshot, check_fits, check_layers
 from simple_dqn.statistics import Writer
 from simple_dqn.statistics.writers import TRACKERS, start_log
-from simple_dqn.verbs.settings import OF_GAMES, parser_for, resolve, settle
+from simple_dqn.verbs.settings import PLAYING_HELP, parser_for, resolve, settle
 from simple_dqn.watch.film import FORMATS, Film, Recording, replacing_screens
 from simple_dqn.watch.player import HELP, Controls, WatchedPlayer
 from simple_dqn.watch.viewer import DISPLAYS, FrameClock, Speaker, Viewer, open_display
@@ -158,7 +158,11 @@ AGENT = "snapshots/trained/breakout_200.pkl"
 
 def test(arguments: Sequence[str], program: str) -> None:
     """Measure how well a snapshot plays."""
-    about, used, example = "Test a snapshot.", f"test_steps workers {OF_GAMES}", f"{AGENT} --protocol nature"
+    about, used, example = (
+        "Test a snapshot.",
+        f"test_steps workers {PLAYING_HELP}",
+        f"{AGENT} --protocol nature",
+    )
     parser = parser_for(program, about, example, PLAYS_ONLY, snapshot=SNAPSHOT, most_used=used)
     text = "rules of the test (default: simple_dqn)"
     parser.add_argument("--protocol", choices=tuple(evaluation.PROTOCOLS), help=text)
@@ -203,7 +207,7 @@ def measure(config: Config, protocol: str = "simple_dqn", json: Path | None = No
 def play(arguments: Sequence[str], program: str) -> None:
     """Watch a snapshot play, and play beside it; or play alone."""
     about = f"Watch an agent play, and take over from it. Keys: {HELP}."
-    parser = parser_for(program, about, AGENT, ONE_GAME, most_used=OF_GAMES)
+    parser = parser_for(program, about, AGENT, ONE_GAME, most_used=PLAYING_HELP)
     text = f"{SNAPSHOT}; roms/pong.rom: play it alone"
     parser.add_argument("player", metavar="SNAPSHOT|ROM", help=text)
     text = "where to play (default: window, if there can be one)"
@@ -253,7 +257,7 @@ def record(arguments: Sequence[str], program: str) -> None:
     about = "Film a snapshot while it plays: a film with sound, and a PNG of each frame."
     fixed = {**ONE_GAME, "play_games": 1}
     example = f"{AGENT} --overlay"
-    parser = parser_for(program, about, example, fixed, snapshot=SNAPSHOT, most_used=OF_GAMES)
+    parser = parser_for(program, about, example, fixed, snapshot=SNAPSHOT, most_used=PLAYING_HELP)
     parser.add_argument("--format", choices=tuple(FORMATS), help="kind of film (default: mov)")
     parser.add_switch("overlay", "draw Q-values and where the network looks into the film (default: false)")
     given, path, snapshot = read_agent(parser, arguments)
@@ -298,7 +302,7 @@ def film(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -> 
 def nvis(arguments: Sequence[str], program: str) -> None:
     """Play one game, and draw what the network of a snapshot sees in it, as a page for the browser."""
     about = "Draw what the network of a snapshot sees, as an HTML page."
-    used = f"visualization_filters visualization_file {OF_GAMES}"
+    used = f"visualization_filters visualization_file {PLAYING_HELP}"
     parser = parser_for(program, about, AGENT, ONE_GAME, snapshot=SNAPSHOT, most_used=used)
     given, path, snapshot = read_agent(parser, arguments)
     config = settings_of_agent(path, snapshot, given)

@@ -21,13 +21,13 @@ logger = logging.getLogger(__name__)
 # The defaults of other games, whose steps and points are not those of Atari games.
 OUTSIDE_ATARI: dict[str, Any] = {"frame_skip": 1, "min_reward": -math.inf, "max_reward": math.inf}
 # The settings that the help of a verb shows.
-OF_TRAINING = "epochs train_steps test_steps workers network learning_rate datatype random_seed"
-OF_GAMES = "play_games exploration_rate_test repeat_action_probability random_starts random_seed backend"
+TRAINING_HELP = "epochs train_steps test_steps workers network learning_rate datatype random_seed"
+PLAYING_HELP = "play_games exploration_rate_test repeat_action_probability random_starts random_seed backend"
 
 
 def parser_for(
     program: str, description: str, example: str, fixed: Mapping[str, Any] | None = None, usual: str = USUAL,
-    snapshot: str = "", most_used: str = OF_TRAINING,
+    snapshot: str = "", most_used: str = TRAINING_HELP,
 ) -> Parser:  # fmt: skip
     """Return a parser of a verb's flags, whose help shows the values that the verb uses; see `resolve`.
 

@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 Keys: TypeAlias = tuple[list[str], set[str]]  # of `COMMANDS`, and values of `BUTTONS`
 
 FRAME = 1 / FRAMES_PER_SECOND  # seconds
-LATE = 0.1  # seconds; a longer delay is not caught up
+LONGEST_DELAY = 0.1  # seconds; a longer delay is not caught up
 SAMPLES = 512  # per frame
 RATE = FRAMES_PER_SECOND * SAMPLES  # samples per second
-PIECE = 3 * SAMPLES  # samples given to the mixer at a time; it holds at most two pieces, 0.1 s
+CHUNK_SAMPLES = 3 * SAMPLES  # samples given to the mixer at a time; it holds at most two pieces, 0.1 s
 
 ASPECT = 4 / 3  # of the picture, as on a television; each of a cell's two pixels is about square
 LEAST_COLUMNS = 16  # for the game; if the panel leaves fewer, it is hidden
@@ -52,14 +52,14 @@ class FrameClock:
         Return whether to draw it: 1/60 s after the last drawn, unless late, but every 0.1 s at least.
         """
         now = self._clock()
-        if speed is None or now - self._due > LATE:
+        if speed is None or now - self._due > LONGEST_DELAY:
             self._due = now
         elif self._due > now:
             self._sleep(self._due - now)
         self._due += FRAME / speed if speed else 0.0
         now = self._clock()
         since = now - self._drawn
-        draw = since > LATE or (since > 0.75 * FRAME and now < self._due)
+        draw = since > LONGEST_DELAY or (since > 0.75 * FRAME and now < self._due)
         self._drawn = now if draw else self._drawn
         return draw
 
@@ -79,14 +79,14 @@ class Speaker:
         if not pygame.mixer.get_init() or not len(sound) or speed is None:
             return
         self._waiting = np.append(self._waiting, sound[np.arange(0, len(sound), speed).astype(np.int64)])
-        if len(self._waiting) < PIECE:
+        if len(self._waiting) < CHUNK_SAMPLES:
             return
         channel = pygame.mixer.Channel(0)
         piece = pygame.mixer.Sound(buffer=self._waiting.tobytes())
         piece.set_volume(volume)
         if channel.get_queue() is None:
             channel.queue(piece)  # which plays it at once if nothing plays
-        elif len(self._waiting) < 2 * PIECE:
+        elif len(self._waiting) < 2 * CHUNK_SAMPLES:
             return  # the queue may have room soon; otherwise the sound is late, and is dropped
         self._waiting = self._waiting[:0]
 
