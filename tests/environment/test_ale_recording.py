@@ -9,113 +9,74 @@ import cv2
 import numpy as np
 import pytest
 
-from simple_dqn.environment import Environment, Frame
+from simple_dqn.environment import Frame
 from simple_dqn.errors import UserError
 from tests.environment import playing
 from tests.environment.playing import assert_same, plain_emulator
 
 STEPS = 30
 
-
-games = partial(playing.games, game="pong", random_starts=0, training=False)
-
-
-def play(environment: Environment) -> None:
-    environment.reset()
-    for t in range(STEPS):
-        environment.step(np.full(environment.games, t % environment.actions))
-    environment.close()
+games: Any = partial(playing.games, game="demon_attack", random_starts=0, training=False)
 
 
-def test_sound_of_every_frame_of_the_first_game(tmp_path: Path) -> None:
-    path = tmp_path / "pong.wav"
-    play(games(2, record_sound_filename=str(path)))
-    ale = plain_emulator("pong", sound=True)
+def test_every_frame_of_the_first_game_is_heard_and_seen_and_nothing_else_changes(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, folder, frames = tmp_path / "game.wav", tmp_path / "videos" / "game", list[Frame]()
+    settings = {"record_sound_filename": str(path), "record_screen_path": str(folder)}
+    recorded = games(2, watcher=frames.append, **settings)
+    steps = playing.play(recorded, STEPS)
+    recorded.close()
+    assert_same(steps, playing.play(games(2), STEPS))
+    assert capfd.readouterr() == ("", "")
+    assert sorted(path.name for path in folder.iterdir()) == [f"{i:06}.png" for i in range(STEPS * 4)]
+    ale = plain_emulator("demon_attack", sound=True)
     actions, expected = ale.getMinimalActionSet(), b""
-    for t in range(STEPS):
-        for _ in range(4):
-            ale.act(actions[t % len(actions)])
-            expected += ale.getAudio().tobytes()
+    assert len(frames) == STEPS * 4
+    for number, frame in enumerate(frames):
+        picture = cv2.imread(str(folder / f"{number:06}.png"))
+        assert picture is not None
+        # ALE's own pictures are of the moment before the frame's action, and of the screen's true width.
+        assert np.array_equal(picture[:, ::2, ::-1], ale.getScreenRGB())
+        ale.act(actions[steps[1 + number // 4].actions[0]])
+        expected += ale.getAudio().tobytes()
+        assert np.array_equal(frame.picture, ale.getScreenRGB())
+        assert (frame.sound.tobytes(), frame.lives) == (ale.getAudio().tobytes(), ale.lives())
+    assert frames[0].picture is not frames[1].picture
     with wave.open(str(path)) as file:
         assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 1, 512 * 60)
         assert file.readframes(10**9) == expected
     assert len(set(expected)) > 1, "all is silent"
 
 
-def test_a_png_of_every_frame_of_the_first_game(tmp_path: Path) -> None:
-    folder = tmp_path / "videos" / "pong"
-    play(games(2, record_screen_path=str(folder)))
-    assert sorted(path.name for path in folder.iterdir()) == [f"{i:06}.png" for i in range(STEPS * 4)]
-    ale = plain_emulator("pong")
-    actions = ale.getMinimalActionSet()
-    for frame in range(STEPS * 4):
-        picture = cv2.imread(str(folder / f"{frame:06}.png"))
-        assert picture is not None
-        # ALE's pictures are of the moment before the frame's action, and of the screen's true width.
-        assert np.array_equal(picture[:, ::2, ::-1], ale.getScreenRGB())
-        ale.act(actions[frame // 4 % len(actions)])
-
-
-def test_recording_changes_nothing_and_says_nothing(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    recorded = games(record_screen_path=str(tmp_path), record_sound_filename=str(tmp_path / "pong.wav"))
-    assert_same(playing.play(recorded, STEPS), playing.play(games(), STEPS))
-    recorded.close()
-    assert capfd.readouterr() == ("", "")
-
-
-def test_no_display(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_needs_a_display_and_sdl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    playing.play(games(2, display_screen=True), STEPS)
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.platform", "linux")
     with pytest.raises(UserError, match=r"no display.*--display_screen"):
         games(display_screen=True)
-
-
-def test_no_window_from_an_emulator_without_sdl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ale_py.SDL_SUPPORT", False)
     with pytest.raises(UserError, match="without SDL"):
         games(display_screen=True)
 
 
-def test_display_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    play(games(2, display_screen=True))
-
-
 def test_recordings_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="file/screens cannot be used"):
-        games(record_screen_path=str(tmp_path / "file" / "screens"))
-    with pytest.raises(UserError, match=r"cannot write the sound to .*absent"):
-        games(record_sound_filename=str(tmp_path / "absent" / "pong.wav"))
-    with pytest.raises(UserError, match="cannot write the sound"):
-        games(record_sound_filename=str(tmp_path))
+    for setting, place, words in (
+        ("record_screen_path", "file/screens", "file/screens cannot be used"),
+        ("record_sound_filename", "absent/pong.wav", "cannot write the sound to .*absent"),
+        ("record_sound_filename", "", "cannot write the sound"),
+    ):
+        with pytest.raises(UserError, match=words):
+            games(**{setting: str(tmp_path / place)})
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_the_watcher_sees_and_hears_the_frames_that_ale_plays_in_the_first_game() -> None:
-    frames: list[Frame] = []
-    watched = playing.games(3, game="breakout", random_starts=0, color_averaging=True, watcher=frames.append)
-    ale = plain_emulator("breakout", averaging=True, sound=True)
-    codes, expected = ale.getMinimalActionSet(), []
-    for step in playing.play(watched, STEPS)[1:]:
-        for _ in range(4):
-            ale.act(codes[step.actions[0]])
-            expected.append((ale.getScreenRGB(), ale.getAudio(), ale.lives()))
-    for frame, (picture, sound, lives) in zip(frames, expected, strict=True):
-        np.testing.assert_array_equal(frame.picture, picture)
-        np.testing.assert_array_equal(frame.sound, sound)
-        assert frame.lives == lives
-    assert frames[0].picture is not frames[1].picture
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"game": "pong", "processes": 1}, {"environment": "catch"},
-     {"environment": "gym", "game": "ALE/Pong-v5"}],
-)  # fmt: skip
+@pytest.mark.parametrize("settings", [
+    {"game": "pong", "processes": 1}, {"environment": "catch"}, {"environment": "gym", "game": "ALE/Pong-v5"},
+], ids=str)  # fmt: skip
 def test_watching_changes_nothing(settings: dict[str, Any]) -> None:
     frames: list[Frame] = []
     watched = playing.games(watcher=frames.append, **settings)

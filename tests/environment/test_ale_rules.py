@@ -6,60 +6,46 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simple_dqn.environment.interface import draws_of
-from simple_dqn.random_streams import stream
 from simple_dqn.types import Step
 from tests.environment import playing
-from tests.environment.playing import assert_same, plain_emulator, play
+from tests.environment.playing import assert_same, plain_steps, play
 
 games = partial(playing.games, game="breakout", screen_width=32, screen_height=32)
 
-
-def test_lost_life_ends_an_episode_in_training_only_and_the_game_goes_on() -> None:
-    trained, tested = (play(games(training=training, random_starts=0), 700) for training in (True, False))
-    ends = [t for t, step in enumerate(trained) if step.resets[0]]
-    lives = [t for t, step in enumerate(trained) if step.terminals[0]]
-    # Breakout gives five lives: four are lost with the game going on, the fifth ends it.
-    assert len(lives[: lives.index(ends[0]) + 1]) == 5
-    assert [t for t, step in enumerate(tested) if step.terminals[0]] == ends
-    for one, other in zip(trained, tested, strict=True):
-        for name in ("screens", "resets", "starts", "rewards"):
-            assert np.array_equal(getattr(one, name), getattr(other, name))
-
-
-def test_the_step_after_the_end_ignores_its_action_and_starts_a_game() -> None:
-    one, other = games(random_starts=0), games(random_starts=0)
-    steps = play(one, 700)
-    end = next(t for t, step in enumerate(steps) if step.resets[0])
-    actions = np.random.default_rng(5).integers(other.actions, size=(700, 64))[:, :1]
-    other.reset()
-    for t in range(end):
-        other.step(actions[t])
-    assert actions[end] != 2
-    start, expected = other.step(np.array([2])), steps[end + 1]
-    assert start.starts[0]
-    assert (start.rewards[0], start.actions[0]) == (0, 0)
-    assert not any((start.terminals[0], start.truncations[0], start.resets[0]))
-    assert np.array_equal(start.screens, expected.screens)
-    assert np.array_equal(start.screens, steps[0].screens)
-    following = other.step(actions[end + 1])
-    assert not following.starts[0]
-    assert np.array_equal(following.screens, steps[end + 2].screens)
+# Game, steps, what happens in them, and settings; there are no no-ops unless they are asked for.
+RULES: list[tuple[str, int, str, dict[str, Any]]] = [
+    ("breakout", 400, "terminals resets", {}),  # a lost life ends an episode in training only
+    ("breakout", 400, "terminals resets", {"training": False}),
+    ("pong", 40, "truncations", {"max_game_frames": 42}),
+    ("pong", 250, "resets", {"repeat_action_probability": 0.25, "max_game_frames": 480}),
+    ("seaquest", 200, "rewards", {"color_averaging": True}),
+    ("seaquest", 200, "rewards", {"frame_maximum": False}),
+    ("seaquest", 100, "", {"frame_skip": 1}),
+    ("seaquest", 120, "truncations", {"random_starts": 3, "max_game_frames": 40}),
+    ("backgammon", 40, "", {"random_starts": 3}),  # no action of it is a no-op
+    ("seaquest", 60, "truncations", {"random_start_frames": 5, "max_game_frames": 20}),
+    ("seaquest", 60, "truncations",
+     {"random_start_frames": 5, "max_game_frames": 20, "repeat_action_probability": 0.5}),
+    ("pong", 12, "truncations", {"random_starts": 30, "max_game_frames": 8}),  # most no-ops outlast a game
+    ("space_invaders", 9, "", {"random_starts": 300, "seed": 14}),  # a life lost while idle ends no episode
+]  # fmt: skip
 
 
-def test_a_game_cut_off_is_no_terminal() -> None:
-    steps = play(games(game="pong", max_game_frames=42, random_starts=0), 40)
-    ends = [t for t, step in enumerate(steps) if step.resets[0]]
-    assert ends == [11, 23, 35]  # the eleventh step is cut short after two frames; then a start
-    assert [t for t, step in enumerate(steps) if step.truncations[0]] == ends
-    assert not any(step.terminals[0] for step in steps)
-    assert [t for t, step in enumerate(steps) if step.starts[0]] == [0, 12, 24, 36]
+@pytest.mark.parametrize(("game", "steps", "events", "settings"), RULES, ids=str)
+def test_steps_are_those_of_the_rules(game: str, steps: int, events: str, settings: dict[str, Any]) -> None:
+    settings = {"random_starts": 0, **settings}
+    environment = playing.games(game=game, screen_width=160, screen_height=210, **settings)
+    played = play(environment, steps)
+    # The step after the end of a game starts another, and ignores its action.
+    actions = np.random.default_rng(5).integers(environment.actions, size=(steps, 64))[:, 0]
+    assert_same(played, plain_steps(actions, game=game, **settings))
+    assert all(any(getattr(step, event)[0] for step in played) for event in events.split())
 
 
 @pytest.mark.parametrize("what", ["resets", "terminals"])  # a game over, and a lost life
 def test_an_end_at_the_limit_is_terminal_and_not_truncated(what: str) -> None:
     settings: dict[str, Any] = {"frame_skip": 1, "random_starts": 0}
-    steps = play(games(**settings, max_game_frames=0), 3000 if what == "resets" else 1000)
+    steps = play(games(**settings, max_game_frames=0), 2000 if what == "resets" else 500)
     end = next(t for t, step in enumerate(steps) if getattr(step, what)[0])
     at_limit = play(games(**settings, max_game_frames=end), end)[-1]
     assert (at_limit.terminals[0], at_limit.truncations[0], at_limit.resets[0]) == (True, False, True)
@@ -67,83 +53,10 @@ def test_an_end_at_the_limit_is_terminal_and_not_truncated(what: str) -> None:
     assert (before.terminals[0], before.truncations[0], before.resets[0]) == (False, True, True)
 
 
-@pytest.mark.parametrize("settings", [
-    {"random_starts": 3, "max_game_frames": 40},
-    {"random_starts": 0, "random_start_frames": 3, "max_game_frames": 10, "frame_skip": 1},
-])  # fmt: skip
-def test_games_start_with_zero_to_most_no_ops_each_as_likely(settings: dict[str, Any]) -> None:
-    environment = games(game="pong", **{**settings, "screen_width": 8, "screen_height": 8})
-    lengths: list[int] = []
-    length = 0
-    environment.reset()
-    while len(lengths) < 120:
-        step = environment.step(np.zeros(1, np.int64))
-        length = 0 if step.starts[0] else length + 1
-        if step.resets[0]:
-            lengths.append(length)
-    # Ten steps fill a game; the no-ops are not among those counted.
-    values, counts = np.unique(lengths, return_counts=True)
-    assert values.tolist() == [7, 8, 9, 10]
-    assert counts.min() > 15
-
-
-@pytest.mark.parametrize("no_ops", [{"random_starts": 30}, {"random_starts": 0, "random_start_frames": 30}])
-def test_no_ops_that_outlast_a_game_start_another(no_ops: dict[str, Any]) -> None:
-    environment = games(game="pong", max_game_frames=8, screen_width=8, screen_height=8, **no_ops)
-    for _ in range(10):
-        first = environment.reset()
-        assert not first.resets[0]
-        step = environment.step(np.zeros(1, np.int64))
-        assert not step.starts[0]
-
-
-def test_a_life_lost_while_idle_ends_no_episode() -> None:
-    environment = games(game="space_invaders", random_starts=300)
-    for _ in range(8):
-        environment.reset()
-        assert not environment.step(np.zeros(1, np.int64)).terminals[0]
-
-
-def test_same_seed_same_game_and_different_seed_different_game() -> None:
-    one, same, other = (play(games(game="pong", seed=seed), 50) for seed in (0, 0, 2))
-    assert all(np.array_equal(a.screens, b.screens) for a, b in zip(one, same, strict=True))
-    assert any(not np.array_equal(a.screens, b.screens) for a, b in zip(one, other, strict=True))
-
-
-def test_sticky_actions_follow_machado_frame_by_frame() -> None:
-    probability = 0.25
-    native: dict[str, Any] = {"screen_width": 160, "screen_height": 210}
-    sticky: dict[str, Any] = {
-        "repeat_action_probability": probability,
-        "random_starts": 0,
-        "max_game_frames": 480,
-    }
-    steps = play(games(game="pong", **native, **sticky), 300)
-    draws = draws_of(stream(0, "environment"))
-    ale = plain_emulator("pong")
-    actions = ale.getMinimalActionSet()
-    repeated = 0
-    for step in steps:
-        if step.starts[0]:
-            ale.reset_game()
-            previous, frames = actions[0], [ale.getScreenGrayscale()]
-            draws.integers(1)  # the number of idle steps, of which none are allowed
-        for _ in range(0 if step.starts[0] else 4):
-            if draws.random() < probability:
-                repeated += 1
-            else:
-                previous = actions[step.actions[0]]
-            ale.act(previous)
-            frames.append(ale.getScreenGrayscale())
-        assert np.array_equal(step.screens[0], np.max(frames[-2:], axis=0))
-    assert abs(repeated / (300 * 4) - probability) < 0.05
-
-
 def test_a_vector_of_games_equals_single_games() -> None:
-    settings: dict[str, Any] = {
-        "max_game_frames": 700, "random_starts": 6, "repeat_action_probability": 0.25,
-    }  # fmt: skip
-    count, length = 3, 500
+    settings: dict[str, Any] = {"random_starts": 6, "repeat_action_probability": 0.25}
+    settings["max_game_frames"] = 360
+    count, length = 3, 250
     together = games(count, **settings)
     actions = np.random.default_rng(1).integers(together.actions, size=(length, count))
     steps = [together.reset(), *(together.step(row) for row in actions)]  # Their arrays are the caller's.

@@ -8,12 +8,9 @@ from numpy.typing import NDArray
 
 from simple_dqn.errors import UserError
 from tests.environment import playing
-from tests.environment.playing import assert_same
 
 LEFT, STAY, RIGHT = 0, 1, 2
 BALL, PADDLE = 255, 128
-
-
 games = partial(playing.games, game="catch", environment="catch")
 
 
@@ -58,22 +55,12 @@ def test_a_game_is_seven_steps_and_one_reward() -> None:
     assert rewards.count(1) + rewards.count(-1) == 40
 
 
-@pytest.mark.parametrize("played", [3, 7, 8])
-def test_goes_on_from_a_state(played: int) -> None:
-    environment, resumed = games(2), games(2, first=7)
-    actions = np.random.default_rng(2).integers(3, size=(60, 2))
-    environment.reset()
-    for row in actions[:played]:
-        environment.step(row)
-    resumed.set_state(environment.get_state())
-    for row in actions[played:]:
-        assert_same([environment.step(row)], [resumed.step(row)])
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["display_screen", "repeat_action_probability", "record_screen_path", "record_sound_filename"],
-)
-def test_what_only_ale_can_do_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match=f"--{name} works only with Atari games"):
-        games(**{name: True})  # type: ignore[arg-type]
+def test_what_only_ale_can_do_is_refused() -> None:
+    for name in (
+        "display_screen",
+        "repeat_action_probability",
+        "record_screen_path",
+        "record_sound_filename",
+    ):
+        with pytest.raises(UserError, match=f"--{name} works only with Atari games"):
+            games(**{name: True})  # type: ignore[arg-type]

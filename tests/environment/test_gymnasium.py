@@ -278,31 +278,26 @@ def test_an_action_is_held_and_its_rewards_add_up(reward: Any) -> None:
     assert [step.screens[0, 0, 0] for step in steps] == [4, 8, 12]
 
 
-def test_terminated_is_terminal_and_cuts_the_hold_short() -> None:
-    register(ends=(50, 60))
-    environment = begun(frame_skip=4)
-    steps = [act(environment) for _ in range(14)]
-    assert [t for t, step in enumerate(steps) if step.terminals[0]] == [12]
-    assert [t for t, step in enumerate(steps) if step.resets[0]] == [12]
-    assert not any(step.truncations[0] for step in steps)
-    assert (steps[12].rewards[0], steps[12].screens[0, 0, 0]) == (20, 50)
-    assert (steps[13].starts[0], steps[13].screens[0, 0, 0]) == (True, 0)
-
-
 @pytest.mark.parametrize(
-    ("ends", "limit", "registered", "end", "is_terminal"),
-    [((0, 60), 0, None, 60, False), ((0, 60), 10, None, 10, False), ((0, 60), 100, 9, 9, False),
-     ((50, 0), 50, None, 50, True)],
+    ("ends", "settings", "registered", "frames", "is_terminal"),
+    [((0, 60), {}, None, 60, False), ((0, 60), {"max_game_frames": 10}, None, 10, False),
+     ((0, 60), {"max_game_frames": 100}, 9, 9, False), ((50, 0), {"max_game_frames": 50}, None, 50, True),
+     ((50, 60), {"frame_skip": 4}, None, 50, True)],
 )  # fmt: skip
-def test_a_limit_truncates_a_game_that_is_not_over(
-    ends: tuple[int, int], limit: int, registered: int | None, end: int, is_terminal: bool
+def test_a_game_that_is_over_is_terminal_and_one_at_its_limit_truncated(
+    ends: tuple[int, int], settings: dict[str, int], registered: int | None, frames: int, is_terminal: bool
 ) -> None:
     register(ends=ends)
     gymnasium.registry["test/Port-v0"].max_episode_steps = registered
-    environment = begun(max_game_frames=limit)
-    steps = [act(environment) for _ in range(end)]
-    assert [bool(step.resets[0]) for step in steps] == [False] * (end - 1) + [True]
+    environment, skip = begun(**settings), settings.get("frame_skip", 1)
+    steps = [act(environment) for _ in range(0, frames, skip)]  # the last action may be held for less
+    assert [bool(step.resets[0]) for step in steps] == [False] * (len(steps) - 1) + [True]
     assert (steps[-1].terminals[0], steps[-1].truncations[0]) == (is_terminal, not is_terminal)
+    assert not any(step.terminals[0] or step.truncations[0] for step in steps[:-1])
+    assert sum(step.rewards[0] for step in steps) == 10 * frames
+    following = act(environment)
+    assert [step.screens[0, 0, 0] for step in (steps[-1], following)] == [frames, 0]
+    assert following.starts[0]
 
 
 def test_only_atari_games_start_with_no_ops() -> None:
@@ -413,27 +408,18 @@ class Named(Listed):
 PONG = ("NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE")
 
 
-@pytest.mark.parametrize(
-    ("wrapper", "names", "taken"),
-    [(lambda env: env, PONG, range(6)), (Listed, ("0", "1"), [2, 3]), (Named, ("NOOP", "LEFT"), [2, 3]),
-     (Swapped, tuple("012345"), [2, 3, 4, 5, 0, 1])],
-)  # fmt: skip
-def test_actions_are_those_of_the_whole_wrapped_environment(
-    wrapper: Any, names: tuple[str, ...], taken: list[int]
-) -> None:
-    made: list[int] = []
-
-    def step(action: int) -> Any:
-        made.append(action)
-        return BLACK, 0.0, False, False, {}
-
-    kind = register(actions=Discrete(6), step=step, get_action_meanings=lambda: PONG)
-    gymnasium.register("test/Wrapped-v0", lambda **given: wrapper(kind(**given)))
-    environment = begun(name="test/Wrapped-v0")
-    assert (environment.action_names, environment.actions) == (names, len(names))
-    for action in range(environment.actions):
-        act(environment, action)
-    assert made == list(taken)
+def test_actions_are_those_of_the_whole_wrapped_environment() -> None:
+    for wrapper, names, taken in (
+        (lambda env: env, PONG, range(6)), (Listed, ("0", "1"), [2, 3]), (Named, ("NOOP", "LEFT"), [2, 3]),
+        (Swapped, tuple("012345"), [2, 3, 4, 5, 0, 1]),
+    ):  # fmt: skip
+        # An action, from 0, is the reward.
+        kind = register(actions=Discrete(6), get_action_meanings=lambda: PONG)
+        gymnasium.registry.pop("test/Wrapped-v0", None)
+        gymnasium.register("test/Wrapped-v0", lambda wrap=wrapper, kind=kind, **given: wrap(kind(**given)))
+        environment = begun(name="test/Wrapped-v0")
+        assert (environment.action_names, environment.actions) == (names, len(names))
+        assert [act(environment, action).rewards[0] for action in range(len(names))] == list(taken)
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,7 @@ FAULTS: list[tuple[int, int, type[Exception], str]] = [
     (RAISE, 0, RuntimeError, "(?s)games 0 to 1 failed.*line.*ZeroDivisionError: the game divided by zero"),
     (REFUSE, 3, UserError, "^the disk is full: free some space$"),
     (EXIT, 3, LostError, "games 2 to 3 ended with exit code 7"),
+    (DAWDLE, 3, LostError, "games 2 to 3 was ended by signal 9"),
 ]
 
 
@@ -117,24 +118,13 @@ def test_a_fault_in_a_step(fault: int, game: int, error: type[Exception], messag
     with games() as environment:
         assert "simple_dqn games" in Path("/proc/self/maps").read_text()
         environment.step(actions(WELL, of=0))
+        if fault == DAWDLE:
+            Timer(0.2, psutil.Process().children()[1].kill).start()
         with pytest.raises(error, match=message):
             environment.step(actions(fault, of=game))
         assert psutil.Process().children() == []  # the others have ended, too
         with pytest.raises(OSError, match="closed"):
             environment.reset()
-
-
-def test_a_process_that_is_killed_while_it_plays_or_before_it_is_asked() -> None:
-    with games() as environment:
-        Timer(0.2, psutil.Process().children()[1].kill).start()
-        with pytest.raises(LostError, match="games 2 to 3 was ended by signal 9"):
-            environment.step(actions(DAWDLE, of=3))
-    with games() as environment:
-        child = psutil.Process().children()[0]
-        child.kill()
-        until(lambda: child.status() == psutil.STATUS_ZOMBIE)
-        with pytest.raises(LostError, match="games 0 to 1 was ended by signal 9"):
-            environment.get_state()
 
 
 def test_a_fault_while_games_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +137,7 @@ def test_a_fault_while_games_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_nothing_left(before)
 
 
-def test_a_signal_to_the_whole_group_is_not_for_them() -> None:
+def test_a_signal_to_the_whole_group_is_not_for_them_and_one_that_was_killed_is_noticed() -> None:
     """It may arrive at any moment, also before the process has started Python."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     with games() as environment:
@@ -158,18 +148,19 @@ def test_a_signal_to_the_whole_group_is_not_for_them() -> None:
                 child.send_signal(number)
             environment.step(actions(WELL, of=0))
         assert psutil.Process().children() == children
+        children[0].kill()
+        until(lambda: children[0].status() == psutil.STATUS_ZOMBIE)
+        with pytest.raises(LostError, match="games 0 to 1 was ended by signal 9"):
+            environment.get_state()
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
 
 
 def python(program: str, *options: str) -> subprocess.Popen[str]:
     path = os.pathsep.join((str(SOURCE), str(HERE)))
     return subprocess.Popen(
-        [sys.executable, *options, "-c", PROGRAM + program],
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+        [sys.executable, *options, "-c", PROGRAM + program], env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
 
 
 def test_they_end_with_the_one_that_started_them() -> None:
@@ -179,9 +170,7 @@ def test_they_end_with_the_one_that_started_them() -> None:
         children = psutil.Process(parent.pid).children()
         assert len(children) == 2
         parent.kill()
-    until(
-        lambda: not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
-    )
+    assert not psutil.wait_procs(children, timeout=PATIENCE)[1]
 
 
 def test_no_word_at_the_end_of_a_program_that_closes_nothing() -> None:

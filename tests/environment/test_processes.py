@@ -1,6 +1,5 @@
 """Games in other processes: the same as in this one, bit for bit."""
 
-import csv
 import wave
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,7 +12,6 @@ import pytest
 
 from simple_dqn.environment import Environment
 from simple_dqn.errors import UserError
-from simple_dqn.main import run
 from simple_dqn.types import Step
 from tests.environment import playing
 from tests.environment.playing import assert_same
@@ -34,10 +32,9 @@ def play(environment: Environment, steps: int) -> Iterator[Step]:
     return (environment.step(row) for row in actions)
 
 
-@pytest.mark.parametrize(
-    ("processes", "training", "settings"),
-    [(5, True, CATCH), (3, False, {"repeat_action_probability": 0.25}), (2, True, {"max_game_frames": 0})],
-)
+@pytest.mark.parametrize(("processes", "training", "settings"), [
+    (3, True, CATCH), (2, True, {"repeat_action_probability": 0.25, "max_game_frames": 240}), (1, False, {}),
+])  # fmt: skip
 def test_equal_to_games_in_this_process(processes: int, training: bool, settings: dict[str, Any]) -> None:
     alone = games(0, training=training, **settings)
     with closing(games(processes, training=training, **settings)) as shared:
@@ -54,23 +51,6 @@ def test_equal_to_games_in_this_process(processes: int, training: bool, settings
         # A new start in the middle: the random streams stand at the same place.
         assert_same([shared.reset()], [alone.reset()])
     alone.close()
-
-
-@pytest.mark.parametrize(("saving", "loading", "settings"), [(0, 2, CATCH), (2, 0, {}), (2, 3, CATCH)])
-def test_a_state_goes_from_any_number_of_processes_to_any(
-    saving: int, loading: int, settings: dict[str, Any]
-) -> None:
-    saved, loaded = games(saving, **settings), games(loading, seed=9, **settings)
-    with closing(saved), closing(loaded):
-        loaded.reset()
-        saved.reset()
-        # Long enough for a game to have just ended, so that some start anew and others go on.
-        played = next(t for t, step in enumerate(play(saved, 200)) if step.resets.any())
-        state = saved.get_state()
-        assert state["ended"].any() or played == 0
-        loaded.set_state(state)
-        assert repr(loaded.get_state()) == repr(state)
-        assert_same(list(play(saved, 40)), list(play(loaded, 40)))
 
 
 def test_a_state_of_another_game_or_number_of_games_is_refused() -> None:
@@ -112,23 +92,4 @@ def test_a_game_that_cannot_be_made_says_so_as_in_one_process(settings: dict[str
     with pytest.raises(UserError) as shared:
         games(2, **settings)
     assert str(shared.value) == str(alone.value)
-    assert psutil.Process().children() == []
-
-
-def test_a_whole_run_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flags = "--preset simple_dqn --environment catch --workers 4 --random_seed 1 --backend cpu "
-    flags += "--replay_size 200 --random_steps 60 --threads 1 --network small "
-    flags += "--train_steps 60 --test_steps 60 --epochs 1 --screen_width 40 --screen_height 40"
-    found = []
-    for processes in (0, 2):
-        monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path / str(processes)))
-        assert run(["train", "catch", *flags.split(), "--processes", str(processes)]) == 0
-        with (tmp_path / str(processes) / "results" / "catch.csv").open() as file:
-            rows = list(csv.DictReader(file))
-        for row in rows:
-            for name in ("total_time", "epoch_time", "steps_per_second"):
-                del row[name]
-        found.append(rows)
-    assert len(found[0]) == 3
-    assert found[0] == found[1]
     assert psutil.Process().children() == []
