@@ -2,13 +2,13 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 from nvis import page as nvis_page
 from nvis.page import (
@@ -22,12 +22,13 @@ from nvis.page import (
 )  # fmt: skip
 from simple_dqn import main
 from simple_dqn.agent import Player
-from simple_dqn.config import BackendConfig, Config, EnvironmentConfig, NetworkConfig
+from simple_dqn.config import BackendConfig, EnvironmentConfig, NetworkConfig
 from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.environment import make
 from simple_dqn.networks import NETWORKS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import QValues, States
+from tests.watch.test_record import save
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is missing: apt-get install chromium")
@@ -37,7 +38,7 @@ SCREEN_SHAPE = (40, 36)
 FILTERS = 2
 FACTS = {"game": "catch <b>", "snapshot": "catch_1.pkl", "epoch": 1, "exploration_rate": 0.5, "seed": 7}
 READY = "window.Bokeh && Bokeh.documents.length == 1 && Bokeh.documents[0].is_idle"
-FIND = "name => Bokeh.documents[0].get_model_by_name(name)"
+FIND = "window.find = name => Bokeh.documents[0].get_model_by_name(name)"  # a Bokeh model of the page
 
 
 @pytest.fixture(scope="module")
@@ -140,14 +141,12 @@ def test_of_equal_answers_the_first_counts(network: DeepQNetwork, catch: PlayedG
     assert [times[0][one] for one in same] == [times[1][one] for one in same]
 
 
-@pytest.mark.parametrize(
-    ("screens", "channels"), [(1, (0, 0, 0)), (2, (0, 0, 1)), (3, (0, 1, 2)), (4, (1, 2, 3))]
-)
-def test_the_last_three_screens_are_red_green_and_blue(screens: int, channels: tuple[int, ...]) -> None:
-    state = np.random.default_rng(0).integers(0, 256, (screens, 3, 5), dtype=np.uint8)
-    pixels = state_picture(state).view(np.uint8).reshape(3, 5, 4)  # as the browser reads its bytes
-    assert np.array_equal(pixels[:, :, :3], state[list(channels)].transpose(1, 2, 0))
-    assert (pixels[:, :, 3] == 255).all()
+def test_the_last_three_screens_are_red_green_and_blue() -> None:
+    for screens, channels in ((1, [0, 0, 0]), (2, [0, 0, 1]), (3, [0, 1, 2]), (4, [1, 2, 3])):
+        state = np.random.default_rng(0).integers(0, 256, (screens, 3, 5), dtype=np.uint8)
+        pixels = state_picture(state).view(np.uint8).reshape(3, 5, 4)  # as the browser reads its bytes
+        assert np.array_equal(pixels[:, :, :3], state[channels].transpose(1, 2, 0))
+        assert (pixels[:, :, 3] == 255).all()
 
 
 def test_a_gradient_is_gray_where_it_is_nothing_and_full_where_it_is_strongest() -> None:
@@ -163,11 +162,8 @@ def test_saliency_is_a_share_of_the_strongest_pixel_of_its_state() -> None:
     gradients[0, :, 0, 0] = (-8, 2)
     gradients[0, :, 1, 1] = (1, 4)
     gradients[2, 1, 1, 0] = 1e-9
-    assert percent_of_strongest(gradients).tolist() == [
-        [[100, 0], [0, 50]],
-        [[0, 0], [0, 0]],
-        [[0, 0], [100, 0]],
-    ]
+    expected = [[[100, 0], [0, 50]], [[0, 0], [0, 0]], [[0, 0], [100, 0]]]
+    assert percent_of_strongest(gradients).tolist() == expected
 
 
 @dataclass
@@ -180,60 +176,47 @@ class Reader:
     asked: list[str]
 
     def value(self, expression: str) -> Any:
-        """Return a JavaScript value; `find(name)` is the Bokeh model of that name."""
-        return self.page.evaluate(f"() => {{ const find = {FIND}; return {expression} }}")
+        """Return a JavaScript value."""
+        return self.page.evaluate(f"() => {expression}")
 
     def wait(self, expression: str) -> None:
-        self.page.wait_for_function(f"() => {{ const find = {FIND}; return {expression} }}", timeout=20_000)
+        self.page.wait_for_function(f"() => {expression}", timeout=20_000)
 
     def ranges(self, name: str) -> list[float]:
-        pane = f"find({name!r})"
-        return list(
-            self.value(
-                f"[{pane}.x_range.start, {pane}.x_range.end, {pane}.y_range.start, {pane}.y_range.end]"
-            )
-        )
+        ends = ("x_range.start", "x_range.end", "y_range.start", "y_range.end")
+        return [self.value(f"find({name!r}).{end}") for end in ends]
 
     def middle(self, name: str, across: float = 0.5, down: float = 0.5) -> tuple[float, float]:
         """Scroll a figure into view and return a place in its frame, in pixels of the window."""
-        view = f"Bokeh.index.find_one(find({name!r}))"
-        self.page.evaluate(f"() => {{ const find = {FIND}; {view}.el.scrollIntoView({{block: 'center'}}) }}")
         x, y, width, height = self.value(
-            f"(() => {{ const view = {view}; const frame = view.frame.bbox;"
+            f"{{ const view = Bokeh.index.find_one(find({name!r})), frame = view.frame.bbox;"
+            "view.el.scrollIntoView({block: 'center'});"
             "const box = view.el.getBoundingClientRect();"
-            "return [box.x + frame.x, box.y + frame.y, frame.width, frame.height] })()"
+            "return [box.x + frame.x, box.y + frame.y, frame.width, frame.height] }"
         )
         return x + width * across, y + height * down
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def html(network: DeepQNetwork, noise: PlayedGame) -> str:
-    return draw(noise, network, FILTERS, FACTS)
-
-
-@pytest.fixture(scope="module")
-def opened(browser: Browser, html: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+def opened(
+    network: DeepQNetwork, noise: PlayedGame, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Reader]:
     """The page, opened from a file with the network cut."""
     file = tmp_path_factory.mktemp("results") / "a page.html"
-    file.write_text(html, encoding="utf-8")
-    context = browser.new_context(viewport={"width": 1300, "height": 900}, offline=True)
-    page = context.new_page()
-    reader = Reader(page, file.as_uri(), [], [])
-    page.on("console", lambda message: reader.said.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: reader.said.append(f"error: {error}"))
-    page.on("request", lambda request: reader.asked.append(request.url))
-    page.goto(reader.address)
-    page.wait_for_function(READY, timeout=60_000)
-    yield reader
-    context.close()
+    file.write_text(draw(noise, network, FILTERS, FACTS), encoding="utf-8")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = browser.new_context(viewport={"width": 1300, "height": 900}, offline=True)
+        page = context.new_page()
+        page.add_init_script(FIND)
+        reader = Reader(page, file.as_uri(), [], [])
+        page.on("console", lambda message: reader.said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: reader.said.append(f"error: {error}"))
+        page.on("request", lambda request: reader.asked.append(request.url))
+        page.goto(reader.address)
+        page.wait_for_function(READY, timeout=60_000)
+        yield reader
+        browser.close()
 
 
 @pytest.fixture
@@ -247,33 +230,22 @@ def reader(opened: Reader) -> Iterator[Reader]:
 
 
 @needs_chromium
-@pytest.mark.parametrize("kind", ["filter", "game"])
-def test_the_wheel_zooms_both_pictures(
-    reader: Reader, network: DeepQNetwork, noise: PlayedGame, kind: str
-) -> None:
-    names = ["screen", "saliency"]
-    if kind == "filter":
-        guided = network.guided_backpropagation()
-        best = find_peaks(noise, guided, guided.layers[1], 1).filters[0]
-        names = [f"conv2_{best}_state", f"conv2_{best}_gradient"]
+def test_the_wheel_zooms_both_pictures(reader: Reader, network: DeepQNetwork, noise: PlayedGame) -> None:
+    guided = network.guided_backpropagation()
+    best = find_peaks(noise, guided, guided.layers[1], 1).filters[0]
     whole = [-0.5, 35.5, 39.5, -0.5]
-    assert [reader.ranges(name) for name in names] == [whole, whole]
-    reader.page.mouse.move(*reader.middle(names[1]))
-    reader.page.mouse.wheel(0, -300)
-    reader.wait(f"find({names[0]!r}).x_range.end < 35.5")
-    left, right, bottom, top = zoomed = reader.ranges(names[0])
-    assert right - left < 36
-    assert bottom - top < 40
-    assert reader.ranges(names[1]) == zoomed
-    reader.page.mouse.dblclick(*reader.middle(names[0]))
-    reader.wait(f"find({names[1]!r}).x_range.end == 35.5")
-    assert [reader.ranges(name) for name in names] == [whole, whole]
-
-
-def picture(reader: Reader, name: str) -> np.ndarray:
-    """Return the picture of the game that the page shows now, uint8 [H, W]."""
-    columns = "find('screen').renderers[0].data_source.data"
-    return np.reshape(np.array(reader.value(f"Array.from({columns}.{name}[0])"), np.uint8), (40, 36))
+    for one, other in (("screen", "saliency"), (f"conv2_{best}_state", f"conv2_{best}_gradient")):
+        assert reader.ranges(one) == reader.ranges(other) == whole
+        reader.page.mouse.move(*reader.middle(other))
+        reader.page.mouse.wheel(0, -300)
+        reader.wait(f"find({one!r}).x_range.end < 35.5")
+        left, right, bottom, top = zoomed = reader.ranges(one)
+        assert right - left < 36
+        assert bottom - top < 40
+        assert reader.ranges(other) == zoomed
+        reader.page.mouse.dblclick(*reader.middle(one))
+        reader.wait(f"find({other!r}).x_range.end == 35.5")
+        assert reader.ranges(one) == reader.ranges(other) == whole
 
 
 @needs_chromium
@@ -290,8 +262,10 @@ def test_it_shows_every_layer_and_the_scrubber_moves(
 
     def check(step: int) -> None:
         reader.wait(f"find('marker').location == {step}")
-        np.testing.assert_array_equal(picture(reader, "screen"), noise.screens[step])
-        assert np.abs(picture(reader, "saliency").astype(int) - saliency[step]).max() <= 1
+        columns = "find('screen').renderers[0].data_source.data"
+        for name, pictures in (("screen", noise.screens), ("saliency", saliency)):
+            shown = np.reshape(reader.value(f"Array.from({columns}.{name}[0])"), (40, 36))
+            assert np.abs(shown - pictures[step].astype(int)).max() <= (name == "saliency")
         caption = reader.value("find('caption').text")
         assert f"Step <b>{step}</b> of 75" in caption
         assert f"<b>{noise.action_names[noise.actions[step]]}</b>" in caption
@@ -372,17 +346,12 @@ def test_a_network_without_activations_has_a_page_too(network: DeepQNetwork, noi
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: DeepQNetwork) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a snapshot of four games of Catch side by side."""
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    trained_with = {
-        "network": "small", "environment": "catch", "screen_width": 36, "screen_height": 40,
-        "history_length": HISTORY_LENGTH, "workers": 4, "processes": 2, "synchronize": True,
-        "concurrent": True, "target_steps": 40,
-    }  # fmt: skip
-    flags = Config.from_flags(trained_with).shared_flags()
-    Snapshot("catch", 9, 3, 1000, flags, network.get_weights()).save(tmp_path / "catch_9.pkl")
+    concurrent = {"workers": 4, "processes": 2, "concurrent": True, "target_steps": 40}
+    save(tmp_path / "catch_3.pkl", game="catch", environment="catch", **concurrent)
     return tmp_path
 
 
@@ -396,40 +365,34 @@ def nvis(*words: str) -> int:
 def test_the_page_is_written_where_results_are_and_called_as_the_run_is(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (home / "catch_9.pkl").rename(home / "catch_long_9.pkl")
-    assert nvis("catch_long_9.pkl") == 0
+    (home / "catch_3.pkl").rename(home / "catch_long_3.pkl")
+    assert nvis("catch_long_3.pkl") == 0
     page = home / "results" / "catch_long.html"
     assert str(page) in capsys.readouterr().out
     html = page.read_text(encoding="utf-8")
-    assert "Snapshot catch_long_9.pkl, of epoch 9" in html
+    assert "Snapshot catch_long_3.pkl, of epoch 3" in html
     assert "One game of 7 steps" in html
     assert html.count("the 1 filters with the strongest activations") == 2
-    assert nvis("catch_long_9.pkl", "--visualization_file", "elsewhere/page.html") == 0
+    assert nvis("catch_long_3.pkl", "--visualization_file", "elsewhere/page.html") == 0
     assert (home / "elsewhere" / "page.html").exists()
     assert [path.name for path in (home / "results").iterdir()] == ["catch_long.html"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["missing.pkl"], "missing.pkl"),
-        (["catch_9.pkl", "--visualization_filters", "0"], "too small"),
-        (["catch_9.pkl", "--visualization_file", "folder"], "is a folder"),
-        (["catch_9.pkl", "--visualization_file", "catch_9.pkl/page.html"], "catch_9.pkl is no folder"),
-        (["catch_9.pkl", "--environment", "ale", "--game", "pong"], "unknown flag --game"),
-        (["pong_9.pkl"], "was trained on pong, not on catch"),
-    ],
-)
 def test_what_cannot_be_done_is_said_in_one_line(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str],
-    complaint: str,
-) -> None:  # fmt: skip
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (home / "folder").mkdir()
-    snapshot = Snapshot.load(home / "catch_9.pkl")
-    Snapshot("pong", 9, 3, 1000, snapshot.flags, snapshot.weights).save(home / "pong_9.pkl")
+    replace(Snapshot.load(home / "catch_3.pkl"), game="pong").save(home / "pong_3.pkl")
     before = sorted(home.rglob("*"))
     monkeypatch.setattr(nvis_page, "play_game", None)  # nothing is played
-    assert nvis(*arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert complaint in line
-    assert sorted(home.rglob("*")) == before
+    for arguments, complaint in (
+        ("missing.pkl", "missing.pkl"), ("catch_3.pkl --visualization_filters 0", "too small"),
+        ("catch_3.pkl --visualization_file folder", "is a folder"),
+        ("catch_3.pkl --visualization_file catch_3.pkl/page.html", "catch_3.pkl is no folder"),
+        ("catch_3.pkl --environment ale --game pong", "unknown flag --game"),
+        ("pong_3.pkl", "was trained on pong, not on catch"),
+    ):  # fmt: skip
+        assert nvis(*arguments.split()) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert complaint in line
+        assert sorted(home.rglob("*")) == before

@@ -1,7 +1,7 @@
 """Figures, as data against the rows of CSVs and as matplotlib draws them; and the command line of plot.sh."""
 
+import re
 import shutil
-import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -60,34 +60,15 @@ def test_a_panel_has_random_train_and_test() -> None:
     plot = plot_of(["average_reward", "meancost", "weight_updates"])
     assert [panel.title for panel in plot.panels] == ["Average reward", "Average loss", "Weight updates"]
     expected: Lines = {
-        "Random": ([], [-20.5]),
-        "Train": ([1, 2, 3], [-20.25, -19.75, -17.5]),
+        "Random": ([], [-20.5]), "Train": ([1, 2, 3], [-20.25, -19.75, -17.5]),
         "Test": ([1, 2, 3], [0, -18.5, -15.25]),
-    }
+    }  # fmt: skip
     assert values(plot.panels[0]) == expected
     axes = draw(plot, 16, 9).axes[0]
-    assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == (
-        "Average reward",
-        "Epoch",
-        "Average reward",
-    )
+    labels = (axes.get_title(), axes.get_xlabel(), axes.get_ylabel())
+    assert labels == ("Average reward", "Epoch", "Average reward")
     assert drawn(axes) == {**expected, "Random": ([0, 1], [-20.5, -20.5])}  # from edge to edge of the panel
     assert words(axes.get_legend()) == list(expected)
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        ("1,train,0.5 1,test,", {"Train": ([1], [0.5])}),  # a phase without values
-        ("1,train, 1,test,", {}),
-        ("0,random,1 1,train,2 1,random,3", {"Random": ([], [3]), "Train": ([1], [2])}),  # the latest level
-    ],
-)
-def test_rows_without_values_have_no_lines(tmp_path: Path, rows: str, expected: Lines) -> None:
-    plot = make_plot([run(tmp_path, rows)], ["pong"], View(["meanq"]))
-    assert values(plot.panels[0]) == expected
-    (axes,) = draw(plot, 8, 5).axes
-    assert [text.get_text() for text in axes.texts] == ([] if expected else ["no values yet"])
 
 
 @pytest.mark.parametrize(("fields", "shape"), [(1, (1, 1)), (2, (1, 2)), (5, (2, 3))])
@@ -157,20 +138,16 @@ def seeds(tmp_path: Path) -> list[Run]:
 
 def test_the_median_and_the_range_end_where_the_first_run_does(seeds: list[Run]) -> None:
     panel = panel_of(seeds)
-    by_epoch = {1: [5, 1, 3], 2: [7, 8, 4]}
     level, line, *single = panel.lines
     assert line.low is not None
     assert line.high is not None
-    assert line.x.tolist() == list(by_epoch)
-    assert line.values.tolist() == [statistics.median(one) for one in by_epoch.values()]
-    assert line.low.tolist() == [min(one) for one in by_epoch.values()]
-    assert line.high.tolist() == [max(one) for one in by_epoch.values()]
+    # The values are 5, 1 and 3 in the first epoch, and 7, 8 and 4 in the second.
+    found = [column.tolist() for column in (line.x, line.values, line.low, line.high)]
+    assert found == [[1, 2], [3, 7], [1, 4], [5, 8]]
     assert (level.x.tolist(), level.values.tolist()) == ([], [1])
     # The two that go on are lines of their own, from where the median ends.
-    assert [(one.x.tolist(), one.values.tolist()) for one in single] == [
-        ([2, 3, 4], [7, 9, 11]),
-        ([2, 4], [4, 20]),
-    ]
+    rest = [(one.x.tolist(), one.values.tolist()) for one in single]
+    assert rest == [([2, 3, 4], [7, 9, 11]), ([2, 4], [4, 20])]
     assert all(one.width < line.width for one in single)
     (axes,) = draw(Plot(("pong",), (panel,)), 8, 6).axes
     (band,) = axes.collections
@@ -179,20 +156,22 @@ def test_the_median_and_the_range_end_where_the_first_run_does(seeds: list[Run])
     assert words(axes.get_legend()) == ["Random, median of 3", line.label, "Test, single runs"]
 
 
-@pytest.mark.parametrize(
-    ("rows", "lines"),
-    [
-        (["1,test,5 2,test,7 3,test,9", "1,test,1 2,test, 3,test,3"], [([1, 3], [3, 6])]),  # a gap in one
-        (["1,test, 2,test,7 3,test,9", "1,test,1"], [([2, 3], [7, 9]), ([1], [1])]),  # no epoch in common
-        (["1,test,5 2,test,7"], [([1, 2], [5, 7])]),  # one seed
-        (["0,random,3 1,test,5", "0,random,4 1,test,5", "0,random, 1,test,5"], [([], [3.5]), ([1], [5])]),
-    ],
-)
-def test_epochs_that_runs_lack(
+@pytest.mark.parametrize(("rows", "lines"), [
+    (["1,train,0.5 1,test,"], [([1], [0.5])]),  # a phase without values
+    (["1,train, 1,test,"], []),
+    (["0,random,1 1,train,2 1,random,3"], [([], [3]), ([1], [2])]),  # the latest level
+    (["1,test,5 2,test,7 3,test,9", "1,test,1 2,test, 3,test,3"], [([1, 3], [3, 6])]),  # a gap in one
+    (["1,test, 2,test,7 3,test,9", "1,test,1"], [([2, 3], [7, 9]), ([1], [1])]),  # no epoch in common
+    (["1,test,5 2,test,7"], [([1, 2], [5, 7])]),  # one seed
+    (["0,random,3 1,test,5", "0,random,4 1,test,5", "0,random, 1,test,5"], [([], [3.5]), ([1], [5])]),
+])  # fmt: skip
+def test_values_and_epochs_that_runs_lack(
     tmp_path: Path, rows: list[str], lines: list[tuple[list[float], list[float]]]
 ) -> None:
     panel = panel_of([run(tmp_path, one) for one in rows])
     assert [(one.x.tolist(), one.values.tolist()) for one in panel.lines] == lines
+    (axes,) = draw(Plot(("pong",), (panel,)), 8, 5).axes
+    assert [text.get_text() for text in axes.texts] == ([] if lines else ["no values yet"])
 
 
 def test_two_settings_have_a_color_and_a_band_each(seeds: list[Run]) -> None:
@@ -239,41 +218,29 @@ def test_a_picture_is_written_completely_or_not_at_all(
     assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.fixture
-def csv_file(tmp_path: Path) -> Path:
-    return Path(shutil.copy(ORIGINAL, tmp_path / "pong.csv"))
-
-
-def shape(path: Path) -> tuple[int, ...]:
-    """Return height, width and channels of a picture."""
-    return tuple(matplotlib.image.imread(path).shape)
-
-
 def test_the_picture_is_beside_the_csv_or_where_it_is_asked_for(
-    csv_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other, beside = tmp_path / "other name.png", csv_file.with_suffix(".png")
+    csv_file, other = Path(shutil.copy(ORIGINAL, tmp_path / "pong.csv")), tmp_path / "other name.png"
+    beside = csv_file.with_suffix(".png")
     main([str(csv_file), "--png_file", str(other), "--fields", "steps,phase_time", *SMALL])
-    assert shape(other) == (200, 300, 4)
+    assert matplotlib.image.imread(other).shape == (200, 300, 4)
     # As in simple_dqn's own examples, with one dash:
     main(["-csv_file", str(csv_file), "-fields", "meanq,meancost", "-png_file", str(other), "-dpi", "20"])
-    assert shape(other) == (9 * 20, 16 * 20, 4)
+    assert matplotlib.image.imread(other).shape == (9 * 20, 16 * 20, 4)
     assert not beside.exists()
     capsys.readouterr()
     main([str(csv_file)])
     assert capsys.readouterr().out == f"The figure is in {beside}\n"
-    assert shape(beside) == (9 * 80, 16 * 80, 4)
+    assert matplotlib.image.imread(beside).shape == (9 * 80, 16 * 80, 4)
 
 
-@pytest.mark.parametrize(
-    ("csvs", "words", "picture"),
-    [
-        (["pong.csv", "b/pong.csv"], ["pong.csv", "b/pong.csv"], "pong.png"),
-        (["pong.csv", "second.csv"], ["quick=pong.csv,second.csv", "--phases", "test"], "quick.png"),
-        (["lr=1.csv"], ["lr=1.csv"], "lr=1.png"),  # no setting
-        (["pong.csv", "mine.csv"], ["pong.csv", "mine.csv", "--reference", "true"], "pong.png"),
-    ],
-)
+@pytest.mark.parametrize(("csvs", "words", "picture"), [
+    (["pong.csv", "b/pong.csv"], ["pong.csv", "b/pong.csv"], "pong.png"),
+    (["pong.csv", "second.csv"], ["quick=pong.csv,second.csv", "--phases", "test"], "quick.png"),
+    (["lr=1.csv"], ["lr=1.csv"], "lr=1.png"),  # no setting
+    (["pong.csv", "mine.csv"], ["pong.csv", "mine.csv", "--reference", "true"], "pong.png"),
+])  # fmt: skip
 def test_several_files_are_drawn_beside_the_first(
     csvs: list[str], words: list[str], picture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,38 +252,30 @@ def test_several_files_are_drawn_beside_the_first(
     assert list(tmp_path.rglob("*.png")) == [tmp_path / picture]
 
 
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["pong.csv", "--fields", "score"], "no field 'score' in pong: choose among epoch, steps, "),
-        (["pong.csv", "--dpi", "0"], "--dpi: 0 is too small: give at least 10"),
-        (["pong.csv", "--figure_width", "nan"], "'nan' is not a number"),
-        (["pong.csv", "--figure_width", "99", "--figure_height", "99", "--dpi", "1200"], "lower --dpi"),
-        (["pong.csv", "--delimiter", ",,"], "not a single character"),
-        (["pong.csv", "--reference", "perhaps"], "'perhaps' is not one of yes, true"),
-        (["pong.csv", "--smooth", "0"], "0 is too small: give at least 1"),
-        (["pong.csv", "--png_file", "/proc/none/pong.png"], "cannot write /proc/none/pong.png"),
-        (["pong.csv", "--png_file", "pong.csv"], "cannot be written as"),
-        (["pong.csv", "--phases", "play"], "'play' is not a list of phases: choose from random, train, test"),
-        (["pong.csv", "breakout.csv", "--reference"], "--reference needs CSVs of one game"),
-        (["mine.csv", "--reference"], "--reference needs CSVs of one game"),
-        (["quick="], "'quick=' names no seeds of a setting"),
-        (["quick=a.csv,,b.csv"], "names no seeds"),
-        (["one=pong.csv", "all=pong.csv"], "is both one and all"),
-        (["."], "is a folder"),
-        (["none.csv"], "cannot read none.csv: No such file"),
-        ([], "CSV"),
-    ],
-)
+@pytest.mark.parametrize(("words", "complaint"), [
+    (["pong.csv", "--fields", "score"], "no field 'score' in pong: choose among epoch, steps, "),
+    (["pong.csv", "--dpi", "0"], "--dpi: 0 is too small: give at least 10"),
+    (["pong.csv", "--figure_width", "nan"], "'nan' is not a number"),
+    (["pong.csv", "--figure_width", "99", "--figure_height", "99", "--dpi", "1200"], "lower --dpi"),
+    (["pong.csv", "--delimiter", ",,"], "not a single character"),
+    (["pong.csv", "--reference", "perhaps"], "'perhaps' is not one of yes, true"),
+    (["pong.csv", "--smooth", "0"], "0 is too small: give at least 1"),
+    (["pong.csv", "--png_file", "/proc/none/pong.png"], "cannot write /proc/none/pong.png"),
+    (["pong.csv", "--png_file", "pong.csv"], "cannot be written as"),
+    (["pong.csv", "--phases", "play"], "'play' is not a list of phases: choose from random, train, test"),
+    (["pong.csv", "breakout.csv", "--reference"], "--reference needs CSVs of one game"),
+    (["mine.csv", "--reference"], "--reference needs CSVs of one game"),
+    (["quick="], "'quick=' names no seeds of a setting"), (["quick=a.csv,,b.csv"], "names no seeds"),
+    (["one=pong.csv", "all=pong.csv"], "is both one and all"), (["."], "is a folder"),
+    (["none.csv"], "cannot read none.csv: No such file"), ([], "CSV"),
+])  # fmt: skip
 def test_refusals_are_one_line_and_leave_nothing(
     words: list[str], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("pong", "breakout", "mine"):
         shutil.copy(ORIGINAL, f"{name}.csv")
-    with pytest.raises(UserError) as raised:
+    with pytest.raises(UserError, match=f"^[^\n]*{re.escape(complaint)}[^\n]*$"):
         main(words)
-    assert complaint in str(raised.value)
-    assert "\n" not in str(raised.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["breakout.csv", "mine.csv", "pong.csv"]
     assert Path("pong.csv").read_text() == ORIGINAL.read_text()

@@ -45,13 +45,14 @@ def make(path: Path, scale: int = SCALE, silent: bool = False, rate: float = 60)
         film.finish()
 
 
-def decoded(path: Path, kind: str) -> list[Any]:
+def decoded(path: Path, kind: str = "video") -> list[Any]:
     with av.open(str(path)) as container:
         return list(container.decode(**{kind: 0}))
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize(("asked", "rate"), [(60, 60), (29.97, Fraction(2997, 100)), (0.5, Fraction(1, 2))])
+@pytest.mark.parametrize(("kind", "asked", "rate"), [
+    *((kind, 60, 60) for kind in FORMATS), ("mov", 29.97, Fraction(2997, 100)), ("mp4", 0.5, Fraction(1, 2)),
+])  # fmt: skip
 def test_every_frame_has_its_time_and_colors_and_every_sample_its_own(
     tmp_path: Path, kind: str, asked: float, rate: Fraction
 ) -> None:
@@ -66,7 +67,7 @@ def test_every_frame_has_its_time_and_colors_and_every_sample_its_own(
         assert stream.time_base is not None
         assert stream.duration is not None
         assert stream.duration * stream.time_base == FRAMES / Fraction(rate)
-    frames = decoded(path, "video")
+    frames = decoded(path)
     assert [frame.pts * frame.time_base for frame in frames] == [t / Fraction(rate) for t in range(FRAMES)]
     if asked != 60:
         return

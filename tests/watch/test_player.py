@@ -32,24 +32,18 @@ BREAKOUT, BACKGAMMON = ("NOOP", "FIRE", "RIGHT", "LEFT"), ("FIRE", "RIGHT", "LEF
 PARTS = itertools.product(("", "UP", "DOWN"), ("", "LEFT", "RIGHT"), ("", "FIRE"))
 
 
-@pytest.mark.parametrize(
-    ("held", "actions", "taken"),
-    [
-        *(({*parts} - {""}, ALL, "".join(parts) or "NOOP") for parts in PARTS),
-        ({"UP", "DOWN"}, ALL, "NOOP"),
-        ({"LEFT", "RIGHT", "FIRE"}, ALL, "FIRE"),
-        ({"LEFT", "NOOP"}, ALL, "NOOP"),
-        ({"UP"}, PONG, "NOOP"),
-        ({"UP", "LEFT"}, PONG, "LEFT"),
-        ({"DOWN", "RIGHT", "FIRE"}, PONG, "RIGHTFIRE"),
-        ({"RIGHT", "FIRE"}, BREAKOUT, "FIRE"),
-        ({"UP", "RIGHT"}, BREAKOUT, "RIGHT"),
-        (set(), ("LEFT", "NOOP", "RIGHT"), "NOOP"),
-        ({"LEFT"}, ("0", "1"), "0"),
-    ],
-)
-def test_buttons_take_the_nearest_action(held: set[str], actions: tuple[str, ...], taken: str) -> None:
-    assert actions[nearest_action(held, actions)] == taken
+NEAREST: list[tuple[set[str], tuple[str, ...], str]] = [
+    *(({*parts} - {""}, ALL, "".join(parts) or "NOOP") for parts in PARTS),
+    ({"UP", "DOWN"}, ALL, "NOOP"), ({"LEFT", "RIGHT", "FIRE"}, ALL, "FIRE"), ({"LEFT", "NOOP"}, ALL, "NOOP"),
+    ({"UP"}, PONG, "NOOP"), ({"UP", "LEFT"}, PONG, "LEFT"), ({"DOWN", "RIGHT", "FIRE"}, PONG, "RIGHTFIRE"),
+    ({"RIGHT", "FIRE"}, BREAKOUT, "FIRE"), ({"UP", "RIGHT"}, BREAKOUT, "RIGHT"),
+    (set(), ("LEFT", "NOOP", "RIGHT"), "NOOP"), ({"LEFT"}, ("0", "1"), "0"),
+]  # fmt: skip
+
+
+def test_buttons_take_the_nearest_action() -> None:
+    for held, actions, taken in NEAREST:
+        assert actions[nearest_action(held, actions)] == taken
     assert not set(COMMANDS) & BUTTONS.keys()
 
 
@@ -116,21 +110,18 @@ def test_a_watched_player_plays_as_a_player_does() -> None:
     assert 0 < explored < 60
 
 
-@pytest.mark.parametrize("agent", [True, False])
-def test_a_person_chooses_whenever_there_is_one(agent: bool) -> None:
+@pytest.mark.parametrize("agent", [predict, None])
+def test_a_person_chooses_whenever_there_is_one(agent: Any) -> None:
     wanted: list[int | None] = [None]
-    player = WatchedPlayer(
-        environment(), predict if agent else None, 4, stream(1, "exploration"), person=lambda: wanted[0]
-    )
+    player = WatchedPlayer(environment(), agent, 4, stream(1, "exploration"), person=lambda: wanted[0])
     step = player.start()
     for turn in range(60):
         wanted[0] = 2 if turn % 3 else None
         starts = step.resets[0]
         step = player.step(0.0 if agent else 1.0)
         assert player.human == (wanted[0] is not None)
-        assert (player.qvalues is not None) == agent
         # Alone, nobody moves unless a person does.
-        own = 0 if player.qvalues is None else player.qvalues.argmax()
+        own = player.qvalues.argmax() if agent and player.qvalues is not None else 0
         assert player.action == (2 if player.human else own)
         assert starts or step.actions[0] == player.action
         assert not player.exploring

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,20 @@ import cv2
 import gymnasium
 import numpy as np
 import pytest
-from ale_py import ALEInterface, LoggerMode
-from ale_py.roms import get_rom_path
 from numpy.typing import NDArray
 
 from simple_dqn import main
 from simple_dqn.config import Config
-from simple_dqn.environment.atari import RESTART, AtariGame
+from simple_dqn.environment import Frame
 from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.watch.film import Film
+from simple_dqn.watch.film import Film, Recording
+from tests.watch.test_film import decoded
 
 LIMIT = 60  # frames of a game
 SMALL = {
-    "screen_width": 36, "screen_height": 36, "random_seed": 7, "backend": "cpu", "max_game_frames": LIMIT
+    "screen_width": 36, "screen_height": 36, "random_seed": 7, "backend": "cpu", "max_game_frames": LIMIT,
+    "network": "small",
 }  # fmt: skip
 
 
@@ -63,64 +62,32 @@ def record(*arguments: str) -> int:
     return main.run(["record", *arguments, "--random_seed", "1"])
 
 
-def frames(path: Path, kind: str = "video") -> list[Any]:
-    with av.open(str(path)) as container:
-        return list(container.decode(**{kind: 0}))
-
-
 def picture(path: Path) -> NDArray[np.uint8]:
     result = cv2.imread(str(path))
     assert result is not None
     return result[:, :, ::-1].astype(np.uint8)
 
 
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list to which every call of the emulator is appended."""
-    made: list[int] = []
-    act, restart = AtariGame._play_frame, AtariGame._restart
+def test_a_film_and_its_screens_are_the_frames_of_the_games(
+    home: Path, pong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected: list[tuple[NDArray[np.uint8], NDArray[np.uint8]]] = []
+    watch = Recording.watch
 
-    def noted_act(self: AtariGame, action: int) -> int:
-        made.append(action)
-        return act(self, action)
+    def noting(self: Recording, frame: Frame) -> None:
+        expected.append((frame.picture.copy(), frame.sound.copy()))
+        watch(self, frame)
 
-    def noted_restart(self: AtariGame) -> None:
-        made.append(RESTART)
-        restart(self)
-
-    monkeypatch.setattr(AtariGame, "_play_frame", noted_act)
-    monkeypatch.setattr(AtariGame, "_restart", noted_restart)
-    return made
-
-
-def played_again(calls: list[int]) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
-    """Yield picture and sound of each frame, as a plain emulator gives them."""
-    ALEInterface.setLoggerMode(LoggerMode.Error)
-    ale = ALEInterface()
-    ale.setFloat("repeat_action_probability", 0.0)
-    ale.setBool("color_averaging", True)
-    ale.setBool("sound_obs", True)
-    ale.loadROM(str(get_rom_path("pong")))
-    by_code = {action.value: action for action in ale.getLegalActionSet()}
-    for call in calls:
-        if call == RESTART:
-            ale.reset_game()
-        else:
-            ale.act(by_code[call])
-            yield ale.getScreenRGB(), ale.getAudio()
-
-
-def test_a_film_is_what_ale_plays(home: Path, pong: str, calls: list[int]) -> None:
+    monkeypatch.setattr(Recording, "watch", noting)
     assert record(pong, "--format", "mp4", "--play_games", "2") == 0
-    expected = list(played_again(calls))
     assert len(expected) >= 2 * LIMIT
-    shown = frames(home / "videos" / "pong_3.mp4")
+    shown = decoded(home / "videos" / "pong_3.mp4", "video")
     assert len(shown) == len(expected)
     assert shown[-1].time == pytest.approx((len(expected) - 1) / 60)
     for frame, (screen, _) in list(zip(shown, expected, strict=True))[::20]:
         large = screen.repeat(4, axis=0).repeat(4, axis=1).astype(int)
         assert np.abs(frame.to_ndarray(format="rgb24") - large).mean() < 3
-    heard = frames(home / "videos" / "pong_3.mp4", "audio")
+    heard = decoded(home / "videos" / "pong_3.mp4", "audio")
     samples = np.concatenate([frame.to_ndarray()[0] for frame in heard])
     sound = np.concatenate([sound for _, sound in expected])
     assert len(set(sound)) > 1, "all is silent"
@@ -135,8 +102,8 @@ def test_a_film_is_what_ale_plays(home: Path, pong: str, calls: list[int]) -> No
 def test_an_overlay_is_drawn_into_the_film_and_not_into_the_screens(home: Path, pong: str) -> None:
     screens, films, written = home / "videos" / "pong", [], []
     for flags in ([], ["--overlay", "true"]):
-        assert record(pong, "--max_game_frames", "24", *flags) == 0
-        films.append(frames(home / "videos" / "pong_3.mov"))
+        assert record(pong, "--max_game_frames", "12", *flags) == 0
+        films.append(decoded(home / "videos" / "pong_3.mov"))
         written.append({path.name: path.read_bytes() for path in screens.iterdir()})
     plain, drawn = films
     assert written[0] == written[1]
@@ -161,7 +128,7 @@ def test_a_film_of_gymnasium_has_its_frame_rate_and_its_first_picture(
             stream = container.streams.video[0]
             assert stream.average_rate == rate
             assert stream.codec_context.height == height
-        assert frames(path)[-1].time == pytest.approx((count - 1) / rate)
+        assert decoded(path)[-1].time == pytest.approx((count - 1) / rate)
     first = gymnasium.make(game, render_mode="rgb_array")  # all games of FrozenLake begin alike
     first.reset(seed=0)
     drawn: Any = first.render()
@@ -199,18 +166,11 @@ def test_ctrl_c_leaves_the_earlier_film(home: Path, pong: str, monkeypatch: pyte
     assert (film.read_text(), screen.read_text()) == ("an earlier film", "an earlier screen")
 
 
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--workers", "2"], "--workers 2"),
-        (["--play_games", "0"], "--play_games 0"),
-        (["--format", "avi"], "avi"),
-        (["--minimal_action_set", "false"], "6 actions"),
-        (["videos/pong"], "cannot write"),
-        (["videos/pong_3.mov"], "cannot write"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("flags", "words"), [
+    (["--workers", "2"], "--workers 2"), (["--play_games", "0"], "--play_games 0"),
+    (["--format", "avi"], "avi"), (["--minimal_action_set", "false"], "6 actions"),
+    (["videos/pong"], "cannot write"), (["videos/pong_3.mov"], "cannot write"),
+], ids=str)  # fmt: skip
 def test_bad_input_and_places_that_cannot_be_written_to(
     home: Path, pong: str, flags: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

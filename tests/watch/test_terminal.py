@@ -28,10 +28,7 @@ SHOW_CURSOR = re.compile(r"\x1b\[\?(12;)?25h|\x1b\[34h\x1b\[\?25h")
 class Terminal:
     """A program in a pseudo-terminal."""
 
-    def __init__(
-        self, home: Path, arguments: list[str], environment: Mapping[str, str], rows: int = 24,
-        columns: int = 80,
-    ) -> None:  # fmt: skip
+    def __init__(self, home: Path, environment: Mapping[str, str], rows: int = 24, columns: int = 80) -> None:
         self._master, self.slave = pty.openpty()
         self.resize(rows, columns)
         self.before = termios.tcgetattr(self.slave)
@@ -42,7 +39,7 @@ class Terminal:
         variables |= {"TERM": "xterm-256color", "SDL_AUDIODRIVER": "dummy"}
         variables |= {"BLESSED_QUERY_TIMEOUT_SECONDS": "0.05", **environment}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "simple_dqn.main", "play", *arguments],
+            [sys.executable, "-m", "simple_dqn.main", "play", "roms/pong.rom"],
             stdin=self.slave, stdout=self.slave, stderr=self.slave, env=variables, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )  # fmt: skip
@@ -87,8 +84,8 @@ class Terminal:
 
 @pytest.fixture
 def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Terminal]:
-    arguments, environment, *size = getattr(request, "param", ([], {}))
-    opened = Terminal(tmp_path, ["roms/pong.rom", *arguments], environment, *size)
+    environment, *size = getattr(request, "param", ({},))
+    opened = Terminal(tmp_path, environment, *size)
     yield opened
     opened.close()
 
@@ -102,82 +99,73 @@ def assert_restored(terminal: Terminal) -> None:
     assert termios.tcgetattr(terminal.slave) == terminal.before
 
 
-def test_without_a_display_it_says_so_and_plays_in_the_terminal(terminal: Terminal) -> None:
+def test_without_a_display_it_plays_in_the_terminal_and_draws_anew_when_its_size_changes(
+    terminal: Terminal,
+) -> None:
     terminal.wait("No window: there is no display .* Playing in the terminal")
     terminal.wait("YOU PLAY")
     terminal.wait("▀")
     assert termios.tcgetattr(terminal.slave) != terminal.before
-    for keys, shown in (
-        ("s", "2×"),
-        ("aa", r"0\.5×"),
-    ):
+    for keys, shown in (("s", "2×"), ("aa", r"0\.5×")):
         terminal.type(keys)
         terminal.wait(shown)
     terminal.type("\x1b[C")  # right
     chosen = r"\x1b\[38;5;(\d+)m\x1b\[48;5;(\d+)m"
     terminal.wait(chosen + "RIGHT ")
     colors = re.findall(chosen + "RIGHT ", terminal.output)[-1]  # of the action that is taken
-    terminal.type("\x1b[D ")  # left, and space
-    terminal.wait(re.escape("\x1b[38;5;{}m\x1b[48;5;{}m".format(*colors)) + "LEFTFIRE ")
-    terminal.type("p")
-    terminal.wait(re.escape("\x1b[38;5;{}m\x1b[48;5;{}m".format(*colors)) + "NOOP ")
-    terminal.type("q")
-    assert terminal.end() == 0
-    assert_restored(terminal)
-    assert "Games played: 0" in terminal.output
-
-
-@pytest.mark.parametrize("terminal", [([], {"COLORTERM": "truecolor"})], indirect=True)
-def test_it_draws_anew_when_the_terminal_changes_its_size(terminal: Terminal) -> None:
-    terminal.wait("YOU PLAY")
-    assert "\x1b[38;2;" in terminal.output
+    for keys, action in (("\x1b[D ", "LEFTFIRE"), ("p", "NOOP")):  # left and space, and none
+        terminal.type(keys)
+        terminal.wait(re.escape("\x1b[38;5;{}m\x1b[48;5;{}m".format(*colors)) + f"{action} ")
     for rows, columns in ((40, 120), (10, 30), (2, 5), (1, 1), (24, 80)):
         terminal.read(0.3)
         terminal.resize(rows, columns)
-        os.kill(terminal.process.pid, signal.SIGWINCH)
         terminal.wait(r"\x1b\[H\x1b\[2J" if rows > 1 else "")
     terminal.wait("YOU PLAY")
     terminal.type("o")
     terminal.wait(r"\x1b\[H\x1b\[2J")
     terminal.read(0.3)
     assert "YOU PLAY" not in terminal.output.rpartition("\x1b[2J")[2]
-    terminal.type("\x03")
-    assert terminal.end() == 130
+    terminal.type("q")
+    assert terminal.end() == 0
     assert_restored(terminal)
+    assert "Games played: 0" in terminal.output
 
 
-@pytest.mark.parametrize("terminal", [([], {}, 0, 0)], indirect=True)
-def test_a_signal_leaves_the_terminal_as_it_was_even_where_no_cell_has_room(terminal: Terminal) -> None:
+@pytest.mark.parametrize("terminal", [({"COLORTERM": "truecolor"}, 0, 0)], indirect=True)
+@pytest.mark.parametrize(("end", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_the_terminal_as_it_was_even_where_no_cell_has_room(
+    terminal: Terminal, end: signal.Signals, code: int
+) -> None:
     terminal.wait(re.escape("\x1b[?1049h"))
-    os.kill(terminal.process.pid, signal.SIGTERM)
-    assert terminal.end() == 128 + signal.SIGTERM
+    if end == signal.SIGINT:
+        terminal.resize(24, 80)
+        terminal.wait(re.escape("\x1b[38;2;"))
+        terminal.type("\x03")
+    else:
+        os.kill(terminal.process.pid, end)
+    assert terminal.end() == code
     assert_restored(terminal)
 
 
-@pytest.mark.parametrize("terminal", [([], {"TERM": "vt100"})], indirect=True)
+@pytest.mark.parametrize("terminal", [({"TERM": "vt100"},)], indirect=True)
 def test_a_terminal_without_colors_is_one_line(terminal: Terminal) -> None:
     assert terminal.end() == 2
     assert "shows no colors" in terminal.output.strip().splitlines()[-1]
     assert termios.tcgetattr(terminal.slave) == terminal.before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["roms/pong.rom"], "not a terminal"),
-        (["roms/pong.rom", "--display", "window"], "there is no display"),
-        (["roms/pong.rom", "--workers", "2"], "one game at a time"),
-    ],
-)
 def test_what_cannot_be_played_is_one_line(
-    arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
         monkeypatch.delenv(name, raising=False)
-    assert main.run(["play", *arguments]) == 2
-    assert words in capsys.readouterr().err.splitlines()[-1]
+    for flags, words in (
+        ([], "not a terminal"), (["--display", "window"], "there is no display"),
+        (["--workers", "2"], "one game at a time"),
+    ):  # fmt: skip
+        assert main.run(["play", "roms/pong.rom", *flags]) == 2
+        assert words in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_no_sound_device_is_one_line(

@@ -16,13 +16,11 @@ import pytest
 from numpy.typing import NDArray
 
 from simple_dqn import main
-from simple_dqn.config import Config
 from simple_dqn.environment import Frame
-from simple_dqn.run import make_environment, make_network
-from simple_dqn.snapshot import Snapshot
 from simple_dqn.watch.overlay import BACKGROUND, BADGES
 from simple_dqn.watch.player import Controls, View
 from simple_dqn.watch.viewer import CHUNK_SAMPLES, SAMPLES, FrameClock, GameWindow, Speaker, Viewer
+from tests.watch.test_record import save
 
 needs_x = pytest.mark.skipif(
     not (shutil.which("Xvfb") and shutil.which("xdotool")), reason="Xvfb and xdotool are not installed"
@@ -83,19 +81,6 @@ def shown(
     return pictures
 
 
-@pytest.fixture
-def snapshot(tmp_path: Path) -> Path:
-    """Return a snapshot of an agent that has not learned to play Pong."""
-    config = Config.from_flags(
-        {"game": "pong", "random_seed": 0, "backend": "cpu", "threads": 1, "random_starts": 0}
-    )
-    environment = make_environment(config, training=False)
-    weights = make_network(config, environment).get_weights()
-    path = tmp_path / "pong_1.pkl"
-    Snapshot("pong", 1, environment.actions, 0, config.shared_flags(), weights).save(path)
-    return path
-
-
 def xdotool(*words: str) -> None:
     subprocess.run(["xdotool", *words], check=True, timeout=PATIENCE)
 
@@ -141,11 +126,13 @@ def has(image: NDArray[np.uint8], color: tuple[int, int, int]) -> bool:
 
 
 @needs_x
-def test_a_person_takes_over_and_looks_into_the_agent(shown: list[Moment], snapshot: Path) -> None:
+def test_a_person_takes_over_looks_into_the_agent_and_closes_the_window(
+    shown: list[Moment], volumes: list[float], tmp_path: Path
+) -> None:
     def taken(action: str) -> None:
         until(shown, lambda view, *_: view.action_names[view.action] == action)
 
-    def deeds() -> None:
+    def take_over() -> None:
         until(shown, lambda view, panel, image: view.qvalues is not None and panel)
         until(shown, lambda view, panel, image: not view.human and has(image, BADGES[False][1]))
         press("m")
@@ -163,24 +150,16 @@ def test_a_person_takes_over_and_looks_into_the_agent(shown: list[Moment], snaps
         until(shown, lambda view, *_: view.heat_map is not None)
         press("v", "m")
         until(shown, lambda view, *_: view.heat_map is None and not view.human)
-        press("q")
 
-    assert play(shown, deeds, str(snapshot)) == 0
-    assert not pygame.display.get_init()
-
-
-@needs_x
-def test_speed_volume_overlay_and_size_until_the_window_is_closed(
-    shown: list[Moment], volumes: list[float]
-) -> None:
     def deeds() -> None:
-        first = until(shown, lambda view, panel, _: panel)[2]
+        take_over()
         for keys, speed in ((["s"], "2×"), (["a", "a"], "0.5×")):
             press(*keys)
             until(shown, lambda view, *_, speed=speed: view.speed == speed)
         for keys, volume in ((["bracketright"], 0.6), (["bracketleft"] * 2, 0.4)):
             press(*keys)
             until(shown, lambda *_, volume=volume: volumes[-1] == volume)
+        first = until(shown, lambda view, panel, _: panel)[2]
         press("o")
         small = until(shown, lambda view, panel, _: not panel)[2]
         assert small.shape[0] < first.shape[0]
@@ -193,7 +172,8 @@ def test_speed_volume_overlay_and_size_until_the_window_is_closed(
             assert (len(columns), columns[0]) == (160 * scale, (size[0] - 160 * scale) // 2)
         pygame.event.post(pygame.event.Event(pygame.QUIT))
 
-    assert play(shown, deeds, "roms/pong.rom") == 0
+    agent = save(tmp_path / "pong_1.pkl", game="pong", random_starts=0, max_game_frames=0)
+    assert play(shown, deeds, str(agent)) == 0
     assert not pygame.display.get_init()
 
 
@@ -210,17 +190,12 @@ class Clock:
         self.now += max(0.0, seconds)
 
 
-@pytest.mark.parametrize(
-    ("speed", "work", "seconds", "least", "most"),
-    [
-        (1.0, 0.001, 10, 540, 600),
-        (0.25, 0.001, 40, 540, 600),
-        (2.0, 0.001, 5, 240, 360),  # about 60 pictures a second at most
-        (8.0, 0.001, 1.25, 60, 90),
-        (None, 0.001, 0.6, 1, 60),  # nothing waits
-        (1.0, 0.02, 12, 80, 599),  # late frames are left out, but not for long
-    ],
-)
+@pytest.mark.parametrize(("speed", "work", "seconds", "least", "most"), [
+    (1.0, 0.001, 10, 540, 600), (0.25, 0.001, 40, 540, 600),
+    (2.0, 0.001, 5, 240, 360), (8.0, 0.001, 1.25, 60, 90),  # about 60 pictures a second at most
+    (None, 0.001, 0.6, 1, 60),  # nothing waits
+    (1.0, 0.02, 12, 80, 599),  # late frames are left out, but not for long
+])  # fmt: skip
 def test_frames_come_at_their_time(
     speed: float | None, work: float, seconds: float, least: int, most: int
 ) -> None:
