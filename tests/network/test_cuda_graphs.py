@@ -75,39 +75,33 @@ def test_one_thread_at_a_time_records_on_the_gpu_that_holds_the_tensors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """PyTorch records on the first GPU unless it is told; a recording waits for the whole GPU."""
-    current, inside, seen = list[Any](), list[Any](), list[Any]()
+    gpu, current, recording, seen = torch.device("cuda", 1), list[Any](), list[Any](), list[Any]()
 
     @contextmanager
-    def entered(stack: list[Any], what: Any) -> Iterator[None]:
+    def inside(stack: list[Any], what: Any = None) -> Iterator[None]:
         stack.append(what)
+        stream()
+        time.sleep(0.01)
         yield
         stack.pop()
 
     def stream(*_: Any) -> Any:
-        seen.append((current[-1:], len(inside)))
+        seen.append((*current, len(recording)))
         return SimpleNamespace(wait_stream=lambda _: None)
 
-    @contextmanager
-    def graph(_graph: Any, **_: Any) -> Iterator[None]:
-        with entered(inside, None):
-            stream()
-            time.sleep(0.01)
-            yield
-
-    gpu = torch.device("cuda", 1)
-    monkeypatch.setattr(torch.cuda, "device", lambda where: entered(current, where))
-    monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", SimpleNamespace)
-    for name, double in (("current_stream", stream), ("Stream", stream), ("graph", graph)):
+    doubles = {
+        "device": lambda where: inside(current, where), "graph": lambda *_, **__: inside(recording),
+        "stream": lambda _: nullcontext(), "CUDAGraph": SimpleNamespace,
+        "current_stream": stream, "Stream": stream,
+    }  # fmt: skip
+    for name, double in doubles.items():
         monkeypatch.setattr(torch.cuda, name, double)
     values: Any = SimpleNamespace(device=gpu, record_stream=lambda _: None)
     run_beside(lambda given: given, (values,))
-    assert seen == [([gpu], 0)] * len(seen)
-    seen.clear()
     with ThreadPoolExecutor(4) as threads:
         for _ in range(8):
             threads.submit(record_graph, lambda: values, gpu)
-    assert seen == [([gpu], 1)] * 8
+    assert seen == [*[(gpu, 0)] * 3, *[(gpu, 0), (gpu, 1)] * 8]
 
 
 @pytest.mark.parametrize("settings", [

@@ -1,28 +1,18 @@
 """Predictions and updates of `DeepQNetwork`: what each depends on, and what it leaves alone; saved states."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.lib.stride_tricks import sliding_window_view
 
 from simple_dqn.errors import UserError
 from simple_dqn.networks import NETWORKS, NetworkSpec
 from simple_dqn.optimizers import AVERAGE_EVERY
-from simple_dqn.types import Minibatch, QValues
-from tests.network.updates import (
-    SMALL,
-    assert_same,
-    assert_same_weights,
-    learn,
-    make_minibatch,
-    make_network,
-    train,
-)
+from simple_dqn.types import Minibatch
+from tests.network import updates
+from tests.network.updates import assert_same, assert_same_weights, learn, make_minibatch, make_network, train
 
 
 @pytest.mark.filterwarnings("error")
@@ -88,71 +78,6 @@ def test_batch_norm_uses_the_batch_in_training_and_running_means_in_prediction()
         make_network(batch_norm=True, batch_size=1)
 
 
-@pytest.mark.parametrize(("datatype", "batch_norm"), [("float32", True), ("bfloat16", False)])
-def test_a_thread_may_predict_by_the_target_network_during_updates(datatype: str, batch_norm: bool) -> None:
-    alone, watched = (make_network(datatype=datatype, batch_norm=batch_norm) for _ in range(2))
-    batches = [make_minibatch(99, size=size).prestates for size in (1, 8, 3)]
-    expected = [alone.predict(states, target=True) for states in batches]
-    seeds = [seed for seed in range(50) if seed % 3]  # without copies to the target network
-    losses = learn(alone, seeds)
-    predictions: list[list[QValues]] = []
-    done = threading.Event()
-
-    def predict() -> None:
-        watched.use_one_thread()
-        while not done.is_set():
-            predictions.append([watched.predict(states, target=True) for states in batches])
-
-    with ThreadPoolExecutor(1) as threads:
-        predicting = threads.submit(predict)
-        try:
-            assert learn(watched, seeds) == losses
-        finally:
-            done.set()
-        predicting.result()
-    assert len(predictions) > 5
-    for qvalues in predictions:
-        for one, other in zip(qvalues, expected, strict=True):
-            np.testing.assert_array_equal(one, other)
-    assert_same_weights(alone, watched)
-
-
-def test_same_stream_and_minibatches_give_the_same_bits() -> None:
-    states = []
-    for torch_seed in (1, 2):
-        torch.manual_seed(torch_seed)
-        network = make_network(7, datatype="bfloat16")
-        learn(network, range(6))
-        states.append(network.get_state())
-    assert_same(states[0], states[1])
-    first, other = (make_network(seed).get_weights() for seed in (7, 8))
-    assert all(np.any(values != first[name]) for name, values in other.items())
-
-
-@pytest.mark.parametrize("settings", [
-    {}, {"optimizer": "adam", "datatype": "bfloat16", "batch_norm": True},
-    {"optimizer": "radam", "datatype": "float16"}, {"optimizer": "radam", "learning_rate_decay_updates": 10},
-    {"optimizer": "adadelta", "datatype": "float64", "average_updates": 2 * AVERAGE_EVERY},
-], ids=str)  # fmt: skip
-def test_resumed_updates_equal_uninterrupted_ones(settings: dict[str, Any]) -> None:
-    whole, resumed = (make_network(seed, **settings) for seed in (0, 1))
-    fresh = whole.get_state()
-    losses = learn(whole, range(AVERAGE_EVERY + 1))
-    halfway = whole.get_state()
-    learn(resumed, range(90, 92))  # these must not matter
-    resumed.set_state(halfway)
-    assert_same(resumed.get_state(), halfway)
-    seeds = range(AVERAGE_EVERY + 1, 2 * AVERAGE_EVERY + 2)
-    assert learn(resumed, seeds) == learn(whole, seeds)
-    assert_same(resumed.get_state(), whole.get_state())
-    states = make_minibatch(50).prestates
-    for average in (False, True):
-        assert_same(resumed.predict(states, average=average), whole.predict(states, average=average))
-    resumed.set_state(fresh)  # of before the first update: it was a copy, and undoes all of them
-    assert_same(resumed.get_state(), fresh)
-    assert learn(resumed, range(AVERAGE_EVERY + 1)) == losses
-
-
 def test_a_state_without_a_target_network_or_a_mean_begins_them_with_its_weights() -> None:
     without = make_network(use_target_network=False)
     learn(without, range(3))
@@ -169,11 +94,10 @@ def test_a_state_without_a_target_network_or_a_mean_begins_them_with_its_weights
 ])  # fmt: skip
 def test_the_mean_is_that_of_saved_weights(updates: int, datatype: str, batch_norm: bool) -> None:
     """Weights, and the mean of them, carry the Q-values."""
-    settings: dict[str, Any] = {"datatype": datatype, "batch_norm": batch_norm, "learning_rate": 0.01}
-    network, other = (
-        make_network(average_updates=updates, optimizer="adam", **settings),
-        make_network(1, **settings),
-    )
+    settings: dict[str, Any] = {
+        "datatype": datatype, "batch_norm": batch_norm, "learning_rate": 0.01, "optimizer": "adam",
+    }  # fmt: skip
+    network, other = make_network(average_updates=updates, **settings), make_network(1, **settings)
     saved, states = [], make_minibatch(99).prestates
     np.testing.assert_array_equal(network.predict(states, average=True), network.predict(states))
     for seed in range(5 * AVERAGE_EVERY):
@@ -189,12 +113,11 @@ def test_the_mean_is_that_of_saved_weights(updates: int, datatype: str, batch_no
     assert any(np.any(averaged[name] != values) for name, values in saved[-1].items()) == (updates > 1)
     for average in (False, True):
         other.set_weights(network.get_weights(average))
-        np.testing.assert_allclose(
-            other.predict(states), network.predict(states, average=average), rtol=0, atol=1e-6
-        )
+        expected = network.predict(states, average=average)
+        np.testing.assert_allclose(other.predict(states), expected, rtol=0, atol=1e-6)
 
 
-IMPALA = NetworkSpec(NETWORKS["impala"].layers[-3:], True, SMALL.initializer)
+IMPALA = NetworkSpec(NETWORKS["impala"].layers[-3:], True, updates.SMALL.initializer)
 
 
 @pytest.mark.parametrize("other", [

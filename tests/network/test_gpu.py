@@ -13,7 +13,6 @@ from simple_dqn.device import WARM_UPS, Device
 from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.networks import NETWORKS
 from tests.network.test_meta_device import EXTENSIONS
-from tests.network.updates import assert_same as assert_same_state
 from tests.network.updates import assert_same_weights, make_minibatch, make_network, take_losses, train
 from tests.replay_memory.test_screens import assert_same as assert_same_minibatch
 from tests.replay_memory.test_screens import feed, memory_of
@@ -73,19 +72,6 @@ def test_loss_scaling_learns_about_the_same() -> None:
     half, single = (make_network(backend="gpu", datatype=kind) for kind in ("float16", "float32"))
     assert not half.device.records
     assert_allclose(learn(half), learn(single), rtol=0.05)
-
-
-@pytest.mark.parametrize("optimizer", ["rmsprop", "adam", "radam", "adadelta"])
-def test_it_goes_on_exactly_from_its_state(optimizer: str) -> None:
-    settings: dict[str, Any] = {"average_updates": 32, "learning_rate_decay_updates": 90}
-    settings |= {"optimizer": optimizer, "backend": "gpu", "datatype": "bfloat16"}
-    one, other = (make_network(seed, **settings) for seed in (0, 1))
-    for seed in range(40):
-        train(one, make_minibatch(seed))
-    other.set_state(one.get_state())
-    for seed in range(40, 70):
-        assert train(one, make_minibatch(seed)) == train(other, make_minibatch(seed))
-    assert_same_state(one.get_state(), other.get_state())
 
 
 def test_new_recordings_take_no_more_memory() -> None:

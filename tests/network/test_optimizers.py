@@ -1,14 +1,12 @@
 """The optimizers against their formulas in numpy, and a learning rate that falls while the network learns."""
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing import assert_close
 
 from simple_dqn.config import NetworkConfig
@@ -76,21 +74,6 @@ def test_radam_is_that_of_pytorch() -> None:
         optimizer.step()
         assert_close(ours[0], theirs[0], rtol=0, atol=1e-12)
     assert (theirs[0] - 1).abs().max() > 1e-4
-
-
-@pytest.mark.parametrize("kind", OPTIMIZERS)
-def test_a_cuda_graph_can_record_a_step(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tensors without data stand in for a GPU's, on which a graph is being recorded."""
-    gpu, stream = torch.device("cuda"), SimpleNamespace(is_capturing=lambda: True)
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available=False: gpu)
-    monkeypatch.setattr(torch.accelerator, "current_stream", lambda: stream)
-    with FakeTensorMode():
-        weight = torch.nn.Parameter(torch.zeros(3, 2, device="cuda"))
-        optimizer = make_optimizer([weight], NetworkConfig(optimizer=kind))
-        weight.grad = torch.ones_like(weight)
-        optimizer.step()
-    on_cpu = make_optimizer([torch.zeros(2)], NetworkConfig(optimizer="adam"))
-    assert not on_cpu.param_groups[0]["capturable"]
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

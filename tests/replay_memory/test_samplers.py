@@ -118,14 +118,6 @@ def test_what_is_missing_is_said(games: int, steps: int, n_step: int, words: str
     memory.sample(3)
 
 
-@pytest.mark.parametrize(("rows", "games"), [(29, 2), (30, 1)])
-def test_state_of_another_memory_is_refused(rows: int, games: int) -> None:
-    memory = filled(np.zeros((5, games), np.bool_), replay_size=rows * games)
-    with pytest.raises(UserError, match="--replay_size"):
-        memory.set_state(memory_of(30).get_state(), [])
-    assert memory.count == 5 * games
-
-
 def test_memory_that_begins_in_mid_game_begins_its_episode_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(np, "empty", lambda shape, dtype: np.full(shape, 255, dtype))  # what was there before
     memory = filled(np.zeros((4, 1), np.bool_))

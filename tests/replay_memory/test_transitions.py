@@ -10,15 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from simple_dqn.agent import StateBuffer
-from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.types import Step
-from tests.replay_memory.transitions import Transition, as_transitions
+from tests.replay_memory.transitions import DISCOUNT, Transition, as_transitions, make_memory
 
 SCREEN_SHAPE = (1, 2)  # two bytes that spell the number of the experience
-DISCOUNT = 0.9
 EVENTS = ("goes on", "life lost", "game over", "cut off", "restarted")
 
 
@@ -34,7 +31,8 @@ class Story:
     games: int
     history_length: int
     n_step: int
-    prioritized: bool
+    sampler: str
+    kind: str  # of the memory's screens
     rows: int
     events: list[list[str]]
 
@@ -51,12 +49,11 @@ class Story:
             yield Step(screen(numbers), actions, rewards, over | lost, cut, over | cut, starts)
             starts = over | cut
 
-    def memory(self, seed: int = 0) -> ReplayMemory:
-        config = MemoryConfig(
-            replay_size=self.rows * self.games, history_length=self.history_length, n_step=self.n_step,
-            sampler="prioritized" if self.prioritized else "uniform",
+    def memory(self) -> ReplayMemory:
+        return make_memory(
+            self.games, self.rows * self.games, SCREEN_SHAPE, self.kind, sampler=self.sampler,
+            history_length=self.history_length, n_step=self.n_step,
         )  # fmt: skip
-        return ReplayMemory(config, self.games, SCREEN_SHAPE, DISCOUNT, np.random.default_rng(seed))
 
 
 class ListMemory:
@@ -113,7 +110,9 @@ def stories(draw: st.DrawFn) -> Story:
     step = st.lists(event, min_size=games, max_size=games)
     length = draw(st.integers(1, 3 * rows))
     events = draw(st.lists(step, min_size=length, max_size=length))
-    return Story(games, history_length, n_step, draw(st.booleans()), rows, events)
+    sampler = draw(st.sampled_from(("uniform", "prioritized")))
+    kind = draw(st.sampled_from(("none", "lz4", "cpu")))
+    return Story(games, history_length, n_step, sampler, kind, rows, events)
 
 
 def remembered(story: Story) -> dict[int, Transition]:
@@ -143,23 +142,3 @@ def test_samples_are_all_the_transitions_of_a_plain_list_and_no_others(story: St
     for number, transition in drawn:
         assert transition == expected[number]
     assert {number for number, _ in drawn} == set(expected)
-
-
-@given(stories())
-@settings(max_examples=40)
-def test_state_acted_on_is_the_prestate_sampled_later(story: Story) -> None:
-    memory = story.memory()
-    buffer = StateBuffer(story.games, story.history_length, SCREEN_SHAPE)
-    acted_on: dict[int, NDArray[np.uint8]] = {}
-    for t, step in enumerate(story.steps()):
-        if t == len(story.events) // 2:  # as a resumed run does
-            states, buffer = buffer.states, StateBuffer(story.games, story.history_length, SCREEN_SHAPE)
-            buffer.restore(states)
-        acted_on |= {t * story.games + e + 1: buffer.states[e].copy() for e in range(story.games)}
-        buffer.append(step)
-        memory.add(step)
-    if not remembered(story) or not memory.ready:
-        return
-    minibatch = memory.sample(200)
-    for number, prestate in zip(minibatch.actions.tolist(), minibatch.prestates, strict=True):
-        np.testing.assert_array_equal(prestate, acted_on[number])

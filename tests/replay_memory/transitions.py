@@ -6,9 +6,26 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import torch
 
-from simple_dqn.replay import ReplayMemory
+from simple_dqn.config import MemoryConfig
+from simple_dqn.device import Device, DeviceScreens
+from simple_dqn.replay import ReplayMemory, rows_for
 from simple_dqn.types import Ids, Minibatch
+
+DISCOUNT = 0.9
+
+
+def make_memory(
+    games: int, size: int, shape: tuple[int, int], kind: str = "none", seed: int = 0, **settings: Any
+) -> ReplayMemory:
+    """Return a memory whose screens are plain (none), compressed (lz4), or on the device cpu or cuda."""
+    compression = "lz4" if kind == "lz4" else "none"
+    config, screens = MemoryConfig(replay_size=size, replay_compression=compression, **settings), None
+    if kind in ("cpu", "cuda"):
+        device = Device(torch.device(kind), "float32")
+        screens = DeviceScreens(rows_for(config, games), games, shape, device)
+    return ReplayMemory(config, games, shape, DISCOUNT, np.random.default_rng(seed), screens)
 
 
 @dataclass
@@ -22,10 +39,8 @@ class Transition:
 
 def as_transitions(minibatch: Minibatch) -> Iterator[tuple[int, Transition]]:
     """Return the samples of `minibatch` with their numbers."""
-    pre, post = (
-        states[..., 0, 0].astype(int) * 256 + states[..., 0, 1]
-        for states in (minibatch.prestates, minibatch.poststates)
-    )
+    both = (np.asarray(states, int) for states in (minibatch.prestates, minibatch.poststates))
+    pre, post = (states[..., 0, 0] * 256 + states[..., 0, 1] for states in both)
     columns = (minibatch.actions, pre, minibatch.rewards, post, minibatch.terminals, minibatch.discounts)
     for number, *values in zip(*(column.tolist() for column in columns), strict=True):
         yield number, Transition(*values)
