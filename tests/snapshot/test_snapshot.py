@@ -12,24 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
 from simple_dqn.snapshot import MALFORMED, Snapshot
 from simple_dqn.snapshot.snapshot import MOST_BYTES, read_archive, write_archive
+from tests.snapshot.test_neon import LEAVES, Call, same
 
 Members = dict[str, bytes]
-LEAVES = (
-    st.none() | st.booleans() | st.integers(-(2**130), 2**130) | st.text(max_size=8)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | hnp.arrays(
-        st.sampled_from(["u1", ">f4", "?", "i8"]), hnp.array_shapes(min_dims=0, min_side=0, max_side=4)
-    )
-)  # fmt: skip
 TREES = st.recursive(LEAVES, lambda inner: st.dictionaries(st.text("ab._ 0", min_size=1), inner, max_size=4))
 
 
@@ -38,15 +31,8 @@ def read(path: Path) -> dict[str, Any]:
         return read_archive(file)
 
 
-def same(a: Any, b: Any) -> bool:
-    if isinstance(a, dict):
-        return isinstance(b, dict) and list(a) == list(b) and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, np.ndarray):
-        return type(b) is np.ndarray and (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
-    return type(a) is type(b) and bool(a == b)
-
-
 @given(tree=st.dictionaries(st.sampled_from("abcd"), TREES))
+@settings(max_examples=50)
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, tree: dict[str, Any]) -> None:
     path = tmp_path_factory.mktemp("archive") / "file.pkl"
     write_archive(path, tree)
@@ -121,18 +107,57 @@ def npy(shape: str, kind: str = "<f4") -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
 
 
-@pytest.mark.parametrize(
-    ("shape", "kind"),
-    [
-        ("(7,)", "<f4"), ("(5,)", "<f4"), ("(6,)", "<f8"), ("(6,)", "<i4"), ("(6,)", "<f3"),
-        ("(1099511627776,)", "<f4"), (f"({2**64}, {2**64})", "<f4"), ("(0, 1099511627776)", "<f4"),
-        ("(-6,)", "<f4"), ("(-2, -3)", "<f4"), ("(3,)", "|O"), ("(6,)", "|S4"), ("(6,)", "f4,f4"),
-        ("(" * 300 + ")" * 300, "<f4"), ("-" * 900 + "1", "<f4"), ("(6,)" + " " * 2000, "<f4"),
-        ("(" + "1," * 65 + "6)", "<f4"), ("(6,), 'x': __import__('os')", "<f4"),
-    ],
-)  # fmt: skip
-def test_arrays_that_are_not_of_their_size_or_not_of_numbers(path: Path, shape: str, kind: str) -> None:
-    remake(path, lambda members: members.update({"weights/a.npy": npy(shape, kind) + bytes(24)}))
+ARRAYS = [
+    ("(7,)", "<f4"), ("(5,)", "<f4"), ("(6,)", "<f8"), ("(6,)", "<i4"), ("(6,)", "<f3"),
+    ("(1099511627776,)", "<f4"), (f"({2**64}, {2**64})", "<f4"), ("(0, 1099511627776)", "<f4"),
+    ("(-6,)", "<f4"), ("(-2, -3)", "<f4"), ("(3,)", "|O"), ("(6,)", "|S4"), ("(6,)", "f4,f4"),
+    ("(" * 300 + ")" * 300, "<f4"), ("-" * 900 + "1", "<f4"), ("(6,)" + " " * 2000, "<f4"),
+    ("(" + "1," * 65 + "6)", "<f4"), ("(6,), 'x': __import__('os')", "<f4"),
+]  # fmt: skip
+
+
+def member(name: str, content: bytes) -> Callable[[Members], object]:
+    """Return a function that replaces a member of a snapshot, or adds it."""
+    return lambda members: members.update({name: content})
+
+
+def reworded(words: dict[str, Any]) -> Callable[[Members], object]:
+    """Return a function that changes words of a snapshot's tree."""
+
+    def reword(members: Members) -> None:
+        members["tree.json"] = json.dumps({**json.loads(members["tree.json"]), **words}).encode()
+
+    return reword
+
+
+WORDS: list[dict[str, Any]] = [
+    *({"game": game} for game in ("../../etc/passwd", "/roms/pong.rom", "this:Game-v0", "", "x" * 300)),
+    {"game": 3}, *({"epoch": value} for value in (-1, 1.5, True, "x")), {"actions": 0},
+    {"actions": 10**30}, {"total_train_steps": "many"}, {"format": "another"}, {"format": {"a": 1}},
+    {"flags": 7},
+    *({"flags": {"frame_skip": value}} for value in (0, 10**400, "four", None, [[[4]]])),
+    {"flags": {"screen_width": 10**9}}, {"flags": {"discount_rate": float("nan")}},
+    {"flags": {"learning_rate": 10**40}}, {"flags": {"network": "huge"}},
+    {"flags": {"environment": "x" * 10_000}}, {"flags": {"backend": "cpu\nERROR all is lost"}},
+    {"weights": 3}, {"weights": {"a": 3.5}}, {"weights": {}},
+    *({"weights": {"a": {"$array": name}}} for name in ("tree.json", "../../a.npy", ["a"])),
+    {"weights": {"a": {"$array": "weights/a.npy"}, "b": {"$array": "weights/a.npy"}}},
+]  # fmt: skip
+# Arrays that are not of their size or not of numbers, words and members that no run writes.
+CHANGES: list[Callable[[Members], object]] = [
+    *(member("weights/a.npy", npy(*array) + bytes(24)) for array in ARRAYS), *map(reworded, WORDS),
+    member("tree.json", b'{"a":' * 100_000 + b"1" + b"}" * 100_000), member("tree.json", b"{}"),
+    member("tree.json", b"[]"), member("../../.bashrc", b"echo"),
+    lambda members: members.update({"tree.json": members["tree.json"] + b" " * (1 << 20)}),
+    lambda members: members.pop("tree.json"), lambda members: members.pop("weights/a.npy"),
+    lambda members: members.update({f"weights/{n}.npy": b"" for n in range(3000)}),
+    lambda members: members.update({f"{n}": b"" for n in range(66_000)}),  # which needs a larger format
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_no_run_writes_is_refused(path: Path, change: Callable[[Members], object]) -> None:
+    remake(path, change)
     assert "cannot be used" in refusal(path)
 
 
@@ -151,31 +176,6 @@ def test_weights_are_finite_and_not_too_large(path: Path, kind: str) -> None:
             assert "cannot be used" in refusal(path)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        *({"game": game} for game in ("../../etc/passwd", "/roms/pong.rom", "this:Game-v0", "", "x" * 300)),
-        {"game": 3}, *({"epoch": value} for value in (-1, 1.5, True, "x")), {"actions": 0},
-        {"actions": 10**30}, {"total_train_steps": "many"}, {"format": "another"}, {"format": {"a": 1}},
-        {"flags": 7},
-        *({"flags": {"frame_skip": value}} for value in (0, 10**400, "four", None, [[[4]]])),
-        {"flags": {"screen_width": 10**9}}, {"flags": {"discount_rate": float("nan")}},
-        {"flags": {"learning_rate": 10**40}}, {"flags": {"network": "huge"}},
-        {"flags": {"environment": "x" * 10_000}}, {"flags": {"backend": "cpu\nERROR all is lost"}},
-        {"weights": 3}, {"weights": {"a": 3.5}}, {"weights": {}},
-        *({"weights": {"a": {"$array": name}}} for name in ("tree.json", "../../a.npy", ["a"])),
-        {"weights": {"a": {"$array": "weights/a.npy"}, "b": {"$array": "weights/a.npy"}}},
-    ],
-    ids=lambda words: json.dumps(words)[:40],
-)  # fmt: skip
-def test_words_that_no_run_writes(path: Path, words: dict[str, Any]) -> None:
-    def reword(members: Members) -> None:
-        members["tree.json"] = json.dumps({**json.loads(members["tree.json"]), **words}).encode()
-
-    remake(path, reword)
-    assert "cannot be used" in refusal(path)
-
-
 def test_settings_come_back_but_those_that_name_places(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     given = {"concurrent": True, "synchronize": False, "random_seed": 2**32, "learning_rate": 1e-5}
     flags = Config.from_flags(given).shared_flags()
@@ -187,25 +187,6 @@ def test_settings_come_back_but_those_that_name_places(path: Path, caplog: pytes
     Snapshot("pong", 1, 6, 10, {**places, **others, "frame_skip": 3, "synchronize": None}, {}).save(path)
     assert Snapshot.load(path).flags == {"frame_skip": 3, "synchronize": None}
     assert "does not have: from_a_later_version, replay_file, slip_probability" in caplog.text
-
-
-CHANGES: dict[str, Callable[[Members], object]] = {
-    "nested": lambda members: members.update({"tree.json": b'{"a":' * 100_000 + b"1" + b"}" * 100_000}),
-    "a long tree": lambda members: members.update({"tree.json": members["tree.json"] + b" " * (1 << 20)}),
-    "no tree": lambda members: members.pop("tree.json"),
-    "an empty tree": lambda members: members.update({"tree.json": b"{}"}),
-    "a list": lambda members: members.update({"tree.json": b"[]"}),
-    "a stranger": lambda members: members.update({"../../.bashrc": b"echo"}),
-    "an array less": lambda members: members.pop("weights/a.npy"),
-    "a crowd": lambda members: members.update({f"weights/{n}.npy": b"" for n in range(3000)}),
-    "a larger format": lambda members: members.update({f"{n}": b"" for n in range(66_000)}),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_members_that_no_run_writes(path: Path, change: str) -> None:
-    remake(path, CHANGES[change])
-    assert "cannot be used" in refusal(path)
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -226,16 +207,11 @@ def test_files_that_unfold_or_hide_members(path: Path, tmp_path: Path) -> None:
     assert "134,217,729 bytes" in refusal(path)
 
 
-class Bomb:
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
-        return os.system, ("touch exploded",)
-
-
 def test_pickled_objects_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path.parent)
-    content = io.BytesIO()
-    np.lib.format.write_array(content, np.array([Bomb()], dtype=object))
-    remake(path, lambda members: members.update({"weights/a.npy": content.getvalue()}))
+    content, bomb = io.BytesIO(), Call(os.system, "touch exploded")
+    np.lib.format.write_array(content, np.array([bomb], dtype=object))
+    remake(path, member("weights/a.npy", content.getvalue()))
     assert "plain numbers" in refusal(path)
     assert not Path("exploded").exists()
 

@@ -19,6 +19,9 @@ HEADER = (
     "total_train_steps,replay_memory_count,meanq,meancost,weight_updates,total_time,epoch_time,"
     "steps_per_second\n"
 )
+SUMMARY = PhaseSummary(
+    1, "train", 250, 3, -20.5, -21.0, -19.0, 0.1, 250, 300, 1 / 3, 0.001, 62, 12.5, 10.0, 25.0
+)
 ROW = "1,train,250,3,-20.5,-21.0,-19.0,0.1,250,300,0.3333333333333333,0.001,62,12.5,10.0,25.0\n"
 ORIGINAL = Path(__file__).parent.parent / "data" / "simple_dqn_2015.csv"
 TEXT = ORIGINAL.read_text()
@@ -30,13 +33,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "pong.csv"
 
 
-@pytest.fixture(scope="session")
-def summary() -> PhaseSummary:
-    return PhaseSummary(
-        1, "train", 250, 3, -20.5, -21.0, -19.0, 0.1, 250, 300, 1 / 3, 0.001, 62, 12.5, 10.0, 25.0
-    )
-
-
 def write(path: Path, *summaries: PhaseSummary, resumed: str | None = None) -> None:
     writer = CsvWriter(path, resumed)
     writer.open()
@@ -45,8 +41,8 @@ def write(path: Path, *summaries: PhaseSummary, resumed: str | None = None) -> N
     writer.close()
 
 
-def epochs(summary: PhaseSummary, *numbers: int) -> list[PhaseSummary]:
-    return [replace(summary, epoch=number) for number in numbers]
+def epochs(*numbers: int) -> list[PhaseSummary]:
+    return [replace(SUMMARY, epoch=number) for number in numbers]
 
 
 def epochs_in(path: Path) -> list[int]:
@@ -59,16 +55,16 @@ def files_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_rows_are_on_disk_as_soon_as_they_are_written(tmp_path: Path, summary: PhaseSummary) -> None:
+def test_rows_are_on_disk_as_soon_as_they_are_written(tmp_path: Path) -> None:
     path = tmp_path / "new folder" / "pong.csv"
     writer = CsvWriter(path)
     assert not path.parent.exists()
     writer.open()
     assert path.read_text() == writer.last_row == HEADER
-    writer.on_phase_end(summary)
+    writer.on_phase_end(SUMMARY)
     assert path.read_text() == HEADER + ROW
     none: dict[str, Any] = dict.fromkeys(("average_reward", "min_game_reward", "max_game_reward", "meanq"))
-    writer.on_phase_end(replace(summary, nr_games=0, **none))
+    writer.on_phase_end(replace(SUMMARY, nr_games=0, **none))
     assert writer.last_row == "1,train,250,0,,,,0.1,250,300,,0.001,62,12.5,10.0,25.0\n"
     assert path.read_text() == HEADER + ROW + writer.last_row
     writer.close()
@@ -91,17 +87,16 @@ RESUMED = [
 
 @pytest.mark.parametrize(("before", "resumed", "kept", "copy"), RESUMED)
 def test_a_run_goes_on_after_its_last_row(
-    path: Path, summary: PhaseSummary, before: list[int], resumed: str | None, kept: list[int],
-    copy: list[int] | None,
-) -> None:  # fmt: skip
+    path: Path, before: list[int], resumed: str | None, kept: list[int], copy: list[int] | None
+) -> None:
     path.with_name("pong.1.csv").touch()  # of a run before that
     if before:
-        write(path, *epochs(summary, *before))
+        write(path, *epochs(*before))
     CsvWriter(path).close()  # before the first phase nothing is created or changed
     assert path.exists() == bool(before)
     is_mine = is_of_run(path, resumed or "")
     assert is_mine == (None if not before else bool(kept or resumed == HEADER) and resumed in (ROW, HEADER))
-    write(path, *epochs(summary, 9), resumed=resumed)
+    write(path, *epochs(9), resumed=resumed)
     assert epochs_in(path) == [*kept, 9]
     assert files_in(path.parent) == ["pong.1.csv", *["pong.2.csv"] * bool(copy), "pong.csv"]
     assert copy is None or epochs_in(path.with_name("pong.2.csv")) == copy
@@ -110,12 +105,12 @@ def test_a_run_goes_on_after_its_last_row(
 @settings(max_examples=50)
 @given(cut=st.integers(0, len(HEADER) + 3 * len(ROW)), resume_epoch=st.integers(1, 3))
 def test_a_csv_cut_anywhere_goes_on_whole(
-    tmp_path_factory: pytest.TempPathFactory, cut: int, resume_epoch: int, summary: PhaseSummary
+    tmp_path_factory: pytest.TempPathFactory, cut: int, resume_epoch: int
 ) -> None:
     path, rows = tmp_path_factory.mktemp("cut") / "pong.csv", [f"{epoch}{ROW[1:]}" for epoch in (1, 2, 3)]
     whole = (HEADER + "".join(rows)).encode()[:cut]
     path.write_bytes(whole)
-    write(path, *epochs(summary, 9), resumed=rows[resume_epoch - 1])
+    write(path, *epochs(9), resumed=rows[resume_epoch - 1])
     complete = max(0, whole.count(b"\n") - 1)
     kept = resume_epoch if complete >= resume_epoch else 0
     assert epochs_in(path) == [*range(1, kept + 1), 9]
@@ -133,19 +128,19 @@ def test_a_file_of_another_kind_is_refused(path: Path, content: bytes, resumed: 
     assert files_in(path.parent) == ["pong.csv"]
 
 
-def test_a_full_disk_is_one_line_and_leaves_whole_rows(path: Path, summary: PhaseSummary) -> None:
+def test_a_full_disk_is_one_line_and_leaves_whole_rows(path: Path) -> None:
     writer = CsvWriter(path)
     writer.open()
-    writer.on_phase_end(summary)
+    writer.on_phase_end(SUMMARY)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + len(ROW) // 2, before[1]))
     try:
         with pytest.raises(UserError, match=r"cannot write .*pong\.csv: .*: make room"):
-            writer.on_phase_end(summary)
+            writer.on_phase_end(SUMMARY)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert path.read_text() == HEADER + ROW
-    writer.on_phase_end(summary)
+    writer.on_phase_end(SUMMARY)
     assert path.read_text() == HEADER + ROW + ROW
     writer.close()
 
@@ -178,19 +173,12 @@ def test_the_original_is_read_and_its_maxint_is_no_score(tmp_path: Path) -> None
     assert (values(run, "train", "meanq"), values(run, "train", "speed")) == ({2: 1.5}, {1: 2})
 
 
-@pytest.mark.parametrize(
-    ("text", "how"),
-    [
-        (TEXT.replace("epoch_time", "phase_time"), {}),
-        (BODY, {"skip_rows": 0}),
-        (TEXT, {"skip_rows": 1}),
-        ("# Pong\n" + TEXT, {"skip_rows": 2}),
-        ("# Pong\n" + BODY, {"skip_rows": 1}),
-        (TEXT.replace(",", ";"), {"delimiter": ";"}),
-        (TEXT.replace(",", ", ").replace("\n", "\r\n\r\n"), {}),
-        ("\ufeff" + TEXT, {}),
-    ],
-)
+@pytest.mark.parametrize(("text", "how"), [
+    (TEXT.replace("epoch_time", "phase_time"), {}), (BODY, {"skip_rows": 0}), (TEXT, {"skip_rows": 1}),
+    ("# Pong\n" + TEXT, {"skip_rows": 2}), ("# Pong\n" + BODY, {"skip_rows": 1}),
+    (TEXT.replace(",", ";"), {"delimiter": ";"}), (TEXT.replace(",", ", ").replace("\n", "\r\n\r\n"), {}),
+    ("\ufeff" + TEXT, {}),
+])  # fmt: skip
 def test_the_same_run_in_other_forms(tmp_path: Path, text: str, how: dict[str, Any]) -> None:
     expected, run = read_run(ORIGINAL, "run"), read(tmp_path, text, **how)
     assert run.phases.tolist() == expected.phases.tolist()
@@ -204,18 +192,14 @@ def test_a_row_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
         assert len(read(tmp_path, TEXT[:cut]).phases) == TEXT[:cut].count("\n") - 1
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        *((text, "--skiprows 0") for text in ("", "\n\n", BODY, TEXT.replace(",", ";"))),
-        (TEXT.split("\n")[0] + "\n", "nothing to draw"),
-        ("\n".join(TEXT.split("\n")[:2]) + "\n", "nothing to draw"),
-        (TEXT.replace("-17.5", "many"), "'many'"),
-        (TEXT.replace(",20000,24,-20.25", ""), "row 2 of its data has 13 columns instead of 16"),
-        ("\0\xff", "not a text file"),
-        (None, "No such file"),
-    ],
-)
+@pytest.mark.parametrize(("text", "complaint"), [
+    *((text, "--skiprows 0") for text in ("", "\n\n", BODY, TEXT.replace(",", ";"))),
+    (TEXT.split("\n")[0] + "\n", "nothing to draw"),
+    ("\n".join(TEXT.split("\n")[:2]) + "\n", "nothing to draw"),
+    (TEXT.replace("-17.5", "many"), "'many'"),
+    (TEXT.replace(",20000,24,-20.25", ""), "row 2 of its data has 13 columns instead of 16"),
+    ("\0\xff", "not a text file"), (None, "No such file"),
+])  # fmt: skip
 def test_a_file_that_cannot_be_drawn_is_one_line(tmp_path: Path, text: str | None, complaint: str) -> None:
     with pytest.raises(UserError, match=f"^(?!.*\n).*run.csv.*{complaint}"):
         read_run(tmp_path / "run.csv", "run") if text is None else read(tmp_path, text)

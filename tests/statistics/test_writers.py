@@ -21,18 +21,14 @@ from simple_dqn import main, statistics
 from simple_dqn.errors import EXTRAS, UserError, require_extra
 from simple_dqn.statistics import COLUMNS, PhaseSummary, Point, writers
 from simple_dqn.statistics.writers import Console, ConsoleHandler, TensorboardWriter
+from tests.statistics.test_csv_file import SUMMARY
 
 CATCH = [
-    "catch", "--environment", "catch", "--screen_width", "36",
+    "catch", "--environment", "catch", "--network", "small", "--screen_width", "36",
     "--screen_height", "36", "--random_steps", "60", "--train_steps", "40", "--test_steps", "40",
     "--replay_size", "100", "--batch_size", "4", "--target_steps", "8", "--backend", "cpu", "--threads", "1",
 ]  # fmt: skip
 TRAIN = ["train", *CATCH, "--preset", "simple_dqn", "--epochs", "1"]
-
-
-SUMMARY = PhaseSummary(
-    1, "train", 250, 3, -20.5, -21.0, -19.0, 0.1, 250, 300, 1 / 3, 0.001, 62, 12.5, 10.0, 25.0
-)
 
 
 @pytest.fixture(autouse=True)
@@ -147,33 +143,31 @@ def test_scalars_points_and_histograms_are_read_back(tmp_path: Path, histograms:
     writer.close()
 
 
-def test_a_resumed_run_goes_on_where_its_checkpoint_was(
+def write(folder: Path, *rows: tuple[str, int, float], resumed: bool = False) -> None:
+    """Write rows of a phase, the steps and the mean Q-value."""
+    writer = TensorboardWriter(folder, resumed)
+    writer.open()
+    for phase, steps, meanq in rows:
+        writer.on_phase_end(replace(SUMMARY, phase=phase, total_train_steps=steps, meanq=meanq))
+    writer.close()
+
+
+def test_a_resumed_run_goes_on_where_its_checkpoint_was_and_a_new_one_leaves_its_events_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for resumed, rows in (
-        (False, [("train", 100, 1), ("test", 100, 2), ("train", 200, 3), ("test", 200, 4)]),
-        (True, [("train", 200, 5), ("test", 200, 6)]),
-        (True, [("test", 200, 7)]),
-    ):
-        now = time.time() + 1  # the name of an event file has its second
-        monkeypatch.setattr(time, "time", lambda now=now: now)
-        writer = TensorboardWriter(tmp_path / "pong", resumed)
-        writer.open()
-        for phase, steps, meanq in rows:
-            writer.on_phase_end(replace(SUMMARY, phase=phase, total_train_steps=steps, meanq=meanq))
-        writer.close()
-    assert scalars(tmp_path / "pong", "train/meanq") == [(100, 1), (200, 5)]
-    assert scalars(tmp_path / "pong", "test/meanq")[-1] == (200, 7)
-
-
-def test_a_new_run_leaves_the_events_of_another_alone(tmp_path: Path) -> None:
-    for meanq in (1, 2, 3):
-        writer = TensorboardWriter(tmp_path / "pong")
-        writer.open()
-        writer.on_phase_end(replace(SUMMARY, meanq=meanq))
-        writer.close()
-    for name, meanq in (("pong", 3), ("pong.1", 1), ("pong.2", 2)):
-        assert scalars(tmp_path / name, "train/meanq") == [(250, meanq)]
+    now, folder = time.time(), tmp_path / "pong"
+    monkeypatch.setattr(time, "time", lambda: now)  # the name of an event file has its second
+    write(folder, ("train", 100, 1), ("test", 100, 2), ("train", 200, 3), ("test", 200, 4))
+    for rows in ([("train", 200, 5), ("test", 200, 6)], [("test", 200, 7)]):
+        now += 1
+        write(folder, *rows, resumed=True)
+    assert scalars(folder, "train/meanq") == [(100, 1), (200, 5)]
+    assert scalars(folder, "test/meanq")[-1] == (200, 7)
+    for meanq in (8, 9):
+        write(folder, ("train", 250, meanq))
+    assert scalars(folder, "train/meanq") == [(250, 9)]
+    assert scalars(tmp_path / "pong.1", "train/meanq") == [(100, 1), (200, 5)]
+    assert scalars(tmp_path / "pong.2", "train/meanq") == [(250, 8)]
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="leave out --tensorboard"):
         TensorboardWriter(tmp_path / "file" / "pong").open()
@@ -270,11 +264,6 @@ def test_a_package_or_a_server_that_is_missing_ends_the_run_in_one_line(
     line = capsys.readouterr().err.splitlines()[-1]
     assert f".venv/bin/python -m pip install {EXTRAS['wandb'][0]}," in line
     assert not list(home.glob("other/results/*"))
-
-
-def test_mlflow_names_its_replacement(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["train", *CATCH, "--track", "mlflow"]) == 2
-    assert "mlflow is gone: give wandb or trackio" in capsys.readouterr().err
 
 
 def test_trackio_has_the_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
