@@ -13,20 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simple_dqn.cluster.actor import Actor, Trajectory, TrajectoryStream
-from simple_dqn.config import Config, MemoryConfig
+from simple_dqn.config import Config
 from simple_dqn.environment import make
 from simple_dqn.random_streams import stream
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import pack, unpack
 from simple_dqn.types import Step
-from tests.replay_memory.transitions import Transition, as_transitions, transitions_of
+from tests.replay_memory.transitions import Transition, as_transitions, make_memory, transitions_of
 
 CATCH: dict[str, Any] = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "history_length": 2,
     "replay_size": 2000, "random_seed": 0, "workers": 2, "chunk_steps": 20, "backend": "cpu", "threads": 1,
+    "network": "small", "batch_size": 8,
 }  # fmt: skip
-DISCOUNT = 0.9
 
 
 def actor(index: int = 0, **flags: Any) -> tuple[Actor, Config]:
@@ -38,7 +38,7 @@ def actor(index: int = 0, **flags: Any) -> tuple[Actor, Config]:
 
 def test_a_screen_is_sent_once_and_little_else() -> None:
     """The compressed new screens are at least five sixths of what an actor sends."""
-    config = Config.from_flags({"game": "pong", "network": "small", "workers": 4, "random_seed": 0})
+    config = Config.from_flags({"game": "pong", "network": "small", "workers": 2, "random_seed": 0})
     weights = make_network(config, make_environment(config, training=True)).get_weights()
     pong = Actor()
     pong.start(config, 0)
@@ -46,7 +46,7 @@ def test_a_screen_is_sent_once_and_little_else() -> None:
     for version in (1, 2):
         trajectory = pong.play(weights, version, 0.5)
         screens = unpack(trajectory.packed).screens
-        assert screens.shape == (config.cluster.chunk_steps, 4, 84, 84)
+        assert screens.shape == (config.cluster.chunk_steps, 2, 84, 84)
         compressed = lz4.frame.compress(np.ascontiguousarray(screens.swapaxes(0, 1)))
         assert len(pickle.dumps(trajectory)) <= 1.2 * len(compressed)
 
@@ -130,11 +130,10 @@ class Setting:
     seed: int
 
     def memory(self, rows: int) -> ReplayMemory:
-        config = MemoryConfig(
-            replay_size=rows * self.games, history_length=self.history_length, n_step=self.n_step,
-            sampler="prioritized" if self.seed % 2 else "uniform",
+        return make_memory(
+            self.games, rows * self.games, (1, 2), seed=self.seed, history_length=self.history_length,
+            n_step=self.n_step, sampler="prioritized" if self.seed % 2 else "uniform",
         )  # fmt: skip
-        return ReplayMemory(config, self.games, (1, 2), DISCOUNT, np.random.default_rng(self.seed))
 
     def trajectories(self) -> Iterator[tuple[int, list[Step]]]:
         """Return each trajectory's actor and rows; action, reward and screen are the transition's number."""

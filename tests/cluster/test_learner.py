@@ -1,7 +1,6 @@
 """The learner's side of a cluster, with actors in this process, and the limit of trajectories in flight."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,16 +25,12 @@ class Remote:
         self.plays: list[tuple[int, Any]] = []  # of each request to play: the version and ε
 
     def __getattr__(self, name: str) -> Any:
-        return SimpleNamespace(remote=lambda *arguments: Call(self, name, arguments))
+        def call(*arguments: Any) -> Any:
+            if name == "play":
+                self.plays.append(arguments[1:])
+            return lambda: getattr(self.actor, name)(*arguments)
 
-
-class Call:
-    """A call of an actor's method."""
-
-    def __init__(self, remote: Remote, name: str, arguments: tuple[Any, ...]) -> None:
-        self.work = lambda: getattr(remote.actor, name)(*arguments)
-        if name == "play":
-            remote.plays.append(arguments[1:])
+        return SimpleNamespace(remote=call)
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +39,7 @@ def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
         put=lambda weights: weights,
         remote=lambda **_: lambda _: SimpleNamespace(remote=Remote),
         wait=lambda calls, **_: (calls[:1], calls[1:]),
-        get=lambda call: call.work(),
+        get=lambda call: call(),
     )
     monkeypatch.setattr(under_test, "ray", ray)
 
@@ -68,17 +63,10 @@ def requests(pool: ActorPool) -> list[tuple[int, int, Any]]:
     return [(slot.number, *play) for slot in pool._slots for play in slot.actor.plays]
 
 
-def run(loop: Iterator[int], stopped: Callable[[], bool] = lambda: False) -> None:
-    """Run a schedule's loop to its end, or until `stopped` at a safe point."""
-    for _ in loop:
-        if stopped():
-            return
-
-
 @pytest.mark.parametrize(("train_frequency", "train_repeat"), [(4, 1), (3, 2)])
 def test_updates_per_step_are_those_of_one_machine(train_frequency: int, train_repeat: int) -> None:
     schedule, pool, agent = made(train_frequency=train_frequency, train_repeat=train_repeat)
-    run(schedule.fill(agent, 200, 1.0))
+    list(schedule.fill(agent, 200, 1.0))
     assert agent.network.updates == agent.total_train_steps == 0
     rounds: list[int] = []
     for steps in schedule.train(agent, 300):
@@ -91,9 +79,9 @@ def test_updates_per_step_are_those_of_one_machine(train_frequency: int, train_r
 
 def test_new_weights_are_sent_when_due_and_their_age_is_reported() -> None:
     schedule, pool, agent = made()
-    run(schedule.fill(agent, 100, 1.0))
+    list(schedule.fill(agent, 100, 1.0))
     schedule.report()
-    run(schedule.train(agent, 800))
+    list(schedule.train(agent, 800))
     for slot in pool._slots:
         versions = [version for version, _ in slot.actor.plays]
         assert versions == sorted(versions)
@@ -109,7 +97,7 @@ def test_new_weights_are_sent_when_due_and_their_age_is_reported() -> None:
 
 def test_no_more_is_in_flight_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     schedule, pool, agent = made()
-    run(schedule.fill(agent, 100, 1.0))
+    list(schedule.fill(agent, 100, 1.0))
     heard: list[tuple[float, float]] = []
     limit = SimpleNamespace(trajectories=2, on_trajectory=lambda waited, since: heard.append((waited, since)))
     monkeypatch.setattr(schedule, "_limit", limit)
@@ -122,10 +110,10 @@ def test_no_more_is_in_flight_than_the_limit(monkeypatch: pytest.MonkeyPatch) ->
 def test_games_have_the_exploration_rates_of_one_machine() -> None:
     flags = {"exploration_rate_start": 0.4, "exploration_rate_end": 0.1, "exploration_decay_steps": 400}
     schedule, pool, agent = made(**flags, exploration_spread=7)
-    run(schedule.fill(agent, 130, 1.0))
+    list(schedule.fill(agent, 130, 1.0))
     assert [rate for _, _, rate in requests(pool)] == [1.0] * 4  # of 40 steps, and no more
     assert pool.steps_in_flight == 0
-    run(schedule.train(agent, 400))
+    list(schedule.train(agent, 400))
     # Two games of each of three actors: every third of the six.
     first: dict[int, list[float]] = {}
     for number, version, rate in requests(pool):
@@ -139,11 +127,11 @@ def test_games_have_the_exploration_rates_of_one_machine() -> None:
 
 def test_td_errors_of_actors_are_the_first_priorities() -> None:
     schedule, _, agent = made(sampler="prioritized", n_step=2, train_frequency=10_000)
-    run(schedule.fill(agent, 100, 1.0))
+    list(schedule.fill(agent, 100, 1.0))
     masses = agent.memory._sampler._up_to_date().masses
     assert set(masses[masses > 0].tolist()) == {1.0}  # of random play no error is known
     before = agent.memory.taken
-    run(schedule.train(agent, 200))
+    list(schedule.train(agent, 200))
     new = agent.memory._sampler._up_to_date().masses[before : agent.memory.taken]
     assert len(set(new[new > 0].tolist())) > 20
 

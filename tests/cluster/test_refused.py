@@ -4,12 +4,12 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
-from simple_dqn import main
 from simple_dqn.sweep.pool import SOURCE
 
 LOCAL = ("--cluster", "local")
@@ -28,17 +28,15 @@ BAD = [
 
 @pytest.mark.parametrize(("arguments", "words"), BAD, ids=lambda part: " ".join(part)[:40])
 def test_bad_input_is_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    arguments: list[str], words: list[str],
+    tmp_path: Path, start: Callable[..., int], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: list[str],
 ) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SIMPLE_DQN_HOME", ".")
     monkeypatch.setattr("simple_dqn.cluster.session.require_extra", lambda *_: None)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         arguments = [word.replace("FREE", str(free.getsockname()[1])) for word in arguments]
         given = ["catch", "--environment", "catch", "--preset", "simple_dqn", "--replay_size", "1000"]
-        assert main.run(["train", *given, "--backend", "cpu", "--threads", "1", *arguments]) == 2
+        assert start(".", "train", *given, "--backend", "cpu", "--threads", "1", *arguments) == 2
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("simple-dqn train: ")
     assert all(word in line for word in words), line
@@ -47,12 +45,11 @@ def test_bad_input_is_a_line(
 
 @pytest.mark.parametrize("command", ["train catch --environment catch", "sweep pong"])
 def test_without_ray_the_extra_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SIMPLE_DQN_HOME", ".")
+    start: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    command: str,
+) -> None:  # fmt: skip
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert main.run([*command.split(), "--cluster", "local"]) == 2
+    assert start(".", *command.split(), "--cluster", "local") == 2
     line = capsys.readouterr().err.splitlines()[-1]
     assert "--cluster needs packages that are not installed" in line
     assert ".venv/bin/python -m pip install 'ray" in line

@@ -1,4 +1,4 @@
-"""A sweep of two games by two settings that loses a training and then its driver, here and through Ray."""
+"""Sweeps to their ends, of which some lose a training and then their driver, here and through Ray."""
 
 import csv
 import os
@@ -16,26 +16,26 @@ import pytest
 
 from simple_dqn.sweep.pool import SOURCE
 
-GAMES = ["pong", "breakout"]
-RUNS = [f"{game}_{setting}_seed1" for game in sorted(GAMES) for setting in ("double", "plain")]
 SMALL = [
     "--preset", "simple_dqn", "--network", "small",
     "--random_steps", "160", "--train_steps", "320", "--test_steps", "60", "--replay_size", "240",
     "--screen_width", "36", "--screen_height", "36", "--batch_size", "8", "--target_steps", "40",
-    "--epochs", "2", "--checkpoint_minutes", "0.01",
+    "--epochs", "2", "--checkpoint_minutes", "0.01", "--name", "two", "--compare", "plain=",
+    "double=--double true",
 ]  # fmt: skip
 PHASES = [("0", "random"), ("1", "train"), ("1", "test"), ("2", "train"), ("2", "test")]
+Sweep = Callable[..., psutil.Popen]
 
 
 @pytest.fixture
-def sweep(tmp_path: Path) -> "Iterator[Callable[..., psutil.Popen]]":
+def sweep(tmp_path: Path) -> Iterator[Sweep]:
     """Return a function that begins `sweep.sh`, whose files are in `tmp_path`."""
     begun, short = [], tempfile.mkdtemp(prefix="sw")  # sockets lie in it
 
-    def begin(*flags: str) -> psutil.Popen:
+    def begin(*words: str) -> psutil.Popen:
         own = {"PYTHONPATH": str(SOURCE), "SIMPLE_DQN_HOME": str(tmp_path), "TMPDIR": short}
         begun.append(psutil.Popen(
-            [sys.executable, "-P", "-m", "simple_dqn.main", "sweep", *flags], env=os.environ | own,
+            [sys.executable, "-P", "-m", "simple_dqn.main", "sweep", *words, *SMALL], env=os.environ | own,
             cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         ))  # fmt: skip
         return begun[-1]
@@ -48,71 +48,62 @@ def sweep(tmp_path: Path) -> "Iterator[Callable[..., psutil.Popen]]":
     shutil.rmtree(short, ignore_errors=True)
 
 
-def wait_until(
-    driver: psutil.Popen, wanted: Callable[[str, psutil.Process], bool]
-) -> tuple[str, psutil.Process]:
-    """Return the first process that trains and is `wanted`, with the name of its run."""
-    while True:
+def lose_a_training_and_the_driver(driver: psutil.Popen, snapshots: Path) -> set[str]:
+    """Kill a training in its middle, then the driver with another training; return the names of both."""
+    lost: dict[str, psutil.Process] = {}
+    while len(lost) < 2:
         assert driver.poll() is None, driver.communicate()
+        time.sleep(0.05)
         for process in driver.children(recursive=True):
             with suppress(psutil.Error):
-                for word in process.cmdline():
-                    name = Path(word).name
-                    if word.startswith("--save_weights_prefix=") and wanted(name, process):
-                        return name, process
-        time.sleep(0.05)
+                words = [word for word in process.cmdline() if word.startswith("--save_weights_prefix=")]
+                name = Path(words[0]).name if words else ""
+                if name in {"", *lost} or not any((snapshots / f"{name}_checkpoint").glob("run_*.npz")):
+                    continue
+                process.suspend()  # a training that has a checkpoint, and no end yet
+                if (snapshots / f"{name}_2.pkl").exists():
+                    process.resume()
+                    continue
+                if not lost:
+                    process.kill()
+                lost[name] = process
+                break
+    # Two small processes of Ray's own look for their parent from time to time, and end by themselves.
+    ours = []
+    for process in driver.children(recursive=True):
+        with suppress(psutil.Error):
+            if "--network=small" in process.cmdline() or process.name().startswith("ray::carry_out"):
+                ours.append(process)
+    driver.kill()
+    driver.communicate()
+    assert list(lost.values())[1] in ours
+    assert not psutil.wait_procs(ours, timeout=60)[1]
+    return set(lost)
 
 
-def is_ours(process: psutil.Process) -> bool:
-    """Two small processes of Ray's own look for their parent from time to time, and end by themselves."""
-    with suppress(psutil.NoSuchProcess):
-        return "--network=small" in process.cmdline() or process.name().startswith("ray::carry_out")
-    return False
-
-
-@pytest.mark.parametrize("cluster", ["none", pytest.param("local", marks=pytest.mark.nightly)])
-def test_a_sweep_that_loses_a_training_and_then_its_driver(
-    tmp_path: Path, sweep: Callable[..., psutil.Popen], cluster: str
+@pytest.mark.parametrize(("cluster", "games"), [
+    ("none", ["breakout"]), *(pytest.param(cluster, ["pong", "breakout"], marks=pytest.mark.nightly)
+                          for cluster in ("none", "local")),
+])  # fmt: skip
+def test_every_run_of_a_sweep_ends_whatever_is_killed(
+    tmp_path: Path, sweep: Sweep, cluster: str, games: list[str]
 ) -> None:
     if cluster == "local":
         pytest.importorskip("ray", reason="the extra `cluster` is not installed")
-    settings = ["--compare", "plain=", "double=--double true"]
-    command = [*GAMES, *settings, "--cluster", cluster, "--name", "two", *SMALL]
     results, snapshots = (tmp_path / folder / "sweep" / "two" for folder in ("results", "snapshots"))
-
-    def stopped(name: str, process: psutil.Process) -> bool:
-        """Suspend a training between its first checkpoint and its end, so that it is killed in the middle."""
-        if not any((snapshots / f"{name}_checkpoint").glob("run_*.npz")):
-            return False
-        process.suspend()
-        if not (snapshots / f"{name}_2.pkl").exists():
-            return True
-        process.resume()
-        return False
-
+    command, lost = [*games, "--cluster", cluster], set[str]()
+    if len(games) > 1:
+        lost = lose_a_training_and_the_driver(sweep(*command), snapshots)
     driver = sweep(*command)
-    killed, training = wait_until(driver, stopped)
-    training.kill()
-    later, training = wait_until(driver, lambda name, process: name != killed and stopped(name, process))
-    left = driver.children(recursive=True)
-    ours = [process for process in left if is_ours(process)]
-    driver.kill()
-    driver.communicate()
-    assert training in ours
-    _, alive = psutil.wait_procs(ours, timeout=60)
-    assert not alive
-    driver = sweep(*command)
-    wait_until(driver, lambda _name, _process: True)
-    left = driver.children(recursive=True)
     out, err = driver.communicate(timeout=500)
     assert driver.returncode == 0, err
-    _, alive = psutil.wait_procs(left, timeout=30)
-    assert not alive
-    for name in RUNS:
+    commands = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
+    assert not [command for command in commands if str(snapshots) in command]
+    for name in (f"{game}_{setting}_seed1" for game in games for setting in ("double", "plain")):
         with (results / f"{name}.csv").open(newline="") as file:
             assert [(row["epoch"], row["phase"]) for row in csv.DictReader(file)] == PHASES
         assert (snapshots / f"{name}_2.pkl").exists()
-    for name in (killed, later):  # Nothing is left to do for one that was killed after its last checkpoint.
+    for name in lost:  # Nothing is left to do for one that was killed after its last checkpoint.
         log = (results / f"{name}.log").read_text()
         assert "Continuing from" in log or "Nothing is left to do" in log
     assert (results / "comparison.png").exists()

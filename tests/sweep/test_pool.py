@@ -21,11 +21,16 @@ CARRY_OUT = "from simple_dqn.sweep.pool import carry_out; print(carry_out(*{job!
 
 @pytest.fixture
 def endless(tmp_path: Path) -> Job:
-    """Return a training of hours, which has a CSV once it plays."""
+    """Return a training of hours."""
     files = [f"--save_weights_prefix={tmp_path / 'catch'}", f"--csv_file={tmp_path / 'catch.csv'}"]
     small = ["--replay_size=1000", "--screen_width=36", "--screen_height=36", "--backend=cpu", "--threads=1"]
     words = ("train", "catch", "--preset=simple_dqn", "--environment=catch", *small, *files)
-    return words, str(tmp_path / "pong.log")
+    return words, str(tmp_path / "catch.log")
+
+
+def is_under_way(job: Job) -> bool:
+    """Return whether a training says something, by which it has come further than its imports."""
+    return Path(job[1]).exists() and "Random seed is" in Path(job[1]).read_text()
 
 
 def test_a_job_that_fails_has_its_last_line_as_the_reason(tmp_path: Path) -> None:
@@ -43,12 +48,12 @@ def test_a_job_that_fails_has_its_last_line_as_the_reason(tmp_path: Path) -> Non
     assert "has no folder" in carry_out(("train",), str(tmp_path / "none" / "x.log"))
 
 
-def test_a_training_does_not_outlive_its_parent(endless: Job, tmp_path: Path) -> None:
+def test_a_training_does_not_outlive_its_parent(endless: Job) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-P", "-c", CARRY_OUT.format(job=endless)],
         env=os.environ | {"PYTHONPATH": str(SOURCE)},
     )
-    while not (tmp_path / "catch.csv").exists():
+    while not is_under_way(endless):
         assert parent.poll() is None
         time.sleep(0.05)
     (training,) = psutil.Process(parent.pid).children()
@@ -94,14 +99,14 @@ def test_as_many_jobs_run_at_a_time_as_there_are_places_each_on_its_own(
 
 
 def test_an_interrupt_kills_the_jobs_and_those_that_wait_never_start(
-    endless: Job, make_run: Callable[..., SweepRun], tmp_path: Path
+    endless: Job, make_run: Callable[..., SweepRun]
 ) -> None:
     runs = [make_run("catch", seed, state="waiting") for seed in (1, 2)]
     for run in runs:
         run.job = endless
 
     def interrupt() -> None:
-        if (tmp_path / "catch.csv").exists():
+        if is_under_way(endless):
             raise KeyboardInterrupt
 
     with local_pool(len(os.sched_getaffinity(0)), 0) as (places, work), pytest.raises(KeyboardInterrupt):

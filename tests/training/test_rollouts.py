@@ -17,6 +17,7 @@ from simple_dqn.run import make_run
 from simple_dqn.schedules import RolloutSchedule
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Step
+from tests.training import test_schedules
 from tests.training.test_schedules import watch
 
 Values: TypeAlias = NDArray[np.float32]
@@ -31,9 +32,8 @@ class Rollout(NamedTuple):
 
 
 CATCH = {
-    "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "random_steps": 0,
-    "train_steps": 192, "test_steps": 0, "epochs": 2, "batch_size": 8, "target_steps": 0, "workers": 4,
-    "rollout_steps": 6, "train_frequency": 4, "backend": "cpu", "random_seed": 0, "threads": 1,
+    **test_schedules.CATCH, "replay_size": 1_000_000, "random_steps": 0, "train_steps": 192, "epochs": 2,
+    "target_steps": 0, "workers": 4, "rollout_steps": 6, "train_frequency": 4,
 }  # fmt: skip
 
 

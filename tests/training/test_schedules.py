@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,16 +21,15 @@ from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, SerialS
 from simple_dqn.verbs.settings import resolve
 from tests.contents import contents_of
 from tests.network.updates import assert_same
-
-Make: TypeAlias = Callable[..., Any]
+from tests.training.taped import make
 
 CATCH = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "replay_size": 400,
-    "random_steps": 96, "train_steps": 192, "test_steps": 0, "epochs": 1, "batch_size": 8, "target_steps": 48,
+    "random_steps": 96, "train_steps": 96, "test_steps": 0, "epochs": 1, "batch_size": 8, "target_steps": 48,
     "exploration_decay_steps": 200, "backend": "cpu", "random_seed": 0, "network": "small",
     "threads": 1,  # sums depend on how many threads share them
 }  # fmt: skip
-CONCURRENT = {"schedule": "concurrent"}
+CONCURRENT: dict[str, Any] = {"schedule": "concurrent"}
 OVERLAP = {"schedule": "overlapped", "workers": 4}
 
 
@@ -41,15 +40,15 @@ def _no_thread_is_left() -> Iterator[None]:
     assert set(threading.enumerate()) <= before
 
 
-def run_catch(**flags: Any) -> Run:
+def run_catch(late: bool = False, **flags: Any) -> Run:
+    """Return a run to its end; if `late`, each part of the work may keep the others waiting."""
     run = make_run(Config.from_flags({**CATCH, **flags}), Interrupt())
+    agent, delays = run.agent, random.Random(0)
+    parts = ((agent.network, "update"), (agent.network, "prepare"), (agent.player.environment, "step"))
+    for owner, name in parts if late else ():
+        watch(owner, name, lambda *_: time.sleep(delays.choice((0, 0, 0.0005, 0.002))))
     run.begin()
     return run
-
-
-def train(agent: Any, steps: int, schedule: SerialSchedule | None = None) -> list[int]:
-    """Train to the end, and return the steps up to each safe point."""
-    return list((schedule or SerialSchedule()).train(agent, steps))
 
 
 def assert_same_run(one: Run, other: Run) -> None:
@@ -90,16 +89,16 @@ LEARN = ["step"] * 4 + ["update"]
     ({"train_frequency": 4, "target_steps": 8}, 16, (LEARN + LEARN + ["copy"]) * 2),
     ({"train_frequency": 2, "train_repeat": 3, "target_steps": 0}, 4, (["step"] * 2 + ["update"] * 3) * 2),
 ], ids=str)  # fmt: skip
-def test_the_serial_loop(make: Make, settings: dict[str, int], steps: int, expected: list[str]) -> None:
+def test_the_serial_loop(settings: dict[str, Any], steps: int, expected: list[str]) -> None:
     agent, tape, listener = make(**settings)
-    assert train(agent, steps) == [1] * steps
+    assert list(SerialSchedule().train(agent, steps)) == [1] * steps
     assert tape == expected
     agent.report_losses()
     assert listener.losses == [8.0] * tape.count("update")
     assert agent.total_train_steps == steps
 
 
-def test_a_memory_with_priorities_hears_of_the_errors_of_each_update(make: Make) -> None:
+def test_a_memory_with_priorities_hears_of_the_errors_of_each_update() -> None:
     agent, tape, listener = make(train_frequency=2, train_repeat=2, memory={"sampler": "prioritized"})
     samples: list[int] = []
 
@@ -109,23 +108,23 @@ def test_a_memory_with_priorities_hears_of_the_errors_of_each_update(make: Make)
 
     watch(agent.memory, "update_priorities", heard)
     watch(agent.memory, "sample", lambda _size, steps: samples.append(steps))
-    train(agent, 4)
+    list(SerialSchedule().train(agent, 4))
     assert tape == (["step"] * 2 + ["update", "errors"] * 2) * 2
     assert samples == [2, 2, 4, 4]
     assert listener.losses == [8.0] * 4
 
 
-def test_exploration_falls_linearly_over_training_steps_only(make: Make) -> None:
+def test_exploration_falls_linearly_over_training_steps_only() -> None:
     agent, tape, listener = make(exploration_rate_end=0.2, exploration_decay_steps=8)
     list(SerialSchedule().fill(agent, 20))
     assert set(tape) == {"step"}
     assert agent.total_train_steps == 0
-    train(agent, 12)
+    list(SerialSchedule().train(agent, 12))
     assert listener.rates == pytest.approx([1.0] * 20 + [1.0 - 0.1 * step for step in range(8)] + [0.2] * 4)
 
 
-def test_each_game_can_explore_less_than_the_one_before(make: Make) -> None:
-    same = {"exploration_rate_start": 0.4, "exploration_rate_end": 0.4}
+def test_each_game_can_explore_less_than_the_one_before() -> None:
+    same: dict[str, Any] = {"exploration_rate_start": 0.4, "exploration_rate_end": 0.4}
     agent, _, listener = make(5, **same, exploration_spread=7, train_frequency=1000)
     expected = [0.4 ** (1 + 7 * game / 4) for game in range(5)]  # Horgan et al. 2018, section 4.1
     assert agent.exploration_rates() == pytest.approx(expected)
@@ -133,7 +132,7 @@ def test_each_game_can_explore_less_than_the_one_before(make: Make) -> None:
     taken = np.stack([agent.player.choose(expected, states=states) for _ in range(4000)])
     others = np.mean(taken != 1, axis=0)  # the best action is 1 of 3
     assert others == pytest.approx(np.array(expected) * 2 / 3, abs=0.03)
-    train(agent, 5)
+    list(SerialSchedule().train(agent, 5))
     assert listener.rates == pytest.approx([np.mean(expected)])
     assert list(make(1, **same, exploration_spread=7)[0].exploration_rates()) == [0.4]  # a game alone
     assert list(make(3, **same)[0].exploration_rates()) == [0.4] * 3
@@ -147,8 +146,8 @@ def test_each_game_can_explore_less_than_the_one_before(make: Make) -> None:
     {"workers": 2, "distributional": "c51", "batch_norm": True},
 ], ids=str)  # fmt: skip
 def test_concurrent_threads_equal_sequence(monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any]) -> None:
-    threads = run_catch(**CONCURRENT, **flags)
-    assert threads.agent.network.updates == 192 // 4
+    threads = run_catch(late=True, **CONCURRENT, **flags)
+    assert threads.agent.network.updates == 96 // 4
     for play_first in [False] if flags else [False, True]:
         sequence = partial(train_in_sequence, play_first=play_first)
         monkeypatch.setattr(ConcurrentSchedule, "train", lambda _, *run, sequence=sequence: sequence(*run))
@@ -166,35 +165,10 @@ def test_concurrent_threads_equal_sequence(monkeypatch: pytest.MonkeyPatch, flag
 def test_overlapped_threads_equal_one(monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any]) -> None:
     monkeypatch.setattr(schedules, "SAFE_POINT_STEPS", 40)
     monkeypatch.setattr(schedules, "usable_cores", lambda: 2)
-    two = run_catch(**{**OVERLAP, **flags})
+    two = run_catch(late=True, **{**OVERLAP, **flags})
     monkeypatch.setattr(schedules, "usable_cores", lambda: 1)
     assert_same_run(two, run_catch(**{**OVERLAP, **flags}))
-    assert two.agent.network.updates == 192 // 4 * flags.get("train_repeat", 1)
-
-
-@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
-def test_the_times_at_which_threads_meet_change_nothing(make: Make, sampler: str) -> None:
-    settings = {"schedule": "concurrent", "target_steps": 12, "train_frequency": 3}
-    memory = {"sampler": sampler, "priority_beta_steps": 50}
-    (agent, _, listener), (quiet, _, quiet_listener) = (make(3, memory, **settings) for _ in range(2))
-    list(train_in_sequence(quiet, 60))
-    delays, network = random.Random(0), agent.network
-    slow = (
-        (network, "update"),
-        (network, "prepare"),
-        (agent.player.environment, "step"),
-        (agent.memory, "add"),
-    )
-    for owner, name in slow:
-        watch(owner, name, lambda *_: time.sleep(delays.choice((0, 0, 0.0005, 0.002))))
-    train(agent, 60, ConcurrentSchedule())
-    np.testing.assert_array_equal(contents_of(agent.memory).actions, contents_of(quiet.memory).actions)
-    assert_same(agent.memory.get_state(), quiet.memory.get_state())
-    for one in (agent, quiet):
-        one.report_losses()
-    assert listener.rates == quiet_listener.rates
-    assert listener.losses == quiet_listener.losses
-    assert len(listener.losses) == 20
+    assert two.agent.network.updates == 96 // 4 * flags.get("train_repeat", 1)
 
 
 class BrokenError(Exception):
@@ -206,9 +180,7 @@ class BrokenError(Exception):
     (ConcurrentSchedule, "step"), (ConcurrentSchedule, "prepare"), (ConcurrentSchedule, "update"),
     (OverlappedSchedule, "step"),
 ], ids=str)  # fmt: skip
-def test_an_error_in_one_thread_ends_all(
-    make: Make, schedule: type[SerialSchedule], part: str, at: int
-) -> None:
+def test_an_error_in_one_thread_ends_all(schedule: type[SerialSchedule], part: str, at: int) -> None:
     agent, _, _ = make(schedule="concurrent", target_steps=16, train_frequency=4)
     calls: list[int] = []
 
@@ -219,7 +191,7 @@ def test_an_error_in_one_thread_ends_all(
 
     watch(agent.player.environment if part == "step" else agent.network, part, break_at)
     with pytest.raises(BrokenError):
-        train(agent, 16_000, schedule())
+        list(schedule().train(agent, 16_000))
     assert len(calls) <= at + schedules.MINIBATCHES_AHEAD
 
 
@@ -228,7 +200,7 @@ def test_an_error_in_one_thread_ends_all(
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("moment", [1, 40])
 def test_a_stop_leaves_no_thread_and_no_minibatch_in_flight(
-    make: Make, schedule: type[SerialSchedule], safe_point: int, moment: int
+    schedule: type[SerialSchedule], safe_point: int, moment: int
 ) -> None:
     agent, tape, _ = make(4, schedule="concurrent", target_steps=8, train_frequency=4)
     before, made = agent.memory.count, []
@@ -242,7 +214,7 @@ def test_a_stop_leaves_no_thread_and_no_minibatch_in_flight(
 
 
 def test_an_overlapped_update_lags_one_round_and_none_is_left_at_a_safe_point(
-    make: Make, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With one thread the player's part of a round comes first, then the trainer's."""
     monkeypatch.setattr(schedules, "usable_cores", lambda: 1)

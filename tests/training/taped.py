@@ -1,10 +1,8 @@
 """An agent whose environment and network log what is called, for runs of the loops on tape."""
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import pytest
 
 from simple_dqn.agent import Agent, Player
 from simple_dqn.config import Config
@@ -18,7 +16,7 @@ from simple_dqn.types import Actions, Ids, Minibatch, QValues, States, Step
 class TapedEnvironment:
     """Games that never end and log each step."""
 
-    screen_shape, actions, name = (4, 4), 3, "taped"
+    screen_shape, actions, name, device = (4, 4), 3, "taped", None
 
     def __init__(self, games: int, tape: list[Any]) -> None:
         self.games, self.tape = games, tape
@@ -74,10 +72,10 @@ class Listener:
         self.rates.append(exploration_rate)
 
 
-Taped: TypeAlias = tuple[Agent, list[Any], Listener]
-
-
-def make(games: int = 1, memory: dict[str, Any] | None = None, **settings: Any) -> Taped:
+def make(
+    games: int = 1, memory: dict[str, Any] | None = None, **settings: Any
+) -> tuple[Any, list[Any], Listener]:
+    """Return an agent that has stored 8 steps of each game, its empty tape, and its listener."""
     tape: list[Any] = []
     listener: Any = Listener()
     environment: Any = TapedEnvironment(games, tape)
@@ -89,13 +87,7 @@ def make(games: int = 1, memory: dict[str, Any] | None = None, **settings: Any) 
     agent = Agent(player, remembered, network, config, 8, listener)
     schedule = SerialSchedule()
     schedule.start(agent)
-    for _ in schedule.fill(agent, 8 * games, 1.0):
-        pass
+    list(schedule.fill(agent, 8 * games, 1.0))
     tape.clear()
     listener.rates.clear()
     return agent, tape, listener
-
-
-@pytest.fixture(name="make")
-def _make() -> Callable[..., Taped]:
-    return make
