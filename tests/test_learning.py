@@ -1,7 +1,5 @@
 """Learning is tested by learning: Catch, whose best score is 1, from several seeds."""
 
-from typing import Any
-
 import pytest
 
 from simple_dqn.config import Config
@@ -50,16 +48,14 @@ SCHEDULES: dict[str, dict[str, object]] = {
 }  # fmt: skip
 
 
-def nightly(*values: object) -> list[Any]:
-    """Return parameters of tests that `make nightly` runs."""
-    return [pytest.param(value, marks=pytest.mark.nightly) for value in values]
+# `make nightly` has all the others.
+BRIEF = [("serial", 0), ("rollouts, 16 games", 0)]
+LONG = [(schedule, seed) for schedule in SCHEDULES for seed in range(3) if (schedule, seed) not in BRIEF]
 
 
-@pytest.mark.parametrize("seed", [0, *nightly(1, 2)])
-@pytest.mark.parametrize("schedule", [
-    *(name for name in SCHEDULES if "bfloat16" not in name),
-    *nightly(*(name for name in SCHEDULES if "bfloat16" in name)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("schedule", "seed"), [*BRIEF, *(pytest.param(*one, marks=pytest.mark.nightly) for one in LONG)]
+)
 def test_catch_is_solved(schedule: str, seed: int) -> None:
     run, config = train(seed, **SCHEDULES[schedule])
     assert score(run, config) >= 0.9

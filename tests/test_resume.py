@@ -5,12 +5,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent import futures
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import ale_py.roms
@@ -168,26 +166,51 @@ def test_a_run_that_was_killed_or_stopped_goes_on_exactly(
         assert len(list(home.glob("**/*.csv"))) == 1
 
 
-def in_a_process(home: Path, *program: str) -> "subprocess.Popen[str]":
-    home.mkdir(exist_ok=True)
-    return subprocess.Popen(
-        [sys.executable, "-P", *program], cwd=home, stderr=subprocess.PIPE, text=True,
-        env=os.environ | {"PYTHONPATH": str(PROJECT / "src"), "SIMPLE_DQN_HOME": "."},
-    )  # fmt: skip
+# In the middle of training the process is killed, no file can grow any more, or none can be opened.
+FAULTS = {
+    "kill": "os.kill(os.getpid(), signal.SIGKILL)",
+    "full": "resource.setrlimit(resource.RLIMIT_FSIZE, (3, resource.RLIM_INFINITY))",
+    "no more files": "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))",
+}
 
 
-def test_train_again_with_resume_after_kill_9(tmp_path: Path, start: Start) -> None:
-    command = [*TRAIN, "--train_steps", "240", "--checkpoint_minutes", "0.002"]
-    start("whole", *command)
-    killed = tmp_path / "killed"
-    process = in_a_process(killed, "-m", "simple_dqn.main", *command, "--resume")
-    while process.poll() is None and not list(killed.glob("snapshots/*_checkpoint/run_*.npz")):
-        time.sleep(0.02)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
-    assert start("killed", *command, "--resume", "true") == 0
-    assert_same(killed, tmp_path / "whole")
-    left = {path.name for path in (killed / "snapshots").iterdir()}
+@pytest.mark.parametrize("fault", ["kill", "full", pytest.param("no more files", marks=pytest.mark.nightly)])
+def test_train_again_with_resume_after_a_fault(
+    tmp_path: Path, start: Start, capsys: Capsys, fault: str
+) -> None:
+    home, often = tmp_path / "faulty", [*TRAIN, "--checkpoint_minutes", "0.001"]
+    program = f"""
+import os, resource, signal
+from simple_dqn import main
+from simple_dqn.snapshot import CheckpointFolder
+write = CheckpointFolder.write
+def last(self, run, *others):
+    write(self, run, *others)
+    if run["phase"]["name"] == "train" and run["phase"]["done"]:
+        {FAULTS[fault]}
+CheckpointFolder.write = last
+raise SystemExit(main.run({often!r}))
+"""
+    home.mkdir()
+    environment = os.environ | {"PYTHONPATH": str(PROJECT / "src"), "SIMPLE_DQN_HOME": "."}
+    process = subprocess.run(
+        [sys.executable, "-P", "-c", program], cwd=home, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    if fault == "kill":
+        assert process.returncode == -signal.SIGKILL
+    else:
+        assert process.returncode == 2
+        assert "Training continues" in process.stderr
+        assert process.stderr.splitlines()[-1].startswith("simple-dqn train: ")
+    assert "Traceback" not in process.stderr
+    assert start("whole", *TRAIN) == 0
+    capsys.readouterr()
+    assert start("faulty", *TRAIN, "--resume") == 0
+    assert "Continuing from" in capsys.readouterr().err
+    for copy in home.glob("results/catch.*.csv"):
+        copy.unlink()  # rows written after the checkpoint, by a machine slow to write it
+    assert_same(home, tmp_path / "whole")
+    left = {path.name for path in (home / "snapshots").iterdir()}
     assert left == {"catch_1.pkl", "catch_2.pkl", "catch_checkpoint"}
 
 
@@ -322,39 +345,6 @@ def test_a_loss_that_is_no_number_stops_the_run_before_it_is_saved(
     assert all(np.isfinite(values).all() for values in weights)
 
 
-@pytest.mark.parametrize("limit", ["RLIMIT_FSIZE", pytest.param("RLIMIT_NOFILE", marks=pytest.mark.nightly)])
-def test_training_goes_on_or_ends_with_a_line_when_the_system_gives_out(
-    tmp_path: Path, start: Start, capsys: Capsys, limit: str
-) -> None:
-    """In the middle of training no file can grow, or none be opened, any more."""
-    command = [*TRAIN, "--train_steps", "240", "--checkpoint_minutes", "0.001"]
-    program = f"""
-import resource
-from simple_dqn import main, schedules
-from simple_dqn.snapshot import CheckpointFolder
-write = CheckpointFolder.write
-def last(self, run, *others):
-    write(self, run, *others)
-    if run["phase"]["name"] == "train" and run["phase"]["done"]:
-        resource.setrlimit(resource.{limit}, (3, resource.getrlimit(resource.{limit})[1]))
-CheckpointFolder.write = last
-raise SystemExit(main.run({command!r}))
-"""
-    process = in_a_process(tmp_path / "faulty", "-c", program)
-    _, log = process.communicate()
-    assert process.returncode == 2, log
-    assert "Traceback" not in log
-    assert "Training continues" in log
-    assert log.splitlines()[-1].startswith("simple-dqn train: ")
-    assert start("whole", *command) == 0
-    capsys.readouterr()
-    assert start("faulty", *command, "--resume") == 0
-    assert "Continuing from" in capsys.readouterr().err
-    for copy in (tmp_path / "faulty" / "results").glob("catch.*.csv"):
-        copy.unlink()  # rows written after the checkpoint, by a machine slow to write it
-    assert_same(tmp_path / "faulty", tmp_path / "whole")
-
-
 def test_no_checkpoint_begins_several_games_of_a_test_anew(start: Start, monkeypatch: Patch) -> None:
     written: list[tuple[str, int]] = []
     write = CheckpointFolder.write
@@ -364,39 +354,32 @@ def test_no_checkpoint_begins_several_games_of_a_test_anew(start: Start, monkeyp
         written.append((run["phase"]["name"], run["phase"]["done"]))
 
     monkeypatch.setattr(CheckpointFolder, "write", noting)
-    flags = ["--checkpoint_steps", "20", "--workers", "2", "--epochs", "1"]
-    assert start("run", *command("games that cannot be saved"), *flags) == 0
+    flags = catch(checkpoint_steps=20, workers=2, train_steps=80, test_steps=40)[1:]
+    assert start("run", "train", "CartPole-v1", *flags) == 0
     assert ("train", 40) in written
     assert [done for name, done in written if name == "test"] == [0]
 
 
-@pytest.mark.parametrize(
-    "flags", [["--preset", "strong"], ["--average_updates", "1%", "--exploration_decay_steps", "10%"]]
-)
+ROLLOUTS = {
+    "workers": 4, "rollout_steps": 5, "train_frequency": 4, "random_steps": 0, "target_steps": 0,
+    "replay_size": 1_000_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("flags", [
+    {"average_updates": "50%", "exploration_decay_steps": "10%"}, {"preset": "strong", **ROLLOUTS}
+])  # fmt: skip
 def test_a_longer_run_keeps_the_schedules_with_which_it_began(
-    tmp_path: Path, monkeypatch: Patch, flags: list[str]
+    tmp_path: Path, start: Start, flags: dict[str, Any]
 ) -> None:
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    configs: list[Config] = []
-
-    def stop(config: Config, *_: Any, **__: Any) -> None:
-        configs.append(config)
-        raise UserError("far enough")
-
-    monkeypatch.setattr("simple_dqn.verbs.train.make_run", stop)
-    command = ["train", "pong", *flags, "--random_seed", "0"]
-    assert main.run([*command, "--epochs", "10"]) == 2
-    recorded = configs[0].flags()
-    statistics = {"tally": {"steps": 0}, "csv": None}
-    state = {"flags": recorded, "phase": asdict(Phase("train", 2)), "statistics": statistics}
-    saved = SimpleNamespace(run=state, path=tmp_path)
-    monkeypatch.setattr(CheckpointFolder, "usable", lambda self, fits: iter([saved]))
-    assert main.run([*command, "--epochs", "20", "--resume"]) == 2
-    later = configs[1].flags()
-    assert later["epochs"] == 20
-    assert recorded["average_updates"] > 0
+    recorded = []
+    for epochs in (2, 4):
+        assert start("run", "train", *catch(**flags, epochs=epochs), "--resume") == 0
+        recorded.append(newest(tmp_path / "run").run["flags"])
+    assert [one["epochs"] for one in recorded] == [2, 4]
+    assert 0 < recorded[0]["exploration_decay_steps"] < 80
     for name in ("learning_rate_decay_updates", "average_updates", "exploration_decay_steps"):
-        assert later[name] == recorded[name]
+        assert recorded[0][name] == recorded[1][name]
 
 
 def test_a_rom_is_recorded_with_its_folder_and_a_name_as_it_is(tmp_path: Path, monkeypatch: Patch) -> None:
@@ -405,10 +388,8 @@ def test_a_rom_is_recorded_with_its_folder_and_a_name_as_it_is(tmp_path: Path, m
     shutil.copy(str(ale_py.roms.get_rom_path("pong")), "mine.bin")
     Path("CartPole-v1").touch()
     begun: list[str] = []
-    monkeypatch.setattr(
-        "simple_dqn.verbs.train.begin", lambda config, writers: begun.append(config.environment.game)
-    )
-    for game in ("mine.bin", "pong", "roms/pong.rom", "CartPole-v1"):
-        gym = ["--environment", "gym"] if game.startswith("Cart") else []
-        assert main.run(["train", game, *gym]) == 0
+    begin = "simple_dqn.verbs.train.begin"
+    monkeypatch.setattr(begin, lambda config, writers: begun.append(config.environment.game))
+    for command in ("mine.bin", "pong", "roms/pong.rom", "CartPole-v1 --environment gym"):
+        assert main.run(["train", *command.split()]) == 0
     assert begun == [str(tmp_path / "mine.bin"), "pong", "roms/pong.rom", "CartPole-v1"]

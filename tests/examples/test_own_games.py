@@ -5,6 +5,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -99,10 +100,9 @@ def open_own(games: int, processes: int = 0, file: str = "games/count.py") -> En
     return make(config, [stream(3, "environment", place) for place in range(games)], training=True)
 
 
-def assert_equal(some: list[Step], others: list[Step]) -> None:
-    for one, other in zip(some, others, strict=True):
-        for name in ("screens", "rewards", "resets"):
-            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+def shown(steps: list[Step]) -> list[tuple[Any, ...]]:
+    """Return what `steps` brought, to compare."""
+    return [(step.screens.tobytes(), step.rewards.tolist(), step.resets.tolist()) for step in steps]
 
 
 @pytest.mark.parametrize(
@@ -145,19 +145,20 @@ def test_a_person_plays_it(home: Path, monkeypatch: Patch, capsys: Capsys) -> No
 def test_processes_play_the_same_as_one_and_states_are_exchanged(home: Path, file: str) -> None:
     with closing(open_own(3, 0, file)) as alone, closing(open_own(3, 2, file)) as shared:
         assert shared.can_save == alone.can_save == ("saved" in file)
-        assert_equal(play(alone, 6), play(shared, 6))
-        state = alone.get_state()
-        actions = np.ones(3, np.int64)
-        after = [alone.step(actions) for _ in range(7)] if alone.can_save else [alone.reset()]
+        assert shown(play(alone, 6)) == shown(play(shared, 6))
+        state, actions = alone.get_state(), np.ones(3, np.int64)
         shared.reset()
         shared.set_state(state)
-        assert_equal(after, [shared.step(actions) for _ in range(7)] if alone.can_save else [shared.reset()])
+        after, theirs = (
+            [game.step(actions) for _ in range(7)] if game.can_save else [game.reset()]
+            for game in (alone, shared)
+        )
+        assert shown(after) == shown(theirs)
 
 
 def test_a_limit_of_steps_goes_on_after_a_resume(home: Path) -> None:
-    (home / "limited.py").write_text(
-        COUNT_DOWN + STATE + REGISTER.replace("=CountDown", "=CountDown, max_episode_steps=2")
-    )
+    limited = REGISTER.replace("=CountDown", "=CountDown, max_episode_steps=2")
+    (home / "limited.py").write_text(COUNT_DOWN + STATE + limited)
     environment = open_own(1, file="limited.py")
     play(environment, 1)
     state, action = environment.get_state(), np.zeros(1, np.int64)
@@ -184,10 +185,9 @@ if __name__ == "__main__":
 
     small = dict(backend="cpu", threads=1, random_seed=0, epochs=1, screen_width=36, screen_height=36)
     few = dict(small, random_steps=80, train_steps=64, test_steps=0, replay_size=400, target_steps=32)
-    for number, preset in enumerate(("fast_dqn", "quick")):
-        words = dict(few, workers=8, processes=number % 3, train_frequency=4)
-        run = simple_dqn.train("count_down", preset, label=preset, **words)
-        assert simple_dqn.load(run.snapshots[-1]).evaluate(games=1).mean >= 0
+    few.update(workers=8, processes=2, train_frequency=4)
+    run = simple_dqn.train("count_down", "quick", label="quick", **few)
+    assert simple_dqn.load(run.snapshots[-1]).evaluate(games=1).mean >= 0
     simple_dqn.train("count_down", "strong", label="strong", **small, train_steps=1024, processes=1)
 """
 
@@ -199,7 +199,7 @@ def test_an_environment_of_a_script_is_trained_by_any_preset(home: Path) -> None
         [sys.executable, "script.py"], env=environment, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert len(list((home / "snapshots").glob("*_1.pkl"))) == 3
+    assert len(list((home / "snapshots").glob("*_1.pkl"))) == 2
 
 
 RULE = """
