@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from simple_dqn import command_line, main, rules
 from simple_dqn.command_line import parser_of_settings
@@ -19,7 +18,7 @@ from simple_dqn.presets import PRESETS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.play import ONE_GAME, PLAYS_ONLY, settings_of_agent
 from simple_dqn.verbs.settings import resolve
-from tests.command_line import Capsys, Patch, catch, read
+from tests.command_line import Capsys, catch, read
 
 # Flags of a run in which every source below can be told from the others.
 RUN = {
@@ -129,25 +128,6 @@ def test_a_preset_names_settings_that_agree_and_its_agents_play_with_any_number_
             settings_of_agent(Path("pong_1.pkl"), Snapshot("pong", 1, 6, 0, trained, {}), given, fixed)
 
 
-def printed(capsys: Capsys, *words: str) -> dict[str, str]:
-    """Return the settings that `train --print_config` shows, by name."""
-    assert main.run(["train", "pong", *words, "--print_config", "true"]) == 0
-    settings: dict[str, str] = yaml.load(capsys.readouterr().out, yaml.BaseLoader)["settings"]
-    return {name: value for name, value in settings.items() if name != "game"}
-
-
-def test_flags_win_and_the_outcome_is_shown(tmp_path: Path, monkeypatch: Patch, capsys: Capsys) -> None:
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    shown = printed(capsys, "--preset", "rainbow", "--n_step", "5", "--noisy", "false")
-    assert (shown["n_step"], shown["noisy"], shown["target_rule"]) == ("5", "false", "double")
-    assert shown.keys() == Config().flags().keys() - {"game"}
-    assert not list(tmp_path.iterdir())
-
-
-def test_without_a_name_it_is_the_quick_one(capsys: Capsys) -> None:
-    assert printed(capsys) == printed(capsys, "--preset", "quick") != printed(capsys, "--preset", "nature")
-
-
 def test_the_page_of_settings_has_every_preset_as_it_is() -> None:
     page = (PROJECT / "docs" / "settings.md").read_text(encoding="utf-8")
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if "|" in line]
@@ -234,23 +214,27 @@ def test_a_word_is_read_as_it_was_written(tmp_path: Path, word: str) -> None:
     assert (found["load_weights"], found["game"]) == (word, word)
 
 
-@pytest.mark.parametrize(
-    ("file", "words", "expected"),
-    [
-        ("preset: nature\n", ["--preset", "rainbow"], {"preset": "rainbow", "n_step": 2}),
-        ("preset: rainbow\n", ["--n_step", "5"], {"preset": "rainbow", "n_step": 5}),
-        ("", ["--preset", "nature", "--workers", "3"], {"preset": "nature", "n_step": 2, "workers": 3}),
-    ],
-)
-def test_a_file_lies_over_a_preset_and_below_the_flags(
-    tmp_path: Path, capsys: Capsys, file: str, words: list[str], expected: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize(("file", "words", "preset", "others"), [
+    ("", "", "quick", {}),
+    ("", "--preset nature", "nature", {}),
+    ("", "--preset rainbow --n_step 5 --noisy false", "rainbow", {"n_step": 5, "noisy": False}),
+    ("settings:\n  n_step: 2", "--preset nature --workers 3", "nature", {"n_step": 2, "workers": 3}),
+    ("preset: nature\nsettings:\n  n_step: 2", "--preset rainbow", "rainbow", {"n_step": 2}),
+    ("preset: rainbow\nsettings:\n  noisy: false", "--n_step 5", "rainbow", {"n_step": 5, "noisy": False}),
+])  # fmt: skip
+def test_a_file_lies_over_a_preset_and_below_the_flags_and_the_outcome_is_shown(
+    tmp_path: Path, start: Callable[..., int], capsys: Capsys, file: str, words: str, preset: str,
+    others: dict[str, Any],
+) -> None:  # fmt: skip
     path = tmp_path / "x.yaml"
-    path.write_text(f"{file}settings:\n  n_step: 2\n  display_screen: false\n")
-    assert main.run(["train", "pong", "--config", str(path), "--print_config", *words]) == 0
+    path.write_text(file)
+    config = ["--config", str(path)] if file else []
+    assert start("home", "train", "pong", *config, "--print_config", *words.split()) == 0
+    assert not list(Path().iterdir())
     path.write_text(capsys.readouterr().out)
+    assert all(f"  {name}: " in path.read_text() for name in Config().flags())
     found = command_line.read(str(path))
-    assert found == {**found, **PRESETS[expected["preset"]], **expected}
+    assert found == {**found, **PRESETS[preset], **others, "preset": preset}
 
 
 # Names and defaults that simple_dqn promised.
