@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -103,13 +104,6 @@ def test_warnings_are_no_failure_and_errors_are(
     assert lines[-1][:2] == ["error", "c"]
 
 
-def write_group(folder: Path, limit: object, usage: int, cache: int = 20) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    stat = f"anon 5\ninactive_file {cache}\nactive_file 7\nshmem 1000\n"
-    for name, text in {"max": f"{limit}\n", "current": f"{usage}\n", "stat": stat}.items():
-        (folder / f"memory.{name}").write_text(text)
-
-
 @pytest.mark.parametrize(
     ("groups", "allowed"),
     [
@@ -121,12 +115,16 @@ def write_group(folder: Path, limit: object, usage: int, cache: int = 20) -> Non
     ],
 )
 def test_every_group_around_the_process_counts(
-    tmp_path: Path, groups: dict[str, tuple[int, ...]], allowed: list[int]
+    tmp_path: Path, groups: dict[str, tuple[Any, ...]], allowed: list[int]
 ) -> None:
     membership = tmp_path / "cgroup"
     membership.write_text("0::/outer/inner\n")
-    for name, figures in groups.items():
-        write_group(tmp_path / "groups" / name, *figures)
+    for group, (limit, usage, *cache) in groups.items():
+        stat = f"anon 5\ninactive_file {cache[0] if cache else 20}\nactive_file 7\nshmem 1000\n"
+        folder = tmp_path / "groups" / group
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in {"max": f"{limit}\n", "current": f"{usage}\n", "stat": stat}.items():
+            (folder / f"memory.{name}").write_text(text)
     assert control_group_allowances(membership, tmp_path / "groups") == allowed
     assert control_group_allowances(tmp_path / "absent", tmp_path / "nowhere") == []
 
