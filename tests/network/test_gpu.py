@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from simple_dqn.device import WARM_UPS, Device
 from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.networks import NETWORKS
-from tests.network.test_meta_device import EXTENSIONS
+from tests.network.test_stand_ins import EXTENSIONS
 from tests.network.updates import assert_same_weights, make_minibatch, make_network, take_losses, train
 from tests.replay_memory.test_screens import assert_same as assert_same_minibatch
 from tests.replay_memory.test_screens import feed, memory_of

@@ -104,9 +104,9 @@ def test_activations_and_gradients_are_those_written_out(kind: str) -> None:
         assert_near(guided.saliency(STATES, asked), gradients)
 
 
-@pytest.mark.parametrize("kind", OTHERS)
-def test_other_networks(kind: str) -> None:
-    """The copy has the network's Q-values, and saliency differs by action."""
+@pytest.mark.parametrize("kind", ["plain", *OTHERS])
+def test_the_copy_has_the_networks_values_and_a_unit_depends_on_its_receptive_field_alone(kind: str) -> None:
+    """And saliency differs by action."""
     network = taught(kind)
     before = network.predict(STATES)
     guided = network.guided_backpropagation()
@@ -116,11 +116,6 @@ def test_other_networks(kind: str) -> None:
     inside = guided._network(torch.from_numpy(STATES) / 255).detach().numpy()
     np.testing.assert_allclose(inside, before, atol=0.02 * np.abs(before).max())
     np.testing.assert_array_equal(network.predict(STATES), before)
-
-
-@pytest.mark.parametrize("kind", ["plain", *OTHERS])
-def test_a_unit_depends_on_its_receptive_field_alone(kind: str) -> None:
-    guided = taught(kind).guided_backpropagation()
     assert len(guided.layers) == 2
     for layer in guided.layers:
         activations = guided.activations(STATES, layer.name)

@@ -1,6 +1,7 @@
 """Compressed screens against plain ones, and the memory that both take."""
 
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -76,15 +77,15 @@ def test_bytes_are_those_of_the_blocks_that_are_held() -> None:
 
 
 def test_million_experiences_take_nothing_before_they_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    available(monkeypatch, 10**11)
+    available(monkeypatch, lambda: 10**11)
     before = psutil.Process().memory_info().rss
     memory = memory_of("none", 1, 1_000_000, ATARI)
     assert 7_056_000_000 < memory.nbytes <= 7_200_000_000
     assert psutil.Process().memory_info().rss - before < 100_000_000
 
 
-def available(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=count))
+def available(monkeypatch: pytest.MonkeyPatch, count: Callable[[], int]) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=count()))
     monkeypatch.setattr("simple_dqn.machine.control_group_allowances", lambda: [])
 
 
@@ -97,7 +98,7 @@ def test_too_little_memory_is_said_before_the_run_with_a_size_that_fits(
     kind: str, free: int, words: str, refused: bool, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    available(monkeypatch, free)
+    available(monkeypatch, lambda: free)
     with pytest.raises(UserError, match=r"^--replay_size 1000000 ") if refused else nullcontext() as error:
         memory_of(kind, 1, 1_000_000, ATARI)
     found = re.search(words, str(error.value) if error else caplog.messages.pop())
@@ -113,8 +114,8 @@ def test_memory_that_runs_short_ends_the_run(monkeypatch: pytest.MonkeyPatch) ->
     screens = CompressedScreens(100_000, 1, ATARI)
     noise = np.random.default_rng(0).integers(0, 256, (1, *ATARI), np.uint8)
     words = r"takes 0\.3 GB for 4\d{4} of 100000 experiences .* 0\.09\d+ GB left: lower"
+    available(monkeypatch, lambda: 400_000_000 - screens.nbytes)
     with pytest.raises(UserError, match=words):  # noqa: PT012
         for row in range(100_000):
-            available(monkeypatch, 400_000_000 - screens.nbytes)
             screens.write(row, noise)
     np.testing.assert_array_equal(screens.gather(np.array([[1]]), None)[0], noise)

@@ -129,7 +129,7 @@ def test_it_is_tested_and_trained_further(
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     path = write(tmp_path / "breakout_1.pkl", old(model))
     cpu = ["--backend", "cpu", "--threads", "1"]
-    assert main.run(["test", str(path), "--play_games", "1", "--max_game_frames", "400", *cpu]) == 0
+    assert main.run(["test", str(path), "--play_games", "1", "--max_game_frames", "80", *cpu]) == 0
     steps = ["--train_steps", "20", "--test_steps", "10", "--random_steps", "40", "--replay_size", "500"]
     assert main.run(["resume", str(path), *steps, "--epochs", "2", *cpu]) == 0
     later = Snapshot.load(tmp_path / "breakout_2.pkl")

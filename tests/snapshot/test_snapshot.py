@@ -4,6 +4,8 @@ import io
 import json
 import os
 import struct
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -226,3 +228,12 @@ def test_a_missing_file_names_those_there_are_and_others_are_no_snapshots(path: 
     assert Snapshot.load(other).game == "pong"
     np.save(folder / "a.npy", np.zeros(3))
     assert "not a snapshot" in refusal(folder / "a.npy")
+
+
+def test_spoilt_snapshots_are_refused_or_sound() -> None:
+    project = Path(__file__).parents[2]
+    command = [sys.executable, "tests/soak/fuzz_snapshots.py", "--count", "12", "--seed", "1"]
+    environment = os.environ | {"PYTHONPATH": str(project / "src")}
+    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(words in done.stdout for words in ("12 snapshots, 0 failures", "refused", "sound"))
