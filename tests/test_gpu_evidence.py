@@ -45,6 +45,7 @@ def test_bad_input_is_one_line(words: tuple[str, ...], environment: dict[str, st
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(1800)
 def test_pieces_run_without_a_gpu_and_measure_nothing_twice(tmp_path: Path) -> None:
     pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
     folder, out = tmp_path / "evidence", tmp_path / "out"
@@ -52,11 +53,11 @@ def test_pieces_run_without_a_gpu_and_measure_nothing_twice(tmp_path: Path) -> N
     settings = {"DEVICE": "cpu", "SMALL": "1", "FOLDER": str(folder), "OUT": str(out)}
     seen = []
     for _ in range(2):
-        for piece in ("3", "4", "6"):
+        for piece in ("3", "6"):
             done = start(piece, **settings)
             assert done.returncode == 0, done.stderr + done.stdout
         seen.append({path.name: path.stat().st_mtime_ns for path in folder.glob("*_*.txt")})
     assert seen[0] == seen[1]
-    assert seen[0].keys() == {"games_2.txt", "games_4.txt", "training_8.txt"}
+    assert seen[0].keys() == {"games_2.txt", "games_4.txt"}
     assert "1024 steps in" in (out / "figures.md").read_text()
     assert (out / "state_00").stat().st_size < 16 * MIB

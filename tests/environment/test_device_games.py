@@ -9,11 +9,12 @@ import torch
 
 import simple_dqn
 from simple_dqn import main
-from simple_dqn.config import EnvironmentConfig
+from simple_dqn.config import Config, EnvironmentConfig
 from simple_dqn.device import Device
 from simple_dqn.environment import Environment, device, make
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
+from simple_dqn.run import device_of_games
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Step, on_host
 from tests.command_line import rows
@@ -197,6 +198,17 @@ def test_screens_on_the_networks_device_are_those_of_the_cpu(where: torch.device
         assert isinstance(step.screens, torch.Tensor)
         assert step.screens.device.type == where.type
         assert_equal(step, other)
+
+
+@pytest.mark.parametrize(("flags", "there"), [
+    ({}, True), ({"workers": 255}, False), ({"processes": 1}, False), ({"emulator": "ale"}, False),
+], ids=str)  # fmt: skip
+def test_a_gpu_plays_many_games_of_this_process(
+    flags: dict[str, Any], there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simple_dqn.device.choose_device", lambda _: Device(GPU, "float32"))
+    config = Config.from_flags({"game": "pong", "emulator": "warp", "workers": 256, **flags})
+    assert device_of_games(config) == (GPU if there else None)
 
 
 ROLLOUTS = (
