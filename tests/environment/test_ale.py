@@ -58,7 +58,7 @@ def test_an_end_at_the_limit_is_terminal_and_not_truncated(what: str) -> None:
 def test_a_vector_of_games_equals_single_games() -> None:
     settings: dict[str, Any] = {"random_starts": 6, "repeat_action_probability": 0.25}
     settings["max_game_frames"] = 360
-    count, length = 3, 250
+    count, length = 2, 250
     together = games(count, **settings)
     actions = np.random.default_rng(1).integers(together.actions, size=(length, count))
     steps = [together.reset(), *(together.step(row) for row in actions)]  # Their arrays are the caller's.

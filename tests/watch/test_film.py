@@ -24,12 +24,12 @@ SAMPLES = 512
 SCALE = 4
 
 
-def pictures(height: int = 30, width: int = 20) -> list[NDArray[np.uint8]]:
+def pictures() -> list[NDArray[np.uint8]]:
     """Return pictures of a gray field in which a colored block moves."""
     result = []
     for t in range(FRAMES):
-        picture = np.full((height, width, 3), 40, np.uint8)
-        picture[t % (height - 8) :][:8, 4:12] = (200, 72 + t, 72)
+        picture = np.full((30, 20, 3), 40, np.uint8)
+        picture[t % 22 :][:8, 4:12] = (200, 72 + t, 72)
         result.append(picture)
     return result
 
@@ -38,10 +38,10 @@ def sounds() -> list[NDArray[np.uint8]]:
     return list(np.random.default_rng(0).integers(256, size=(FRAMES, SAMPLES), dtype=np.uint8))
 
 
-def make(path: Path, scale: int = SCALE, silent: bool = False, rate: float = 60) -> None:
+def make(path: Path, silent: bool = False, rate: float = 60) -> None:
     with replacing(path) as beside, closing(Film(beside, path.suffix[1:], rate)) as film:
         for picture, sound in zip(pictures(), sounds(), strict=True):
-            film.add(picture, sound[:0] if silent else sound, scale)
+            film.add(picture, sound[:0] if silent else sound, SCALE)
         film.finish()
 
 
