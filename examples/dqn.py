@@ -1,21 +1,21 @@
 """Deep Q-learning on one page: the algorithm of Mnih et al. 2015, from the screen to the score.
 
-    python examples/dqn.py pong
-    python examples/dqn.py breakout --replay_size 200000 --train_steps 100000
+    ./dqn.sh pong
 
 "Human-level control through deep reinforcement learning", Nature 518: Algorithm 1 and Methods; the optimizer
 and no-ops are simple_dqn's (docs/deviations.md). A test requires bitwise equal weights of page and package.
-
 Shapes: B transitions in a minibatch, A actions, 4 screens in a state, 84 x 84 pixels in a screen.
 """
 
 import argparse
 import copy
+import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any
+from datetime import timedelta
+from typing import Annotated, Any, get_args
 
 import ale_py.roms
 import cv2
@@ -23,13 +23,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
 Pixels = NDArray[np.uint8]
 HISTORY = 4  # screens in a state: one frame does not show which way the ball moves
 FRAME_SKIP = 4  # frames for which an action is repeated
-NO_OPS = 30  # a game starts with 0 to 30 no-op steps, so that games differ
-MINUTE = 60 * 60  # frames
 NO_STATE = np.zeros((HISTORY, 84, 84), np.uint8)
 
 
@@ -37,27 +34,29 @@ NO_STATE = np.zeros((HISTORY, 84, 84), np.uint8)
 class Settings:
     """Extended data table 1, with periods in steps, as in DeepMind's code. A step is a decision: 4 frames."""
 
-    replay_size: int = 1_000_000  # steps in memory; each has one screen of 7 kB, 7 GB in total
-    random_steps: int = 50_000  # steps of random play before the first update
-    train_frequency: int = 4  # steps between updates
-    batch_size: int = 32  # transitions in an update, B
-    target_steps: int = 10_000  # steps between copies to the target network
-    discount_rate: float = 0.99  # γ
-    learning_rate: float = 0.00025
-    decay_rate: float = 0.95  # of the running mean of squared gradients in RMSProp
-    exploration_rate_end: float = 0.1  # ε decreases linearly from 1 to this ...
-    exploration_decay_steps: int = 1_000_000  # ... over these first steps of training
-    exploration_rate_test: float = 0.05
-    train_steps: int = 250_000  # steps of training before each test
-    test_games: int = 30
-    epochs: int = 200  # of training and testing: 50 million steps
-    random_seed: int = 1
+    replay_size: Annotated[int, "steps in memory; each has one screen of 7 kB, 7 GB in total"] = 1_000_000
+    random_steps: Annotated[int, "steps of random play before the first update"] = 50_000
+    train_frequency: Annotated[int, "steps between updates"] = 4
+    batch_size: Annotated[int, "transitions in an update, B"] = 32
+    target_steps: Annotated[int, "steps between copies to the target network"] = 10_000
+    discount_rate: Annotated[float, "γ"] = 0.99
+    learning_rate: Annotated[float, "α"] = 0.00025
+    decay_rate: Annotated[float, "of the running mean of squared gradients in RMSProp, ρ"] = 0.95
+    exploration_rate_end: Annotated[float, "ε decreases linearly from 1 to this ..."] = 0.1
+    exploration_decay_steps: Annotated[int, "... over these first steps of training"] = 1_000_000
+    exploration_rate_test: Annotated[float, "ε in tests"] = 0.05
+    train_steps: Annotated[int, "steps of training before each test"] = 250_000
+    test_games: Annotated[int, "games in a test"] = 30
+    epochs: Annotated[int, "of training and testing: 50 million steps, which take days"] = 200
+    random_seed: Annotated[int, "makes a run repeatable"] = 1
+    threads: Annotated[int, "of PyTorch; on a busy machine several are slower than one"] = 1
+    save: Annotated[str, "a file for the weights, written after each test"] = ""
+    load: Annotated[str, "a file of weights to start from"] = ""
 
 
 def random_stream(seed: int, name: str) -> np.random.Generator:
     """Return a generator for one purpose: the streams of different names are independent."""
-    key = (zlib.crc32(name.encode()), 0)
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()), 0)))
 
 
 class Game:
@@ -71,13 +70,13 @@ class Game:
         self.ale.loadROM(str(ale_py.roms.get_rom_path(name)))
         self.actions = self.ale.getMinimalActionSet()
         self.rng, self.training = rng, training
-        self.frame_limit = (30 if training else 5) * MINUTE  # a longer game is truncated
+        self.frame_limit = (30 if training else 5) * 60 * 60  # 30 or 5 minutes: a longer game is truncated
         self.frames: deque[Pixels] = deque(maxlen=2)  # the last two frames in gray, uint8 [210, 160]
 
     def start(self) -> Pixels:
         """Start a new game; return its first screen, uint8 [84, 84]."""
         self._reset()
-        for _ in range(self.rng.integers(NO_OPS + 1)):
+        for _ in range(self.rng.integers(30 + 1)):  # 0 to 30 no-op steps, so that games differ
             self._hold(ale_py.Action.NOOP)
             if self.over():
                 self._reset()
@@ -116,24 +115,21 @@ class Game:
 
 def next_state(state: Pixels, screen: Pixels, new_episode: bool) -> Pixels:
     """Return the latest 4 screens, uint8 [4, 84, 84]. Screens from before the episode are black."""
-    older = np.zeros_like(state[1:]) if new_episode else state[1:]
-    return np.concatenate((older, screen[np.newaxis]))
+    return np.concatenate((state[1:] * (not new_episode), screen[np.newaxis]))
 
 
 class ReplayMemory:
     """D of Algorithm 1: the latest N steps, in a ring buffer that stores each screen once.
 
     Row t holds action t, its reward, and the screen seen *after* it. So transition t leads from the screens
-    t-4 ... t-1 to the screens t-3 ... t. If `starts` is true, the row has the first screen of a game,
-    which follows no action and is not a transition.
+    t-4 ... t-1 to t-3 ... t. Where `starts` is true, the row is no transition, but a game's first screen.
     """
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
         self.screens = np.zeros((size, 84, 84), np.uint8)
         self.actions = np.zeros(size, np.int64)
         self.rewards = np.zeros(size, np.float32)
-        self.terminals = np.zeros(size, np.bool_)
-        self.starts = np.zeros(size, np.bool_)
+        self.terminals, self.starts = np.zeros((2, size), np.bool_)
         self.size, self.written, self.rng = size, 0, rng
 
     def add(self, screen: Pixels, action: int, reward: float, terminal: bool, start: bool = False) -> None:
@@ -145,7 +141,11 @@ class ReplayMemory:
 
     def sample(self, count: int) -> tuple[NDArray[Any], ...]:
         """Sample B transitions uniformly; return states, actions, rewards, next states and terminals."""
-        rows = self._draw(count)
+        first = self.written - self.size + HISTORY if self.written >= self.size else 1
+        steps = self.rng.integers(first, self.written, count)  # whose 5 screens are all in the ring
+        while (invalid := np.flatnonzero(self.starts[steps % self.size])).size:
+            steps[invalid] = self.rng.integers(first, self.written, invalid.size)
+        rows = steps % self.size  # [B]
         windows = (rows[:, np.newaxis] + np.arange(-HISTORY, 1)) % self.size  # [B, 5], rows t-4 ... t
         screens = self.screens[windows]  # [B, 5, 84, 84]: both states of each transition
         # Where an episode begins in rows t-3 ... t-1, the screens before that row are black.
@@ -154,15 +154,6 @@ class ReplayMemory:
         screens[:, : HISTORY - 1][np.logical_or.accumulate(begins[:, ::-1], axis=1)[:, ::-1]] = 0
         return screens[:, :-1], self.actions[rows], self.rewards[rows], screens[:, 1:], self.terminals[rows]
 
-    def _draw(self, count: int) -> NDArray[np.int64]:
-        """Return rows of transitions whose 5 screens are all in the ring, int64 [B]."""
-        full = self.written >= self.size
-        first = self.written - self.size + HISTORY if full else 1
-        steps = self.rng.integers(first, self.written, count)
-        while (invalid := np.flatnonzero(self.starts[steps % self.size])).size:
-            steps[invalid] = self.rng.integers(first, self.written, invalid.size)
-        return steps % self.size
-
 
 def q_network(actions: int, rng: np.random.Generator) -> nn.Sequential:
     """Return Q(s, ·; θ), from states, floats in [0, 1] [B, 4, 84, 84], to the Q-values [B, A]."""
@@ -170,8 +161,7 @@ def q_network(actions: int, rng: np.random.Generator) -> nn.Sequential:
         nn.Conv2d(HISTORY, 32, 8, 4), nn.ReLU(),  # [B, 32, 20, 20]
         nn.Conv2d(32, 64, 4, 2), nn.ReLU(),  # [B, 64, 9, 9]
         nn.Conv2d(64, 64, 3, 1), nn.ReLU(),  # [B, 64, 7, 7]
-        nn.Flatten(),
-        nn.Linear(3136, 512), nn.ReLU(),
+        nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(),
         nn.Linear(512, actions),
     )  # fmt: skip
     for layer in network:
@@ -179,9 +169,7 @@ def q_network(actions: int, rng: np.random.Generator) -> nn.Sequential:
             bound = layer.weight[0].numel() ** -0.5  # 1/√n for the n inputs of a unit
             for values in layer.parameters():
                 values.data = torch.from_numpy(rng.uniform(-bound, bound, values.shape)).float()
-        if isinstance(layer, nn.Conv2d):  # faster on a CPU
-            layer.weight.data = layer.weight.data.contiguous(memory_format=torch.channels_last)
-    return network
+    return nn.utils.convert_conv2d_weight_memory_format(network, torch.channels_last)  # faster on a CPU
 
 
 def floats(states: Tensor) -> Tensor:
@@ -258,42 +246,54 @@ class DQN:
             y = rewards.clamp(-1, 1) + self.settings.discount_rate * ~terminals * best
         q = self.network(floats(states)).gather(1, actions[:, np.newaxis]).squeeze(1)  # [B]
         # Huber's loss: half the squared error, with its gradient clipped to ± 1 (Methods, "error term").
-        loss = functional.huber_loss(q, y)
+        loss = nn.functional.huber_loss(q, y)
         self.network.zero_grad()
         torch.autograd.backward(loss)
         self.optimizer.step()
         return np.asarray((y - q.detach()).abs())
 
-    def test(self) -> list[float]:
-        """Return the scores of whole games of at most 5 minutes, played with ε = 0.05."""
-        rng, scores = random_stream(self.settings.random_seed, "test exploration"), []
+    def test(self) -> Iterator[float]:
+        """Yield the scores of whole games of at most 5 minutes, played with ε = 0.05."""
+        rng = random_stream(self.settings.random_seed, "test exploration")
         for _ in range(self.settings.test_games):
             state, score = next_state(NO_STATE, self.test_game.start(), new_episode=True), 0.0
             while not self.test_game.over():
                 action = self.act(state, self.settings.exploration_rate_test, rng)
                 screen, reward, _ = self.test_game.step(action)
                 state, score = next_state(state, screen, new_episode=False), score + reward
-            scores.append(score)
-        return scores
+            yield score
 
 
 def main() -> None:
     """Alternate training and tests, and print the score of each test."""
     parser = argparse.ArgumentParser(description="Deep Q-learning of one Atari game.")
     parser.add_argument("game", help="such as pong or space_invaders")
-    for field in fields(Settings):
-        parser.add_argument(f"--{field.name}", type=type(field.default), default=field.default)
+    for one in fields(Settings):
+        about = f"{get_args(one.type)[1]} (default: {one.default or 'none'})"
+        parser.add_argument(f"--{one.name}", type=type(one.default), default=one.default, help=about)
     arguments = vars(parser.parse_args())
-    agent = DQN(arguments.pop("game"), Settings(**arguments))
-    settings, training = agent.settings, agent.train()
+    agent = DQN(arguments.pop("game"), settings := Settings(**arguments))
+    torch.set_num_threads(settings.threads)
+    for network in (agent.network, agent.target) if settings.load else ():
+        network.load_state_dict(torch.load(settings.load, weights_only=True))  # runs no code of the file
+    training = agent.train()
     for epoch in range(settings.epochs + 1):  # Epoch 0 is random play.
-        steps = settings.train_steps if epoch else settings.random_steps
-        for step in range(steps):
+        steps, began = settings.train_steps if epoch else settings.random_steps, time.perf_counter()
+        start = f"\r{'':79}\repoch {epoch}: "  # over the last line of the terminal
+        for step in range(1, steps + 1):
             next(training)
-            if step % 1000 == 0:
-                print(f"\repoch {epoch}: step {step} of {steps}", end="", flush=True)
-        scores = agent.test()
-        print(f"\repoch {epoch}: score {np.mean(scores):.1f} ± {np.std(scores):.1f} in {len(scores)} games")
+            if step % 200 == 0:
+                speed = step / (time.perf_counter() - began)
+                left = timedelta(seconds=round((steps * (settings.epochs + 1 - epoch) - step) / speed))
+                text = f"{start}step {step} of {steps}, {speed:.0f} steps/s"
+                print(text + f", {left} of training left" * bool(epoch), end="", flush=True)
+        scores = list[float]()
+        for score in agent.test():
+            scores.append(score)
+            print(f"{start}{len(scores)} of {settings.test_games} test games", end="", flush=True)
+        print(f"{start}score {np.mean(scores):.1f} ± {np.std(scores):.1f} in {len(scores)} games")
+        if settings.save:
+            torch.save(agent.network.state_dict(), settings.save)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """The page and the packages side by side: `examples/dqn.py` is the oracle of `src/simple_dqn/`."""
 
 import functools
+import pickle
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +24,7 @@ from simple_dqn.run import make_agent, make_environment, make_network
 from simple_dqn.schedules import SerialSchedule
 from tests.command_line import Capsys, Patch
 
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "replay_size": 600,  # so that the ring is written over
     "random_steps": 400,
     "target_steps": 200,
@@ -130,10 +132,41 @@ def test_the_plain_optimizer_of_the_page_is_that_of_the_packages() -> None:
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
 
 
-def test_it_trains_from_the_command_line(capsys: Capsys, monkeypatch: Patch) -> None:
-    flags = "--random_steps 50 --train_steps 100 --test_games 1 --epochs 1 --replay_size 500"
-    monkeypatch.setattr("sys.argv", ["dqn.py", "breakout", *flags.split()])
-    dqn.main()
+def test_it_trains_from_the_command_line_and_loads_what_it_saved(
+    capsys: Capsys, monkeypatch: Patch, tmp_path: Path
+) -> None:
+    def lines(*words: str) -> list[str]:
+        monkeypatch.setattr("sys.argv", ["dqn.py", "pong", *words])
+        dqn.main()
+        return capsys.readouterr().out.replace("\r", "\n").splitlines()
+
+    saved, again = (str(tmp_path / name) for name in ("saved.pt", "again.pt"))
+    few = ["--random_steps", "200", "--test_games", "1", "--replay_size", "500"]
+    first = lines(*few, "--train_steps", "200", "--epochs", "1", "--save", saved)
     assert len(Path(dqn.__file__).read_text().splitlines()) <= 300  # the page fits on a page
-    lines = capsys.readouterr().out.replace("\r", "\n").splitlines()
-    assert [line for line in lines if line.startswith("epoch 1: score ") and line.endswith(" in 1 games")]
+    assert [line for line in first if line.startswith("epoch 1: score ") and line.endswith(" in 1 games")]
+    assert any(
+        re.fullmatch(r"epoch 1: step 200 of 200, \d+ steps/s, 0:00:00 of training left", line)
+        for line in first
+    )
+    assert torch.get_num_threads() == 1
+    lines(
+        *few, "--random_steps", "0", "--epochs", "0", "--random_seed", "2", "--load", saved, "--save", again
+    )
+    before, after = torch.load(saved), torch.load(again)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(values, after[name]) for name, values in before.items())
+
+
+def test_a_file_of_weights_runs_no_code(monkeypatch: Patch, tmp_path: Path) -> None:
+    class Hostile:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return Path.touch, (tmp_path / "ran",)
+
+    torch.save({"0.weight": Hostile()}, tmp_path / "weights.pt")
+    monkeypatch.setattr(
+        "sys.argv", ["dqn.py", "breakout", "--load", str(tmp_path / "weights.pt"), "--replay_size", "9"]
+    )
+    with pytest.raises(pickle.UnpicklingError):
+        dqn.main()
+    assert not (tmp_path / "ran").exists()
