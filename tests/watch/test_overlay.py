@@ -21,7 +21,7 @@ from simple_dqn.watch.overlay import (
     Overlay,
     panel_lines,
 )
-from simple_dqn.watch.player import View
+from simple_dqn.watch.player import HINTS, View
 
 NAMES = ("NOOP", "FIRE", "RIGHT", "LEFT")
 PICTURE = np.random.default_rng(0).integers(0, 256, (210, 160, 3), dtype=np.uint8)
@@ -49,6 +49,10 @@ def test_the_game_is_shown_pixel_by_pixel_at_the_left_and_18_actions_have_room(s
     image = overlay.draw(PICTURE, many)
     assert pixels(image[150 * scale :, 160 * scale :], BADGES[False][1]).any()
     assert pixels(image[-3:, 160 * scale :], BACKGROUND).all()
+    hinted = Overlay(scale, hints=True).draw(PICTURE, many)
+    differs = (hinted != image).any(axis=(1, 2))
+    assert differs[190 * scale : -3].any()
+    assert not differs[: 70 * scale].any(), "the keys push what is above the actions"
     other = Overlay(scale).draw(np.zeros((36, 50, 3), np.uint8), VIEW)
     assert other.shape[0] == 36 * scale
     assert other.shape[1] > 60 * scale
@@ -126,5 +130,5 @@ def test_every_cell_of_a_terminals_panel_has_its_own_background(qvalues: Any) ->
         assert all(part.startswith("<f><b>") for part in line.split("<n>")[1:])
     words = [re.sub("<.>", "", line) for line in lines]
     assert {len(line) for line in words[3:]} == {PANEL_COLUMNS}
-    assert [line[:14].rstrip() for line in words[4:]] == list(names)
+    assert [line[:14].rstrip() for line in words[4:]] == [*names, *(left for left, _ in HINTS)]
     assert all(line[13] == " " for line in words[4:])

@@ -59,7 +59,7 @@ def pong(home: Path, saved: Path) -> str:
 
 
 def record(*arguments: str) -> int:
-    return main.run(["record", *arguments, "--random_seed", "1"])
+    return main.run(["record", *arguments, "--random_seed", "1", "--keep_frames"])
 
 
 def picture(path: Path) -> NDArray[np.uint8]:
@@ -146,6 +146,14 @@ def test_films_are_called_as_the_snapshot(home: Path, capsys: pytest.CaptureFixt
         assert (home / "videos" / film.removesuffix("_3") / "000023.png").exists()
         with av.open(str(home / "videos" / f"{film}.mov")) as container:
             assert [stream.type for stream in container.streams] == ["video"]  # Catch has no sound
+
+
+def test_frames_are_kept_only_if_asked(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    snapshot = save(home / "snapshots" / "catch_3.pkl", environment="catch", game="catch")
+    assert main.run(["record", str(snapshot), "--random_seed", "1"]) == 0
+    assert [path.name for path in (home / "videos").iterdir()] == ["catch_3.mov"]
+    assert "8 frames, 0:00" in (said := capsys.readouterr().out)
+    assert "frames are in" not in said
 
 
 def test_ctrl_c_leaves_the_earlier_film(home: Path, pong: str, monkeypatch: pytest.MonkeyPatch) -> None:

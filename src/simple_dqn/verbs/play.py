@@ -4,7 +4,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -254,12 +254,13 @@ def _show(config: Config, display: str | None) -> None:
 
 def record(arguments: Sequence[str], program: str) -> None:
     """Film a snapshot while it plays."""
-    about = "Film a snapshot while it plays: a film with sound, and a PNG of each frame."
+    about = "Film a snapshot while it plays, with sound."
     fixed = {**ONE_GAME, "play_games": 1}
     example = f"{AGENT} --overlay"
     parser = parser_for(program, about, example, fixed, snapshot=SNAPSHOT, most_used=PLAYING_HELP)
     parser.add_argument("--format", choices=tuple(FORMATS), help="kind of film (default: mov)")
     parser.add_switch("overlay", "draw Q-values and where the network looks into the film (default: false)")
+    parser.add_switch("keep_frames", "keep each frame, too: PNG files in videos/NAME (default: false)")
     given, path, snapshot = read_agent(parser, arguments)
     track = given.pop("track", "none")
     config = settings_of_agent(path, snapshot, given, fixed)
@@ -271,15 +272,16 @@ def record(arguments: Sequence[str], program: str) -> None:
     path, tracker = videos / f"{name}_{snapshot.epoch}.{kind}", Writer()
     if track != "none":
         tracker = TRACKERS[track](home() / "results" / name, config.shared_flags(), True)
-    played = film(config, path, videos / name, kind, given.get("overlay", False))
-    print(printable(f"{path}: {played}; its screens are in {videos / name}"))
+    folder = videos / name if given.get("keep_frames") else None
+    played = film(config, path, folder, kind, given.get("overlay", False))
+    print(printable(f"{path}: {played}" + (f"; its frames are in {folder}" if folder else "")))
     with closing(tracker):
         tracker.open()
         tracker.on_file(path)
 
 
-def film(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -> str:
-    """Play games, film them to `path`, write each frame into `folder`, and return its length and scores.
+def film(config: Config, path: Path, folder: Path | None, kind: str, overlay: bool) -> str:
+    """Play games, film them to `path`, write each frame into `folder`, if any; return its length and scores.
 
     If it fails, or the user stops it, both are as they were.
     """
@@ -289,7 +291,7 @@ def film(config: Config, path: Path, folder: Path, kind: str, overlay: bool) -> 
         player = make_watched_player(config, environment, saliency=overlay)
         with (
             replacing(path) as beside,
-            replacing_screens(folder) as screens,
+            replacing_screens(folder) if folder else nullcontext() as screens,
             closing(Film(beside, kind, environment.frames_per_second)) as made,
         ):
             recording.play(player, made, screens, config.run.play_games, lambda: interrupt.requested)

@@ -1,4 +1,4 @@
-"""Films of a player's games: H.264 with the game's sound, and a folder with a PNG file of every frame."""
+"""Films of a player's games: H.264 with the game's sound; and folders with a PNG file of every frame."""
 
 import os
 import re
@@ -126,9 +126,9 @@ class Recording(FrameFollower):
         self._overlay = Overlay(scale=1) if overlay else None
 
     def play(
-        self, player: WatchedPlayer, film: Film, screens: Path, games: int, stopped: Callable[[], bool]
+        self, player: WatchedPlayer, film: Film, screens: Path | None, games: int, stopped: Callable[[], bool]
     ) -> None:
-        """Play `games` games into `film`, and each frame unchanged into `screens`, unless `stopped`."""
+        """Play `games` games into `film`, and each frame into `screens`, if any, unless `stopped`."""
         self._film, self._screens = film, screens
         tqdm.monitor_interval = 0  # no monitor thread: the bar is drawn after a step
         for _ in tqdm(self.follow(player, games), "filming", unit=" steps", leave=False, disable=None):
@@ -136,11 +136,12 @@ class Recording(FrameFollower):
                 raise KeyboardInterrupt
 
     def show(self, frame: Frame) -> None:
-        """Add a frame to the film, about 840 pixels high, and to the folder of screens."""
+        """Add a frame to the film, about 840 pixels high, and to the folder of screens, if there is one."""
         picture = frame.picture
-        image = pygame.image.frombuffer(picture.tobytes(), picture.shape[1::-1], "RGB")
-        with (self._screens / f"{self._film.frames:06}.png").open("wb") as file:
-            pygame.image.save(image, file, "screen.png")
+        if self._screens:
+            image = pygame.image.frombuffer(picture.tobytes(), picture.shape[1::-1], "RGB")
+            with (self._screens / f"{self._film.frames:06}.png").open("wb") as file:
+                pygame.image.save(image, file, "screen.png")
         # Even: H.264 stores one color for 2 × 2 pixels, which then belong to one pixel of the game.
         scale = max(2, 2 * round(420 / picture.shape[0]))
         if self._overlay:

@@ -11,7 +11,7 @@ from pygame import Rect, Surface
 
 from simple_dqn.environment.interface import Picture
 from simple_dqn.errors import printable
-from simple_dqn.watch.player import HeatMap, View
+from simple_dqn.watch.player import HINTS, HeatMap, View
 
 Color: TypeAlias = tuple[int, int, int]
 
@@ -37,9 +37,12 @@ HEAT_OPACITY = 235  # of 255, where the heat map is hottest
 class Overlay:
     """Draws the pictures of one game, whose Q-values set the scale of the bars."""
 
-    def __init__(self, scale: int) -> None:
-        """Enlarge the game by `scale`, and draw the `panel` beside it, unless that is set to False."""
-        self.scale, self.panel, self._spread = scale, True, 0.0
+    def __init__(self, scale: int, hints: bool = False) -> None:
+        """Enlarge the game by `scale`, and draw the `panel` beside it, unless that is set to False.
+
+        The panel names the keys if `hints`.
+        """
+        self.scale, self.panel, self._spread, self._hints = scale, True, 0.0, HINTS if hints else ()
 
     def bars(self, view: View) -> list[float]:
         """Return the length of each action's bar in the next picture, from 0 to 1; without an agent 1 or 0.
@@ -89,7 +92,7 @@ class Overlay:
         return game
 
     def _paint_panel(self, panel: Surface, view: View) -> None:
-        """Draw the badge; score, lives, ε and speed, two in a row; and the actions."""
+        """Draw the badge; score, lives, ε and speed, two in a row; the actions; and the keys."""
         unit = panel.get_height() / 42  # a line of text and its space
         edge = round(unit)
         area = panel.get_rect().inflate(-2 * edge, -2 * edge)
@@ -106,7 +109,12 @@ class Overlay:
             panel, "actions" if view.qvalues is None else "Q-values", unit, FAINT, topleft=(area.left, top)
         )
         top += round(1.8 * unit)
-        pitch = min(2.6 * unit, (panel.get_height() - edge - top) / len(view.action_names))
+        bottom = panel.get_height() - edge
+        for left, right in reversed(self._hints):
+            bottom -= round(1.3 * unit)
+            _write(panel, left, 0.8 * unit, FAINT, topleft=(area.left, bottom))
+            _write(panel, right, 0.8 * unit, FAINT, topleft=(area.left + area.width // 2, bottom))
+        pitch = min(2.6 * unit, (bottom - top) / len(view.action_names))
         actions = zip(actions_of(view), self.bars(view), strict=True)
         for number, ((name, value, color), length) in enumerate(actions):
             row = Rect(area.left, top + round(number * pitch), area.width, round(pitch))
@@ -154,7 +162,7 @@ def _text(words: str, size: int, color: Color) -> Surface:
 
 
 def panel_lines(terminal: blessed.Terminal, view: View, lengths: list[float]) -> list[str]:
-    """Return the panel's lines of `PANEL_COLUMNS` columns: badge, facts, and an action in each."""
+    """Return the panel's lines of `PANEL_COLUMNS` columns: badge, facts, an action in each, and the keys."""
 
     def paint(words: str, color: Color, behind: Color = BACKGROUND) -> str:
         return f"{terminal.normal}{terminal.color_rgb(*color)}{terminal.on_color_rgb(*behind)}{words}"
@@ -178,4 +186,5 @@ def panel_lines(terminal: blessed.Terminal, view: View, lengths: list[float]) ->
             + paint(bar, taken or IDLE_BAR, TRACK)
             + paint(f"{value:>{VALUE}}"[:VALUE], text)
         )
-    return lines
+    half = PANEL_COLUMNS - PANEL_COLUMNS // 2
+    return lines + [paint(f"{left:<{half}}{right:<{PANEL_COLUMNS - half}}", FAINT) for left, right in HINTS]

@@ -27,6 +27,9 @@ HELP = (
     "m: you or the agent plays, arrows and space: play, p: release all keys, a/s: slower/faster, "
     "[/]: volume, o: overlay, v: saliency, q: quit"
 )
+HINTS = (  # on the screen, in two columns
+    ("m: you/agent", "q: quit"), ("a s: speed", "[ ]: volume"), ("v: saliency", "o: hide this"),
+)  # fmt: skip
 SPEEDS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, None)  # times real time; None: as fast as possible
 
 

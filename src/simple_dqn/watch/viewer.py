@@ -129,7 +129,7 @@ class GameWindow:
             raise UserError(f"no window can be opened ({error})") from None
         pygame.display.set_caption(title)
         pygame.key.stop_text_input()
-        self._overlay = Overlay(scale=1)
+        self._overlay = Overlay(scale=1, hints=True)
 
     def keys(self) -> Keys:
         """Return the commands pressed since the last call, in order, and the buttons held since then."""
