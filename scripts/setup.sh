@@ -77,6 +77,19 @@ find_python() {
     fail "no Python 3.11 or newer was found: install one, or give its path: PYTHON=/path/to/python3.11 $program"
 }
 
+# Says how much will be downloaded. pip takes the GPU build of PyTorch on Linux unless its settings, in files or in
+# the environment, name the CPU build's index.
+say_size() {
+    local settings
+    settings=$("$venv/bin/python" -m pip config list 2>/dev/null) || true
+    if [[ $OSTYPE == darwin* || $settings =~ index-url=[^$'\n']*/cpu ]]; then
+        say "About to download 0.4 GB, with PyTorch's CPU build; .venv will take 1.5 GB. This takes a minute or a few."
+    else
+        say "About to download about 3 GB, with PyTorch's GPU build; .venv will take 5 GB. This takes up to 10 minutes."
+        say "Without an NVIDIA GPU press Ctrl-C, and choose the CPU build, 0.4 GB: see \"Start\" in README.md."
+    fi
+}
+
 # Makes .venv, unless there is one that works.
 make_venv() {
     if [[ -e $unfinished ]]; then
@@ -89,11 +102,11 @@ make_venv() {
     else
         say "The Python of .venv no longer works: making .venv again with $python."
     fi
-    say "This takes 1 to 10 minutes and downloads 0.4 GB, or several GB with PyTorch's GPU build (docs/getting_started.md)."
     rm -rf -- "$venv"
     mkdir -- "$venv"
     : >"$unfinished"
     "$python" -m venv "$venv" >&2 || fail "$python could not make $venv: see its messages above"
+    say_size
 }
 
 # Installs the packages of the given lock files. It copies the files first and installs from the copies: if a lock
@@ -104,7 +117,7 @@ install_packages() {
         cp -- "$home/$file" "$venv/$file"
         requirements+=(--requirement "$venv/$file")
     done
-    say "Installing the packages of $* into .venv with pip."
+    say "Installing the packages of $* into .venv with pip, whose last stage is silent for a minute or more."
     "$venv/bin/python" -m pip install "${requirements[@]}" >&2 ||
         fail "pip could not install the packages: fix the error above (network? disk?) and start again"
     rm -- "$unfinished"

@@ -30,6 +30,7 @@ FAKE_PYTHON = """#!/bin/sh
 case "$*" in
 *ensurepip*) echo "$0" ;;
 "-m venv "*) echo venv >>"$CALLS" && mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+"-m pip config list") echo "$FAKE_SETTINGS" ;;
 "-m pip "*) shift 2 && echo "pip $*" >>"$CALLS" && eval "$FAKE_PIP" ;;
 *) exec '{real}' "$@" ;;
 esac
@@ -84,7 +85,10 @@ def project(tmp_path: Path) -> Project:
     fake_python(tools / "python3.11")
     kept = {name: one for name, one in os.environ.items() if not name.startswith(("PYTHON", "SIMPLE_DQN"))}
     path = f"{tools}{os.pathsep}{kept['PATH']}"
-    return Project(folder, kept | {"PATH": path, "CALLS": str(tmp_path / "calls"), "FAKE_PIP": "true"})
+    return Project(
+        folder,
+        kept | {"PATH": path, "CALLS": str(tmp_path / "calls"), "FAKE_PIP": "true", "FAKE_SETTINGS": ""},
+    )
 
 
 @pytest.fixture
@@ -143,6 +147,28 @@ def test_the_first_start_sets_up_and_later_ones_do_where_something_is_new_or_gon
     python.unlink()
     python.symlink_to("/nowhere/python3.11")
     project.assert_set_up("venv", "pip", "pip", "venv", "pip")
+
+
+@pytest.mark.parametrize(
+    ("settings", "size"),
+    [("global.no-color='1'", "3 GB"), (":env:.extra-index-url='https://example.org/whl/cpu'", "0.4 GB")],
+)
+def test_the_size_of_the_download_is_told_before_it_begins(
+    project: Project, settings: str, size: str
+) -> None:
+    _, _, err = project.run("./train.sh", FAKE_SETTINGS=settings, FAKE_PIP="echo pip begins")
+    before, begins, _ = err.partition("pip begins")
+    assert begins
+    assert re.findall(r"download (?:about )?([\d.]+ GB)", before) == [size]
+
+
+def test_the_page_runs_in_the_environment_of_the_project(ready: Project, tmp_path: Path) -> None:
+    (ready.folder / "examples").mkdir()
+    (ready.folder / "examples" / "dqn.py").write_text("import sys; print(sys.argv[1:], sys.path[0])")
+    status, out, err = ready.run(ready.folder / "dqn.sh", *AWKWARD, cwd=tmp_path)
+    assert (status, err) == (0, "")
+    assert out.startswith(f"{AWKWARD} ")
+    assert str(tmp_path) != out.split()[-1]
 
 
 def test_a_failed_installation_is_told_and_begun_anew(project: Project) -> None:

@@ -27,7 +27,7 @@ from simple_dqn.run import make_environment, make_network, make_player
 from simple_dqn.samplers import SAMPLERS, Uniform
 from simple_dqn.snapshot import check_fits, check_layers, snapshots_after
 from simple_dqn.statistics import PhaseSummary, Statistics, Writer
-from simple_dqn.statistics.writers import TRACKERS
+from simple_dqn.statistics.writers import TRACKERS, Console
 from simple_dqn.types import Actions, QValues, States, Step
 from simple_dqn.verbs.play import (
     ONE_GAME,
@@ -249,7 +249,8 @@ class TrainedAgent:
     def evaluate(self, games: int = 10, seed: int = 0, epsilon: float = 0.05) -> Scores:
         """Play whole games, as `./test.sh SNAPSHOT --play_games GAMES` does, and return their scores.
 
-        `seed` is that of all random streams, and `epsilon` the probability of a random action.
+        `seed` is that of all random streams, and `epsilon` the probability of a random action. A bar on a
+        terminal counts the games.
         """
         asked = {"play_games": games, "random_seed": seed, "exploration_rate_test": epsilon}
         number = _read(asked)["play_games"]
@@ -258,7 +259,7 @@ class TrainedAgent:
         config = self._config(PLAYS_ONLY, asked, **workers_for(number, self._snapshot.flags))
         with closing(make_environment(config, training=False)) as environment:
             player = make_player(config, environment, self._network)
-            outcome = evaluation.evaluate(player, config, "simple_dqn", Statistics([]), Interrupt())
+            outcome = evaluation.evaluate(player, config, "simple_dqn", Statistics([Console()]), Interrupt())
         return Scores(outcome.mean or 0.0, outcome.standard_deviation or 0.0, outcome.scores)
 
     def play(

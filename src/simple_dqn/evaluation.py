@@ -9,6 +9,7 @@ the conditions of the agents. Games have the names of ale-py's ROMs.
 
 import csv
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,6 +23,8 @@ from simple_dqn.errors import Interrupt
 from simple_dqn.files import replacing
 from simple_dqn.statistics import Scores, Statistics
 from simple_dqn.types import CheckpointState, Step
+
+logger = logging.getLogger(__name__)
 
 MINUTE = 60 * 60  # frames
 # Settings that the report contains.
@@ -320,6 +323,8 @@ def evaluate(
     steps = 0 if games else config.run.test_steps
     tester = Tester(player, rate, statistics, games, steps or None)
     statistics.on_phase_start("play" if config.run.play_games else "test", config.run.start_epoch, steps)
+    if games:
+        logger.info("Playing %d games", games)
     tester.begin()
     for _ in tester.play():
         if interrupt.requested:

@@ -330,7 +330,8 @@ def make_network(config: Config, environment: Environment) -> "DeepQNetwork":
 
     If `config.run.load_weights` names a snapshot, its weights must be loaded next.
     """
-    from simple_dqn.dqn import DeepQNetwork  # PyTorch takes seconds that --help can do without
+    logger.info("Loading PyTorch")
+    from simple_dqn.dqn import DeepQNetwork  # this takes seconds that --help can do without
     from simple_dqn.networks import NETWORKS
 
     # The learning thread leaves cores to the actor and the sampler.
@@ -408,7 +409,7 @@ def make_schedule(config: Config, environment: Environment, statistics: Statisti
 
 def make_statistics(config: Config, resumed: str | None = None, writers: Sequence[Writer] = ()) -> Statistics:
     """Return statistics with the writers that `config` asks for, and `writers`; see `make_run`."""
-    own: list[Writer] = [Console()]
+    own: list[Writer] = [Console(config.run.epochs)]
     run = config.run
     if run.csv_file:
         path, again = Path(run.csv_file), resumed is not None

@@ -76,15 +76,22 @@ def test_the_bar_has_80_columns_and_without_an_end_counts_steps(monkeypatch: pyt
 def test_the_lines_of_simple_dqn_follow_the_phase_and_no_bar_is_in_a_file(
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    console = Console()
-    console.on_phase_start("train", 1, 250)
-    console.on_progress(progress(100))
+    console = Console(epochs=3)
     with caplog.at_level(logging.INFO):
+        for summary in (replace(SUMMARY, steps=100), replace(SUMMARY, epoch=3)):  # interrupted, and the last
+            console.on_phase_start("train", 1, 250)
+            console.on_phase_end(summary)
+        assert "left" not in caplog.text
+        console.on_phase_end(replace(SUMMARY, phase="test", epoch_time=2.0))
+        caplog.clear()
+        console.on_phase_start("train", 1, 250)
+        console.on_progress(progress(100))
         console.on_phase_end(SUMMARY)
     assert caplog.messages == [
         "Epoch #1: train ended after 250 steps",
         "  num_games: 3, average_reward: -20.500000, min_game_reward: -21, max_game_reward: -19",
         "  last_exploration_rate: 0.100000, epoch_time: 10s, steps_per_second: 25",
+        "  about 0:00:26 left, for 2 epochs",  # two of 12 seconds, and the test that follows
     ]
     assert capsys.readouterr().err == ""
 

@@ -4,6 +4,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -46,9 +47,15 @@ class Console(Writer):
     """A progress bar for each phase, on a terminal only, and the log messages of simple_dqn after it."""
 
     _bar: "tqdm[NoReturn] | None" = None
+    _steps = 0  # of the phase, in all; 0: unknown
+
+    def __init__(self, epochs: int = 0) -> None:
+        """Log after each epoch but the last how long the others of a run of `epochs` will take."""
+        self._epochs, self._seconds = epochs, {"train": 0.0, "test": 0.0}  # of the latest of each phase
 
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
         """Draw an empty bar on standard error."""
+        self._steps = total_steps
         tqdm.monitor_interval = 0  # no thread: `on_progress` draws the bar
         self._bar = tqdm(
             desc=f"{phase} {epoch}", total=total_steps or None, unit="", unit_scale=True, leave=False,
@@ -83,6 +90,10 @@ class Console(Writer):
         logger.info(games)
         words = "  last_exploration_rate: %f, epoch_time: %ds, steps_per_second: %d"
         logger.info(words, one.last_exploration_rate or 0.0, one.epoch_time, one.steps_per_second)
+        self._seconds[one.phase], more = one.epoch_time, self._epochs - one.epoch
+        if one.phase == "train" and more > 0 and one.steps >= self._steps:
+            seconds = more * one.epoch_time + (more + 1) * self._seconds["test"]
+            logger.info("  about %s left, for %d epochs", timedelta(seconds=round(seconds)), more)
 
     def close(self) -> None:
         """Remove the bar, if there is one."""
