@@ -1,5 +1,6 @@
 """The pages: each command is read by the parser of its verb, and the tables are as their data say."""
 
+import ast
 import contextlib
 import io
 import re
@@ -28,6 +29,8 @@ TABLES = (
     "environments", "emulator", "replay", "networks", "training", "learning", "playing", "checkpoint",
     "cluster", "cluster_plan", "step_limit",
 )  # fmt: skip
+PAGE = "examples/dqn.py"  # which dqn.sh runs
+DIAGRAM = HOME / "docs" / "pictures" / "update.svg"
 SOAKS = ("fuzz_snapshots", "trainings")
 # Files that are the reader's own, or another project's.
 THEIRS = {"dqn_atari.py", "roms/mine.bin"}
@@ -56,7 +59,8 @@ def check(command: Command) -> None:
     if program == "make":
         targets = re.findall(r"^([\w-]+):", (HOME / "Makefile").read_text(), re.MULTILINE)
         require(set(words) <= set(targets), f"the Makefile has no {words}")
-    elif program in ("pytest", "bench.sh") or program.endswith("python"):
+    elif program in ("pytest", "bench.sh", "dqn.sh") or program.endswith("python"):
+        words = [PAGE, *words] if program == "dqn.sh" else words
         check_files(words, {})
         if program != "pytest" and words:
             read_benchmark(words)
@@ -134,8 +138,8 @@ def known_flags() -> set[str]:
     """Return every flag of every verb, table and script."""
     needed = {"doctor": [], "plot": ["x.csv"], "snapshot": ["show", "x"]}
     parsers = [read(verb, needed.get(verb, ["pong"])).parser for verb in VERBS]
-    for name in [*TABLES, *(f"tests/soak/{name}.py" for name in SOAKS)]:
-        outcome = read_benchmark([name, "pong"] if name == "learning" else [name])
+    for name in [*TABLES, PAGE, *(f"tests/soak/{name}.py" for name in SOAKS)]:
+        outcome = read_benchmark([name, "pong"] if name in ("learning", PAGE) else [name])
         assert outcome is not None
         parsers.append(outcome.parser)
     return {flag for parser in parsers for action in parser._actions for flag in action.option_strings} | {
@@ -175,6 +179,19 @@ def test_every_name_that_a_page_links_to_is_defined_in_its_file() -> None:
         code = (page.parent / path).read_text()
         definition = rf"^(\s*def|\s*class) {name}\b|^{name}\b[^=]* = "
         assert re.search(definition, code, re.MULTILINE), f"{page.name}: {path} does not define {name}"
+
+
+def test_every_name_in_the_diagram_of_an_update_is_one_of_the_page() -> None:
+    tree = ast.parse((HOME / PAGE).read_text())
+    known = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    known |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    # Text of the class `math` is formulas.
+    texts = re.findall(
+        r"<text [^>]*?\d\">(.+?)</text>", re.sub(r"(?s)<g [^>]*math.*?</g>", "", DIAGRAM.read_text())
+    )
+    names = [name for text in texts for name in re.split(r"\W+", text)]
+    assert len(names) > 15
+    assert {*names} <= known
 
 
 @pytest.mark.parametrize(
