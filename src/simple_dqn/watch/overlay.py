@@ -112,8 +112,9 @@ class Overlay:
         bottom = panel.get_height() - edge
         for left, right in reversed(self._hints):
             bottom -= round(1.3 * unit)
-            _write(panel, left, 0.8 * unit, FAINT, topleft=(area.left, bottom))
-            _write(panel, right, 0.8 * unit, FAINT, topleft=(area.left + area.width // 2, bottom))
+            line = bottom + edge // 2
+            _write(panel, left, 0.8 * unit, FAINT, topleft=(area.left, line))
+            _write(panel, right, 0.8 * unit, FAINT, topleft=(area.left + area.width // 2, line))
         pitch = min(2.6 * unit, (bottom - top) / len(view.action_names))
         actions = zip(actions_of(view), self.bars(view), strict=True)
         for number, ((name, value, color), length) in enumerate(actions):
