@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from simple_dqn import main, own_code
 from simple_dqn.config import REGISTERED
+from simple_dqn.statistics.writers import ConsoleHandler
 from tests.command_line import Patch, catch, train_in
 
 # A busy machine is no fault: no test looks at the time, so neither does Hypothesis.
@@ -45,11 +46,13 @@ TABLES = {
 def _process_as_it_was() -> Iterator[None]:
     """Undo what a verb run by the test set in the log, and forget what the test imported and registered."""
     root = logging.getLogger()
-    level, disabled, handlers = root.level, root.manager.disable, root.handlers[:]
+    root.setLevel(logging.WARNING)  # shared fixtures run verbs, too
+    root.handlers[:] = [handler for handler in root.handlers if not isinstance(handler, ConsoleHandler)]
+    disabled, handlers = root.manager.disable, root.handlers[:]
     names = {setting: list(known) for setting, known in REGISTERED.items()}
     tables = {module: dict(table) for module, table in _tables()}
     yield
-    root.setLevel(level)
+    root.setLevel(logging.WARNING)
     root.handlers[:] = handlers
     logging.disable(disabled)
     for setting, several in names.items():
