@@ -169,8 +169,9 @@ class Run:
         self._held_out = state["held_out"]
         running, held = state["statistics"]["running"], self._held_out
         shape = state["agent"]["player"]["states"]["states"].shape
-        if running is None:  # as on a cluster, or before the first step
-            known = self._settings["cluster"] != "none" or not self.agent.memory.count
+        if running is None:  # as on a cluster, before the first step, or where new games begin
+            can_save = self.agent.player.environment.can_save
+            known = self._settings["cluster"] != "none" or not (self.agent.memory.count and can_save)
         else:
             known = running.shape == shape[:1]
         if not known or (held is not None and held.shape[1:] != shape[1:]):
