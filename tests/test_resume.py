@@ -169,7 +169,7 @@ def test_a_run_that_was_killed_or_stopped_goes_on_exactly(
 # In the middle of training the process is killed, no file can grow any more, or none can be opened.
 FAULTS = {
     "kill": "os.kill(os.getpid(), signal.SIGKILL)",
-    "full": "resource.setrlimit(resource.RLIMIT_FSIZE, (3, resource.RLIM_INFINITY))",
+    "full": "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))",  # enough for the CSV
     "no more files": "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))",
 }
 
