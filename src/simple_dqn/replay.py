@@ -31,7 +31,6 @@ from simple_dqn.types import (
     Screens,
     States,
     Step,
-    on_host,
 )  # fmt: skip
 
 logger = logging.getLogger(__name__)
@@ -220,6 +219,12 @@ class ReplayMemory:
         assert filled == len(held), "rows are missing in the experience log"
         self._sampler.set_state(state["sampler"])
         self._rng.bit_generator.state = state["rng"]
+
+
+def on_host(screens: Screens | States | DeviceStates) -> Screens:
+    """Return `screens` in the host's memory: a copy if they are on a device."""
+    array: Screens = screens if isinstance(screens, np.ndarray) else screens.cpu().numpy()
+    return array
 
 
 class HostScreens:

@@ -36,12 +36,6 @@ CheckpointState: TypeAlias = dict[str, Any]
 CONTEXT = -1
 
 
-def on_host(screens: Screens | States | DeviceStates) -> NDArray[np.uint8]:
-    """Return `screens` in the host's memory: a copy if they are on a device."""
-    array: NDArray[np.uint8] = screens if isinstance(screens, np.ndarray) else screens.cpu().numpy()
-    return array
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
     """The result of one action in each of E games.

@@ -14,9 +14,10 @@ from simple_dqn.device import Device
 from simple_dqn.environment import Environment, device, make
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
+from simple_dqn.replay import on_host
 from simple_dqn.run import device_of_games
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.types import Step, on_host
+from simple_dqn.types import Step
 from tests.command_line import rows
 
 pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
