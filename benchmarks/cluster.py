@@ -27,7 +27,7 @@ from simple_dqn import rules
 from simple_dqn.agent import Agent
 from simple_dqn.cluster.actor import TrajectoryStream
 from simple_dqn.config import Config
-from simple_dqn.replay import ReplayMemory
+from simple_dqn.replay import ReplayMemory, on_host
 from simple_dqn.run import make_agent, make_environment, make_network, make_schedule
 from simple_dqn.schedules import SerialSchedule
 from simple_dqn.snapshot import pack, unpack
@@ -100,7 +100,7 @@ def first_rows(memory: ReplayMemory, rows: int) -> Experience:
     """Return the first `rows` rows of the ring of `memory`."""
     ring, screens = memory._ring, memory._screens
     indices = np.arange(rows * ring.games)[:, np.newaxis]
-    shown = screens.on_host(screens.gather(indices, None)).reshape(rows, ring.games, *memory._screen_shape)
+    shown = np.array(on_host(screens.gather(indices, None))).reshape(rows, ring.games, *memory._screen_shape)
     flags = ring.terminals[:rows], ring.starts[:rows]
     return Experience(shown, memory._actions[:rows], memory._rewards[:rows], *flags)
 

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from simple_dqn.replay import ReplayMemory
+from simple_dqn.replay import ReplayMemory, on_host
 from simple_dqn.types import Experience
 
 
@@ -12,7 +12,7 @@ def contents_of(memory: ReplayMemory) -> Experience:
     """Return a copy of what `memory` holds, by rows of its ring: oldest first until the ring is full."""
     ring, screens = memory._ring, memory._screens
     held, indices = ring.held, np.arange(ring.held * ring.games)
-    shown = screens.on_host(screens.gather(indices[:, np.newaxis], None))
+    shown = np.array(on_host(screens.gather(indices[:, np.newaxis], None)))
     return Experience(
         screens=shown.reshape(held, ring.games, *memory._screen_shape),
         actions=memory._actions[:held].copy(),

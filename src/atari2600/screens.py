@@ -123,8 +123,8 @@ def weights(size: int, smaller: int) -> list[tuple[int, int, np.float32]]:
     return found
 
 
-def columns(rows: int, height: int, width: int) -> tuple[list[int], int]:
-    """Return the first pixel of a picture that each column of a screen covers, and the most that one covers.
+def columns(rows: int, height: int, width: int) -> tuple[list[tuple[int, int, np.float32]], list[int], int]:
+    """Return the `weights` along a row, the first pixel of each column, and the most pixels of one.
 
     Raises:
         ValueError: OpenCV scales pictures of `rows` rows to `height` × `width` in another way.
@@ -135,7 +135,7 @@ def columns(rows: int, height: int, width: int) -> tuple[list[int], int]:
     taps = 1 + max(pixel - first[to] for to, pixel, _ in across)
     if whole or height >= rows or width >= WIDTH or taps > TAPS:
         raise ValueError(f"screens of {height} x {width} pixels")
-    return first, taps
+    return across, first, taps
 
 
 class Screens:
@@ -156,8 +156,8 @@ class Screens:
         Raises:
             ValueError: See `columns`.
         """
-        across, down = weights(WIDTH, width), weights(rows, height)
-        first, taps = columns(rows, height, width)
+        across, first, taps = columns(rows, height, width)
+        down = weights(rows, height)
         table = np.zeros((taps, width), np.float32)
         for to, pixel, weight in across:
             table[pixel - first[to], to] = weight

@@ -16,7 +16,7 @@ from simple_dqn.config import BackendConfig
 from simple_dqn.errors import UserError
 from simple_dqn.machine import idle_cores, usable_cores
 from simple_dqn.replay import HostScreens
-from simple_dqn.types import DeviceStates, Mask, Screens, States
+from simple_dqn.types import Mask, Screens, States
 
 logger = logging.getLogger(__name__)
 
@@ -179,10 +179,6 @@ class DeviceScreens(HostScreens):
             covers = self._device.tensor(hidden)[:, :, None, None]
             screens[:, : hidden.shape[1]].masked_fill_(covers, 0)
         return screens
-
-    def on_host(self, screens: DeviceStates) -> States:
-        """Return a copy of `screens`, from `gather`, in the host's memory."""
-        return np.array(screens.cpu().numpy())
 
 
 def use_threads(threads: int, device: Device, spare_cores: int) -> int:

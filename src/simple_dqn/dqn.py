@@ -195,6 +195,7 @@ class DeepQNetwork:
         draw = rng if initialize else None
         self._online = build(spec, actions, history_length, screen_shape, network, draw, device.wide)
         device.move(self._online.eval())
+        self._floats = partial(device.floats, block=self._online.block)
         self._master = MasterWeights(self._online, device.hidden, network, device.loss_scaling)
         self._target = self._online
         if use_target_network:
@@ -218,7 +219,7 @@ class DeepQNetwork:
         network = self._target if target else self._online
         network = self._average.network if average and self._average else network
         assert not target or network is not self._online, "there is no target network"
-        inputs = [self.device.floats(states, self._online.block)]
+        inputs = [self._floats(states)]
         if explore:
             inputs.append(self._draw_noise("acting", len(states)))
         qvalues = self._forward[network](*inputs)  # network(*inputs), on a GPU as one graph
@@ -231,7 +232,7 @@ class DeepQNetwork:
         """
         config, tensor, wide = self._config, self.device.tensor, self.device.wide
         actions, weights = tensor(minibatch.actions).unsqueeze(1), tensor(minibatch.weights).to(wide)
-        prestates = self.device.floats(minibatch.prestates, self._online.block)
+        prestates = self._floats(minibatch.prestates)
         if minibatch.returns is not None:
             targets = tensor(minibatch.returns).to(wide)[:, None, None]
             return PreparedBatch(prestates, actions, targets, weights, minibatch.numbers)
@@ -241,7 +242,7 @@ class DeepQNetwork:
         for one in reversed(earlier):
             reward = one + config.discount_rate * reward
         discounts = minibatch.discounts * ~minibatch.terminals
-        poststates = self.device.floats(minibatch.poststates, self._online.block)
+        poststates = self._floats(minibatch.poststates)
         rewards, factors = (tensor(values[:, None, None]) for values in (reward, discounts))
         noise = self._draw_noise("targets")
         targets = self._targets(prestates, actions, rewards, poststates, factors, noise)

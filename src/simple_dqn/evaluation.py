@@ -78,9 +78,10 @@ class ScoreBoard:
     one place this is the test of simple_dqn, which drops its only unfinished game.
 
     Why exactly one: long games score more, and a limit of steps selects among them. If all n games count,
-    their mean is too high by b / n, where b is the covariance of length and score over the mean length; the
-    game in progress at the limit is long for its part, and dropping it lowers the mean by b / n, but dropping
-    those of all E places by E b / n. `./bench.sh step_limit` simulates the three rules.
+    their mean is too high by b / n, where b is the covariance of length and score over the mean length. The
+    game in progress at the limit is longer than the others, so dropping it lowers the mean by b / n, and the
+    two cancel. Dropping those of all E places would lower it by E b / n. `./bench.sh step_limit` simulates
+    the three rules.
     """
 
     def __init__(self, places: int, games: int | None = None, steps: int | None = None) -> None:

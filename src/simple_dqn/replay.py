@@ -161,7 +161,7 @@ class ReplayMemory:
 
     def sample_states(self, count: int) -> States:
         """Return the prestates uint8 [count, S, H, W] of uniformly sampled transitions, a new array."""
-        return self._screens.on_host(self.sample(count, sampler=self._uniform).prestates)
+        return np.array(on_host(self.sample(count, sampler=self._uniform).prestates))
 
     def rollout(self) -> tuple[Rewards, Mask, Mask]:
         """Return rewards, terminals and starts [T, E] of the latest `rollout_steps` rows T; new arrays."""
@@ -263,10 +263,6 @@ class HostScreens:
         if hidden is not None:
             self._gathered[:, : hidden.shape[1]][hidden] = 0
         return self._gathered
-
-    def on_host(self, screens: States | DeviceStates) -> States:
-        """Return a copy in the host's memory of an array that `gather` returned, or of a part of it."""
-        return np.array(screens)
 
 
 class CompressedScreens(HostScreens):

@@ -1,7 +1,7 @@
 """E games on our own emulator, `atari2600`, whose arrays are on one device: `--emulator warp`.
 
 They are equal to ALE's, frame by frame, in the games of `docs/emulator.md`. NVIDIA Warp is an extra that need
-not be installed. If the network is on a GPU, so are the games, and their screens never leave it.
+not be installed. On the network's GPU, see `run.device_of_games`, their screens never leave it.
 """
 
 import logging
@@ -45,7 +45,7 @@ def emulator_for(config: EnvironmentConfig) -> str:
     try:
         check(rom, config)
     except MissingError as missing:
-        logger.info("ALE plays the games. Two to four times as fast: %s", missing)
+        logger.info("ALE plays the games, at a half to a quarter of our own emulator's speed: %s", missing)
         return "ale"
     except UserError:
         return "ale"

@@ -93,7 +93,8 @@ class Console(Writer):
         self._seconds[one.phase], more = one.epoch_time, self._epochs - one.epoch
         if one.phase == "train" and more > 0 and one.steps >= self._steps:
             seconds = more * one.epoch_time + (more + 1) * self._seconds["test"]
-            logger.info("  about %s left, for %d epochs", timedelta(seconds=round(seconds)), more)
+            left, epochs = timedelta(seconds=round(seconds)), f"{more} epoch{'s' if more > 1 else ''}"
+            logger.info("  about %s left, for %s", left, epochs)
 
     def close(self) -> None:
         """Remove the bar, if there is one."""

@@ -158,12 +158,8 @@ AGENT = "snapshots/trained/breakout_200.pkl"
 
 def test(arguments: Sequence[str], program: str) -> None:
     """Measure how well a snapshot plays."""
-    about, used, example = (
-        "Test a snapshot.",
-        f"test_steps workers {PLAYING_HELP}",
-        f"{AGENT} --protocol nature",
-    )
-    parser = parser_for(program, about, example, PLAYS_ONLY, snapshot=SNAPSHOT, most_used=used)
+    used, example = f"test_steps workers {PLAYING_HELP}", f"{AGENT} --protocol nature"
+    parser = parser_for(program, "Test a snapshot.", example, PLAYS_ONLY, snapshot=SNAPSHOT, most_used=used)
     text = "rules of the test (default: simple_dqn)"
     parser.add_argument("--protocol", choices=tuple(evaluation.PROTOCOLS), help=text)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome here as well")

@@ -278,7 +278,8 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
     was, now = Config.from_flags(saved).flags(), Config.from_flags(saved, given)
     settings, cluster = now.flags(), now.cluster.cluster
     names = (*now.shared_flags(), "emulator", "cluster")
-    for name in (name for name in names if was[name] != settings[name]):
+    changed = [name for name in names if was[name] != settings[name]]
+    for name in changed:
         if name in CHECKPOINT_SHAPE or (name == "cluster" and "none" in (was[name], cluster)):
             change = f"--{name} {was[name]} and cannot continue with {settings[name]}"
             remedy = f"leave out --{name}, or start a new run with another label"
