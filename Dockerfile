@@ -1,6 +1,6 @@
 # The README's commands in a container:
 #
-#     docker build --tag simple-dqn --build-arg PIP_EXTRA_INDEX_URL=… .    (README.md, "Start", has the address)
+#     docker build --tag simple-dqn --build-arg PIP_EXTRA_INDEX_URL=… .    (README.md, "Start", links to the address)
 #     docker run --rm --interactive --tty --volume "$PWD/results:/simple-dqn/results" \
 #         --volume "$PWD/snapshots:/simple-dqn/snapshots" simple-dqn ./train.sh pong
 #

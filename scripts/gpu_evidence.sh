@@ -52,7 +52,7 @@ list() {
     local bytes
     bytes=$(tracked)
     cat <<EOF
-1. Check out only what is needed, $((bytes >> 10)) KiB of the $((copied >> 10)) KiB that can be copied at a time:
+1. Check out only these folders: $((bytes >> 10)) KiB, where one call can copy $((copied >> 10)) KiB.
        git sparse-checkout set ${sparse[*]}
 2. Download and split the wheels, for Python 3.12 on x86-64; PyTorch must be there already:
        scripts/gpu_evidence.sh pack
@@ -66,7 +66,7 @@ list() {
        scripts/gpu_evidence.sh 4    steps/s of a training by strong, by the number of games: ${workers[*]}
        scripts/gpu_evidence.sh 5    Pong by strong with $train_games games until $goal points
        scripts/gpu_evidence.sh 6    Breakout by strong with $train_games games, $((breakout * epoch)) steps
-5. Keep what comes back in \$OUT: the figures, and the parts state_* for a later start.
+5. Save the files that come back in \$OUT: the figures, and the state_* parts, which a later start needs.
 EOF
 }
 

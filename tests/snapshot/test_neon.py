@@ -168,7 +168,7 @@ TREES = st.recursive(
 
 
 def same(read: Any, written: Any) -> bool:
-    """Return whether `read` is what was written, where an array may be the `values` of an object."""
+    """Return whether `read` equals the value written; an array may be the `values` of an object."""
     if isinstance(written, np.ndarray):
         array: Any = getattr(read, "values", read)
         equal = array.tobytes() == written.tobytes()
