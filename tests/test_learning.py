@@ -44,6 +44,12 @@ SCHEDULES: dict[str, dict[str, object]] = {
         "rollout_steps": 16, "workers": 16, "train_frequency": 16, "target_steps": 0, "random_steps": 0,
         "replay_size": 1_000_000, "layer_norm": True, "train_steps": 32_768, "learning_rate": 0.0005,
     },
+    "implicit quantiles": {"distributional": "iqn", "quantiles": 8},
+    "rollouts, implicit quantiles": {
+        "schedule": "rollouts", "rollout_steps": 16, "workers": 16, "train_frequency": 16, "target_steps": 0,
+        "random_steps": 0, "replay_size": 1_000_000, "normalization": "layer", "train_steps": 32_768,
+        "learning_rate": 0.0005, "distributional": "iqn", "quantiles": 8,
+    },
     "concurrent, 4 games, bfloat16": {"concurrent": True, "workers": 4, "datatype": "auto"},
 }  # fmt: skip
 

@@ -128,11 +128,12 @@ class NetworkConfig:
     munchausen_floor: float = option(-1.0, "lower bound of the log-probability term", maximum=0)
     noisy: bool = option(False, "explore by learned noise in the dense layers (noisy networks)")
     noisy_sigma: float = option(0.5, "initial scale σ₀ of that noise", above=0)
-    distributional: str = choice("none c51 quantile", "learn distributions of returns: atoms, or quantiles")
+    distributional: str = choice("none c51 quantile iqn",
+        "learn distributions of returns: atoms, quantiles, or quantiles at random fractions")
     atoms: int = option(51, "atoms of c51", 2, 1024)
     v_min: float = option(-10.0, "return of the lowest atom")
     v_max: float = option(10.0, "return of the highest atom")
-    quantiles: int = option(200, "quantiles of each action's return", 1, 1024)
+    quantiles: int = option(200, "quantiles of each action's return; with iqn: how many are drawn", 1, 1024)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from simple_dqn.config import BackendConfig, NetworkConfig
 from simple_dqn.device import choose_device, use_threads
 from simple_dqn.errors import UserError
 from simple_dqn.guided import GuidedBackpropagation
-from simple_dqn.networks import NATURE, Network, NetworkSpec, Noise, build
+from simple_dqn.networks import NATURE, ImplicitHead, Network, NetworkSpec, Noise, build
 from simple_dqn.optimizers import (
     AVERAGE_EVERY,
     MasterWeights,
@@ -66,10 +66,10 @@ def descend(
 ) -> Tensor:  # fmt: skip
     """Make one step down the gradient of the loss between y and Q(s, a; θ); return loss and errors [1 + B].
 
-    Shapes are those of `PreparedBatch`, with one target for each transition; the noise is float32 [1, K].
+    Shapes are those of `PreparedBatch`, with one target for each transition; the noise is [1 or B, K].
     """
     q = of_actions(online.outputs(prestates, noise, learning=True), actions)
-    losses, errors = online.value_head.losses(q.squeeze(1), targets.squeeze(1))
+    losses, errors = online.value_head.losses(q.squeeze(1), targets.squeeze(1), noise)
     loss = losses.dot(weights / len(weights))
     online.zero_grad()
     torch.autograd.backward(optimizer.scale(loss))
@@ -105,6 +105,7 @@ def munchausen_targets(
     """
     tau, head = config.munchausen_tau, target.value_head
     both = torch.cat((transitions.prestates, transitions.poststates))
+    noise = noise if len(noise) == 1 else torch.cat((noise, noise))
     before, after = target.outputs(both, noise).chunk(2)
     log_policy = tau * functional.log_softmax(head.qvalues(before) / tau, 1)  # τ ln π(·|s) [B, A]
     next_log_policy = tau * functional.log_softmax(head.qvalues(after) / tau, 1)
@@ -131,7 +132,7 @@ def lambda_returns(
     return returns
 
 
-# (target network, settings, transitions, noise [1, K]) -> y [B, 1, N] or [B, A, N]
+# (target network, settings, transitions, noise [1 or B, K]) -> y [B, 1, N] or [B, A, N]
 TargetRule: TypeAlias = Callable[[Network, NetworkConfig, Transitions, Tensor], Tensor]
 
 TARGET_RULES: dict[str, TargetRule] = {
@@ -203,6 +204,7 @@ class DeepQNetwork:
         span, weights = network.average_updates, self._master.tensors()
         self._average = WeightAverage(self._online, weights, span) if span else None
         self._noise, self._no_noise = Noise(self._online.noise_size, rng), device.tensor(np.empty((1, 0)))
+        self._each = isinstance(self._online.value_head, ImplicitHead)  # fractions are drawn for each state
         self._results: list[tuple[Tensor, Ids]] = []  # of updates, still on the device
         self._set_up_graphs()
 
@@ -244,7 +246,7 @@ class DeepQNetwork:
         discounts = minibatch.discounts * ~minibatch.terminals
         poststates = self._floats(minibatch.poststates)
         rewards, factors = (tensor(values[:, None, None]) for values in (reward, discounts))
-        noise = self._draw_noise("targets")
+        noise = self._draw_noise("targets", len(actions) if self._each else 1)
         targets = self._targets(prestates, actions, rewards, poststates, factors, noise)
         undecided = poststates if targets.shape[1] > 1 else None
         return PreparedBatch(prestates, actions, targets, weights, minibatch.numbers, undecided)
@@ -252,9 +254,10 @@ class DeepQNetwork:
     def update(self, batch: PreparedBatch) -> None:
         """Make one update from `batch`; a GPU may still be computing when this returns."""
         targets = batch.targets
+        count = len(targets) if self._each else 1
         if batch.poststates is not None:
-            targets = self._choose(batch.poststates, targets, self._draw_noise("updates"))
-        noise = self._draw_noise("updates")
+            targets = self._choose(batch.poststates, targets, self._draw_noise("updates", count))
+        noise = self._draw_noise("updates", count)
         if self._config.learning_rate_decay_updates:
             self._anneal()
         result = self._descend(batch.prestates, batch.actions, targets, batch.weights, noise)
@@ -265,7 +268,7 @@ class DeepQNetwork:
 
     @torch.no_grad()
     def _compute_targets(self, *tensors: Tensor) -> Tensor:
-        """Return the targets y [B, 1, N] or [B, A, N], given the fields of `Transitions` and noise [1, K]."""
+        """Return the targets y [B, 1, N] or [B, A, N], given the fields of `Transitions` and the noise."""
         *transitions, noise = tensors
         targets: object = self._rule(self._target, self._config, Transitions(*transitions), noise)
         batch, size = len(transitions[0]), self._target.value_head.size

@@ -48,6 +48,8 @@ def orthogonal(rng: np.random.Generator, shape: tuple[int, ...], _inputs: int) -
     return 2**0.5 * (q if rows >= columns else q.T).reshape(shape)
 
 
+COSINES = 64  # n of the embedding of fractions (Dabney et al. 2018b, equation 4)
+
 # Initial weights, by --initializer; auto: those of the network.
 INITIALIZERS = {"uniform": uniform_by_inputs, "gaussian": narrow_gaussian, "orthogonal": orthogonal}
 
@@ -158,6 +160,28 @@ class NoisyLinear(nn.Linear):
         return torch.addcmul(means, out_noise, deviations)
 
 
+class ImplicitLinear(nn.Linear):
+    """An output layer that gives an action's return at each of N fractions τ: W (ψ ⊙ φ(τ)) + b.
+
+    ψ are the features of a state, and φ_j(τ) = ReLU(Σ_i cos(π i τ) w_ij + b_j) for i from 0 to 63 embeds a
+    fraction (Dabney et al. 2018b, "Implicit Quantile Networks", equation 4). They multiply the last hidden
+    layer; the paper multiplies the convolutions' outputs, of which there are six times as many.
+    """
+
+    def __init__(self, inputs: int, outputs: int, bias: bool, head: "ImplicitHead") -> None:
+        super().__init__(inputs, outputs, bias)
+        self.embedding = nn.Linear(COSINES, inputs)
+        self._head = [head]  # in a list: it is the network's module, not this layer's
+
+    def forward(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Return the outputs [B, q · N] for `features` ψ [B, p] at the fractions that `noise` gives."""
+        multiples = torch.pi * torch.arange(COSINES, dtype=features.dtype, device=features.device)
+        fractions = self._head[0].fractions_of(noise).to(features.dtype).unsqueeze(2)
+        cosines = torch.cos(fractions * multiples).to(self.embedding.weight.dtype)  # [B or 1, N, 64]
+        embedded = functional.relu(self.embedding(cosines))  # [B or 1, N, p]
+        return super().forward(features.unsqueeze(1) * embedded).mT.flatten(1)
+
+
 class Dueling(nn.Module):
     """A value stream and an advantage stream on shared features (Wang et al. 2016).
 
@@ -188,12 +212,15 @@ class ResidualBlock(nn.Module):
         return values + cast(Tensor, self.branch(values))
 
 
+TAKE_NOISE = (NoisyLinear, ImplicitLinear, Dueling)
+
+
 def _run(modules: Iterable[nn.Module], values: Tensor, noise: Tensor | None) -> Tensor:
     """Return the output of `modules`, one after the other; `noise` goes to the noisy ones only."""
     for module in modules:
         if isinstance(module, nn.Linear):  # which may be of a wider datatype than the layers before it
             values = values.to(module.weight.dtype)
-        values = module(values, noise) if isinstance(module, NoisyLinear | Dueling) else module(values)
+        values = module(values, noise) if isinstance(module, TAKE_NOISE) else module(values)
     return values
 
 
@@ -211,9 +238,14 @@ class Network(nn.Module):
             if isinstance(layer, NoisyLinear):
                 layer.noise_start = self.noise_size
                 self.noise_size += layer.noise_size
+        self._noisy = self.noise_size
+        if isinstance(value_head, ImplicitHead):
+            value_head.noise_start = self.noise_size
+            self.noise_size += value_head.size
 
     def forward(self, states: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the Q-values [B, A] of `states`, floats in 0..1 [B, S, H, W]; see `outputs`."""
+        noise = None if noise is None else noise[:, : self._noisy]  # the fractions are the midpoints
         return self.value_head.qvalues(self.outputs(states, noise))
 
     def outputs(self, states: Tensor, noise: Tensor | None = None, learning: bool = False) -> Tensor:
@@ -233,7 +265,7 @@ class Network(nn.Module):
     def narrow_hidden_layers(self, dtype: torch.dtype) -> None:
         """Convert the hidden layers to `dtype`, except batch normalization, whose running means stay wide."""
         for name, module in self.named_modules():
-            last = name.split(".")[-1] == "output"
+            last = name.split(".")[-1] in ("output", "embedding")
             if isinstance(module, nn.Conv2d | nn.Linear | nn.GroupNorm) and not last:
                 module.to(dtype)
 
@@ -261,10 +293,11 @@ class ValueHead(nn.Module):
         """
         return rewards + discounts * outputs
 
-    def losses(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def losses(self, outputs: Tensor, targets: Tensor, _noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the loss and the error, ≥ 0, of each transition [B]: Huber's or δ²/2, and |δ|.
 
-        δ = y - Q(s, a), for `targets` y [B, N] and the online network's `outputs` [B, N] of the action taken.
+        δ = y - Q(s, a), for `targets` y [B, N] and the online network's `outputs` [B, N] of the action taken,
+        computed with `noise`.
         """
         losses = huber(outputs, targets, self._clip_error).squeeze(1)
         return losses, (targets - outputs.detach()).abs().squeeze(1)
@@ -281,7 +314,11 @@ class QuantileHead(ValueHead):
         midpoints = (torch.arange(self.size, dtype=torch.float64) + 0.5) / self.size  # Lemma 2
         self.register_buffer("fractions", midpoints, persistent=False)
 
-    def losses(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def fractions_of(self, _noise: Tensor | None) -> Tensor:
+        """Return the fractions of the N quantiles, [1, N]."""
+        return self.fractions.unsqueeze(0)
+
+    def losses(self, outputs: Tensor, targets: Tensor, _noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return Σ_i E_j |τ̂_i - 1{u_ij < 0}| L_κ(u_ij) / κ, u_ij = y_j - θ_i, and |δ| of the expectations.
 
         Equations 9 and 10, and Algorithm 1. The division by κ is that of their IQN (2018b, equation 3). With
@@ -292,9 +329,25 @@ class QuantileHead(ValueHead):
         targets = targets.unsqueeze(1).expand(-1, outputs.shape[1], -1)
         estimates = outputs.unsqueeze(2).expand_as(targets)
         costs = huber(estimates, targets, clip_error) if clip_error else (targets - estimates).abs()
-        fractions = self.fractions.unsqueeze(1)
+        fractions = self.fractions_of(_noise).unsqueeze(2)
         weights = torch.where(targets < estimates, 1 - fractions, fractions)
         return (weights * costs).mean(2).sum(1) / (clip_error or 1), errors
+
+
+class ImplicitHead(QuantileHead):
+    """Quantiles of the return at N fractions drawn for each state (Dabney et al. 2018b, IQN).
+
+    To act, and to choose the next action of double Q-learning, the network uses the midpoints.
+    """
+
+    noise_start = 0  # index of the fractions in the noise of the whole network
+
+    def fractions_of(self, _noise: Tensor | None) -> Tensor:
+        """Return the fractions [B, N] in 0..1 that `noise` [B, K] holds; the midpoints without it."""
+        if _noise is None or _noise.shape[1] < self.noise_start + self.size:
+            return super().fractions_of(_noise)
+        noise = _noise[:, self.noise_start : self.noise_start + self.size].to(self.fractions.dtype)
+        return cast(Tensor, torch.special.ndtr(noise * noise.abs()))  # f(ε) |f(ε)| = ε; see `Noise`
 
 
 class CategoricalHead(ValueHead):
@@ -321,14 +374,14 @@ class CategoricalHead(ValueHead):
         shares = (1 - (moved.mT - self.atoms).abs() / spacing).clamp(min=0)
         return outputs.softmax(-1) @ shares
 
-    def losses(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def losses(self, outputs: Tensor, targets: Tensor, _noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the cross-entropies, and the divergences D_KL(y ‖ p) (Hessel et al. 2018, equation 3)."""
         losses = -(targets * functional.log_softmax(outputs, 1)).sum(1)
         entropies = torch.special.entr(targets).sum(1)
         return losses, (losses.detach() - entropies).clamp(min=0)
 
 
-VALUE_HEADS = {"none": ValueHead, "quantile": QuantileHead, "c51": CategoricalHead}
+VALUE_HEADS = {"none": ValueHead, "quantile": QuantileHead, "iqn": ImplicitHead, "c51": CategoricalHead}
 
 
 def huber(predictions: Tensor, targets: Tensor, clip_error: float) -> Tensor:
@@ -369,10 +422,10 @@ def build(
         )
     output: nn.Module
     if config.dueling:
-        value, advantages = (_dense(spec, config, features, units * head.size) for units in (1, actions))
+        value, advantages = (_dense(spec, config, features, units, head) for units in (1, actions))
         output = Dueling(nn.Sequential(value), nn.Sequential(advantages), head.size)
     else:
-        hidden.update(_dense(spec, config, features, actions * head.size))
+        hidden.update(_dense(spec, config, features, actions, head))
         output = hidden.pop("output")
     network = Network(nn.Sequential(hidden), cast(nn.Linear | Dueling, output), head).to(dtype)
     if rng:
@@ -423,8 +476,8 @@ def _features(convolutions: Modules, *state_shape: int) -> int:
         return 0
 
 
-def _dense(spec: NetworkSpec, config: NetworkConfig, features: int, outputs: int) -> Modules:
-    """Return the dense layers, the first with `features` inputs, and an output layer."""
+def _dense(spec: NetworkSpec, config: NetworkConfig, features: int, actions: int, head: ValueHead) -> Modules:
+    """Return the dense layers, the first with `features` inputs, and an output layer for `head`."""
     linear = partial(NoisyLinear, sigma=config.noisy_sigma) if config.noisy else nn.Linear
     modules = Modules()
     for number, layer in enumerate((each for each in spec.layers if isinstance(each, Dense)), 1):
@@ -433,7 +486,10 @@ def _dense(spec: NetworkSpec, config: NetworkConfig, features: int, outputs: int
         modules.update(_norm(config, name, layer.units, nn.BatchNorm1d))
         modules[f"{name}_relu"] = nn.ReLU(inplace=True)
         features = layer.units
-    modules["output"] = linear(features, outputs, bias=spec.biases)
+    if isinstance(head, ImplicitHead):
+        modules["output"] = ImplicitLinear(features, actions, spec.biases, head)
+    else:
+        modules["output"] = linear(features, actions * head.size, bias=spec.biases)
     return modules
 
 

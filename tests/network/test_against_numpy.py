@@ -6,6 +6,7 @@ Gradients are compared with the change of the loss when a weight changes.
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from statistics import NormalDist
 from typing import Any, cast
 
 import numpy as np
@@ -30,6 +31,7 @@ class PlainNetwork:
     def outputs(self, state: Array, noise: Array | None) -> Array:
         """Return the numbers that represent the returns of the actions, [A, N]."""
         self.noise = iter(()) if noise is None else iter(noise)
+        self.fractions = fractions_of(noise, self.config)
         values = state
         for name, stride in (("hidden.conv1", 3), ("hidden.conv2", 1)):
             weight, bias = self.weight_and_bias(name)
@@ -58,12 +60,20 @@ class PlainNetwork:
         return cast(Array, normal * gain + offset)
 
     def stream(self, dense: str, output: str, values: Array) -> Array:
-        return self.linear(output, np.maximum(self.normalized(dense, self.linear(dense, values)), 0))
+        features = np.maximum(self.normalized(dense, self.linear(dense, values)), 0)
+        if self.config.distributional != "iqn":
+            return self.linear(output, features)
+        columns = []  # Dabney et al. 2018b, equation 4
+        for fraction in self.fractions:
+            weight, bias = self.weight_and_bias(f"{output}.embedding")
+            embedded = weight @ np.cos(np.pi * np.arange(64) * fraction) + bias
+            columns.append(self.linear(output, features * np.maximum(embedded, 0)))
+        return np.stack(columns, 1).reshape(-1)
 
     def linear(self, name: str, values: Array) -> Array:
         """Fortunato et al. 2018, equation 9, with noise for every weight from equations 10 and 11."""
         weight, bias = self.weight_and_bias(name)
-        if not self.config.noisy:
+        if f"{name}.weight_sigma" not in self.weights:
             return weight @ values + bias
         outputs, inputs = weight.shape
         of_inputs, of_outputs = (
@@ -72,6 +82,13 @@ class PlainNetwork:
         noisy_weight = weight + self.weights[f"{name}.weight_sigma"] * np.outer(of_outputs, of_inputs)
         bias_sigma = self.weights.get(f"{name}.bias_sigma", np.zeros(outputs))
         return cast(Array, noisy_weight @ values + bias + bias_sigma * of_outputs)
+
+
+def fractions_of(noise: Array | None, config: NetworkConfig) -> Array:
+    """Return τ [N]: the midpoints, or with noise those of IQN, drawn by the inverse of the normal CDF."""
+    if config.distributional != "iqn" or noise is None:
+        return (np.arange(config.quantiles) + 0.5) / config.quantiles
+    return np.array([0.5 + math.erf(f * abs(f) / 2**0.5) / 2 for f in noise[-config.quantiles :]])
 
 
 def softmax(values: Array) -> Array:
@@ -106,7 +123,7 @@ def target_of(n: int, batch: Minibatch, nets: dict[str, Any], config: NetworkCon
     clipped = batch.rewards[n].astype(float).clip(config.min_reward, config.max_reward)
     reward = float(sum(config.discount_rate**k * paid for k, paid in enumerate(clipped)))
     discount = 0.0 if batch.terminals[n] else float(batch.discounts[n])
-    target, noise = nets["target"], nets["target noise"]
+    target, noise = nets["target"], nets["target noise"][n]
     after = target.outputs(batch.poststates[n] / 255.0, noise)
     values = qvalues(after, config)
     if config.target_rule == "munchausen":  # Vieillard et al. 2020, equation 1
@@ -118,7 +135,7 @@ def target_of(n: int, batch: Minibatch, nets: dict[str, Any], config: NetworkCon
         follows = sum(p * (z - tau * math.log(p)) for p, z in zip(policy, after, strict=True))
         return cast(Array, reward + discount * follows)
     if config.target_rule == "double":  # van Hasselt et al. 2016, equation 4
-        values = qvalues(nets["online"].outputs(batch.poststates[n] / 255.0, nets["choice noise"]), config)
+        values = qvalues(nets["online"].outputs(batch.poststates[n] / 255.0, nets["choice noise"][n]), config)
     best = after[values.argmax()]
     if config.distributional == "c51":
         return projected(softmax(best), reward, discount, config)
@@ -131,7 +148,7 @@ def huber(error: float, clip: float) -> float:
     return clip * (abs(error) - clip / 2)
 
 
-def loss_of(outputs: Array, y: Array, config: NetworkConfig) -> tuple[float, float]:
+def loss_of(outputs: Array, y: Array, noise: Array, config: NetworkConfig) -> tuple[float, float]:
     """Return the loss of one action's `outputs` [N], and the error for the priorities."""
     clip = config.clip_error
     if config.distributional == "c51":
@@ -142,9 +159,9 @@ def loss_of(outputs: Array, y: Array, config: NetworkConfig) -> tuple[float, flo
     if config.distributional == "none":
         return huber(error, 0 if config.loss == "mse" else clip), abs(error)
     loss = 0.0  # Dabney et al. 2018, Algorithm 1, with equations 9 and 10
-    for i, quantile in enumerate(outputs):
+    for quantile, fraction in zip(outputs, fractions_of(noise, config), strict=True):
         for sample in y:
-            u, fraction = float(sample - quantile), (i + 0.5) / len(outputs)
+            u = float(sample - quantile)
             cost = huber(u, clip) / clip if clip else abs(u)
             loss += abs(fraction - (u < 0)) * cost / len(y)
     return loss, abs(error)
@@ -167,6 +184,13 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "quantile": {"distributional": "quantile", "quantiles": 6},
     "quantile regression": {"distributional": "quantile", "quantiles": 5, "clip_error": 0.0},
+    "iqn, double, dueling, noisy": {
+        "distributional": "iqn", "quantiles": 4, "double": True, "dueling": True, "noisy": True,
+    },
+    "iqn, munchausen, layer norm": {
+        "distributional": "iqn", "quantiles": 3, "munchausen": True, "munchausen_tau": 0.05,
+        "layer_norm": True,
+    },
     "quantile, munchausen, layer norm, noisy": {
         "distributional": "quantile", "quantiles": 4, "munchausen": True, "munchausen_tau": 0.05,
         "layer_norm": True, "noisy": True, "clip_error": 0.1,
@@ -177,9 +201,9 @@ CASES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def f(normal: NDArray[np.float32]) -> Array:
+def f(normal: NDArray[Any]) -> Array:
     """Fortunato et al. 2018, below equation 11; noise is drawn in float32."""
-    return np.copysign(np.sqrt(np.abs(normal)), normal).astype(np.float64)
+    return cast(Array, np.copysign(np.sqrt(np.abs(normal)), normal).astype(np.float64))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -192,25 +216,35 @@ def test_an_update(case: str) -> None:
     train(network, make_minibatch(9))  # so that the two networks differ
     before = network.get_state()
     sizes = [w.shape for name, w in before["online"].items() if name.endswith("weight_sigma")]
-    count = sum(sum(size) for size in sizes)
+    iqn = config.distributional == "iqn"
+    count = sum(sum(size) for size in sizes) + iqn * config.quantiles
     for name, draws in (("targets", 1), ("updates", 1 + (config.target_rule == "double"))):
-        streams[name].standard_normal((draws, count), np.float32)  # those of the update before
+        streams[name].standard_normal((draws * (8 if iqn else 1), count), np.float32)  # the update before
+
+    def draw(stream: str) -> Array:  # [B, K]; only IQN draws for each state
+        normal = streams[stream].standard_normal((6 if iqn else 1, count), np.float32)
+        return np.broadcast_to(f(normal), (6, count))
+
     nets: dict[str, Any] = {
         "online": PlainNetwork(before["online"], config),
         "target": PlainNetwork(before["target"], config),
-        "target noise": f(streams["targets"].standard_normal(count, np.float32)),
+        "target noise": draw("targets"),
     }
     if config.target_rule == "double":
-        nets["choice noise"] = f(streams["updates"].standard_normal(count, np.float32))
-    noise = f(streams["updates"].standard_normal(count, np.float32))
+        nets["choice noise"] = draw("updates").copy()
+        if iqn:  # the next action is chosen by the midpoints
+            normal = np.array([NormalDist().inv_cdf(fraction) for fraction in fractions_of(None, config)])
+            nets["choice noise"][:, -config.quantiles :] = f(normal)
+    noise = draw("updates")
     batch = make_minibatch(0, size=6, steps=steps)
     batch.weights[:] = np.random.default_rng(1).uniform(0.2, 1, 6)
     targets = [target_of(n, batch, nets, config) for n in range(6)]
 
     def loss_and_errors() -> tuple[float, list[float]]:
-        outputs = [nets["online"].outputs(state / 255.0, noise) for state in batch.prestates]
-        chosen = zip(outputs, batch.actions, targets, strict=True)
-        both = [loss_of(values[action], y, config) for values, action, y in chosen]
+        pairs = zip(batch.prestates, noise, strict=True)
+        outputs = [nets["online"].outputs(state / 255.0, own) for state, own in pairs]
+        chosen = zip(outputs, batch.actions, targets, noise, strict=True)
+        both = [loss_of(values[action], y, own, config) for values, action, y, own in chosen]
         losses = [float(w) * loss for w, (loss, _) in zip(batch.weights, both, strict=True)]
         return sum(losses) / 6, [error for _, error in both]
 

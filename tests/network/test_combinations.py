@@ -18,15 +18,15 @@ TINY = {"distributional": "none", "atoms": 5, "quantiles": 3, "learning_rate": 0
 CHOICES: list[dict[str, Any]] = [
     {"network": "neon"}, {"network": "impala"}, {"batch_norm": True}, {"layer_norm": True},
     {"dueling": True}, {"double": True}, {"munchausen": True}, {"noisy": True}, {"distributional": "c51"},
-    {"distributional": "quantile"}, {"loss": "mse"}, {"clip_error": 0.0}, {"optimizer": "adam"},
-    {"optimizer": "adadelta", "learning_rate": 1.0}, {"datatype": "bfloat16"}, {"datatype": "float16"},
-    {"target_steps": 0}, {"average_updates": 2 * AVERAGE_EVERY}, {"learning_rate_decay_updates": 10},
-    {"optimizer": "radam"},
+    {"distributional": "quantile"}, {"distributional": "iqn"}, {"loss": "mse"}, {"clip_error": 0.0},
+    {"optimizer": "adam"}, {"optimizer": "adadelta", "learning_rate": 1.0}, {"datatype": "bfloat16"},
+    {"datatype": "float16"}, {"target_steps": 0}, {"average_updates": 2 * AVERAGE_EVERY},
+    {"learning_rate_decay_updates": 10}, {"optimizer": "radam"},
 ]  # fmt: skip
 # Refused: see tests/test_flags.py.
 EXCLUDE = (
     {"batch_norm", "layer_norm"}, {"double", "munchausen"}, {"double", "target_steps"},
-    {"munchausen", "c51"}, {"c51", "mse"}, {"quantile", "mse"},
+    {"munchausen", "c51"}, {"c51", "mse"}, {"quantile", "mse"}, {"iqn", "mse"},
 )  # fmt: skip
 
 
