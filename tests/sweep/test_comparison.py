@@ -13,7 +13,7 @@ import pytest
 
 from simple_dqn import main
 from simple_dqn.evaluation import SCORES
-from simple_dqn.sweep.comparison import Comparison, Estimate, Report, estimate, scored
+from simple_dqn.sweep.comparison import ATARI5, Comparison, Estimate, Report, estimate, scored
 from simple_dqn.sweep.pool import SweepRun
 
 Games = list[list[float]]
@@ -90,6 +90,14 @@ def test_several_games_are_compared_in_percent_of_a_human_s_score(make_run: Make
     more = [make_run("pong", setting="b", test=[2]), make_run("catch", setting="b", test=[1])]
     lacking = Comparison([*runs, *more])
     assert (lacking.games, lacking.left_out) == (["pong"], 2)
+
+
+def test_the_median_of_57_games_is_estimated_from_atari_5(make_run: Make) -> None:
+    human = {game: SCORES[game]["human"] for game in ATARI5}  # 100 % in each
+    runs = [make_run(game, setting="one", test=[score]) for game, score in human.items()]
+    assert Comparison(runs).medians == {"one": pytest.approx(101**0.965 - 1)}
+    assert "median of 57 games about 84.9" in str(Comparison(runs))
+    assert not Comparison(runs[1:]).medians
 
 
 def test_tests_and_training_are_never_compared_with_each_other(make_run: Make) -> None:

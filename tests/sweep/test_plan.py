@@ -1,6 +1,7 @@
 """What a sweep is to run, and that it stays what it was; its settings as a file."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from simple_dqn.config import Config, EnvironmentConfig
 from simple_dqn.environment.atari import known_games
 from simple_dqn.errors import UserError
 from simple_dqn.evaluation import SCORES
+from simple_dqn.sweep.comparison import ATARI5
 from simple_dqn.sweep.pool import SweepRun
 from tests.command_line import read as read_command
 
@@ -76,6 +78,22 @@ def test_runs_go_through_the_games_and_settings_seed_by_seed(
         assert log == str(results / f"{run.name}.log")
         assert json.loads((results / "sweep.json").read_text())[run.name] == list(arguments[:-2])
     assert len({path for run in runs for path in (run.csv, run.log, run.prefix)}) == 3 * len(runs)
+
+
+def test_a_suite_says_first_how_long_it_takes(
+    begun: list[list[SweepRun]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simple_dqn.sweep.pool.core_numbers", lambda: set(os.sched_getaffinity(0)))
+    small = "--screen_width 36 --screen_height 36 --network small --random_steps 40 --workers 2 --epochs 7"
+    flags = [*small.split(), "--train_steps", "1000", "--test_steps", "500", "--schedule", "serial"]
+    monkeypatch.setattr(sweep, "SHORT", 100)
+    assert main.run(["sweep", "--suite", "atari5", "--seeds", "3", *flags]) == 0
+    assert [run.game for run in begun[0][:5]] == [*ATARI5]
+    line = next(line for line in capsys.readouterr().err.splitlines() if "steps per second" in line)
+    assert line.startswith("15 runs of 10,500 steps")
+    assert line.endswith("hours")
+    assert main.run(["sweep"]) == 2
+    assert "--suite" in capsys.readouterr().err
 
 
 def test_another_or_a_damaged_plan_is_refused(

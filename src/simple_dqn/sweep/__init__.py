@@ -6,10 +6,12 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from simple_dqn import command_line, own_code, plot
@@ -23,14 +25,21 @@ from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import locked
 from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.statistics.writers import start_log
-from simple_dqn.sweep.comparison import Comparison, Report
-from simple_dqn.sweep.pool import Member, SweepRun, local_pool, ray_pool, run_all
+from simple_dqn.sweep.comparison import ATARI5, Comparison, Report
+from simple_dqn.sweep.pool import Member, SweepRun, Work, local_pool, ray_pool, run_all
 from simple_dqn.verbs.play import LABEL, check_weights
 from simple_dqn.verbs.settings import over, parser_for, resolve, settle
 
 MOST = 10_000  # seeds or processors
-# Names of sets of games: those with a human score, and those that ale-py ships for one player.
-GAME_SETS = {"atari57": lambda: sorted(SCORES), "all": known_games}
+SHORT = 5000  # steps of the training that measures the speed
+# Sets of games: the seven of Mnih et al. 2013, those of Atari-5 (see `comparison.ATARI5`), those with a
+# human score, and those that ale-py ships for one player.
+GAME_SETS: dict[str, Callable[[], list[str]]] = {
+    "nature7": lambda: ["pong", "breakout", "space_invaders", "seaquest", "beam_rider", "qbert", "enduro"],
+    "atari5": lambda: [*ATARI5],
+    "atari57": lambda: sorted(SCORES),
+    "all": known_games,
+}
 # Settings that the runs of a sweep cannot share.
 UNSHARED = (
     "random_seed", "threads", "csv_file", "save_weights_prefix", "record_screen_path", "play_games",
@@ -46,7 +55,12 @@ def main(arguments: Sequence[str], program: str) -> None:
     description = "Train games with several settings and seeds, and compare them."
     parser = parser_for(program, description, "pong breakout --seeds 3", most_used="epochs workers")
     add = parser.add_argument
-    add("games", nargs="+", metavar="GAME", help=f"as for train.sh; or {' or '.join(GAME_SETS)}")
+    add("games", nargs="*", metavar="GAME", help="as for train.sh")
+    add(
+        "--suite",
+        choices=[*GAME_SETS],
+        help="games of a benchmark; says first how long they take",
+    )
     add("--seeds", type=partial(number, int, minimum=1, maximum=MOST), default=1, metavar="N",
         help="learn each with the seeds 1 to N (default: 1)")  # fmt: skip
     add("--compare", type=_setting, nargs="+", metavar="NAME=FLAGS",
@@ -58,6 +72,9 @@ def main(arguments: Sequence[str], program: str) -> None:
     add("--name", help="of the sweep, and of the folders of its files (default: the games)")
     parser.add_presets(USUAL)
     given = parser.parse(arguments)
+    given["games"] = [*given.get("games", []), *filter(None, [given.get("suite")])]
+    if not given["games"]:
+        raise UserError(f"no game is named: give GAME, or --suite {' or '.join(GAME_SETS)}")
     cluster = given.pop("cluster", "none")  # that of the runs; there are no actors
     settings = {name: _shared(one) for name, one in given.get("compare", [("", {})])}
     if len(settings) < len(given.get("compare", [()])):
@@ -105,6 +122,8 @@ def main(arguments: Sequence[str], program: str) -> None:
                 beside.write_text(text)
         elif read_text(plan, 1 << 30, "remove it, or give another --name") != text:
             raise UserError(f"{plan} holds a sweep with other flags: repeat those, or give another --name")
+        if given.get("suite") and any(one.state == "waiting" for one in runs):
+            print(_forecast(runs, configs[0], places, work), file=sys.stderr, flush=True)
         report = Report(runs, results, sys.stderr)
         try:
             run_all(runs, places, work, report.update)
@@ -114,6 +133,27 @@ def main(arguments: Sequence[str], program: str) -> None:
     if failed := [one for one in runs if one.state == "failed"]:
         why = f"{failed[0].name}: {failed[0].reason}"
         raise UserError(f"{len(failed)} of {len(runs)} runs failed, such as {why}: fix it, and start again")
+
+
+def _forecast(runs: Sequence[SweepRun], config: Config, places: int, work: Work) -> str:
+    """Return in a line how long the `runs` will take, by the speed of a short training of the first."""
+    run, agent, places = config.run, config.agent, min(places, len(runs))
+    steps = run.epochs * (run.train_steps + run.test_steps)
+    words = f"{len(runs)} runs of {steps:,} steps, {places} at a time"
+    rollout = config.memory.rollout_steps * config.environment.workers
+    unit = {"rollouts": rollout, "concurrent": agent.target_steps}.get(agent.schedule, 1)
+    (*arguments,), _ = runs[0].job
+    with tempfile.TemporaryDirectory() as folder:
+        short = (
+            f"--csv_file={folder}/speed.csv", f"--save_weights_prefix={folder}/speed", "--epochs=1",
+            "--test_steps=0", f"--train_steps={unit * -(-SHORT // unit)}",
+            f"--random_steps={min(SHORT, run.random_steps)}",
+        )  # fmt: skip
+        if reason := work(((*arguments[:-2], *short), f"{folder}/log"), Event()):
+            return f"{words}; the time is unknown: {reason}"
+        speed = read_run(Path(folder) / "speed.csv", "").line("train", "steps_per_second")[1][-1]
+    hours = steps * len(runs) / places / speed / 3600
+    return f"{words} and about {speed:,.0f} steps per second each: about {hours:,.1f} hours"
 
 
 def _setting(word: str) -> tuple[str, dict[str, Any]]:

@@ -5,7 +5,8 @@ Statistical Precipice", arXiv:2108.13264). A measure maps an array [B, runs] for
 """
 
 import csv
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -21,6 +22,11 @@ from simple_dqn.statistics.csv_file import Run
 from simple_dqn.sweep.pool import Member, SweepRun
 
 Array = NDArray[np.float64]
+# log₁₀(1 + median %) of 57 games is about the sum of these times log₁₀(1 + %) (Aitchison et al. 2022,
+# "Atari-5"; weights fitted without an intercept to the results of 44 algorithms that they published).
+ATARI5 = {
+    "battle_zone": 0.382, "double_dunk": 0.068, "name_this_game": 0.311, "phoenix": 0.124, "qbert": 0.08,
+}  # fmt: skip
 
 
 class Estimate(NamedTuple):
@@ -64,6 +70,12 @@ def estimate(name: str, games: Sequence[Array], resamples: int = 10_000) -> Esti
     return Estimate(value, *map(float, np.quantile(found, (0.025, 0.975))))
 
 
+def atari57_median(percent: Mapping[str, Any]) -> float:
+    """Return an estimate of the median of 57 games, in % of human, from that of the games of `ATARI5`."""
+    logarithms = (share * math.log10(1 + max(0.0, percent[game])) for game, share in ATARI5.items())
+    return float(10 ** sum(logarithms) - 1)
+
+
 class Comparison:
     """Runs at the latest epoch that all of them have reached, without those that cannot be compared.
 
@@ -85,6 +97,7 @@ class Comparison:
         self.unit = f"% of human ({SOURCE})" if several else "game points"
         self.span = f"{self.phase} epoch{f's {epochs[0]} to' if len(epochs) > 1 else ''} {epochs.stop - 1}"
         self.estimates: list[tuple[str, str, Estimate]] = []  # with the setting and the measure
+        self.medians: dict[str, float] = {}  # of 57 games, estimated for each setting
         for setting in settings if self.members else []:
             values: dict[str, list[float]] = {game: [] for game in self.games}
             for one in (one for one in self.members if one.setting == setting):
@@ -92,6 +105,10 @@ class Comparison:
                 values[one.game].append(percent if several else scores[one])
             arrays = list(map(np.array, values.values()))
             self.estimates += [(setting, name, estimate(name, arrays)) for name in MEASURES]
+            if several and ATARI5.keys() <= values.keys():
+                self.medians[setting] = atari57_median(
+                    {game: float(np.mean(values[game])) for game in ATARI5}
+                )
 
     def rows(self) -> list[Sequence[Any]]:
         """Return the rows of the CSV, of which the first has the names of the columns."""
@@ -103,6 +120,10 @@ class Comparison:
         """Return the report that a user reads."""
         lines = [f"{len(self.members)} runs of {', '.join(self.games)}: mean of {self.span}, in {self.unit}"]
         lines += [f"  {setting or 'all runs'}: {name} {one}" for setting, name, one in self.estimates]
+        lines += [
+            f"  {setting or 'all runs'}: median of 57 games about {median:.1f}, estimated from Atari-5"
+            for setting, median in self.medians.items()
+        ]
         if self.left_out:
             lines.append(
                 f"Left out: {self.left_out} runs that failed, have no finished {self.phase} game or no human "
