@@ -24,8 +24,8 @@ NAVIGATION = {
         "docs/cluster.md",
     ],
     "Judge": [
-        "docs/results.md", "docs/performance.md", "docs/networks.md", "docs/reliability.md", "docs/safety.md",
-        "docs/deviations.md", "docs/protocols.md", "docs/comparison.md",
+        "docs/results.md", "docs/curves.md", "docs/performance.md", "docs/networks.md", "docs/reliability.md",
+        "docs/safety.md", "docs/deviations.md", "docs/protocols.md", "docs/comparison.md",
     ],
     "Change": [
         "docs/tour.md", "docs/modify.md", "docs/api.md", "docs/emulator.md", "docs/design.md", "docs/csv.md",
@@ -145,6 +145,8 @@ def main() -> int:
     for page in pages():
         stage_page(page)
     stage_reference()
+    subprocess.run([sys.executable, "scripts/curves.py"], cwd=PROJECT, check=True)
+    shutil.copyfile(STAGE.parent / "curves.html", STAGE / "docs" / "curves.html")
     settings = STAGE.parent / "mkdocs.yml"
     settings.write_text(configuration(), encoding="utf-8")
     build = [
