@@ -37,7 +37,8 @@ def references() -> dict[str, dict[str, float]]:
     """Return the scores of others for each game, by whose they are."""
     lines = (DATA / "references.csv").read_text(encoding="utf-8").splitlines()
     rows = csv.DictReader(line for line in lines if not line.startswith("#"))
-    return {row.pop("game"): {whose: float(score) for whose, score in row.items() if score} for row in rows}
+    scores = {row.pop("game").lower().replace(" ", "_"): row for row in rows}
+    return {game: {whose: float(one) for whose, one in row.items() if one} for game, row in scores.items()}
 
 
 def draw(game: str, axis: str, scores: dict[str, float]) -> Any:
