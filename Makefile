@@ -38,7 +38,7 @@ bench:
 	@set -e; for table in environments replay networks training; do ./bench.sh $$table; done
 
 soak: dev
-	PYTHONPATH=src $(python) tests/soak/fuzz_snapshots.py
+	PYTHONPATH=src:. $(python) tests/soak/fuzz_snapshots.py
 	PYTHONPATH=src:. $(python) tests/soak/trainings.py --kills 100 --faults 60 --minutes 60
 	PYTHONPATH=src:. $(python) tests/soak/kill_nodes.py
 	tests/soak/three_hosts.sh

@@ -185,7 +185,7 @@ case $1 in
     1)
         once compiling "${emulator[@]}" --counts 64
         pytest=("$python" -m pytest -p no:cacheprovider -q -rs)
-        once tests_games "${pytest[@]}" -n "$jobs" tests/environment/test_device_games.py tests/atari2600/test_games_gpu.py
+        once tests_games "${pytest[@]}" -n "$jobs" tests/environment/test_device_games.py tests/atari2600/test_games.py
         once tests_network "${pytest[@]}" tests/network/test_gpu.py
         ;;
     2) for block in "${blocks[@]}"; do once "blocks_$block" "${emulator[@]}" --counts "$games" --blocks "$block"; done ;;

@@ -2,10 +2,14 @@
 
 import argparse
 import csv
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
@@ -17,8 +21,12 @@ from simple_dqn.config import words
 from simple_dqn.own_code import take_imports
 
 Capsys: TypeAlias = pytest.CaptureFixture[str]
+Logs: TypeAlias = pytest.LogCaptureFixture
 Patch: TypeAlias = pytest.MonkeyPatch
+Start: TypeAlias = Callable[..., int]  # the fixture `start`
+Told: TypeAlias = Callable[..., str]  # the fixture `told`
 
+PROJECT = Path(__file__).parents[1]
 # A training that takes no time, for tests of all that surrounds it.
 CATCH: dict[str, Any] = {
     "preset": "simple_dqn", "network": "small", "screen_width": 36, "screen_height": 36, "random_steps": 60,
@@ -41,16 +49,32 @@ def train_in(home: Path, *words: str) -> Path:
     return home
 
 
+def python(*words: str, cwd: Path | None = None, given: str = "", **variables: str) -> CompletedProcess[str]:
+    """Run Python, which finds the project, with `given` as its standard input."""
+    own = {"PYTHONPATH": f"{PROJECT / 'src'}:{PROJECT}", **variables}
+    command = [sys.executable, *words]
+    return subprocess.run(
+        command, env=os.environ | own, cwd=cwd, input=given, capture_output=True, text=True, check=False
+    )
+
+
 def rows(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a CSV, without its times."""
     times = ("total_time", "epoch_time", "steps_per_second")
     with path.open() as file:
         return [{k: v for k, v in row.items() if k not in times} for row in csv.DictReader(file)]
 
 
-def snapshots(home: Path) -> dict[str, bytes]:
-    """Return the snapshots of runs in the project's folder `home`, by name."""
-    return {path.name: path.read_bytes() for path in (home / "snapshots").glob("*.pkl")}
+class Clock:
+    """A clock that moves when a test, or somebody who sleeps, lets it."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_(self, seconds: float) -> None:
+        self.now += max(0.0, seconds)
 
 
 class ReadError(Exception):

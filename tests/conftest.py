@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from simple_dqn import main, own_code
 from simple_dqn.config import REGISTERED
 from simple_dqn.statistics.writers import ConsoleHandler
-from tests.command_line import Patch, catch, train_in
+from tests.command_line import Capsys, Patch, Told, catch, train_in
 
 # A busy machine is no fault: no test looks at the time, so neither does Hypothesis.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -68,10 +68,29 @@ def _process_as_it_was() -> Iterator[None]:
 
 
 def _tables() -> list[tuple[str, dict[str, Any]]]:
-    """Return the tables of registered entries whose modules are loaded."""
     return [
         (name, getattr(sys.modules[name], table)) for name, table in TABLES.items() if name in sys.modules
     ]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: Patch) -> Path:
+    """Return the project's folder, which is empty, and the current one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def told(capsys: Capsys) -> Told:
+    """Return a function that carries out a command, and returns what it says on standard error."""
+
+    def run(*arguments: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert main.run(arguments) == code
+        return capsys.readouterr().err
+
+    return run
 
 
 @pytest.fixture

@@ -1,11 +1,8 @@
 """The Python API against the command line that it stands for."""
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -28,9 +25,10 @@ from simple_dqn.networks import Convolution, Dense, NetworkSpec, uniform_by_inpu
 from simple_dqn.samplers import Prioritized, Uniform
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics import Point, Writer
-from tests.command_line import CATCH, Capsys, Patch
+from tests.command_line import CATCH, PROJECT, Capsys, Logs, python
 
-PROJECT = Path(__file__).parents[1]
+pytestmark = pytest.mark.usefixtures("home")
+
 NEON = PROJECT / "tests" / "data" / "breakout_1.pkl"
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 TINY = NetworkSpec((Convolution(4, 8, 4), Dense(8)), biases=True, initializer=uniform_by_inputs)
@@ -59,15 +57,8 @@ REGISTERS: list[tuple[str, Any, Any]] = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: Patch) -> Path:
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    return tmp_path
-
-
 @pytest.fixture(scope="session")
 def snapshot(trained: Path) -> Path:
-    """A snapshot of a training from the command line."""
     return trained / "snapshots" / "catch_1.pkl"
 
 
@@ -75,10 +66,14 @@ def states(count: int) -> np.ndarray:
     return np.random.default_rng(0).integers(256, size=(count, 4, 36, 36), dtype=np.uint8)
 
 
-def test_pytorch_is_loaded_with_the_first_network(home: Path) -> None:
+def test_what_is_not_needed_is_not_loaded(home: Path) -> None:
     code = """
         import sys, simple_dqn
         assert not {'numpy', 'torch', 'cv2'} & set(sys.modules)
+        import simple_dqn.verbs.train
+        from simple_dqn import config, run
+        run.make_statistics(config.Config.from_flags({'game': 'pong', 'csv_file': 'pong.csv'}))
+        assert not {'wandb', 'trackio', 'tensorboard', 'torch', 'simple_dqn.api'} & set(sys.modules)
         simple_dqn.make('catch', environment='catch').reset()
         for call in (
             lambda: simple_dqn.load(SNAPSHOT, minimal_action_set=False),
@@ -94,8 +89,8 @@ def test_pytorch_is_loaded_with_the_first_network(home: Path) -> None:
         assert 'torch' in sys.modules
     """
     code = textwrap.dedent(code).replace("SNAPSHOT", repr(str(NEON)))
-    environment = os.environ | {"PYTHONPATH": str(PROJECT / "src")}
-    assert subprocess.run([sys.executable, "-P", "-c", code], env=environment, cwd=home).returncode == 0
+    done = python("-P", "-c", code, cwd=home)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("page", ["docs/api.md", pytest.param("README.md", marks=pytest.mark.nightly)])
@@ -117,9 +112,7 @@ def test_every_public_name_is_there_and_documented() -> None:
         simple_dqn.nothing  # noqa: B018
 
 
-def test_a_training_is_that_of_the_command_line(
-    snapshot: Path, home: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_training_is_that_of_the_command_line(snapshot: Path, home: Path, caplog: Logs) -> None:
     rows: list[dict[str, Any]] = []
     run = simple_dqn.train("catch", label="here", on_phase_end=rows.append, **{**CATCH, "test_steps": 40})
     assert run.snapshots == [home / "snapshots" / "catch_here_1.pkl"]
@@ -147,9 +140,7 @@ def test_ctrl_c_ends_a_training_cleanly_and_it_can_go_on(snapshot: Path, home: P
     assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
 
 
-def test_an_agent_scores_as_on_the_command_line_and_in_a_loop_of_gymnasiums(
-    snapshot: Path, home: Path
-) -> None:
+def test_an_agent_scores_as_the_verb_and_in_gymnasiums_loop(snapshot: Path, home: Path) -> None:
     flags = {"play_games": 5, "random_seed": 3, "exploration_rate_test": 0.3, "threads": 1}
     assert main.run(["test", str(snapshot), *words(flags), f"--json={home / 'scores.json'}"]) == 0
     agent = simple_dqn.load(snapshot)
@@ -303,7 +294,6 @@ def test_what_is_registered_is_chosen_by_name_and_recorded(home: Path) -> None:
     assert (TARGET_RULES["max"], REGISTERED["target_rule"]) == (double_targets, known)
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("returned", [None, torch.zeros(4, 2, 1)])
 def test_a_rule_that_returns_no_targets_is_named(returned: Any) -> None:
     simple_dqn.register_target_rule("mine", lambda target, config, transitions, noise: returned)
@@ -349,13 +339,10 @@ def one_of(game: str, place: int, **flags: Any) -> Callable[[int], Any]:
     return make
 
 
-@pytest.mark.parametrize(
-    ("game", "flags"),
-    [
-        ("catch", {"environment": "catch"}),
-        ("pong", {"max_game_frames": 200, "screen_width": 36, "screen_height": 36}),
-    ],
-)
+@pytest.mark.parametrize(("game", "flags"), [
+    ("catch", {"environment": "catch"}),
+    ("pong", {"max_game_frames": 200, "screen_width": 36, "screen_height": 36}),
+])  # fmt: skip
 def test_games_are_gymnasiums_too(game: str, flags: dict[str, Any]) -> None:
     env = simple_dqn.GymnasiumEnv(lambda seed: simple_dqn.make(game, seed=seed, **flags))
     check_env(env, skip_render_check=True)

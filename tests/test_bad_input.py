@@ -1,4 +1,4 @@
-"""Every kind of bad input: one line on stderr, exit code 2, no file left behind."""
+"""Every kind of bad input: one line on stderr, exit code 2, no file left behind; and signals and streams."""
 
 import importlib.util
 import json
@@ -6,8 +6,10 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,15 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from simple_dqn import main
+from simple_dqn import __version__, main
 from simple_dqn.config import Config
-from simple_dqn.errors import UserError
-from simple_dqn.files import kind_of, read_text
+from simple_dqn.errors import EXTRAS, Interrupt, UserError, exit_code, printable
+from simple_dqn.files import kind_of
 from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.snapshot import Snapshot
-from tests.command_line import Capsys, Patch
+from simple_dqn.verbs.play import finish
+from tests.command_line import PROJECT, Capsys, Patch, python
 
-PROJECT = Path(__file__).parents[1]
 MINE = """
 import gymnasium
 
@@ -59,8 +61,6 @@ SHORT = [
 
 
 class Ended(NamedTuple):
-    """How a command ended."""
-
     code: int
     out: str
     err: str
@@ -96,7 +96,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 def fill(tmp_path: Path) -> Path:
-    """Return a folder with some files that users might give by mistake."""
     (tmp_path / "not_a_rom.bin").write_bytes(b"x" * 4096)
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "services.yaml").write_text("services:\n")
@@ -190,11 +189,8 @@ def test_refused_before_pytorch_is_imported(folder: Path) -> None:
     shutil.copy(PROJECT / "tests" / "data" / "breakout_1.pkl", folder / "breakout_77.prm")
     snapshot(flags={"distributional": "c51"}).save(folder / "atoms_1.pkl")
     before = sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
-    environment = os.environ | {"SIMPLE_DQN_HOME": str(folder), "PYTHONPATH": str(PROJECT / "src")}
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", WATCHED], cwd=folder, env=environment, text=True, check=True,
-        stdout=subprocess.PIPE, input=json.dumps([command for command, _ in table(AT_ONCE)]),
-    )  # fmt: skip
+    given = json.dumps([command for command, _ in table(AT_ONCE)])
+    done = python("-P", "-c", WATCHED, cwd=folder, given=given, SIMPLE_DQN_HOME=str(folder))
     for (command, words), (code, complaints, *rest) in zip(
         table(AT_ONCE), json.loads(done.stdout), strict=True
     ):
@@ -293,12 +289,7 @@ def test_a_path_that_is_no_file_is_one_line(verb: Verb, folder: Path, command: l
         assert files_in(folder) == before, path
 
 
-def test_a_label_that_no_file_should_have(verb: Verb) -> None:
-    for label in ("a*", "a/b", ".a", "a\nb", "\x1b[2J", "x" * 300, "a\0b", "?", "[a]", "$(a)"):
-        one_complaint(verb(*CATCH[:2], label, *CATCH[2:]), "train")
-
-
-def test_names_in_a_snapshot_and_labels_are_escaped(verb: Verb, folder: Path) -> None:
+def test_what_files_and_labels_say_is_escaped(verb: Verb, folder: Path) -> None:
     snapshot = Snapshot("pong", 1, 6, 20, Config().shared_flags(), {"\x1b[2J\n": np.zeros(3, np.float32)})
     snapshot.save(folder / "odd_1.pkl")
     for words, shown in (
@@ -309,17 +300,16 @@ def test_names_in_a_snapshot_and_labels_are_escaped(verb: Verb, folder: Path) ->
         assert done.code == 0
         assert not CONTROLS.search(done.out)
         assert shown in done.out
-
-
-def test_what_a_csv_says_is_escaped(verb: Verb, folder: Path) -> None:
-    for text, words in {
+    for text, complaint in {
         "epoch,phase,steps\n1,\x1b[31mX\x07,3\n": "has no row of training or a test",
         "epoch,phase,steps\n1,train,\x1b[2J\n": r"'\x1b[2J'",
         "epoch,phase\x1b[2J,steps\n1,train,3\n": "names of columns",
         "epoch,phase,steps\n1,tr\0ain,3\n": "curve.csv",
     }.items():
         (folder / "curve.csv").write_text(text)
-        assert words in one_complaint(verb("plot", "curve.csv"), "plot")
+        assert complaint in one_complaint(verb("plot", "curve.csv"), "plot")
+    for label in ("a*", "a/b", ".a", "a\nb", "\x1b[2J", "x" * 300, "a\0b", "?", "[a]", "$(a)"):
+        one_complaint(verb(*CATCH[:2], label, *CATCH[2:]), "train")
 
 
 def test_a_folder_that_may_not_be_entered_is_no_missing_file(monkeypatch: Patch) -> None:
@@ -331,19 +321,107 @@ def test_a_folder_that_may_not_be_entered_is_no_missing_file(monkeypatch: Patch)
         kind_of(Path("x"))
 
 
-def test_text_is_utf_8_and_no_longer_than_allowed(tmp_path: Path) -> None:
-    path = tmp_path / "text"
-    path.write_bytes("\ufeffä 😀".encode())
-    assert read_text(path, 1000, "") == "ä 😀"
-    for content, reason in ((b"\xff\xfe\0", "it is not a text file"), (b"x" * 1001, "it has 1,001 bytes")):
-        path.write_bytes(content)
-        with pytest.raises(UserError, match=f"^cannot read .*text: {reason}.*: give text$"):
-            read_text(path, 1000, "give text")
-
-
 def test_no_verb_and_an_unknown_one(capsys: Capsys) -> None:
     for name in ("", "trian", "\x1b[2J"):
         assert main.run([name]) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert not CONTROLS.search(line)
         assert all(word in line for word in ("train, resume, test, ", "plot", "profile_train"))
+
+
+SOURCES = Path(__file__).parents[1] / "src"
+MAIN = f"{sys.executable} -m simple_dqn.main"
+PREPARED = f'{sys.executable} -c "import os, sys; from simple_dqn.errors import *; prepare_streams(); {{}}"'
+SPEAKING = PREPARED.format(r"sys.exit(exit_code('x', lambda: print('a line\n' * 10**6, flush=True)))")
+# A command, PYTHONUNBUFFERED, its exit code, its output, and a part of its one line of complaint.
+STREAMS = [
+    (f"{MAIN} --help > /dev/full", "1", 2, "", "No space left"),
+    (f"{MAIN} train --help all > /dev/full", "", 2, "", "No space left"),
+    (f"{MAIN} --help >&-", "", 2, "", "simple-dqn: cannot write to standard output: Bad file descriptor"),
+    (f"{MAIN} --help <&- >&- 2>&-", "", 2, "", ""),
+    (f"{MAIN} trian 2> /dev/full", "", 2, "", ""),
+    (f"{MAIN} trian", "", 2, "", "simple-dqn: there is no verb 'trian': usage:"),
+    (f"{MAIN} --version 2>&-", "1", 0, f"simple-dqn {__version__}\n", ""),
+    # A reader who leaves ends the program without a word.
+    *((f"{SPEAKING} | head -n 1", one, 128 + signal.SIGPIPE, "a line\n", "") for one in ("", "1")),
+    # No file takes the number of a closed stream; a letter that the output lacks is no error.
+    (PREPARED.format("sys.exit(os.open(os.devnull, os.O_RDONLY))") + " <&- >&- 2>&-", "", 3, "", ""),
+    (PREPARED.format("exit_code('x', lambda: print('ε'))"), "", 0, "?\n", ""),
+]
+
+
+def test_the_extras_are_those_of_pyproject() -> None:
+    project = tomllib.loads((SOURCES.parent / "pyproject.toml").read_text())["project"]
+    ours = {name: list(pins) for name, pins in EXTRAS.items()}
+    assert ours == {name: project["optional-dependencies"][name] for name in EXTRAS}
+
+
+@pytest.mark.parametrize(("text", "shown"), [
+    ("pong ± 😀", "pong ± 😀"), ("\x1b[2J\x07", r"\x1b[2J\x07"), ("a\nb\r\tc", r"a\nb\r\tc"),
+    ("\x9b31m\x7f\u2028", r"\x9b31m\x7f\u2028"), ("\u202egnp", r"\u202egnp"),
+    ("\udcff\ud800", r"\udcff\ud800"), (r"\x1b", r"\x1b"),
+])  # fmt: skip
+def test_no_control_character_is_printed(text: str, shown: str) -> None:
+    assert printable(text) == printable(shown) == str(UserError(text)) == shown
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_asks_and_is_told_by_its_number(number: int) -> None:
+    before = signal.getsignal(number)
+
+    def work() -> None:
+        with Interrupt() as interrupt:
+            assert not interrupt.requested
+            os.kill(os.getpid(), number)
+            assert interrupt.requested
+            # As `timeout` and a closed terminal send them: at once, to the group and to the process.
+            for other in (signal.SIGHUP, signal.SIGTERM):
+                os.kill(os.getpid(), other)
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)  # again, or for the first time after another
+        finish(interrupt)
+
+    assert exit_code("x", work) == 128 + number
+    assert signal.getsignal(number) == before
+
+
+def test_a_run_by_nohup_goes_on_when_the_terminal_is_closed() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with Interrupt() as interrupt:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert not interrupt.requested
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize(("command", "unbuffered", "code", "out", "complaint"), STREAMS)
+def test_streams_full_or_closed(command: str, unbuffered: str, code: int, out: str, complaint: str) -> None:
+    variables = {"PYTHONUNBUFFERED": unbuffered, "PYTHONIOENCODING": "latin1:strict"}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(SOURCES)} | variables,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (code, out), done.stderr
+    assert complaint in done.stderr
+    assert len(done.stderr.splitlines()) == (complaint != "")
+
+
+@pytest.mark.parametrize(("error", "complaint"), [
+    (UserError("it is so: do this"), "it is so: do this\n"),
+    (PermissionError(13, "Permission denied", "a\x1bb"), r"cannot use a\x1bb: Permission denied"),
+    (OSError(36, "File name too long", b"\xff.csv"), r"cannot use \udcff.csv: File name too long"),
+    (OSError(28, "No space left on device"), "cannot write: No space left on device"),
+])  # fmt: skip
+def test_what_the_user_can_mend_is_a_line(error: Exception, complaint: str, capsys: Capsys) -> None:
+    def work() -> None:
+        raise error
+
+    assert exit_code("x", work) == 2
+    assert capsys.readouterr().err.startswith(f"x: {complaint}")
+
+
+def test_a_pipe_to_another_process_is_no_such_reader(capfd: Capsys) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with capfd.disabled(), pytest.raises(BrokenPipeError):
+        exit_code("x", lambda: os.write(writing, b"x"))
+    os.close(writing)

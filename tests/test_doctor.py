@@ -15,17 +15,14 @@ from ale_py.roms import get_rom_path
 from simple_dqn import doctor, main
 from simple_dqn.doctor import CHECKS, Finding, examine
 from simple_dqn.machine import available_memory, control_group_allowances
-from tests.command_line import Capsys, Patch
+from tests.command_line import Capsys, Logs, Patch
 
 Prepare = Callable[[Patch, Path], object]
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: Patch) -> Path:
-    """A project that is in order."""
-    (tmp_path / "requirements.txt").write_text("# pinned\nnumpy>=1\n")
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    return tmp_path
+@pytest.fixture(autouse=True)
+def _packages(home: Path) -> None:
+    (home / "requirements.txt").write_text("# pinned\nnumpy>=1\n")
 
 
 def broken_roms(patch: Patch, home: Path) -> None:
@@ -79,9 +76,7 @@ def test_each_check_tells_what_is_wrong_and_what_to_do(
     assert {case[0] for case in CASES} == set(CHECKS)
 
 
-def test_warnings_are_no_failure_and_errors_are(
-    home: Path, monkeypatch: Patch, capsys: Capsys, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_warnings_are_no_failure(home: Path, monkeypatch: Patch, capsys: Capsys, caplog: Logs) -> None:
     def talk(_home: Path) -> Finding:
         logging.getLogger("simple_dqn.anything").error("said")
         return "ok", "fine"
@@ -104,19 +99,14 @@ def test_warnings_are_no_failure_and_errors_are(
     assert lines[-1][:2] == ["error", "c"]
 
 
-@pytest.mark.parametrize(
-    ("groups", "allowed"),
-    [
-        ({"outer": (500, 300), "outer/inner": (900, 100, 3), "other": (1, 0, 0)}, [227, 810]),
-        ({"outer": ("max", 300)}, []),
-        ({".": (500, 300)}, [227]),  # a container sees its group at the top
-        ({".": (100, 300)}, [0]),
-        ({}, []),
-    ],
-)
-def test_every_group_around_the_process_counts(
-    tmp_path: Path, groups: dict[str, tuple[Any, ...]], allowed: list[int]
-) -> None:
+@pytest.mark.parametrize(("groups", "allowed"), [
+    ({"outer": (500, 300), "outer/inner": (900, 100, 3), "other": (1, 0, 0)}, [227, 810]),
+    ({"outer": ("max", 300)}, []),
+    ({".": (500, 300)}, [227]),  # a container sees its group at the top
+    ({".": (100, 300)}, [0]),
+    ({}, []),
+])  # fmt: skip
+def test_every_group_counts(tmp_path: Path, groups: dict[str, tuple[Any, ...]], allowed: list[int]) -> None:
     membership = tmp_path / "cgroup"
     membership.write_text("0::/outer/inner\n")
     for group, (limit, usage, *cache) in groups.items():

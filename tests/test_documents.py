@@ -5,8 +5,12 @@ import contextlib
 import io
 import re
 import runpy
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -22,15 +26,98 @@ from simple_dqn.environment.atari import game_of, known_games
 from simple_dqn.errors import UserError
 from simple_dqn.main import VERBS
 from simple_dqn.verbs.settings import resolve
-from tests.command_line import Capsys, Patch, ReadError, only_reading, read
-from tests.documents import HOME, Command, commands, flags, is_placeholder, pages
+from tests.command_line import PROJECT, Capsys, Patch, ReadError, only_reading, read
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+INDENTED = re.compile(r"(?:^ {4}.*\S.*\n)+", re.MULTILINE)
+SPAN = re.compile(r"(?<!`)`([^`\n]+(?:\n[^`\n]+)?)`(?!`)")
+FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
+# How a line, or a piece of text, begins that is a command of this project.
+OURS = re.compile(r"(\S+=\S+ |taskset -c \S+ )*(\./)?(\w+\.sh\b|make\b|pytest\b|simple-dqn\b|\S*python\d? )")
+# A word in the place of what the reader is to give.
+PLACEHOLDER = re.compile(r"…|<.*>|[A-Z]+(_[A-Z]+)*")
+# What is left of a command line once all that goes before the program is gone.
+BEFORE = re.compile(r"^(\w+=\S* |taskset -c \S+ )+")
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command, as a document has it."""
+
+    words: tuple[str, ...]
+    inline: bool  # in the text, where it may be cut short
+
+    def __str__(self) -> str:
+        return " ".join(self.words)
+
+    @property
+    def program(self) -> str:
+        """The program, such as `train.sh`, which may be spelled `./train.sh` or `simple-dqn train`."""
+        program, *words = self.words
+        return f"{words[0]}.sh" if program == "simple-dqn" and words else program.removeprefix("./")
+
+    @property
+    def arguments(self) -> list[str]:
+        return list(self.words[2 if self.words[0] == "simple-dqn" else 1 :])
+
+    @property
+    def verb(self) -> str:
+        """The verb that the command runs: `train` for `train.sh`."""
+        return self.program.removesuffix(".sh")
+
+
+def is_placeholder(word: str) -> bool:
+    """Return whether the reader puts something else there: `…`, `SNAPSHOT`, `<file>`, `FILE.py:CLASS`."""
+    return PLACEHOLDER.fullmatch(Path(word.partition(":")[0]).stem) is not None
+
+
+def pages() -> list[Path]:
+    """Return every document in reading order, without the lab notebook, whose commands are of its day, and
+    without `upgrading.md`, which names what has gone.
+    """
+    docs = {*(PROJECT / "docs").glob("*.md")} - {PROJECT / "docs" / "upgrading.md"}
+    folders = [PROJECT / folder / "README.md" for folder in ("roms", "snapshots", "results", "videos")]
+    return [PROJECT / "README.md", *folders, PROJECT / "CONTRIBUTING.md", *sorted(docs)]
+
+
+def commands(text: str) -> Iterator[Command]:
+    """Yield the commands of this project in a document: those in its blocks, and those in its text."""
+    found: list[tuple[int, str, bool]] = []
+    rest = text
+    for pattern, group in ((FENCE, 2), (INDENTED, 0)):
+        for block in pattern.finditer(rest):
+            found += [(block.start(group), line, False) for line in lines(block[group])]
+        rest = pattern.sub(lambda block: " " * len(block[0]), rest)
+    found += [(span.start(), " ".join(span[1].split()), True) for span in SPAN.finditer(rest)]
+    for _, line, inline in sorted(found, key=lambda item: item[0]):
+        if OURS.match(line):
+            yield from (Command(tuple(words), inline) for words in readings(line))
+
+
+def lines(block: str) -> list[str]:
+    joined = re.sub(r"\\\n\s*", " ", block)
+    return [re.sub(r"(^|\s+)#.*", "", line).strip() for line in joined.splitlines() if line.strip()]
+
+
+def readings(line: str) -> Iterator[list[str]]:
+    """Yield what a line stands for: once for each of `a|b`, and without what is [optional]."""
+    line = re.sub(r"\s*\[[^\]]*\]", "", BEFORE.sub("", line)).replace("\\|", "|")
+    yield from map(list, product(*(word.split("|") for word in shlex.split(line))))
+
+
+def flags(text: str) -> set[str]:
+    """Return every flag that stands anywhere in the blocks and in the code of a document."""
+    blocks = [block[2] for block in FENCE.finditer(text)] + [block[0] for block in INDENTED.finditer(text)]
+    spans = [span[1] for span in SPAN.finditer(FENCE.sub("", text))]
+    return {flag for piece in blocks + spans for flag in FLAG.findall(piece)}
+
 
 TABLES = (
     "environments", "emulator", "replay", "networks", "training", "learning", "playing", "checkpoint",
     "cluster", "cluster_plan", "step_limit",
 )  # fmt: skip
 PAGE = "examples/dqn.py"  # which dqn.sh runs
-DIAGRAM = HOME / "docs" / "pictures" / "update.svg"
+DIAGRAM = PROJECT / "docs" / "pictures" / "update.svg"
 SOAKS = ("fuzz_snapshots", "trainings")
 # Files that are the reader's own, or another project's.
 THEIRS = {"dqn_atari.py", "roms/mine.bin"}
@@ -43,12 +130,8 @@ WRITTEN = re.compile(r"(snapshots|results)/(sweep/)?(\w+?)(_\d+|_checkpoint)?(\.
 LINKED_NAME = re.compile(r"\[`(\w+)`\]\(([\w./]+\.py)\)")
 
 
-class WrongError(Exception):
-    """A command in a document would not work; the message says why."""
-
-
 def check(command: Command) -> None:
-    """Read `command` by its own parser, and look for the files that it names; WrongError: it fails."""
+    """Read `command` by its own parser, and look for the files that it names."""
     program, words = command.program, command.arguments
     words = ["pong.rom" if word == "…" and not number else word for number, word in enumerate(words)]
     words = [word for word in words if word != "…"]
@@ -57,34 +140,29 @@ def check(command: Command) -> None:
     if words[:2] == ["-m", "pytest"]:
         program, words = "pytest", words[2:]
     if program == "make":
-        targets = re.findall(r"^([\w-]+):", (HOME / "Makefile").read_text(), re.MULTILINE)
-        require(set(words) <= set(targets), f"the Makefile has no {words}")
+        targets = re.findall(r"^([\w-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE)
+        assert set(words) <= set(targets), f"the Makefile has no {words}"
     elif program in ("pytest", "bench.sh", "dqn.sh") or program.endswith("python"):
         words = [PAGE, *words] if program == "dqn.sh" else words
         check_files(words, {})
         if program != "pytest" and words:
             read_benchmark(words)
     else:
-        require(command.verb in VERBS and (HOME / program).exists(), f"there is no {program}")
+        assert command.verb in VERBS, f"there is no {program}"
+        assert (PROJECT / program).exists(), f"there is no {program}"
         given = read_verb(command.verb, words, command.inline)
         if command.verb == "train" and given:
             rules.check(resolve(given, fixed={"csv_file": "x.csv"}))
         check_files([word for word in words if word != str(given.get("target"))], given)
 
 
-def require(condition: bool, message: str) -> None:
-    if not condition:
-        raise WrongError(message)
-
-
 def read_verb(verb: str, words: list[str], may_be_cut_short: bool) -> dict[str, Any]:
-    """Return what a verb reads; nothing, if the command is cut short."""
     try:
         return read(verb, words).given
     except UserError as error:
         if may_be_cut_short and "the following arguments are required" in str(error):
             return {}
-        raise WrongError(str(error)) from error
+        raise
     except SystemExit:  # --help
         return {}
 
@@ -97,19 +175,20 @@ def read_benchmark(words: list[str]) -> ReadError | None:
         only_reading(),
         patch.object(subprocess, "Popen", side_effect=AssertionError(f"{name} did not stop at its flags")),
         patch.object(sys, "argv", words),
-        patch.object(sys, "path", [str(HOME / "benchmarks"), str(HOME / "tests" / "soak"), *sys.path]),
+        patch.object(sys, "path", [str(PROJECT / "benchmarks"), str(PROJECT / "tests" / "soak"), *sys.path]),
         contextlib.redirect_stderr(complaints),
     ):
         try:
             if name.endswith(".py"):
-                runpy.run_path(str(HOME / name), run_name="__main__")
+                runpy.run_path(str(PROJECT / name), run_name="__main__")
             else:
-                require(name in TABLES, f"bench.sh has no table {name}")
+                assert name in TABLES, f"bench.sh has no table {name}"
                 runpy.run_module(name, run_name="__main__", alter_sys=True)
         except ReadError as outcome:
             return outcome
         except SystemExit as end:
-            require(not end.code, complaints.getvalue())
+            if end.code:
+                raise AssertionError(complaints.getvalue()) from end
     return None
 
 
@@ -117,17 +196,17 @@ def check_files(words: list[str], given: dict[str, Any]) -> None:
     """Require that each file which is named is there, is written by a training, or is the reader's own."""
     for before, word in zip(["", *words], words, strict=False):
         for file in word.split("=", 1)[-1].split(","):  # plot.sh takes NAME=CSV,CSV
-            if A_FILE.fullmatch(file) and before not in WRITING and not is_there(file, given):
-                raise WrongError(f"{file} is neither in the project nor written by a training")
+            known = not A_FILE.fullmatch(file) or before in WRITING or is_there(file, given)
+            assert known, f"{file} is neither in the project nor written by a training"
 
 
 def is_there(word: str, given: dict[str, Any]) -> bool:
     written = WRITTEN.fullmatch(word)
-    own = {path.stem for path in (HOME / "examples").glob("*.py")}
+    own = {path.stem for path in (PROJECT / "examples").glob("*.py")}
     return (
         (Path(word).suffix == ".rom" and Path(word).stem in known_games())
         or (written is not None and bool(game_of(written[3]) or written[3] in own))
-        or (HOME / word).exists()
+        or (PROJECT / word).exists()
         or word in THEIRS
         or is_placeholder(word)
         or (given.get("environment") == "gym" and word == given["game"])
@@ -135,7 +214,6 @@ def is_there(word: str, given: dict[str, Any]) -> bool:
 
 
 def known_flags() -> set[str]:
-    """Return every flag of every verb, table and script."""
     needed = {"doctor": [], "plot": ["x.csv"], "snapshot": ["show", "x"]}
     parsers = [read(verb, needed.get(verb, ["pong"])).parser for verb in VERBS]
     for name in [*TABLES, PAGE, *(f"tests/soak/{name}.py" for name in SOAKS)]:
@@ -160,8 +238,8 @@ def test_every_command_is_read_by_its_own_parser_and_finds_its_files() -> None:
             count += 1
             try:
                 check(command)
-            except (WrongError, UserError) as error:
-                wrong.append(f"{page.relative_to(HOME)}: {command}: {error}")
+            except (AssertionError, UserError) as error:
+                wrong.append(f"{page.relative_to(PROJECT)}: {command}: {error}")
     assert not wrong, "\n".join(wrong)
     assert count > 60
 
@@ -182,7 +260,7 @@ def test_every_name_that_a_page_links_to_is_defined_in_its_file() -> None:
 
 
 def test_every_name_in_the_diagram_of_an_update_is_one_of_the_page() -> None:
-    tree = ast.parse((HOME / PAGE).read_text())
+    tree = ast.parse((PROJECT / PAGE).read_text())
     known = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     known |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     # Text of the class `math` is formulas.
@@ -194,20 +272,17 @@ def test_every_name_in_the_diagram_of_an_update_is_one_of_the_page() -> None:
     assert {*names} <= known
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("```sh\n./train.sh pong --learning_rat 1\n```\n", "unknown flag --learning_rat: did you mean"),
-        ("text\n\n    ./train.sh pong \\\n        --frame_skip 0\n", "at least 1"),
-        ("it is `./train.sh … --resumee true`", "unknown flag --resumee"),
-        ("`./play.sh snapshots/trained/pong_1.pkl`", "neither in the project nor written by a training"),
-        ("`./bench.sh trainings`", "no table trainings"),
-        ("`taskset -c 0 ./train.sh … --concurrent true --train_steps 25`", "whole periods"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("```sh\n./train.sh pong --learning_rat 1\n```\n", "unknown flag --learning_rat: did you mean"),
+    ("text\n\n    ./train.sh pong \\\n        --frame_skip 0\n", "at least 1"),
+    ("it is `./train.sh … --resumee true`", "unknown flag --resumee"),
+    ("`./play.sh snapshots/trained/pong_1.pkl`", "neither in the project nor written by a training"),
+    ("`./bench.sh trainings`", "no table trainings"),
+    ("`taskset -c 0 ./train.sh … --concurrent true --train_steps 25`", "whole periods"),
+])  # fmt: skip
 def test_a_command_that_would_not_work_is_found(text: str, words: str) -> None:
     (command,) = commands(text)
-    with pytest.raises((WrongError, UserError), match=re.escape(words)):
+    with pytest.raises((AssertionError, UserError), match=re.escape(words)):
         check(command)
 
 
@@ -223,26 +298,11 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_every_table_is_as_its_data_say() -> None:
-    assert not stale(HOME), "make tables"
-
-
-def test_every_csv_is_shown_somewhere_and_says_where_it_is_from() -> None:
-    text = "".join(path.read_text() for path in documents(HOME))
-    for path in (HOME / "docs" / "data").glob("*.csv"):
+    assert not stale(PROJECT), "make tables"
+    text = "".join(path.read_text() for path in documents(PROJECT))
+    for path in (PROJECT / "docs" / "data").glob("*.csv"):
         assert read_table(path).rows
         assert f"<!-- table: {path.stem} " in text, f"{path.name} is shown nowhere"
-
-
-def test_a_whole_table_and_a_part_of_it(data: Path) -> None:
-    part = "| change, % | who |", "|---|---|", "| −5.5 | here |", "| −2 | a, b |"
-    assert table('speed | "change, %", who | game=pong', data).splitlines() == [*part]
-    assert table("speed", data).splitlines() == [
-        "| who | steps/s | game | change, % |",
-        "|---|---|---|---|",
-        "| here | 1,204 | pong | −5.5 |",
-        "| there | 97 | catch | |",
-        "| a, b | 97 | pong | −2 |",
-    ]
 
 
 def test_a_stale_document_is_found_and_updated(data: Path, monkeypatch: Patch, capsys: Capsys) -> None:
@@ -263,17 +323,14 @@ def test_a_stale_document_is_found_and_updated(data: Path, monkeypatch: Patch, c
     assert "README.md: cannot read" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("csv", "text", "words"),
-    [
-        (SPEED, "speed | whom -->\n<!-- end -->\n", "no column 'whom': choose from who, steps/s"),
-        (SPEED, "speed | who | game=golf -->\n<!-- end -->\n", "no row with game=golf"),
-        (SPEED, "speed -->\nnever ends\n", "lacks its first or its last"),
-        (SPEED.replace("# machine", "# mach"), "speed -->\n<!-- end -->\n", "does not say its machine"),
-        (SPEED + "one\n", "speed -->\n<!-- end -->\n", "a row has 1 cells and the header 4"),
-        (ABOUT + "a,a\n1,2\n", "speed -->\n<!-- end -->\n", "two columns have the same name"),
-    ],
-)
+@pytest.mark.parametrize(("csv", "text", "words"), [
+    (SPEED, "speed | whom -->\n<!-- end -->\n", "no column 'whom': choose from who, steps/s"),
+    (SPEED, "speed | who | game=golf -->\n<!-- end -->\n", "no row with game=golf"),
+    (SPEED, "speed -->\nnever ends\n", "lacks its first or its last"),
+    (SPEED.replace("# machine", "# mach"), "speed -->\n<!-- end -->\n", "does not say its machine"),
+    (SPEED + "one\n", "speed -->\n<!-- end -->\n", "a row has 1 cells and the header 4"),
+    (ABOUT + "a,a\n1,2\n", "speed -->\n<!-- end -->\n", "two columns have the same name"),
+])  # fmt: skip
 def test_a_wrong_marker_or_csv_is_told(data: Path, csv: str, text: str, words: str) -> None:
     (data / "speed.csv").write_text(csv)
     with pytest.raises(TableError, match=words):

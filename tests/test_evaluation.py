@@ -11,16 +11,9 @@ from ale_py.roms import get_all_rom_ids
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simple_dqn import evaluation
 from simple_dqn.config import Config
-from simple_dqn.evaluation import (
-    PROTOCOLS,
-    SCORES,
-    Evaluation,
-    ScoreBoard,
-    departures,
-    human_normalized,
-    protocol_flags,
-)
+from simple_dqn.evaluation import PROTOCOLS, SCORES, Evaluation, ScoreBoard, human_normalized
 from simple_dqn.types import Step
 
 
@@ -46,9 +39,7 @@ LENGTHS = st.lists(st.lists(st.integers(2, 9), min_size=20, max_size=20), min_si
 
 
 @given(LENGTHS, st.integers(1, 60), st.integers(0, 40))
-def test_a_limit_of_steps_drops_the_last_game_of_the_last_place_alone(
-    lengths: list[list[int]], steps: int, saved_after: int
-) -> None:
+def test_a_limit_of_steps_drops_the_last_game(lengths: list[list[int]], steps: int, saved_after: int) -> None:
     """A game pays 1 a step, and its number when it ends."""
     places, played, expected = len(lengths), 0, []
     rounds = -(-steps // places)
@@ -81,7 +72,7 @@ def test_protocols_are_as_published() -> None:
         assert PROTOCOLS[protocol].games == 30
         assert tuple(PROTOCOLS[protocol].flags[name] for name in names) == values
     # A network of fewer actions than Machado asks for plays its own.
-    flags = [protocol_flags("machado", actions) for actions in (18, 4)]
+    flags = [evaluation.protocol_flags("machado", actions) for actions in (18, 4)]
     assert [one.get("minimal_action_set") for one in flags] == [False, None]
 
 
@@ -98,29 +89,27 @@ def test_protocols_are_as_published() -> None:
     ("machado", {"minimal_action_set": True},
      ["--minimal_action_set true, not false", "--frame_skip 4, not 5"]),
 ])  # fmt: skip
-def test_the_report_tells_what_is_not_as_the_protocol_has_it(
-    protocol: str, flags: dict[str, Any], expected: list[str]
-) -> None:
+def test_the_report_tells_other_settings(protocol: str, flags: dict[str, Any], expected: list[str]) -> None:
     config = Config.from_flags({"game": "pong", **PROTOCOLS[protocol].flags, **flags})
-    assert departures(protocol, config) == expected
+    assert evaluation.departures(protocol, config) == expected
 
 
 def test_the_report_tells_what_was_played() -> None:
-    evaluation = Evaluation(
+    report = Evaluation(
         game="tower", protocol="machado", unlike_protocol=["--frame_skip 4, not 5"], scores=[1.0, 2.0],
         steps=20, workers=2, exploration_rate=0.05, rules={"frame_skip": 4, "frame_maximum": True},
         action_names=("NOOP", "UP", "DOWN"), rom_md5="60e0", random_seed=0,
     )  # fmt: skip
-    first, *_, last = str(evaluation).splitlines()
+    first, *_, last = str(report).splitlines()
     assert (first, last) == ("tower: 1.50 ± 0.50 over 2 games", "  not as in machado: --frame_skip 4, not 5")
     for words in ("protocol machado", "2 games side by side", "ε 0.05", "--frame_skip 4", "MD5 60e0"):
-        assert words in str(evaluation)
-    none = str(replace(evaluation, scores=[], rom_md5=None))
+        assert words in str(report)
+    none = str(replace(report, scores=[], rom_md5=None))
     assert "no game ended in 20 steps: raise --test_steps" in none
     assert "frame" not in none.split("not as in")[0], "without an emulator there are no frames"
 
 
-def test_random_play_is_0_and_a_human_100_in_all_57_games() -> None:
+def test_published_scores_and_those_of_humans_and_random_play() -> None:
     assert len(SCORES) == 57
     assert set(SCORES) <= set(get_all_rom_ids())
     for game, scores in SCORES.items():
@@ -129,9 +118,6 @@ def test_random_play_is_0_and_a_human_100_in_all_57_games() -> None:
     # Nature DQN's Breakout, worked out by hand.
     assert human_normalized("breakout", 401.2) == pytest.approx(1387.15, abs=0.01)
     assert human_normalized("tetris", 100) is None
-
-
-def test_published_scores_are_those_of_the_table_of_results() -> None:
     table = Path(__file__).parents[1] / "docs" / "data" / "results.csv"
     rows = csv.DictReader(line for line in table.read_text().splitlines() if line[0] != "#")
     columns = {"simple_dqn": "simple_dqn", "deepmind": "DeepMind 2015"}

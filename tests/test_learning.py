@@ -25,7 +25,6 @@ def train(seed: int, **flags: object) -> tuple[Run, Config]:
 
 
 def score(run: Run, config: Config) -> float:
-    """Return the mean of 100 games without exploration."""
     config = config.with_flags({"play_games": 100, "random_seed": 1_000})
     player = make_player(config, make_environment(config, training=False), run.agent.network)
     mean = evaluate(player, config, "simple_dqn", Statistics([]), Interrupt()).mean

@@ -1,11 +1,8 @@
-"""A run that was killed goes on as if nothing had happened: against the run that never stopped."""
+"""A run that was killed goes on as if nothing had happened; a second run of a name keeps earlier files."""
 
 import os
 import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Callable
 from concurrent import futures
 from dataclasses import replace
 from pathlib import Path
@@ -16,17 +13,17 @@ import numpy as np
 import pytest
 
 from simple_dqn import main, schedules
+from simple_dqn.command_line import read as read_settings
 from simple_dqn.config import Config, words
 from simple_dqn.errors import UserError
 from simple_dqn.run import Phase, Run
-from simple_dqn.snapshot import Checkpoint, CheckpointFolder, Keeper, Snapshot, locked
+from simple_dqn.snapshot import Checkpoint, CheckpointFolder, Keeper, Snapshot, locked, snapshots_after
+from simple_dqn.snapshot.checkpoint import set_aside
 from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.train import check_flags
-from tests.command_line import CATCH, Capsys, Patch, catch, rows, snapshots
+from tests.command_line import CATCH, Capsys, Logs, Patch, Start, Told, catch, python, rows
 
-Start = Callable[..., int]
 Moment = tuple[str, int, int]  # phase, epoch, steps
-PROJECT = Path(__file__).parents[1]
 BRIEF = ["train", *catch(epochs=2)]
 LONG: dict[str, Any] = {
     "random_steps": 160, "train_steps": 120, "test_steps": 60, "replay_size": 240, "batch_size": 8,
@@ -37,14 +34,12 @@ CHECKPOINTS = "snapshots/catch_checkpoint"
 OFTEN = 16  # steps between checkpoints
 MOMENTS = [("train", 1, 40), ("test", 1, 24), ("train", 2, 80)]
 PRIORITIZED = "--sampler prioritized --priority_beta_steps 200"
+ROLLOUTS = "--workers 4 --rollout_steps 5 --target_steps 0 --replay_size 1e6"
 KINDS = {
     "serial": "",
     "concurrent": "--workers 2 --schedule concurrent",
     "overlapped": "--workers 4 --schedule overlapped",
-    "rollouts": (
-        "--workers 4 --rollout_steps 5 --target_steps 0 --replay_size 1000000 --average_updates 50% "
-        "--optimizer radam"
-    ),
+    "rollouts": f"{ROLLOUTS} --average_updates 50% --optimizer radam",
 }
 RARE = {
     "prioritized, many steps, concurrent": f"{PRIORITIZED} --n_step 3 --workers 2 --schedule concurrent",
@@ -87,6 +82,11 @@ def assert_same(one: Path, other: Path) -> None:
         assert all(np.array_equal(a[name], b[name]) for name in a)
 
 
+def snapshots(home: Path) -> dict[str, bytes]:
+    """Return the snapshots of runs in the project's folder `home`, by name."""
+    return {path.name: path.read_bytes() for path in (home / "snapshots").glob("*.pkl")}
+
+
 def newest(home: Path, name: str = "catch") -> Checkpoint:
     saved = CheckpointFolder(home / "snapshots" / f"{name}_checkpoint").newest()
     assert saved is not None
@@ -117,7 +117,6 @@ def leave_behind(monkeypatch: Patch, moments: list[Moment]) -> None:
 
 
 def stop_at(monkeypatch: Patch, name: str, epoch: int, done: int) -> None:
-    """Press Ctrl-C at this moment."""
     count = Run._is_end_at_safe_point
 
     def stopping(self: Run, steps: int) -> bool:
@@ -135,9 +134,7 @@ def _safe_points(monkeypatch: Patch) -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
-def test_a_run_that_was_killed_or_stopped_goes_on_exactly(
-    tmp_path: Path, start: Start, monkeypatch: Patch, kind: str, capsys: Capsys
-) -> None:
+def test_resumed_exactly(tmp_path: Path, start: Start, monkeypatch: Patch, kind: str, capsys: Capsys) -> None:
     moments = KILLED_AT.get(kind, MOMENTS)
     assert start("whole", *command(kind), "--checkpoint_minutes", "0") == 0
     with monkeypatch.context() as patch:
@@ -175,9 +172,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", ["kill", "full", pytest.param("no more files", marks=pytest.mark.nightly)])
-def test_train_again_with_resume_after_a_fault(
-    tmp_path: Path, start: Start, capsys: Capsys, fault: str
-) -> None:
+def test_train_with_resume_after_a_fault(tmp_path: Path, start: Start, capsys: Capsys, fault: str) -> None:
     home, often = tmp_path / "faulty", [*TRAIN, "--checkpoint_minutes", "0.001"]
     program = f"""
 import os, resource, signal
@@ -192,20 +187,13 @@ CheckpointFolder.write = last
 raise SystemExit(main.run({often!r}))
 """
     home.mkdir()
-    environment = os.environ | {"PYTHONPATH": str(PROJECT / "src"), "SIMPLE_DQN_HOME": "."}
-    process = subprocess.run(
-        [sys.executable, "-P", "-c", program], cwd=home, stderr=subprocess.PIPE, text=True, env=environment
-    )
-    if fault == "kill":
-        assert process.returncode == -signal.SIGKILL
-    else:
-        assert process.returncode == 2
+    process = python("-P", "-c", program, cwd=home, SIMPLE_DQN_HOME=".")
+    assert process.returncode == (-signal.SIGKILL if fault == "kill" else 2)
+    if fault != "kill":
         assert "Training continues" in process.stderr
         assert process.stderr.splitlines()[-1].startswith("simple-dqn train: ")
     assert "Traceback" not in process.stderr
-    assert start("whole", *TRAIN) == 0
-    capsys.readouterr()
-    assert start("faulty", *TRAIN, "--resume") == 0
+    assert start("whole", *TRAIN) == start("faulty", *TRAIN, "--resume") == 0
     assert "Continuing from" in capsys.readouterr().err
     for copy in home.glob("results/catch.*.csv"):
         copy.unlink()  # rows written after the checkpoint, by a machine slow to write it
@@ -214,21 +202,17 @@ raise SystemExit(main.run({often!r}))
     assert left == {"catch_1.pkl", "catch_2.pkl", "catch_checkpoint"}
 
 
-def test_the_snapshot_tells_which_checkpoint_is_meant(finished: Path, capsys: Capsys) -> None:
+def test_the_snapshot_tells_which_checkpoint_is_meant(finished: Path, told: Told) -> None:
     # Another snapshot in the place of the last one does not lead to its checkpoint.
     path = Path("snapshots/catch_2.pkl")
     snapshot = Snapshot.load(path)
     replace(snapshot, weights={name: values / 2 for name, values in snapshot.weights.items()}).save(path)
-    assert main.run(["resume", f"{path}", "--epochs", "3"]) == 0
-    assert f"has no checkpoint that follows {path}" in capsys.readouterr().err
+    assert f"has no checkpoint that follows {path}" in told("resume", f"{path}", "--epochs", "3")
     # What was made of it has checkpoints that follow on it.
-    assert main.run(["resume", "snapshots/catch_3.pkl", "--epochs", "4"]) == 0
-    assert "train 4, step 0" in capsys.readouterr().err
+    assert "train 4, step 0" in told("resume", "snapshots/catch_3.pkl", "--epochs", "4")
 
 
-def test_a_run_that_began_with_weights_keeps_the_epochs_that_count_as_done_and_goes_on_from_them(
-    tmp_path: Path, finished: Path, monkeypatch: Patch, capsys: Capsys
-) -> None:
+def test_a_run_with_weights_goes_on(tmp_path: Path, finished: Path, monkeypatch: Patch, told: Told) -> None:
     files = snapshots(finished)
     begun = ["--start_epoch", "1", "--load_weights", "snapshots/catch_1.pkl", "--random_seed", "1"]
     with monkeypatch.context() as patch:
@@ -239,14 +223,10 @@ def test_a_run_that_began_with_weights_keeps_the_epochs_that_count_as_done_and_g
     assert now["catch_1.pkl"] == files["catch_1.pkl"]
     assert now["catch_before_2.pkl"] == files["catch_2.pkl"] != now["catch_2.pkl"]
     monkeypatch.chdir(tmp_path / "train-2-32")
-    capsys.readouterr()
-    assert main.run(["resume", "snapshots/catch_1.pkl"]) == 0
-    assert "train 2, step 32" in capsys.readouterr().err
+    assert "train 2, step 32" in told("resume", "snapshots/catch_1.pkl")
 
 
-def test_a_resume_from_another_folder_writes_to_the_same_files_but_for_a_copy(
-    tmp_path: Path, start: Start, monkeypatch: Patch
-) -> None:
+def test_a_resume_from_another_folder_or_of_a_copy(tmp_path: Path, start: Start, monkeypatch: Patch) -> None:
     first, copy = tmp_path / "run", tmp_path / "copy"
     assert start("run", *BRIEF, "--csv_file", "catch.csv", "--epochs", "1") == 0
     (tmp_path / "elsewhere").mkdir()
@@ -263,17 +243,12 @@ def test_a_resume_from_another_folder_writes_to_the_same_files_but_for_a_copy(
     assert rows(copy / "results" / "catch.csv")[-1]["epoch"] == "3"
 
 
-def test_what_cannot_go_on_is_a_line(finished: Path, capsys: Capsys) -> None:
+def test_what_cannot_go_on_is_a_line(finished: Path, told: Told) -> None:
     files = snapshots(finished)
-
-    def told(*arguments: str, code: int = 2) -> str:
-        assert main.run(arguments) == code
-        return capsys.readouterr().err.splitlines()[-1]
-
     with locked(finished / "snapshots" / "catch"):
         for arguments in (BRIEF, [*BRIEF, "--resume"], ["resume", "snapshots/catch_1.pkl"]):
-            assert f"is being written by another run (process {os.getpid()})" in told(*arguments)
-    assert "Nothing is left to do: the run has 2 epochs" in told(*BRIEF, "--resume", code=0)
+            assert f"is being written by another run (process {os.getpid()})" in told(*arguments, code=2)
+    assert "Nothing is left to do: the run has 2 epochs" in told(*BRIEF, "--resume")
     (finished / "snapshots" / "pong_checkpoint").mkdir()
     for flags, complaint in {
         f"{CHECKPOINTS} --replay_size 300": "leave out --replay_size",
@@ -281,11 +256,11 @@ def test_what_cannot_go_on_is_a_line(finished: Path, capsys: Capsys) -> None:
         f"{CHECKPOINTS} --epochs 1": "larger --epochs",
         "snapshots/pong_checkpoint": "has no usable checkpoint",
     }.items():
-        assert complaint in told("resume", *flags.split())
+        assert complaint in told("resume", *flags.split(), code=2).splitlines()[-1]
     for path in (finished / CHECKPOINTS).glob("run_*.npz"):
         path.write_bytes(path.read_bytes()[:100])
-    last = told(*BRIEF, "--epochs", "3", "--resume", "true")
-    assert "no checkpoint in snapshots/catch_checkpoint can be read" in last
+    said = told(*BRIEF, "--epochs", "3", "--resume", "true", code=2)
+    assert "no checkpoint in snapshots/catch_checkpoint can be read" in said.splitlines()[-1]
     assert snapshots(finished) == files
 
 
@@ -297,9 +272,7 @@ OTHERS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_what_the_state_depends_on_cannot_change_and_other_changes_are_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_what_the_state_depends_on_stays_and_other_changes_are_logged(caplog: Logs) -> None:
     for name, value in OTHERS.items():
         with pytest.raises(UserError, match=f"--{name} .*{value}"):
             check_flags({**Config().flags(), "random_seed": 0}, {name: value})
@@ -310,9 +283,7 @@ def test_what_the_state_depends_on_cannot_change_and_other_changes_are_logged(
 
 
 @pytest.mark.parametrize(("first", "then"), [("auto", "auto"), ("bfloat16", "float32")])
-def test_a_run_continues_in_another_datatype(
-    tmp_path: Path, start: Start, first: str, then: str, capsys: Capsys
-) -> None:
+def test_a_run_changes_datatype(tmp_path: Path, start: Start, first: str, then: str, capsys: Capsys) -> None:
     """As on a processor without bfloat16 instructions; auto is what it meant when the run began."""
     command = [*BRIEF, "--average_updates", "20", "--resume", "--datatype"]
     assert start("run", *command, first) == 0
@@ -328,9 +299,7 @@ def test_a_run_continues_in_another_datatype(
     assert 2 * updates[1] == 3 * updates[0]
 
 
-def test_a_loss_that_is_no_number_stops_the_run_before_it_is_saved(
-    tmp_path: Path, start: Start, monkeypatch: Patch, capsys: Capsys
-) -> None:
+def test_a_loss_of_nan_ends_it(tmp_path: Path, start: Start, monkeypatch: Patch, capsys: Capsys) -> None:
     with monkeypatch.context() as patch:
         leave_behind(patch, [])
         assert start("run", *TRAIN, "--optimizer", "adam", "--epochs", "1") == 0
@@ -360,21 +329,14 @@ def test_no_checkpoint_begins_several_games_of_a_test_anew(start: Start, monkeyp
     assert [done for name, done in written if name == "test"] == [0]
 
 
-ROLLOUTS = {
-    "workers": 4, "rollout_steps": 5, "train_frequency": 4, "random_steps": 0, "target_steps": 0,
-    "replay_size": 1_000_000,
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("flags", [
-    {"average_updates": "50%", "exploration_decay_steps": "10%"}, {"preset": "strong", **ROLLOUTS}
+    "--average_updates 50% --exploration_decay_steps 10%",
+    f"--preset strong {ROLLOUTS} --train_frequency 4 --random_steps 0",
 ])  # fmt: skip
-def test_a_longer_run_keeps_the_schedules_with_which_it_began(
-    tmp_path: Path, start: Start, flags: dict[str, Any]
-) -> None:
+def test_a_longer_run_keeps_its_decay_schedules(tmp_path: Path, start: Start, flags: str) -> None:
     recorded = []
     for epochs in (2, 4):
-        assert start("run", "train", *catch(**flags, epochs=epochs), "--resume") == 0
+        assert start("run", "train", *catch(epochs=epochs), *flags.split(), "--resume") == 0
         recorded.append(newest(tmp_path / "run").run["flags"])
     assert [one["epochs"] for one in recorded] == [2, 4]
     assert 0 < recorded[0]["exploration_decay_steps"] < 80
@@ -382,9 +344,7 @@ def test_a_longer_run_keeps_the_schedules_with_which_it_began(
         assert recorded[0][name] == recorded[1][name]
 
 
-def test_a_rom_is_recorded_with_its_folder_and_a_name_as_it_is(tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
+def test_a_rom_is_recorded_with_its_folder_and_a_name_as_it_is(home: Path, monkeypatch: Patch) -> None:
     shutil.copy(str(ale_py.roms.get_rom_path("pong")), "mine.bin")
     Path("CartPole-v1").touch()
     begun: list[str] = []
@@ -392,4 +352,101 @@ def test_a_rom_is_recorded_with_its_folder_and_a_name_as_it_is(tmp_path: Path, m
     monkeypatch.setattr(begin, lambda config, writers: begun.append(config.environment.game))
     for command in ("mine.bin", "pong", "roms/pong.rom", "CartPole-v1 --environment gym"):
         assert main.run(["train", *command.split()]) == 0
-    assert begun == [str(tmp_path / "mine.bin"), "pong", "roms/pong.rom", "CartPole-v1"]
+    assert begun == [str(home / "mine.bin"), "pong", "roms/pong.rom", "CartPole-v1"]
+
+
+def names(start: str, *epochs: int) -> set[str]:
+    return {f"{start}_{epoch}.pkl" for epoch in epochs}
+
+
+def test_each_run_of_a_name_keeps_the_files_of_those_before(finished: Path, told: Told) -> None:
+    first = snapshots(finished)
+    assert first.keys() == names("catch", 1, 2)
+    said = told(*BRIEF, "--random_seed", "1", "--epochs", "1")
+    assert "The files of an earlier run are kept as snapshots/catch_before_..." in said
+    second = snapshots(finished)
+    assert second.keys() == names("catch", 1) | names("catch_before", 1, 2)
+    assert {name.replace("_before", ""): second[name] for name in second if "before" in name} == first
+    assert main.run([*BRIEF, "--random_seed", "2", "--epochs", "1"]) == 0
+    third = snapshots(finished)
+    assert third.keys() == second.keys() | names("catch_before_2", 1)
+    assert third["catch_before_2_1.pkl"] == second["catch_1.pkl"]
+    assert third["catch_before_2.pkl"] == first["catch_2.pkl"]
+    # The first goes on under its new name, by its checkpoint.
+    said = told("resume", "snapshots/catch_before_2.pkl", "--epochs", "3")
+    assert "train 3, step 0" in said
+    assert "are lost" not in said
+    assert snapshots(finished).keys() == third.keys() | names("catch_before", 3)
+    # A snapshot that is put back in its place leads to its checkpoint.
+    (finished / "snapshots" / "catch_before_2_1.pkl").rename(finished / "snapshots" / "catch_1.pkl")
+    said = told("resume", "snapshots/catch_1.pkl", "--epochs", "2")
+    assert "One is in snapshots/catch_before_2_checkpoint" in said
+
+
+def test_the_settings_of_an_earlier_run_have_the_number_of_its_csv(finished: Path) -> None:
+    main.run(["resume", "snapshots/catch_1.pkl"])  # keeps a copy of the CSV
+    main.run([*BRIEF, "--learning_rate", "0.002"])
+    ends = {path.name.removeprefix("catch.") for path in (finished / "results").iterdir()}
+    assert ends == {"csv", "yaml", "1.csv", "2.csv", "2.yaml"}
+    assert read_settings("results/catch.2.yaml")["learning_rate"] == 0.00025
+
+
+def test_a_run_can_begin_with_weights_that_it_renames(finished: Path, told: Told) -> None:
+    first = snapshots(finished)
+    weights = ["--load_weights", "snapshots/catch_2.pkl", "--random_steps", "60", "--learning_rate", "1e-30"]
+    assert main.run([*BRIEF, *weights, "--epochs", "1"]) == 0
+    began, now = (Snapshot.load(Path(f"snapshots/catch_{end}.pkl")).weights for end in ("before_2", "1"))
+    assert all(np.array_equal(began[name], now[name]) for name in began)
+    assert snapshots(finished)["catch_before_2.pkl"] == first["catch_2.pkl"]
+    hint = "snapshots/catch_2.pkl does not exist: did you mean snapshots/catch_before_2.pkl?\n"
+    assert told(*BRIEF, *weights, "--epochs", "1", code=2).endswith(hint)
+
+
+def test_a_resume_renames_nothing_that_it_goes_on_from(finished: Path, told: Told) -> None:
+    assert "earlier run" not in told(*BRIEF, "--epochs", "3", "--resume", "true")
+    assert "earlier run" not in told("resume", "snapshots/catch_checkpoint", "--epochs", "4")
+    assert snapshots(finished).keys() == names("catch", 1, 2, 3, 4)
+    # From the snapshot before the last by a checkpoint: what comes after is the same run, and written again.
+    said = told("resume", "snapshots/catch_3.pkl", "--epochs", "4")
+    assert "from snapshots/catch_4.pkl on, will be overwritten" in said
+    assert snapshots(finished).keys() == names("catch", 1, 2, 3, 4)
+    # From one that no checkpoint follows on: what came after it is another run.
+    before = snapshots(finished)
+    said = told("resume", "snapshots/catch_1.pkl", "--epochs", "2")
+    assert "are kept as snapshots/catch_before_..." in said
+    now = snapshots(finished)
+    assert now.keys() == names("catch", 1, 2) | names("catch_before", 2, 3, 4)
+    assert now["catch_1.pkl"] == before["catch_1.pkl"]
+    assert now["catch_before_4.pkl"] == before["catch_4.pkl"]
+
+
+def test_a_trained_agent_goes_on_under_a_label(finished: Path, told: Told) -> None:
+    trained = finished / "snapshots" / "trained"
+    trained.mkdir()
+    agent = (finished / "snapshots" / "catch_2.pkl").rename(trained / "catch_2.pkl").read_bytes()
+    own, results = snapshots(finished), (finished / "results" / "catch.csv").read_text()
+    said = told("resume", "snapshots/trained/catch_2.pkl", "--epochs", "3")
+    assert "catch_2.pkl remains unchanged: the run continues as snapshots/catch_trained_..." in said
+    assert [path.name for path in trained.iterdir()] == ["catch_2.pkl"]
+    assert (trained / "catch_2.pkl").read_bytes() == agent
+    assert snapshots(finished).keys() == {*own, "catch_trained_3.pkl"}
+    assert (finished / "results" / "catch.csv").read_text() == results
+    assert main.run(["resume", "snapshots/catch_trained_3.pkl", "--epochs", "4"]) == 0
+    trained_rows = rows(finished / "results" / "catch_trained.csv")
+    assert [row["epoch"] for row in trained_rows if row["phase"] == "train"] == ["3", "4"]
+    assert CheckpointFolder(finished / "snapshots" / "catch_trained_checkpoint").newest()
+    said = told(*BRIEF, "--save_weights_prefix", str(trained / "catch"), code=2)
+    assert "give another --save_weights_prefix" in said.splitlines()[-1]
+    assert [path.name for path in trained.iterdir()] == ["catch_2.pkl"]
+
+
+def test_only_snapshots_of_the_very_name_are_renamed(tmp_path: Path) -> None:
+    others = {
+        "pong.pkl", "pong_x_3.pkl", "pong_3_4.pkl", "pong_3.pkl.txt", "xpong_3.pkl", "breakout_3.pkl",
+        "pong_before_2.pkl", "pong_before_3_1.pkl", "pong_2.pkl",
+    }  # fmt: skip
+    for name in (*others, "pong_3.pkl", "pong_10.pkl"):
+        (tmp_path / name).touch()
+    assert [path.name for path in snapshots_after(tmp_path / "pong", 2)] == ["pong_3.pkl", "pong_10.pkl"]
+    set_aside(tmp_path / "pong", 2)  # not as `pong_before`, whose epoch 2 is `pong_before_2.pkl`
+    assert {path.name for path in tmp_path.iterdir()} == others | names("pong_before_2", 3, 10)

@@ -1,5 +1,6 @@
-"""The scripts through a real shell, in a copy of the project, with a Python that only pretends to install."""
+"""The scripts through a real shell, with a Python that only pretends to install; the distributions."""
 
+import email
 import json
 import os
 import re
@@ -7,8 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
+import textwrap
 import time
 import tomllib
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +21,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import simple_dqn
+from simple_dqn.main import VERBS
+
 HOME = Path(__file__).resolve().parents[1]
-VERBS = (
-    "train", "resume", "test", "play", "record", "plot", "nvis", "snapshot", "doctor", "sweep",
-    "profile_train", "profile_test", "profile_random",
-)  # fmt: skip
 AWKWARD = ["a b.rom", "", "*", "--flag=$HOME", "it's", 'say "x"', "back\\slash"]
 
 # Stands in for Python. It writes down that a venv or an installation was asked for, and does neither;
@@ -85,15 +88,12 @@ def project(tmp_path: Path) -> Project:
     fake_python(tools / "python3.11")
     kept = {name: one for name, one in os.environ.items() if not name.startswith(("PYTHON", "SIMPLE_DQN"))}
     path = f"{tools}{os.pathsep}{kept['PATH']}"
-    return Project(
-        folder,
-        kept | {"PATH": path, "CALLS": str(tmp_path / "calls"), "FAKE_PIP": "true", "FAKE_SETTINGS": ""},
-    )
+    fakes = {"PATH": path, "CALLS": str(tmp_path / "calls"), "FAKE_PIP": "true", "FAKE_SETTINGS": ""}
+    return Project(folder, kept | fakes)
 
 
 @pytest.fixture
 def ready(project: Project) -> Project:
-    """A copy that is set up."""
     assert project.run("scripts/setup.sh", "requirements.txt")[0] == 0
     return project
 
@@ -110,13 +110,17 @@ def wait_for(path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_every_argument_arrives_also_through_a_link_and_exit_codes_are_passed(
-    ready: Project, tmp_path: Path
-) -> None:
+def test_every_argument_arrives_also_through_a_link(ready: Project, tmp_path: Path) -> None:
     here = tmp_path / "elsewhere"
     here.mkdir()
     (here / "types.py").write_text("raise SystemExit('a file of the current folder was imported')")
     (here / "learn").symlink_to(ready.folder / "train.sh")
+    (ready.folder / "examples").mkdir()  # the page runs by the same environment
+    (ready.folder / "examples" / "dqn.py").write_text("import sys; print(sys.argv[1:], sys.path[0])")
+    status, out, err = ready.run(ready.folder / "dqn.sh", *AWKWARD, cwd=here)
+    assert (status, err) == (0, "")
+    assert out.startswith(f"{AWKWARD} ")
+    assert str(here) != out.split()[-1]
     scripts: list[tuple[str | Path, str, str]] = [(ready.folder / f"{verb}.sh", verb, "0") for verb in VERBS]
     for script, verb, code in [*scripts, ("./learn", "train", "2"), ("./learn", "train", "130")]:
         status, out, err = ready.run(script, *AWKWARD, code, cwd=here)
@@ -149,26 +153,14 @@ def test_the_first_start_sets_up_and_later_ones_do_where_something_is_new_or_gon
     project.assert_set_up("venv", "pip", "pip", "venv", "pip")
 
 
-@pytest.mark.parametrize(
-    ("settings", "size"),
-    [("global.no-color='1'", "3 GB"), (":env:.extra-index-url='https://example.org/whl/cpu'", "0.4 GB")],
-)
-def test_the_size_of_the_download_is_told_before_it_begins(
-    project: Project, settings: str, size: str
-) -> None:
+@pytest.mark.parametrize(("settings", "size"), [
+    ("global.no-color='1'", "3 GB"), (":env:.extra-index-url='https://example.org/whl/cpu'", "0.4 GB"),
+])  # fmt: skip
+def test_the_size_of_the_download_is_told_before(project: Project, settings: str, size: str) -> None:
     _, _, err = project.run("./train.sh", FAKE_SETTINGS=settings, FAKE_PIP="echo pip begins")
     before, begins, _ = err.partition("pip begins")
     assert begins
     assert re.findall(r"download (?:about )?([\d.]+ GB)", before) == [size]
-
-
-def test_the_page_runs_in_the_environment_of_the_project(ready: Project, tmp_path: Path) -> None:
-    (ready.folder / "examples").mkdir()
-    (ready.folder / "examples" / "dqn.py").write_text("import sys; print(sys.argv[1:], sys.path[0])")
-    status, out, err = ready.run(ready.folder / "dqn.sh", *AWKWARD, cwd=tmp_path)
-    assert (status, err) == (0, "")
-    assert out.startswith(f"{AWKWARD} ")
-    assert str(tmp_path) != out.split()[-1]
 
 
 def test_a_failed_installation_is_told_and_begun_anew(project: Project) -> None:
@@ -181,9 +173,7 @@ def test_a_failed_installation_is_told_and_begun_anew(project: Project) -> None:
 
 
 @pytest.mark.parametrize(("name", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
-def test_an_interrupted_installation_is_begun_anew(
-    project: Project, tmp_path: Path, name: signal.Signals, status: int
-) -> None:
+def test_interrupted_set_up(project: Project, tmp_path: Path, name: signal.Signals, status: int) -> None:
     # Not by `touch`: a shell that is interrupted while a program of its own ends well goes on with the next.
     process = project.start("./train.sh", FAKE_PIP=f": >'{tmp_path}/installing'; exec sleep 60")
     wait_for(tmp_path / "installing")
@@ -239,9 +229,113 @@ def test_the_lock_files_meet_the_ranges_of_the_project() -> None:
     project = tomllib.loads((HOME / "pyproject.toml").read_text())["project"]
     run, dev = pins("requirements.txt"), pins("requirements-dev.txt")
     assert not run.keys() & dev.keys()
-    for ranges, lock in [
-        (project["dependencies"], run),
-        (project["optional-dependencies"]["dev"], run | dev),
-    ]:
+    extras = project["optional-dependencies"]
+    for ranges, lock in ((project["dependencies"], run), (extras["dev"], run | dev)):
         for wanted in map(Requirement, ranges):
             assert wanted.specifier.contains(lock[canonicalize_name(wanted.name)]), wanted
+
+
+# What lies there is the users', whoever put it under git.
+OPEN_FOLDERS = ("roms", "snapshots", "results", "videos")
+KEPT_THERE = ("README.md", ".gitkeep")
+
+
+def sources() -> list[str]:
+    """Return the files that git knows, as paths from the project's folder."""
+    command = ["git", "-C", str(HOME), "ls-files"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode or not (HOME / ".git").exists():
+        pytest.skip("this is no checkout of git, which knows the files")
+    paths = map(Path, done.stdout.splitlines())
+    ours = (path for path in paths if path.parts[0] not in OPEN_FOLDERS or path.name in KEPT_THERE)
+    return sorted(str(path) for path in ours if (HOME / path).exists())
+
+
+def build(kind: str, folder: Path) -> Path:
+    """Return a wheel or an sdist, built from a copy of the sources: building leaves files behind."""
+    copy = folder / "copy"
+    for name in sources():
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(HOME / name, copy / name)
+    (copy / "results" / "pong.csv").write_text("a user's\n")
+    (copy / "tests" / "__pycache__").mkdir()
+    (copy / "tests" / "__pycache__" / "x.pyc").write_bytes(b"")
+    code = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(folder)!r}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / done.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.mark.nightly
+def test_the_wheel_holds_the_three_packages_and_says_what_it_is(wheel: Path) -> None:
+    folders = ("src/simple_dqn/", "src/atari2600/", "nvis/")
+    expected = {name.removeprefix("src/") for name in sources() if name.startswith(folders)}
+    assert {"atari2600/starts.json", "simple_dqn/py.typed", "simple_dqn/human_scores.csv"} <= expected
+    with zipfile.ZipFile(wheel) as file:
+        assert {name for name in file.namelist() if ".dist-info/" not in name} == expected
+        notes = f"simple_dqn-{simple_dqn.__version__}.dist-info"
+        about = email.message_from_bytes(file.read(f"{notes}/METADATA"))
+        assert file.read(f"{notes}/licenses/LICENSE") == (HOME / "LICENSE").read_bytes()
+        assert b"simple-dqn = simple_dqn.main:console" in file.read(f"{notes}/entry_points.txt")
+    assert (about["Version"], about["License-Expression"]) == (simple_dqn.__version__, "MIT")
+
+
+@pytest.mark.nightly
+def test_the_source_distribution_holds_every_source(tmp_path: Path) -> None:
+    with tarfile.open(build("sdist", tmp_path)) as file:
+        names = {member.name.split("/", 1)[1] for member in file.getmembers() if member.isfile()}
+    made = {name for name in names if ".egg-info/" in name} | {"PKG-INFO", "setup.cfg"}
+    assert names - made == set(sources())
+
+
+@pytest.mark.nightly
+def test_the_library_works_in_an_environment_of_its_own(wheel: Path, tmp_path: Path) -> None:
+    """What pip installed for these tests is lent to it, all but the project."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    packages = tmp_path / "venv" / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    lent = [path for path in sys.path if path.endswith("-packages")]
+    (packages / "lent.pth").write_text("\n".join(lent))
+    pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", str(wheel)], check=True)
+    code = """
+        import numpy as np, simple_dqn
+        run = simple_dqn.train("catch", preset="simple_dqn", environment="catch", screen_width=36,
+            screen_height=36, random_steps=300, train_steps=50, test_steps=20, epochs=1, replay_size=500,
+            threads=1, on_phase_end=print)
+        agent = simple_dqn.load(run.snapshots[-1])
+        assert len(agent.evaluate(games=2).games) == 2
+        states = np.zeros((2, 4, 36, 36), np.uint8)
+        assert agent.q_values(states).shape == (2, 3)
+        assert agent.act(states, epsilon=0.05).shape == (2,)
+        assert [step.over for step in agent.play()][-1]
+        import simple_dqn.main
+        assert simple_dqn.main.run(["nvis", str(run.snapshots[-1])]) == 0
+        print(simple_dqn.__file__)
+    """
+    here = tmp_path / "here"
+    here.mkdir()
+    kept = {name: one for name, one in os.environ.items() if not name.startswith(("SIMPLE_DQN", "PYTHON"))}
+    command = [str(python), "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, cwd=here, env=kept, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(str(packages))
+    assert sorted(path.name for path in here.iterdir()) == ["results", "snapshots"]
+
+
+@pytest.mark.nightly
+def test_versions_agree_everywhere() -> None:
+    version, log = simple_dqn.__version__, (HOME / "CHANGELOG.md").read_text().splitlines()
+    assert f"\nversion: {version}\n" in (HOME / "CITATION.cff").read_text()
+    headings = [line.split()[1] for line in log if line.startswith("## ")]
+    assert next(heading for heading in headings if heading != "Unreleased") == version
+    # The ranges allow every Python that is promised.
+    project = tomllib.loads((HOME / "pyproject.toml").read_text())["project"]
+    least = tuple(map(int, project["requires-python"].removeprefix(">=").split(".")))
+    named = [line.rsplit(" ", 1)[1] for line in project["classifiers"] if "Python :: 3." in line]
+    assert min(tuple(map(int, one.split("."))) for one in named) == least

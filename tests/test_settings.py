@@ -1,7 +1,6 @@
 """The settings of a command: flags and their rules, presets, files, and the order of these sources."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,13 @@ from simple_dqn.presets import PRESETS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.play import ONE_GAME, PLAYS_ONLY, settings_of_agent
 from simple_dqn.verbs.settings import resolve
-from tests.command_line import Capsys, catch, read
+from tests.command_line import PROJECT, Capsys, Start, catch, read
 
 # Flags of a run in which every source below can be told from the others.
 RUN = {
     "workers": 8, "processes": 2, "schedule": "concurrent", "synchronize": True, "random_seed": 7,
     "frame_skip": 3,
 }  # fmt: skip
-PROJECT = Path(__file__).parents[1]
 QUICK = PRESETS["quick"]
 ALONE = {"schedule": "serial", "synchronize": None, "train_steps": 0}
 ONE = {**ALONE, "workers": 1, "processes": 0, "threads": 1, "random_seed": None, "emulator": "ale"}
@@ -41,6 +39,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any], dict[st
      {**QUICK, "learning_rate": 0.5, "csv_file": "b"}),
     ({"target_steps": 0}, None, {}, {**QUICK, **SERIAL, "target_steps": 0}),
     ({"workers": 1}, None, {}, {**QUICK, **SERIAL, "workers": 1}),
+    ({"train_frequency": 16}, None, {}, {**QUICK, **SERIAL, "train_frequency": 16}),
     ({"concurrent": True}, None, {}, {**QUICK, "schedule": "concurrent", "processes": 0}),
     ({"workers": 1, "overlap": True}, None, {}, {**QUICK, "workers": 1, "processes": 0}),
     ({"preset": "rainbow", "double": False}, None, {}, {**PRESETS["rainbow"], "target_rule": "max"}),
@@ -70,7 +69,6 @@ def test_the_later_source_wins(
 
 
 def help_of(capsys: Capsys, *words: str) -> list[str]:
-    """Return the lines that `words` show, which ask for help."""
     with pytest.raises(SystemExit) as end:
         main.run(words)
     assert not end.value.code
@@ -147,9 +145,7 @@ def test_the_page_of_settings_has_every_preset_as_it_is() -> None:
                 assert stated == ({name: settings[name]} if name in settings else {}), name
 
 
-def test_a_run_writes_its_settings_they_repeat_it_and_a_resume_renews_them(
-    tmp_path: Path, start: Callable[..., int], capsys: Capsys
-) -> None:
+def test_a_run_writes_its_settings_to_repeat_it(tmp_path: Path, start: Start, capsys: Capsys) -> None:
     assert start(".", "train", *catch(preset="nature")) == 0
     assert capsys.readouterr().err.splitlines()[0].endswith("Preset nature")
     file = tmp_path / "results" / "catch.yaml"
@@ -173,29 +169,26 @@ def test_a_run_writes_its_settings_they_repeat_it_and_a_resume_renews_them(
     assert "  color_averaging: false  # simple_dqn: true\n" in file.read_text()
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("a: [", "line 1"),
-        *((text, "there is no key `settings`") for text in ("", "settings: 3\n", "learning_rate: 1\n")),
-        ("settings:\n  epoks: 1\n", "unknown setting epoks: did you mean epochs"),
-        ("settings:\n  epochs: [1]\n", "epochs has no single value"),
-        ("preset: [quick]\nsettings:\n  epochs: 1\n", "there is no preset"),
-        ("foo: 5\nsettings:\n  epochs: 1\n", "unknown key foo"),
-        ('settings:\n  "\\e[2J\\n": 1\n', r"unknown setting \x1b[2J\n"),
-        *((f"settings:\n  epochs: {word}\n", "not a whole number") for word in ("0x10", "1:30", "~", "many")),
-        (f"settings:\n  random_seed: {'9' * 5000}\n", "random_seed: "),
-        ("settings:\n  epochs: !!python/object/apply:os.abort []\n", "epochs has no single value"),
-        ("settings:\n  epochs: !!python/name:os.abort x\n", "epochs: 'x' is not"),
-        ("a: &a [x, x]\nb: &b [*a, *a]\nsettings:\n  epochs: *b\n", "unknown key a"),
-        ("settings: &s\n  epochs: 1\n  <<: *s\n", "recursive"),
-        ("settings: " + "{a: " * 5000, "recursion"),
-        ("settings:\n  epochs: 1\n" + "#" * 70_000, "70,022 bytes, more than 65,536"),
-        ('settings:\n  load_weights: "a\\0b"\n', "load_weights: "),
-        ('settings:\n  load_weights: "\\ud83d"\n', "load_weights: "),
-        ("settings:\n  game: pong\n  environment: /tmp/x.py:X\n", "FILE.py:CLASS is gone"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("a: [", "line 1"),
+    *((text, "there is no key `settings`") for text in ("", "settings: 3\n", "learning_rate: 1\n")),
+    ("settings:\n  epoks: 1\n", "unknown setting epoks: did you mean epochs"),
+    ("settings:\n  epochs: [1]\n", "epochs has no single value"),
+    ("preset: [quick]\nsettings:\n  epochs: 1\n", "there is no preset"),
+    ("foo: 5\nsettings:\n  epochs: 1\n", "unknown key foo"),
+    ('settings:\n  "\\e[2J\\n": 1\n', r"unknown setting \x1b[2J\n"),
+    *((f"settings:\n  epochs: {word}\n", "not a whole number") for word in ("0x10", "1:30", "~", "many")),
+    (f"settings:\n  random_seed: {'9' * 5000}\n", "random_seed: "),
+    ("settings:\n  epochs: !!python/object/apply:os.abort []\n", "epochs has no single value"),
+    ("settings:\n  epochs: !!python/name:os.abort x\n", "epochs: 'x' is not"),
+    ("a: &a [x, x]\nb: &b [*a, *a]\nsettings:\n  epochs: *b\n", "unknown key a"),
+    ("settings: &s\n  epochs: 1\n  <<: *s\n", "recursive"),
+    ("settings: " + "{a: " * 5000, "recursion"),
+    ("settings:\n  epochs: 1\n" + "#" * 70_000, "70,022 bytes, more than 65,536"),
+    ('settings:\n  load_weights: "a\\0b"\n', "load_weights: "),
+    ('settings:\n  load_weights: "\\ud83d"\n', "load_weights: "),
+    ("settings:\n  game: pong\n  environment: /tmp/x.py:X\n", "FILE.py:CLASS is gone"),
+])  # fmt: skip
 def test_a_foreign_file_is_refused_in_a_line(tmp_path: Path, capsys: Capsys, text: str, words: str) -> None:
     (tmp_path / "x.yaml").write_text(text)
     assert main.run(["train", "pong", "--config", str(tmp_path / "x.yaml"), "--print_config"]) == 2
@@ -223,7 +216,7 @@ def test_a_word_is_read_as_it_was_written(tmp_path: Path, word: str) -> None:
     ("preset: rainbow\nsettings:\n  noisy: false", "--n_step 5", "rainbow", {"n_step": 5, "noisy": False}),
 ])  # fmt: skip
 def test_a_file_lies_over_a_preset_and_below_the_flags_and_the_outcome_is_shown(
-    tmp_path: Path, start: Callable[..., int], capsys: Capsys, file: str, words: str, preset: str,
+    tmp_path: Path, start: Start, capsys: Capsys, file: str, words: str, preset: str,
     others: dict[str, Any],
 ) -> None:  # fmt: skip
     path = tmp_path / "x.yaml"
@@ -260,9 +253,6 @@ def parse(*arguments: str) -> dict[str, Any]:
 def test_promised_flags_and_defaults() -> None:
     flags = Config().flags()
     assert {name: flags[name] for name in PROMISED} == PROMISED
-
-
-def test_all_settings_as_flags_are_the_same_settings() -> None:
     given = {name: value for name, value in Config().flags().items() if name not in ("game", "imports")}
     assert {"game": "", "imports": None, **parse(*as_flags(given))} == Config().flags()
 
@@ -281,9 +271,7 @@ def test_all_settings_as_flags_are_the_same_settings() -> None:
     ("--random_seed none", {"random_seed": None}),
     ("--exploration_decay_steps 10%", {"exploration_decay_steps": Share(10)}),
 ])  # fmt: skip
-def test_a_value_is_written_in_many_ways_and_only_what_was_given_is_told(
-    words: str, given: dict[str, Any]
-) -> None:
+def test_a_value_is_written_in_many_ways(words: str, given: dict[str, Any]) -> None:
     assert parse(*words.split()) == given
 
 
@@ -311,12 +299,6 @@ def test_a_wrong_flag_or_value_is_a_line(arguments: str, words: str) -> None:
         parse(*arguments.split())
     assert "\n" not in str(caught.value)
     assert words in str(caught.value)
-
-
-def test_shared_flags_name_no_place_on_this_machine() -> None:
-    config = Config.from_flags({"game": "/home/me/pong.rom", "csv_file": "/home/me/x.csv", "frame_skip": 3})
-    assert not any(isinstance(v, str) and "/" in v for v in config.shared_flags().values())
-    assert config.shared_flags()["frame_skip"] == 3
 
 
 CONTRADICTIONS = """
@@ -372,7 +354,6 @@ NEEDED = {
 
 
 def outcome(verb: str, *words: str) -> dict[str, Any] | str:
-    """Return the values read, or the complaint."""
     try:
         return read(verb, [*NEEDED.get(verb, ["pong"]), *words]).given
     except UserError as error:
@@ -401,13 +382,6 @@ def test_a_flag_of_a_verb_goes_with_one_dash(verb: str, flag: str, value: object
     ("-min_reward -nan", "'-nan' is not a number"),
     ("-histroy_length 3", "unknown flag --histroy_length: did you mean --history_length?"),
 ])  # fmt: skip
-def test_a_negative_number_is_a_value_and_after_two_dashes_nothing_is_a_flag(
-    words: str, expected: dict[str, Any] | str
-) -> None:
+def test_a_negative_number_is_a_value(words: str, expected: dict[str, Any] | str) -> None:
     found = outcome("train", *words.split())
     assert expected in found if isinstance(expected, str) else found == {"game": "pong", **expected}
-
-
-def test_the_csv_of_a_plot_may_have_its_flag() -> None:
-    plain = read("plot", ["results/pong.csv", "--fields", "meanq,meancost"]).given
-    assert read("plot", ["-csv_file", "results/pong.csv", "-fields", "meanq,meancost"]).given == plain

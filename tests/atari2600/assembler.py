@@ -25,16 +25,9 @@ RESM0 RESM1 RESBL AUDC0 AUDC1 AUDF0 AUDF1 AUDV0 AUDV1 GRP0 GRP1 ENAM0 ENAM1 ENAB
 VDELP0 VDELP1 VDELBL RESMP0 RESMP1 HMOVE HMCLR CXCLR
 """
 _RIOT = {
-    "SWCHA": 0x280,
-    "SWACNT": 0x281,
-    "SWCHB": 0x282,
-    "INTIM": 0x284,
-    "TIMINT": 0x285,
-    "TIM1T": 0x294,
-    "TIM8T": 0x295,
-    "TIM64T": 0x296,
-    "T1024T": 0x297,
-}
+    "SWCHA": 0x280, "SWACNT": 0x281, "SWCHB": 0x282, "INTIM": 0x284, "TIMINT": 0x285, "TIM1T": 0x294,
+    "TIM8T": 0x295, "TIM64T": 0x296, "T1024T": 0x297,
+}  # fmt: skip
 CHIPS = {name: address for address, name in enumerate(_TIA.split())} | _RIOT
 
 

@@ -51,13 +51,10 @@ def test_a_screen_is_sent_once_and_little_else() -> None:
         assert len(pickle.dumps(trajectory)) <= 1.2 * len(compressed)
 
 
-def test_no_two_actors_play_the_same_games() -> None:
+def test_actors_play_games_of_their_own_and_random_play_has_no_errors() -> None:
     packed = {actor(index)[0].play(None, 0, 1.0).packed for index in (0, 1, 1 << 20, 1 << 40)}
     assert len(packed) == 4
     assert actor(1 << 20)[0].play(None, 0, 1.0).packed in packed  # by the seed
-
-
-def test_no_errors_are_sent_for_random_play() -> None:
     one, config = actor(sampler="prioritized", n_step=3)
     weights = make_network(config, make_environment(config, training=True)).get_weights()
     errors = [one.play(*given).errors for given in ((None, 0, 1.0), (weights, 0, 0.5), (weights, 0, 0.5))]
@@ -119,8 +116,6 @@ def test_td_errors_are_those_of_an_update(n_step: int, distributional: str) -> N
 
 @dataclass(frozen=True)
 class Setting:
-    """Actors that send trajectories in any order."""
-
     games: int
     history_length: int
     n_step: int
@@ -163,7 +158,6 @@ def all_settings(draw: st.DrawFn) -> Setting:
 
 
 def drawn(memory: ReplayMemory) -> dict[int, Transition]:
-    """Return every transition that can be drawn, by its number."""
     numbers = memory._ring.transitions()
     return dict(as_transitions(transitions_of(memory, numbers))) if len(numbers) else {}
 

@@ -23,9 +23,9 @@ from simple_dqn.presets import APE_X_EXPLORATION
 from simple_dqn.run import Run, make_run
 from simple_dqn.snapshot import CheckpointFolder
 from tests.cluster.conftest import Nodes
+from tests.command_line import PROJECT, python
 from tests.test_learning import SETTINGS, score
 
-PROJECT = Path(__file__).parents[2]
 # More actors than the three cores of the cluster: the others must keep no one waiting.
 CATCH: dict[str, Any] = {
     **SETTINGS, **APE_X_EXPLORATION, "network": "mine", "random_seed": 0,
@@ -68,9 +68,7 @@ def test_what_a_machine_lacks_is_a_line(trained: tuple[Run, Config], tmp_path: P
 
 @pytest.mark.nightly
 def test_nodes_die_and_training_goes_on() -> None:
-    soak = [sys.executable, "tests/soak/kill_nodes.py", "--kills", "2", "--seconds", "5"]
-    path = os.pathsep.join((str(PROJECT / "src"), str(PROJECT)))
-    done = subprocess.run(soak, cwd=PROJECT, env=os.environ | {"PYTHONPATH": path}, capture_output=True)
+    done = python("tests/soak/kill_nodes.py", "--kills", "2", "--seconds", "5", cwd=PROJECT)
     assert done.returncode == 0, done.stderr
 
 

@@ -15,6 +15,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.run import make_agent, make_environment, make_network
 from simple_dqn.statistics import Statistics
 from tests.cluster.test_actor import CATCH
+from tests.command_line import Patch
 
 
 class Remote:
@@ -34,7 +35,7 @@ class Remote:
 
 
 @pytest.fixture(autouse=True)
-def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_ray(monkeypatch: Patch) -> None:
     ray = SimpleNamespace(
         put=lambda weights: weights,
         remote=lambda **_: lambda _: SimpleNamespace(remote=Remote),
@@ -95,7 +96,7 @@ def test_new_weights_are_sent_when_due_and_their_age_is_reported() -> None:
     assert schedule.report()["weight_age"] is None  # nothing was played since
 
 
-def test_no_more_is_in_flight_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_is_in_flight_than_the_limit(monkeypatch: Patch) -> None:
     schedule, pool, agent = made()
     list(schedule.fill(agent, 100, 1.0))
     heard: list[tuple[float, float]] = []
@@ -136,7 +137,7 @@ def test_td_errors_of_actors_are_the_first_priorities() -> None:
     assert len(set(new[new > 0].tolist())) > 20
 
 
-def test_a_resumed_run_plays_other_games(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_plays_other_games(monkeypatch: Patch) -> None:
     indices: list[int] = []
     monkeypatch.setattr(Actor, "start", lambda _self, _config, index, *_: indices.append(index))
     schedule, pool, _ = made()
@@ -150,7 +151,7 @@ def test_a_resumed_run_plays_other_games(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(indices) == len(set(indices)) == 9
 
 
-def test_another_version_or_rom_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_or_rom_is_a_line(monkeypatch: Patch) -> None:
     theirs = machine_facts()
     for ours, rom, words in (
         ({"Python": "0"}, None, f"has Python {theirs['Python']} and this machine 0"),

@@ -24,7 +24,6 @@ def games(
 
 
 def play(environment: Environment, steps: int, seed: int = 5) -> list[Step]:
-    """Return the first step and `steps` steps of random actions."""
     actions = np.random.default_rng(seed).integers(environment.actions, size=(steps, 64))
     return [environment.reset(), *(environment.step(row[: environment.games]) for row in actions)]
 

@@ -1,16 +1,31 @@
-"""The rules of Atari games against a plain emulator, and their screens against sums and areas."""
+"""Atari games against a plain emulator, with their sound, states and ROMs; and Catch, the toy game."""
 
+import hashlib
+import logging
+import shutil
+import wave
 import zlib
+from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import ale_py.roms
+import cv2
 import numpy as np
 import pytest
+from ale_py import ALEInterface
 from numpy.typing import NDArray
 
+from simple_dqn.config import EnvironmentConfig
+from simple_dqn.environment import Frame, make
+from simple_dqn.environment.atari import AtariGame, find_rom, game_name, game_of, known_games
+from simple_dqn.errors import UserError
+from simple_dqn.random_streams import stream
 from simple_dqn.types import Step
+from tests.command_line import Capsys, Logs, Patch
 from tests.environment import playing
-from tests.environment.playing import assert_same, plain_steps, play
+from tests.environment.playing import assert_same, plain_emulator, plain_steps, play
 
 games = partial(playing.games, game="breakout", screen_width=32, screen_height=32)
 
@@ -56,65 +71,42 @@ def test_an_end_at_the_limit_is_terminal_and_not_truncated(what: str) -> None:
 
 
 def test_a_vector_of_games_equals_single_games() -> None:
-    settings: dict[str, Any] = {"random_starts": 6, "repeat_action_probability": 0.25}
-    settings["max_game_frames"] = 360
-    count, length = 2, 250
-    together = games(count, **settings)
-    actions = np.random.default_rng(1).integers(together.actions, size=(length, count))
+    settings: dict[str, Any] = {"random_starts": 6, "repeat_action_probability": 0.25, "max_game_frames": 360}
+    together = games(2, **settings)
+    actions = np.random.default_rng(1).integers(together.actions, size=(250, 2))
     steps = [together.reset(), *(together.step(row) for row in actions)]  # Their arrays are the caller's.
-    for i in range(count):
+    for i in range(2):
         single = games(1, first=i, **settings)
         alone = [single.reset(), *(single.step(row[i : i + 1]) for row in actions)]
-        assert_same(
-            [Step(*(getattr(one, name)[i : i + 1] for name in Step.__slots__)) for one in steps], alone
-        )
+        ours = [Step(*(getattr(one, name)[i : i + 1] for name in Step.__slots__)) for one in steps]
+        assert_same(ours, alone)
     for field in ("terminals", "truncations", "resets"):
         assert sum(getattr(step, field).sum() for step in steps) >= 3, f"too few {field} to tell"
     assert any(not np.array_equal(step.screens[0], step.screens[1]) for step in steps)
 
 
-# CRC-32 of 200 screens of 84 x 84, one after the other: game, averaged, maximum of two.
-GOLDEN = {
-    "pong": (1359749292, 1928030277),
-    "breakout": (2781985618, 2669466918),
-    "space_invaders": (1287872806, 19385545),
-}
-
-
 def play_fixed(game: str, **settings: Any) -> list[Step]:
-    """Play 200 fixed actions from the first screen on."""
     environment = playing.games(game=game, random_starts=0, training=False, **settings)
     actions = ((t * t // 7 + t // 5) % environment.actions for t in range(200))
     return [environment.reset(), *(environment.step(np.array([action])) for action in actions)]
 
 
-@pytest.mark.parametrize("averaging", [True, False])
-@pytest.mark.parametrize("game", GOLDEN)
-def test_golden_sums(game: str, averaging: bool) -> None:
-    steps = play_fixed(game, color_averaging=averaging)
-    total = zlib.crc32(b"".join(step.screens.tobytes() for step in steps[1:]))
-    assert total == GOLDEN[game][0 if averaging else 1]
+@pytest.mark.parametrize(("game", "averaged", "maximum"), [
+    ("pong", 1359749292, 1928030277), ("breakout", 2781985618, 2669466918),
+    ("space_invaders", 1287872806, 19385545),
+])  # fmt: skip
+def test_golden_sums(game: str, averaged: int, maximum: int) -> None:
+    """CRC-32 of 200 screens of 84 x 84, one after the other."""
+    for averaging, total in ((True, averaged), (False, maximum)):
+        steps = play_fixed(game, color_averaging=averaging)
+        assert zlib.crc32(b"".join(step.screens.tobytes() for step in steps[1:])) == total
 
 
 def area_weights(source: int, target: int) -> NDArray[np.float64]:
     """[target, source]: which share of each source pixel is in each target pixel, over its size."""
-    scale = source / target
-    weights = np.zeros((target, source))
-    for t in range(target):
-        for s in range(source):
-            overlap = min((t + 1) * scale, s + 1) - max(t * scale, s)
-            weights[t, s] = max(overlap, 0) / scale
-    return weights
-
-
-def assert_same_screens(steps: list[Step], frames: list[NDArray[np.uint8]]) -> None:
-    """Compare each screen with its frame, resized in float64; only a tie may be rounded either way."""
-    screens = np.concatenate([step.screens for step in steps])
-    rows = area_weights(frames[0].shape[0], screens.shape[1])
-    columns = area_weights(frames[0].shape[1], screens.shape[2])
-    narrow = np.tensordot(np.stack(frames), columns, axes=(2, 1))  # [T, source rows, columns]
-    exact = np.tensordot(narrow, rows, axes=(1, 1)).swapaxes(1, 2)  # [T, rows, columns]
-    assert np.abs(screens - exact).max() < 0.5 + 1e-3
+    t, s, scale = np.arange(target)[:, np.newaxis], np.arange(source), source / target
+    overlap: NDArray[np.float64] = np.minimum((t + 1) * scale, s + 1) - np.maximum(t * scale, s)
+    return overlap.clip(0) / scale
 
 
 @pytest.mark.parametrize(("game", "size"), [
@@ -122,7 +114,261 @@ def assert_same_screens(steps: list[Step], frames: list[NDArray[np.uint8]]) -> N
     ("adventure", (84, 84)),  # whose picture is taller, and is shown whole
 ])  # fmt: skip
 def test_a_pixel_is_the_mean_of_its_area(game: str, size: tuple[int, int]) -> None:
+    """Resized in float64; only a tie may be rounded either way."""
     steps = play_fixed(game, color_averaging=False, screen_width=size[0], screen_height=size[1])
     actions = np.array([step.actions[0] for step in steps[1:]])
     native = plain_steps(actions, game=game, training=False, random_starts=0)
-    assert_same_screens(steps, [step.screens[0] for step in native])
+    frames = np.concatenate([step.screens for step in native])  # [T, source rows, source columns]
+    rows, columns = (area_weights(*sides) for sides in zip(frames.shape[1:], size[::-1], strict=True))
+    exact = rows @ frames @ columns.T
+    assert np.abs(np.concatenate([step.screens for step in steps]) - exact).max() < 0.5 + 1e-3
+
+
+STEPS = 30
+
+attack: Any = partial(playing.games, game="demon_attack", random_starts=0, training=False)
+
+
+def test_every_frame_of_the_first_game_is_heard_and_seen(tmp_path: Path, capfd: Capsys) -> None:
+    path, folder, frames = tmp_path / "game.wav", tmp_path / "videos" / "game", list[Frame]()
+    settings = {"record_sound_filename": str(path), "record_screen_path": str(folder)}
+    recorded = attack(2, watcher=frames.append, **settings)
+    steps = playing.play(recorded, STEPS)
+    recorded.close()
+    assert_same(steps, playing.play(attack(2), STEPS))
+    assert capfd.readouterr() == ("", "")
+    assert sorted(path.name for path in folder.iterdir()) == [f"{i:06}.png" for i in range(STEPS * 4)]
+    ale = plain_emulator("demon_attack", sound=True)
+    actions, expected = ale.getMinimalActionSet(), b""
+    assert len(frames) == STEPS * 4
+    for number, frame in enumerate(frames):
+        picture = cv2.imread(str(folder / f"{number:06}.png"))
+        assert picture is not None
+        # ALE's own pictures are of the moment before the frame's action, and of the screen's true width.
+        assert np.array_equal(picture[:, ::2, ::-1], ale.getScreenRGB())
+        ale.act(actions[steps[1 + number // 4].actions[0]])
+        expected += ale.getAudio().tobytes()
+        assert np.array_equal(frame.picture, ale.getScreenRGB())
+        assert (frame.sound.tobytes(), frame.lives) == (ale.getAudio().tobytes(), ale.lives())
+    assert frames[0].picture is not frames[1].picture
+    with wave.open(str(path)) as file:
+        assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 1, 512 * 60)
+        assert file.readframes(10**9) == expected
+    assert len(set(expected)) > 1, "all is silent"
+
+
+def test_a_window_needs_a_display_and_sdl(monkeypatch: Patch) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    playing.play(attack(2, display_screen=True), STEPS)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    with pytest.raises(UserError, match=r"no display.*--display_screen"):
+        attack(display_screen=True)
+    monkeypatch.setattr("ale_py.SDL_SUPPORT", False)
+    with pytest.raises(UserError, match="without SDL"):
+        attack(display_screen=True)
+
+
+def test_recordings_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for setting, place, words in (
+        ("record_screen_path", "file/screens", "file/screens cannot be used"),
+        ("record_sound_filename", "absent/pong.wav", "cannot write the sound to .*absent"),
+        ("record_sound_filename", "", "cannot write the sound"),
+    ):
+        with pytest.raises(UserError, match=words):
+            attack(**{setting: str(tmp_path / place)})
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("settings", [
+    {"game": "pong", "processes": 1}, {"environment": "catch"}, {"environment": "gym", "game": "ALE/Pong-v5"},
+], ids=str)  # fmt: skip
+def test_watching_changes_nothing(settings: dict[str, Any]) -> None:
+    frames: list[Frame] = []
+    watched = playing.games(watcher=frames.append, **settings)
+    assert_same(playing.play(watched, 9), playing.play(playing.games(**settings), 9))
+    assert frames
+    assert all(frame.picture.shape[2] == 3 and frame.picture.dtype == np.uint8 for frame in frames)
+
+
+seaquest = partial(
+    playing.games, 2, game="seaquest", random_starts=5, screen_width=32, screen_height=32, frame_skip=4
+)
+# Settings, and the numbers of processes that a state comes from and goes to.
+KINDS: list[tuple[dict[str, Any], tuple[int, int]]] = [
+    ({"color_averaging": True}, (0, 0)), ({"repeat_action_probability": 0.9}, (2, 0)),  # matters for long
+    ({"frame_skip": 1}, (0, 0)), ({"frame_maximum": False}, (0, 0)),
+    ({"environment": "gym", "game": "ALE/Seaquest-v5"}, (0, 0)), ({"environment": "catch"}, (0, 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "processes"), KINDS, ids=str)
+def test_exact_in_the_middle_of_games(settings: dict[str, Any], processes: tuple[int, int]) -> None:
+    settings = {"max_game_frames": 80 * settings.get("frame_skip", 4), **settings}
+    undisturbed = seaquest(**settings)
+    actions = np.random.default_rng(0).integers(undisturbed.actions, size=(100, 2))
+    expected = [undisturbed.reset(), *(undisturbed.step(row) for row in actions)][1:]
+    end = next(t for t, step in enumerate(expected) if step.resets.any()) + 1
+    environment, resumed = (
+        seaquest(seed=seed, processes=count, **settings) for seed, count in enumerate(processes)
+    )
+    with closing(environment), closing(resumed):
+        environment.reset()
+        play(resumed, 5)
+        for t in range(end + 2):
+            # At the very start, a few steps in, and around the end of a game.
+            state = environment.get_state() if t in {0, 1, 17, end - 1, end, end + 1} else None
+            assert_same([environment.step(actions[t])], [expected[t]])  # which does not change the state
+            if state:
+                resumed.set_state(state)
+                assert repr(resumed.get_state()) == repr(state)
+                for later in range(t, t + 10):
+                    assert_same([resumed.step(actions[later])], [expected[later]])
+
+
+@pytest.mark.parametrize("game", ["qbert", "tetris"])  # ALE does not save that their frame is unfinished
+def test_ram_screens_and_rewards_of_a_restored_emulator_are_exact(game: str) -> None:
+    config, rng = EnvironmentConfig(game=str(find_rom(game))), np.random.default_rng(0)
+    games = [AtariGame(config, np.random.default_rng(seed), True, None) for seed in (1, 2)]
+    emulators = [one._ale for one in games]
+    screens = np.zeros((2, *emulators[0].getScreenDims()), np.uint8)
+    codes = games[0]._action_set
+    games[0]._restart()
+    for frames in (0, 2, 61, 1, 200):  # from the start of the game, and around the renewal of its anchor
+        for code in rng.choice(codes, frames).tolist():
+            games[0]._play_frame(code)
+            if emulators[0].game_over():
+                games[0]._restart()
+        games[1].set_state(games[0].get_state())
+        for code in rng.choice(codes, 150).tolist():
+            assert games[0]._play_frame(code) == games[1]._play_frame(code)
+            for one, screen in zip(emulators, screens, strict=True):
+                one.getScreenGrayscale(screen)
+            assert np.array_equal(*screens)
+            assert np.array_equal(emulators[0].getRAM(), emulators[1].getRAM())
+            assert len({(one.lives(), one.game_over()) for one in emulators}) == 1
+            if emulators[0].game_over():
+                for game_of_both in games:
+                    game_of_both._restart()
+
+
+@pytest.fixture(autouse=True)
+def _forget_roms_found_before() -> None:
+    find_rom.cache_clear()
+
+
+def shipped(name: str) -> Path:
+    return Path(str(ale_py.roms.get_rom_path(name)))
+
+
+def test_known_games_are_those_that_ale_plays() -> None:
+    playable = [n for n in ale_py.roms.get_all_rom_ids() if ALEInterface.isSupportedROM(str(shipped(n)))]
+    assert known_games() == sorted(playable)
+    assert len(known_games()) == 104
+
+
+@pytest.mark.parametrize("name", ["pong", "roms/pong.rom", "/nowhere/Pong.bin"])
+def test_a_name_or_stem_is_a_shipped_rom(name: str, caplog: Logs, tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pong").mkdir()  # a folder is no ROM file
+    with caplog.at_level(logging.INFO):
+        assert find_rom(name) == shipped("pong")
+    assert str(shipped("pong")) in caplog.text
+    assert game_name(name) == "pong"
+
+
+def test_a_file_that_exists_is_used_and_known_by_its_content(tmp_path: Path, caplog: Logs) -> None:
+    path = tmp_path / "My favourite.rom"
+    shutil.copy(shipped("space_invaders"), path)
+    with caplog.at_level(logging.INFO):
+        assert find_rom(str(path)) == path
+    assert str(path) in caplog.text
+    assert game_name(str(path)) == "space_invaders"
+    environment = make(EnvironmentConfig(game=str(path)), [stream(0, "environment")], training=False)
+    assert environment.name == "space_invaders"
+    assert environment.reset().screens.any()
+
+
+def test_an_unknown_game_names_the_nearest() -> None:
+    for name, words in (
+        ("roms/brekout.rom", r"no file roms/brekout.rom and no game called 'brekout'.*breakout"),
+        ("0123456789", "such as pong"), ("", "no game was named"),
+        ("ALE/MsPacman-v9", "did you mean ms_pacman"),
+        ("combat", "no game called 'combat'"),  # for several players: loading it would end the process
+    ):  # fmt: skip
+        with pytest.raises(UserError, match=words):
+            find_rom(name)
+
+
+@pytest.mark.parametrize("content", [b"", bytes(4096), shipped("space_invaders").read_bytes()])
+def test_a_file_that_is_no_rom_is_named_with_its_md5(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "pong.bin"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=hashlib.md5(content).hexdigest()) as raised:
+        find_rom(str(path))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("run", "game"), [
+    ("pong", "pong"), ("space_invaders", "space_invaders"), ("space_invaders_mylabel", "space_invaders"),
+    ("space_invaders_my_label_2", "space_invaders"), ("pong_pong", "pong"), ("pongo", None),
+    ("catch_small", "catch"), ("CartPole-v1_some_thing", None), ("mario_bros_x", "mario_bros"),
+])  # fmt: skip
+def test_a_runs_game_is_the_longest_that_is_known(run: str, game: str | None, monkeypatch: Patch) -> None:
+    names = ["mario", "mario_bros", "mario_b", *known_games()]
+    monkeypatch.setattr("simple_dqn.environment.atari.known_games", lambda: names)
+    assert game_of(run) == game
+
+
+LEFT, STAY, RIGHT, BALL, PADDLE = 0, 1, 2, 255, 128
+catch = partial(playing.games, game="catch", environment="catch")
+
+
+def seen(screen: NDArray[np.uint8], level: int) -> tuple[float, float]:
+    """Return the middle (row, column) of the pixels of that level, as shares of height and width."""
+    rows, columns = np.nonzero(screen == level)
+    return (rows.mean() + 0.5) / screen.shape[0], (columns.mean() + 0.5) / screen.shape[1]
+
+
+def perfect(screen: NDArray[np.uint8]) -> int:
+    difference = seen(screen, BALL)[1] - seen(screen, PADDLE)[1]
+    return STAY if abs(difference) < 0.1 else (RIGHT if difference > 0 else LEFT)
+
+
+@pytest.mark.parametrize(("width", "height"), [(84, 84), (9, 8)])
+def test_a_perfect_player_catches_every_ball(width: int, height: int) -> None:
+    environment = catch(screen_width=width, screen_height=height)
+    step = environment.reset()
+    assert step.screens.shape == (1, height, width)
+    total, columns = 0.0, set()
+    for _ in range(50 * 8):
+        if step.starts[0]:
+            columns.add(seen(step.screens[0], BALL)[1])
+        action = STAY if step.resets[0] else perfect(step.screens[0])
+        step = environment.step(np.array([action]))
+        total += step.rewards[0]
+    assert total == 50
+    assert len(columns) == 5
+
+
+def test_a_game_is_seven_steps_and_one_reward() -> None:
+    environment = catch()
+    steps = [environment.reset(), *(environment.step(np.array([LEFT])) for _ in range(8 * 40))]
+    for t, step in enumerate(steps):
+        assert step.starts[0] == (t % 8 == 0)
+        assert step.terminals[0] == step.resets[0] == (t % 8 == 7)
+        assert not step.truncations[0]
+        assert abs(step.rewards[0]) == (t % 8 == 7)
+    rewards = [step.rewards[0] for step in steps if step.resets[0]]
+    # In the corner on the left it catches a ball in five, more or less.
+    assert 2 <= rewards.count(1) <= 16
+    assert rewards.count(1) + rewards.count(-1) == 40
+
+
+def test_what_only_ale_can_do_is_refused() -> None:
+    flags = "display_screen repeat_action_probability record_screen_path record_sound_filename"
+    for name in flags.split():
+        with pytest.raises(UserError, match=f"--{name} works only with Atari games"):
+            catch(**{name: True})  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
-"""`--emulator warp` plays as `--emulator ale` does, to the last bit, and says what it cannot play."""
+"""`--emulator warp` plays as `--emulator ale` does, to the last bit; `auto` chooses; and what is refused."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -8,17 +9,17 @@ import pytest
 import torch
 
 import simple_dqn
-from simple_dqn import main
 from simple_dqn.config import Config, EnvironmentConfig
+from simple_dqn.config import words as as_flags
 from simple_dqn.device import Device
-from simple_dqn.environment import Environment, device, make
+from simple_dqn.environment import Environment, as_played, device, make
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.replay import on_host
 from simple_dqn.run import device_of_games
-from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Step
-from tests.command_line import rows
+from tests.command_line import CATCH, PROJECT, Logs, Patch, Start, Told
+from tests.test_resume import assert_same
 
 pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
 
@@ -29,7 +30,6 @@ from atari2600 import starts
 from atari2600.games import Games, Settings, bytes_of_game
 from atari2600.rules import RULES
 
-PROJECT = Path(__file__).parents[2]
 # The CPU stands in for a GPU: by this name everything that a GPU does with tensors is done.
 STAND_IN, GPU = torch.device("cpu", 0), torch.device("cuda", 0)
 both = pytest.mark.parametrize("where", [
@@ -56,8 +56,7 @@ def assert_equal(one: Step, other: Step) -> None:
         assert np.array_equal(ours, theirs), field
 
 
-def use(where: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the network be on `where`, and few games, too."""
+def use(where: torch.device, monkeypatch: Patch) -> None:
     monkeypatch.setattr("simple_dqn.run.GPU_GAMES", 1)
     if where == STAND_IN:
         for module in ("device", "dqn"):
@@ -66,123 +65,81 @@ def use(where: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (10**11, 10**11))
 
 
-def outcome(name: str) -> tuple[list[dict[str, str]], dict[str, Any]]:
-    """Return the CSV of a run without times, and the weights of its last snapshot."""
-    last = max(Path("snapshots").glob(f"{name}_[0-9].pkl"))
-    return rows(Path(f"results/{name}.csv")), Snapshot.load(last).weights
-
-
-def assert_same_outcome(name: str, other: str) -> None:
-    (table, weights), (their_table, theirs) = outcome(name), outcome(other)
-    assert table == their_table
-    assert weights.keys() == theirs.keys()
-    for layer, values in weights.items():
-        assert np.array_equal(values, theirs[layer]), layer
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"game": "breakout", "repeat_action_probability": 0.25},
-        {"game": "qbert", "frame_maximum": False},
-        {"game": "seaquest", "max_game_frames": 300},
-        {"game": "pong", "random_starts": 0, "random_start_frames": 30, "frame_skip": 3},
-        {"game": "asterix", "minimal_action_set": False},
-    ],
-)
-def test_steps_are_those_of_ale(settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("settings", "ends"), [
+    ({"repeat_action_probability": 0.25}, 0),
+    ({"game": "qbert", "frame_maximum": False}, 0),
+    ({"game": "seaquest", "max_game_frames": 300}, 1),
+    ({"game": "pong", "random_starts": 0, "random_start_frames": 30, "frame_skip": 3}, 0),
+    ({"game": "asterix", "minimal_action_set": False}, 0),
+    # Games that end within a step show their last frame alone.
+    ({"count": 4, "random_starts": 0, "frame_skip": 9, "repeat_action_probability": 0.25}, 4),
+], ids=str)  # fmt: skip
+def test_steps_are_those_of_ale(settings: dict[str, Any], ends: int) -> None:
     ours, theirs = games("warp", **settings), games("ale", **settings)
     assert ours.action_names == theirs.action_names
     assert ours.rom_md5 == theirs.rom_md5
-    random = np.random.default_rng(0)
+    random, ended = np.random.default_rng(0), 0
     assert_equal(ours.reset(), theirs.reset())
     for _ in range(400):
-        actions = random.integers(ours.actions, size=2)
-        assert_equal(ours.step(actions), theirs.step(actions))
+        actions = random.integers(ours.actions, size=ours.games)
+        step = ours.step(actions)
+        assert_equal(step, theirs.step(actions))
+        ended += int(step.resets.sum())
+    assert ended >= ends
 
 
-def test_a_game_that_ends_within_a_step_gives_the_screen_of_that_frame() -> None:
-    settings: dict[str, Any] = {
-        "game": "breakout",
-        "random_starts": 0,
-        "frame_skip": 9,
-        "repeat_action_probability": 0.25,
-    }
-    ours, theirs = games("warp", 4, **settings), games("ale", 4, **settings)
-    assert_equal(ours.reset(), theirs.reset())
-    ends = 0
-    for number in range(600):
-        step, other = ours.step(np.full(4, number % 2)), theirs.step(np.full(4, number % 2))
-        assert_equal(step, other)
-        ends += int(step.resets.sum())
-    assert ends > 3
-
-
-def test_a_saved_game_goes_on_as_if_it_had_not_been() -> None:
-    environment, resumed = games("warp"), games("warp", seed=9)
+def test_a_saved_game_goes_on_as_if_it_had_not_been_but_not_on_the_other_emulator() -> None:
+    environment, resumed, ale = games("warp"), games("warp", seed=9), games("ale")
     actions = np.random.default_rng(0).integers(environment.actions, size=(200, 2))
-    environment.reset()
-    resumed.reset()
+    for one in (environment, resumed, ale):
+        one.reset()
     for row in actions[:150]:
         environment.step(row)
     resumed.set_state(environment.get_state())
     for row in actions[150:]:
         assert_equal(resumed.step(row), environment.step(row))
+    for name, one, other in (("ale", ale, environment), ("warp", environment, ale)):
+        with pytest.raises(UserError, match=f"--emulator {name}"):
+            other.set_state(one.get_state())
 
 
-def test_a_state_of_ales_is_refused() -> None:
-    ale = games("ale")
-    ale.reset()
-    with pytest.raises(UserError, match="--emulator ale"):
-        games("warp").set_state(ale.get_state())
+# What it cannot play, with a part of the line that says so; `auto` plays it by ALE.
+NOT_PLAYED: list[tuple[dict[str, Any], str]] = [
+    ({"game": "alien"}, r"does not play alien \(cartridge: 4K\): use --emulator ale"),
+    ({"game": "space_war"}, r"space_war \(cartridge: 2K\)"),
+    ({"color_averaging": True}, "add --color_averaging false"),
+    ({"screen_width": 80, "screen_height": 105}, "105 x 80 pixels: give --emulator ale"),
+    ({"record_sound_filename": "sound.wav"}, "--record_sound_filename needs --emulator ale"),
+]
+AUTO: list[tuple[dict[str, Any], str]] = [
+    ({}, "warp"), *((settings, "ale") for settings, _ in NOT_PLAYED), ({"emulator": "ale"}, "ale"),
+    ({"display_screen": True}, "ale"), ({"record_screen_path": "frames"}, "ale"),
+    ({"environment": "catch", "game": "catch"}, "ale"),
+    ({"environment": "gym", "game": "ALE/Pong-v5"}, "ale"),
+]  # fmt: skip
 
 
-def test_ale_refuses_a_state_of_its() -> None:
-    warp = games("warp")
-    warp.reset()
-    with pytest.raises(UserError, match="games of --emulator warp: continue with it"):
-        games("ale").set_state(warp.get_state())
+def test_what_it_cannot_play_is_refused_in_a_line_and_auto_plays_it_by_ale() -> None:
+    for settings, words in NOT_PLAYED:
+        with pytest.raises(UserError, match=words) as failure:
+            games("warp", **settings)
+        assert "\n" not in str(failure.value)
+    for settings, emulator in AUTO:
+        config = EnvironmentConfig(**{"game": "pong", "color_averaging": False, **settings})
+        assert as_played(config).emulator == emulator
 
 
-def test_an_agent_trained_with_it_plays_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights do not depend on the emulator, so that a snapshot does not record it."""
-    monkeypatch.setattr(device, "INSTALLED", False)
-    with pytest.raises(UserError, match="warp-lang==1"):
-        games("warp")
-    for path in sorted((PROJECT / "snapshots" / "trained").glob("*.pkl")):
-        agent = simple_dqn.load(path)
-        assert agent.settings["emulator"] == "ale"
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"game": "alien"}, r"does not play alien \(cartridge: 4K\): use --emulator ale"),
-        ({"game": "space_war"}, r"space_war \(cartridge: 2K\)"),
-        ({"color_averaging": True}, "add --color_averaging false"),
-        ({"screen_width": 80, "screen_height": 105}, "105 x 80 pixels: give --emulator ale"),
-        ({"record_sound_filename": "sound.wav"}, "--record_sound_filename needs --emulator ale"),
-    ],
-)
-def test_what_it_cannot_do_is_refused_in_a_line(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(UserError, match=words) as failure:
-        games("warp", **settings)
-    assert "\n" not in str(failure.value)
-
-
-def test_a_training_gives_the_same_csv_and_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    flags = (
-        "--color_averaging false --repeat_action_probability 0.1 --workers 2 --epochs 1 --network small "
-        "--screen_width 42 --screen_height 42 --random_steps 100 --train_steps 120 --test_steps 60 "
-        "--replay_size 500 --random_seed 3 --backend cpu --threads 1 --checkpoint_minutes 0"
-    )
+def test_a_training_gives_the_same(tmp_path: Path, start: Start, monkeypatch: Patch) -> None:
+    sizes: dict[str, Any] = {"test_steps": 60, "random_steps": 100, "replay_size": 500, "workers": 2}
+    rules: dict[str, Any] = {"color_averaging": False, "repeat_action_probability": 0.1}
     for emulator in ("ale", "warp"):
-        assert main.run(["train", "pong", emulator, "--emulator", emulator, *flags.split()]) == 0
-    assert_same_outcome("pong_ale", "pong_warp")
+        flags = as_flags({**CATCH, **sizes, **rules, "emulator": emulator, "screen_width": 42})
+        assert start(emulator, "train", "pong", *flags) == 0
+    assert_same(tmp_path / "ale", tmp_path / "warp")
+    # Weights do not depend on the emulator, so that a snapshot plays where it is not installed.
     monkeypatch.setattr(device, "INSTALLED", False)
-    agent = simple_dqn.load(Path("snapshots/pong_warp_1.pkl"))
-    assert agent.settings["emulator"] == "ale"
+    for path in (Path("snapshots/pong_1.pkl"), *(PROJECT / "snapshots" / "trained").glob("*.pkl")):
+        assert simple_dqn.load(path).settings["emulator"] == "ale"
 
 
 @both
@@ -204,9 +161,7 @@ def test_screens_on_the_networks_device_are_those_of_the_cpu(where: torch.device
 @pytest.mark.parametrize(("flags", "there"), [
     ({}, True), ({"workers": 255}, False), ({"processes": 1}, False), ({"emulator": "ale"}, False),
 ], ids=str)  # fmt: skip
-def test_a_gpu_plays_many_games_of_this_process(
-    flags: dict[str, Any], there: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_plays_many_games(flags: dict[str, Any], there: bool, monkeypatch: Patch) -> None:
     monkeypatch.setattr("simple_dqn.device.choose_device", lambda _: Device(GPU, "float32"))
     config = Config.from_flags({"game": "pong", "emulator": "warp", "workers": 256, **flags})
     assert device_of_games(config) == (GPU if there else None)
@@ -227,20 +182,18 @@ REPLAY = (
 
 @pytest.mark.parametrize("flags", [ROLLOUTS, REPLAY], ids=["rollouts", "replay"])
 @both
-def test_a_training_on_the_device_is_repeated_and_resumed_exactly(
-    where: torch.device, flags: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_training_on_the_device_is_repeated_and_resumed(
+    where: torch.device, flags: str, tmp_path: Path, start: Start, monkeypatch: Patch
 ) -> None:
     """On the stand-in also what NumPy's arrays give, with which a GPU's sums do not agree."""
-    monkeypatch.chdir(tmp_path)
+    train = ["train", "pong", *flags.split(), "--epochs"]
     if where == STAND_IN:
-        assert main.run(["train", "pong", "host", *flags.split(), "--epochs", "2", "--backend", "cpu"]) == 0
+        assert start("host", *train, "2", "--backend", "cpu") == 0
     use(where, monkeypatch)
-    assert main.run(["train", "pong", "whole", *flags.split(), "--epochs", "2"]) == 0
-    assert main.run(["train", "pong", "halves", *flags.split(), "--epochs", "1"]) == 0
-    assert main.run(["resume", "snapshots/pong_halves_checkpoint", "--epochs", "2"]) == 0
-    assert_same_outcome("pong_whole", "pong_halves")
-    if where == STAND_IN:
-        assert_same_outcome("pong_whole", "pong_host")
+    assert start("whole", *train, "2") == start("halves", *train, "1") == 0
+    assert start("halves", "resume", "snapshots/pong_checkpoint", "--epochs", "2") == 0
+    for other in ("halves", "host") if where == STAND_IN else ("halves",):
+        assert_same(tmp_path / other, tmp_path / "whole")
 
 
 def bytes_in(struct: Any) -> dict[int, int]:
@@ -266,8 +219,6 @@ def test_the_memory_that_a_game_takes_is_known(game: str) -> None:
 
 
 class SmallGpu:
-    """Stands in for a GPU of Warp's without room."""
-
     is_cuda, free_memory = True, 10**6
 
     def __str__(self) -> str:
@@ -275,22 +226,40 @@ class SmallGpu:
 
 
 @pytest.mark.parametrize(("flags", "patched", "words"), [
-    ("pong --color_averaging true", {}, "add --color_averaging false"),
-    ("alien", {}, "does not play alien"),
     ("pong", {"environment.device.available_memory": lambda: 10**6}, "cpu can spare 0.0009 GB, for 9 games"),
     ("pong", {"environment.device.warp_device": lambda _: SmallGpu()}, "cuda:0 can spare 0.0009 GB, for 9"),
     ("pong", {"device.choose_device": lambda _: Device(torch.device("cuda", 99), "float32")},
      "cannot use cuda:99"),
-], ids=["color", "game", "memory", "memory of a GPU", "CUDA"])  # fmt: skip
+], ids=["memory", "memory of a GPU", "CUDA"])  # fmt: skip
 def test_bad_input_is_one_line(
-    flags: str, patched: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    flags: str, patched: dict[str, Any], words: str, monkeypatch: Patch, tmp_path: Path, told: Told
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name, value in patched.items():
         monkeypatch.setattr(f"simple_dqn.{name}", value)
-    words_given = [*flags.split(), "--emulator", "warp", "--workers", "256", "--processes", "0"]
-    assert main.run(["train", *words_given, "--log_level", "ERROR"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    command = f"train {flags} --emulator warp --workers 256 --processes 0 --log_level ERROR"
+    (line,) = told(*command.split(), code=2).splitlines()
     assert words in line
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_one_line_names_the_command_that_installs_it(monkeypatch: Patch, caplog: Logs) -> None:
+    monkeypatch.setattr(device, "INSTALLED", False)
+    caplog.set_level(logging.INFO)
+    assert as_played(EnvironmentConfig("pong", color_averaging=False)).emulator == "ale"
+    assert as_played(EnvironmentConfig("alien", color_averaging=False)).emulator == "ale"  # it gains nothing
+    (line,) = [message for message in caplog.messages if "pip install" in message]
+    assert "warp-lang==" in line
+    with pytest.raises(UserError, match="warp-lang==1"):
+        games("warp")
+
+
+@pytest.mark.usefixtures("home")
+def test_a_resumed_run_keeps_its_emulator(monkeypatch: Patch, told: Told) -> None:
+    told("train", "pong", *as_flags({**CATCH, "color_averaging": False, "workers": 2}))
+    assert "  emulator: warp" in Path("results/pong.yaml").read_text()
+    more = ["resume", "snapshots/pong_checkpoint", "--epochs", "2", "--emulator"]
+    assert "--emulator warp and cannot continue with ale" in told(*more, "ale", code=2)
+    told(*more, "auto")
+    monkeypatch.setattr(device, "INSTALLED", False)
+    assert "pip install" in told(*more[:2], "--epochs", "3", code=2).splitlines()[-1]

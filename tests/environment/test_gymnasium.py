@@ -22,6 +22,7 @@ from simple_dqn.environment.gymnasium import find_spec, game_name
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.run import make_run
+from tests.command_line import Logs, Patch
 
 ROWS, COLUMNS = 20, 30
 LEVELS = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS) / (ROWS * COLUMNS - 1)  # 0 to 1
@@ -79,7 +80,6 @@ def _registry() -> Iterator[None]:
 
 
 def register(**members: Any) -> type[Port]:
-    """Register a `Port` with other members as `test/Port-v0`."""
     made = {key: staticmethod(value) if callable(value) else value for key, value in members.items()}
     kind: Any = type("Port", (Port,), {"open_now": 0, **made})
     kind.metadata = {"render_modes": ["rgb_array"]}
@@ -111,7 +111,6 @@ def act(environment: Environment, action: int = 0) -> Any:
 
 
 def refused(work: Callable[[], object]) -> str:
-    """Return the one line with which `work` is refused."""
     with pytest.raises(UserError) as raised:
         work()
     assert "\n" not in str(raised.value)
@@ -182,9 +181,7 @@ RENDERED = {
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_what_is_no_image_is_rendered_and_the_log_says_so(
-    name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_no_image_is_rendered_and_the_log_says_so(name: str, caplog: Logs) -> None:
     caplog.set_level(logging.INFO)
     register(space=RENDERED[name], observe=lambda _: RENDERED[name].sample())
     environment = game()
@@ -201,7 +198,6 @@ def at_step_2(good: Any, bad: Any) -> Callable[[int], Any]:
 
 
 def failing(what: Any = None) -> Any:
-    """Return a function that fails: by an error, or by `sys.exit`."""
 
     def fail(*_: Any, **__: Any) -> Any:
         raise SystemExit(what) if what else ValueError("out of order")
@@ -354,7 +350,7 @@ def test_ids_are_found_without_version_and_by_the_names_of_their_snapshots() -> 
     assert "give --import" in refused(lambda: game("???"))
 
 
-def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named(monkeypatch: Patch) -> None:
     monkeypatch.setitem(sys.modules, "pygame", None)
     assert re.search("not installed.*pip install", refused(lambda: game("CartPole-v1")))
 
@@ -393,8 +389,6 @@ class Swapped(gymnasium.ActionWrapper[Any, Any, Any]):
 
 
 class Listed(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Leaves actions 2 and 3."""
-
     def __init__(self, env: Any) -> None:
         super().__init__(env)
         self.action_space = Discrete(2, start=2)

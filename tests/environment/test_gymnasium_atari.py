@@ -12,6 +12,7 @@ from ale_py import Action
 from simple_dqn import main
 from simple_dqn.environment.interface import NO_ACTION, SEEDS, draws_of
 from simple_dqn.random_streams import stream
+from tests.command_line import Capsys
 from tests.environment.playing import assert_same, games, plain_emulator, play
 from tests.watch.test_record import save
 
@@ -76,14 +77,11 @@ def test_no_action_presses_no_button() -> None:
         assert np.array_equal(step.screens[0], ale.getScreenGrayscale())
 
 
-def test_snapshots_of_before_are_tested_with_what_is_played_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_snapshots_of_before_are_tested_with_what_is_played_now(home: Path, capsys: Capsys) -> None:
     """They had the no-ops of Atari and averaged colors, for every game."""
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
     for game, said in (("CartPole-v1", "ε 0.05, 2 actions"), ("ALE/Pong-v5", "--random_starts 30")):
         path = save(
-            tmp_path / f"{game.replace('/', '_')}_3.pkl", environment="gym", game=game,
+            home / f"{game.replace('/', '_')}_3.pkl", environment="gym", game=game,
             random_starts=30, color_averaging=True,
         )  # fmt: skip
         assert main.run(["test", str(path), "--test_steps", "40"]) == 0

@@ -1,18 +1,29 @@
-"""Games in other processes: the same as in this one, bit for bit."""
+"""Games in other processes: the same as in this one, bit for bit; and nothing is left however they end."""
 
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
 import wave
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import numpy as np
 import psutil
 import pytest
 
+from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import Environment
-from simple_dqn.errors import UserError
-from simple_dqn.types import Step
+from simple_dqn.environment.interface import Game, GameVector, Screen
+from simple_dqn.environment.processes import ProcessVector
+from simple_dqn.errors import LostError, UserError
+from simple_dqn.types import Actions, CheckpointState, Step
+from tests.command_line import PROJECT, Patch
 from tests.environment import playing
 from tests.environment.playing import assert_same
 
@@ -62,6 +73,8 @@ def test_a_state_of_another_game_or_number_of_games_is_refused() -> None:
         with pytest.raises(UserError, match=r"holds 1 game\(s\).*--workers 1"):
             environment.set_state({**state, "games": {"0": state["games"]["0"]}})
         next(play(environment, 1))  # nothing was harmed
+    with pytest.raises(UserError, match=r"--processes 6 is more than the 5 game\(s\)"):
+        games(6, **CATCH)
 
 
 def test_one_game_alone_is_recorded(tmp_path: Path) -> None:
@@ -80,11 +93,6 @@ def test_one_game_alone_is_recorded(tmp_path: Path) -> None:
     assert sounds[0] == sounds[1] != b""
 
 
-def test_more_processes_than_games_are_refused() -> None:
-    with pytest.raises(UserError, match=r"--processes 6 is more than the 5 game\(s\)"):
-        games(6, **CATCH)
-
-
 @pytest.mark.parametrize("settings", [{"game": "pongg"}, {"environment": "gym", "game": "NoSuchGame-v1"}])
 def test_a_game_that_cannot_be_made_says_so_as_in_one_process(settings: dict[str, Any]) -> None:
     with pytest.raises(UserError) as alone:
@@ -93,3 +101,157 @@ def test_a_game_that_cannot_be_made_says_so_as_in_one_process(settings: dict[str
         games(2, **settings)
     assert str(shared.value) == str(alone.value)
     assert psutil.Process().children() == []
+
+
+FAULTY = 4
+PATIENCE = 20  # seconds; far below the pause of a game that dawdles
+PROGRAM = "from tests.environment.test_processes import opened\nenvironment = opened()\nenvironment.reset()\n"
+
+WELL, RAISE, REFUSE, EXIT, DAWDLE = range(5)  # actions
+PAUSE = 60.0  # seconds
+
+
+class FaultyGame(Game):
+    name = "faulty"
+    action_names = ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")
+    can_save = True
+
+    def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:
+        if action == RAISE:
+            raise ZeroDivisionError("the game divided by zero")
+        if action == REFUSE:
+            raise UserError("the disk is full: free some space")
+        if action == EXIT:
+            os._exit(7)
+        if action == DAWDLE:
+            time.sleep(PAUSE)
+        screen[:] = 1
+        return 0.0, False, False
+
+    def start(self, screen: Screen) -> None:
+        screen[:] = 1
+
+    def get_state(self) -> CheckpointState:
+        return {}
+
+
+def open_games(config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool) -> Any:
+    return GameVector(lambda config, stream, *_: FaultyGame(config, stream), config, streams, training)
+
+
+def open_none(*_: object) -> Any:
+    raise ZeroDivisionError("no game was made")
+
+
+def opened(open_them: Any = open_games) -> ProcessVector:
+    streams = [np.random.default_rng(i) for i in range(FAULTY)]
+    return ProcessVector(open_them, EnvironmentConfig(processes=2), streams, True)
+
+
+@contextmanager
+def faulty_games() -> Iterator[ProcessVector]:
+    """Start games, and see that nothing is left of them afterward."""
+    before = open_files()
+    with closing(opened()) as environment:
+        environment.reset()
+        yield environment
+    assert_nothing_left(before)
+    environment.close()  # once more is no harm
+
+
+def open_files() -> set[str]:
+    return {f"{entry}: {entry.readlink()}" for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()}
+
+
+def assert_nothing_left(before: set[str]) -> None:
+    gc.collect()
+    assert psutil.Process().children() == []
+    assert len(open_files()) == len(before)
+    assert "simple_dqn games" not in Path("/proc/self/maps").read_text()
+
+
+def actions(action: int, *, of: int) -> Actions:
+    chosen = np.full(FAULTY, WELL)
+    chosen[of] = action
+    return chosen
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+FAULTS: list[tuple[int, int, type[Exception], str]] = [
+    (RAISE, 0, RuntimeError, "(?s)games 0 to 1 failed.*line.*ZeroDivisionError: the game divided by zero"),
+    (REFUSE, 3, UserError, "^the disk is full: free some space$"),
+    (EXIT, 3, LostError, "games 2 to 3 ended with exit code 7"),
+    (DAWDLE, 3, LostError, "games 2 to 3 was ended by signal 9"),
+]
+
+
+@pytest.mark.parametrize(("fault", "game", "error", "message"), FAULTS)
+def test_a_fault_in_a_step(fault: int, game: int, error: type[Exception], message: str) -> None:
+    with faulty_games() as environment:
+        assert "simple_dqn games" in Path("/proc/self/maps").read_text()
+        environment.step(actions(WELL, of=0))
+        if fault == DAWDLE:
+            Timer(0.2, psutil.Process().children()[1].kill).start()
+        with pytest.raises(error, match=message):
+            environment.step(actions(fault, of=game))
+        assert psutil.Process().children() == []  # the others have ended, too
+        with pytest.raises(OSError, match="closed"):
+            environment.reset()
+
+
+def test_a_fault_while_games_are_made(monkeypatch: Patch) -> None:
+    before = open_files()
+    with pytest.raises(RuntimeError, match=r"(?s)games 0 to 1 failed.*open_none.*no game was made"):
+        opened(open_none)
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with pytest.raises(UserError, match=r"games 0 to 1 cannot be started: No such file.*--processes"):
+        opened()
+    assert_nothing_left(before)
+
+
+def test_a_signal_to_the_whole_group_is_not_for_them_and_one_that_was_killed_is_noticed() -> None:
+    """It may arrive at any moment, also before the process has started Python."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with faulty_games() as environment:
+        children = psutil.Process().children()
+        assert all(os.getpgid(child.pid) != os.getpgid(0) for child in children)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for child in children:
+                child.send_signal(number)
+            environment.step(actions(WELL, of=0))
+        assert psutil.Process().children() == children
+        children[0].kill()
+        until(lambda: children[0].status() == psutil.STATUS_ZOMBIE)
+        with pytest.raises(LostError, match="games 0 to 1 was ended by signal 9"):
+            environment.get_state()
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+
+
+def python(program: str, *options: str) -> subprocess.Popen[str]:
+    path = os.pathsep.join((str(PROJECT / "src"), str(PROJECT)))
+    return subprocess.Popen(
+        [sys.executable, *options, "-c", PROGRAM + program], env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_they_end_with_the_one_that_started_them() -> None:
+    with python("print('ready', flush=True)\nimport time; time.sleep(600)") as parent:
+        assert parent.stdout
+        assert parent.stdout.readline() == "ready\n"
+        children = psutil.Process(parent.pid).children()
+        assert len(children) == 2
+        parent.kill()
+    assert not psutil.wait_procs(children, timeout=PATIENCE)[1]
+
+
+def test_no_word_at_the_end_of_a_program_that_closes_nothing() -> None:
+    with python("", "-W", "error") as parent:
+        out, err = parent.communicate(timeout=60)
+    assert (parent.returncode, out, err) == (0, "", "")

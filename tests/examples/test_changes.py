@@ -1,11 +1,10 @@
-"""The short examples: the changes of docs/modify.md against something plain, the notebook, and the search."""
+"""The short examples: the changes of docs/modify.md, Flappy Bird, the notebook and the search."""
 
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,11 @@ import numpy as np
 import pytest
 
 import simple_dqn
+from examples import flappy_bird as rules
 from examples.combined_replay import Combined
 from examples.expected_sarsa import EXPLORATION, of_policy
+from examples.flappy_bird import FlappyBird
+from simple_dqn import main
 from simple_dqn.command_line import read
 from simple_dqn.config import BackendConfig, MemoryConfig, NetworkConfig, words
 from simple_dqn.dqn import TARGET_RULES, DeepQNetwork
@@ -23,10 +25,8 @@ from simple_dqn.replay import ReplayMemory
 from simple_dqn.samplers import SAMPLERS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Minibatch, Step
-from tests.command_line import CATCH, Capsys, Patch, catch
+from tests.command_line import CATCH, PROJECT, Capsys, Patch, Start, catch
 
-Start = Callable[..., int]
-PROJECT = Path(__file__).parents[2]
 CHANGES = {
     "combined_replay.py": ["--sampler", "combined"], "expected_sarsa.py": ["--target_rule", "expected_sarsa"]
 }  # fmt: skip
@@ -112,9 +112,10 @@ def test_a_training_has_the_change_and_is_resumed_with_it(
     assert whole.flags["imports"] == file
 
 
-def test_the_examples_are_short() -> None:
+def test_the_examples_are_short_and_the_notebook_holds_no_outputs() -> None:
     for file in CHANGES:
         assert len((PROJECT / "examples" / file).read_text().splitlines()) < 80
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in CELLS)
 
 
 NOTEBOOK = json.loads((PROJECT / "examples" / "tour.ipynb").read_text())
@@ -144,17 +145,9 @@ def test_the_notebook_runs_without_jupyter(tmp_path: Path) -> None:
     assert found == {"catch_tour.csv", "catch_tour_sarsa.csv"}
 
 
-def test_the_notebook_holds_no_outputs() -> None:
-    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in CELLS)
-
-
-def test_a_study_goes_on_and_marks_a_trial_that_fails(
-    tmp_path: Path, monkeypatch: Patch, capsys: Capsys
-) -> None:
+def test_a_study_goes_on_and_marks_a_trial_that_fails(home: Path, monkeypatch: Patch, capsys: Capsys) -> None:
     optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
     tune = pytest.importorskip("examples.tune")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SIMPLE_DQN_HOME", ".")
     train, calls = simple_dqn.train, list[dict[str, Any]]()
 
     def fail_once(game: str, **settings: Any) -> Any:
@@ -176,3 +169,68 @@ def test_a_study_goes_on_and_marks_a_trial_that_fails(
     settings = read(capsys.readouterr().out.splitlines()[-1].split("--config ")[1])
     assert settings["train_frequency"] == 4
     assert settings["target_steps"] == study.best_params["target_steps"]
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "flappy_bird.py"
+
+
+@pytest.fixture
+def game() -> FlappyBird:
+    game = FlappyBird()
+    game.reset(seed=0)
+    return game
+
+
+def act(game: FlappyBird, action: int) -> tuple[float, bool]:
+    _, reward, over, cut_off, _ = game.step(action)
+    assert not cut_off
+    return reward, over
+
+
+def test_pipes_come_at_their_distance_and_each_that_is_passed_is_a_point(game: FlappyBird) -> None:
+    rewards, over = [], False
+    while not over:
+        lefts = [left for left, _ in game.pipes]
+        assert (np.diff(lefts) == rules.APART).all()
+        # The bird is where it is in no danger.
+        game.y, game.falls = game.pipes[0][1] + (rules.GAP - rules.BIRD_SIZE) / 2, 0.0
+        reward, over = act(game, 0)
+        rewards.append(reward)
+        assert len(rewards) < 2 * rules.WON * rules.APART / rules.SPEED
+    assert sum(rewards) == rules.WON
+    assert set(rewards) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize(
+    ("above", "lost"),
+    [(-1, True), (0, False), (rules.GAP - rules.BIRD_SIZE, False), (rules.GAP - rules.BIRD_SIZE + 1, True)],
+)
+def test_beside_a_pipe_the_bird_must_be_in_its_gap(game: FlappyBird, above: int, lost: bool) -> None:
+    game.pipes = [[rules.BIRD_X + rules.SPEED, 10]]
+    game.y, game.falls = 10 + above - rules.GRAVITY, 0.0
+    assert act(game, 0) == (0.0, lost)
+
+
+def test_what_is_drawn_is_what_is_touched(game: FlappyBird) -> None:
+    """In many random games a bird that has not lost covers no pixel of a pipe."""
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        over = False
+        game.reset()
+        while not over:
+            image, _, over, _, _ = game.step(int(rng.random() < 0.3))
+            pipes = np.zeros_like(image)
+            for left, gap in game.pipes:
+                pipes[:, max(left, 0) : max(left + rules.PIPE_WIDTH, 0)] = 1
+                pipes[gap : gap + rules.GAP, max(left, 0) : max(left + rules.PIPE_WIDTH, 0)] = 0
+            assert set(np.unique(image)) <= {rules.SKY, rules.PIPE, rules.BIRD}
+            if 0 <= game.y <= rules.HEIGHT - rules.BIRD_SIZE and not over:
+                rows = slice(int(np.ceil(game.y)), int(game.y) + rules.BIRD_SIZE)
+                assert not pipes[rows, rules.BIRD_X : rules.BIRD_X + rules.BIRD_SIZE].any()
+                assert (image == rules.BIRD).sum() == rules.BIRD_SIZE**2
+
+
+def test_a_training_runs(home: Path) -> None:
+    assert main.run(["train", str(EXAMPLE), *words(CATCH)]) == 0
+    snapshot = Snapshot.load(home / "snapshots" / "flappy_bird_1.pkl")
+    assert (snapshot.game, snapshot.actions) == ("flappy_bird", 2)

@@ -1,7 +1,5 @@
 """Code of your own, by `--import`, `FILE.py` or a script: in every verb and process, and its faults."""
 
-import os
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -19,9 +17,8 @@ from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Step
 from simple_dqn.verbs.settings import resolve
-from tests.command_line import CATCH, Capsys, Patch
+from tests.command_line import CATCH, Capsys, Patch, Told, python
 
-PROJECT = Path(__file__).parents[2]
 COUNT_DOWN = '''
 """A game that ends after three steps; the reward is ten times the action."""
 
@@ -65,28 +62,15 @@ def forget() -> None:
     gymnasium.registry.pop("count_down", None)
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: Patch) -> Path:
-    """Return a project's folder, with two games of one's own in `games/`, one of which can be saved."""
-    home = tmp_path / "project"
-    (home / "games").mkdir(parents=True)
+@pytest.fixture(autouse=True)
+def _games(home: Path) -> None:
+    (home / "games").mkdir()
     (home / "games" / "count.py").write_text(COUNT_DOWN + REGISTER)
-    (home / "games" / "saved.py").write_text(COUNT_DOWN + STATE + REGISTER)
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(home))
-    monkeypatch.chdir(home)
-    return home
+    (home / "games" / "saved.py").write_text(COUNT_DOWN + STATE + REGISTER)  # which can be saved
 
 
 def run(*arguments: str) -> None:
     assert main.run(arguments) == 0
-
-
-def refused(capsys: Capsys, *arguments: str) -> str:
-    """Carry out a command that is refused, and return its one line."""
-    capsys.readouterr()
-    assert main.run(arguments) == 2
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if "simple-dqn" in line]
-    return line
 
 
 def play(environment: Environment, steps: int) -> list[Step]:
@@ -101,28 +85,26 @@ def open_own(games: int, processes: int = 0, file: str = "games/count.py") -> En
 
 
 def shown(steps: list[Step]) -> list[tuple[Any, ...]]:
-    """Return what `steps` brought, to compare."""
     return [(step.screens.tobytes(), step.rewards.tolist(), step.resets.tolist()) for step in steps]
 
 
 @pytest.mark.parametrize(
     "file", [pytest.param("games/count.py", marks=pytest.mark.nightly), "games/saved.py"]
 )
-def test_every_verb_plays_it_if_the_file_is_named(home: Path, file: str, capsys: Capsys) -> None:
+def test_every_verb_plays_it_if_the_file_is_named(home: Path, file: str, capsys: Capsys, told: Told) -> None:
     flags = [*SMALL, "--workers", "2", "--checkpoint_steps", "30"]
     run("train", file, "whole", *flags, "--epochs", "2", "--processes", "2")
     run("train", file, *flags, "--max_game_frames", "2")
-    run("train", file, "parts", *flags)
-    said = capsys.readouterr().err
+    said = told("train", file, "parts", *flags)
     assert "--frame_skip 1, no no-ops at a start, and rewards are not clipped" in said
     assert f"./resume.sh snapshots/count_down_parts_1.pkl --import {file} --epochs 11" in said
     forget()
     snapshot = "snapshots/count_down_parts_1.pkl"
     for verb in ("test", "play", "record", "nvis", "resume"):
-        line = refused(capsys, verb, snapshot)
-        assert f"'count_down': it was trained with --import {Path(file).name}" in line
-    run("resume", snapshot, f"--import={file}", "--epochs", "2")
-    assert "snapshots/count_down_parts_checkpoint" in capsys.readouterr().err
+        hint = f"'count_down': it was trained with --import {Path(file).name}"
+        assert hint in told(verb, snapshot, code=2).splitlines()[-1]
+    said = told("resume", snapshot, f"--import={file}", "--epochs", "2")
+    assert "snapshots/count_down_parts_checkpoint" in said
     whole, parts = (Snapshot.load(Path(f"snapshots/count_down_{name}_2.pkl")) for name in ("whole", "parts"))
     assert whole.fingerprint == parts.fingerprint
     recorded = (whole.game, whole.flags["imports"], whole.flags["max_reward"])
@@ -134,11 +116,11 @@ def test_every_verb_plays_it_if_the_file_is_named(home: Path, file: str, capsys:
     run("train", file, *SMALL, "--play_games", "1")
 
 
-def test_a_person_plays_it(home: Path, monkeypatch: Patch, capsys: Capsys) -> None:
+def test_a_person_plays_it(home: Path, monkeypatch: Patch, told: Told) -> None:
     for name, value in {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "DISPLAY": ":99"}.items():
         monkeypatch.setenv(name, value)
-    run("play", "games/count.py", "--display", "window", "--play_games", "1")
-    assert "Games played: 1; scores: [0.0]" in capsys.readouterr().err
+    said = told("play", "games/count.py", "--display", "window", "--play_games", "1")
+    assert "Games played: 1; scores: [0.0]" in said
 
 
 @pytest.mark.parametrize("file", ["games/count.py", "games/saved.py"])
@@ -167,10 +149,10 @@ def test_a_limit_of_steps_goes_on_after_a_resume(home: Path) -> None:
         environment.set_state(state)
 
 
-def test_a_run_goes_on_from_a_test_where_games_cannot_be_saved(home: Path, capsys: Capsys) -> None:
+def test_a_run_goes_on_from_a_test_where_games_cannot_be_saved(home: Path, told: Told) -> None:
     run("train", "games/count.py", *SMALL, "--epochs", "1")
-    run("resume", "snapshots/count_down_checkpoint", "--import", "games/count.py", "--epochs", "2")
-    said = capsys.readouterr().err
+    command = "resume snapshots/count_down_checkpoint --import games/count.py --epochs 2"
+    said = told(*command.split())
     assert "previous checkpoint" not in said
     assert ": train 2, step 0" in said
 
@@ -202,10 +184,7 @@ if __name__ == "__main__":
 
 def test_an_environment_of_a_script_is_trained_by_any_preset(home: Path) -> None:
     (home / "script.py").write_text(COUNT_DOWN + REGISTER + SCRIPT)
-    environment = os.environ | {"PYTHONPATH": str(PROJECT / "src")}
-    done = subprocess.run(
-        [sys.executable, "script.py"], env=environment, capture_output=True, text=True, timeout=600
-    )
+    done = python("script.py")
     assert done.returncode == 0, done.stderr[-2000:]
     assert len(list((home / "snapshots").glob("*_1.pkl"))) == 2
 
@@ -235,16 +214,13 @@ def test_a_rule_of_one_s_own_is_compared_in_a_sweep(home: Path, capsys: Capsys) 
     assert "zero" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("game", "more", "environment", "name"),
-    [
-        ("games/count.py", {}, "gym", "count_down"), ("pong", {}, None, "pong"),
-        ("roms/pong.rom", {}, None, "roms/pong.rom"), ("catch", {}, "catch", "catch"),
-        ("CartPole-v1", {}, "gym", "CartPole-v1"), ("ALE/Pong-v5", {}, "gym", "ALE/Pong-v5"),
-        ("ale_py:ALE/Pong-v5", {}, "gym", "ALE/Pong-v5"), ("no_such_game", {}, None, "no_such_game"),
-        ("catch", {"environment": "ale"}, "ale", "catch"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("game", "more", "environment", "name"), [
+    ("games/count.py", {}, "gym", "count_down"), ("pong", {}, None, "pong"),
+    ("roms/pong.rom", {}, None, "roms/pong.rom"), ("catch", {}, "catch", "catch"),
+    ("CartPole-v1", {}, "gym", "CartPole-v1"), ("ALE/Pong-v5", {}, "gym", "ALE/Pong-v5"),
+    ("ale_py:ALE/Pong-v5", {}, "gym", "ALE/Pong-v5"), ("no_such_game", {}, None, "no_such_game"),
+    ("catch", {"environment": "ale"}, "ale", "catch"),
+])  # fmt: skip
 def test_a_name_means_a_file_then_a_rom_then_catch_then_an_id(
     home: Path, game: str, more: dict[str, str], environment: str | None, name: str
 ) -> None:
@@ -325,17 +301,18 @@ sweep pong --compare a= b=--import=raises.py => --import
 
 
 @pytest.mark.parametrize("line", WRONG.strip().splitlines())
-def test_what_is_wrong_is_one_line(home: Path, line: str, capsys: Capsys) -> None:
-    command, told = line.split(" => ")
+def test_what_is_wrong_is_one_line(home: Path, line: str, told: Told) -> None:
+    command, hints = line.split(" => ")
     for name, text in FILES.items():
         (home / name).write_text(text)
     before = {path.name for path in home.iterdir()}
-    complaint = refused(capsys, *command.split())
-    assert all(word in complaint for word in told.split(" | ")), complaint
+    said = told(*command.split(), code=2).splitlines()
+    (complaint,) = [one for one in said if "simple-dqn" in one]
+    assert all(word in complaint for word in hints.split(" | ")), complaint
     assert {path.name for path in home.iterdir()} - {"__pycache__", "snapshots"} == before
 
 
-def test_only_the_user_s_words_run_a_file(home: Path, capsys: Capsys) -> None:
+def test_only_the_user_s_words_run_a_file(home: Path, told: Told) -> None:
     """Neither a snapshot nor a file of settings imports what it names."""
     trap, sprung = home / "trap.py", home / "sprung"
     trap.write_text(f"open({str(sprung)!r}, 'w')\n" + COUNT_DOWN + REGISTER)
@@ -351,8 +328,8 @@ def test_only_the_user_s_words_run_a_file(home: Path, capsys: Capsys) -> None:
     ):
         Snapshot("count_down", 1, 2, 10, {**flags, **changes}, weights).save(path)
         for verb in ("test", "play", "record", "nvis", "resume"):
-            assert refused(capsys, verb, str(path))
+            told(verb, str(path), code=2)
     for text in ("game: trap.py", "game: trap:count_down\n  environment: gym", "imports: trap.py\n  game: x"):
         (home / "x.yaml").write_text(f"settings:\n  {text}\n")
-        assert refused(capsys, "train", "--config", "x.yaml")
+        told("train", "--config", "x.yaml", code=2)
     assert not sprung.exists()

@@ -1,6 +1,5 @@
 """The page and the packages side by side: `examples/dqn.py` is the oracle of `src/simple_dqn/`."""
 
-import functools
 import pickle
 import re
 from collections.abc import Iterator, Sequence
@@ -69,12 +68,9 @@ def train_packages(game: str, steps: int) -> tuple[Agent, list[tuple[int, float]
     return agent, played, errors
 
 
-@functools.cache
-def train_page(
-    game: str, steps: int, optimizer: Any = RMSProp
-) -> tuple[dqn.DQN, list[tuple[int, float, np.ndarray | None]]]:
+def train_page(game: str, steps: int) -> tuple[dqn.DQN, list[tuple[int, float, np.ndarray | None]]]:
     """Return the page's agent after so many steps of training, and what each of its steps yielded."""
-    agent = dqn.DQN(game, dqn.Settings(**SETTINGS), optimizer)
+    agent = dqn.DQN(game, dqn.Settings(**SETTINGS), RMSProp)
     # The same no-ops, which the packages draw by a counter.
     agent.game.rng = draws_of(stream(agent.settings.random_seed, "environment"))  # type: ignore[assignment]
     training = agent.train()
@@ -100,21 +96,6 @@ def test_the_page_and_the_rooms_are_equal_bit_for_bit(game: str, steps: int) -> 
     assert page.memory.terminals.any()
 
 
-@pytest.mark.nightly
-def test_the_actions_compared_depend_on_what_was_learnt() -> None:
-    """A page that never changes its weights acts otherwise: enough of the last actions are greedy."""
-    learning, still = train_page("pong", 1200)[1], train_page("pong", 600, _NoOptimizer)[1]
-    assert [action for action, *_ in learning[: len(still)]] != [action for action, *_ in still]
-
-
-class _NoOptimizer:
-    def __init__(self, *_: Any) -> None:
-        pass
-
-    def step(self) -> None:
-        """Leave the weights as they are."""
-
-
 def test_the_plain_optimizer_of_the_page_is_that_of_the_packages() -> None:
     """Neon's formula as the page has it, and as the packages compute it by Adagrad."""
     rng = np.random.default_rng(0)
@@ -132,9 +113,7 @@ def test_the_plain_optimizer_of_the_page_is_that_of_the_packages() -> None:
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
 
 
-def test_it_trains_from_the_command_line_and_loads_what_it_saved(
-    capsys: Capsys, monkeypatch: Patch, tmp_path: Path
-) -> None:
+def test_it_trains_and_loads_what_it_saved(capsys: Capsys, monkeypatch: Patch, tmp_path: Path) -> None:
     def lines(*words: str) -> list[str]:
         monkeypatch.setattr("sys.argv", ["dqn.py", "pong", *words])
         dqn.main()

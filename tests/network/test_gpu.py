@@ -1,6 +1,5 @@
 """The network, its CUDA graphs and the memory's screens on a real GPU; skipped without one."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from simple_dqn.device import WARM_UPS, Device
 from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.networks import NETWORKS
-from tests.network.test_stand_ins import EXTENSIONS
+from tests.command_line import Patch, Start
+from tests.network.test_device import EXTENSIONS
 from tests.network.updates import assert_same_weights, make_minibatch, make_network, take_losses, train
-from tests.replay_memory.test_screens import assert_same as assert_same_minibatch
-from tests.replay_memory.test_screens import feed, memory_of
+from tests.replay_memory.test_replay import assert_same as assert_same_minibatch
+from tests.replay_memory.test_replay import feed, memory_of
 from tests.test_learning import SCHEDULES, score
 from tests.test_learning import train as train_catch
 from tests.test_resume import assert_same, command
@@ -37,9 +37,7 @@ def learn(network: DeepQNetwork, updates: int = UPDATES) -> list[float]:
 
 @pytest.mark.parametrize("datatype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("extension", EXTENSIONS)
-def test_a_graph_learns_what_its_kernels_learn(
-    extension: str, datatype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_graph_learns_what_its_kernels_learn(extension: str, datatype: str, monkeypatch: Patch) -> None:
     """Bit for bit: the graph launches the same kernels."""
     settings = {**EXTENSIONS[extension], "datatype": datatype, "backend": "gpu"}
     graph = make_network(**settings)
@@ -86,7 +84,7 @@ def test_new_recordings_take_no_more_memory() -> None:
     assert max(taken[100:]) <= 1.2 * max(taken[:50])
 
 
-def test_guided_backpropagation_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guided_backpropagation_is_that_of_the_cpu(monkeypatch: Patch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     states = make_minibatch(0).prestates
     here, there = (make_network(backend=each).guided_backpropagation() for each in ("cpu", "gpu"))
@@ -109,7 +107,7 @@ def test_minibatches_of_screens_on_the_gpu_are_the_same(settings: dict[str, Any]
 
 
 @pytest.mark.parametrize("kind", ["serial", "concurrent", "overlapped", "adam", "rollouts", "prioritized"])
-def test_a_run_is_repeated_and_resumed_exactly(kind: str, tmp_path: Path, start: Callable[..., int]) -> None:
+def test_a_run_is_repeated_and_resumed_exactly(kind: str, tmp_path: Path, start: Start) -> None:
     flags = [*command(kind), "--backend", "gpu", "--average_updates", "40"]  # not a share of the epochs
     for folder in ("whole", "again"):
         assert start(folder, "train", *flags) == 0

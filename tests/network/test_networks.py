@@ -53,7 +53,6 @@ def shapes_of(network: networks.Network) -> dict[str, tuple[int, ...]]:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_layers_and_their_names(name: str) -> None:
-    """Snapshots have these names."""
     network = build(NETWORKS[name])
     expected = {f"{layer}.weight": shape for layer, shape in LAYERS[name].items()}
     if name != "neon":

@@ -48,13 +48,11 @@ def make_minibatch(
 
 
 def train(network: DeepQNetwork, minibatch: Minibatch) -> float:
-    """Make one update of `network`, and return its loss."""
     network.update(network.prepare(minibatch))
     return take_losses(network)[-1]
 
 
 def take_losses(network: DeepQNetwork) -> list[float]:
-    """Return the losses of the updates since the last call."""
     return [outcome.loss for outcome in network.take_outcomes()]
 
 
@@ -69,7 +67,6 @@ def learn(network: DeepQNetwork, seeds: Iterable[int]) -> list[float]:
 
 
 def assert_same(one: object, other: object, path: str = "state") -> None:
-    """Compare two nested states, bit for bit."""
     if isinstance(one, dict):
         assert isinstance(other, dict)
         assert one.keys() == other.keys(), path
@@ -84,5 +81,4 @@ def assert_same(one: object, other: object, path: str = "state") -> None:
 
 
 def assert_same_weights(one: DeepQNetwork, other: DeepQNetwork) -> None:
-    """Compare the weights of two networks, bit for bit."""
     assert_same(one.get_weights(), other.get_weights())

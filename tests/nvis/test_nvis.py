@@ -11,15 +11,7 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from nvis import page as nvis_page
-from nvis.page import (
-    PlayedGame,
-    draw,
-    find_peaks,
-    gradient_picture,
-    percent_of_strongest,
-    play_game,
-    state_picture,
-)  # fmt: skip
+from nvis.page import PlayedGame, draw, find_peaks, percent_of_strongest, play_game
 from simple_dqn import main
 from simple_dqn.agent import Player
 from simple_dqn.config import BackendConfig, EnvironmentConfig, NetworkConfig
@@ -28,6 +20,7 @@ from simple_dqn.environment import make
 from simple_dqn.networks import NETWORKS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import QValues, States
+from tests.command_line import Capsys, Patch, Told
 from tests.watch.test_record import save
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -49,27 +42,26 @@ def network() -> DeepQNetwork:
     return DeepQNetwork(3, HISTORY_LENGTH, SCREEN_SHAPE, config, backend, rng, spec=spec)
 
 
+def player_of(shape: tuple[int, int], predict: Any, games: int = 1) -> Player:
+    """Return a player of Catch."""
+    config = EnvironmentConfig(environment="catch", screen_height=shape[0], screen_width=shape[1])
+    streams = [np.random.default_rng(seed) for seed in range(games)]
+    environment = make(config, streams, training=False)
+    return Player(environment, predict, HISTORY_LENGTH, np.random.default_rng(1))
+
+
 @pytest.fixture(scope="module")
 def catch(network: DeepQNetwork) -> PlayedGame:
-    """A game of Catch."""
-    height, width = SCREEN_SHAPE
-    config = EnvironmentConfig(environment="catch", screen_height=height, screen_width=width)
-    environment = make(config, [np.random.default_rng(0)], training=False)
-    player = Player(environment, network.predict, HISTORY_LENGTH, np.random.default_rng(1))
-    return play_game(player, HISTORY_LENGTH, exploration_rate=0.5)
+    return play_game(player_of(SCREEN_SHAPE, network.predict), HISTORY_LENGTH, exploration_rate=0.5)
 
 
 @pytest.fixture(scope="module")
 def noise() -> PlayedGame:
     """A game with more states than are looked at together, none like another."""
     rng = np.random.default_rng(5)
-    return PlayedGame(
-        HISTORY_LENGTH,
-        ("LEFT", "NOOP", "RIGHT"),
-        rng.integers(0, 256, (75, *SCREEN_SHAPE), dtype=np.uint8),
-        rng.integers(0, 3, 75),
-        rng.integers(-1, 2, 75).astype(np.float32),
-    )
+    screens = rng.integers(0, 256, (75, *SCREEN_SHAPE), dtype=np.uint8)
+    actions, rewards = rng.integers(0, 3, 75), rng.integers(-1, 2, 75).astype(np.float32)
+    return PlayedGame(HISTORY_LENGTH, ("LEFT", "NOOP", "RIGHT"), screens, actions, rewards)
 
 
 @pytest.mark.parametrize("games", [1, 3])
@@ -77,14 +69,10 @@ def test_states_are_those_that_the_player_saw(games: int) -> None:
     seen: list[States] = []
 
     def predict(states: States) -> QValues:
-        """Prefer the action that the number of calls so far says."""
         seen.append(states[0].copy())
         return np.tile(np.eye(3, dtype=np.float32)[len(seen) % 3], (len(states), 1))
 
-    config = EnvironmentConfig(environment="catch", screen_height=16, screen_width=10)
-    streams = [np.random.default_rng(seed) for seed in range(games)]
-    environment = make(config, streams, training=False)
-    player = Player(environment, predict, 3, np.random.default_rng(0))
+    player = player_of((16, 10), predict, games)
     for _ in range(3):
         seen.clear()
         game = play_game(player, 3, exploration_rate=0)
@@ -93,7 +81,7 @@ def test_states_are_those_that_the_player_saw(games: int) -> None:
         np.testing.assert_array_equal(game.actions, (np.arange(7) + 1) % 3)
         assert (game.rewards[:-1] == 0).all()
         assert abs(game.rewards[-1]) == 1
-        assert game.action_names == environment.action_names
+        assert game.action_names == ("LEFT", "NOOP", "RIGHT")
 
 
 def test_states_in_any_order_and_those_without_a_screen_from_before_the_game(noise: PlayedGame) -> None:
@@ -108,9 +96,7 @@ def test_states_in_any_order_and_those_without_a_screen_from_before_the_game(noi
 
 
 @pytest.mark.parametrize("kind", ["noise", "catch"])
-def test_no_state_of_the_game_activates_a_filter_more(
-    request: pytest.FixtureRequest, network: DeepQNetwork, kind: str
-) -> None:
+def test_peaks_are_the_highest(request: pytest.FixtureRequest, network: DeepQNetwork, kind: str) -> None:
     game: PlayedGame = request.getfixturevalue(kind)
     guided = network.guided_backpropagation()
     for layer in guided.layers:
@@ -141,20 +127,17 @@ def test_of_equal_answers_the_first_counts(network: DeepQNetwork, catch: PlayedG
     assert [times[0][one] for one in same] == [times[1][one] for one in same]
 
 
-def test_the_last_three_screens_are_red_green_and_blue() -> None:
+def test_pictures_of_states_and_gradients() -> None:
     for screens, channels in ((1, [0, 0, 0]), (2, [0, 0, 1]), (3, [0, 1, 2]), (4, [1, 2, 3])):
         state = np.random.default_rng(0).integers(0, 256, (screens, 3, 5), dtype=np.uint8)
-        pixels = state_picture(state).view(np.uint8).reshape(3, 5, 4)  # as the browser reads its bytes
+        pixels = nvis_page.state_picture(state).view(np.uint8).reshape(3, 5, 4)  # bytes, for the browser
         assert np.array_equal(pixels[:, :, :3], state[channels].transpose(1, 2, 0))
         assert (pixels[:, :, 3] == 255).all()
-
-
-def test_a_gradient_is_gray_where_it_is_nothing_and_full_where_it_is_strongest() -> None:
     gradient = np.zeros((3, 2, 2), np.float32)
     gradient[0, 0, 0], gradient[1, 0, 1], gradient[2, 1, 0] = -4e-3, 2e-3, 4e-3
-    pixels = gradient_picture(gradient).view(np.uint8).reshape(4, 4).tolist()
-    assert pixels == [[0, 128, 128, 255], [128, 191, 128, 255], [128, 128, 255, 255], [128, 128, 128, 255]]
-    assert (gradient_picture(np.zeros((3, 2, 2), np.float32)).view(np.uint8)[:, :3] == 128).all()
+    levels = nvis_page.gradient_picture(gradient).view(np.uint8).reshape(4, 4).tolist()
+    assert levels == [[0, 128, 128, 255], [128, 191, 128, 255], [128, 128, 255, 255], [128, 128, 128, 255]]
+    assert (nvis_page.gradient_picture(np.zeros((3, 2, 2), np.float32)).view(np.uint8)[:, :3] == 128).all()
 
 
 def test_saliency_is_a_share_of_the_strongest_pixel_of_its_state() -> None:
@@ -249,9 +232,7 @@ def test_the_wheel_zooms_both_pictures(reader: Reader, network: DeepQNetwork, no
 
 
 @needs_chromium
-def test_it_shows_every_layer_and_the_scrubber_moves(
-    reader: Reader, network: DeepQNetwork, noise: PlayedGame
-) -> None:
+def test_every_layer_and_the_scrubber(reader: Reader, network: DeepQNetwork, noise: PlayedGame) -> None:
     text = reader.page.inner_text("main")
     assert reader.page.title() == "What the network sees: catch <b>"
     assert all(words in text for words in ("catch <b>", "conv1\n", "16 filters", "conv2\n", "32 filters"))
@@ -298,9 +279,7 @@ def test_it_plays_to_the_end_and_then_from_the_start(reader: Reader) -> None:
 
 
 @needs_chromium
-def test_hovering_tells_where_and_how_strongly(
-    reader: Reader, network: DeepQNetwork, noise: PlayedGame
-) -> None:
+def test_hovering_tells_where_how_strongly(reader: Reader, network: DeepQNetwork, noise: PlayedGame) -> None:
     guided = network.guided_backpropagation()
     layer = guided.layers[1]
     peaks = find_peaks(noise, guided, layer, 1)
@@ -320,8 +299,8 @@ def test_hovering_tells_where_and_how_strongly(
         assert levels in tooltip.inner_text().replace("−", "-").replace("\n", " ")
 
 
-def test_a_long_game_is_thinned_out(
-    network: DeepQNetwork, noise: PlayedGame, monkeypatch: pytest.MonkeyPatch
+def test_long_games_and_silent_networks_have_a_page(
+    network: DeepQNetwork, noise: PlayedGame, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(nvis_page, "MOST_MOMENTS", 10)
     moments = nvis_page.look_at_moments(noise, network, network.guided_backpropagation())
@@ -329,16 +308,9 @@ def test_a_long_game_is_thinned_out(
     np.testing.assert_allclose(moments.qvalues, network.predict(noise.states(moments.times)), rtol=1e-5)
     assert len(moments.saliency) == 10
     assert "one step in 8 is shown" in draw(noise, network, 1, FACTS)
-
-
-def test_a_network_without_activations_has_a_page_too(network: DeepQNetwork, noise: PlayedGame) -> None:
-    dark = PlayedGame(
-        noise.history_length, noise.action_names, np.zeros_like(noise.screens[:1]), noise.actions[:1],
-        noise.rewards[:1],
-    )  # fmt: skip
-    weights = network.get_weights()
-    silent = {name: np.full_like(values, -1) for name, values in weights.items()}
-    network.set_weights(silent)
+    black, weights = np.zeros_like(noise.screens[:1]), network.get_weights()
+    dark = PlayedGame(HISTORY_LENGTH, noise.action_names, black, noise.actions[:1], noise.rewards[:1])
+    network.set_weights({name: np.full_like(values, -1) for name, values in weights.items()})
     try:
         assert draw(dark, network, 4, FACTS).count("None of them was active") == 2
     finally:
@@ -346,13 +318,10 @@ def test_a_network_without_activations_has_a_page_too(network: DeepQNetwork, noi
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a snapshot of four games of Catch side by side."""
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
+def home(home: Path) -> Path:
     concurrent = {"workers": 4, "processes": 2, "concurrent": True, "target_steps": 40}
-    save(tmp_path / "catch_3.pkl", game="catch", environment="catch", **concurrent)
-    return tmp_path
+    save(home / "catch_3.pkl", game="catch", environment="catch", **concurrent)
+    return home
 
 
 def nvis(*words: str) -> int:
@@ -362,9 +331,7 @@ def nvis(*words: str) -> int:
     return main.run(["nvis", *words, *flags])
 
 
-def test_the_page_is_written_where_results_are_and_called_as_the_run_is(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_is_written_where_results_are_and_called_as_the_run_is(home: Path, capsys: Capsys) -> None:
     (home / "catch_3.pkl").rename(home / "catch_long_3.pkl")
     assert nvis("catch_long_3.pkl") == 0
     page = home / "results" / "catch_long.html"
@@ -378,9 +345,7 @@ def test_the_page_is_written_where_results_are_and_called_as_the_run_is(
     assert [path.name for path in (home / "results").iterdir()] == ["catch_long.html"]
 
 
-def test_what_cannot_be_done_is_said_in_one_line(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_done_is_said_in_one_line(home: Path, told: Told, monkeypatch: Patch) -> None:
     (home / "folder").mkdir()
     replace(Snapshot.load(home / "catch_3.pkl"), game="pong").save(home / "pong_3.pkl")
     before = sorted(home.rglob("*"))
@@ -392,7 +357,6 @@ def test_what_cannot_be_done_is_said_in_one_line(
         ("catch_3.pkl --environment ale --game pong", "unknown flag --game"),
         ("pong_3.pkl", "was trained on pong, not on catch"),
     ):  # fmt: skip
-        assert nvis(*arguments.split()) == 2
-        (line,) = capsys.readouterr().err.splitlines()
+        (line,) = told("nvis", *arguments.split(), "--log_level", "ERROR", code=2).splitlines()
         assert complaint in line
         assert sorted(home.rglob("*")) == before

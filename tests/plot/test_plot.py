@@ -18,6 +18,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.evaluation import references
 from simple_dqn.plot import AXES, Panel, Plot, View, aligned, draw, main, make_plot, write
 from simple_dqn.statistics.csv_file import Run, read_run
+from tests.command_line import Capsys, Patch
 
 ORIGINAL = Path(__file__).parents[1] / "data" / "simple_dqn_2015.csv"
 SMALL = ["--figure_width", "6", "--figure_height", "4", "--dpi", "50"]
@@ -195,9 +196,7 @@ def test_the_legend_has_as_many_columns_as_fit(length: int, columns: int) -> Non
     assert legend.get_window_extent().width <= figure.bbox.width
 
 
-def test_a_picture_is_written_completely_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_picture_is_written_completely_or_not_at_all(tmp_path: Path, monkeypatch: Patch) -> None:
     path = tmp_path / "pictures" / "pong.png"
     write(plot_of(["average_reward"]), path, 8, 6, 50)
     picture = matplotlib.image.imread(path)  # float32 [height, width, RGBA]
@@ -218,9 +217,7 @@ def test_a_picture_is_written_completely_or_not_at_all(
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_the_picture_is_beside_the_csv_or_where_it_is_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_picture_is_beside_the_csv_or_where_it_is_asked_for(tmp_path: Path, capsys: Capsys) -> None:
     csv_file, other = Path(shutil.copy(ORIGINAL, tmp_path / "pong.csv")), tmp_path / "other name.png"
     beside = csv_file.with_suffix(".png")
     main([str(csv_file), "--png_file", str(other), "--fields", "steps,phase_time", *SMALL])
@@ -242,7 +239,7 @@ def test_the_picture_is_beside_the_csv_or_where_it_is_asked_for(
     (["pong.csv", "mine.csv"], ["pong.csv", "mine.csv", "--reference", "true"], "pong.png"),
 ])  # fmt: skip
 def test_several_files_are_drawn_beside_the_first(
-    csvs: list[str], words: list[str], picture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    csvs: list[str], words: list[str], picture: str, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("b").mkdir()
@@ -269,9 +266,7 @@ def test_several_files_are_drawn_beside_the_first(
     (["one=pong.csv", "all=pong.csv"], "is both one and all"), (["."], "is a folder"),
     (["none.csv"], "cannot read none.csv: No such file"), ([], "CSV"),
 ])  # fmt: skip
-def test_refusals_are_one_line_and_leave_nothing(
-    words: list[str], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refusals_are_one_line(words: list[str], complaint: str, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("pong", "breakout", "mine"):
         shutil.copy(ORIGINAL, f"{name}.csv")

@@ -14,7 +14,8 @@ from simple_dqn.errors import UserError
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.samplers import LEAST_PRIORITY, WIDTH, Prioritized, SumTree
 from simple_dqn.types import Experience, Mask, Step
-from tests.contents import oldest_first
+from tests.command_line import Patch
+from tests.replay_memory.transitions import oldest_first
 
 HISTORY, DISCOUNT = 2, 0.9
 CONFIG = MemoryConfig(replay_size=60, history_length=HISTORY, priority_exponent=0.6)
@@ -118,7 +119,7 @@ def test_what_is_missing_is_said(games: int, steps: int, n_step: int, words: str
     memory.sample(3)
 
 
-def test_memory_that_begins_in_mid_game_begins_its_episode_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_begins_in_mid_game_begins_its_episode_there(monkeypatch: Patch) -> None:
     monkeypatch.setattr(np, "empty", lambda shape, dtype: np.full(shape, 255, dtype))  # what was there before
     memory = filled(np.zeros((4, 1), np.bool_))
     minibatch = memory.sample(100)
@@ -223,9 +224,7 @@ def test_a_restored_memory_goes_on_bit_for_bit(steps: int, n_step: int) -> None:
     ({}, BY_PRIORITY), ({**BY_PRIORITY, "n_step": 3}, BY_PRIORITY),
     (BY_PRIORITY, {**BY_PRIORITY, "n_step": 5}), (BY_PRIORITY, {}),
 ], ids=str)  # fmt: skip
-def test_a_memory_that_was_drawn_from_otherwise_goes_on(
-    before: dict[str, Any], after: dict[str, Any]
-) -> None:
+def test_a_memory_goes_on_with_another_sampler(before: dict[str, Any], after: dict[str, Any]) -> None:
     memory = restored(memory_of(50, **before), **after)
     drawn = {action for _ in range(40) for action in memory.sample(40).actions.tolist()}
     assert drawn == set(memory_of(50, **after)._ring.transitions().tolist())

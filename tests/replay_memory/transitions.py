@@ -1,7 +1,7 @@
-"""What a minibatch says of each transition, where screens and the rest show the experience's number."""
+"""A replay memory's experience and transitions, where screens and the rest show the experience's number."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +10,8 @@ import torch
 
 from simple_dqn.config import MemoryConfig
 from simple_dqn.device import Device, DeviceScreens
-from simple_dqn.replay import ReplayMemory, rows_for
-from simple_dqn.types import Ids, Minibatch
+from simple_dqn.replay import ReplayMemory, on_host, rows_for
+from simple_dqn.types import Experience, Ids, Minibatch
 
 DISCOUNT = 0.9
 
@@ -38,7 +38,6 @@ class Transition:
 
 
 def as_transitions(minibatch: Minibatch) -> Iterator[tuple[int, Transition]]:
-    """Return the samples of `minibatch` with their numbers."""
     both = (np.asarray(states, int) for states in (minibatch.prestates, minibatch.poststates))
     pre, post = (states[..., 0, 0] * 256 + states[..., 0, 1] for states in both)
     columns = (minibatch.actions, pre, minibatch.rewards, post, minibatch.terminals, minibatch.discounts)
@@ -47,6 +46,25 @@ def as_transitions(minibatch: Minibatch) -> Iterator[tuple[int, Transition]]:
 
 
 def transitions_of(memory: ReplayMemory, numbers: Ids) -> Minibatch:
-    """Return the transitions of `memory` with these `numbers`."""
     sampler: Any = SimpleNamespace(draw=lambda *_: (numbers, np.ones(len(numbers), np.float32)))
     return memory.sample(len(numbers), sampler=sampler)
+
+
+def contents(memory: ReplayMemory) -> Experience:
+    """Return a copy of what `memory` holds, by rows of its ring: oldest first until the ring is full."""
+    ring, screens = memory._ring, memory._screens
+    held, indices = ring.held, np.arange(ring.held * ring.games)
+    shown = np.array(on_host(screens.gather(indices[:, np.newaxis], None)))
+    return Experience(
+        screens=shown.reshape(held, ring.games, *memory._screen_shape),
+        actions=memory._actions[:held].copy(),
+        rewards=memory._rewards[:held].copy(),
+        terminals=ring.terminals[:held].copy(),
+        starts=ring.starts[:held].copy(),
+    )
+
+
+def oldest_first(memory: ReplayMemory) -> Experience:
+    """Return what `memory` holds as a log of it would have it."""
+    held, position = contents(memory), memory._ring.written % memory._ring.rows
+    return Experience(*(np.roll(getattr(held, field.name), -position, axis=0) for field in fields(held)))

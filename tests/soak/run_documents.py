@@ -18,7 +18,8 @@ from pathlib import Path
 
 from simple_dqn.environment.atari import find_rom
 from simple_dqn.main import VERBS
-from tests.documents import HOME, Command, commands, is_placeholder, pages
+from tests.command_line import PROJECT
+from tests.test_documents import Command, commands, is_placeholder, pages
 
 SHORT = ["--random_steps", "400", "--train_steps", "104", "--test_steps", "104"]
 # What is added to the commands of a verb, after what the document says, so that it wins.
@@ -48,15 +49,15 @@ def main() -> int:
                     continue  # It is cut short.
                 print(f"{time.monotonic() - began:6.1f} s  {complaint or 'good'}  {command}", flush=True)
                 if complaint:
-                    failed.append(f"{page.relative_to(HOME)}: {command}: {complaint}")
+                    failed.append(f"{page.relative_to(PROJECT)}: {command}: {complaint}")
     print(f"{len(ran)} commands, {len(failed)} failed", *failed, sep="\n")
     return 1 if failed else 0
 
 
 def clone(home: Path) -> Path:
     """Return a fresh clone of what is committed, with this one's packages and a ROM of the reader's own."""
-    subprocess.run(["git", "clone", "--quiet", str(HOME), str(home)], check=True)
-    (home / ".venv").symlink_to(HOME / ".venv")
+    subprocess.run(["git", "clone", "--quiet", str(PROJECT), str(home)], check=True)
+    (home / ".venv").symlink_to(PROJECT / ".venv")
     (home / "roms" / "mine.bin").write_bytes(find_rom("pong").read_bytes())
     return home
 

@@ -27,16 +27,16 @@ from pathlib import Path
 
 import psutil
 
+from simple_dqn.config import words
 from simple_dqn.snapshot import CheckpointFolder
 from tests.test_resume import assert_same
 
 PROJECT = Path(__file__).parents[2]
-SMALL = [
-    "--preset", "simple_dqn",
-    "--screen_width", "42", "--screen_height", "42", "--random_steps", "1000", "--replay_size", "3000",
-    "--train_steps", "6000", "--test_steps", "2000", "--target_steps", "200", "--epochs", "2",
-    "--backend", "cpu", "--random_seed", "0", "--threads", "1", "--checkpoint_minutes", "0.01",
-]  # fmt: skip
+SMALL = words({
+    "preset": "simple_dqn", "screen_width": 42, "screen_height": 42, "random_steps": 1000, "threads": 1,
+    "replay_size": 3000, "train_steps": 6000, "test_steps": 2000, "target_steps": 200, "epochs": 2,
+    "backend": "cpu", "random_seed": 0, "checkpoint_minutes": 0.01,
+})  # fmt: skip
 KINDS = {
     "serial": ["pong"],
     "concurrent": ["pong", "--workers", "4", "--processes", "2", "--schedule", "concurrent"],
@@ -114,7 +114,6 @@ def mount(*words: str) -> None:
 
 @contextmanager
 def full(home: Path) -> Iterator[None]:
-    """Fill the disk of `home`."""
     with contextlib.suppress(OSError), (home / "filler").open("wb", buffering=0) as file:
         while file.write(bytes(1 << 16)):
             pass

@@ -1,4 +1,4 @@
-"""The schedules on tape: what is called, in which order and when; and threads against one thread."""
+"""The schedules on tape, threads against one thread, and learning from rollouts (PQN)."""
 
 import random
 import threading
@@ -6,22 +6,27 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from simple_dqn import schedules
-from simple_dqn.agent import Agent
-from simple_dqn.config import Config
-from simple_dqn.errors import Interrupt
-from simple_dqn.presets import PRESETS
+from simple_dqn import rules, schedules
+from simple_dqn.agent import Agent, Player
+from simple_dqn.config import Config, MemoryConfig, NetworkConfig
+from simple_dqn.dqn import UpdateOutcome, lambda_returns
+from simple_dqn.errors import Interrupt, UserError
+from simple_dqn.random_streams import stream
+from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import Run, make_run
-from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, SerialSchedule, play_period
-from simple_dqn.verbs.settings import resolve
-from tests.contents import contents_of
+from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.types import Actions, Ids, Minibatch, QValues, States, Step
+from tests.command_line import Patch
 from tests.network.updates import assert_same
-from tests.training.taped import make
+from tests.replay_memory.transitions import contents
 
 CATCH = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "replay_size": 400,
@@ -53,7 +58,7 @@ def run_catch(late: bool = False, **flags: Any) -> Run:
 
 def assert_same_run(one: Run, other: Run) -> None:
     assert_same(one.agent.get_state(), other.agent.get_state())
-    assert_same(asdict(contents_of(one.agent.memory)), asdict(contents_of(other.agent.memory)))
+    assert_same(asdict(contents(one.agent.memory)), asdict(contents(other.agent.memory)))
 
 
 def train_in_sequence(agent: Agent, steps: int, play_first: bool = False) -> Iterator[int]:
@@ -61,10 +66,10 @@ def train_in_sequence(agent: Agent, steps: int, play_first: bool = False) -> Ite
     for _ in range(0, steps, agent.config.target_steps):
         agent.network.update_target_network()
         steps_before = agent.total_train_steps
-        played = play_period(agent, lambda: False) if play_first else []
+        played = schedules.play_period(agent, lambda: False) if play_first else []
         for _ in range(agent.config.updates_in(agent.config.target_steps)):
             agent.learn_from(agent.prepare(steps_before))
-        played = played or play_period(agent, lambda: False)
+        played = played or schedules.play_period(agent, lambda: False)
         agent.update_priorities()
         for step in played:
             agent.memory.add(step)
@@ -114,16 +119,13 @@ def test_a_memory_with_priorities_hears_of_the_errors_of_each_update() -> None:
     assert listener.losses == [8.0] * 4
 
 
-def test_exploration_falls_linearly_over_training_steps_only() -> None:
+def test_exploration_falls_linearly_and_from_game_to_game() -> None:
     agent, tape, listener = make(exploration_rate_end=0.2, exploration_decay_steps=8)
     list(SerialSchedule().fill(agent, 20))
     assert set(tape) == {"step"}
     assert agent.total_train_steps == 0
     list(SerialSchedule().train(agent, 12))
     assert listener.rates == pytest.approx([1.0] * 20 + [1.0 - 0.1 * step for step in range(8)] + [0.2] * 4)
-
-
-def test_each_game_can_explore_less_than_the_one_before() -> None:
     same: dict[str, Any] = {"exploration_rate_start": 0.4, "exploration_rate_end": 0.4}
     agent, _, listener = make(5, **same, exploration_spread=7, train_frequency=1000)
     expected = [0.4 ** (1 + 7 * game / 4) for game in range(5)]  # Horgan et al. 2018, section 4.1
@@ -145,7 +147,7 @@ def test_each_game_can_explore_less_than_the_one_before() -> None:
     {"workers": 2, "munchausen": True, "distributional": "quantile", "quantiles": 10, "layer_norm": True},
     {"workers": 2, "distributional": "c51", "batch_norm": True},
 ], ids=str)  # fmt: skip
-def test_concurrent_threads_equal_sequence(monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any]) -> None:
+def test_concurrent_threads_equal_sequence(monkeypatch: Patch, flags: dict[str, Any]) -> None:
     threads = run_catch(late=True, **CONCURRENT, **flags)
     assert threads.agent.network.updates == 96 // 4
     for play_first in [False] if flags else [False, True]:
@@ -162,7 +164,7 @@ def test_concurrent_threads_equal_sequence(monkeypatch: pytest.MonkeyPatch, flag
     {"workers": 8, "processes": 1, "train_repeat": 2},
     {"sampler": "prioritized", "n_step": 3, "priority_beta_steps": 300, "double": True, "noisy": True},
 ], ids=str)  # fmt: skip
-def test_overlapped_threads_equal_one(monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any]) -> None:
+def test_overlapped_threads_equal_one(monkeypatch: Patch, flags: dict[str, Any]) -> None:
     monkeypatch.setattr(schedules, "SAFE_POINT_STEPS", 40)
     monkeypatch.setattr(schedules, "usable_cores", lambda: 2)
     two = run_catch(late=True, **{**OVERLAP, **flags})
@@ -199,9 +201,7 @@ def test_an_error_in_one_thread_ends_all(schedule: type[SerialSchedule], part: s
     (SerialSchedule, 4), (ConcurrentSchedule, 8), (OverlappedSchedule, 256),
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("moment", [1, 40])
-def test_a_stop_leaves_no_thread_and_no_minibatch_in_flight(
-    schedule: type[SerialSchedule], safe_point: int, moment: int
-) -> None:
+def test_a_stop_leaves_no_thread(schedule: type[SerialSchedule], safe_point: int, moment: int) -> None:
     agent, tape, _ = make(4, schedule="concurrent", target_steps=8, train_frequency=4)
     before, made = agent.memory.count, []
     for steps in schedule().train(agent, 4000):
@@ -213,9 +213,7 @@ def test_a_stop_leaves_no_thread_and_no_minibatch_in_flight(
     assert tape.count("update") == agent.total_train_steps // 4
 
 
-def test_an_overlapped_update_lags_one_round_and_none_is_left_at_a_safe_point(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_overlapped_update_lags_one_round(monkeypatch: Patch) -> None:
     """With one thread the player's part of a round comes first, then the trainer's."""
     monkeypatch.setattr(schedules, "usable_cores", lambda: 1)
     monkeypatch.setattr(schedules, "SAFE_POINT_STEPS", 12)
@@ -230,13 +228,230 @@ def test_an_overlapped_update_lags_one_round_and_none_is_left_at_a_safe_point(
     assert tape == first + second
 
 
-@pytest.mark.parametrize("given", [
-    {"workers": 1}, {"train_frequency": 16}, {"concurrent": True}, {"cluster": "local", "actors": 2},
-])  # fmt: skip
-def test_a_preset_gives_way_where_nothing_can_overlap(
-    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(PRESETS, "quick", {**PRESETS["quick"], "schedule": "overlapped", "processes": 1})
-    plain, serial = resolve({"game": "pong"}), resolve({"game": "pong", **given})
-    assert (plain.agent.schedule, plain.environment.processes) == ("overlapped", 1)
-    assert (serial.agent.schedule != "overlapped", serial.environment.processes) == (True, 0)
+class TapedEnvironment:
+    screen_shape, actions, name, device = (4, 4), 3, "taped", None
+
+    def __init__(self, games: int, tape: list[Any]) -> None:
+        self.games, self.tape = games, tape
+
+    def reset(self) -> Step:
+        return Step.start(np.zeros((self.games, 4, 4), np.uint8))
+
+    def step(self, actions: Actions) -> Step:
+        self.tape.append("step")
+        step = Step.start(np.full((self.games, 4, 4), len(self.tape) % 256, np.uint8))
+        step.starts[:], step.actions[:] = False, actions
+        return step
+
+
+class TapedNetwork:
+    """A network that logs; the errors of an update depend on its number and on the transitions."""
+
+    def __init__(self, tape: list[Any]) -> None:
+        self.tape, self.updates = tape, 0
+        self.outcomes: list[UpdateOutcome] = []
+
+    def predict(self, states: States, **_whose: bool) -> QValues:
+        return np.tile(np.array([0, 2, 1], np.float32), (len(states), 1))
+
+    def use_one_thread(self) -> None:
+        pass
+
+    def prepare(self, minibatch: Minibatch) -> Ids:
+        return minibatch.numbers
+
+    def update(self, batch: Ids) -> None:
+        self.tape.append("update")
+        self.updates += 1
+        errors = (self.updates + batch % 7).astype(np.float32)
+        self.outcomes.append(UpdateOutcome(float(len(batch)), errors, batch))
+
+    def take_outcomes(self) -> list[UpdateOutcome]:
+        outcomes, self.outcomes = self.outcomes, []
+        return outcomes
+
+    def update_target_network(self) -> None:
+        self.tape.append("copy")
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.rates, self.losses = list[float](), list[float]()
+        self.on_train = self.losses.append
+
+    def on_step(self, _step: Step, exploration_rate: float) -> None:
+        self.rates.append(exploration_rate)
+
+
+def make(
+    games: int = 1, memory: dict[str, Any] | None = None, **settings: Any
+) -> tuple[Any, list[Any], Listener]:
+    """Return an agent that has stored 8 steps of each game, its empty tape, and its listener."""
+    tape: list[Any] = []
+    listener: Any = Listener()
+    environment: Any = TapedEnvironment(games, tape)
+    network: Any = TapedNetwork(tape)
+    memory_config = Config.from_flags({"replay_size": 500, **(memory or {})}).memory
+    remembered = ReplayMemory(memory_config, games, (4, 4), 0.99, stream(0, "sampling"))
+    config = Config.from_flags(settings).agent
+    player = Player(environment, network.predict, 4, stream(0, "exploration"))
+    agent = Agent(player, remembered, network, config, 8, listener)
+    schedule = SerialSchedule()
+    schedule.start(agent)
+    list(schedule.fill(agent, 8 * games, 1.0))
+    tape.clear()
+    listener.rates.clear()
+    return agent, tape, listener
+
+
+Values: TypeAlias = NDArray[np.float32]
+
+
+class Rollout(NamedTuple):
+    """The rewards, ends of episodes and starts of games [T, E] that `ReplayMemory.rollout` returns."""
+
+    rewards: Values
+    terminals: NDArray[np.bool_]
+    starts: NDArray[np.bool_]
+
+
+ROLLOUTS = {
+    **CATCH, "replay_size": 1_000_000, "random_steps": 0, "train_steps": 192, "epochs": 2,
+    "target_steps": 0, "workers": 4, "rollout_steps": 6, "train_frequency": 4,
+}  # fmt: skip
+
+
+def started() -> Agent:
+    agent = make_run(Config.from_flags(ROLLOUTS), Interrupt()).agent
+    RolloutSchedule(6).start(agent)
+    return agent
+
+
+def random_rollout(seed: int, steps: int = 9, games: int = 5) -> tuple[Rollout, Values]:
+    """Return steps in which episodes end in every way, and the values of their states."""
+    rng = np.random.default_rng(seed)
+    starts = rng.random((steps, games)) < 0.15
+    terminals = (rng.random((steps, games)) < 0.2) & ~starts
+    rewards = np.where(starts, 0, rng.integers(-3, 4, (steps, games))).astype(np.float32)
+    return Rollout(rewards, terminals, starts), rng.normal(size=(steps + 1, games)).astype(np.float32)
+
+
+def slow_return(rollout: Rollout, values: Values, t: int, game: int, gamma: float, decay: float) -> float:
+    """Return (1 - λ) Σ_n λ^(n-1) G^(n) + λ^(N-1) G^(N), where N steps are left in the episode or rollout."""
+    if rollout.starts[t, game]:
+        return float(values[t, game])
+    n_step_returns, total, discount = [], 0.0, 1.0
+    for k in range(t, len(rollout.rewards)):
+        total += discount * float(rollout.rewards[k, game])
+        discount *= gamma
+        ends = bool(rollout.terminals[k, game])
+        n_step_returns.append(total + (0.0 if ends else discount * float(values[k + 1, game])))
+        if ends or (k + 1 < len(rollout.rewards) and rollout.starts[k + 1, game]):
+            break
+    *earlier, last = n_step_returns
+    mixed = sum((1 - decay) * decay**n * value for n, value in enumerate(earlier))
+    return mixed + decay ** len(earlier) * last
+
+
+@pytest.mark.parametrize(("seed", "decay"), [(0, 0.0), (1, 0.65), (2, 0.65), (3, 1.0)])
+def test_returns_equal_the_mean_of_n_step_returns(seed: int, decay: float) -> None:
+    rollout, values = random_rollout(seed)
+    returns = lambda_returns(*rollout, values, 0.9, decay)
+    slow = [[slow_return(rollout, values, t, game, 0.9, decay) for game in range(5)] for t in range(9)]
+    np.testing.assert_allclose(returns, slow, rtol=1e-5, atol=1e-5)
+
+
+def test_rewards_are_clipped_in_the_returns() -> None:
+    rollout, values = random_rollout(2)
+    clipped, config = rollout._replace(rewards=rollout.rewards.clip(-1, 1)), NetworkConfig()
+    expected = lambda_returns(*clipped, values, config.discount_rate, config.trace_decay)
+    np.testing.assert_array_equal(started().network.returns(*rollout, values), expected)
+
+
+def test_each_transition_is_sampled_once_before_any_is_sampled_again() -> None:
+    config = MemoryConfig(rollout_steps=8, history_length=3)
+    memory = ReplayMemory(config, 4, (2, 2), 0.9, np.random.default_rng(0))
+    starts = np.random.default_rng(3).random((30, 4)) < 0.2
+    for t, started in enumerate(starts):
+        step = Step.start(np.zeros((4, 2, 2), np.uint8))
+        step.actions[:] = 4 * t + np.arange(4)
+        step.starts[:] = started
+        memory.add(step)
+    expected = [4 * t + e for t in range(22, 30) for e in range(4) if not starts[t, e]]
+    numbers = np.concatenate([memory.sample(3).numbers for _ in range(2 * len(expected) // 3 + 1)])
+    for passed in (numbers[: len(expected)], numbers[len(expected) : 2 * len(expected)]):
+        assert sorted(passed.tolist()) == expected
+    assert not np.array_equal(numbers[: len(expected)], numbers[len(expected) : 2 * len(expected)])
+
+
+def test_a_minibatch_has_the_states_that_were_played_and_their_returns() -> None:
+    agent = started()
+    for _ in range(3):
+        agent.memory.add(agent.execute(agent.player.choose(agent.exploration_rates())))
+    seen, starts = [], []
+    for _ in range(6):
+        seen.append(agent.player.states.copy())
+        agent.memory.add(agent.execute(agent.player.choose(agent.exploration_rates())))
+        starts.append(agent.memory.rollout()[2][-1])
+    states, played = np.concatenate(seen), ~np.concatenate(starts)
+    assert played.sum() < 24
+    returns = np.arange(24, dtype=np.float32)
+    agent.memory.set_returns(returns.reshape(6, 4))
+    minibatch = agent.memory.sample(int(played.sum()))
+    places = minibatch.numbers - 4 * (1 + 3)
+    assert sorted(places.tolist()) == np.flatnonzero(played).tolist()
+    assert minibatch.returns is not None
+    np.testing.assert_array_equal(minibatch.returns, returns[places])
+    np.testing.assert_array_equal(minibatch.prestates, states[places])
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_rollout_is_played_whole_before_its_updates(stopped: bool) -> None:
+    agent = started()
+    tape: list[str] = []
+    for owner, name in ((agent, "execute"), (agent.memory, "set_returns"), (agent.network, "update")):
+        watch(owner, name, lambda *_, name=name: tape.append(name))
+    for steps in RolloutSchedule(6).train(agent, 240 if stopped else 48):
+        tape.append(str(steps))
+        if tape.count("execute") >= 9:
+            break
+    assert tape == 2 * [*["execute"] * 6, "set_returns", *["update"] * 6, "24"]
+
+
+OVERLAPPED = {"rollout_steps": 0, "random_steps": 100, "overlap": True, "target_steps": 1000, "workers": 8}
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"replay_size": 5000}, "--replay_size 5000"), ({"prioritized": True}, "--sampler prioritized"),
+    ({"n_step": 3}, "--n_step 3"), ({"double": True}, "--target_rule double"),
+    ({"distributional": "c51"}, "--distributional c51"), ({"target_steps": 100}, "--target_steps 100"),
+    ({"concurrent": True}, "--schedule concurrent"), ({"overlap": True}, "--schedule overlapped"),
+    ({"cluster": "local"}, "--cluster local"), ({"batch_size": 25}, "--batch_size 25"),
+    ({"train_frequency": 5}, "--train_frequency"), ({"train_steps": 100}, "give 120"),
+    ({**OVERLAPPED, "concurrent": True}, "exclude each other"),
+    ({**OVERLAPPED, "target_steps": 0}, "needs a target network"),
+    ({**OVERLAPPED, "workers": 3}, "give --workers 4 or more"),
+    ({**OVERLAPPED, "cluster": "local"}, "exclude each other"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("flags", "named"), REFUSED, ids=str)
+def test_what_does_not_fit_a_schedule_is_refused_by_name(flags: dict[str, Any], named: str) -> None:
+    rules.check(Config.from_flags(ROLLOUTS))
+    with pytest.raises(UserError, match=named):
+        rules.check(Config.from_flags({**ROLLOUTS, **flags}))
+
+
+def test_snapshots_and_tests_use_the_mean_of_the_weights(tmp_path: Path) -> None:
+    flags = {"epochs": 1, "average_updates": 64, "checkpoint_minutes": 0, "test_steps": 20}
+    config = Config.from_flags({**ROLLOUTS, **flags, "save_weights_prefix": str(tmp_path / "catch")})
+    run = make_run(config, Interrupt())
+    run.begin()
+    network = run.agent.network
+    mean, latest = network.get_weights(average=True), network.get_weights()
+    saved = Snapshot.load(tmp_path / "catch_1.pkl").weights
+    assert all(np.array_equal(saved[name], mean[name]) for name in mean)
+    assert any(not np.array_equal(saved[name], latest[name]) for name in latest)
+    states = run.agent.player.states
+    assert run._tester
+    for player, average in ((run._tester._player, True), (run.agent.player, False)):
+        np.testing.assert_array_equal(player._predict(states), network.predict(states, average=average))
+    assert np.any(network.predict(states) != network.predict(states, average=True))

@@ -1,11 +1,19 @@
-"""The window on a real X display, with keys that the X server sends; the clock and the speaker."""
+"""The window on a real X display, with keys of the X server; clock and speaker; the text terminal."""
 
+import fcntl
 import os
+import pty
+import re
+import select
 import shutil
+import signal
+import struct
 import subprocess
-import threading
+import sys
+import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,20 +28,19 @@ from simple_dqn.environment import Frame
 from simple_dqn.watch.overlay import BACKGROUND, BADGES
 from simple_dqn.watch.player import Controls, View
 from simple_dqn.watch.viewer import CHUNK_SAMPLES, SAMPLES, FrameClock, GameWindow, Speaker, Viewer
+from tests.command_line import PROJECT, Capsys, Clock, Patch, Told
 from tests.watch.test_record import save
 
 needs_x = pytest.mark.skipif(
     not (shutil.which("Xvfb") and shutil.which("xdotool")), reason="Xvfb and xdotool are not installed"
 )
 PATIENCE = 60  # seconds
-pytestmark = pytest.mark.timeout(120)
 
 Moment = tuple[View, bool, NDArray[np.uint8]]  # view, panel, and the window's pixels [width, height, 3]
 
 
 @pytest.fixture(scope="module")
 def display() -> Iterator[str]:
-    """Start an X server that draws in memory, and return its name."""
     reader, writer = os.pipe()
     server = subprocess.Popen(
         ["Xvfb", "-displayfd", str(writer), "-screen", "0", "1280x1024x24"],
@@ -48,17 +55,14 @@ def display() -> Iterator[str]:
 
 
 @pytest.fixture
-def volumes(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Return the volume of each frame's sound."""
+def volumes(monkeypatch: Patch) -> list[float]:
     heard: list[float] = []
     monkeypatch.setattr(Speaker, "play", lambda *values: heard.append(values[3]))
     return heard
 
 
 @pytest.fixture
-def shown(
-    display: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, volumes: list[float]
-) -> list[Moment]:
+def shown(display: str, tmp_path: Path, monkeypatch: Patch, volumes: list[float]) -> list[Moment]:
     """Return what the window will have shown; only the last few pictures are kept."""
     for name in ("SDL_VIDEODRIVER", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
@@ -102,22 +106,18 @@ def until(shown: list[Moment], seen: Callable[[View, bool, NDArray[np.uint8]], o
 
 def play(shown: list[Moment], deeds: Callable[[], None], *arguments: str) -> int:
     """Play, while a person does `deeds` and closes the window at last; return the exit code."""
-    errors: list[BaseException] = []
 
     def sit_before_it() -> None:
         try:
             until(shown, lambda *_: True)
             deeds()
-        except BaseException as error:
-            errors.append(error)
+        finally:
             pygame.event.post(pygame.event.Event(pygame.QUIT))
 
-    person = threading.Thread(target=sit_before_it)
-    person.start()
-    code = main.run(["play", *arguments, "--backend", "cpu", "--threads", "1"])
-    person.join()
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor(1) as threads:
+        person = threads.submit(sit_before_it)
+        code = main.run(["play", *arguments, "--backend", "cpu", "--threads", "1"])
+        person.result()
     return code
 
 
@@ -126,9 +126,8 @@ def has(image: NDArray[np.uint8], color: tuple[int, int, int]) -> bool:
 
 
 @needs_x
-def test_a_person_takes_over_looks_into_the_agent_and_closes_the_window(
-    shown: list[Moment], volumes: list[float], tmp_path: Path
-) -> None:
+@pytest.mark.timeout(120)
+def test_a_person_takes_over_and_looks_in(shown: list[Moment], volumes: list[float], tmp_path: Path) -> None:
     def taken(action: str) -> None:
         until(shown, lambda view, *_: view.action_names[view.action] == action)
 
@@ -170,24 +169,10 @@ def test_a_person_takes_over_looks_into_the_agent_and_closes_the_window(
             image = until(shown, lambda *moment, size=size: moment[2].shape[:2] == size)[2]
             columns = np.flatnonzero((image != np.array(BACKGROUND, np.uint8)).any(axis=(1, 2)))
             assert (len(columns), columns[0]) == (160 * scale, (size[0] - 160 * scale) // 2)
-        pygame.event.post(pygame.event.Event(pygame.QUIT))
 
     agent = save(tmp_path / "pong_1.pkl", game="pong", random_starts=0, max_game_frames=0)
     assert play(shown, deeds, str(agent)) == 0
     assert not pygame.display.get_init()
-
-
-class Clock:
-    """A clock that moves when somebody sleeps or works."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def pass_(self, seconds: float) -> None:
-        self.now += max(0.0, seconds)
 
 
 @pytest.mark.parametrize(("speed", "work", "seconds", "least", "most"), [
@@ -196,10 +181,8 @@ class Clock:
     (None, 0.001, 0.6, 1, 60),  # nothing waits
     (1.0, 0.02, 12, 80, 599),  # late frames are left out, but not for long
 ])  # fmt: skip
-def test_frames_come_at_their_time(
-    speed: float | None, work: float, seconds: float, least: int, most: int
-) -> None:
-    clock = Clock()
+def test_frames_are_in_time(speed: float | None, work: float, seconds: float, least: int, most: int) -> None:
+    clock = Clock(100.0)
     frame_clock, drawn = FrameClock(clock, clock.pass_), 0
     for _ in range(600):
         drawn += frame_clock.wait(speed)
@@ -215,7 +198,7 @@ def test_frames_come_at_their_time(
 
 @pytest.mark.parametrize(("rate", "speed"), [(4.0, 1), (50.0, -1), (60.0, 1)])
 def test_frames_come_at_the_rate_of_the_game(rate: float, speed: int) -> None:
-    clock, controls = Clock(), Controls()
+    clock, controls = Clock(100.0), Controls()
     controls.apply("s" if speed > 0 else "a", set())
     silent: Any = SimpleNamespace(play=lambda *_: None)
     display: Any = SimpleNamespace(keys=lambda: ([], set()), show=lambda *_: None)
@@ -229,9 +212,7 @@ def test_frames_come_at_the_rate_of_the_game(rate: float, speed: int) -> None:
 
 
 @pytest.mark.parametrize("speed", [0.25, 1.0, 8.0, None])
-def test_every_sample_is_played_or_some_when_it_goes_faster(
-    speed: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_sample_is_played_or_some_when_it_goes_faster(speed: float | None, monkeypatch: Patch) -> None:
     monkeypatch.setenv("SDL_AUDIODRIVER", "dummy")
     heard: list[NDArray[np.uint8]] = []
 
@@ -253,3 +234,150 @@ def test_every_sample_is_played_or_some_when_it_goes_faster(
     low = sound.reshape(-1).repeat(4 if speed < 1 else 1)  # slow sound is low
     assert np.array_equal(np.concatenate(heard), low[:: max(1, round(speed))])
     assert len(heard[0]) >= CHUNK_SAMPLES
+
+
+LEAVE_FULL_SCREEN = "\x1b[?1049l"
+SHOW_CURSOR = re.compile(r"\x1b\[\?(12;)?25h|\x1b\[34h\x1b\[\?25h")
+
+
+class Terminal:
+    def __init__(self, home: Path, environment: Mapping[str, str], rows: int = 24, columns: int = 80) -> None:
+        self._master, self.slave = pty.openpty()
+        self.resize(rows, columns)
+        self.before = termios.tcgetattr(self.slave)
+        self.output = ""
+        hidden = ("DISPLAY", "WAYLAND_DISPLAY", "COLORTERM", "SDL_VIDEODRIVER")
+        variables = {key: value for key, value in os.environ.items() if key not in hidden}
+        variables |= {"PYTHONPATH": str(PROJECT / "src"), "SIMPLE_DQN_HOME": str(home), "LANG": "C.UTF-8"}
+        variables |= {"TERM": "xterm-256color", "SDL_AUDIODRIVER": "dummy"}
+        variables |= {"BLESSED_QUERY_TIMEOUT_SECONDS": "0.05", **environment}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "simple_dqn.main", "play", "roms/pong.rom"],
+            stdin=self.slave, stdout=self.slave, stderr=self.slave, env=variables, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )  # fmt: skip
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def read(self, seconds: float = 0.1) -> str:
+        """Return what is written within `seconds`."""
+        if not select.select([self._master], [], [], seconds)[0]:
+            return ""
+        text = os.read(self._master, 1 << 16).decode(errors="replace")
+        self.output += text
+        return text
+
+    def wait(self, pattern: str) -> None:
+        text, end = "", time.monotonic() + PATIENCE
+        while not re.search(pattern, text):
+            assert time.monotonic() < end, f"{pattern!r} was never written; last was {self.output[-300:]!r}"
+            text += self.read()
+
+    def end(self) -> int:
+        end = time.monotonic() + PATIENCE
+        while self.process.poll() is None:
+            assert time.monotonic() < end, "it does not end"
+            self.read()
+        while self.read():
+            pass
+        return self.process.returncode
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+        os.close(self.slave)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    environment, *size = getattr(request, "param", ({},))
+    opened = Terminal(tmp_path, environment, *size)
+    yield opened
+    opened.close()
+
+
+def assert_restored(terminal: Terminal) -> None:
+    assert LEAVE_FULL_SCREEN in terminal.output
+    after = terminal.output.rindex(LEAVE_FULL_SCREEN)
+    assert SHOW_CURSOR.search(terminal.output)
+    assert "▀" not in terminal.output[after:]
+    assert "Traceback" not in terminal.output
+    assert termios.tcgetattr(terminal.slave) == terminal.before
+
+
+def test_without_a_display_it_plays_in_the_terminal(terminal: Terminal) -> None:
+    terminal.wait("No window: there is no display .* Playing in the terminal")
+    terminal.wait("YOU PLAY")
+    terminal.wait("▀")
+    assert termios.tcgetattr(terminal.slave) != terminal.before
+    for keys, shown in (("s", "2×"), ("aa", r"0\.5×")):
+        terminal.type(keys)
+        terminal.wait(shown)
+    terminal.type("\x1b[C")  # right
+    chosen = r"\x1b\[38;5;(\d+)m\x1b\[48;5;(\d+)m"
+    terminal.wait(chosen + "RIGHT ")
+    colors = re.findall(chosen + "RIGHT ", terminal.output)[-1]  # of the action that is taken
+    for keys, action in (("\x1b[D ", "LEFTFIRE"), ("p", "NOOP")):  # left and space, and none
+        terminal.type(keys)
+        terminal.wait(re.escape("\x1b[38;5;{}m\x1b[48;5;{}m".format(*colors)) + f"{action} ")
+    for rows, columns in ((40, 120), (10, 30), (2, 5), (1, 1), (24, 80)):
+        terminal.read(0.3)
+        terminal.resize(rows, columns)
+        terminal.wait(r"\x1b\[H\x1b\[2J" if rows > 1 else "")
+    terminal.wait("YOU PLAY")
+    terminal.type("o")
+    terminal.wait(r"\x1b\[H\x1b\[2J")
+    terminal.read(0.3)
+    assert "YOU PLAY" not in terminal.output.rpartition("\x1b[2J")[2]
+    terminal.type("q")
+    assert terminal.end() == 0
+    assert_restored(terminal)
+    assert "Games played: 0" in terminal.output
+
+
+@pytest.mark.parametrize("terminal", [({"COLORTERM": "truecolor"}, 0, 0)], indirect=True)
+@pytest.mark.parametrize(("end", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_the_terminal_as_it_was(terminal: Terminal, end: signal.Signals, code: int) -> None:
+    terminal.wait(re.escape("\x1b[?1049h"))
+    if end == signal.SIGINT:
+        terminal.resize(24, 80)
+        terminal.wait(re.escape("\x1b[38;2;"))
+        terminal.type("\x03")
+    else:
+        os.kill(terminal.process.pid, end)
+    assert terminal.end() == code
+    assert_restored(terminal)
+
+
+@pytest.mark.parametrize("terminal", [({"TERM": "vt100"},)], indirect=True)
+def test_a_terminal_without_colors_is_one_line(terminal: Terminal) -> None:
+    assert terminal.end() == 2
+    assert "shows no colors" in terminal.output.strip().splitlines()[-1]
+    assert termios.tcgetattr(terminal.slave) == terminal.before
+
+
+@pytest.mark.usefixtures("home")
+def test_what_cannot_be_played_is_one_line(monkeypatch: Patch, told: Told) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    for flags, words in (
+        ([], "not a terminal"), (["--display", "window"], "there is no display"),
+        (["--workers", "2"], "one game at a time"),
+    ):  # fmt: skip
+        assert words in told("play", "roms/pong.rom", *flags, code=2).splitlines()[-1]
+
+
+def test_no_sound_device_is_one_line(tmp_path: Path, monkeypatch: Patch, capfd: Capsys) -> None:
+    variables = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "nonsense", "SIMPLE_DQN_HOME": str(tmp_path)}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    pygame.display.quit()
+    assert main.run(["play", "catch", "--environment", "catch", "--play_games", "1"]) == 0
+    error = capfd.readouterr().err
+    assert "There is no sound device" in error
+    assert "Games played: 1" in error

@@ -1,0 +1,205 @@
+"""Each game that is offered is equal to ALE, on a GPU too: RAM, pixels, rewards, lives and end.
+
+`scripts/emulator.py check` compares many more frames.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
+
+import warp
+from ale_py import ALEInterface, LoggerMode
+from ale_py.roms import get_rom_path
+from numpy.typing import NDArray
+
+import simple_dqn
+from atari2600 import starts
+from atari2600.console import Console
+from atari2600.controllers import Controllers
+from atari2600.games import Games, Settings
+from atari2600.machine import GAME, RAM_BYTES, TIA
+from atari2600.rules import RULES
+from atari2600.screens import Screens
+from scripts.emulator import RESETS, Twins, play
+from simple_dqn.agent import StateBuffer
+from tests.command_line import PROJECT
+
+FRAMES = 30
+COLOURS = np.arange(256).astype(np.uint8) & np.uint8(0xFE)
+
+
+def open_ale(game: str) -> ALEInterface:
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    ale = ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.loadROM(str(get_rom_path(game)))
+    return ale
+
+
+def rom_of(game: str) -> bytes:
+    return Path(str(get_rom_path(game))).read_bytes()
+
+
+def judged(console: Console) -> NDArray[np.int32]:
+    """Return the reward, lives and end of the last frame, int32 [E, 3]."""
+    return console.game[:, [GAME.REWARD, GAME.LIVES, GAME.OVER]]
+
+
+@pytest.mark.parametrize("game", sorted(RULES))
+def test_equal_frame_by_frame(game: str) -> None:
+    ale, start = open_ale(game), starts.find(game)
+    console = Console(rom_of(game), 2, rules=RULES[game])
+    controllers = Controllers(console, start.controller)
+    timer = starts.Timers().draw()
+    for number in range(2):
+        start.begin(console, number, COLOURS, timer)
+    random, both = np.random.default_rng(0), np.ones(2, np.bool_)
+    assert (console.game[:, GAME.LIVES] == ale.lives()).all()
+    for _ in range(FRAMES):
+        action = int(random.choice(start.actions))
+        reward = ale.act(action)
+        controllers.hold(np.full(2, action), both)
+        console.execute()
+        assert (console.ram[:, :RAM_BYTES] == ale.getRAM()).all()
+        for number in range(2):
+            picture = console.pictures[number, console.tia[number, TIA.BUFFER], : start.rows]
+            assert np.array_equal(picture, ale.getScreen())
+        assert (judged(console) == (reward, ale.lives(), ale.game_over())).all()
+
+
+@pytest.mark.parametrize("game", sorted(RESETS))
+def test_a_start_that_depends_on_ram(game: str) -> None:
+    twins, random = Twins(game, starts.find(game)), np.random.default_rng(0)
+    for _ in range(2):
+        play(twins, random, 10)
+        for byte in range(RAM_BYTES):
+            twins.set_ram(byte, int(random.integers(256)))
+        twins.restart()
+        for _ in range(10):
+            twins.act(int(random.choice(twins.start.actions)))
+            assert twins.difference() is None
+
+
+def test_grey_levels_are_those_of_ale() -> None:
+    ale, grey = open_ale("beam_rider"), starts.grey_levels()
+    for _ in range(50):
+        ale.act(1)
+        assert np.array_equal(grey[ale.getScreen()], ale.getScreenGrayscale())
+
+
+def test_a_console_goes_on_from_its_state() -> None:
+    start = starts.find("seaquest")
+    console, other = (Console(rom_of("seaquest"), 1) for _ in range(2))
+    start.begin(console, 0, COLOURS, timer=0)
+    for _ in range(30):
+        console.execute()
+    other.set_state(console.get_state())
+    for _ in range(30):
+        console.execute()
+        other.execute()
+        for name, values in console.get_state().items():
+            assert np.array_equal(values, getattr(other, name)), name
+
+
+@pytest.mark.parametrize("size", [0, 1024, 10_495, 32_768])
+def test_a_cartridge_that_is_not_emulated_is_refused(size: int) -> None:
+    with pytest.raises(ValueError, match=f"{size} bytes"):
+        Console(bytes(size), 1)
+
+
+@pytest.mark.parametrize(("height", "width"), [(84, 84), (64, 64), (42, 42), (100, 90)])
+@pytest.mark.parametrize("rows", [210, 230])
+@pytest.mark.parametrize("bands", [1, 28])  # on a CPU and on a GPU
+def test_screens_are_equal_to_opencvs(height: int, width: int, rows: int, bands: int) -> None:
+    console = Console(bytes(4096), games=3)
+    random = np.random.default_rng(0)
+    console.pictures[...] = random.integers(256, size=console.pictures.shape)
+    console.pictures[:, :, 50:150] = console.pictures[:, :, 50:51]  # rows that are alike
+    console.tia[:, TIA.BUFFER] = [0, 1, 1]
+    single = warp.array([1, 1, 0], dtype=warp.int32, device="cpu")
+    scaled = Screens(console, rows, height, width, single, bands)
+    scaled.command.launch()
+    pictures = [console.pictures[0, 0], console.pictures[1, 1], console.pictures[2].max(axis=0)]
+    for picture, screen in zip(pictures, scaled.screens.numpy(), strict=True):
+        wanted = cv2.resize(picture[:rows], (width, height), interpolation=cv2.INTER_AREA)
+        assert np.array_equal(screen, wanted)
+
+
+@pytest.mark.parametrize(("height", "width"), [(210, 160), (105, 80), (300, 200)])
+def test_screens_that_are_scaled_otherwise_are_refused(height: int, width: int) -> None:
+    console, single = Console(bytes(4096), games=1), warp.zeros(1, dtype=warp.int32, device="cpu")
+    with pytest.raises(ValueError, match=f"{height} x {width}"):
+        Screens(console, 210, height, width, single)
+
+
+@pytest.mark.skipif(not warp.is_cuda_available(), reason="there is no GPU that Warp can use")
+@pytest.mark.parametrize("game", sorted(RULES))
+def test_equal_to_the_cpu(game: str) -> None:
+    rom, start = rom_of(game), starts.find(game)
+    keys, settings = np.arange(5, dtype=np.uint32), Settings(tuple(start.actions), sticky=0.25)
+    both = [Games(rom, start, RULES[game], keys, settings, device) for device in ("cpu", "cuda")]
+    random = np.random.default_rng(0)
+    for _ in range(400):
+        actions = random.integers(len(start.actions), size=len(keys))
+        for games in both:
+            games.actions.assign(actions)
+            games.step()
+        for name in ("screens", "results"):
+            here, there = (getattr(games, name).numpy() for games in both)
+            np.testing.assert_array_equal(here, there, name)
+    here, there = (games.get_state() for games in both)
+    for name in here:
+        np.testing.assert_array_equal(here[name], there[name], name)
+
+
+@pytest.mark.nightly
+def test_games_that_end_because_the_invaders_land() -> None:
+    """The agent shoots for 17 seconds, and then only dodges, so that the remaining invaders land."""
+    agent = simple_dqn.load("snapshots/trained/space_invaders_200.pkl", datatype="float32", threads=1)
+    flags: dict[str, Any] = {"seed": 3, "games": 6, "color_averaging": False, "random_starts": 0}
+    flags |= {"random_start_frames": 30, "training": True}  # where a lost life ends an episode
+    environments = [simple_dqn.make("space_invaders", emulator=one, **flags) for one in ("ale", "warp")]
+    step, same = [environment.reset() for environment in environments]
+    buffer, lives, landings = StateBuffer(6, 4, (84, 84)), np.full(6, 3), 0
+    shots = ["FIRE" in name for name in agent.action_names]
+    for number in range(1000):
+        buffer.append(step)
+        qvalues = agent.q_values(buffer.states)
+        if number >= 250:
+            qvalues[:, shots] = -np.inf
+        actions = qvalues.argmax(1)
+        step, same = [environment.step(actions) for environment in environments]
+        for name in ("screens", "rewards", "terminals", "starts"):
+            assert np.array_equal(getattr(step, name), getattr(same, name)), name
+        lives -= step.terminals
+        landings += int((step.resets & (lives > 0)).sum())
+        lives[step.resets] = 3
+    assert landings > 0
+
+
+@pytest.mark.nightly
+def test_the_6507_as_a_gpu_executes_it_compiled_for_the_cpu(tmp_path: Path) -> None:
+    """Which takes minutes."""
+    shutil.copytree(PROJECT / "src", tmp_path / "src")
+    file = tmp_path / "src" / "atari2600" / "cpu6507.py"
+    code = file.read_text()
+    for there, here in (("#ifdef __CUDA_ARCH__", "#if 1"), ("static __constant__", "static const")):
+        assert code.count(there) == 1
+        code = code.replace(there, here)
+    file.write_text(code)
+    names = ("test_games.py::test_equal_frame_by_frame", "test_games.py::test_a_start_that_depends_on_ram")
+    tests = [str(Path(__file__).parent / name) for name in (*names, "test_chips.py")]
+    options = ["-p", "no:cacheprovider", "-o", f"pythonpath={tmp_path / 'src'} {PROJECT}", "-m", ""]
+    environment = os.environ | {"WARP_CACHE_PATH": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "pytest", *options, *tests]
+    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]

@@ -1,0 +1,369 @@
+"""`./bench.sh training`, `learning` and `networks`, tiny, with stand-ins for peers; and the profiler."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import common
+import comparison
+import learning
+import measurement
+import numpy as np
+import psutil
+import pytest
+import torch
+import training
+from common import FailedError
+from comparison import Contender
+from measurement import Flags, measure
+from networks import __main__ as command
+from networks import proof, report
+from networks.contender import Contender as Worker
+from networks.contender import ContenderError
+from networks.frameworks.pytorch import PyTorchEager
+from networks.frameworks.simple_dqn import SimpleDqn
+from networks.interface import Framework, UnsupportedError
+from networks.layers import NumpyQNetwork
+from networks.measuring import Plan, Row
+from networks.measuring import measure as measure_all
+from networks.proof import Answers, classifier_answers, difference, q_answers, reference
+from networks.work import LARGE, NATURE, NETWORKS, Subject, Task, draw_target, draw_weights
+from networks.worker import order_of
+from peers import EXPLORATION_RATE, FILL_STEPS, MARK_STEPS, PEERS, WARM_UP_STEPS, Work, cleanrl, rate_of_marks
+from profiler import Profiler
+
+from simple_dqn.errors import UserError
+from simple_dqn.types import Minibatch, Step
+from tests.command_line import Capsys, Patch
+
+pytestmark = pytest.mark.nightly
+
+HOME = Path(__file__).parents[2]
+TINY: Flags = {"game": "catch", "screen_width": 36, "screen_height": 36, "threads": 1}
+# Stands in for CleanRL's script: it writes down where it runs and with which flags, and prints its marks.
+TRAINS = """
+import json, os, pathlib, sys, time
+called = json.dumps([os.getpid(), os.getcwd(), sys.argv[1:]])
+pathlib.Path(__file__).with_name("called.json").write_text(called)
+while True:
+    print("global_step=7, episodic_return=[-21.]")
+    print("SPS: 3")
+    time.sleep(0.001)
+"""
+
+
+@pytest.mark.parametrize(("words", "complaint"), [
+    (["tower"], "invalid choice: 'tower'"),
+    (["--rounds", "1.5"], "'1.5' is not a whole number"),
+    (["--wat"], "unknown flag --wat"),
+    (["--game", "nosuch"], "no game called 'nosuch'"),
+    (["--flags", "[1]"], "is not a JSON object"),
+    (["--flags", '{"workrs": 2}'], "did you mean --workers?"),
+    (["--flags", '{"concurrent": true, "workers": 3}'], "give 804"),
+    (["peers", "--python", "/no/such/python"], "/no/such/python is not a program"),
+    (["peers", "--cleanrl", "/no/such/file"], "/no/such/file is not a file"),
+])  # fmt: skip
+def test_bad_words_are_one_line(words: list[str], complaint: str, capsys: Capsys, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(sys, "argv", ["training", *words])
+    assert common.console("training", training.main) == 2
+    out, err = capsys.readouterr()
+    assert (out, len(err.splitlines())) == ("", 1)
+    assert complaint in err
+
+
+def test_every_table_is_a_program(tmp_path: Path) -> None:
+    command = [str(HOME / "bench.sh"), "learning", "none.csv"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "none.csv has no rows of a training" in done.stderr
+
+
+def test_reward_is_reached_or_not() -> None:
+    assert measurement.time_to_reward({**TINY, "random_steps": 300}, reward=-1.0, limit=60)["seconds"] > 0
+    assert measurement.time_to_reward({**TINY, "random_steps": 300}, reward=1.1, limit=0.5)["seconds"] is None
+
+
+def test_last_games_against_a_plain_list() -> None:
+    rng, games = np.random.default_rng(0), 3
+    listener, scores, running = measurement.LastGames(), [], np.zeros(games)
+    for t in range(300):
+        step = Step.start(np.zeros((games, 8, 8), np.uint8))
+        step.rewards[:], step.resets[:] = rng.integers(-2, 3, games), rng.random(games) < 0.3
+        step.starts[:] = t == 0
+        listener.on_step(step, 0.1)
+        running += step.rewards
+        scores += running[step.resets].tolist()
+        running[step.resets] = 0
+        last = scores[-measurement.LAST_GAMES :]
+        full = len(last) == measurement.LAST_GAMES
+        assert listener.mean == (pytest.approx(np.mean(last)) if full else None)
+    assert len(scores) > 2 * measurement.LAST_GAMES
+
+
+def test_flags_of_every_row_go_together() -> None:
+    for flags in (
+        *({**training.RECIPE, "game": "pong", **flags} for _, flags in training.SPEED_UPS),
+        *({**training.RECIPES["catch"], "game": "catch", **flags} for _, flags in training.SPEED_UPS),
+        *({"game": "pong", **flags} for flags in comparison.OURS.values()),
+        *({"game": "pong", **training.GPU_FLAGS, **flags} for _, flags in training.GPU_CASES),
+    ):
+        config = measurement.settings(flags)
+        assert config.with_flags(flags) == config
+
+
+def test_a_training_in_a_process_of_its_own(capfd: Capsys) -> None:
+    small = '{"screen_width": 36, "screen_height": 36, "threads": 1}'
+    training.main(["--game", "catch", "--datatypes", "float32", "--seconds", "0.2", "--flags", small])
+    assert "Where the time went: train" in capfd.readouterr().out
+
+
+def asked(program: str, order: Any = 0, **others: Any) -> Any:
+    return measure([sys.executable, "-c", program], order, seconds=1, **others)
+
+
+def test_measurements_answer_refuse_fail_or_are_ended(monkeypatch: Patch) -> None:
+    answer = "import json, sys; print('a word before'); print(json.dumps({'got': json.loads(sys.argv[1])}))"
+    assert asked(answer, ["x", 1]) == {"got": ["x", 1]}
+    with pytest.raises(UserError, match=r"^no such game$"):
+        asked("import sys; print('no such game', file=sys.stderr); sys.exit(2)")
+    with pytest.raises(FailedError, match=r"^ValueError: oh$") as failure:
+        asked("raise ValueError('oh')")
+    assert "Traceback" in failure.value.details
+    with pytest.raises(FailedError, match="exit code -9"):
+        asked("import os; os.kill(os.getpid(), 9)")
+    with pytest.raises(FailedError, match="cannot be started"):
+        measure(["/no/such/python"], 0, seconds=1)
+    monkeypatch.setattr("measurement.SLACK_SECONDS", 0)
+    with pytest.raises(FailedError, match=r"^no answer in 1 s$"):
+        asked("import time; time.sleep(600)")
+    # A GPU is hidden where the work is for the CPU.
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    for gpu, seen in ((True, "0"), (False, "")):
+        program = "import json, os; print(json.dumps(os.environ['CUDA_VISIBLE_DEVICES']))"
+        assert asked(program, gpu=gpu) == seen
+
+
+def test_marks_give_the_rate_after_the_warm_up() -> None:
+    warming = [float(mark) for mark in range(WARM_UP_STEPS // MARK_STEPS)]  # a second each
+    times = iter(warming + [warming[-1] + 0.25 * mark for mark in range(1, 20)])
+    lines = [line for _ in range(100) for line in ("SPS: 999", "global_step=1, episodic_return=2", "")]
+    assert rate_of_marks(lines, 2.0, lambda: next(times)) == MARK_STEPS / 0.25
+
+
+def test_cleanrl_gets_the_same_work_and_is_ended(tmp_path: Path) -> None:
+    script = tmp_path / "dqn_atari.py"
+    script.write_text(TRAINS)
+    assert cleanrl(Work("space_invaders", 1, 0.05, str(script))) > 0
+    process, folder, words = json.loads((tmp_path / "called.json").read_text())
+    flags = dict(zip(words[::2], words[1::2], strict=True))
+    assert flags["--env-id"] == "SpaceInvadersNoFrameskip-v4"
+    assert (flags["--learning-starts"], flags["--batch-size"]) == (str(FILL_STEPS), "32")
+    assert flags["--start-e"] == flags["--end-e"] == str(EXPLORATION_RATE)
+    assert not Path(folder).exists(), "what it wrote lies about"
+    assert not psutil.pid_exists(process), "it still trains"
+
+
+def test_peers_that_are_missing_are_rows(tmp_path: Path, capsys: Capsys, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(comparison, "FOLDER", tmp_path / "peers")
+    monkeypatch.setattr(comparison, "OURS", {})
+    training.main(["peers", "--rounds", "1", "--seconds", "0.05"])
+    lines = capsys.readouterr().out.splitlines()
+    for peer in PEERS.values():
+        for games in peer.games:
+            name = f"{peer.title}, {comparison.count_games(games)}"
+            (row,) = [line.removeprefix(name).strip() for line in lines if line.startswith(name)]
+            assert row.startswith(
+                "not measured: give a copy" if peer.title == "CleanRL" else "not installed: "
+            )
+
+
+def test_ratios_are_to_the_best_of_each_peer() -> None:
+    entries = [
+        Contender("slow", float, "tianshou"), Contender("quick", float, "tianshou"),
+        Contender("gone", float, "cleanrl"), Contender("we", float),
+    ]  # fmt: skip
+    rates = {"slow": [10.0], "quick": [30.0, 20.0, 10.0], "gone": [], "we": [50.0, 70.0]}
+    assert comparison.rows(entries, rates, {"gone": "no such thing"}) == [
+        ["slow", "10", "10–10", "–", "0.50", "–"],
+        ["quick", "20", "10–30", "–", "1.00", "–"],
+        ["gone", "no such thing"],
+        ["we", "60", "50–70", "–", "3.00", "–"],
+    ]
+
+
+GOAL = learning.Goal(reward=18, games=40)
+
+
+def row(epoch: int, games: int, mean: float | str, phase: str = "train") -> learning.Row:
+    return {
+        "epoch": str(epoch), "phase": phase, "nr_games": str(games), "average_reward": str(mean),
+        "total_time": str(60 * epoch),
+        "total_train_steps": str(1000 * epoch), "weight_updates": str(500 * epoch),
+    }  # fmt: skip
+
+
+def test_the_mean_is_that_of_the_latest_epochs_with_games_enough() -> None:
+    rows = [row(1, 100, -21), row(2, 30, 16), row(2, 30, 20, "test"), row(3, 20, 19), row(4, 20, 20)]
+    stood = learning.after_each_epoch(rows, GOAL.games)
+    assert [(one.games, one.mean) for one in stood] == [
+        (100, -21),
+        (130, pytest.approx((100 * -21 + 30 * 16) / 130)),
+        (50, pytest.approx((30 * 16 + 20 * 19) / 50)),
+        (40, 19.5),
+    ]
+    assert learning.first(rows, GOAL) == learning.Progress(4.0, 4000, 2000, 19.5, 40)
+    assert learning.first(rows[:-1], GOAL) is None
+    assert learning.after_each_epoch([row(1, 0, ""), row(2, 39, 21)], GOAL.games) == []
+
+
+def test_trains_until_it_is_good_enough(tmp_path: Path, monkeypatch: Patch, capsys: Capsys) -> None:
+    """Catch pays -1 or +1, so the first epoch is good enough for -2."""
+    monkeypatch.setattr(learning, "POLL", 0.05)
+    tiny = [
+        "--environment", "catch", "--screen_width", "36", "--screen_height", "36", "--random_steps", "300",
+        "--concurrent", "false", "--train_steps", "400", "--epochs", "1000", "--threads", "1",
+    ]  # fmt: skip
+    learning.main(["catch", "--seeds", "1", "--reward", "-2", "--last", "5", *tiny])
+    assert "catch_learning1" in capsys.readouterr().out
+    rows = learning.read(tmp_path / "results" / "catch_learning1.csv")
+    assert len(rows) < 20
+
+
+def test_shares_of_each_thread_add_up_to_the_wall_time() -> None:
+    passed: list[float] = []
+    profiler = Profiler(lambda: sum(passed))
+    network = SimpleNamespace(predict=passed.append, update=passed.append)
+    games = SimpleNamespace(step=passed.append, reset=passed.append)
+    profiler.watch(network, games, games)
+    network.update(100)  # outside of a phase
+    assert profiler.lines() == []
+    with profiler.phase("train") as profile:
+        for _ in range(4):
+            network.predict(1)
+            network.update(2)
+            games.reset(1)  # which is not measured
+            profile.steps += 3
+        actor = threading.Thread(target=games.step, args=(4,), name="actor_0")
+        actor.start()
+        actor.join()
+    assert (profile.wall, profile.steps) == (20, 12)
+    assert profile.shares()["MainThread"] == pytest.approx({"act": 0.2, "update": 0.4, "other": 0.4})
+    assert profile.shares()["actor_0"] == pytest.approx({"emulate": 0.2, "other": 0.8})
+    with profiler.phase("random") as profile:
+        profile.steps += 1
+    assert "train, 12 steps in 20.0 s, 1 a second" in profiler.lines()[0]  # before random play
+    assert [line.split()[0] for line in profiler.lines()[2:4]] == ["main", "actor"]
+
+
+WEIGHTS, TARGET = draw_weights(NATURE, proof.WEIGHTS_SEED), draw_target(NATURE, proof.TARGET_SEED)
+PREDICT = Task(Subject("nature"), training=False, batch=1)
+
+
+@pytest.fixture(scope="module")
+def expected() -> Answers:
+    return reference(Subject("nature"))
+
+
+@pytest.mark.parametrize("datatype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kind", [PyTorchEager, SimpleDqn])
+def test_q_networks_are_the_reference(kind: type[Framework], datatype: str, expected: Answers) -> None:
+    given = q_answers(kind("cpu", torch.get_num_threads()).q_network(NATURE, WEIGHTS, TARGET, datatype))
+    assert difference(given, expected, datatype, "cpu") == ""
+
+
+def test_the_classifier_of_pytorch_is_the_reference() -> None:
+    spec, wanted = NETWORKS["small"], reference(Subject("small"))
+    framework = PyTorchEager("cpu", torch.get_num_threads())
+    given = classifier_answers(framework.classifier(spec, draw_weights(spec, proof.WEIGHTS_SEED)))
+    assert difference(given, wanted, "float32", "cpu") == ""
+
+
+class Forgetful(NumpyQNetwork):
+    def train(self, minibatch: Minibatch) -> float:
+        weights = {name: values.copy() for name, values in self.online.weights.items()}
+        loss = super().train(minibatch)
+        self.online.weights = weights
+        return loss
+
+
+def test_other_updates_and_outputs_are_wrong(expected: Answers) -> None:
+    forgetful = q_answers(Forgetful(NATURE, WEIGHTS, TARGET))
+    wrong_target = q_answers(NumpyQNetwork(NATURE, WEIGHTS, WEIGHTS))
+    mirrored, rounded = (
+        replace(expected, outputs=outputs)
+        for outputs in (expected.outputs[:, ::-1], expected.outputs * 1.001)
+    )
+    for given, datatype, backend, words in (
+        (forgetful, "bfloat16", "cpu", "wrong: the loss"),
+        (wrong_target, "float32", "cpu", "the loss"),
+        (mirrored, "bfloat16", "cpu", "wrong: outputs are off"),
+        (replace(expected, outputs=expected.outputs * np.nan), "bfloat16", "cpu", "wrong: outputs are off"),
+        (replace(expected, outputs=expected.outputs[:4]), "bfloat16", "cpu", "wrong: outputs have the shape"),
+        (rounded, "float32", "cpu", "wrong: outputs are off"),
+    ):
+        assert words in difference(given, expected, datatype, backend)
+    for datatype in ("float32", "bfloat16"):  # a GPU convolves float32 in TF32
+        assert difference(rounded, expected, datatype, "gpu") == ""
+
+
+def test_operations_are_counted_as_by_hand() -> None:
+    layers = [20 * 20 * 32 * 256, 9 * 9 * 64 * 512, 7 * 7 * 64 * 576, 3136 * 512, 512 * 6]
+    assert NATURE.layer_flops() == [2 * products for products in layers]
+    forward = 2 * sum(layers)
+    assert Task(Subject("nature"), False, 8).flops == 8 * forward
+    assert Task(Subject("nature"), True, 32).flops == 32 * (4 * forward - 2 * layers[0])
+    assert Task(Subject("large"), True, 1).flops == 3 * sum(LARGE.layer_flops()) - LARGE.layer_flops()[0]
+
+
+@pytest.fixture
+def numpy_contender() -> Iterator[Worker]:
+    contender = Worker("numpy", "cpu", 1)
+    yield contender
+    contender.close()
+
+
+def test_a_failure_or_a_death_leaves_the_others_running(numpy_contender: Worker) -> None:
+    for network, datatype, words in (("nature", "bfloat16", "no bfloat16"), ("x", "float32", "failed: Key")):
+        with pytest.raises(UnsupportedError, match=words):
+            numpy_contender.ask({"do": "prove", "network": network, "datatype": datatype})
+    assert numpy_contender.ask({"do": "warm_up", "seconds": 0.0, **order_of(PREDICT)})["seconds"] > 0
+    dead = Worker("numpy", "cpu", 1)
+    dead._process.kill()
+    dead._process.wait()
+    rows = {name: Row(name, "numpy", "cpu") for name in ("dead", "alive")}
+    measure_all({"dead": dead, "alive": numpy_contender}, rows, Plan([PREDICT], 2, 0.0, 0.0))
+    dead.close()
+    assert rows["dead"].reason
+    assert [len(rows[name].cells[PREDICT].seconds) for name in ("dead", "alive")] == [0, 2]
+
+
+def test_a_framework_with_wrong_results_is_not_timed(numpy_contender: Worker, monkeypatch: Patch) -> None:
+    monkeypatch.setattr("networks.proof.WEIGHTS_SEED", 99)  # of the reference; the worker has its own
+    rows = {"numpy": Row("numpy", "numpy", "cpu")}
+    measure_all({"numpy": numpy_contender}, rows, Plan([PREDICT], 1, 0.0, 0.0))
+    assert rows["numpy"].cells[PREDICT].reason.startswith("wrong")
+    assert not rows["numpy"].cells[PREDICT].seconds
+
+
+def test_the_reason_for_a_missing_framework_is_reported() -> None:
+    for name, reason in (("pytorch_cuda_graphs", "need a GPU"), ("jax", "bench.sh networks jax --install")):
+        with pytest.raises(ContenderError, match=reason):
+            Worker(name, "cpu", 1)
+
+
+def test_one_run_of_the_command(tmp_path: Path, monkeypatch: Patch) -> None:
+    document = tmp_path / "networks.md"
+    document.write_text(f"{report.BEGIN}\n{report.END}\n")
+    monkeypatch.setattr(command, "QUICK_TASKS", [PREDICT])
+    monkeypatch.setattr(command, "peaks", lambda _threads: {"cpu": {"float32": 1e9, "bfloat16": 1e9}})
+    words = ["numpy", "pytorch_cuda_graphs", "--quick", "--rounds", "1", "--threads", "1"]
+    command.main([*words, "--csv_file", str(tmp_path / "n.csv"), "--docs", str(document)])
+    assert (tmp_path / "n.csv").exists()
+    assert (tmp_path / "n.png").read_bytes().startswith(b"\x89PNG")
+    assert "| plain numpy |" in document.read_text()
