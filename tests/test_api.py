@@ -1,13 +1,17 @@
 """The Python API against the command line that it stands for."""
 
+import copy
 import json
+import pickle
 import re
+import shutil
 import signal
+import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -18,14 +22,14 @@ from gymnasium.wrappers import FrameStackObservation
 
 import simple_dqn
 from simple_dqn import main, random_streams, statistics
-from simple_dqn.config import REGISTERED, EnvironmentConfig, words
+from simple_dqn.config import REGISTERED, SETTINGS, EnvironmentConfig, words
 from simple_dqn.dqn import TARGET_RULES, double_targets, max_targets
 from simple_dqn.environment import make as make_games
 from simple_dqn.networks import Convolution, Dense, NetworkSpec, uniform_by_inputs
 from simple_dqn.samplers import Prioritized, Uniform
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics import Point, Writer
-from tests.command_line import CATCH, PROJECT, Capsys, Logs, python
+from tests.command_line import CATCH, PROJECT, Capsys, Logs, catch, python, rows
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -71,8 +75,9 @@ def test_what_is_not_needed_is_not_loaded(home: Path) -> None:
         import sys, simple_dqn
         assert not {'numpy', 'torch', 'cv2'} & set(sys.modules)
         import simple_dqn.verbs.train
-        from simple_dqn import config, run
-        run.make_statistics(config.Config.from_flags({'game': 'pong', 'csv_file': 'pong.csv'}))
+        from simple_dqn import config, errors, run
+        settings = config.Config.from_flags({'game': 'pong', 'csv_file': 'pong.csv'})
+        run.make_statistics(settings, errors.Interrupt())
         assert not {'wandb', 'trackio', 'tensorboard', 'torch', 'simple_dqn.api'} & set(sys.modules)
         simple_dqn.make('catch', environment='catch').reset()
         for call in (
@@ -109,7 +114,7 @@ def test_every_public_name_is_there_and_documented() -> None:
         assert name in dir(simple_dqn)
         assert not callable(public) or name == "UserError" or "Example:" in public.__doc__
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        simple_dqn.nothing  # noqa: B018
+        simple_dqn.nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_a_training_is_that_of_the_command_line(snapshot: Path, home: Path, caplog: Logs) -> None:
@@ -138,6 +143,39 @@ def test_ctrl_c_ends_a_training_cleanly_and_it_can_go_on(snapshot: Path, home: P
     assert not list(home.glob("snapshots/*.pkl"))
     run = simple_dqn.train("catch", resume=True, **CATCH)
     assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
+
+
+def test_a_run_that_callbacks_stop_goes_on_exactly_and_keeps_the_best_test(
+    home: Path, capsys: Capsys
+) -> None:
+    settings: dict[str, Any] = {**CATCH, "epochs": 3, "test_steps": 40, "keep": "best"}
+    ended: list[dict[str, Any]] = []
+    called: list[dict[str, Any]] = []
+    whole = simple_dqn.train(
+        "catch", label="whole", on_phase_end=ended.append, on_step=called.append, every=20, **settings
+    )
+    tests = {row["epoch"]: row["average_reward"] for row in ended if row["phase"] == "test"}
+    best = whole.snapshots[max(tests, key=lambda epoch: tests[epoch]) - 1]
+    assert whole.best == home / "snapshots" / "catch_whole_best.pkl"
+    assert Snapshot.load(whole.best).fingerprint == Snapshot.load(best).fingerprint
+    steps = [(row["phase"], row["steps"], row["total_train_steps"]) for row in called if row["epoch"] < 2]
+    assert steps[:5] == [("random", n, 0) for n in (20, 40, 60)] + [("train", n, n) for n in (20, 40)]
+    assert called[0].keys() == ended[0].keys()
+    run, stops = simple_dqn.TrainingRun(None, [], None, stopped=True), 0
+    while run.stopped:
+        run = simple_dqn.train("catch", resume=True, on_phase_end=lambda row: np.bool(True), **settings)
+        stops += run.stopped
+    assert stops == 7
+    assert rows(home / "results" / "catch.csv") == rows(home / "results" / "catch_whole.csv")
+    assert run.best
+    for one, other in zip([*run.snapshots, run.best], [*whole.snapshots, whole.best], strict=True):
+        assert Snapshot.load(one).fingerprint == Snapshot.load(other).fingerprint
+    assert str(run.snapshots[-1]) in repr(run)
+    simple_dqn.train("catch", **{**settings, "epochs": 1, "keep": 1})
+    kept = {path.name for path in home.glob("snapshots/*best*")}
+    assert kept == {"catch_before_best.pkl", "catch_whole_best.pkl"}
+    assert main.run(["train", *catch("other", keep="best")]) == 2
+    assert "--keep best" in capsys.readouterr().err
 
 
 def test_an_agent_scores_as_the_verb_and_in_gymnasiums_loop(snapshot: Path, home: Path) -> None:
@@ -178,6 +216,66 @@ def test_an_agent_values_states_acts_and_plays(snapshot: Path) -> None:
         assert [step.over for step in steps] == [False] * 6 + [True]
         assert steps[-1].reward in (-1, 1)
         assert all(step.screen.shape == shape and step.action == step.q_values.argmax() for step in steps)
+
+
+def test_agents_can_be_copied_and_pickled(snapshot: Path, home: Path) -> None:
+    path = Path(shutil.copy(snapshot, home))
+    agent = simple_dqn.load(path, backend="cpu")
+    assert "catch, epoch 1, 40 training steps" in repr(agent)
+    path.unlink()
+    for twin in (copy.copy(agent), copy.deepcopy(agent), pickle.loads(pickle.dumps(agent))):
+        assert (twin.q_values(states(5)) == agent.q_values(states(5))).all()
+        assert twin.evaluate(games=1) == agent.evaluate(games=1)
+        assert (twin.settings, repr(twin)) == (agent.settings, repr(agent))
+
+
+def test_every_setting_is_a_keyword_that_editors_and_mypy_know() -> None:
+    path, share = str | Path | None, int | str
+    wanted = {
+        name: share if "share_of" in one else path if one["types"] == (str, type(None)) else one["types"]
+        for name, one in SETTINGS.items()
+    }
+    for name, kind in get_type_hints(simple_dqn.Settings).items():
+        assert name == "imports" or kind in (share, path) or (get_args(kind) or (kind,)) == wanted[name], name
+    assert get_type_hints(simple_dqn.Settings).keys() == wanted.keys() - {"game"}
+
+
+TYPED = """
+import numpy as np
+import simple_dqn
+
+def stop(row: dict[str, object]) -> bool:
+    return row["epoch"] == 3
+
+few: simple_dqn.Settings = {"train_steps": 100, "exploration_decay_steps": "10%", "keep": "best"}
+run = simple_dqn.train("pong", "quick", on_step=stop, every=100, **few)
+agent = simple_dqn.load(run.best or run.snapshots[-1], backend="cpu", synchronize=None)
+values: float = agent.q_values(np.zeros((1, 4, 84, 84), np.uint8)).max() + agent.evaluate(games=3).games[0]
+simple_dqn.train("pong", learning_rate=1, imports=["mine.py"], csv_file=run.csv_file)
+simple_dqn.make("pong", games=2, frame_skip=4).reset().screens.astype(float)
+"""
+MISTYPED = """
+simple_dqn.train("pong", train_step=3)
+simple_dqn.train("pong", epochs="many")
+simple_dqn.train("pong", on_step=3)
+simple_dqn.load("pong_1.pkl", backand="cpu")
+simple_dqn.make("pong", frame_skip=1.5)
+simple_dqn.lod("pong_1.pkl")
+"""
+
+
+@pytest.mark.nightly
+def test_a_typed_script_passes_mypy_and_each_misspelt_line_does_not(tmp_path: Path) -> None:
+    """As where the package is installed."""
+    users = tmp_path / "python"
+    users.write_text(f'#!/bin/sh\nPYTHONPATH={PROJECT / "src"} exec {sys.executable} "$@"\n')
+    users.chmod(0o755)
+    (tmp_path / "script.py").write_text(TYPED + MISTYPED)
+    flags = ["--strict", "--python-executable", str(users), "--cache-dir=/dev/null", "--config-file="]
+    checked = python("-m", "mypy", *flags, "script.py", cwd=tmp_path)
+    wrong = [int(line) for line in re.findall(r"^script.py:(\d+): error", checked.stdout, re.MULTILINE)]
+    lines = TYPED.count("\n")
+    assert wrong == [lines + number for number in range(2, 8)], checked.stdout + checked.stderr
 
 
 def test_an_environment_refuses_wrong_actions_and_returns_and_restores_states() -> None:

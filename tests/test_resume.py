@@ -12,6 +12,7 @@ import ale_py.roms
 import numpy as np
 import pytest
 
+import simple_dqn
 from simple_dqn import main, schedules
 from simple_dqn.command_line import read as read_settings
 from simple_dqn.config import Config, words
@@ -21,7 +22,7 @@ from simple_dqn.snapshot import Checkpoint, CheckpointFolder, Keeper, Snapshot, 
 from simple_dqn.snapshot.checkpoint import set_aside
 from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.train import check_flags
-from tests.command_line import CATCH, Capsys, Logs, Patch, Start, Told, catch, python, rows
+from tests.command_line import CATCH, Capsys, Logs, Patch, Start, Told, catch, python, read, rows
 
 Moment = tuple[str, int, int]  # phase, epoch, steps
 BRIEF = ["train", *catch(epochs=2)]
@@ -161,6 +162,15 @@ def test_resumed_exactly(tmp_path: Path, start: Start, monkeypatch: Patch, kind:
         assert start(home.name, "resume", f"snapshots/{last.name}") == 0
         assert_same(home, tmp_path / "whole")
         assert len(list(home.glob("**/*.csv"))) == 1
+    if "cannot" in kind:
+        return
+    (tmp_path / "called").mkdir()
+    monkeypatch.chdir(tmp_path / "called")
+    stops, flags = 0, read("train", command(kind)[1:]).given
+    while simple_dqn.train(**flags, on_step=lambda row: True, every=80, resume=True).stopped:
+        stops += 1
+    assert stops >= 3
+    assert_same(tmp_path / "called", tmp_path / "whole")
 
 
 # In the middle of training the process is killed, no file can grow any more, or none can be opened.

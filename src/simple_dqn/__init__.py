@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 __version__ = "1.0.0"
 __all__ = [
     "GymnasiumEnv",
+    "Settings",
     "TrainedAgent",
+    "TrainingRun",
     "UserError",
     "__version__",
     "load",
@@ -29,12 +31,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Return the public object `name`, whose module is imported now."""
-    if name not in __all__:
-        raise AttributeError(f"module 'simple_dqn' has no attribute {name!r}")
-    module = {"G": "environment.gymnasium", "U": "errors"}.get(name[0], "api")
-    return getattr(import_module(f"simple_dqn.{module}"), name)
+if not TYPE_CHECKING:  # for which the names are those imported above
+
+    def __getattr__(name: str) -> Any:
+        """Return the public object `name`, whose module is imported now."""
+        if name not in __all__:
+            raise AttributeError(f"module 'simple_dqn' has no attribute {name!r}")
+        module = {"G": "environment.gymnasium", "U": "errors"}.get(name[0], "api")
+        return getattr(import_module(f"simple_dqn.{module}"), name)
 
 
 def __dir__() -> list[str]:

@@ -8,11 +8,11 @@ import inspect
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.own_code import import_code
 from simple_dqn.run import make_environment, make_network, make_player
 from simple_dqn.samplers import SAMPLERS, Uniform
-from simple_dqn.snapshot import check_fits, check_layers, snapshots_after
+from simple_dqn.snapshot import Snapshot, best_snapshot, check_fits, check_layers, snapshots_after
 from simple_dqn.statistics import PhaseSummary, Statistics, Writer
 from simple_dqn.statistics.writers import TRACKERS, Console
 from simple_dqn.types import Actions, QValues, States, Step
@@ -45,67 +45,152 @@ if TYPE_CHECKING:
     from simple_dqn.dqn import TargetRule
     from simple_dqn.networks import NetworkSpec
 
+Callback = Callable[[dict[str, Any]], object]
+
+# fmt: off
+_Path = str | Path | None
+_Fields = TypedDict("_Fields", {  # noqa: UP013 - the fields of `config.py`, as a test requires
+    "environment": str, "emulator": str, "workers": int, "processes": int, "display_screen": bool,
+    "frame_skip": int, "repeat_action_probability": float, "minimal_action_set": bool,
+    "color_averaging": bool, "frame_maximum": bool, "screen_width": int, "screen_height": int,
+    "record_screen_path": _Path, "record_sound_filename": _Path, "max_game_frames": int, "random_starts": int,
+    "random_start_frames": int, "replay_size": int, "history_length": int, "n_step": int,
+    "rollout_steps": int, "sampler": str, "priority_exponent": float, "priority_beta_start": float,
+    "priority_beta_steps": int | str, "replay_compression": str, "replay_device": str, "learning_rate": float,
+    "learning_rate_end": float, "learning_rate_decay_updates": int | str, "discount_rate": float,
+    "trace_decay": float, "batch_size": int, "optimizer": str, "decay_rate": float, "adam_epsilon": float,
+    "loss": str, "clip_error": float, "min_reward": float, "max_reward": float, "average_updates": int | str,
+    "network": str, "initializer": str, "normalization": str, "dueling": bool, "target_rule": str,
+    "munchausen_alpha": float, "munchausen_tau": float, "munchausen_floor": float, "noisy": bool,
+    "noisy_sigma": float, "distributional": str, "atoms": int, "v_min": float, "v_max": float,
+    "quantiles": int, "backend": str, "device_id": int, "datatype": str, "threads": int,
+    "exploration_rate_start": float, "exploration_rate_end": float, "exploration_decay_steps": int | str,
+    "exploration_spread": float, "exploration_rate_test": float, "train_frequency": int, "train_repeat": int,
+    "target_steps": int, "schedule": str, "synchronize": bool | None, "random_steps": int, "train_steps": int,
+    "test_steps": int, "epochs": int, "start_epoch": int, "play_games": int, "load_weights": _Path,
+    "save_weights_prefix": _Path, "checkpoint_minutes": float, "checkpoint_steps": int, "keep": int | str,
+    "csv_file": _Path, "tensorboard": bool | str, "track": str, "visualization_filters": int,
+    "visualization_file": _Path, "random_seed": int | None, "log_level": str, "cluster": str, "actors": int,
+    "chunk_steps": int, "weights_every": int,
+}, total=False)
+# fmt: on
+
+
+class Settings(_Fields, total=False):
+    """Every setting, by name, so that editors complete `simple_dqn.train("pong", train_steps=...)`.
+
+    Example:
+        >>> few: simple_dqn.Settings = {"epochs": 1, "train_steps": 5000}
+        >>> simple_dqn.train("pong", **few)
+    """
+
+    imports: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]  # your own files or modules
+
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """The files and the score of a finished run."""
+    """The files and the score of a run.
+
+    Example:
+        >>> simple_dqn.load(run.best or run.snapshots[-1])
+    """
 
     csv_file: Path | None
     snapshots: list[Path]  # by epoch
     mean_reward: float | None  # of the last phase in which a game ended, raw game points; None: none did
+    best: Path | None = None  # the snapshot of the best test, with `keep="best"`
+    stopped: bool = False  # whether a callback ended it; `resume=True` continues
+
+    def __repr__(self) -> str:
+        last = f" up to {self.snapshots[-1]}" if self.snapshots else ""
+        score = "" if self.mean_reward is None else f", mean reward {self.mean_reward:g}"
+        parts = f"{len(self.snapshots)} snapshots{last}{score}, {self.csv_file or 'no CSV'}"
+        return f"<TrainingRun{' stopped' if self.stopped else ''}: {parts}>"
 
 
-class _PhaseEnds(Writer):
-    """Keeps the last mean reward, and calls a function, if there is one, with the row of each phase."""
+class _Callbacks(Writer):
+    """Keeps the last mean reward, and calls the functions of `train`, each of which may end the run."""
 
-    def __init__(self, call: Callable[[dict[str, Any]], object] | None) -> None:
-        self.mean_reward: float | None = None
-        self._call = call
+    mean_reward: float | None = None
+    stopped = False
+
+    def __init__(self, on_phase_end: Callback | None, on_step: Callback | None, every: int) -> None:
+        if type(every) is not int or every < 1:
+            raise UserError(f"every is {every!r}: give a whole number of steps, such as 1000")
+        self._on_phase_end, self._on_step, self.every = on_phase_end, on_step, every if on_step else 0
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
-        row: dict[str, Any] = summary.row()
-        self.mean_reward = self.mean_reward if row["average_reward"] is None else row["average_reward"]
-        if self._call:
-            self._call(row)
+        self.mean_reward = self.mean_reward if summary.average_reward is None else summary.average_reward
+        self._call(self._on_phase_end, summary)
+
+    def on_safe_point(self, summary: PhaseSummary) -> None:
+        self._call(self._on_step, summary)
+
+    def _call(self, function: Callback | None, summary: PhaseSummary) -> None:
+        answer = function(summary.row()) if function else None
+        if isinstance(answer, bool | np.bool) and answer:
+            self.stopped = self.interrupt.requested = True
 
 
 def train(
     game: str,
     preset: str | None = None,
     label: str | None = None,
-    on_phase_end: Callable[[dict[str, Any]], object] | None = None,
-    **flags: Any,
+    on_phase_end: Callback | None = None,
+    on_step: Callback | None = None,
+    every: int = 1000,
+    config: str | Path | None = None,
+    resume: bool = False,
+    **settings: Unpack[Settings],
 ) -> TrainingRun:
     """Train an agent as `./train.sh GAME LABEL --preset PRESET --FLAG VALUE ...` does, and wait for its end.
 
-    Ctrl-C stops the run cleanly, writes a checkpoint and raises KeyboardInterrupt; `resume=True` continues
-    from there. Unless the application has configured logging, the run logs to standard error.
+    A callback that returns True ends the run with a checkpoint; so does Ctrl-C, and raises KeyboardInterrupt.
+    `resume=True` continues from there, exactly. The run logs to standard error, unless the application has
+    configured logging.
 
     Args:
         game: The name of a game, the path of a ROM, FILE.py, or an id of Gymnasium's.
-        preset: The settings that `flags` change; None: `quick`, or those of `config=FILE`.
+        preset: The settings that `settings` change; None: `quick`, or those of the file `config`.
         label: Part of the names of the files in `results/` and `snapshots/`.
-        on_phase_end: Called after each phase with its row of the CSV, by column.
-        flags: Settings, such as `epochs=5`; and `imports`, your own files or modules to run first.
+        on_phase_end: Called after each phase, one that was stopped too, with its row of the CSV, by column.
+        on_step: Called in each phase at the first safe point after every `every` steps, with the row so far.
+        every: The steps between its calls, over all games; schedules reach a safe point after 1 to some
+            thousand steps.
+        config: A YAML file of settings, over those of the preset and below `settings`.
+        resume: Whether to continue from the run's last checkpoint, if there is one.
+        settings: Flags, such as `epochs=5`; and `imports`, your own files or modules to run first.
 
     Raises:
         UserError: A flag is unknown, out of range or contradicts another, or a file cannot be written.
         KeyboardInterrupt: A signal ended the run.
 
     Example:
-        >>> run = simple_dqn.train("pong", epochs=5, on_phase_end=print)
+        >>> run = simple_dqn.train("pong", on_phase_end=print, on_step=lambda row: row["total_time"] > 3600)
     """
-    if "play_games" in flags:
+    if "play_games" in settings:
         raise UserError("play_games is not for a training: use simple_dqn.load(SNAPSHOT).evaluate(games=...)")
-    ends, labels = _PhaseEnds(on_phase_end), [] if label is None else [_word("label", label)]
-    flags |= {} if preset is None else {"preset": preset}
+    calls, labels = _Callbacks(on_phase_end, on_step, every), [] if label is None else [_word("label", label)]
+    others = {"preset": preset, "config": config, "resume": resume or None}
+    flags = settings | {name: value for name, value in others.items() if value is not None}
     given = read([_word("game", game), *labels, *_flag_words(flags)], "simple-dqn train")
-    run = learn(given, [ends], log=not logging.getLogger().handlers)
-    snapshots = snapshots_after(Path(run.save_weights_prefix), 0) if run.save_weights_prefix else []
-    return TrainingRun(Path(run.csv_file) if run.csv_file else None, snapshots, ends.mean_reward)
+    run = learn(given, [calls], log=not logging.getLogger().handlers)
+    prefix = Path(run.save_weights_prefix) if run.save_weights_prefix else None
+    best = best_snapshot(prefix) if prefix and run.keep == "best" else None
+    return TrainingRun(
+        Path(run.csv_file) if run.csv_file else None, snapshots_after(prefix, 0) if prefix else [],
+        calls.mean_reward, best if best and best.exists() else None, calls.stopped,
+    )  # fmt: skip
 
 
-def make(game: str, games: int = 1, training: bool = False, seed: int = 0, **flags: Any) -> Environment:
+def make(
+    game: str,
+    games: int = 1,
+    training: bool = False,
+    seed: int = 0,
+    preset: str = "simple_dqn",
+    **settings: Unpack[Settings],
+) -> Environment:
     """Return E `games` side by side: `reset()` and `step(actions int64 [E])` return a `Step`.
 
     Args:
@@ -113,7 +198,8 @@ def make(game: str, games: int = 1, training: bool = False, seed: int = 0, **fla
         games: The number of games, E.
         training: Whether a lost life ends an episode.
         seed: The seed of all random streams.
-        flags: Settings, such as `screen_width=64` or `preset="quick"`; without a preset the defaults apply.
+        preset: The settings that `settings` change; by default those of simple_dqn.
+        settings: Flags, such as `screen_width=64`.
 
     Raises:
         UserError: The game does not exist, or a flag is unknown or out of range.
@@ -122,7 +208,7 @@ def make(game: str, games: int = 1, training: bool = False, seed: int = 0, **fla
         >>> simple_dqn.make("pong", games=8).reset().screens.shape
         (8, 84, 84)
     """
-    asked = {"preset": "simple_dqn", "workers": games, "random_seed": seed, **flags}
+    asked = {"preset": preset, "workers": games, "random_seed": seed, **settings}
     config = resolve(read([_word("game", game), *_flag_words(asked)], "simple-dqn train"))
     if config.run.random_seed is None:
         raise UserError("seed is None: give a whole number, such as 0")
@@ -131,11 +217,11 @@ def make(game: str, games: int = 1, training: bool = False, seed: int = 0, **fla
     return _refusing(make_environment(played, training))
 
 
-def _read(flags: dict[str, Any]) -> dict[str, Any]:
+def _read(flags: Mapping[str, Any]) -> dict[str, Any]:
     return parser_of_settings("simple-dqn", "").parse(_flag_words(flags))
 
 
-def _flag_words(flags: dict[str, Any]) -> list[str]:
+def _flag_words(flags: Mapping[str, Any]) -> list[str]:
     """Return `flags` as on the command line, and run what `imports` names."""
     for name in {"help", "h", "print_config"} & flags.keys():
         raise UserError(f"{name} is for the command line: leave it out")
@@ -191,7 +277,7 @@ class TrainedAgent:
     Args:
         path: The snapshot.
         game: The game of a Neon snapshot whose file name does not contain it.
-        flags: Settings that replace the snapshot's, such as `backend="cpu"`.
+        settings: Flags that replace the snapshot's, such as `backend="cpu"`.
 
     Attributes:
         game: The name of its game.
@@ -207,10 +293,18 @@ class TrainedAgent:
         >>> agent.evaluate(games=10).mean
     """
 
-    def __init__(self, path: str | Path, game: str | None = None, **flags: Any) -> None:
-        self._path = file = Path(_word("path", path))
-        self._snapshot = open_snapshot(file, None if game is None else _word("game", game))
-        self._given = _read(flags)
+    def __init__(self, path: str | Path, game: str | None = None, **settings: Unpack[Settings]) -> None:
+        file = Path(_word("path", path))
+        snapshot = open_snapshot(file, None if game is None else _word("game", game))
+        self.__setstate__((file, snapshot, _read(settings)))
+
+    def __getstate__(self) -> tuple[Path, Snapshot, dict[str, Any]]:
+        """Return what a copy or a pickle is made of, the weights too; its random streams begin anew."""
+        return self._path, self._snapshot, self._given
+
+    def __setstate__(self, state: tuple[Path, Snapshot, dict[str, Any]]) -> None:
+        """Build the network and the player."""
+        self._path, self._snapshot, self._given = file, _, _ = state
         config = self._config(ONE_GAME, {"random_seed": self._given.get("random_seed", 0)})
         with closing(make_environment(config, training=False)) as environment:
             # Check first, because importing PyTorch takes seconds.
@@ -222,6 +316,10 @@ class TrainedAgent:
         self.game, self.settings = environment.name, config.flags()
         self.actions, self.action_names = environment.actions, environment.action_names
         self._state_shape = (config.memory.history_length, *environment.screen_shape)
+
+    def __repr__(self) -> str:
+        epoch, steps = self._snapshot.epoch, self._snapshot.total_train_steps
+        return f"<TrainedAgent: {self.game}, epoch {epoch}, {steps:,} training steps, {self._path}>"
 
     def q_values(self, states: States) -> QValues:
         """Return the value of each action, the discounted sum of clipped rewards, float32 [B, A].

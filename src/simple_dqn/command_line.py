@@ -116,8 +116,8 @@ def parser_of_settings(program: str, description: str) -> Parser:
         if "positional" in about:
             continue
         choices, kind = tuple(about.get("choices", ())), about["types"][0]
-        words = ("BOOL", *choices[1:]) if kind is bool else choices
-        unit = "INT|N%" if "share_of" in about else kind.__name__.upper()
+        unit = "BOOL" if kind is bool else "INT|N%" if "share_of" in about else kind.__name__.upper()
+        words = choices if kind is str else (unit, *choices[kind is bool :])
         heading = about.get("group", about["part"].capitalize())
         if heading not in groups:
             groups[heading] = parser.add_argument_group(heading)

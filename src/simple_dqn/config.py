@@ -185,7 +185,8 @@ class RunConfig:
     save_weights_prefix: str | None = option(None, "snapshots are written to PREFIX_EPOCH.pkl", local=True)
     checkpoint_minutes: float = option(10, "minutes between checkpoints; 0: one per epoch", 0, local=True)
     checkpoint_steps: int = option(50_000, "the same in steps, for games that cannot be saved", 0)
-    keep: int = option(2, "checkpoints to keep", 1, local=True)
+    keep: int | str = option(2, "checkpoints to keep; best: 2, and the snapshot of the best test", 1,
+        choices=("best",), local=True)
     csv_file: str | None = option(None, "file for the statistics, one row per phase", local=True)
     tensorboard: bool | str = option(False, "also write TensorBoard files, beside the CSV; true: scalars",
         choices=("scalars", "histograms"))
@@ -361,14 +362,14 @@ def convert(name: str, word: str) -> Any:
         return None
     if "share_of" in about and word.endswith("%"):
         return Share(number(float, word[:-1], minimum=0, maximum=100))
-    if kind is bool:  # the first of its choices means yes
-        return word == choices[0] or word if word in choices else yes_or_no(word)
-    if choices and word not in choices and name not in EXTENSIBLE:
+    if word in choices:  # the first of a boolean's means yes
+        return (kind is bool and word == choices[0]) or word
+    if kind is not str:
+        return yes_or_no(word) if kind is bool else number(kind, word, **about)
+    if choices and name not in EXTENSIBLE:
         form = "FILE.py:CLASS" if re.fullmatch(r".+\.py(:\w*)?", word) else word
         wrong = f"invalid choice: {word!r} (choose from {', '.join(choices)})"
         raise ArgumentTypeError(f"{form} is gone: {REMOVED[form]}" if form in REMOVED else wrong)
-    if kind is not str:
-        return number(kind, word, **about)
     if NO_TEXT.search(word):
         raise ArgumentTypeError(f"'{word}' is not UTF-8 text")
     return word

@@ -199,11 +199,12 @@ class Interrupt:
     """A context in which the first signal sets `requested`, and a second Ctrl-C stops immediately.
 
     Further SIGTERMs and SIGHUPs change nothing: `timeout`, a closed terminal and batch systems send several.
+    Without a signal, setting `requested` ends a run in the same way.
     """
 
     def __init__(self) -> None:
         self.requested = False
-        self.number: int = signal.SIGINT  # the first signal that was received
+        self.number = 0  # the first signal that was received; 0: none
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> "Interrupt":
@@ -220,7 +221,7 @@ class Interrupt:
         self._handlers = {}
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        if self.requested:
+        if self.number:
             return
         self.requested, self.number = True, number
         signal.signal(signal.SIGINT, self._handlers.pop(signal.SIGINT))

@@ -230,6 +230,8 @@ class Run:
         if phase.name == "train" and every and phase.done // every > before // every:
             qvalues = None if self._held_out is None else self.agent.network.predict(self._held_out)
             self._statistics.on_point(self.agent.total_train_steps, qvalues)
+        if self._statistics.every:
+            self._statistics.on_safe_point(before, phase.done, **self._counts())
         if self._keeper and not self._interrupt.requested:
             games = self._tester.games if self._tester and phase.name == "test" else 1
             # At the end of the phase a checkpoint follows anyway.
@@ -289,13 +291,22 @@ class Run:
         meanq = None  # the mean of max_a Q(s, a) (Mnih et al. 2013, section 5.1)
         if self._held_out is not None:
             meanq = float(np.mean(agent.network.predict(self._held_out).max(axis=1)))
-        self._statistics.on_phase_end(
-            total_train_steps=agent.total_train_steps, replay_memory_count=agent.memory.count, meanq=meanq,
-            weight_updates=agent.network.updates, more=self._schedule.report(),
-        )  # fmt: skip
-        if self.phase.name == "train" and self._keeper:
-            steps, weights = agent.total_train_steps, agent.network.get_weights(average=True)
-            self._statistics.on_file(self._keeper.save_snapshot(self.phase.epoch, steps, weights, complete))
+        self._statistics.on_phase_end(**self._counts(), meanq=meanq, more=self._schedule.report())
+        if not self._keeper or self.phase.name == "random":
+            return
+        saved = (self.phase.epoch, agent.total_train_steps, agent.network.get_weights(average=True))
+        if self.phase.name == "train":
+            self._statistics.on_file(self._keeper.save_snapshot(*saved, complete))
+        elif self._tester and complete:
+            self._keeper.save_best(self._tester.board.scores, *saved)
+
+    def _counts(self) -> dict[str, int]:
+        """Return the numbers of a row that the statistics do not count."""
+        agent = self.agent
+        return {
+            "total_train_steps": agent.total_train_steps, "replay_memory_count": agent.memory.count,
+            "weight_updates": agent.network.updates,
+        }  # fmt: skip
 
     def _is_over(self) -> bool:
         return self.phase.epoch > self._config.epochs or self._interrupt.requested
@@ -408,7 +419,9 @@ def make_schedule(config: Config, environment: Environment, statistics: Statisti
         raise
 
 
-def make_statistics(config: Config, resumed: str | None = None, writers: Sequence[Writer] = ()) -> Statistics:
+def make_statistics(
+    config: Config, interrupt: Interrupt, resumed: str | None = None, writers: Sequence[Writer] = ()
+) -> Statistics:
     """Return statistics with the writers that `config` asks for, and `writers`; see `make_run`."""
     own: list[Writer] = [Console(config.run.epochs)]
     run = config.run
@@ -419,7 +432,9 @@ def make_statistics(config: Config, resumed: str | None = None, writers: Sequenc
             own.append(TensorboardWriter(path.with_suffix(""), again, run.tensorboard == "histograms"))
         if run.track != "none":
             own.append(TRACKERS[run.track](path.with_suffix(""), config.shared_flags(), again))
-    return Statistics([*own, *writers])
+    for writer in (own := [*own, *writers]):
+        writer.interrupt = interrupt
+    return Statistics(own)
 
 
 def make_run(
@@ -451,7 +466,7 @@ def make_run(
     if prefix:
         name, actions, can_save = environment.name, environment.actions, environment.can_save
         keeper = Keeper(Path(prefix), name, actions, config, can_save=can_save)
-    statistics = make_statistics(config, resumed, writers)
+    statistics = make_statistics(config, interrupt, resumed, writers)
     agent = make_agent(config, environment, network, statistics, keeper)
     if test_environment:
         player, rate = make_player(config, test_environment, network), config.agent.exploration_rate_test

@@ -4,14 +4,14 @@ A `Snapshot` is a network to share. A `Checkpoint`, in a `CheckpointFolder`, has
 The `Keeper` writes both.
 """
 
-from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, DamagedError, Keeper, check_form
+from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, DamagedError, Keeper, best_snapshot
 
-from simple_dqn.snapshot.checkpoint import checkpoint_folder, copied, locked, pack  # isort: skip
+from simple_dqn.snapshot.checkpoint import check_form, checkpoint_folder, copied, locked, pack  # isort: skip
 from simple_dqn.snapshot.checkpoint import prefix_of, snapshots_after, unpack  # isort: skip
 from simple_dqn.snapshot.snapshot import MALFORMED, Snapshot, check_fits, check_layers, checked_settings
 
 __all__ = [
-    "MALFORMED", "Checkpoint", "CheckpointFolder", "DamagedError", "Keeper", "Snapshot", "check_fits",
-    "check_form", "check_layers", "checked_settings", "checkpoint_folder", "copied", "locked",
+    "MALFORMED", "Checkpoint", "CheckpointFolder", "DamagedError", "Keeper", "Snapshot", "best_snapshot",
+    "check_fits", "check_form", "check_layers", "checked_settings", "checkpoint_folder", "copied", "locked",
     "pack", "prefix_of", "snapshots_after", "unpack",
 ]  # fmt: skip

@@ -243,6 +243,11 @@ def snapshots_after(prefix: Path, epoch: int) -> list[Path]:
     return [path for number, path in _numbered(prefix.parent, f"{prefix.name}_", ".pkl") if number > epoch]
 
 
+def best_snapshot(prefix: Path) -> Path:
+    """Return the path of the snapshot that `--keep best` keeps."""
+    return prefix.with_name(f"{prefix.name}_best.pkl")
+
+
 @contextmanager
 def locked(prefix: Path) -> Iterator[None]:
     """Hold a lock on the files of the run `prefix`, and remove unfinished files of killed runs.
@@ -260,7 +265,8 @@ def locked(prefix: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = _lock(folder / LOCK, prefix)
     with lock:
-        name = re.compile(rf"\.{re.escape(prefix.name)}_\d+\.pkl\.\d+\.part")  # see `files.replacing`
+        # See `files.replacing`.
+        name = re.compile(rf"\.{re.escape(prefix.name)}_(\d+|best)\.pkl\.\d+\.part")
         parts = [path for path in prefix.parent.glob(".*.part") if name.fullmatch(path.name)]
         for path in [*parts, *folder.glob(".*.part")]:
             with suppress(OSError):
@@ -301,7 +307,8 @@ def set_aside(prefix: Path, epoch: int) -> None:
 
     `pong` becomes `pong_before` in their names, or else `pong_before_2` and so on.
     """
-    folder, snapshots = checkpoint_folder(prefix), snapshots_after(prefix, epoch)
+    folder, best = checkpoint_folder(prefix), best_snapshot(prefix)
+    snapshots = [*snapshots_after(prefix, epoch), *([best] if kind_of(best) else [])]
     checkpoints = [path for path in folder.glob("*") if path.name != LOCK and any(folder.glob("run_*.npz"))]
     if not snapshots and not checkpoints:
         return
@@ -339,14 +346,16 @@ class Keeper:
         self._next = clock() + self._interval
         self._rows = 0  # added to the replay memory so far
         self._steps: list[Step] = []  # the latest of them, not yet in a chunk
-        # Of the latest snapshots: that of a complete epoch, and that of one that was stopped and goes on.
-        self._fingerprints: dict[str, int | None] = {"complete": None, "stopped": None}
+        # Fingerprints of the latest snapshots: of a complete epoch, and of one that was stopped and goes on;
+        # and with `--keep best` the mean score of the best test.
+        self._snapshots: dict[str, float | None] = {"complete": None, "stopped": None}
         self._executor = futures.ThreadPoolExecutor(1, "checkpoint")
         self._last: futures.Future[None] = futures.Future()  # of the latest call in the thread
         self._last.set_result(None)
         self._saving = self._last  # of the latest checkpoint
         # The following are used by the thread alone.
-        self._checkpoints = CheckpointFolder(self.folder, config.run.keep)
+        kept = 2 if config.run.keep == "best" else int(config.run.keep)
+        self._checkpoints = CheckpointFolder(self.folder, kept)
         self._chunks: list[Chunk] = []  # of the steps that the replay memory holds
         self._unwritten: dict[Path, Snapshot | bytes] = {}  # snapshots and chunks, in order
 
@@ -354,12 +363,12 @@ class Keeper:
         """Begin a new run with the network's `weights`; set an earlier run's files aside, see `set_aside`."""
         start = self._config.run.start_epoch
         set_aside(self.prefix, start)
-        self._fingerprints["complete"] = fingerprint(start, weights)
+        self._snapshots["complete"] = fingerprint(start, weights)
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Continue the run that wrote `checkpoint`."""
         self._checkpoints.resume(checkpoint)
-        self._fingerprints = checkpoint.run["snapshots"]
+        self._snapshots = checkpoint.run["snapshots"]
         self._rows, self._chunks = checkpoint.rows, list(checkpoint.chunks)
 
     def log(self, step: Step) -> None:
@@ -396,7 +405,7 @@ class Keeper:
         flags = self._config.flags()
         flags["save_weights_prefix"] = str(self.prefix.resolve())
         flags["csv_file"] = flags["csv_file"] and str(Path(flags["csv_file"]).resolve())
-        state = copied({"flags": flags, "snapshots": self._fingerprints, **run})
+        state = copied({"flags": flags, "snapshots": self._snapshots, **run})
         self._saving = self._submit(self._write_checkpoint, state, self._rows, held)
         self._next = self._clock() + self._interval
 
@@ -408,13 +417,30 @@ class Keeper:
         `complete` is False if the epoch was stopped; the resumed run replaces the snapshot.
         """
         path = self.prefix.with_name(f"{self.prefix.name}_{epoch}.pkl")
+        snapshot = self._save(path, epoch, total_train_steps, weights)
+        self._snapshots["stopped"] = None
+        self._snapshots["complete" if complete else "stopped"] = snapshot.fingerprint
+        return path
+
+    def save_best(self, scores: Sequence[float], *facts: Any) -> None:
+        """With `--keep best`, write `<prefix>_best.pkl` if a test's mean score is the best of the run so far.
+
+        `facts` are those of `save_snapshot`, at the test.
+        """
+        best, score = self._snapshots.get("best"), float(np.mean(scores or -math.inf))
+        best = best if isinstance(best, float) else -math.inf  # a checkpoint may be a stranger's
+        if self._config.run.keep == "best" and score > best:
+            self._snapshots["best"] = score
+            self._save(best_snapshot(self.prefix), *facts)
+
+    def _save(
+        self, path: Path, epoch: int, total_train_steps: int, weights: Mapping[str, np.ndarray]
+    ) -> Snapshot:
         logger.info("Saving weights to %s", path)
         facts = (self._game, epoch, self._actions, total_train_steps)
         snapshot = Snapshot(*facts, self._config.shared_flags(), dict(weights))
-        self._fingerprints["stopped"] = None
-        self._fingerprints["complete" if complete else "stopped"] = snapshot.fingerprint
         self._submit(self._write, path, snapshot, "Training continues, and tries again later").result()
-        return path
+        return snapshot
 
     def require_snapshots(self) -> None:
         """Raise UserError if a snapshot could not be written, which is lost when this process ends."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simple_dqn.errors import Interrupt
 from simple_dqn.types import CheckpointState, QValues, Step
 
 PROGRESS_INTERVAL = 0.2  # seconds between two `on_progress` events
@@ -71,6 +72,8 @@ class Writer:
     """Receives the events of phases. A subclass overrides those that it uses."""
 
     points = False  # whether it receives points, for which the network values the held-out states
+    every = 0  # steps of a phase between two `on_safe_point` events; 0: it receives none
+    interrupt: Interrupt  # of the run: a writer that sets `interrupt.requested` ends it, with a checkpoint
     last_row: str | None = None  # of the CSV, by which a checkpoint finds where it goes on
 
     def open(self) -> None:
@@ -84,6 +87,9 @@ class Writer:
 
     def on_point(self, point: Point) -> None:
         """Called every 1,000 steps of a training phase if any writer of the run has `points`."""
+
+    def on_safe_point(self, summary: PhaseSummary) -> None:
+        """Called in every phase at the first safe point after each `every` steps, with the counts so far."""
 
     def on_file(self, path: Path) -> None:
         """Called when a snapshot was written, and for a film of the run."""
@@ -129,6 +135,7 @@ class Statistics:
         self._phase = PhaseSummary(0, "random")
         # Training steps between two `on_point` events; 0: no writer wants them.
         self.point_steps = POINT_STEPS * any(writer.points for writer in writers)
+        self.every = any(writer.every for writer in writers)  # whether one receives `on_safe_point` events
         self._scores: Scores | None = None  # of the games of random play and training, from the first step
 
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
@@ -193,6 +200,12 @@ class Statistics:
         for writer in self._writers:
             writer.on_point(Point(step, there, qvalues))
 
+    def on_safe_point(self, before: int, now: int, **counted: Any) -> None:
+        """Pass the counts so far to the writers that receive them between the steps `before` and `now`."""
+        for writer in self._writers:
+            if writer.every and now // writer.every > before // writer.every:
+                writer.on_safe_point(self._summary(**counted))
+
     def on_file(self, path: Path) -> None:
         """Pass the path of a new file, such as a snapshot, to the writers."""
         for writer in self._writers:
@@ -201,14 +214,17 @@ class Statistics:
     def on_phase_end(self, **counted: Any) -> None:
         """Pass the summary of the phase, completed or interrupted, to the writers; `counted` by the run."""
         self._next_progress = math.inf
+        summary = self._summary(**counted)
+        for writer in self._writers:
+            writer.on_phase_end(summary)
+
+    def _summary(self, **counted: Any) -> PhaseSummary:
         one, now = self._phase, self._clock()
         seconds = now - self._phase_start
-        summary = replace(
+        return replace(
             one, meancost=_mean(one.loss_sum, one.updates), total_time=now - self._run_start,
             epoch_time=seconds, steps_per_second=_mean(one.steps, seconds) or 0.0, **counted,
         )  # fmt: skip
-        for writer in self._writers:
-            writer.on_phase_end(summary)
 
     def close(self) -> None:
         """Close the writers."""

@@ -147,10 +147,10 @@ def make_watched_player(
 
 
 def finish(interrupt: Interrupt) -> None:
-    """Log that all is done; after an interrupt, exit with the code of its signal instead."""
-    if interrupt.requested:
+    """Log that all is done; after a signal, exit with its code instead."""
+    if interrupt.number:
         raise KeyboardInterrupt(interrupt.number)
-    logger.info("All done")
+    logger.info("Stopped by a callback" if interrupt.requested else "All done")
 
 
 AGENT = "snapshots/trained/breakout_200.pkl"
@@ -191,7 +191,7 @@ def measure(config: Config, protocol: str = "simple_dqn", json: Path | None = No
     network = make_network(config, environment)
     load_weights(config.run.load_weights, environment, network)
     player = make_player(config, environment, network)
-    with closing(make_statistics(config)) as statistics, Interrupt() as interrupt:
+    with Interrupt() as interrupt, closing(make_statistics(config, interrupt)) as statistics:
         outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt)
     environment.close()
     print(outcome)
