@@ -171,17 +171,20 @@ def test_a_run_writes_its_settings_to_repeat_it(tmp_path: Path, start: Start, ca
 
 @pytest.mark.parametrize(("text", "words"), [
     ("a: [", "line 1"),
-    *((text, "there is no key `settings`") for text in ("", "settings: 3\n", "learning_rate: 1\n")),
+    *((text, "there are no settings") for text in ("", "settings: 3\n", "[epochs]\n", "epochs\n")),
+    ("epoks: 1\n", "unknown setting epoks: did you mean epochs"),
     ("settings:\n  epoks: 1\n", "unknown setting epoks: did you mean epochs"),
     ("settings:\n  epochs: [1]\n", "epochs has no single value"),
-    ("preset: [quick]\nsettings:\n  epochs: 1\n", "there is no preset"),
-    ("foo: 5\nsettings:\n  epochs: 1\n", "unknown key foo"),
+    ("preset: [quick]\nsettings:\n  epochs: 1\n", "no preset is ['quick']: give simple_dqn"),
+    ("preset: x.yaml\n", "no preset is 'x.yaml': give simple_dqn"),
+    ("settings:\n  preset: none\n", "no preset is 'none'"),
+    ("foo: 5\nsettings:\n  epochs: 1\n", "unknown setting foo"),
     ('settings:\n  "\\e[2J\\n": 1\n', r"unknown setting \x1b[2J\n"),
     *((f"settings:\n  epochs: {word}\n", "not a whole number") for word in ("0x10", "1:30", "~", "many")),
     (f"settings:\n  random_seed: {'9' * 5000}\n", "random_seed: "),
     ("settings:\n  epochs: !!python/object/apply:os.abort []\n", "epochs has no single value"),
     ("settings:\n  epochs: !!python/name:os.abort x\n", "epochs: 'x' is not"),
-    ("a: &a [x, x]\nb: &b [*a, *a]\nsettings:\n  epochs: *b\n", "unknown key a"),
+    ("a: &a [x, x]\nb: &b [*a, *a]\nsettings:\n  epochs: *b\n", "unknown setting a"),
     ("settings: &s\n  epochs: 1\n  <<: *s\n", "recursive"),
     ("settings: " + "{a: " * 5000, "recursion"),
     ("settings:\n  epochs: 1\n" + "#" * 70_000, "70,022 bytes, more than 65,536"),
@@ -214,6 +217,7 @@ def test_a_word_is_read_as_it_was_written(tmp_path: Path, word: str) -> None:
     ("settings:\n  n_step: 2", "--preset nature --workers 3", "nature", {"n_step": 2, "workers": 3}),
     ("preset: nature\nsettings:\n  n_step: 2", "--preset rainbow", "rainbow", {"n_step": 2}),
     ("preset: rainbow\nsettings:\n  noisy: false", "--n_step 5", "rainbow", {"n_step": 5, "noisy": False}),
+    ("preset: rainbow\nnoisy: false", "--n_step 5", "rainbow", {"n_step": 5, "noisy": False}),
 ])  # fmt: skip
 def test_a_file_lies_over_a_preset_and_below_the_flags_and_the_outcome_is_shown(
     tmp_path: Path, start: Start, capsys: Capsys, file: str, words: str, preset: str,
@@ -228,6 +232,23 @@ def test_a_file_lies_over_a_preset_and_below_the_flags_and_the_outcome_is_shown(
     assert all(f"  {name}: " in path.read_text() for name in Config().flags())
     found = command_line.read(str(path))
     assert found == {**found, **PRESETS[preset], **others, "preset": preset}
+
+
+def test_print_config_names_the_source_of_each_value(tmp_path: Path, start: Start, capsys: Capsys) -> None:
+    (tmp_path / "mine.yaml").write_text("preset: strong\nepochs: 3\nlearning_rate: 0.1\nprioritized: true\n")
+    words = "--rollout_steps 0 --double --learning_rate 1e-3 --target_steps 99 --workers 3 --print_config"
+    assert start("home", "train", "CartPole-v1", "--config", "../mine.yaml", *words.split()) == 0
+    shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    for line in (
+        "learning_rate: 0.001  # flag; strong: 0.00025", "target_rule: double  # flag; strong: max",
+        "epochs: 3  # file ../mine.yaml; strong: 200", "batch_size: 128  # preset strong",
+        "sampler: prioritized  # file ../mine.yaml; strong: uniform", "n_step: 1  # default",
+        "frame_skip: 1  # derived; strong: 4", "rollout_steps: 0  # flag; strong: 16",
+    ):  # fmt: skip
+        assert line in shown
+    assert start("home", "train", "pong", "--preset", "mine.yaml") == 2
+    assert "'mine.yaml'" in (told := capsys.readouterr().err)
+    assert "--config FILE.yaml" in told
 
 
 # Names and defaults that simple_dqn promised.

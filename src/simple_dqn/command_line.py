@@ -5,8 +5,9 @@ import platform
 import re
 import sys
 import textwrap
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,7 +16,7 @@ import yaml
 
 from simple_dqn import __version__, config
 from simple_dqn.config import BOOLEANS, NO_TEXT, SETTINGS, Config, as_word, convert, unknown, yes_or_no
-from simple_dqn.errors import UserError, one_line
+from simple_dqn.errors import UserError, one_line, printable
 from simple_dqn.files import read_text
 from simple_dqn.machine import usable_cores
 from simple_dqn.presets import PRESETS
@@ -44,10 +45,10 @@ class Parser(argparse.ArgumentParser):
         """Add `--preset`, with the default `usual`, `--print_config`, and if `file` is true `--config`."""
         group = self.add_argument_group("Preset")
         text = f"a set of settings: {', '.join(PRESETS)} (default: {usual})"
-        group.add_argument("--preset", choices=tuple(PRESETS), metavar="NAME", help=text)
-        self.add_switch("print_config", "print every setting and exit (default: false)", group)
+        group.add_argument("--preset", type=preset_name, metavar="NAME", help=text)
+        self.add_switch("print_config", "print settings and their sources, and exit (default: false)", group)
         if file:
-            text = "settings of an earlier run, results/NAME.yaml; other flags win"
+            text = "YAML file of your own settings, or an earlier run's; flags win"
             group.add_argument("--config", type=read, metavar="FILE", help=text)
 
     def format_help(self) -> str:
@@ -111,19 +112,16 @@ def parser_of_settings(program: str, description: str) -> Parser:
     text = "run your own file or module first (docs/modify.md)"
     # The command takes it before this parser, which therefore takes no value.
     parser.add_argument("--import", choices=(), metavar="FILE.py", help=text)
-    groups: dict[str, argparse._ArgumentGroup] = {}
+    group = cache(parser.add_argument_group)  # of a heading
     for name, about in SETTINGS.items():
         if "positional" in about:
             continue
         choices, kind = tuple(about.get("choices", ())), about["types"][0]
         unit = "BOOL" if kind is bool else "INT|N%" if "share_of" in about else kind.__name__.upper()
         words = choices if kind is str else (unit, *choices[kind is bool :])
-        heading = about.get("group", about["part"].capitalize())
-        if heading not in groups:
-            groups[heading] = parser.add_argument_group(heading)
         bare: dict[str, Any] = {"nargs": "?", "const": True} if kind is bool else {}
         text = about["help"].replace("%", "%%")
-        groups[heading].add_argument(
+        group(about.get("group", about["part"].capitalize())).add_argument(
             f"--{name}", type=partial(convert, name), metavar="|".join(words) or unit, help=text, **bare
         )
     for name in BOOLEANS:
@@ -131,8 +129,11 @@ def parser_of_settings(program: str, description: str) -> Parser:
     return parser
 
 
-def listing(settings: Config, preset: str) -> str:
-    """Return the file for `settings`, in which those that differ from the preset are marked."""
+def listing(settings: Config, preset: str, layers: Mapping[str, Mapping[str, Any]] | None = None) -> str:
+    """Return the file for `settings`, in which those that differ from the preset are marked.
+
+    With `layers` by name, the lowest first, each has the name of the one that it comes from.
+    """
     packages = ", ".join(f"{name}: {version(name)}" for name in ("torch", "numpy", "ale-py"))
     lines = [
         f"simple_dqn: {__version__}", f"preset: {preset}",
@@ -140,32 +141,37 @@ def listing(settings: Config, preset: str) -> str:
         f"machine: {{system: {platform.system()}, processor: {platform.machine()}, cores: {usable_cores()}}}",
         "settings:",
     ]  # fmt: skip
-    plain = Config.from_flags(PRESETS.get(preset, {})).flags()
+    plain, layers = Config.from_flags(PRESETS.get(preset, {})).flags(), layers or {}
+    asked = Config.from_flags(*layers.values()).flags()
+    origins = {BOOLEANS.get(name, (name,))[0]: layer for layer, one in layers.items() for name in one}
     for name, value in settings.flags().items():
-        mark = "" if name == "game" or plain[name] == value else f"  # {preset}: {as_word(plain[name])}"
+        marks = [origins.get(name, "default") if value == asked[name] else "derived"] if layers else []
+        marks += [] if name == "game" or plain[name] == value else [f"{preset}: {as_word(plain[name])}"]
         word = as_word(value)
         if not PLAIN.fullmatch(word):
             word = yaml.dump(word, default_style='"', width=sys.maxsize).rstrip("\n")
-        lines.append(f"  {name}: {word}{mark}")
+        lines.append(f"  {name}: {word}" + ("  # " + printable("; ".join(marks)) if marks else ""))
     return "\n".join(lines)
 
 
+def preset_name(word: str) -> str:
+    """Return `word`, the name of a preset, or raise ArgumentTypeError."""
+    if word not in [*PRESETS]:
+        raise ArgumentTypeError(f"no preset is {word!r}: give {', '.join(PRESETS)}, or --config FILE.yaml")
+    return word
+
+
 def read(file: str) -> dict[str, Any]:
-    """Return the settings in `file`, by name, and the name of the preset that it changes, as `preset`."""
-    text = read_text(Path(file), MOST_BYTES, "give a file that --print_config wrote")
+    """Return the settings in `file`, at its top or below `settings`, with `preset`, if it names one."""
+    text = read_text(Path(file), MOST_BYTES, "give a file like those that --print_config writes")
     try:
         content = yaml.load(text, yaml.BaseLoader)  # which makes words of all values, whatever their tags are
-    except (yaml.YAMLError, RecursionError) as error:  # RecursionError: too many brackets
+        below = content.get("settings", {}) if isinstance(content, dict) else None
+        if not isinstance(below, dict):
+            raise UserError("there are no settings, such as `learning_rate: 1e-4`")
+        given = {**content, **below}
+        preset = {"preset": preset_name(given["preset"])} if "preset" in given else {}
+        values = config.read({name: one for name, one in given.items() if name not in (*KEYS, *PATHS_OF_RUN)})
+    except (yaml.YAMLError, RecursionError, ArgumentTypeError, UserError) as error:  # recursion: in brackets
         raise UserError(f"{file}: {one_line(error)}: fix it") from None
-    if not isinstance(content, dict) or not isinstance(content.get("settings"), dict):
-        raise UserError(f"{file}: there is no key `settings`: give a file that --print_config wrote")
-    if wrong := [key for key in content if key not in KEYS]:
-        raise UserError(f"{file}: unknown key {wrong[0]} beside {', '.join(KEYS)}: fix it")
-    preset = {"preset": content["preset"]} if "preset" in content else {}
-    if preset and preset["preset"] not in [*PRESETS]:
-        raise UserError(f"{file}: there is no preset {preset['preset']}: give one of {', '.join(PRESETS)}")
-    try:
-        values = config.read(content["settings"])
-    except UserError as error:
-        raise UserError(f"{file}: {error}: fix it") from None
-    return preset | {name: value for name, value in values.items() if name not in PATHS_OF_RUN}
+    return {"config": file, **preset, **values}

@@ -17,7 +17,7 @@ from simple_dqn.config import REGISTERED, Config, RunConfig, Share, layered
 from simple_dqn.environment import as_played, named
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.files import TRAINED, check_start, from_here, home, is_trained, kind_of, numbered, replacing
-from simple_dqn.presets import USUAL
+from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.replay import rows_for
 from simple_dqn.rules import CHECKPOINT_SHAPE
 from simple_dqn.run import Phase, make_run
@@ -59,7 +59,7 @@ def train(arguments: Sequence[str], program: str) -> None:
     if given.get("print_config"):
         config = resolve(given)
         played = replace(config, environment=as_played(config.environment))
-        print(command_line.listing(played, given.get("preset", USUAL)))
+        print(command_line.listing(played, given.get("preset", USUAL), given["layers"]))
     elif given.get("play_games"):
         play.measure(settle(resolve(given)))
     else:
@@ -73,11 +73,14 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     parser.add_argument("label", nargs="?", help="kept in the names of the snapshots and the CSV")
     parser.add_switch("resume", "go on from the run's last checkpoint if there is one (default: false)")
     parser.add_presets(USUAL)
-    given = parser.parse(arguments)
-    given = over(given.pop("config", {}), named(given))
+    flags = parser.parse(arguments)
+    file = flags.pop("config", {})
+    given = over(file, named(flags))
     if "game" not in given:
         raise UserError(f"the following arguments are required: game (see {program} --help)")
-    return given
+    preset = given.get("preset", USUAL)
+    layers = {f"preset {preset}": PRESETS[preset], f"file {file.get('config')}": file, "flag": flags}
+    return {**given, "layers": layers}
 
 
 def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = True) -> RunConfig:
