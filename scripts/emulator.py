@@ -1,17 +1,17 @@
 """Generates `src/atari2600/starts.json` from ale-py, and compares the two emulators frame by frame.
 
-    python scripts/emulator.py make              the initial state of each supported game, and the gray levels
-    python scripts/emulator.py check [GAME ...]  10,000 frames from each of three seeds, as a table; 1,000
-                                                 frames of games that are not supported
-    python scripts/emulator.py inject [GAME ...] the rules of supported games, by setting bytes of RAM
+    python -m scripts.emulator make               the initial state of each supported game, the gray levels
+    python -m scripts.emulator check [GAME ...]   10,000 random frames from each of three seeds; 1,000 frames
+                                                  of games that are not supported
+    python -m scripts.emulator trained [GAME ...] 10,000 frames of the agents in snapshots/trained
+    python -m scripts.emulator inject [GAME ...]  the rules of supported games, by setting bytes of RAM
 
-`check` and `inject` write what they found into docs/data/roms.csv; `make tables` updates docs/emulator.md.
+The last three write what they found into docs/data/roms.csv; `make tables` updates docs/emulator.md.
 """
 
 import csv
-import hashlib
-import struct
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 from itertools import chain, product
@@ -19,213 +19,43 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from ale_py import ALEInterface, ALEState, LoggerMode
+from ale_py import ALEInterface, ALEState
 from ale_py.roms import get_all_rom_ids, get_rom_path
 from numpy.typing import NDArray
 
+import simple_dqn
 from atari2600 import starts
 from atari2600.console import Console
 from atari2600.controllers import Controllers
-from atari2600.machine import CPU, GAME, RIOT, TIA
-from atari2600.rules import BEFORE, NO_RULES, RULES, Check, Rules, table
-from atari2600.starts import Start, State, Timers
+from atari2600.machine import CPU, GAME, TIA
+from atari2600.rules import BEFORE, NO_RULES, RULES, Check, Rules, Term, table
+from atari2600.starts import Start, Timers
 from atari2600.tables import NEVER
+from scripts.ale import (
+    COLOURS,
+    LOOP,
+    Saved,
+    enter_loop,
+    grey_levels,
+    has_combs,
+    open_ale,
+    settle,
+    start_of,
+    twister,
+)
+from simple_dqn.environment.interface import scale
 
-TABLE = Path(__file__).resolve().parents[1] / "docs" / "data" / "roms.csv"
-COLUMNS = ("ROM", "cartridge", "frames", "rules", "warp")
-COLOURS = np.arange(256).astype(np.uint8) & np.uint8(0xFE)
-TRUE = 0xFAB1FAB2  # how ALE writes booleans into its saved states
-FALSE = 0xBAD1BAD2 - 2**32
-# STA WSYNC; INX; TXA; LSR; STA VSYNC; BVC to the start: frames of eight lines that change nothing in RAM
-LOOP = (0x85, 2, 0xE8, 0x8A, 0x4A, 0x85, 0, 0x50, 0xF7)
+HOME = Path(__file__).resolve().parents[1]
+TABLE = HOME / "docs" / "data" / "roms.csv"
+COLUMNS = ("ROM", "cartridge", "frames", "agent", "rules", "warp")
+AGENTS = {file.stem.rsplit("_", 1)[0]: file for file in (HOME / "snapshots" / "trained").glob("*.pkl")}
 TwinState: TypeAlias = tuple[ALEState, dict[str, NDArray[Any]], NDArray[np.int64]]
 Judgement: TypeAlias = tuple[int, int, int]  # reward, lives, 1 at the end of the game
 CONTROLLERS = ("joystick", "paddle0", "paddle1")
 KINDS = ("2K", "4K", "F8", "F8SC", "F6", "F6SC", "E0", "FE")
-# Games that keep RAM in a reset, and the frames for which ALE holds the switch.
-RESETS = {"ice_hockey": 12, "kung_fu_master": 8, "time_pilot": 8}
 FRAMES, SEEDS, TRIAL = 10_000, (1, 2, 3), 1000
-STATES, FOLLOWED = 20, 6  # of `inject`: the states of each game, and the frames played after a byte was set
-
-
-def open_ale(game: str) -> ALEInterface:
-    """Return ALE at the start of `game`."""
-    ALEInterface.setLoggerMode(LoggerMode.Error)
-    ale = ALEInterface()
-    ale.setInt("random_seed", 1)
-    ale.setFloat("repeat_action_probability", 0.0)
-    ale.loadROM(str(get_rom_path(game)))
-    return ale
-
-
-class Saved:
-    """A state saved by ALE: chapters of 32-bit numbers, each preceded by its name."""
-
-    def __init__(self, data: bytes) -> None:
-        """Read `data`, the result of `ALEState.serialize`."""
-        self.data = data
-
-    def offset(self, chapter: str) -> int:
-        """Return the position of the numbers of a chapter."""
-        title = struct.pack("<i", len(chapter)) + chapter.encode()
-        return self.data.index(title) + len(title)
-
-    def numbers(self, chapter: str, count: int) -> list[int]:
-        """Return the first `count` numbers of a chapter."""
-        return list(struct.unpack_from(f"<{count}i", self.data, self.offset(chapter)))
-
-    def cartridge(self) -> tuple[str, int, list[int]]:
-        """Return the kind of the cartridge, its bank and the bytes of its RAM."""
-        at = self.data.rindex(b"Cartridge")
-        (length,) = struct.unpack_from("<i", self.data, at - 4)
-        kind = self.data[at + len("Cartridge") : at + length].decode()
-        if kind == "E0":  # the number of slots, then the bank of 1K in each
-            first, second, third = self.numbers("CartridgeE0", 4)[1:]
-            return kind, first | second << 3 | third << 6, []
-        if kind == "FE":
-            return kind, 0, []
-        if kind.endswith("SC"):
-            bank, count, *ram = self.numbers("Cartridge" + kind, 130)
-            assert count == 128, count
-            return kind, bank, ram
-        return kind, self.numbers("Cartridge" + kind, 1)[0], []
-
-
-def _true(number: int) -> int:
-    return int(number & 0xFFFFFFFF == TRUE)
-
-
-def _read_cpu(cpu: NDArray[np.int32], saved: list[int], cycles: int, bank: int) -> None:
-    flags = (_true(saved[6]) << 7, _true(saved[7]) << 6, _true(saved[9]) << 3, _true(saved[10]) << 2)
-    cpu[[CPU.A, CPU.X, CPU.Y, CPU.SP]] = saved[:4]
-    cpu[CPU.PC] = saved[5]
-    cpu[CPU.P] = sum(flags) | (1 - _true(saved[11])) << 1 | _true(saved[12])
-    cpu[CPU.CYCLES] = cycles
-    cpu[CPU.BANK] = 4096 * bank if cpu[CPU.CARTRIDGE] else 0
-
-
-def _read_riot(riot: NDArray[np.int32], saved: list[int], past: int) -> None:
-    riot[[RIOT.VALUE, RIOT.SHIFT]] = saved[129:131]
-    riot[[RIOT.SET_AT, RIOT.READ_AT]] = np.array(saved[131:133]) - past
-    riot[RIOT.CLEARED] = _true(saved[133])
-    riot[RIOT.DDRA] = saved[134]
-
-
-def _read_tia(tia: NDArray[np.int32], saved: list[int], past: int) -> None:
-    tia[TIA.SYNC_UNTIL] = NEVER if saved[7] > 0x70000000 else saved[7] - saved[0]
-    tia[[TIA.VBLANK, TIA.NUSIZ0, TIA.NUSIZ1]] = saved[10:13]
-    tia[TIA.COLUP0 : TIA.COLUBK + 1] = [colour & 0xFE for colour in saved[13:17]]
-    tia[TIA.CTRLPF] = tia[TIA.REFLECTED] = saved[17]
-    tia[[TIA.REFP0, TIA.REFP1]] = [8 * _true(bit) for bit in saved[19:21]]
-    tia[TIA.PF : TIA.OLD1 + 1] = saved[21:26]
-    tia[TIA.ENAM0 : TIA.OLDBL + 1] = [2 * _true(bit) for bit in saved[26:30]]
-    tia[TIA.HMP0 : TIA.HMP0 + 5] = [motion & 15 for motion in saved[30:35]]
-    tia[TIA.VDELP0 : TIA.VDELBL + 1] = [_true(bit) for bit in saved[35:38]]
-    tia[[TIA.RESMP0, TIA.RESMP1]] = [2 * _true(bit) for bit in saved[38:40]]
-    hits = [saved[40] >> bit & 1 for bit in range(15)]  # D7, then D6, of CXM0P to CXPPMM; CXBLPF has D7 alone
-    lines = [*range(1, 12, 2), 13, 15, *range(0, 12, 2), 14]
-    ordered = [*hits[0:12:2], *hits[12:14], *hits[1:12:2], hits[14]]
-    tia[TIA.COLLISIONS] = sum(hit << line for hit, line in zip(ordered, lines, strict=True))
-    tia[TIA.POS0 : TIA.POS0 + 5] = saved[41:46]
-    tia[TIA.DUMPED_AT] = saved[53] - past
-    tia[TIA.FIRST_LINE] = (saved[1] - saved[0]) // 228
-
-
-def state_of(ale: ALEInterface, console: Console) -> State:
-    """Return the state of `ale` at the start of a game, by way of a console; this plays one frame."""
-    saved = Saved(ale.cloneState().serialize())
-    screen = ale.getScreen().copy()
-    system, processor = saved.numbers("System", 1)[0], saved.numbers("M6502Low", 14)
-    riot, tia = saved.numbers("M6532", 137), saved.numbers("TIA", 54)
-    # ALE counts from the start of the last frame; here a frame starts with the line in which ALE's does.
-    clocks = system * 3 - tia[0]
-    finished = processor[13] & 1
-    cycles = (clocks % 228 if finished else clocks) // 3
-    _, bank, chip = saved.cartridge()
-    _read_cpu(console.cpu[0], processor, cycles, bank)
-    _read_riot(console.riot[0], riot, system - cycles)
-    _read_tia(console.tia[0], tia, system - cycles)
-    console.tia[0, TIA.CLOCK] = cycles * 3 if finished else tia[3] - tia[0]
-    console.tia[0, TIA.ROWS] = len(screen)
-    ale.act(0)  # where this frame draws nothing, it shows the picture before the last
-    return State(
-        cpu=console.cpu[0].tolist(), riot=console.riot[0].tolist(), tia=console.tia[0].tolist(),
-        ram=bytes(riot[1:129] + chip).hex(),
-        pictures=starts.pack(np.stack([screen, ale.getScreen()]).tobytes()),
-    )  # fmt: skip
-
-
-def alike(state: State) -> State:
-    """Return `state` without times of old events, which no longer matter."""
-    riot, tia = list(state.riot), list(state.tia)
-    riot[RIOT.READ_AT] = tia[TIA.DUMPED_AT] = 0
-    return replace(state, riot=riot, tia=tia)
-
-
-def twister() -> list[int]:
-    """Return the state of ALE's Mersenne Twister before the first game, which draws one number."""
-    saved = Saved(open_ale("pong").cloneState().serialize())
-    at = saved.offset("System") + 4
-    (length,) = struct.unpack_from("<i", saved.data, at)
-    *words, position = (int(word) for word in saved.data[at + 4 : at + 4 + length].split())
-    return [*words, position - 1]
-
-
-def start_of(game: str, whole: bool) -> Start:
-    """Return the start of a game without its controller and combs.
-
-    The game is started again until every timer value has occurred, or only once if not `whole`.
-    """
-    ale, rom = open_ale(game), Path(str(get_rom_path(game))).read_bytes()
-    rows, timers, console = ale.getScreenDims()[0], Timers(), Console(rom, 1)
-    states: list[State] = []
-    found: dict[int, int] = {}
-    timer = timers.draw()
-    while len(found) < (starts.TIMERS if whole else 1):
-        state = state_of(ale, console)
-        found[timer] = next(
-            (i for i, known in enumerate(states) if alike(known) == alike(state)), len(states)
-        )
-        if found[timer] == len(states):
-            states.append(state)
-        ale.reset_game()
-        timer = timers.draw()
-    return Start(
-        md5=hashlib.md5(rom).hexdigest(), controller="joystick",
-        actions=[action.value for action in ale.getMinimalActionSet()], rows=rows, states=states,
-        by_timer=[found.get(timer, 0) for timer in range(starts.TIMERS)],
-        reset_frames=RESETS.get(game, 0),
-    )  # fmt: skip
-
-
-def run_in_ram(game: str, program: list[int]) -> ALEInterface:
-    """Return ALE after a frame of `program` at $80 in place of the game's program."""
-    ale = open_ale(game)
-    saved = Saved(ale.cloneState().serialize())
-    data = bytearray(saved.data)
-    struct.pack_into(f"<{len(program)}i", data, saved.offset("M6532") + 4, *program)
-    struct.pack_into("<i", data, saved.offset("M6502Low") + 20, 0x80)
-    ale.restoreState(ALEState(bytes(data)))
-    ale.act(0)
-    return ale
-
-
-def paint(colour: int) -> list[int]:
-    """Return a program that fills the screen with a color, with an HMOVE in each line."""
-    # LDA #color; STA COLUBK; LDA #0; STA VBLANK; loop: STA WSYNC; STA HMOVE; JMP loop
-    return [0xA9, colour, 0x85, 9, 0xA9, 0, 0x85, 1, 0x85, 2, 0x85, 0x2A, 0x4C, 0x88, 0]
-
-
-def grey_levels() -> list[int]:
-    """Return ALE's gray level of each color."""
-    return [
-        int(run_in_ram("pong", paint(colour)).getScreenGrayscale()[100, 80]) for colour in COLOURS.tolist()
-    ]
-
-
-def has_combs(game: str) -> int:
-    """Return 1 if HMOVE blanks the left pixels of a line in this game in ALE, else 0."""
-    return int(run_in_ram(game, paint(14)).getScreen()[100, 0] == 0)
+# Of `inject`: states of random play, frames between two of an agent's, frames after a byte was set.
+STATES, PART, FOLLOWED = 20, 2000, 6
 
 
 class Twins:
@@ -283,23 +113,16 @@ class Twins:
 
     def set_state(self, state: TwinState) -> None:
         """Continue from what `get_state` returned."""
-        self.ale.restoreState(state[0])
-        self.ale.act(0)  # a saved state lacks whether the frame before was whole: now it is
-        self.ale.restoreState(state[0])
+        settle(self.ale, state[0])
         self.console.set_state(state[1])
         self._controllers.turned[:] = state[2]
 
     def trap(self, byte: int) -> None:
         """Let both execute `LOOP` in RAM, at `byte`, in place of the game's program: no frame changes RAM."""
-        saved = Saved(self.ale.cloneState().serialize())
-        data, registers = bytearray(saved.data), saved.offset("M6502Low")
-        struct.pack_into("<i", data, registers + 20, 0x80 + byte)
-        struct.pack_into("<i", data, registers + 28, FALSE)  # the V flag
-        self.ale.restoreState(ALEState(bytes(data)))
+        enter_loop(self.ale, byte)
         self.console.cpu[0, CPU.PC] = 0x80 + byte
         self.console.cpu[0, CPU.P] &= 0xBF
-        for at, value in enumerate(LOOP):
-            self.set_ram(byte + at, value)
+        self.console.ram[0, byte : byte + len(LOOP)] = LOOP
 
     def see(self) -> tuple[Judgement, Judgement]:
         """Play a frame of the loop; return what ALE and we make of RAM."""
@@ -395,37 +218,105 @@ def misplayed(twins: Twins, rules: Rules, random: np.random.Generator, values: i
     return parted, None
 
 
-def play(twins: Twins, random: np.random.Generator, frames: int) -> None:
-    """Play random actions, and new games when one ends."""
+def play(twins: Twins, random: np.random.Generator, frames: int, agent: "Agent | None" = None) -> None:
+    """Play random actions, or the agent's, and new games when one ends."""
     for _ in range(frames):
-        if twins.act(int(random.choice(twins.start.actions)))[2]:
+        action = agent.choose(twins.ale) if agent else int(random.choice(twins.start.actions))
+        if twins.act(action)[2]:
             twins.restart()
 
 
+class Agent:
+    """A trained agent, which looks at ALE's screens and acts at random in one step of a hundred."""
+
+    def __init__(self, game: str, seed: int) -> None:
+        """Load the agent of `game`."""
+        self._agent = simple_dqn.load(AGENTS[game], datatype="float32", threads=1, random_seed=seed)
+        self._frames: deque[NDArray[np.uint8]] = deque(maxlen=2)
+        self._states = np.zeros((1, 4, 84, 84), np.uint8)
+        self._number, self._action = 0, 0
+
+    def choose(self, ale: ALEInterface) -> int:
+        """Return the action of the next frame, a new one for every fourth."""
+        self._frames.append(ale.getScreenGrayscale())
+        if self._number % 4 == 0:
+            self._states[:, :-1] = self._states[:, 1:].copy()
+            scale(np.maximum(self._frames[0], self._frames[-1]), self._states[0, -1])
+            chosen = self._agent.act(self._states, epsilon=0.01)[0]
+            self._action = int(ale.getMinimalActionSet()[chosen].value)
+        self._number += 1
+        return self._action
+
+
+def by_byte(terms: Iterable[Term]) -> dict[int, NDArray[np.int64]]:
+    """Return the sum of the terms of each byte, int64 [256]."""
+    found: dict[int, NDArray[np.int64]] = {}
+    for term in terms:
+        found[term.byte] = found.get(term.byte, 0) + term.values()
+    return found
+
+
+def extremes(rules: Rules) -> dict[str, dict[int, int]]:
+    """Return bytes for states that random play seldom reaches: one life, many lives, the last score."""
+    found = {
+        name: {byte: int(np.abs(numbers - lives).argmin()) for byte, numbers in by_byte(rules.lives).items()}
+        for name, lives in (("one life", 1), ("many lives", rules.first_lives + 3))
+    }
+    decimal = [value for value in range(256) if value & 15 < 10 and value >> 4 < 10]
+    score = by_byte(rules.score)
+    found["the last score"] = {byte: decimal[int(score[byte][decimal].argmax())] for byte in score}
+    return {name: ram for name, ram in found.items() if ram}
+
+
+def scenes(game: str, twins: Twins, rules: Rules) -> Iterator[str]:
+    """Bring a game into one state after the other: of random play, set by hand, and of a trained agent.
+
+    Yields:
+        The name of the state; "" if the bytes set by hand made the program itself go on otherwise.
+    """
+    for number in range(STATES):
+        random = np.random.default_rng(number)
+        play(twins, random, 1 if number == 0 else int(random.integers(100, 1000)))
+        assert not twins.difference(), number
+        yield f"state {number}"
+    for (name, ram), frames in product(extremes(rules).items(), (1, 60, 600)):
+        keep = twins.get_state()
+        for byte, value in ram.items():
+            twins.set_ram(byte, value)
+        play(twins, random, frames)
+        same = not twins.difference()
+        yield f"{name}, {frames} frames later" if same else ""
+        twins.set_state(keep)
+    if game in AGENTS:
+        agent = Agent(game, 0)
+        for number in range(FRAMES // PART):
+            play(twins, random, PART, agent)
+            yield f"{(number + 1) * PART} frames of the agent"
+
+
 def inject(names: list[str]) -> None:
-    """Compare the rules of each game with ALE by setting bytes of RAM, in several states of random play."""
+    """Compare the rules of each game with ALE by setting bytes of RAM, in several states."""
     for game in names or sorted(RULES):
-        twins, rules, parted = Twins(game, starts.find(game)), RULES[game], 0
-        found = None
-        for number in range(STATES):
+        twins, rules = Twins(game, starts.find(game)), RULES[game]
+        found, compared, parted = None, 0, 0
+        for number, scene in enumerate(filter(None, scenes(game, twins, rules))):
             random = np.random.default_rng(number)
-            play(twins, random, 1 if number == 0 else int(random.integers(100, 1000)))
             every = range(128) if number == STATES - 1 else sorted(edges(rules))
-            assert not twins.difference(), number
             found = misread(twins, every, set(edges(rules))) or misjudged(twins, rules, random, 1000)
             if not found:
                 more, found = misplayed(twins, rules, random, 32)
                 parted += more
             if found:
-                found = f"state {number}, {found}"
+                found = f"{scene}, {found}"
                 break
-        outcome = f"{found or 'equal'}; {parted} trials went on otherwise"
+            compared += 1
+        outcome = found or f"{compared} states" + (f"; {parted} trials went on otherwise" if parted else "")
         note(game, rules=outcome)
         print(f"{game}: {outcome}", flush=True)
 
 
-def differences(game: str, start: Start, frames: int, seed: int) -> str | None:
-    """Play random actions in both emulators; return the first difference, or None."""
+def differences(game: str, start: Start, frames: int, seed: int, agent: Agent | None = None) -> str | None:
+    """Play random actions, or the agent's, in both emulators; return the first difference, or None."""
     twins, random = Twins(game, start), np.random.default_rng(seed)
     actions = [action.value for action in twins.ale.getMinimalActionSet()]
     for frame in range(frames):
@@ -433,7 +324,7 @@ def differences(game: str, start: Start, frames: int, seed: int) -> str | None:
             if game not in RULES:
                 return None  # the state of its restart is unknown
             twins.restart()
-        judgement = twins.act(int(random.choice(actions)))
+        judgement = twins.act(agent.choose(twins.ale) if agent else int(random.choice(actions)))
         if game in RULES and judgement != twins.judged():
             return f"frame {frame}, {judgement} in place of {twins.judged()}"
         if found := twins.difference():
@@ -501,12 +392,16 @@ def check(names: list[str]) -> None:
         print(f"{game}: {found}", flush=True)
 
 
+def trained(names: list[str]) -> None:
+    """Print how well the games of trained agents match, and write it into the table."""
+    for game in names or sorted(AGENTS):
+        found = differences(game, starts.find(game), FRAMES, 1, Agent(game, 1)) or f"{FRAMES:,}"
+        note(game, agent=found)
+        print(f"{game}: {found}", flush=True)
+
+
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["make"]:
-        make()
-    elif sys.argv[1:2] == ["check"]:
-        check(sys.argv[2:])
-    elif sys.argv[1:2] == ["inject"]:
-        inject(sys.argv[2:])
-    else:
+    verbs = {"make": lambda _: make(), "check": check, "trained": trained, "inject": inject}
+    if len(sys.argv) < 2 or sys.argv[1] not in verbs:
         sys.exit(__doc__)
+    verbs[sys.argv[1]](sys.argv[2:])

@@ -2,91 +2,36 @@
 
     python -m scripts.probe_rules [GAME ...]    a row of `src/atari2600/rules.py` for each, as it was found
 
-ALE executes a loop in RAM in place of the game's program, see `emulator.LOOP`, so a frame changes nothing and
-takes two microseconds. In states of random play each byte is set to each value. That shows the terms of the
-score and of the lives, and the ends that depend on one byte. For ends that depend on several, the bytes of
-games that ended are set one after the other, and those without which the game goes on are kept.
+ALE executes a loop in RAM in place of the game's program, see `ale.LOOP`, so a frame changes nothing and
+takes two microseconds. In 20 states of random play each byte is set to each value. A byte that then changes
+the score or the lives is set from each value to each other one, in up to three states. That shows the terms,
+the bounds of a reward, and whether the number of lives or the end depends on the frame before. For ends that
+depend on several bytes, the bytes of games that ended are set one after the other, and those without which
+the game goes on are kept.
 
-A comment names whatever these forms do not describe; `emulator.py inject` then tests the finished row.
+A comment names whatever these forms do not describe, and the fields in which the row differs from that of
+`rules.py`; `emulator.py inject` tests the finished row.
 """
 
-import struct
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, replace
 from itertools import chain, product
 
 import numpy as np
-from ale_py import ALEInterface, ALEState
+from ale_py import ALEInterface
 from numpy.typing import NDArray
 
-from atari2600.rules import RULES, Check, Condition, Rules, Term
-from scripts.emulator import FALSE, LOOP, Saved, open_ale
+from atari2600.rules import BEFORE, RULES, Check, Condition, Rules, Term
+from scripts.ale import Effects, Numbers, Trap, Values, open_ale
 
 STATES, ENDS = 20, 4  # of each game
+TABLES = 3  # states in which a byte is set from each value to each other one
 LOOPS = (0, 60, 119)  # where `LOOP` is put, so that each byte is seen
 EXCEPTIONS = 3  # values of a byte that may stand for another number than the others
 LONGEST = 60_000  # frames in which random play must end a game
 MASKS = (0xFF, 0x0F, 0xF0, 0x7F, 0x3F, 0x1F, 0x07, 0x03, 0x01, 0xF8, 0xE0, 0xC0, 0x80, 0x70, 0x38, 0xFE, 0xFC)
-Numbers = NDArray[np.int64]  # [256], a number for each value of a byte
-
-
-class Trap:
-    """A state of ALE in which no frame changes RAM."""
-
-    def __init__(self, ale: ALEInterface, state: ALEState, loop: int) -> None:
-        """Let `ale` execute `LOOP` at byte `loop`, from `state`."""
-        self.ale, self._bytes = ale, range(loop, loop + len(LOOP))
-        ale.restoreState(state)
-        ale.act(0)  # a saved state lacks whether the frame before was whole: now it is
-        ale.restoreState(state)
-        saved = Saved(ale.cloneState().serialize())
-        data, registers = bytearray(saved.data), saved.offset("M6502Low")
-        struct.pack_into("<i", data, registers + 20, 0x80 + loop)
-        struct.pack_into("<i", data, registers + 28, FALSE)  # the V flag
-        ale.restoreState(ALEState(bytes(data)))
-        for at, value in enumerate(LOOP):
-            ale.setRAM(loop + at, value)
-        self.ram = ale.getRAM().copy()
-        for _ in range(2):
-            ale.act(0)
-        self._held = ale.cloneState()
-        self.lives, self.over = ale.lives(), bool(ale.game_over())
-
-    def has(self, byte: int) -> bool:
-        """Return whether a byte may be set: it is none of the loop's."""
-        return byte not in self._bytes
-
-    def ends_with(self, changes: Mapping[int, int]) -> bool:
-        """Return whether the game is over in a frame after some bytes were set."""
-        self.ale.restoreState(self._held)
-        for byte, value in changes.items():
-            if self.has(byte):
-                self.ale.setRAM(byte, value)
-        self.ale.act(0)
-        return bool(self.ale.game_over())
-
-    def survey(self, byte: int) -> tuple[Numbers, Numbers, NDArray[np.bool_], bool]:
-        """Set `byte` to each value.
-
-        Returns:
-            The points above those of value 0, the lives, whether the game is over, and whether the way back
-            had other rewards or lives than the way there.
-        """
-        rewards, lives, over, uneven = np.zeros(256, int), np.zeros(256, int), np.zeros(256, bool), False
-        self.ale.restoreState(self._held)
-        for value in range(256):
-            self.ale.setRAM(byte, value)
-            rewards[value], lives[value] = self.ale.act(0), self.ale.lives()
-            over[value] = self.ale.game_over()
-            if over[value]:
-                self.ale.restoreState(self._held)
-                continue
-            self.ale.setRAM(byte, int(self.ram[byte]))
-            uneven |= self.ale.act(0) != -rewards[value] or self.ale.lives() != self.lives
-            if self.ale.game_over():
-                self.ale.restoreState(self._held)
-        return rewards - rewards[0], lives, over, uneven
+NOTHING = Rules((), ())
 
 
 def random_play(game: str, seed: int, frames: int, to_end: bool = False) -> ALEInterface | None:
@@ -104,48 +49,93 @@ def random_play(game: str, seed: int, frames: int, to_end: bool = False) -> ALEI
     return None if to_end else ale
 
 
-def term_of(byte: int, numbers: Numbers, used: NDArray[np.bool_]) -> list[Term] | None:
-    """Return terms whose sum is `numbers` - `numbers[0]` at the values that are `used`."""
-    wanted = (numbers - numbers[0])[used]
-
-    def fits(term: Term) -> bool:
-        return bool((term.values()[used] - term.values()[0] == wanted).all())
-
+def units(byte: int) -> Iterator[Term]:
+    """Yield the terms of a byte that count by ones."""
     for digits, mask in product((False, True), MASKS):
-        shift = 0 if digits else (mask & -mask).bit_length() - 1
-        unit = Term(byte, 1, mask, digits, shift=shift)
-        steps = unit.values()[used]
-        if not steps.any():
+        yield Term(byte, 1, mask, digits, shift=0 if digits else (mask & -mask).bit_length() - 1)
+    yield Term(byte, signed=True)
+
+
+def term_of(byte: int, numbers: Numbers, used: Values) -> list[Term] | None:
+    """Return terms whose sum is `numbers` but for a constant, at the values that are `used`."""
+    base = int(np.argmax(used))
+    wanted = numbers - numbers[base]
+
+    def wrong(term: Term) -> NDArray[np.intp]:
+        return np.flatnonzero(used & (term.values() - term.values()[base] != wanted))
+
+    for unit in units(byte):
+        steps = unit.values() - unit.values()[base]
+        moved = np.flatnonzero(used & (steps != 0))
+        if not len(moved):
             continue
-        first = int(np.argmax(steps != 0))
-        factor, rest = divmod(int(wanted[first]), int(steps[first]))
+        factor, rest = divmod(int(wanted[moved[0]]), int(steps[moved[0]]))
         if rest or not factor:
             continue
-        for blank in (-1, 0xA0 & mask, 0x0A & mask):
-            term = Term(byte, factor, mask, digits, shift=shift, blank=blank)
-            wrong = np.flatnonzero(used & (term.values() - term.values()[0] != numbers - numbers[0]))
-            exact = all((numbers[value] - numbers[0]) % factor == 0 for value in wrong)
-            if len(wrong) <= EXCEPTIONS and exact:
-                pairs = [(int(value), int(numbers[value] - numbers[0]) // factor) for value in wrong]
-                return [replace(term, instead=tuple(pairs))]
-    if fits(term := Term(byte, int(numbers[1] - numbers[0]), signed=True)):
-        return [term]
+        for blank in (-1, 0xA0 & unit.mask, 0x0A & unit.mask):
+            term = replace(unit, factor=factor, blank=blank)
+            others = wrong(term)
+            if len(others) <= EXCEPTIONS and not (wanted[others] % factor).any():
+                shown = wanted // factor + unit.values()[base]
+                return [replace(term, instead=tuple((int(value), int(shown[value])) for value in others))]
     low, high = numbers[np.arange(256) & 15], numbers[np.arange(256) & 0xF0]
     if used.all() and (low + high - numbers[0] == numbers).all() and low.any() and high.any():
         halves = [term_of(byte, half, used) for half in (low, high)]
         if halves[0] and halves[1]:
             return halves[0] + halves[1]
-    steps = np.unique(wanted)
+    steps = np.unique(wanted[used])
     unit_step = int(np.gcd.reduce(steps))
-    codes = [np.flatnonzero(used & (numbers - numbers[0] == place * unit_step)) for place in range(10)]
+    codes = [np.flatnonzero(used & (wanted == place * unit_step)) for place in range(10)]
     if unit_step and steps.max() <= 9 * unit_step and all(len(code) <= 1 for code in codes[1:]):
         found = [int(code[0]) if len(code) else 0 for code in codes[: int(steps.max()) // unit_step + 1]]
-        if fits(term := Term(byte, unit_step, codes=tuple(found))):
+        term = Term(byte, unit_step, codes=tuple(found))
+        if not len(wrong(term)):
             return [term]
     return None
 
 
-def check_of(byte: int, values: NDArray[np.bool_]) -> Check | None:
+def paid(points: Numbers, rules: Rules) -> Numbers:
+    """Return the rewards, [N, N], from each of `points` [N] to each other, within the bounds of `rules`."""
+    steps = points[None] - points[:, None]
+    return np.clip(np.where(steps < 0, steps + rules.wraps, steps), rules.least, rules.most)
+
+
+def points_of(byte: int, rewards: Numbers, used: Values, rules: Rules) -> Numbers | None:
+    """Return the points for each value that is `used`, from which the rewards follow."""
+    seen, points = rewards[np.ix_(used, used)], np.zeros(256, int)
+    rows: Iterable[Numbers] = seen
+    if rules.least != NOTHING.least and rules.most != NOTHING.most:  # rewards show an order alone
+        rows = (unit.values()[used] for unit in units(byte))
+    for row in rows:
+        if (paid(row, rules) == seen).all():
+            points[used] = row
+            return points
+    return None
+
+
+def bounds_of(tables: Iterable[tuple[int, Numbers, Values]], plain: Rules) -> Rules:
+    """Return `plain` with the wrap or the bounds from which all rewards follow.
+
+    `tables` has a byte, its rewards [256, 256], and the values that are used; more than one for some bytes.
+    """
+    every = [rewards[np.ix_(used, used)] for _, rewards, used in tables]
+    if not every:
+        return plain
+    low, high = int(min(one.min() for one in every)), int(max(one.max() for one in every))
+    candidates = (
+        plain,
+        replace(plain, wraps=int(max((one + one.T).max() for one in every))),
+        replace(plain, least=low),
+        replace(plain, most=high),
+        replace(plain, least=low, most=high),
+    )
+    for rules in candidates:
+        if all(points_of(*table, rules) is not None for table in tables):
+            return rules
+    return plain
+
+
+def check_of(byte: int, values: Values) -> Check | None:
     """Return the check that holds for `values` [256]."""
     one, last = (int(np.flatnonzero(values)[place]) for place in (0, -1))
     other = int(np.flatnonzero(~values)[0]) if not values.all() else 0
@@ -160,15 +150,15 @@ def check_of(byte: int, values: NDArray[np.bool_]) -> Check | None:
 def end_of(trap: Trap, ended: NDArray[np.uint8]) -> Condition | str | None:
     """Return the checks that hold in RAM `ended` and not in `trap`; None: the loop hides a byte of theirs."""
     needed = {byte: int(value) for byte, value in enumerate(ended)}
-    if trap.over or not trap.ends_with(needed):
+    if trap.over or not trap.play(needed)[2]:
         return None
     for byte in range(128):
         without = {other: value for other, value in needed.items() if other != byte}
-        if trap.ends_with(without):
+        if trap.play(without)[2]:
             needed = without
     checks = []
     for byte in needed:
-        values = np.array([trap.ends_with(needed | {byte: value}) for value in range(256)])
+        values = np.array([trap.play(needed | {byte: value})[2] for value in range(256)])
         check = check_of(byte, values)
         if check is None:
             return f"the end needs {needed}, and byte {byte} one of {np.flatnonzero(values).tolist()}"
@@ -183,11 +173,16 @@ class Findings:
         """Probe `game`."""
         self.game = game
         self.notes: list[str] = []
-        self.score: dict[int, list[Term]] = {}
-        self.lives: dict[int, list[Term]] = {}
-        self.over: list[Condition] = []
+        self.rules = replace(NOTHING, first_lives=open_ale(game).lives())
+        self._paying: dict[int, list[Trap]] = {}  # by byte, the states in which it changes the score
+        self._counting: dict[int, list[Trap]] = {}
+        self._ending: dict[int, list[Values]] = {}
+        self._whole: list[Trap] = []
         self._survey()
-        self._ends()
+        self._find_score()
+        self._find_lives()
+        self._find_ends()
+        self._find_last_reward()
 
     def note(self, text: str) -> None:
         """Add a note, once."""
@@ -195,71 +190,136 @@ class Findings:
             self.notes.append(text)
 
     def _survey(self) -> None:
-        points: dict[int, list[Numbers]] = {}
-        lives: dict[int, list[tuple[Numbers, NDArray[np.bool_]]]] = {}
-        alone: dict[int, list[NDArray[np.bool_]]] = {}
-        whole: list[Trap] = []
         for number in range(STATES):
             ale = random_play(self.game, number, 1 if number == 0 else 50 + 97 * number)
             assert ale
             state = ale.cloneState()
             for loop in LOOPS[:: 2 if number else 1]:
                 trap = Trap(ale, state, loop)
-                if not trap.over:
-                    whole.append(trap)
+                if trap.over:
+                    continue
+                self._whole.append(trap)
                 for byte in filter(trap.has, range(128)):
-                    rewards, found, over, uneven = trap.survey(byte)
-                    if rewards.any():
-                        points.setdefault(byte, []).append(rewards)
-                    if (found[~over] != trap.lives).any():
-                        lives.setdefault(byte, []).append((found, ~over))
-                    if uneven:
-                        self.note(f"byte {byte}: other rewards or lives on the way back")
-                    if not trap.over:
-                        alone.setdefault(byte, []).append(over)
-        for byte, each in points.items():
-            wraps = int(np.gcd.reduce(np.concatenate([one - each[0] for one in each])))
-            numbers = each[0] % wraps if wraps else each[0]
-            if wraps:
-                self.note(f"byte {byte}: the points of states differ by multiples of {wraps}")
-            terms = term_of(byte, numbers, np.ones(256, np.bool_))
-            self._keep(self.score, byte, terms, "score", numbers)
-        for byte, seen in lives.items():
-            used = np.logical_and.reduce([known for _, known in seen])
-            if any(
-                ((one - one[used][0])[used] != (seen[0][0] - seen[0][0][used][0])[used]).any()
-                for one, _ in seen
-            ):
-                self.note(f"byte {byte}: its part of the lives depends on the state")
-            self._keep(self.lives, byte, term_of(byte, seen[0][0], used), "lives", seen[0][0])
-        terms = list(chain(*self.lives.values()))
-        if terms and whole:
-            trap = max(whole, key=lambda trap: sum(trap.has(term.byte) for term in terms))
-            rest = trap.lives - sum(int(term.values()[trap.ram[term.byte]]) for term in terms)
-            self.lives[terms[-1].byte][-1] = replace(terms[-1], plus=rest)
-        for byte, ends in alone.items():
-            always, ever = np.logical_and.reduce(ends), np.logical_or.reduce(ends)
-            if always.any() and (check := check_of(byte, always)):
-                self.over.append((check,))
-            if (always != ever).any():
-                self.note(
-                    f"byte {byte}: in some states the end at {np.flatnonzero(ever & ~always)[:20].tolist()}"
-                )
+                    pays, counts, over = trap.survey(byte)
+                    self._ending.setdefault(byte, []).append(over)
+                    if pays:
+                        self._paying.setdefault(byte, []).append(trap)
+                    if counts:
+                        self._counting.setdefault(byte, []).append(trap)
 
-    def _keep(
-        self, found: dict[int, list[Term]], byte: int, terms: list[Term] | None, what: str, numbers: Numbers
-    ) -> None:
-        if terms:
-            found[byte] = terms
-        else:
-            self.note(f"byte {byte}, {what}: {numbers[:20].tolist()}, then by 16: {numbers[16::16].tolist()}")
+    def _find_score(self) -> None:
+        tables = {
+            byte: [(trap, trap.effects(byte)) for trap in spread(traps)]
+            for byte, traps in self._paying.items()
+        }
+        silent = {byte: self._silent(byte, tables) for byte in tables}
+        used = {byte: each[0][1].whole & ~silent[byte] for byte, each in tables.items()}
+        rewards = [
+            (byte, effects.rewards, used[byte]) for byte, each in tables.items() for _, effects in each
+        ]
+        self.rules = bounds_of(rewards, self.rules)
+        score: dict[int, list[Term]] = {}
+        for byte, seen, values in rewards:
+            points = points_of(byte, seen, values, self.rules)
+            terms = None if points is None else term_of(byte, points, values)
+            if terms:
+                score[byte] = terms
+            else:
+                self.note(f"byte {byte}, score: {seen[0, ::16].tolist()}, by 16")
+        for byte in (byte for byte in score if silent[byte].any()):
+            if check := check_of(byte, silent[byte]):
+                trap, effects = tables[byte][0]
+                old, new = int(np.argmax(silent[byte])), int(np.argmax(used[byte]))
+                rest = sum(value_of(score[other], int(trap.ram[other])) for other in score if other != byte)
+                plus = int(effects.rewards[old, new]) - rest - value_of(score[byte], new)
+                score[byte][-1] = replace(score[byte][-1], plus=plus)
+                self.rules = replace(self.rules, no_score=(check,))
+        self.rules = replace(self.rules, score=tuple(chain(*score.values())))
 
-    def _ends(self) -> None:
+    def _silent(self, byte: int, tables: Mapping[int, list[tuple[Trap, Effects]]]) -> Values:
+        """Return the values of a byte with which another byte changes the score no more."""
+        silent = np.zeros(256, np.bool_)
+        for other, ((trap, effects), *_) in tables.items():
+            if other == byte or not trap.has(byte):
+                continue
+            old, new = np.unravel_index(np.argmax(np.abs(effects.rewards)), (256, 256))
+            for value in range(256):
+                reward, _, over = trap.play({other: int(old), byte: value}, {other: int(new)})
+                silent[value] |= not over and reward == 0
+            break
+        return silent if not silent.all() else np.zeros(256, np.bool_)
+
+    def _find_lives(self) -> None:
+        lives: dict[int, list[Term]] = {}
+        unknown: list[int] = []
+        for byte, traps in self._counting.items():
+            for trap in spread(traps):
+                effects = trap.effects(byte)
+                self._find_pairs(byte, effects)
+                terms = self._lives_of(byte, trap, effects)
+                if terms is None:
+                    unknown.append(byte)
+                elif terms:
+                    lives[byte] = terms
+        gates = [check.byte for check in self.rules.life_kept if isinstance(check, Check)]
+        for byte in unknown:
+            if byte not in gates:
+                self.note(f"byte {byte} changes the lives in another way")
+        terms = list(chain(*lives.values()))
+        if terms and not self.rules.counts_down:
+            held = max(self._whole, key=lambda trap: sum(trap.has(term.byte) for term in terms))
+            rest = held.lives - sum(int(term.values()[held.ram[term.byte]]) for term in terms)
+            terms[-1] = replace(terms[-1], plus=rest)
+        self.rules = replace(self.rules, lives=tuple(terms))
+
+    def _lives_of(self, byte: int, trap: Trap, effects: Effects) -> list[Term] | None:
+        """Return the terms of a byte, [] if there are none; sets the rules that say how they count."""
+        known = effects.whole[:, None] & ~effects.over
+        used = np.asarray(known.any(axis=0))
+        if (effects.lives == effects.before[:, None])[known].all():
+            return []
+        after = np.array([usual(effects.lives[known[:, new], new]) for new in range(256)])
+        kept = np.where(after == effects.before[:, None] - 1, effects.before[:, None], after)
+        if (effects.lives == after)[known].all():
+            return term_of(byte, after, used)
+        if (effects.lives == kept)[known].all():
+            old, new = (int(found[0]) for found in np.nonzero((kept != after) & known))
+            self._find_gate(trap, {byte: old}, {byte: new}, int(after[new]))
+            return term_of(byte, after, used)
+        fallen = effects.before[:, None] - effects.lives
+        for unit in units(byte):
+            numbers = unit.values()
+            if (((numbers[:, None] - numbers) == 1) == fallen)[known].all():
+                self.rules = replace(self.rules, counts_down=True)
+                return [unit]
+        return None
+
+    def _find_gate(self, trap: Trap, old: Mapping[int, int], new: Mapping[int, int], lives: int) -> None:
+        """Find the byte that lets the loss of a life count."""
+        for byte in filter(trap.has, range(128)):
+            if byte in new:
+                continue
+            free = np.array([trap.play(old, {**new, byte: value})[1] == lives for value in range(256)])
+            if free.any() and (check := check_of(byte, ~free)):
+                self.rules = replace(self.rules, life_kept=(check,))
+
+    def _find_pairs(self, byte: int, effects: Effects) -> None:
+        """Find ends that depend on the same byte in the frame before."""
+        always = effects.over[effects.whole].all(axis=0)
+        for new in np.flatnonzero(effects.over.any(axis=0) & ~always):
+            if old := check_of(byte + BEFORE, effects.over[:, new]):
+                self._keep_end((old, Check(byte, int(new))))
+
+    def _keep_end(self, condition: Condition) -> None:
+        if condition not in self.rules.over:
+            self.rules = replace(self.rules, over=(*self.rules.over, condition))
+
+    def _find_ends(self) -> None:
         for seed in range(ENDS):
             ale = random_play(self.game, 1000 + seed, LONGEST, to_end=True)
             if ale is None:
                 self.note("random play has no end")
-                return
+                break
             ended, state = ale.getRAM().copy(), random_play(self.game, seed, 300 + 50 * seed)
             assert state
             found = [end_of(Trap(state, state.cloneState(), loop), ended) for loop in LOOPS]
@@ -267,46 +327,87 @@ class Findings:
             for text in found:
                 if isinstance(text, str):
                     self.note(text)
-            if not kept:
+            if kept:
+                self._keep_end(max(kept, key=len))
+            else:
                 self.note("an end of random play was not found in RAM alone")
-            elif (longest := max(kept, key=len)) not in self.over:
-                self.over.append(longest)
+        for byte, ends in self._ending.items():
+            always, ever = np.logical_and.reduce(ends), np.logical_or.reduce(ends)
+            if always.any() and (check := check_of(byte, always)):
+                self._keep_end((check,))
+            if (always != ever).any() and not any(
+                len(checks) > 1 and any(part.byte % BEFORE == byte for part in checks)
+                for checks in self.rules.over
+            ):
+                some = np.flatnonzero(ever & ~always)[:20].tolist()
+                self.note(f"byte {byte}: in some states the end at {some}")
 
-    def rules(self) -> Rules:
-        """Return the rules, as far as they were found."""
-        score, lives = (tuple(chain(*found.values())) for found in (self.score, self.lives))
-        return Rules(score, tuple(self.over), lives, open_ale(self.game).lives())
+    def _find_last_reward(self) -> None:
+        """Find whether the frame that ends the game pays."""
+        for condition, (byte, traps) in product(self.rules.over, self._paying.items()):
+            ending = {check.byte: int(np.argmin(check.values())) for check in condition}
+            trap = next((trap for trap in traps if all(map(trap.has, ending))), None)
+            if trap is None or byte in ending or any(other >= BEFORE for other in ending):
+                continue
+            paying = [value for value in range(256) if trap.play({byte: value})[0]]
+            lasts = [trap.play({byte: value, **ending}) for value in paying]
+            if any(over for _, _, over in lasts):
+                self.rules = replace(self.rules, pays_last=any(reward for reward, _, _ in lasts))
+                return
 
     def __str__(self) -> str:
         """The row of the table, after the notes."""
-        rules = self.rules()
         lines = [f"    # {note}" for note in self.notes]
-        if self.game in RULES and (fields := differing(rules, RULES[self.game])):
-            lines.append(f"    # in rules.py otherwise: {', '.join(fields)}")
-        over = [row(checks) for checks in rules.over]
-        lines += [
-            f'    "{self.game}": Rules(',
-            f"        {row(rules.score)},",
-            f"        over=({', '.join(over)},),",
-        ]
-        if rules.lives:
-            lines.append(f"        lives={row(rules.lives)},")
-        return "\n".join([*lines, f"        first_lives={rules.first_lives},", "    ),"])
+        if self.game in RULES:
+            fields_ = differing(self.rules, RULES[self.game])
+            lines.append(f"    # as in rules.py{', but for: ' if fields_ else ''}{', '.join(fields_)}")
+        lines.append(f'    "{self.game}": Rules(')
+        for field in fields(Rules):
+            value = getattr(self.rules, field.name)
+            if field.name == "over":
+                value = f"({', '.join(row(checks) for checks in value)},)"
+            elif value == field.default:
+                continue
+            elif isinstance(value, tuple):
+                value = row(value)
+            lines.append(f"        {field.name}={value},")
+        return "\n".join([*lines, "    ),"])
+
+
+def spread(traps: list[Trap]) -> list[Trap]:
+    """Return some of the states, from the first to the last."""
+    return [traps[at] for at in sorted({round(at) for at in np.linspace(0, len(traps) - 1, TABLES)})]
+
+
+def usual(numbers: Numbers) -> int:
+    """Return the number that occurs most often, 0 if there is none."""
+    found, counts = np.unique(numbers, return_counts=True)
+    return int(found[np.argmax(counts)]) if len(found) else 0
+
+
+def value_of(terms: Iterable[Term], value: int) -> int:
+    """Return the number that some terms of one byte make of its value."""
+    return sum(int(term.values()[value]) for term in terms)
 
 
 def differing(rules: Rules, other: Rules) -> list[str]:
-    """Return the names of the fields that differ, other than by constants or in how the same is written."""
+    """Return the names of the fields that differ, other than in how the same is written."""
 
-    def shapes(terms: Iterable[Check | Term]) -> frozenset[tuple[int, tuple[int, ...]]]:
-        tables = [(term.byte, term.values()) for term in terms]
-        return frozenset((byte, tuple((values - values[0]).tolist())) for byte, values in tables)
+    def shapes(
+        parts: Iterable[Check | Term], constant: bool = True
+    ) -> frozenset[tuple[int, tuple[int, ...]]]:
+        tables = [(part.byte, part.values()) for part in parts]
+        return frozenset((byte, tuple((one - (0 if constant else one[0])).tolist())) for byte, one in tables)
 
-    def numbers(rules: Rules) -> dict[str, object]:
-        found = {name: value for name, value in vars(rules).items() if name not in ("score", "lives", "over")}
-        found |= {"score": shapes(rules.score), "lives": shapes(rules.lives)}
+    def shown(rules: Rules) -> dict[str, object]:
+        found = {
+            name: shapes(value) if isinstance(value, tuple) else value for name, value in vars(rules).items()
+            if name != "over"
+        }  # fmt: skip
+        found["score"] = shapes(rules.score, constant=bool(rules.no_score))
         return found | {"over": {shapes(condition) for condition in rules.over}}
 
-    one, two = numbers(rules), numbers(other)
+    one, two = shown(rules), shown(other)
     return [name for name in one if one[name] != two[name]]
 
 
@@ -317,8 +418,8 @@ def row(parts: Iterable[Term | Check]) -> str:
 
 def short(part: Term | Check) -> str:
     """Return a term or a check without its defaults."""
-    fields = {name: value for name, value in vars(part).items() if value != getattr(type(part), name, None)}
-    return f"{type(part).__name__}({', '.join(f'{name}={value}' for name, value in fields.items())})"
+    changed = {name: value for name, value in vars(part).items() if value != getattr(type(part), name, None)}
+    return f"{type(part).__name__}({', '.join(f'{name}={value}' for name, value in changed.items())})"
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ NETWORK = "dqn networks optimizers device guided"
 # Library -> the files and folders of src/simple_dqn that may import it, or paths from the project.
 OWNERS = {
     "torch": f"{NETWORK} statistics verbs",
-    "ale_py": "environment scripts/emulator.py scripts/probe_rules.py",
+    "ale_py": "environment scripts/",
     "gymnasium": "environment own_code",
     "cv2": "environment",
     "matplotlib": "plot",

@@ -29,7 +29,8 @@ from atari2600.games import Games, Settings
 from atari2600.machine import GAME, RAM_BYTES, TIA
 from atari2600.rules import RULES
 from atari2600.screens import Screens
-from scripts.emulator import RESETS, Twins, play
+from scripts.ale import RESETS
+from scripts.emulator import Twins, play
 from simple_dqn.agent import StateBuffer
 from tests.command_line import PROJECT
 
