@@ -221,7 +221,8 @@ def known_flags() -> set[str]:
         assert outcome is not None
         parsers.append(outcome.parser)
     return {flag for parser in parsers for action in parser._actions for flag in action.option_strings} | {
-        "--game", "--onnx", "--version",  # of `snapshot.sh show` and `export`, and of the command line itself
+        "--game", "--onnx", "--safetensors", "--push",  # of `snapshot.sh`
+        "--version",  # of the command line itself
         "--logdir",  # TensorBoard's
         "--headless", "--hide-scrollbars", "--window-size", "--screenshot",  # Chromium's
         "--flag",  # any

@@ -24,7 +24,7 @@ LAYERS = [
     "types config presets errors command_line machine random_streams rules files own_code",
     "samplers",
     "environment replay statistics snapshot",
-    "networks device",
+    "networks device hub",
     "guided optimizers",
     "dqn",
     "agent",
@@ -59,6 +59,8 @@ OWNERS = {
     "warp": "environment src/atari2600",
     "atari2600": "environment src/atari2600 scripts/",
     "lz4": "replay snapshot",
+    "huggingface_hub": "hub",
+    "safetensors": "verbs",
 }
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from simple_dqn import evaluation, random_streams, rules
+from simple_dqn import evaluation, hub, random_streams, rules
 from simple_dqn.command_line import parser_of_settings
 from simple_dqn.config import REGISTERED, Config, words
 from simple_dqn.environment import Environment, Frame, as_played
@@ -275,7 +275,7 @@ class TrainedAgent:
     Its methods raise UserError if states have another shape or type, or a number is out of range.
 
     Args:
-        path: The snapshot.
+        path: The snapshot, or hf://USER/REPO for one on the Hugging Face Hub.
         game: The game of a Neon snapshot whose file name does not contain it.
         settings: Flags that replace the snapshot's, such as `backend="cpu"`.
 
@@ -294,7 +294,7 @@ class TrainedAgent:
     """
 
     def __init__(self, path: str | Path, game: str | None = None, **settings: Unpack[Settings]) -> None:
-        file = Path(_word("path", path))
+        file = hub.local(_word("path", path))
         snapshot = open_snapshot(file, None if game is None else _word("game", game))
         self.__setstate__((file, snapshot, _read(settings)))
 

@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 EXTRAS = {
     "cluster": ("ray>=2.60,<3",),
     "emulator": ("warp-lang==1.19.0",),
+    "hub": ("huggingface_hub==2.4.0", "safetensors==0.8.0"),
     "onnx": ("onnx==1.23.2", "onnxruntime==1.31.1", "onnxscript==0.7.2"),
     "trackio": ("trackio==0.43.0",),
     "wandb": ("wandb==0.31.0",),

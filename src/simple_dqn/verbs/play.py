@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simple_dqn import evaluation, random_streams
+from simple_dqn import evaluation, hub, random_streams
 from simple_dqn.command_line import Parser
 from simple_dqn.config import BOOLEANS, SETTINGS, Config, RunConfig
 from simple_dqn.environment import Environment, game_name, is_atari, named
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 GAME = "a ROM, a game that ale-py ships, a Gymnasium id, or FILE.py"
-SNAPSHOT = "such as snapshots/pong_10.pkl"
+SNAPSHOT = "such as snapshots/pong_10.pkl, or hf://USER/REPO"
 LABEL = re.compile(r"[\w+=@,~-][\w+=@,~. -]{0,99}")
 # However a snapshot was trained, a verb that only plays learns nothing beside its games.
 PLAYS_ONLY: dict[str, Any] = {
@@ -86,7 +86,8 @@ def flags_of_playing(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]
 def read_agent(parser: Parser, arguments: Sequence[str]) -> tuple[dict[str, Any], Path, Snapshot]:
     """Return the flags of a verb that plays, and the snapshot that they name with its path."""
     given = flags_of_playing(parser, arguments)
-    return given, given["snapshot"], open_snapshot(given["snapshot"])
+    path = hub.local(given["snapshot"])
+    return given, path, open_snapshot(path)
 
 
 def settings_of_agent(
@@ -110,7 +111,7 @@ def workers_for(games: int, snapshot: dict[str, Any]) -> dict[str, Any]:
 def check_weights(config: Config) -> None:
     """Raise UserError, before PyTorch is imported, unless the snapshot to load fits the settings."""
     if config.run.load_weights:
-        path = Path(config.run.load_weights)
+        path = hub.local(config.run.load_weights)
         snapshot = open_snapshot(path)
         check_fits(path, snapshot, game_name(config.environment))
         check_layers(path, snapshot, config)
@@ -122,7 +123,7 @@ def load_weights(
 ) -> None:  # fmt: skip
     """Give `network` the weights at `path`, if any, or in `snapshot`, opened before; they must fit."""
     if path:
-        snapshot = snapshot or open_snapshot(Path(path))
+        snapshot = snapshot or open_snapshot(hub.local(path))
         logger.info("Loading weights from %s", path)
         check_fits(Path(path), snapshot, environment.name, environment.actions)
         network.set_weights(snapshot.weights)
@@ -209,7 +210,7 @@ def play(arguments: Sequence[str], program: str) -> None:
     text = "where to play (default: window, if there can be one)"
     parser.add_argument("--display", choices=DISPLAYS, help=text)
     given = flags_of_playing(parser, arguments)
-    player, path = given["player"], Path(given["player"])
+    player, path = given["player"], hub.local(given["player"])
     unfinished = re.search(r"_\d+$", player) and not kind_of(path)  # such as pong_200 for pong_200.pkl
     if unfinished or path.suffix in (".pkl", ".prm") or is_snapshot(path):
         config = settings_of_agent(path, open_snapshot(path), given)

@@ -43,7 +43,7 @@ def parser_for(
     parser = parser_of_settings(program, description)
     parser.defaults, parser.example, parser.most_used = defaults, example, most_used.split()
     if snapshot:
-        parser.add_argument("snapshot", type=Path, help=snapshot)
+        parser.add_argument("snapshot", help=snapshot)
     return parser
 
 

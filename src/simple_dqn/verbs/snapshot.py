@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from simple_dqn import __version__, command_line, plot
+from simple_dqn import __version__, command_line, hub, plot
 from simple_dqn.command_line import Parser
-from simple_dqn.config import Config, number
+from simple_dqn.config import Config, as_word, number
 from simple_dqn.environment import is_atari
 from simple_dqn.errors import UserError, printable, require_extra
 from simple_dqn.files import home, is_trained, kind_of, replacing, reporting_failure
@@ -52,7 +52,7 @@ a game of it.
 {report}
 ```
 
-Load it with `simple_dqn.load("{file}")`, or play: `./play.sh {file}`. Loading a snapshot runs no code.
+Load it with `simple_dqn.load("{address}")`, or play: `./play.sh {address}`. Loading a snapshot runs no code.
 The settings are in `config.yaml`, which marks those that differ from the defaults.
 {curve}"""
 
@@ -62,9 +62,10 @@ def snapshot(arguments: Sequence[str], program: str) -> None:
     if [*arguments[:1]] == ["average"]:
         raise UserError("average is gone: train with --average_updates 1%; every snapshot is then a mean")
     given = _parser(program).parse(arguments)
-    action, source = given["action"], given["source"]
+    action, source = given["action"], hub.local(given["source"])
     beside = home() / "snapshots" / source.name if is_trained(source) else source
-    usual = {"export": beside.with_suffix(".onnx"), "card": home() / "snapshots" / f"{source.stem}_card"}
+    exported, folder = beside.with_suffix(f".{given.get('format')}"), f"{source.stem}_card"
+    usual = {"export": exported, "card": home() / "snapshots" / folder}
     target: Path = given.get("target") or usual.get(action, Path())
     if action in usual:
         start_log("WARNING")
@@ -74,9 +75,9 @@ def snapshot(arguments: Sequence[str], program: str) -> None:
     if action == "show":
         print(describe(content))
     elif action == "export":
-        export(source, content, target)
+        export(source, content, target) if given["format"] == "onnx" else export_weights(content, target)
     elif action == "card":
-        card(source, content, target, given["games"])
+        card(source, content, target, given["games"], given["push"])
     else:
         content.save(target)
         print(printable(f"{target}: {content.game}, epoch {content.epoch}"))
@@ -88,20 +89,24 @@ def _parser(program: str) -> Parser:
     for action, text in {
         "show": "print the settings and layers of a snapshot",
         "convert": "write a snapshot, Neon's or ours, in our format",
-        "export": "write the network as an ONNX file, for programs without PyTorch",
-        "card": "write a folder with a model card, a film and the settings",
+        "export": "write the network as an ONNX file, or the weights as safetensors, for other programs",
+        "card": "write a folder with a model card, a film and the settings, for the Hugging Face Hub",
     }.items():
         one = actions.add_parser(action, help=text)
-        one.add_argument("source", type=Path, metavar="FILE", help=play.SNAPSHOT)
+        one.add_argument("source", metavar="FILE", help=play.SNAPSHOT)
         if action != "show":
             one.add_argument("target", type=Path, nargs=None if action == "convert" else "?", metavar="OUT")
         if action in ("show", "convert"):
             one.add_argument("--game", help="the game of one of Neon's whose file is not named after it")
         if action == "export":
-            one.add_argument("--onnx", action="store_true", required=True, help="the only format")
+            formats = one.add_mutually_exclusive_group(required=True)
+            for kind, text in (("onnx", "the network"), ("safetensors", "its weights and settings")):
+                formats.add_argument(f"--{kind}", dest="format", action="store_const", const=kind, help=text)
         if action == "card":
             text = "games of the score (default: 10)"
             one.add_argument("--games", type=partial(number, int, minimum=1), default=10, help=text)
+            text = "upload the folder to this repository of models, created if it is new"
+            one.add_argument("--push", metavar="USER/REPO", help=text)
     return parser
 
 
@@ -164,21 +169,37 @@ def export(path: Path, content: Snapshot, target: Path) -> None:
     print(f"ONNX Runtime is off by at most {off:.1e} of the largest |Q|")
 
 
-def card(path: Path, content: Snapshot, target: Path, games: int) -> None:
-    """Write a folder for a model hub: snapshot, README.md, film, curve, settings; it is uploaded by hand."""
+def export_weights(content: Snapshot, target: Path) -> None:
+    """Write the weights of a snapshot as a safetensors file, by name, with facts and settings as metadata."""
+    require_extra("hub", "export --safetensors")
+    from safetensors.numpy import save_file
+
+    facts = {name: getattr(content, name) for name in ("game", "epoch", "actions", "total_train_steps")}
+    metadata = {name: as_word(value) for name, value in {**facts, **content.flags}.items()}
+    with replacing(target) as part:
+        save_file(content.weights, part, metadata)
+    print(printable(f"{target}: {len(content.weights)} arrays, such as {next(iter(content.weights))}"))
+
+
+def card(path: Path, content: Snapshot, target: Path, games: int, repo: str | None) -> None:
+    """Write a folder for the Hub: snapshot, README.md, film, curve, settings; and upload it to `repo`."""
+    if repo is not None:
+        hub.check_repo(repo)  # before the games
     with reporting_failure(f"the folder {target}", "give another name"):
         target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as made:
         folder = Path(made, "card")
         folder.mkdir()
-        _fill(folder, path, content, games)
+        _fill(folder, path, content, games, repo)
         folder.rename(target)
     print(printable(f"{target} holds {', '.join(sorted(file.name for file in target.iterdir()))}"))
-    print(printable(f"Nothing was uploaded. To do so: hf upload YOUR_NAME/{target.name} {target}"))
+    told = f"Nothing was uploaded. To do so: hf upload YOUR_NAME/{target.name} {target}"
+    print(printable(f"Uploaded: ./play.sh {hub.push(target, repo)}" if repo else told))
 
 
-def _fill(folder: Path, path: Path, content: Snapshot, games: int) -> None:
+def _fill(folder: Path, path: Path, content: Snapshot, games: int, repo: str | None) -> None:
     settings, file = Config.from_flags({**content.flags, "game": content.game}), f"{path.stem}.pkl"
+    address = f"hf://{repo}" if repo else file
     content.save(folder / file)
     (folder / "config.yaml").write_text(command_line.listing(settings, "simple_dqn") + "\n", "utf-8")
     protocol = "nature" if is_atari(settings.environment) else "simple_dqn"
@@ -195,7 +216,7 @@ def _fill(folder: Path, path: Path, content: Snapshot, games: int) -> None:
         with redirect_stdout(io.StringIO()):
             plot.main([str(curve), "--png_file", str(folder / "curve.png"), "--dpi", "60"])
     text = CARD.format(
-        game=content.game, name=path.stem, file=file, version=__version__, epoch=content.epoch,
+        game=content.game, name=path.stem, address=address, version=__version__, epoch=content.epoch,
         score=f"{score['mean']:.2f} +/- {score['standard_deviation']:.2f}",
         steps=content.total_train_steps, report=report.getvalue().rstrip(),
         curve="\n![The curves of the training](curve.png)\n" if curve else "",

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import command_line, own_code, rules
+from simple_dqn import command_line, hub, own_code, rules
 from simple_dqn.config import REGISTERED, Config, RunConfig, Share, layered
 from simple_dqn.environment import as_played, named
 from simple_dqn.errors import Interrupt, UserError
@@ -142,7 +142,7 @@ def resume(arguments: Sequence[str], program: str) -> None:
     text = f"{play.SNAPSHOT}, or the folder snapshots/pong_checkpoint"
     given = parser_for(program, about, "snapshots/pong_checkpoint", snapshot=text).parse(arguments)
     start_log(given.get("log_level", "INFO"))
-    path: Path = given["snapshot"]
+    path = hub.local(given["snapshot"])
     snapshot = None if path.is_dir() else play.open_snapshot(path)
     if snapshot is None:
         prefix = prefix_of(path)
