@@ -102,6 +102,8 @@ def fill(tmp_path: Path) -> Path:
     (tmp_path / "file").write_text("a file where a folder should be")
     snapshot().save(tmp_path / "pong_1.pkl")
     snapshot(game="breakout", actions=4).save(tmp_path / "breakout_1.pkl")
+    numbers = {"environment": "gym", "observation": "vector", "network": "mlp", "history_length": 1}
+    snapshot(game="CartPole-v1", actions=2, flags=numbers).save(tmp_path / "CartPole-v1_1.pkl")
     snapshot(actions=18).save(tmp_path / "full_1.pkl")
     whole = (tmp_path / "pong_1.pkl").read_bytes()
     (tmp_path / "cut_1.pkl").write_bytes(whole[: len(whole) // 2])
@@ -154,6 +156,13 @@ sweep pong --target_rule mine => mine
 sweep compare => NAME=CSV,CSV
 sweep compare x= => 'x=' names no seeds
 sweep Pendulum-v1 --environment gym => Pendulum-v1 has no discrete actions
+train Pendulum-v1 => Pendulum-v1 has no discrete actions
+train Blackjack-v1 => observes several things | --observation pixels
+train FrozenLake-v1 --observation vector => --observation vector | Discrete | leave it out
+train pong --observation vector => --observation vector | leave it out
+train catch --observation vector => --observation vector | leave it out
+train CartPole-v1 --network nature => --network nature | leave it out
+nvis CartPole-v1_1.pkl => nvis needs images | another snapshot
 doctor --trial_seconds 5 => --trial_seconds is gone | ./profile_train.sh pong
 train pong --track mlflow => mlflow is gone | trackio
 train pong --save_weights_prefix PADDING => --save_weights_prefix | too long | 200
@@ -168,6 +177,7 @@ play breakout_77.prm --network small => was trained with --network neon
 play not_a_rom.bin => not a ROM that ALE can play
 test pong_1.pkl --screen_width 64 => with --screen_width 84, | not fit --screen_width 64
 test pong_1.pkl --network small => trained with --network nature
+test CartPole-v1_1.pkl --observation pixels => with --observation vector, | give --observation vector
 test pong_1.pkl --distributional c51 => trained with --distributional none
 test atoms_1.pkl --atoms 7 => trained with --atoms 51
 train pong --load_weights breakout_1.pkl => trained on breakout, not on pong

@@ -1,7 +1,15 @@
 """Learning is tested by learning: Catch, whose best score is 1, from several seeds."""
 
-import pytest
+from pathlib import Path
+from typing import Any
 
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.spaces import Box, Discrete
+
+import simple_dqn
 from simple_dqn.config import Config
 from simple_dqn.errors import Interrupt
 from simple_dqn.evaluation import evaluate
@@ -69,3 +77,69 @@ def test_catch_is_solved(schedule: str, seed: int) -> None:
 def test_what_has_not_learnt_does_not_catch() -> None:
     run, config = train(0, train_steps=0)
     assert score(run, config) < 0.5
+
+
+class Corridor(gymnasium.Env[Any, Any]):
+    """A walk to one of two doors, five steps from the middle: the right one gives 1, the other -1.
+
+    It observes place and door as numbers, or as `channels`: two images of one row.
+    """
+
+    action_space: gymnasium.Space[Any] = Discrete(2)
+
+    def __init__(self, channels: bool = False) -> None:
+        self._channels = channels
+        kind: Any = np.bool_ if channels else np.float32
+        self.observation_space = Box(0, 1, (2, 3, 11), kind) if channels else Box(-1, 1, (2,), kind)
+
+    def _look(self) -> Any:
+        if not self._channels:
+            return np.array([self._place / 5, self._door], np.float32)
+        image = np.zeros((2, 3, 11), np.bool_)
+        image[0, 1, self._place + 5] = image[1, :, 5 * self._door + 5] = True
+        return image
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self._place, self._door = 0, int(self.np_random.choice([-1, 1]))
+        return self._look(), {}
+
+    def step(self, action: int) -> Any:
+        self._place += 2 * action - 1
+        over = abs(self._place) == 5
+        reward = float(np.sign(self._place) * self._door) if over else 0.0
+        return self._look(), reward, over, False, {}
+
+
+@pytest.fixture
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("_home")
+@pytest.mark.parametrize("channels", [False, True])
+def test_a_corridor_is_solved_by_numbers(channels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    make: Any = Corridor
+    spec = EnvSpec("test/Corridor-v0", make, kwargs={"channels": channels}, max_episode_steps=30)
+    monkeypatch.setitem(gymnasium.registry, "test/Corridor-v0", spec)
+    given: dict[str, Any] = {"train_steps": 4000, "epochs": 1, "random_seed": 0, "target_steps": 200}
+    run = simple_dqn.train("test/Corridor-v0", **given)
+    agent = simple_dqn.load(run.snapshots[-1])
+    assert agent.settings["network"] == ("minatar" if channels else "mlp")
+    assert agent.evaluate(games=20, epsilon=0.0).mean == 1
+    state = np.zeros((2, 1, *((2, 3, 11) if channels else (2,))), np.float32)
+    assert agent.act(state).shape == (2,)
+    for wrong in (state.astype(np.uint8), state[:, 0]):
+        with pytest.raises(simple_dqn.UserError, match="give float32"):
+            agent.act(wrong)
+    with pytest.raises(simple_dqn.UserError, match="images"):
+        agent.saliency(state)
+
+
+@pytest.mark.usefixtures("_home")
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_cart_pole_is_solved_without_further_flags(seed: int) -> None:
+    run = simple_dqn.train("CartPole-v1", random_seed=seed)
+    assert simple_dqn.load(run.snapshots[-1]).evaluate(games=30, epsilon=0.0).mean >= 475

@@ -41,20 +41,21 @@ KINDS = {
     "concurrent": "--workers 2 --schedule concurrent",
     "overlapped": "--workers 4 --schedule overlapped",
     "rollouts": f"{ROLLOUTS} --average_updates 50% --optimizer radam",
+    "numbers of games that cannot be saved": "--network auto --checkpoint_steps 40",
 }
 RARE = {
     "prioritized, many steps, concurrent": f"{PRIORITIZED} --n_step 3 --workers 2 --schedule concurrent",
     "games that end beyond the test's steps": "--workers 3 --replay_compression lz4",
     "adam": "--optimizer adam --datatype bfloat16 --average_updates 50%",
     "atari in processes": "--workers 2 --processes 2 --schedule concurrent --max_game_frames 200",
-    "games that cannot be saved": "--checkpoint_steps 40",
     "without a target network": "--target_steps 0",
     "many steps": "--n_step 3 --workers 2",
     "atari": "--repeat_action_probability 0.25",
 }
+RESTARTED = [("train", 2, 0), ("train", 2, 80)]
 KILLED_AT = {
     "serial": [("random", 0, 80), ("test", 1, 0), *MOMENTS, ("test", 2, 48)],
-    "games that cannot be saved": [("random", 0, 80), ("test", 1, 40), ("train", 2, 80)],
+    "numbers of games that cannot be saved": [("random", 0, 80), ("test", 1, 40), *RESTARTED],
     "games that end beyond the test's steps": [("test", 1, 57), ("test", 1, 60), ("test", 2, 66)],
     "atari in processes": [*MOMENTS, ("test", 2, 60)],
 }

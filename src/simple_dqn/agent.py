@@ -10,6 +10,7 @@ import numpy as np
 
 from simple_dqn.errors import UserError
 from simple_dqn.replay import on_host
+from simple_dqn.types import datatype
 
 if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
@@ -44,9 +45,10 @@ class StateBuffer:
     """
 
     def __init__(
-        self, games: int, history_length: int, screen_shape: tuple[int, int], device: Device | None = None
+        self, games: int, history_length: int, screen_shape: tuple[int, ...], device: Device | None = None
     ) -> None:
-        states, self._device = np.zeros((games, history_length, *screen_shape), np.uint8), device
+        states = np.zeros((games, history_length, *screen_shape), datatype(screen_shape))
+        self._device = device
         self._states: DeviceStates = device.tensor(states) if device else states
         self.states: DeviceStates = self._states[:]
         if isinstance(self.states, np.ndarray):

@@ -28,7 +28,7 @@ from simple_dqn.samplers import SAMPLERS, Uniform
 from simple_dqn.snapshot import Snapshot, best_snapshot, check_fits, check_layers, snapshots_after
 from simple_dqn.statistics import PhaseSummary, Statistics, Writer
 from simple_dqn.statistics.writers import TRACKERS, Console
-from simple_dqn.types import Actions, QValues, States, Step
+from simple_dqn.types import Actions, QValues, States, Step, datatype
 from simple_dqn.verbs.play import (
     ONE_GAME,
     PLAYS_ONLY,
@@ -324,14 +324,14 @@ class TrainedAgent:
     def q_values(self, states: States) -> QValues:
         """Return the value of each action, the discounted sum of clipped rewards, float32 [B, A].
 
-        `states` are uint8 [B, S, H, W], oldest screen first.
+        `states` are uint8 [B, S, H, W], oldest screen first; of numbers float32 [B, S, D] or [B, S, K, H, W].
         """
         return self._network.predict(self._checked(states))
 
     def act(self, states: States, epsilon: float = 0.0) -> Actions:
         """Return the action with the highest Q-value, or with probability ε a random one, int64 [B].
 
-        `states` are uint8 [B, S, H, W], oldest screen first; an action is an index into `action_names`.
+        `states` are as for `q_values`; an action is an index into `action_names`.
         """
         rate = _read({"exploration_rate_test": epsilon})["exploration_rate_test"]
         return self._player.choose(rate, states=self._checked(states))
@@ -392,9 +392,10 @@ class TrainedAgent:
     def _checked(self, states: States) -> States:
         shape: tuple[int, ...] = getattr(states, "shape", ())
         kind = getattr(states, "dtype", type(states).__name__)
-        if kind != np.uint8 or shape[1:] != self._state_shape or not shape[0]:
+        right = datatype(self._state_shape[1:])
+        if kind != right or shape[1:] != self._state_shape or not shape[0]:
             wanted = ", ".join(map(str, self._state_shape))
-            raise UserError(f"the states are {kind} {list(shape)}: give uint8 [B, {wanted}]")
+            raise UserError(f"the states are {kind} {list(shape)}: give {right} [B, {wanted}]")
         return states
 
 

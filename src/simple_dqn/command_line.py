@@ -119,10 +119,11 @@ def parser_of_settings(program: str, description: str) -> Parser:
         choices, kind = tuple(about.get("choices", ())), about["types"][0]
         unit = "BOOL" if kind is bool else "INT|N%" if "share_of" in about else kind.__name__.upper()
         words = choices if kind is str else (unit, *choices[kind is bool :])
+        metavar = about.get("metavar", "|".join(words) or unit)
         bare: dict[str, Any] = {"nargs": "?", "const": True} if kind is bool else {}
         text = about["help"].replace("%", "%%")
         group(about.get("group", about["part"].capitalize())).add_argument(
-            f"--{name}", type=partial(convert, name), metavar="|".join(words) or unit, help=text, **bare
+            f"--{name}", type=partial(convert, name), metavar=metavar, help=text, **bare
         )
     for name in BOOLEANS:
         parser.add_switch(name, argparse.SUPPRESS)

@@ -43,12 +43,13 @@ class Share(float):
 
 # The choices that `simple_dqn.api` adds to.
 REGISTERED: dict[str, list[str]] = {
-    "network": ["nature", "neon", "small", "impala"],
+    "network": ["nature", "neon", "small", "impala", "mlp", "minatar", "auto"],
     "sampler": ["uniform", "prioritized"],
     "target_rule": ["max", "double", "munchausen"],
     "track": ["none", "wandb", "trackio"],
 }
 EXTENSIBLE = ("sampler", "target_rule")  # a snapshot may have names that are not registered here; see `rules`
+AUTO = ("network", "observation", *EXTENSIBLE)  # of these auto means to keep what lies below
 
 
 # fmt: off
@@ -59,6 +60,9 @@ class EnvironmentConfig:
     game: str = field(default="", metadata={"positional": True, "local": True})
     imports: str | None = field(default=None, metadata={"positional": True})  # names of files, for messages
     environment: str = choice("ale gym catch", "kind of environment; by default the one that has the game")
+    observation: str = choice("pixels vector auto",
+        "what the network sees; pixels: a screen; vector: the numbers that a Gymnasium environment observes; "
+        "auto: the numbers of one that observes no image")
     emulator: str = choice("auto ale warp", "warp: our own; auto: that where it plays the game", local=True)
     workers: int = option(1, "games played side by side", 1, 4096)
     processes: int = option(0, "processes that play the games; 0: this one does", 0, 256, local=True)
@@ -116,7 +120,9 @@ class NetworkConfig:
     min_reward: float = option(-1.0, "lower bound to which rewards are clipped, in game points", endless=True)
     max_reward: float = option(1.0, "upper bound to which rewards are clipped, in game points", endless=True)
     average_updates: int = option(0, "updates in the mean that tests use; 0: none", 0, share_of="updates")
-    network: str = choice(REGISTERED["network"], "architecture; neon: nature without biases (simple_dqn)")
+    network: str = choice(REGISTERED["network"],
+        "one of nature, neon, small, impala, mlp, minatar; neon: nature without biases (simple_dqn); auto: "
+        "the preset's, or mlp for a vector and minatar for the channels of a small image", metavar="NAME")
     initializer: str = choice("auto uniform gaussian orthogonal", "initial weights; auto: the network's")
     normalization: str = choice("none layer batch", "normalize hidden layers over their units or a minibatch")
     dueling: bool = option(False, "separate streams for the state value and the action advantages")
@@ -319,8 +325,8 @@ def layered(*layers: Mapping[str, Any], below: Mapping[str, Any] | None = None) 
     result: dict[str, Any] = {}
     for layer in layers:
         under = {**(below or {}), **result}
-        old = {name for name in EXTENSIBLE if layer.get(name) == "auto"}  # of earlier versions
-        now = {name: value for name, value in layer.items() if name not in {*BOOLEANS, *old}}
+        kept = {name for name in AUTO if layer.get(name) == "auto"}
+        now = {name: value for name, value in layer.items() if name not in {*BOOLEANS, *kept}}
         for name, (choice, word) in {**BOOLEANS, "rollout_steps": ("schedule", "rollouts")}.items():
             if layer.get(name) and now.setdefault(choice, word) != word:
                 both = f"--{name} {as_word(layer[name])} and --{choice} {now[choice]}"

@@ -16,7 +16,7 @@ from simple_dqn.config import BackendConfig
 from simple_dqn.errors import UserError
 from simple_dqn.machine import idle_cores, usable_cores
 from simple_dqn.replay import HostScreens
-from simple_dqn.types import Mask, Screens, States
+from simple_dqn.types import Mask, Screens, States, datatype
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,10 @@ class Device:
 
         In bfloat16 on a CPU with AMX they are in blocks [B, S · 16, H / 4, W / 4], and in [0, 255], if
         `block`, that of the network's `ScreenConvolution`, is 4 and divides H and W.
+        Observations that are no screens are copied as they are.
         """
+        if states.ndim != 4:
+            return self.tensor(states).to(self.hidden, copy=True)
         if not self.is_cpu or self.layout != torch.channels_last or isinstance(states, Tensor):
             return self.tensor(states).to(self.hidden, memory_format=self.layout).div_(255)
         count, screens, height, width = states.shape
@@ -99,12 +102,13 @@ class Device:
             interleaved[..., screen] = states[:, screen]
         return torch.from_numpy(interleaved).to(self.hidden).div_(255).permute(0, 3, 1, 2)
 
-    def make_screens(self, rows: int, games: int, screen_shape: tuple[int, int]) -> HostScreens | None:
+    def make_screens(self, rows: int, games: int, screen_shape: tuple[int, ...]) -> HostScreens | None:
         """Return storage for screens on the device; None if it is the CPU or has too little free memory."""
         if self.is_cpu:
             return None
         free, _ = torch.cuda.mem_get_info(self.torch_device)
-        fits = rows * games * math.prod(screen_shape) <= free - RESERVED
+        size = math.prod(screen_shape) * datatype(screen_shape).itemsize
+        fits = rows * games * size <= free - RESERVED
         return DeviceScreens(rows, games, screen_shape, self) if fits else None
 
 
@@ -157,9 +161,10 @@ def _warn(line: str) -> None:
 class DeviceScreens(HostScreens):
     """The screens on a GPU: a minibatch copies only indices there, and nothing comes back."""
 
-    def __init__(self, rows: int, games: int, screen_shape: tuple[int, int], device: Device) -> None:
+    def __init__(self, rows: int, games: int, screen_shape: tuple[int, ...], device: Device) -> None:
         self._device, shape = device, (rows, games, *screen_shape)
-        self._on_device = torch.empty(shape, dtype=torch.uint8, device=device.torch_device)
+        dtype: torch.dtype = getattr(torch, datatype(screen_shape).name)
+        self._on_device = torch.empty(shape, dtype=dtype, device=device.torch_device)
 
     @property
     def nbytes(self) -> int:
@@ -176,7 +181,7 @@ class DeviceScreens(HostScreens):
         screens = self._on_device.flatten(0, 1).index_select(0, places)
         screens = screens.view(*windows.shape, *screens.shape[1:])
         if hidden is not None:
-            covers = self._device.tensor(hidden)[:, :, None, None]
+            covers = self._device.tensor(hidden.reshape(*hidden.shape, *[1] * (screens.ndim - 2)))
             screens[:, : hidden.shape[1]].masked_fill_(covers, 0)
         return screens
 

@@ -176,7 +176,7 @@ class DeepQNetwork:
     """
 
     def __init__(
-        self, actions: int, history_length: int, screen_shape: tuple[int, int], network: NetworkConfig,
+        self, actions: int, history_length: int, screen_shape: tuple[int, ...], network: NetworkConfig,
         backend: BackendConfig, rng: np.random.Generator, *, use_target_network: bool = True,
         spec: NetworkSpec = NATURE, spare_cores: int = 0, initialize: bool = True,
     ) -> None:  # fmt: skip
@@ -339,8 +339,11 @@ class DeepQNetwork:
         torch.set_num_threads(1)
 
     def guided_backpropagation(self) -> GuidedBackpropagation:
-        """Return a copy of the online network for guided backpropagation."""
-        return GuidedBackpropagation(self._online, self._screen_shape, self.device.torch_device)
+        """Return a copy of the online network for guided backpropagation; UserError: it sees no screens."""
+        if len(self._screen_shape) != 2:
+            raise UserError("saliency needs images, and this agent observes numbers: leave it out")
+        height, width = self._screen_shape
+        return GuidedBackpropagation(self._online, (height, width), self.device.torch_device)
 
     def get_weights(self, average: bool = False) -> dict[str, NDArray[np.float32]]:
         """Return copies of the online network's weights (or their `average`) and running means, by name."""

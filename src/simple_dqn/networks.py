@@ -109,6 +109,9 @@ NETWORKS = {
     "small": replace(NATURE, layers=(Convolution(16, 8, 4), Convolution(32, 4, 2), Dense(256))),
     # Espeholt et al. 2018, figure 3, right, without the recurrent layer and the language input.
     "impala": replace(NATURE, layers=(*map(ResidualSection, (16, 32, 32)), Dense(256))),
+    "mlp": replace(NATURE, layers=(Dense(128), Dense(128))),
+    # Young & Tian 2019, "MinAtar", section 3.
+    "minatar": replace(NATURE, layers=(Convolution(16, 3, 1), Dense(128))),
 }
 
 
@@ -396,12 +399,13 @@ def huber(predictions: Tensor, targets: Tensor, clip_error: float) -> Tensor:
 
 
 def build(
-    spec: NetworkSpec, actions: int, history_length: int, screen_shape: tuple[int, int],
+    spec: NetworkSpec, actions: int, history_length: int, screen_shape: tuple[int, ...],
     config: NetworkConfig, rng: np.random.Generator | None, dtype: torch.dtype = torch.float32,
 ) -> Network:  # fmt: skip
     """Return the network of `spec` on the CPU, of the datatype `dtype`; its weights come from `rng` alone.
 
-    Its input is states of S = `history_length` screens (H, W) in pixels, and it has A = `actions` outputs.
+    Its input is states of S = `history_length` screens (H, W) in pixels, or of observations (D,) or (K, H, W)
+    for the channels of a small image, and it has A = `actions` outputs.
     `config` chooses the normalization, the value head, the noise and the dueling streams. Without `rng` the
     weights are arbitrary: a snapshot's take their place.
 
@@ -411,8 +415,15 @@ def build(
     if config.normalization == "batch" and config.batch_size < 2:
         raise UserError("--normalization batch cannot normalize over one transition: raise --batch_size")
     head = VALUE_HEADS[config.distributional](config)
-    hidden = _convolutional(spec, config, history_length)
-    features = _features(hidden, history_length, *screen_shape)
+    hidden = _convolutional(spec, config, history_length * math.prod(screen_shape[:-2]))
+    if len(screen_shape) == 3:
+        hidden = Modules(channels=nn.Flatten(1, 2), **hidden)  # [B, S · K, H, W]
+    images = len(screen_shape) > 1 or all(isinstance(layer, Dense) for layer in spec.layers)
+    features = _features(hidden, history_length, *screen_shape) if images else 0
+    if not features and len(screen_shape) != 2:
+        raise UserError(
+            f"--network {config.network} cannot take observations of the shape {screen_shape}: leave it out"
+        )
     if not features:
         height, width = screen_shape
         smallest = next(n for n in itertools.count(1) if _features(hidden, history_length, n, n))

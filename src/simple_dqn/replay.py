@@ -31,6 +31,7 @@ from simple_dqn.types import (
     Screens,
     States,
     Step,
+    datatype,
 )  # fmt: skip
 
 logger = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class ReplayMemory:
     """
 
     def __init__(
-        self, config: MemoryConfig, games: int, screen_shape: tuple[int, int], discount_rate: float,
+        self, config: MemoryConfig, games: int, screen_shape: tuple[int, ...], discount_rate: float,
         rng: np.random.Generator, screens: "HostScreens | None" = None,
         log: Callable[[Step], None] | None = None,
     ) -> None:  # fmt: skip
@@ -68,7 +69,7 @@ class ReplayMemory:
         Args:
             config: The settings; `rules.check` requires room for `history_length` + `n_step` rows.
             games: E.
-            screen_shape: Height and width of a screen, in pixels.
+            screen_shape: Height and width of a screen, in pixels; or the shape of other observations.
             discount_rate: γ.
             rng: The random stream of the sampling.
             screens: Stores the screens, `rows_for(config, games)` of each game; None: as `config` says.
@@ -160,7 +161,7 @@ class ReplayMemory:
         )
 
     def sample_states(self, count: int) -> States:
-        """Return the prestates uint8 [count, S, H, W] of uniformly sampled transitions, a new array."""
+        """Return the prestates [count, S, H, W] of uniformly sampled transitions, a new array."""
         return np.array(on_host(self.sample(count, sampler=self._uniform).prestates))
 
     def rollout(self) -> tuple[Rewards, Mask, Mask]:
@@ -185,11 +186,14 @@ class ReplayMemory:
         return {
             "ring": self._ring.get_state(),
             "games": self._ring.games,
-            "height": self._screen_shape[0],
-            "width": self._screen_shape[1],
+            **self._sizes(),
             "sampler": self._sampler.get_state(),
             "rng": self._rng.bit_generator.state,
         }
+
+    def _sizes(self) -> dict[str, int]:
+        """Return the width and the height of a screen; of other observations, the sizes that they have."""
+        return dict(zip(("width", "height", "channels"), reversed(self._screen_shape), strict=False))
 
     def set_state(self, state: CheckpointState, experience: Iterable[Experience]) -> None:
         """Restore what `get_state` returned; `experience` is the rows of then, oldest first, in pieces.
@@ -197,11 +201,14 @@ class ReplayMemory:
         Raises:
             UserError: The state is that of a memory of another size, or of other games or screens.
         """
-        ring = self._ring
-        theirs = (state["ring"]["rows"], state["games"], state["height"], state["width"])
-        ours = (ring.rows, ring.games, *self._screen_shape)
+        ring, sizes = self._ring, self._sizes()
+        theirs = (state["ring"]["rows"], state["games"], *map(state.get, sizes))
+        ours = (ring.rows, ring.games, *sizes.values())
         if theirs != ours:
-            words = "{0} steps of {1} game(s) with screens of {3} x {2}".format
+
+            def words(rows: object, games: object, *shape: object) -> str:
+                return f"{rows} steps of {games} game(s) with screens of {' x '.join(map(str, shape))}"
+
             raise UserError(
                 f"the saved replay memory is for {words(*theirs)}, this one for {words(*ours)}: give the "
                 "--replay_size, --workers, --screen_width and --screen_height it was saved with"
@@ -230,15 +237,17 @@ def on_host(screens: Screens | States | DeviceStates) -> Screens:
 class HostScreens:
     """T rows of E screens each, uncompressed in the host's memory; an index is row * E + game."""
 
-    def __init__(self, rows: int, games: int, screen_shape: tuple[int, int]) -> None:
+    def __init__(self, rows: int, games: int, screen_shape: tuple[int, ...]) -> None:
         """Create storage for `rows` screens of each game; the system allocates pages as it is written."""
-        self._screens = np.empty((rows, games, *screen_shape), np.uint8)
+        kind = datatype(screen_shape)
+        self._screens: Screens = np.empty((rows, games, *screen_shape), kind)
         self._flat = self._screens.reshape(rows * games, math.prod(screen_shape))  # [T * E, H * W]
-        self._gathered = np.empty((0, 0, *screen_shape), np.uint8)  # [B, K, H, W], overwritten by `gather`
+        # [B, K, H, W], overwritten by `gather`
+        self._gathered: States = np.empty((0, 0, *screen_shape), kind)
 
     @staticmethod
     def screen_bytes(size: int) -> tuple[int, int]:
-        """Return the least and the most bytes to expect of a screen of `size` pixels on average."""
+        """Return the least and the most bytes to expect of a screen of `size` bytes on average."""
         return size, size
 
     @property
@@ -256,7 +265,7 @@ class HostScreens:
         Of the first L screens of each window those are zero that are `hidden` bool [B, L]; None: none is.
         """
         if self._gathered.shape[:2] != windows.shape:
-            self._gathered = np.empty((*windows.shape, *self._gathered.shape[2:]), np.uint8)
+            self._gathered = np.empty((*windows.shape, *self._gathered.shape[2:]), self._gathered.dtype)
         # With "clip", unlike "raise", numpy writes directly to `out`. All indices are in range.
         lines = self._gathered.reshape(windows.size, -1)
         np.take(self._flat, windows.reshape(-1), axis=0, out=lines, mode="clip")
@@ -268,10 +277,10 @@ class HostScreens:
 class CompressedScreens(HostScreens):
     """The screens as LZ4 blocks, without loss; their final size is unknown, so memory may run short."""
 
-    def __init__(self, rows: int, games: int, screen_shape: tuple[int, int]) -> None:
+    def __init__(self, rows: int, games: int, screen_shape: tuple[int, ...]) -> None:
         """Create storage for `rows` screens of each game; memory is allocated as they are written."""
         super().__init__(0, games, screen_shape)
-        self._games, self._size = games, screen_shape[0] * screen_shape[1]
+        self._games, self._size = games, math.prod(screen_shape) * datatype(screen_shape).itemsize  # bytes
         self._blocks = [b""] * (rows * games)  # [T * E], LZ4 blocks; empty: none yet
         self._block_bytes = 0  # of all blocks
         self._unchecked_bytes = CHECK_BYTES  # of the blocks since the latest look at the free memory
@@ -307,19 +316,20 @@ class CompressedScreens(HostScreens):
     def gather(self, windows: Indices, hidden: Mask | None) -> States:
         """Return the screens at `windows` int64 [B, K], set to zero where `hidden` bool [B, L]."""
         if self._gathered.shape[:2] != windows.shape:
-            self._gathered = np.empty((*windows.shape, *self._gathered.shape[2:]), np.uint8)
+            self._gathered = np.empty((*windows.shape, *self._gathered.shape[2:]), self._gathered.dtype)
         shown = np.ones(windows.shape, np.bool_)
         if hidden is not None:
             shown[:, : hidden.shape[1]] = ~hidden  # there may be no screen
             self._gathered[:, : hidden.shape[1]][hidden] = 0
-        pixels, size, slots = self._gathered.reshape(-1).data, self._size, np.flatnonzero(shown)
+        bytes_, size = self._gathered.reshape(-1).view(np.uint8).data, self._size
+        slots = np.flatnonzero(shown)
         for slot, index in zip(slots.tolist(), windows[shown].tolist(), strict=True):
             screen = lz4.block.decompress(self._blocks[index], uncompressed_size=size)
-            pixels[slot * size : (slot + 1) * size] = screen
+            bytes_[slot * size : (slot + 1) * size] = screen
         return self._gathered
 
 
-def make_screens(config: MemoryConfig, rows: int, games: int, screen_shape: tuple[int, int]) -> HostScreens:
+def make_screens(config: MemoryConfig, rows: int, games: int, screen_shape: tuple[int, ...]) -> HostScreens:
     """Return storage for T = `rows` screens of each game; there is a warning if compressed ones may not fit.
 
     Raises:
@@ -327,7 +337,8 @@ def make_screens(config: MemoryConfig, rows: int, games: int, screen_shape: tupl
     """
     store = CompressedScreens if config.replay_compression == "lz4" else HostScreens
     count, spare = rows * games, int(SHARE * available_memory())
-    least, most = (size + OTHER_BYTES for size in store.screen_bytes(math.prod(screen_shape)))
+    size = math.prod(screen_shape) * datatype(screen_shape).itemsize
+    least, most = (size + OTHER_BYTES for size in store.screen_bytes(size))
     if count * most > spare:
         needed = " to ".join(gigabytes(count * size) for size in sorted({least, most}))
         digits = max(0, len(str(spare // most)) - 2)  # to round: the free memory changes all the time

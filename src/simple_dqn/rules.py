@@ -13,8 +13,8 @@ from simple_dqn.errors import UserError
 
 # Settings that determine the layers of a network; with distributions, `atoms` and `quantiles` do, too.
 NETWORK_SHAPE = (
-    "history_length", "screen_width", "screen_height", "network", "normalization", "dueling", "noisy",
-    "distributional",
+    "observation", "history_length", "screen_width", "screen_height", "network", "normalization", "dueling",
+    "noisy", "distributional",
 )  # fmt: skip
 # Settings that determine the shape and the meaning of a checkpoint's state. The datatype is not among them:
 # the optimizer's weights are float32 in both float32 and bfloat16.

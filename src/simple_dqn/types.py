@@ -3,6 +3,9 @@
 Letters in shapes: `E` games side by side, `B` samples in a minibatch, `A` actions,
 `S` screens in a state (`history_length`), `H` and `W` height and width of a screen in pixels,
 `n` steps in a transition (`n_step`), `T` rows of the replay memory.
+
+An observation is a screen, uint8 [H, W], or what an environment observes itself: numbers float32 [D], or K
+channels of a small image, float32 [K, H, W]. Wherever a shape has [H, W], it may be [D] or [K, H, W] instead.
 """
 
 from dataclasses import dataclass
@@ -11,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Screens: TypeAlias = NDArray[np.uint8]  # [E, H, W], gray levels; a screen is a frame after preprocessing
-States: TypeAlias = NDArray[np.uint8]  # [B, S, H, W], oldest screen first
+Screens: TypeAlias = NDArray[Any]  # [E, H, W], gray levels; a screen is a frame after preprocessing
+States: TypeAlias = NDArray[Any]  # [B, S, H, W], oldest screen first
 DeviceStates: TypeAlias = Any  # screens or states on a GPU, in an array of the deep-learning framework
 Actions: TypeAlias = NDArray[np.int64]  # [E] or [B], indices into the environment's action set
 Rewards: TypeAlias = NDArray[np.float32]  # [E] or [B, n], raw game points
@@ -34,6 +37,11 @@ CheckpointState: TypeAlias = dict[str, Any]
 # trajectory are context, too: the actor's next trajectory repeats them as ordinary rows, followed by the
 # steps that complete them. So each transition is stored exactly once, with all its steps.
 CONTEXT = -1
+
+
+def datatype(shape: tuple[int, ...]) -> np.dtype[Any]:
+    """Return the datatype of observations of `shape`: uint8 of a screen (H, W), else float32."""
+    return np.dtype(np.uint8 if len(shape) == 2 else np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,7 @@ class Step:
 class Experience:
     """T steps of E games as the replay memory stores them, oldest first."""
 
-    screens: NDArray[np.uint8]  # [T, E, H, W], observed after the actions
+    screens: Screens  # [T, E, H, W], observed after the actions
     actions: NDArray[np.int64]  # [T, E], or `CONTEXT`
     rewards: NDArray[np.float32]  # [T, E], raw game points
     terminals: NDArray[np.bool_]  # [T, E], the episode ended

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import ale_py  # noqa: F401 - its environments
@@ -21,7 +22,8 @@ from simple_dqn.environment import Environment, Frame, as_played, make
 from simple_dqn.environment.gymnasium import find_spec, game_name
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.random_streams import stream
-from simple_dqn.run import make_run
+from simple_dqn.run import make_network, make_run
+from simple_dqn.verbs.settings import resolve, settle
 from tests.command_line import Logs, Patch
 
 ROWS, COLUMNS = 20, 30
@@ -193,6 +195,82 @@ def test_what_is_no_image_is_rendered_and_the_log_says_so(name: str, caplog: Log
     assert "render()" in said
 
 
+BINARY: Any = np.bool_
+VECTOR, GRID = Box(-np.inf, np.inf, (5,), np.float64), Box(0, 1, (10, 10, 4), BINARY)
+# The space, the flags given, and then observation, network, history_length and the shape of what is seen.
+OBSERVED: dict[str, tuple[Any, dict[str, Any], tuple[Any, ...]]] = {
+    "a vector": (VECTOR, {}, ("vector", "mlp", 1, (5,))),
+    "bytes": (Box(0, 255, (128,), np.uint8), {}, ("vector", "mlp", 1, (128,))),
+    "settings by hand": (
+        VECTOR, {"history_length": 3, "frame_skip": 2, "network": "mlp"}, ("vector", "mlp", 3, (5,))
+    ),
+    "a preset by hand": (VECTOR, {"preset": "strong", "network": "auto"}, ("vector", "mlp", 1, (5,))),
+    "channels last": (GRID, {}, ("vector", "minatar", 1, (4, 10, 10))),
+    "as many channels as rows": (
+        Box(0, 1, (10, 10, 10), BINARY), {}, ("vector", "minatar", 1, (10, 10, 10))
+    ),
+    "channels first": (Box(-9, 9, (5, 8, 7), np.float32), {}, ("vector", "minatar", 1, (5, 8, 7))),
+    "a vector, rendered": (VECTOR, {"observation": "pixels"}, ("pixels", "small", 4, (64, 64))),
+    "an image": (Box(0, 255, (84, 84), np.uint8), {}, ("pixels", "small", 4, (64, 64))),
+    "an image as numbers": (
+        Box(0, 1, (9, 9)), {"observation": "vector"}, ("vector", "minatar", 1, (1, 9, 9))
+    ),
+    "a large stack": (Box(0, 1, (40, 40, 5), np.float32), {}, ("pixels", "small", 4, (64, 64))),
+    "a stack of images": (Box(0, 255, (4, 9, 9), np.uint8), {}, ("pixels", "small", 4, (64, 64))),
+    "a number": (Discrete(16), {}, ("pixels", "small", 4, (64, 64))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OBSERVED)
+def test_the_space_chooses_the_observation_the_network_and_the_settings(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    space, given, expected = OBSERVED[name]
+    space.seed(0)
+    seen = [space.sample() for _ in range(4)]
+    register(space=space, observe=lambda t: seen[t], ends=(3, 0))
+    caplog.set_level(logging.INFO)
+    config = settle(resolve({"game": "test/Port-v0", "environment": "gym", **given}), log=False)
+    played, network = config.environment, config.network
+    with closing(make(replace(played, processes=0), [stream(0, "environment")], training=True)) as games:
+        start, step = games.reset(), act(games)
+        shape = games.screen_shape
+    assert (played.observation, network.network, config.memory.history_length, shape) == expected
+    assert played.frame_skip == given.get("frame_skip", 1)
+    assert (network.min_reward, network.max_reward) == (-np.inf, np.inf)
+    numbers = played.observation == "vector"
+    assert any(f"--network {network.network}" in line for line in caplog.messages) == numbers
+    if not numbers:
+        assert start.screens.dtype == np.uint8
+        return
+    wanted = np.stack([seen[0], seen[played.frame_skip]]).astype(np.float32)
+    wanted /= 255 if name == "bytes" else 1
+    if "last" in name or "as many" in name:
+        wanted = wanted.transpose(0, 3, 1, 2)
+    screens = np.concatenate([start.screens, step.screens])
+    assert screens.dtype == np.float32
+    assert np.array_equal(screens, wanted.reshape(2, *shape))
+    state = np.zeros((2, config.memory.history_length, *shape), np.float32)
+    assert make_network(config, games).predict(state).shape == (2, 3)
+
+
+def test_numbers_are_the_same_in_processes_and_beside_a_picture_for_the_watcher() -> None:
+    frames: list[Frame] = []
+    plain = game("CartPole-v1", count=2, observation="vector")
+    others = [
+        game("CartPole-v1", count=2, observation="vector", processes=2),
+        game("CartPole-v1", frames.append, count=2, observation="vector"),
+    ]
+    for environment in others:
+        assert environment.screen_shape == (4,)
+        assert np.array_equal(environment.reset().screens, (first := plain.reset().screens))
+        assert np.array_equal(act(environment, 1).screens, act(plain, 1).screens)
+        assert first.dtype == np.float32
+        environment.close()
+        plain = game("CartPole-v1", count=2, observation="vector")
+    assert [frame.picture.shape for frame in frames] == [(400, 600, 3)] * 2
+
+
 def at_step_2(good: Any, bad: Any) -> Callable[[int], Any]:
     return lambda t: bad if t == 2 else good
 
@@ -208,6 +286,8 @@ def failing(what: Any = None) -> Any:
 PLACE = rf"\({re.escape(__file__)}, line \d+\)"
 HALF = np.full((ROWS, COLUMNS), 0.5, np.float32)
 FLOATS: Any = {"space": Box(0, 1, (ROWS, COLUMNS), np.float32)}
+ZEROS = np.zeros(5)
+NUMBERS: Any = {"space": VECTOR, "observation": "vector"}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a stack": ({"space": Box(0, 255, (4, 84, 84), np.uint8), "modes": ()}, r"\(4, 84, 84\).*\(H, W, 3\)"),
     "nothing to see": ({"space": Box(0, 1, (4,)), "modes": ("human",)}, "no image.*rgb_array"),
@@ -223,6 +303,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"space": Discrete(4), "picture": lambda _: np.zeros((41, 51, 4), np.uint8)},
         r"render\(\) returned uint8 \(41, 51, 4\)",
     ),
+    "numbers that are none": ({**NUMBERS, "observe": at_step_2(ZEROS, ZEROS * np.nan)}, "step 2 of .*nan"),
+    "other numbers": ({**NUMBERS, "observe": at_step_2(ZEROS, ZEROS[:3])}, r"step 2 of .*\(3,\).*\(5,\)"),
+    "no numbers": ({**NUMBERS, "space": Discrete(3)}, r"observes Discrete\(3\)"),
     "another type": ({"observe": at_step_2(BLACK, HALF)}, r"step 2 of .* float32 .* not in Box\("),
     "another shape": ({"observe": at_step_2(BLACK, BLACK[:9])}, r"step 2 of .*\(9, 30\)"),
     "no array": ({"observe": at_step_2(BLACK, BLACK.tolist())}, "step 2 of .* a list"),
@@ -251,10 +334,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_whatever_cannot_be_played_is_one_line_and_closed(name: str) -> None:
     members, words = REFUSED[name]
-    kind = register(**members)
+    observation = members.get("observation", "pixels")
+    kind = register(**{key: one for key, one in members.items() if key != "observation"})
 
     def play() -> None:
-        with closing(game(frame_skip=2 if "sum" in name else 1)) as environment:
+        skip = 2 if "sum" in name else 1
+        with closing(game(frame_skip=skip, observation=observation)) as environment:
             environment.reset()
             act(environment)
             act(environment)

@@ -27,6 +27,8 @@ LAYERS: dict[str, dict[str, tuple[int, ...]]] = {
         "hidden.conv1": (16, 4, 8, 8), "hidden.conv2": (32, 16, 4, 4), "hidden.dense1": (256, 2592),
         "output": (6, 256),
     },
+    "mlp": {"hidden.dense1": (128, 4 * 84 * 84), "hidden.dense2": (128, 128), "output": (6, 128)},
+    "minatar": {"hidden.conv1": (16, 4, 3, 3), "hidden.dense1": (128, 16 * 82 * 82), "output": (6, 128)},
     "impala": {
         **{f"hidden.section{number}.{place}.sums": (filters, filters, 3, 3)
            for number, filters in ((1, 16), (2, 32), (3, 32))

@@ -17,7 +17,7 @@ from simple_dqn.own_code import OwnCode, game_of_file, import_code
 
 __all__ = [
     "FRAMES_PER_SECOND", "Environment", "Frame", "Watcher", "as_played", "game_name", "is_atari", "make",
-    "named", "own_code_of",
+    "named", "own_code_of", "vector_shape",
 ]  # fmt: skip
 
 # Settings that only the Arcade Learning Environment knows, whichever way it is reached.
@@ -96,6 +96,24 @@ def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
     if config.environment == "gym":
         _module(config.environment).check(config)
     return replace(config, random_starts=0, random_start_frames=0)
+
+
+def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...] | None:
+    """Return the shape (D,) or (K, H, W) of the numbers that the network takes; None: it sees screens.
+
+    `observation` is `--observation`; auto: numbers, if the environment observes numbers and no image.
+
+    Raises:
+        UserError: There is no such game, or it observes no numbers of that kind.
+    """
+    if observation == "pixels" or not config.game:
+        return None
+    if config.environment == "gym" and not is_atari(config):
+        shape: tuple[int, ...] | None = _module("gym").vector_shape(config, observation)
+        return shape
+    if observation == "vector":
+        raise UserError(f"--observation vector: {game_name(config)} observes screens: leave it out")
+    return None
 
 
 def is_atari(config: EnvironmentConfig) -> bool:

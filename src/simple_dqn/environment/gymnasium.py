@@ -1,7 +1,8 @@
 """Gymnasium's environments with discrete actions, seen as screens; and ours as environments of Gymnasium.
 
 An environment of ale-py's is played as `--environment ale` plays it. In any other, the screen is the
-observation if that is an image, and otherwise the picture that `render` draws.
+observation if that is an image, and otherwise the picture that `render` draws. With `--observation vector`
+the network takes the numbers of the observation itself.
 """
 
 import difflib
@@ -21,7 +22,7 @@ import gymnasium
 import numpy as np
 from ale_py import ALEInterface, LoggerMode
 from gymnasium.envs.registration import EnvSpec, find_highest_version, get_env_id, parse_env_id
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, Tuple
 from numpy.typing import NDArray
 
 from simple_dqn import own_code
@@ -30,7 +31,7 @@ from simple_dqn.environment.atari import AtariGame, known_games
 from simple_dqn.environment.interface import SEEDS, Environment, Frame, Game, Screen, Watcher, scale
 from simple_dqn.errors import UserError, call_foreign, cause
 from simple_dqn.random_streams import draw_seed
-from simple_dqn.types import CheckpointState
+from simple_dqn.types import CheckpointState, datatype
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ ATARI = ("ale_py.env:AtariEnv", "ale_py:AtariEnv", ale_py.AtariEnv)
 CHANNELS = (1, 3)  # of an image: gray, or red, green and blue
 MOST_LEVELS = 2.0**32  # a wider range is that of the number type, such as float32, and not of gray levels
 MOST_POINTS = float(np.finfo(np.float32).max)
+SMALL = 32  # the longest side of an image whose channels are taken as they are
 IMAGE_SHAPES = "an image is (H, W), (H, W, 1), (H, W, 3), (1, H, W) or (3, H, W), with finite bounds"
 
 ALEInterface.setLoggerMode(LoggerMode.Error)
@@ -69,6 +71,27 @@ def to_picture(image: NDArray[Any], space: Box) -> NDArray[np.uint8]:
     return np.ascontiguousarray(image[:, :, 0] if image.shape[2:] == (1,) else image, np.uint8)
 
 
+def shape_of_numbers(space: Any) -> tuple[int, ...] | None:
+    """Return the shape (D,) or (K, H, W) in which `to_numbers` brings elements of `space`; None: it cannot.
+
+    The channels K of an image are first or last: where there are fewer, or else last.
+    """
+    if not isinstance(space, Box) or len(space.shape) not in (1, 2, 3) or 0 in space.shape:
+        return None
+    shape = space.shape
+    if len(shape) < 3:
+        return shape if len(shape) == 1 else (1, *shape)
+    return shape if shape[0] < shape[2] else (shape[2], *shape[:2])
+
+
+def to_numbers(observation: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Return an observation as float32 of `shape`, which `shape_of_numbers` returned; bytes become 0..1."""
+    if observation.ndim == 3 and observation.shape[0] >= observation.shape[2]:
+        observation = observation.transpose(2, 0, 1)
+    scale = 255 if observation.dtype == np.uint8 else 1
+    return observation.astype(np.float32).reshape(shape) / np.float32(scale)
+
+
 class GymnasiumGame(Game):
     """One of Gymnasium's environments, in steps of `frame_skip` of its own steps ("frames" here).
 
@@ -87,6 +110,7 @@ class GymnasiumGame(Game):
         super().__init__(config, stream)
         self.name, self._spec = game_name(config.game), find_spec(config)
         self._watcher, self._frames = watcher, 0  # since the game's start
+        self._takes_numbers = config.observation == "vector"
         self._frame_limit = min(self._frame_limit, self._spec.max_episode_steps or math.inf)
         self._env = open_env(self._spec)
         try:
@@ -113,8 +137,15 @@ class GymnasiumGame(Game):
         if isinstance(rate, float | int) and 0.1 <= rate <= 1000:
             self.frames_per_second = float(rate)
         self._space: Any = env.observation_space
-        self.is_rendered = not is_image(self._space)
-        if not self.is_rendered:
+        self.is_rendered = self._takes_numbers or not is_image(self._space)
+        if self._takes_numbers:
+            self._numbers, shape = self._space, shape_of_numbers(self._space)
+            if shape is None:
+                raise UserError(
+                    f"--observation vector: {name} observes {in_short(self._space)}: leave it out"
+                )
+            self.screen_shape = shape
+        if not self.is_rendered or (self._takes_numbers and not self._watcher):
             return
         observed = f"{name} observes {in_short(self._space)}"
         if "rgb_array" not in (env.metadata.get("render_modes") or ()):
@@ -155,7 +186,16 @@ class GymnasiumGame(Game):
         return total, terminal, over
 
     def _show(self, observation: Any, reward: float, screen: Screen) -> None:
-        """Draw the current picture into `screen`, and show it to the watcher."""
+        """Put the current picture, or the observation, into `screen`, and show the picture to the watcher."""
+        if self._takes_numbers:
+            numeric = isinstance(observation, np.ndarray) and observation.dtype.kind in "biuf"
+            alike = numeric and observation.shape == self._numbers.shape
+            if not (alike and np.abs(observation).max() <= MOST_POINTS):
+                found, wanted = in_short(observation), f"finite numbers {self._numbers.shape}"
+                raise UserError(f"{self._where()}: the observation is {found}, not {wanted}: make them agree")
+            screen[...] = to_numbers(observation, self.screen_shape)
+            if not self._watcher:
+                return
         image = self._call("render()", self._env.render) if self.is_rendered else observation
         if not (isinstance(image, np.ndarray) and self._space.contains(image)):
             what = "render()" if self.is_rendered else "the observation"
@@ -164,7 +204,8 @@ class GymnasiumGame(Game):
         picture = to_picture(image, self._space)
         if self._watcher:
             self._watcher(Frame.silent(picture, reward))
-        scale(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY) if picture.ndim == 3 else picture, screen)
+        if not self._takes_numbers:
+            scale(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY) if picture.ndim == 3 else picture, screen)
 
     def _where(self) -> str:
         return f"{self._spec.id}, step {self._frames} of a game"
@@ -247,8 +288,30 @@ def check(config: EnvironmentConfig) -> None:
         UserError: As `GymnasiumGame`.
     """
     with closing(GymnasiumGame(config, np.random.default_rng(0))) as game:
-        if game.is_rendered:
+        if config.observation == "vector":
+            logger.info("%s observes numbers %s: the network takes them", game.name, game.screen_shape)
+        elif game.is_rendered:
             logger.info("%s observes no image: the screens are what render() draws", game.name)
+
+
+def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...] | None:
+    """Return the shape of the numbers that `config.game` observes, or None; see the function of the package.
+
+    Raises:
+        UserError: It observes a `Dict` or a `Tuple`, of which there is no one vector; or it cannot be opened.
+    """
+    with closing(open_env(find_spec(config))) as env:
+        space = env.observation_space
+    shape, name = shape_of_numbers(space), find_spec(config).id
+    if observation == "auto" and isinstance(space, Dict | Tuple):
+        remedy = "choose another, or give --observation pixels, and the screens are what render() draws"
+        raise UserError(f"{name} observes several things, {in_short(space)}: {remedy}")
+    if observation == "vector" and shape is None:
+        raise UserError(f"--observation vector: {name} observes {in_short(space)}: leave it out")
+    small = shape is not None and (
+        len(shape) == 1 or (len(space.shape) == 3 and max(shape[1:]) <= SMALL and space.dtype.kind in "bf")
+    )
+    return shape if observation == "vector" or (small and not is_image(space)) else None
 
 
 def is_atari(config: EnvironmentConfig) -> bool:
@@ -331,7 +394,7 @@ def in_short(value: object) -> str:
 
 
 class GymnasiumEnv(gymnasium.Env[Screen, Any]):
-    """One game of an `Environment` as a `gymnasium.Env`, which observes screens uint8 [H, W].
+    """One game of an `Environment` as a `gymnasium.Env`, which observes screens uint8 [H, W], or numbers.
 
     A lost life, an episode's end in training, ends no game: `info["terminals"]` has it.
 
@@ -350,7 +413,9 @@ class GymnasiumEnv(gymnasium.Env[Screen, Any]):
         """
         self._make = make
         self._game = self._made(draw_seed() if seed is None else seed)
-        self.observation_space = Box(0, 255, self._game.screen_shape, np.uint8)
+        shape = self._game.screen_shape
+        low, high = (0, 255) if len(shape) == 2 else (-np.inf, np.inf)
+        self.observation_space = Box(low, high, shape, datatype(shape).type)
         self.action_space = Discrete(self._game.actions)
         self.metadata = {"render_modes": []}
 

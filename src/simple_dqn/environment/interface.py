@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from atari2600.draws import Draws
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.errors import UserError
-from simple_dqn.types import Actions, CheckpointState, Step
+from simple_dqn.types import Actions, CheckpointState, Screens, Step, datatype
 
-Screen: TypeAlias = NDArray[np.uint8]  # [H, W], gray levels
+Screen: TypeAlias = NDArray[Any]  # uint8 [H, W], gray levels; or float32, see `simple_dqn.types`
 Picture: TypeAlias = NDArray[np.uint8]  # [height, width, 3], red, green, blue
 
 FRAMES_PER_SECOND = 60  # of a console, and of games that do not say
@@ -55,7 +55,7 @@ class Environment(ABC):
         games: How many games there are, E.
         actions: How many actions there are to choose from, A.
         action_names: Their names, such as `NOOP` and `UPRIGHTFIRE`.
-        screen_shape: Height and width of a screen in pixels, (H, W).
+        screen_shape: Height and width of a screen in pixels, (H, W); of numbers (D,) or (K, H, W).
         name: The game's name, fit for file names, such as `space_invaders`.
         rom_md5: The MD5 of the game's ROM, in hexadecimal; None: it has none.
         can_save: Whether `get_state` can save games in progress. If not, it holds the random streams
@@ -68,7 +68,7 @@ class Environment(ABC):
     games: int
     actions: int
     action_names: tuple[str, ...]
-    screen_shape: tuple[int, int]
+    screen_shape: tuple[int, ...]
     name: str
     rom_md5: str | None
     can_save: bool
@@ -132,6 +132,7 @@ class Game(ABC):
     def __init__(self, config: EnvironmentConfig, stream: np.random.Generator) -> None:
         cv2.setNumThreads(1)  # a screen is too small to share, and the network needs the other cores
         self.random = draws_of(stream)
+        self.screen_shape: tuple[int, ...] = (config.screen_height, config.screen_width)
         self._frame_skip = config.frame_skip
         self._frame_limit: float = config.max_game_frames or math.inf
 
@@ -193,10 +194,9 @@ class GameVector(Environment):
                 self.close()
             raise
         self.games, first = len(self._games), self._games[0]
-        for name in ("action_names", "name", "rom_md5", "can_save", "frames_per_second"):
+        for name in ("action_names", "name", "rom_md5", "can_save", "frames_per_second", "screen_shape"):
             setattr(self, name, getattr(first, name))
         self.actions = len(self.action_names)
-        self.screen_shape = (config.screen_height, config.screen_width)
         self._ended = np.ones(self.games, np.bool_)  # [E], games that the next step starts anew
 
     def reset(self) -> Step:
@@ -207,7 +207,7 @@ class GameVector(Environment):
     def step(self, actions: Actions) -> Step:
         """Take `actions` int64 [E], game after game; see `Environment.step`."""
         starts, actions = self._ended, np.where(self._ended, 0, actions)
-        screens = np.empty((self.games, *self.screen_shape), np.uint8)
+        screens: Screens = np.empty((self.games, *self.screen_shape), datatype(self.screen_shape))
         rewards = np.zeros(self.games, np.float32)
         terminals, resets = np.zeros((2, self.games), np.bool_)
         for i, (game, action) in enumerate(zip(self._games, actions.tolist(), strict=True)):

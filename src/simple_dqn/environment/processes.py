@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Environment
 from simple_dqn.errors import SIGNALS, LostError, UserError
-from simple_dqn.types import Actions, CheckpointState, Step
+from simple_dqn.types import Actions, CheckpointState, Step, datatype
 
 # Opens the games of one process, at the top of a module: settings, a stream for each game, and `training`.
 OpenGames: TypeAlias = Callable[[EnvironmentConfig, Sequence[np.random.Generator], bool], Environment]
@@ -47,9 +47,9 @@ main(int(sys.argv[1]))
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 SPIN_SECONDS = 300e-6  # seconds that a process waits for the next command before it sleeps
 EXIT_TIMEOUT = 5.0  # seconds for a process to finish its recordings; more than enough
-# The arrays of a `Step` in shared memory.
+# The arrays of a `Step` in shared memory, beside the screens.
 FIELDS: dict[str, type[np.generic]] = {
-    "screens": np.uint8, "actions": np.int64, "rewards": np.float32, "terminals": np.bool_,
+    "actions": np.int64, "rewards": np.float32, "terminals": np.bool_,
     "truncations": np.bool_, "resets": np.bool_, "starts": np.bool_,
 }  # fmt: skip
 
@@ -70,7 +70,7 @@ class ProcessVector(Environment):
             UserError: The games cannot be made, or no further process can be started.
             RuntimeError: A process failed.
         """
-        self.games, self.screen_shape = len(streams), (config.screen_height, config.screen_width)
+        self.games = len(streams)
         bounds = [i * self.games // config.processes for i in range(config.processes + 1)]
         self._blocks = [slice(*pair) for pair in pairwise(bounds)]
         self._workers: list[Worker] = []
@@ -78,19 +78,18 @@ class ProcessVector(Environment):
         self._end = weakref.finalize(self, end, self._workers)
         memory = os.memfd_create("simple_dqn games")
         try:
-            self._shared = shared_steps(memory, self.games, self.screen_shape)
             for block in self._blocks:
                 self._workers.append(start(memory, title(block)))
                 settings = config.unseen() if block.start else config
                 task = (open_games, (settings, streams[block], training), block, self.games, memory)
                 send(self._workers[-1], task)
-            about = self._answers()[0]
+            self.action_names, self.name, self.rom_md5, self.can_save, self.screen_shape = self._answers()[0]
+            self._shared = shared_steps(memory, self.games, self.screen_shape)
         except BaseException:
             self.close()
             raise
         finally:
             os.close(memory)
-        self.action_names, self.name, self.rom_md5, self.can_save = about
         self.actions = len(self.action_names)
 
     def reset(self) -> Step:
@@ -111,7 +110,7 @@ class ProcessVector(Environment):
         return self._read()
 
     def _read(self) -> Step:
-        return Step(**{name: self._shared[name].copy() for name in FIELDS})
+        return Step(**{name: self._shared[name].copy() for name in ("screens", *FIELDS)})
 
     def get_state(self) -> CheckpointState:
         """Return the state of all games, the same as that of a `GameVector`."""
@@ -147,13 +146,12 @@ class ProcessVector(Environment):
             raise
 
 
-def shared_steps(descriptor: int, games: int, screen_shape: tuple[int, int]) -> NDArray[Any]:
+def shared_steps(descriptor: int, games: int, screen_shape: tuple[int, ...]) -> NDArray[Any]:
     """Map the memory of the open file `descriptor`, which may be closed then, as a `Step` of E `games`.
 
     The connections say when to read it. It has no name, so nothing is left behind however processes end.
     """
-    shapes = {"screens": screen_shape}
-    kinds = np.dtype([(name, kind, shapes.get(name, ())) for name, kind in FIELDS.items()])
+    kinds = np.dtype([("screens", datatype(screen_shape), screen_shape), *FIELDS.items()])
     os.ftruncate(descriptor, games * kinds.itemsize)
     return np.ndarray(games, kinds, mmap.mmap(descriptor, games * kinds.itemsize))
 
@@ -243,7 +241,7 @@ def main(descriptor: int) -> None:
         os.close(memory)
 
         def write(step: Step) -> None:
-            for name in FIELDS:
+            for name in ("screens", *FIELDS):
                 shared[name] = getattr(step, name)
 
         commands: dict[str, Callable[..., Any]] = {
@@ -251,7 +249,9 @@ def main(descriptor: int) -> None:
             "get_state": games.get_state, "set_state": games.set_state,
         }  # fmt: skip
         with closing(games):
-            connection.send((games.action_names, games.name, games.rom_md5, games.can_save))
+            connection.send(
+                (games.action_names, games.name, games.rom_md5, games.can_save, games.screen_shape)
+            )
             poll = select.poll()
             poll.register(connection, select.POLLIN)
             while True:

@@ -28,7 +28,7 @@ from simple_dqn.statistics.writers import start_log
 from simple_dqn.sweep.comparison import ATARI5, Comparison, Report
 from simple_dqn.sweep.pool import Member, SweepRun, Work, local_pool, ray_pool, run_all
 from simple_dqn.verbs.play import LABEL, check_weights
-from simple_dqn.verbs.settings import over, parser_for, resolve, settle
+from simple_dqn.verbs.settings import over, parser_for, preset_of, resolve, settle
 
 MOST = 10_000  # seeds or processors
 SHORT = 5000  # steps of the training that measures the speed
@@ -94,8 +94,9 @@ def main(arguments: Sequence[str], program: str) -> None:
         settle(replace(config, run=replace(config.run, random_seed=1, csv_file=".csv")), log=False)
         check_weights(config)
     if given.get("print_config"):
-        presets = (one.get("preset", USUAL) for one in settings.values())
-        print("\n---\n".join(map(command_line.listing, configs[:: len(games)], presets)))
+        shown = configs[:: len(games)]
+        presets = map(preset_of, settings.values(), shown)
+        print("\n---\n".join(map(command_line.listing, shown, presets)))
         return
     start_log(configs[0].run.log_level)
     name = given.get("name") or "_".join(Path(word).stem for word in given["games"])

@@ -143,7 +143,8 @@ def make_watched_player(
         return WatchedPlayer(environment, None, length, rng, person=person)
     network = make_network(config, environment)
     load_weights(config.run.load_weights, environment, network)
-    heat = network.guided_backpropagation().saliency if saliency else None
+    images = len(environment.screen_shape) == 2
+    heat = network.guided_backpropagation().saliency if saliency and images else None
     return WatchedPlayer(environment, network.predict, length, rng, heat, person)
 
 
@@ -216,7 +217,8 @@ def play(arguments: Sequence[str], program: str) -> None:
         config = settings_of_agent(path, open_snapshot(path), given)
     else:
         alone = named({"game": player, **given})
-        config = settle(resolve(alone, fixed={**ONE_GAME, "random_starts": 0}), log=False)
+        fixed = {**ONE_GAME, "random_starts": 0, "observation": "pixels"}
+        config = settle(resolve(alone, fixed=fixed), log=False)
     _check_shown(config)
     _show(config, given.get("display"))
 
@@ -305,6 +307,8 @@ def nvis(arguments: Sequence[str], program: str) -> None:
     parser = parser_for(program, about, AGENT, ONE_GAME, snapshot=SNAPSHOT, most_used=used)
     given, path, snapshot = read_agent(parser, arguments)
     config = settings_of_agent(path, snapshot, given)
+    if config.environment.observation == "vector":
+        raise UserError(f"nvis needs images, and {path} was trained on numbers: give another snapshot")
     check_weights(config)
     file = Path(config.run.visualization_file or home() / "results" / f"{run_of(path, snapshot)}.html")
     check_target(file, "--visualization_file")

@@ -10,10 +10,10 @@ from typing import Any
 from simple_dqn import own_code, random_streams, rules
 from simple_dqn.command_line import Parser, parser_of_settings
 from simple_dqn.config import BOOLEANS, Config
-from simple_dqn.environment import as_played, is_atari
+from simple_dqn.environment import as_played, is_atari, vector_shape
 from simple_dqn.errors import UserError
 from simple_dqn.files import real
-from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL
+from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL, VECTOR
 from simple_dqn.statistics.writers import start_log
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ def parser_for(
 
     def defaults() -> dict[str, Any]:
         if not snapshot:
-            return resolve({}, None, fixed, usual).flags()
+            return {**resolve({}, None, fixed, usual).flags(), "observation": "auto"}
         recorded = dict.fromkeys(Config().shared_flags(), "the snapshot's")
         return {**Config().flags(), **recorded, "random_seed": None, **(fixed or {})}
 
@@ -61,7 +61,12 @@ def resolve(
     fixed, actors, imports = fixed or {}, {}, {"imports": own_code.names()} if own_code.IMPORTED else {}
     if snapshot is None:
         game = Config.from_flags(fixed, given).environment
-        snapshot = preset(given, usual) | (OUTSIDE_ATARI if game.game and not is_atari(game) else {})
+        shape = vector_shape(game, {**fixed, **given}.get("observation", "auto"))
+        of_space = OUTSIDE_ATARI if game.game and not is_atari(game) else {}
+        if shape:
+            network, usual = "mlp" if len(shape) == 1 else "minatar", VECTOR if usual == USUAL else usual
+            of_space = {**of_space, "observation": "vector", "network": network, "history_length": 1}
+        snapshot = {**preset(given, usual), **of_space}
         config = Config.from_flags(snapshot, fixed, given)
         if config.cluster.on:  # whose other machines may lack Warp
             several = config.cluster.actors * config.environment.workers > 1
@@ -72,6 +77,12 @@ def resolve(
             remedy = f"the weights come from {source or 'the snapshot'}; leave it out"
             raise UserError(f"--load_weights {weights}: {remedy}")
     return Config.from_flags({**snapshot, **actors}, fixed, given, imports)
+
+
+def preset_of(given: Mapping[str, Any], config: Config) -> str:
+    """Return the name of the preset of `config`, which `resolve` made from `given`."""
+    usual: str = given.get("preset", VECTOR if config.environment.observation == "vector" else USUAL)
+    return usual
 
 
 def preset(given: dict[str, Any], usual: str) -> dict[str, Any]:
@@ -103,6 +114,9 @@ def settle(config: Config, log: bool = True) -> Config:
     config = replace(config, environment=as_played(config.environment))
     if OUTSIDE_ATARI.items() <= config.flags().items():
         logger.info("Not an Atari game: --frame_skip 1, no no-ops at a start, and rewards are not clipped")
+    if config.environment.observation == "vector":
+        network, length = config.network.network, config.memory.history_length
+        logger.info("No images: --observation vector, --network %s and --history_length %d", network, length)
     if config.run.random_seed is None:
         config = config.with_flags({"random_seed": random_streams.draw_seed()})
     logger.info("Random seed is %d", config.seed)

@@ -26,6 +26,7 @@ from simple_dqn.files import home, is_trained, kind_of, replacing, reporting_fai
 from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics.writers import start_log
+from simple_dqn.types import datatype
 from simple_dqn.verbs import play
 
 SEEDED: dict[str, Any] = {**play.ONE_GAME, "random_seed": 0}
@@ -126,7 +127,7 @@ def describe(content: Snapshot) -> str:
 def export(path: Path, content: Snapshot, target: Path) -> None:
     """Write the network of the snapshot `content`, at `path`, as an ONNX file, and print how it differs.
 
-    Its input is `states` uint8 [B, S, H, W], and its output `q_values` float32 [B, A].
+    Its input is `states` uint8 [B, S, H, W], or float32 of numbers, and its output `q_values` float32 [B, A].
     """
     require_extra("onnx", "export --onnx")
     import onnxruntime
@@ -140,7 +141,9 @@ def export(path: Path, content: Snapshot, target: Path) -> None:
         network = make_network(config, environment)
         play.load_weights(path, environment, network, content)
     shape = (64, config.memory.history_length, *environment.screen_shape)
-    states = np.random.default_rng(0).integers(256, size=shape, dtype=np.uint8)
+    kind, rng = datatype(environment.screen_shape), np.random.default_rng(0)
+    states = rng.integers(256, size=shape).astype(kind)
+    most = 255 if kind == np.uint8 else 1
 
     class FromBytes(torch.nn.Module):  # divides the bytes of a state by 255 itself
         def __init__(self) -> None:
@@ -148,7 +151,7 @@ def export(path: Path, content: Snapshot, target: Path) -> None:
             self.network = network._online
 
         def forward(self, states: torch.Tensor) -> Any:
-            return self.network(states.to(torch.float32) / 255, None)
+            return self.network(states.to(torch.float32) / most, None)
 
     with replacing(target) as part, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's exporter uses what PyTorch deprecates
@@ -164,7 +167,7 @@ def export(path: Path, content: Snapshot, target: Path) -> None:
         session = onnxruntime.InferenceSession(str(part), providers=["CPUExecutionProvider"])
         (found,), wanted = session.run(None, {"states": states}), network.predict(states)
     sizes = ", ".join(map(str, shape[1:]))
-    print(printable(f"{target}: q_values float32 [B, {environment.actions}] of states uint8 [B, {sizes}]"))
+    print(printable(f"{target}: q_values float32 [B, {environment.actions}] of states {kind} [B, {sizes}]"))
     off = np.abs(found - wanted).max() / np.abs(wanted).max()
     print(f"ONNX Runtime is off by at most {off:.1e} of the largest |Q|")
 

@@ -36,7 +36,7 @@ from simple_dqn.statistics import Writer
 from simple_dqn.statistics.csv_file import is_of_run
 from simple_dqn.statistics.writers import start_log
 from simple_dqn.verbs import play
-from simple_dqn.verbs.settings import over, parser_for, preset, resolve, settle
+from simple_dqn.verbs.settings import over, parser_for, preset, preset_of, resolve, settle
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ def train(arguments: Sequence[str], program: str) -> None:
     if given.get("print_config"):
         config = resolve(given)
         played = replace(config, environment=as_played(config.environment))
-        print(command_line.listing(played, given.get("preset", USUAL), given["layers"]))
+        print(command_line.listing(played, preset_of(given, config), given["layers"]))
     elif given.get("play_games"):
         play.measure(settle(resolve(given)))
     else:
@@ -89,7 +89,7 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
     The `writers` receive the events of phases, beside the console and the CSV. If `log` is false, the
     application has a log. After a signal, KeyboardInterrupt, the files are complete up to there.
     """
-    config, name = resolve(given), given.get("preset", USUAL)
+    config = resolve(given)
     run = play.run_name(config, given.get("label"))
     csv_file, usual = str(home() / "results" / f"{run}.csv"), str(home() / "snapshots" / run)
     config = config.with_flags({"csv_file": csv_file, "save_weights_prefix": usual}, given)
@@ -102,6 +102,7 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
                 if _continued(prefix, given, writers, log):
                     return config.run
                 logger.warning("There is no checkpoint %s: the run begins", checkpoint_folder(prefix))
+            name = preset_of(given, config)
             logger.info("Preset %s", name)
             config = settle(config, log=False)
             rom = Path(config.environment.game)
