@@ -140,6 +140,7 @@ def test_a_corridor_is_solved_by_numbers(channels: bool, monkeypatch: pytest.Mon
 @pytest.mark.usefixtures("_home")
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_cart_pole_is_solved_without_further_flags(seed: int) -> None:
-    run = simple_dqn.train("CartPole-v1", random_seed=seed)
-    assert simple_dqn.load(run.snapshots[-1]).evaluate(games=30, epsilon=0.0).mean >= 475
+@pytest.mark.parametrize(("game", "least"), [("CartPole-v1", 475), ("catch", 0.95)])
+def test_a_game_is_solved_without_further_flags(game: str, least: float, seed: int) -> None:
+    run = simple_dqn.train(game, random_seed=seed)
+    assert simple_dqn.load(run.snapshots[-1]).evaluate(games=30, epsilon=0.0).mean >= least

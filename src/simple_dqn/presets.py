@@ -56,13 +56,21 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     # Our own, for environments that observe numbers and no screens: CartPole in two minutes of one core.
     "vector": {
-        "workers": 8, "replay_size": 100_000, "random_steps": 1000, "n_step": 3,
+        "workers": 8, "discount_rate": 0.98, "replay_size": 100_000, "random_steps": 1000, "n_step": 3,
         "batch_size": 128, "target_rule": "double", "target_steps": 400, "average_updates": Share(5),
         "backend": "cpu", "threads": 1,
         "optimizer": "adam", "adam_epsilon": 1e-8, "learning_rate": 1e-3,
         "learning_rate_end": 1e-5, "learning_rate_decay_updates": Share(100),
         "exploration_decay_steps": Share(20), "exploration_rate_end": 0.02,
         "train_steps": 10_000, "test_steps": 0, "epochs": 10,
+    },
+    # The toy game, in a minute of one core.
+    "catch": {
+        "screen_width": 36, "screen_height": 36, "history_length": 2, "network": "small",
+        "replay_size": 5000, "random_steps": 500, "target_steps": 200, "backend": "cpu", "threads": 1,
+        "optimizer": "adam", "learning_rate": 3e-4,
+        "exploration_decay_steps": 4000, "exploration_rate_end": 0.05,
+        "train_steps": 2000, "test_steps": 700, "epochs": 5, "exploration_rate_test": 0.0,
     },
     # Our own, the same for every game: PQN (Gallici et al. 2024) on Nature's network, 20 million steps.
     # The games explore at rates from 0.1, DeepMind's in training, to 0.032; the tests' 0.05 is in between.
@@ -80,4 +88,3 @@ PRESETS: dict[str, dict[str, Any]] = {
 # fmt: on
 
 USUAL = "quick"  # the preset of `train.sh` without --preset
-VECTOR = "vector"  # the same of environments whose numbers the network takes

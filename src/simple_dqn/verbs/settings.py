@@ -9,11 +9,11 @@ from typing import Any
 
 from simple_dqn import own_code, random_streams, rules
 from simple_dqn.command_line import Parser, parser_of_settings
-from simple_dqn.config import BOOLEANS, Config
+from simple_dqn.config import BOOLEANS, Config, EnvironmentConfig
 from simple_dqn.environment import as_played, is_atari, vector_shape
 from simple_dqn.errors import UserError
 from simple_dqn.files import real
-from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL, VECTOR
+from simple_dqn.presets import APE_X_EXPLORATION, PRESETS, USUAL
 from simple_dqn.statistics.writers import start_log
 
 logger = logging.getLogger(__name__)
@@ -64,8 +64,9 @@ def resolve(
         shape = vector_shape(game, {**fixed, **given}.get("observation", "auto"))
         of_space = OUTSIDE_ATARI if game.game and not is_atari(game) else {}
         if shape:
-            network, usual = "mlp" if len(shape) == 1 else "minatar", VECTOR if usual == USUAL else usual
+            network = "mlp" if len(shape) == 1 else "minatar"
             of_space = {**of_space, "observation": "vector", "network": network, "history_length": 1}
+        usual = usual_preset(game, bool(shape)) if usual == USUAL else usual
         snapshot = {**preset(given, usual), **of_space}
         config = Config.from_flags(snapshot, fixed, given)
         if config.cluster.on:  # whose other machines may lack Warp
@@ -81,8 +82,14 @@ def resolve(
 
 def preset_of(given: Mapping[str, Any], config: Config) -> str:
     """Return the name of the preset of `config`, which `resolve` made from `given`."""
-    usual: str = given.get("preset", VECTOR if config.environment.observation == "vector" else USUAL)
-    return usual
+    usual = usual_preset(config.environment, config.environment.observation == "vector")
+    name: str = given.get("preset", usual)
+    return name
+
+
+def usual_preset(game: EnvironmentConfig, numbers: bool) -> str:
+    """Return the name of the preset of `game` without --preset; whether it observes `numbers`, no screens."""
+    return "catch" if game.environment == "catch" else "vector" if numbers else USUAL
 
 
 def preset(given: dict[str, Any], usual: str) -> dict[str, Any]:
