@@ -46,7 +46,7 @@ OWNERS = {
     "gymnasium": "environment own_code",
     "cv2": "environment",
     "matplotlib": "plot",
-    "bokeh": "nvis/",
+    "bokeh": "scripts/curves.py nvis/",
     "nvis": "verbs nvis/",
     "pygame": "watch",
     "blessed": "watch",

@@ -50,7 +50,8 @@ Callback = Callable[[dict[str, Any]], object]
 # fmt: off
 _Path = str | Path | None
 _Fields = TypedDict("_Fields", {  # noqa: UP013 - the fields of `config.py`, as a test requires
-    "environment": str, "emulator": str, "workers": int, "processes": int, "display_screen": bool,
+    "environment": str, "observation": str, "emulator": str, "workers": int, "processes": int,
+    "display_screen": bool,
     "frame_skip": int, "repeat_action_probability": float, "minimal_action_set": bool,
     "color_averaging": bool, "frame_maximum": bool, "screen_width": int, "screen_height": int,
     "record_screen_path": _Path, "record_sound_filename": _Path, "max_game_frames": int, "random_starts": int,
