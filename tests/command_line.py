@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import wraps
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, TypeAlias
@@ -36,7 +35,6 @@ CATCH: dict[str, Any] = {
 
 
 def catch(*label: str, **others: object) -> list[str]:
-    """Return the game, the label and the flags of that training, with the settings `others`."""
     return ["catch", *label, *words({**CATCH, **others})]
 
 
@@ -80,51 +78,39 @@ class Clock:
 class ReadError(Exception):
     """A command line was read without a complaint; what would have followed is left out."""
 
-    def __init__(self, parser: argparse.ArgumentParser, given: dict[str, Any]) -> None:
+    def __init__(self, parser: argparse.ArgumentParser, outcome: Any) -> None:
         super().__init__(f"{parser.prog} was read")
-        self.parser, self.given = parser, given
+        given = outcome[0] if isinstance(outcome, tuple) else outcome
+        self.parser, self.given = parser, dict(given if isinstance(given, dict) else vars(given))
 
 
 @contextmanager
 def only_reading() -> Iterator[None]:
     """Let every parser raise `ReadError` once it has read a whole command line."""
-    ways = [
-        (Parser, "parse"),
-        (argparse.ArgumentParser, "parse_args"),
-        (argparse.ArgumentParser, "parse_known_args"),
-    ]
+    inside: list[str] = []  # the ways that are under way: each calls those after it
+
+    def ending(parse: Callable[..., Any]) -> Callable[..., Any]:
+        def read(parser: argparse.ArgumentParser, *arguments: Any) -> Any:
+            inside.append(parse.__name__)
+            try:
+                outcome = parse(parser, *arguments)
+            finally:
+                inside.pop()
+            if inside:
+                return outcome
+            raise ReadError(parser, outcome)
+
+        return read
+
+    plain = argparse.ArgumentParser
     with ExitStack() as patches:
-        inside: list[str] = []  # the ways that are under way: each calls those after it
-        for owner, name in ways:
-            patches.enter_context(patch.object(owner, name, _ending(getattr(owner, name), inside)))
+        for owner, name in ((Parser, "parse"), (plain, "parse_args"), (plain, "parse_known_args")):
+            patches.enter_context(patch.object(owner, name, ending(getattr(owner, name))))
         yield
 
 
-def _ending(parse: Callable[..., Any], inside: list[str]) -> Callable[..., Any]:
-    """Return `parse`, a method of parsers, made to raise `ReadError` in the end unless another called it."""
-
-    @wraps(parse)
-    def ending(parser: argparse.ArgumentParser, *arguments: Any) -> Any:
-        inside.append(parse.__name__)
-        try:
-            outcome = parse(parser, *arguments)
-        finally:
-            inside.pop()
-        if inside:
-            return outcome
-        given = outcome[0] if isinstance(outcome, tuple) else outcome
-        raise ReadError(parser, dict(given if isinstance(given, dict) else vars(given)))
-
-    return ending
-
-
 def read(verb: str, arguments: Sequence[str]) -> ReadError:
-    """Return what `verb` reads in `arguments`, by its own parser, after the imports that they name.
-
-    Raises:
-        UserError: It refuses them.
-        SystemExit: They ask for help.
-    """
+    """Return what `verb` reads, after the imports that `arguments` name; UserError: it refuses them."""
     arguments = take_imports(arguments)
     with only_reading():
         try:

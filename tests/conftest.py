@@ -95,7 +95,6 @@ def told(capsys: Capsys) -> Told:
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: Patch) -> Callable[..., int]:
-    """Return a function that carries out a command in a folder of its own below `tmp_path`."""
 
     def run(folder: str, *arguments: str) -> int:
         (tmp_path / folder).mkdir(exist_ok=True)

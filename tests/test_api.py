@@ -427,16 +427,6 @@ def test_a_writer_of_ones_own_hears_of_a_run_and_changes_nothing(snapshot: Path,
     assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
 
 
-def one_of(game: str, place: int, **flags: Any) -> Callable[[int], Any]:
-    """Return a function from a seed to the game in `place` of an environment of several, alone."""
-
-    def make(seed: int) -> Any:
-        config = EnvironmentConfig(game=game, **flags)
-        return make_games(config, [random_streams.stream(seed, "test environment", place)], False)
-
-    return make
-
-
 @pytest.mark.parametrize(("game", "flags"), [
     ("catch", {"environment": "catch"}),
     ("pong", {"max_game_frames": 200, "screen_width": 36, "screen_height": 36}),
@@ -446,8 +436,12 @@ def test_games_are_gymnasiums_too(game: str, flags: dict[str, Any]) -> None:
     check_env(env, skip_render_check=True)
     env.close()
     ours = simple_dqn.make(game, games=3, seed=5, **flags)
-    singles = [one_of(game, place, **flags) for place in range(3)]
-    envs = [partial(simple_dqn.GymnasiumEnv, make) for make in singles]
+
+    def alone(place: int, seed: int) -> Any:
+        config = EnvironmentConfig(game=game, **flags)
+        return make_games(config, [random_streams.stream(seed, "test environment", place)], False)
+
+    envs = [partial(simple_dqn.GymnasiumEnv, partial(alone, place)) for place in range(3)]
     theirs = SyncVectorEnv(envs, autoreset_mode=AutoresetMode.NEXT_STEP)
     assert (ours.reset().screens == theirs.reset(seed=[5] * 3)[0]).all()
     rng, ends = np.random.default_rng(0), 0

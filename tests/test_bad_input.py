@@ -71,7 +71,6 @@ Verb = Callable[..., Ended]
 
 @pytest.fixture
 def verb(folder: Path, monkeypatch: Patch, capsys: Capsys) -> Verb:
-    """Return a function that carries out `./NAME.sh ARGUMENTS` in `folder`."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("SIMPLE_DQN_HOME", str(folder))
 
@@ -345,21 +344,6 @@ SOURCES = Path(__file__).parents[1] / "src"
 MAIN = f"{sys.executable} -m simple_dqn.main"
 PREPARED = f'{sys.executable} -c "import os, sys; from simple_dqn.errors import *; prepare_streams(); {{}}"'
 SPEAKING = PREPARED.format(r"sys.exit(exit_code('x', lambda: print('a line\n' * 10**6, flush=True)))")
-# A command, PYTHONUNBUFFERED, its exit code, its output, and a part of its one line of complaint.
-STREAMS = [
-    (f"{MAIN} --help > /dev/full", "1", 2, "", "No space left"),
-    (f"{MAIN} train --help all > /dev/full", "", 2, "", "No space left"),
-    (f"{MAIN} --help >&-", "", 2, "", "simple-dqn: cannot write to standard output: Bad file descriptor"),
-    (f"{MAIN} --help <&- >&- 2>&-", "", 2, "", ""),
-    (f"{MAIN} trian 2> /dev/full", "", 2, "", ""),
-    (f"{MAIN} trian", "", 2, "", "simple-dqn: there is no verb 'trian': usage:"),
-    (f"{MAIN} --version 2>&-", "1", 0, f"simple-dqn {__version__}\n", ""),
-    # A reader who leaves ends the program without a word.
-    *((f"{SPEAKING} | head -n 1", one, 128 + signal.SIGPIPE, "a line\n", "") for one in ("", "1")),
-    # No file takes the number of a closed stream; a letter that the output lacks is no error.
-    (PREPARED.format("sys.exit(os.open(os.devnull, os.O_RDONLY))") + " <&- >&- 2>&-", "", 3, "", ""),
-    (PREPARED.format("exit_code('x', lambda: print('ε'))"), "", 0, "?\n", ""),
-]
 
 
 def test_the_extras_are_those_of_pyproject() -> None:
@@ -405,7 +389,21 @@ def test_a_run_by_nohup_goes_on_when_the_terminal_is_closed() -> None:
     signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.parametrize(("command", "unbuffered", "code", "out", "complaint"), STREAMS)
+# A command, PYTHONUNBUFFERED, its exit code, its output, and a part of its one line of complaint.
+@pytest.mark.parametrize(("command", "unbuffered", "code", "out", "complaint"), [
+    (f"{MAIN} --help > /dev/full", "1", 2, "", "No space left"),
+    (f"{MAIN} train --help all > /dev/full", "", 2, "", "No space left"),
+    (f"{MAIN} --help >&-", "", 2, "", "simple-dqn: cannot write to standard output: Bad file descriptor"),
+    (f"{MAIN} --help <&- >&- 2>&-", "", 2, "", ""),
+    (f"{MAIN} trian 2> /dev/full", "", 2, "", ""),
+    (f"{MAIN} trian", "", 2, "", "simple-dqn: there is no verb 'trian': usage:"),
+    (f"{MAIN} --version 2>&-", "1", 0, f"simple-dqn {__version__}\n", ""),
+    # A reader who leaves ends the program without a word.
+    *((f"{SPEAKING} | head -n 1", one, 128 + signal.SIGPIPE, "a line\n", "") for one in ("", "1")),
+    # No file takes the number of a closed stream; a letter that the output lacks is no error.
+    (PREPARED.format("sys.exit(os.open(os.devnull, os.O_RDONLY))") + " <&- >&- 2>&-", "", 3, "", ""),
+    (PREPARED.format("exit_code('x', lambda: print('ε'))"), "", 0, "?\n", ""),
+])  # fmt: skip
 def test_streams_full_or_closed(command: str, unbuffered: str, code: int, out: str, complaint: str) -> None:
     variables = {"PYTHONUNBUFFERED": unbuffered, "PYTHONIOENCODING": "latin1:strict"}
     done = subprocess.run(

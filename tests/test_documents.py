@@ -42,8 +42,6 @@ BEFORE = re.compile(r"^(\w+=\S* |taskset -c \S+ )+")
 
 @dataclass(frozen=True)
 class Command:
-    """One command, as a document has it."""
-
     words: tuple[str, ...]
     inline: bool  # in the text, where it may be cut short
 
@@ -62,7 +60,6 @@ class Command:
 
     @property
     def verb(self) -> str:
-        """The verb that the command runs: `train` for `train.sh`."""
         return self.program.removesuffix(".sh")
 
 
@@ -100,13 +97,11 @@ def lines(block: str) -> list[str]:
 
 
 def readings(line: str) -> Iterator[list[str]]:
-    """Yield what a line stands for: once for each of `a|b`, and without what is [optional]."""
     line = re.sub(r"\s*\[[^\]]*\]", "", BEFORE.sub("", line)).replace("\\|", "|")
     yield from map(list, product(*(word.split("|") for word in shlex.split(line))))
 
 
 def flags(text: str) -> set[str]:
-    """Return every flag that stands anywhere in the blocks and in the code of a document."""
     blocks = [block[2] for block in FENCE.finditer(text)] + [block[0] for block in INDENTED.finditer(text)]
     spans = [span[1] for span in SPAN.finditer(FENCE.sub("", text))]
     return {flag for piece in blocks + spans for flag in FLAG.findall(piece)}
@@ -232,7 +227,7 @@ def known_flags() -> set[str]:
     }  # fmt: skip
 
 
-def test_every_command_is_read_by_its_own_parser_and_finds_its_files() -> None:
+def test_every_command_and_flag_is_read_by_its_own_parser() -> None:
     wrong, count = [], 0
     for page in pages():
         for command in commands(page.read_text()):
@@ -243,24 +238,18 @@ def test_every_command_is_read_by_its_own_parser_and_finds_its_files() -> None:
                 wrong.append(f"{page.relative_to(PROJECT)}: {command}: {error}")
     assert not wrong, "\n".join(wrong)
     assert count > 60
-
-
-def test_every_flag_in_the_text_exists() -> None:
     known = known_flags()
     unknown = {str(page): flags(page.read_text()) - known for page in pages()}
     assert not [page for page, those in unknown.items() if those], unknown
 
 
-def test_every_name_that_a_page_links_to_is_defined_in_its_file() -> None:
+def test_every_name_that_a_page_links_to_and_of_the_diagram_is_there() -> None:
     found = [(page, *link) for page in pages() for link in LINKED_NAME.findall(page.read_text())]
     assert len(found) > 15
     for page, name, path in found:
         code = (page.parent / path).read_text()
         definition = rf"^(\s*def|\s*class) {name}\b|^{name}\b[^=]* = "
         assert re.search(definition, code, re.MULTILINE), f"{page.name}: {path} does not define {name}"
-
-
-def test_every_name_in_the_diagram_of_an_update_is_one_of_the_page() -> None:
     tree = ast.parse((PROJECT / PAGE).read_text())
     known = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     known |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

@@ -71,7 +71,6 @@ def tree(path: Path) -> ast.AST:
 
 @cache
 def imports(path: Path) -> set[str]:
-    """Return the dotted names of all modules that a file imports, wherever in it."""
     names = set()
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
@@ -98,7 +97,7 @@ def libraries(names: set[str]) -> set[str]:
 IMPORTS = {path: imports(path) for path in SOURCE.rglob("*.py") if package_of(path) != "__init__"}
 
 
-def test_imports_run_downwards() -> None:
+def test_imports_run_downwards_and_in_no_circle() -> None:
     assert {package_of(path) for path in IMPORTS} == LAYER_OF.keys()
     upwards = [
         f"{path.relative_to(SOURCE)} imports {other}"
@@ -107,9 +106,6 @@ def test_imports_run_downwards() -> None:
         if LAYER_OF[other] >= max(1, LAYER_OF[package_of(path)])
     ]
     assert not upwards
-
-
-def test_modules_do_not_import_each_other_in_a_circle() -> None:
     modules = {
         ".".join(("simple_dqn", *path.relative_to(SOURCE).with_suffix("").parts)): names
         for path, names in IMPORTS.items()
@@ -207,16 +203,6 @@ def test_the_files_and_commands_of_the_dockerfile_exist() -> None:
     assert {".git", ".venv*"} <= {*ignored}
     kept = [line.removeprefix("!") for line in ignored if line.startswith("!") and "*" not in line]
     assert all((PROJECT / name).exists() for name in kept)
-
-
-def test_the_changelog_has_the_sections_of_keep_a_changelog() -> None:
-    text = (PROJECT / "CHANGELOG.md").read_text()
-    known = ["Added", "Changed", "Removed", "Fixed"]
-    unreleased, *versions = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
-    assert unreleased.startswith("Unreleased\n")
-    assert all(re.match(r"\d+\.\d+\.\d+ — \d{4}-\d\d-\d\d\n", version) for version in versions)
-    sections = re.findall(r"^### (.+)$", unreleased, re.MULTILINE)
-    assert sections == [name for name in known if name in sections]
 
 
 SCRIPT = PROJECT / "scripts" / "gpu_evidence.sh"

@@ -65,7 +65,6 @@ EVERY_KIND = [*KINDS, *(pytest.param(kind, marks=pytest.mark.nightly) for kind i
 
 
 def command(kind: str) -> list[str]:
-    """Return the command that trains `kind`, whose own flags replace those of `LONG`."""
     game = "pong" if "atari" in kind else "CartPole-v1" if "cannot" in kind else "catch"
     return ["train", game, *words({**CATCH, **LONG}), *{**KINDS, **RARE}[kind].split()]
 
@@ -85,7 +84,6 @@ def assert_same(one: Path, other: Path) -> None:
 
 
 def snapshots(home: Path) -> dict[str, bytes]:
-    """Return the snapshots of runs in the project's folder `home`, by name."""
     return {path.name: path.read_bytes() for path in (home / "snapshots").glob("*.pkl")}
 
 

@@ -52,8 +52,6 @@ sys.exit(int(sys.argv[-1]) if sys.argv[-1].isdigit() else 0)
 
 @dataclass
 class Project:
-    """A copy of the scripts, whose set-up is pretended."""
-
     folder: Path
     environment: dict[str, str]
 
@@ -241,7 +239,6 @@ KEPT_THERE = ("README.md", ".gitkeep")
 
 
 def sources() -> list[str]:
-    """Return the files that git knows, as paths from the project's folder."""
     command = ["git", "-C", str(HOME), "ls-files"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode or not (HOME / ".git").exists():

@@ -31,8 +31,9 @@ APE_X = {"exploration_rate_start": 0.4, "exploration_rate_end": 0.4, "exploratio
 ACTORS = {"cluster": "local", "actors": 2, "emulator": "ale"}
 SERIAL = {"schedule": "serial", "processes": 0}
 
+
 # flags given by hand, flags of the snapshot, what the verb fixes -> settings unlike the defaults
-CASES: list[tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any], dict[str, Any]]] = [
+@pytest.mark.parametrize(("given", "snapshot", "fixed", "expected"), [
     ({}, None, {}, QUICK),
     ({"preset": "simple_dqn", "workers": 3}, None, {"csv_file": "a"}, {"workers": 3, "csv_file": "a"}),
     ({"learning_rate": 0.5, "csv_file": "b"}, None, {"csv_file": "a"},
@@ -58,10 +59,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any], dict[st
     ({}, RUN, ONE_GAME, {**RUN, **ONE}),
     ({"random_starts": 5}, None, {**ONE_GAME, "random_starts": 0},
      {**QUICK, **ONE, "sampler": "uniform", "random_starts": 5}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("given", "snapshot", "fixed", "expected"), CASES)
+])  # fmt: skip
 def test_the_later_source_wins(
     given: dict[str, Any], snapshot: dict[str, Any] | None, fixed: dict[str, Any], expected: dict[str, Any]
 ) -> None:

@@ -167,7 +167,7 @@ def test_a_snapshot_in_bfloat16_is_used_in_the_machines_datatype(home: Path, mon
     assert [one.backend.datatype for one in configs] == ["auto"]
 
 
-def test_no_game_is_played_in_vain(agent: Path) -> None:
+def test_no_game_is_played_in_vain(agent: Path, capsys: Capsys, monkeypatch: Patch) -> None:
     cases = {"--play_games 3 --workers 2": 2, "--test_steps 40": 4, "--play_games 9": 4, "--play_games 3": 3}
     for flags, workers in cases.items():
         outcome, (row,) = outcome_of(agent, flags), rows(agent.with_name("test.csv"))
@@ -176,9 +176,7 @@ def test_no_game_is_played_in_vain(agent: Path) -> None:
         assert int(row["nr_games"]) == len(outcome["scores"])
         assert float(row["average_reward"]) == pytest.approx(outcome["mean"])
     assert simple_dqn.load(agent).evaluate(games=3, seed=7).games == outcome["scores"]
-
-
-def test_a_run_without_tests_is_tested_as_usual(agent: Path, capsys: Capsys, monkeypatch: Patch) -> None:
+    # An agent of a run without tests is tested for the usual number of steps.
     monkeypatch.setattr("simple_dqn.verbs.play.RunConfig", lambda: RunConfig(test_steps=70))
     run("test", str(agent), "--workers", "1")
     assert ", 70 steps" in capsys.readouterr().out

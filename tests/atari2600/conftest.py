@@ -1,10 +1,79 @@
-"""Small programs on the emulator: skipped where NVIDIA Warp is not installed."""
+"""Small programs on the emulator; a 6502 assembler for them: an instruction a line, labels before colons."""
 
-from typing import Any
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import pytest
 
-from tests.atari2600.assembler import Run, assemble
+from atari2600 import opcodes
+
+# Assembles a program, runs it, and returns its `Console`; see `conftest.py`.
+Run: TypeAlias = Callable[..., Any]
+
+_FORMS = [
+    (re.compile(r"^#(\S+)$"), "immediate"),
+    (re.compile(r"^\((\S+),X\)$"), "ind_x"),
+    (re.compile(r"^\((\S+)\),Y$"), "ind_y"),
+    (re.compile(r"^\((\S+)\)$"), "indirect"),
+    (re.compile(r"^(\S+),X$"), "_x"),
+    (re.compile(r"^(\S+),Y$"), "_y"),
+    (re.compile(r"^(\S+)$"), ""),
+]
+_CODES = {(name, opcodes.MODES[mode]): code for code, (name, mode, *_) in reversed(opcodes.opcodes().items())}
+_TIA = """
+VSYNC VBLANK WSYNC RSYNC NUSIZ0 NUSIZ1 COLUP0 COLUP1 COLUPF COLUBK CTRLPF REFP0 REFP1 PF0 PF1 PF2 RESP0 RESP1
+RESM0 RESM1 RESBL AUDC0 AUDC1 AUDF0 AUDF1 AUDV0 AUDV1 GRP0 GRP1 ENAM0 ENAM1 ENABL HMP0 HMP1 HMM0 HMM1 HMBL
+VDELP0 VDELP1 VDELBL RESMP0 RESMP1 HMOVE HMCLR CXCLR
+"""
+_RIOT = {
+    "SWCHA": 0x280, "SWACNT": 0x281, "SWCHB": 0x282, "INTIM": 0x284, "TIMINT": 0x285, "TIM1T": 0x294,
+    "TIM8T": 0x295, "TIM64T": 0x296, "T1024T": 0x297,
+}  # fmt: skip
+CHIPS = {name: address for address, name in enumerate(_TIA.split())} | _RIOT
+
+
+def assemble(source: str, origin: int = 0x80) -> bytes:
+    """Return the machine code of `source`; numbers are decimal, or hexadecimal after `$`.
+
+    `.byte` puts numbers down as they are, `!` before an operand forces a 16-bit address.
+    """
+    labels: dict[str, int] = {}
+    for _ in range(2):  # the second time every label is known
+        code = bytearray()
+        for line in source.splitlines():
+            line = line.split(";")[0].strip()
+            if ":" in line:
+                label, line = line.split(":")
+                labels[label.strip()] = origin + len(code)
+            if line.strip():
+                code += _instruction(*line.split(maxsplit=1), labels=labels, at=origin + len(code))
+    return bytes(code)
+
+
+def _number(text: str, labels: dict[str, int], at: int) -> int:
+    if text.startswith("$"):
+        return int(text[1:], 16)
+    return int(text) if text.lstrip("-").isdigit() else (CHIPS | labels).get(text, at)
+
+
+def _instruction(name: str, operand: str = "", *, labels: dict[str, int], at: int) -> bytes:
+    if name == ".byte":
+        return bytes(_number(text, labels, at) for text in operand.split())
+    if not operand:
+        return bytes([_CODES[name, "implied"]])
+    wide = operand.startswith("!")
+    pattern, form = next((p, form) for p, form in _FORMS if p.match(operand.removeprefix("!")))
+    match = pattern.match(operand.removeprefix("!"))
+    assert match
+    value = _number(match[1], labels, at)
+    if (name, "relative") in _CODES:
+        return bytes([_CODES[name, "relative"], (value - at - 2) & 0xFF])
+    if form in ("", "_x", "_y"):
+        short = value < 256 and not wide and (name, "zp" + form) in _CODES
+        form = ("zp" if short else "abs") + form
+    size = 2 if form in ("abs", "abs_x", "abs_y", "indirect") else 1
+    return bytes([_CODES[name, form]]) + (value & 0xFFFF).to_bytes(4, "little")[:size]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from atari2600.cartridge import E0, F6, F8, FE, PLAIN, SUPERCHIP, load_rom
 from atari2600.machine import CPU
-from tests.atari2600.assembler import Run
+from tests.atari2600.conftest import Run
 
 pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
 
@@ -35,34 +35,25 @@ ARITHMETIC = [  # A and the flags
     ("SED\nCLC\nLDA #$58\nADC #$46", 0x04, CARRY | DECIMAL),
     ("SED\nSEC\nLDA #$12\nSBC #$21", 0x91, NEGATIVE | OVERFLOW | DECIMAL),
     ("SED\nCLC\nLDA #$99\nADC #$01", 0x00, CARRY | ZERO | DECIMAL),
-    ("SEC\nLDA #$01\nROR", 0x80, CARRY | NEGATIVE),
-    ("CLC\nLDA #$80\nROL", 0x00, CARRY | ZERO),
+    ("SEC\nLDA #$01\nROR", 0x80, CARRY | NEGATIVE), ("CLC\nLDA #$80\nROL", 0x00, CARRY | ZERO),
     ("LDA #$0F\nCMP #$10", 0x0F, NEGATIVE),
     ("LDA #$C0\nSTA $F0\nLDA #$3F\nBIT $F0", 0x3F, NEGATIVE | OVERFLOW | ZERO),
-]
+]  # fmt: skip
 CYCLES = [
     ("LDX #$10\nLDA $1080,X", 2 + 4),
     ("LDX #$80\nLDA $1080,X", 2 + 5),  # a read over a page's end takes one more
     ("LDX #$10\nSTA $1080,X", 2 + 5),  # a write always does
-    ("LDY #$80\nLDA ($F0),Y", 2 + 6),
-    ("LDY #$00\nLDA ($F0),Y", 2 + 5),
-    ("LDX #$00\nINC $00F0,X", 2 + 6),
-    ("LDX #$00\nDEC $1080,X", 2 + 7),
-    ("CLC\nBCS $80", 2 + 2),
-    ("CLC\nBCC $80", 2 + 3),
+    ("LDY #$80\nLDA ($F0),Y", 2 + 6), ("LDY #$00\nLDA ($F0),Y", 2 + 5), ("LDX #$00\nINC $00F0,X", 2 + 6),
+    ("LDX #$00\nDEC $1080,X", 2 + 7), ("CLC\nBCS $80", 2 + 2), ("CLC\nBCC $80", 2 + 3),
     ("CLC\nBCC $100", 2 + 4),  # to another page
-    ("JSR $1080", 6),
-    ("PHA\nPLA", 3 + 4),
-]
+    ("JSR $1080", 6), ("PHA\nPLA", 3 + 4),
+]  # fmt: skip
 # What no manual lists: LAX, DCP (82 - 1 = 81), ISB (3 + 1 = 4), SLO (81 << 1 = 02), a no-op, and a fault.
 UNLISTED: list[tuple[str, dict[str, int]]] = [
-    (".byte $A7 $F0", {"A": 0x81, "X": 0x81}),
-    ("LDA #$81\n.byte $C7 $F1", {"P": ZERO | CARRY}),
-    ("SEC\nLDA #$10\n.byte $E7 $F2", {"A": 0x0C}),
-    ("LDA #1\n.byte $07 $F0", {"A": 0x03}),
-    (".byte $04 $F0", {"A": 0, "CYCLES": 3}),
-    (".byte $02", {"FAULT": 0x102}),
-]
+    (".byte $A7 $F0", {"A": 0x81, "X": 0x81}), ("LDA #$81\n.byte $C7 $F1", {"P": ZERO | CARRY}),
+    ("SEC\nLDA #$10\n.byte $E7 $F2", {"A": 0x0C}), ("LDA #1\n.byte $07 $F0", {"A": 0x03}),
+    (".byte $04 $F0", {"A": 0, "CYCLES": 3}), (".byte $02", {"FAULT": 0x102}),
+]  # fmt: skip
 OTHERS: list[tuple[str, Memory, Mapping[Any, int]]] = [
     ("JMP ($10FF)", {0x10FF: 0x34, 0x1100: 0x99, 0x1000: 0x12}, {"PC": 0x1234}),  # not across a page
     ("LDX #$FF\nLDA ($F1,X)", {0xF0: 0xC0, 0xF1: 0x00, 0xC0: 0x77}, {"A": 0x77}),  # a pointer in page zero
@@ -95,16 +86,15 @@ RIOT: list[tuple[str, list[int]]] = [  # what is in RAM from $F1 on
     ("LDA SWCHA\nSTA $F1\nLDA #$F0\nSTA SWACNT\nLDA #$50\nSTA SWCHA\nLDA SWCHA\nSTA $F2\nLDA SWCHB\nSTA $F3",
      [0xFF, 0x5F, 0x3F]),
 ]  # fmt: skip
-PROGRAMS: list[tuple[str, Memory, Mapping[Any, int]]] = [
+
+
+@pytest.mark.parametrize(("source", "memory", "wanted"), [
     *((source, {}, {"A": a, "P": flags}) for source, a, flags in ARITHMETIC),
     *((source, {0xF0: 0x80, 0xF1: 0x10}, {"CYCLES": cycles}) for source, cycles in CYCLES),
     *((source, {0xF0: 0x81, 0xF1: 0x82, 0xF2: 0x03}, wanted) for source, wanted in UNLISTED),
     *OTHERS,
     *((source, {}, dict(enumerate(found, 0xF1))) for source, found in RIOT),
-]
-
-
-@pytest.mark.parametrize(("source", "memory", "wanted"), PROGRAMS)
+])  # fmt: skip
 def test_registers_after_a_program(run: Run, source: str, memory: Memory, wanted: Mapping[Any, int]) -> None:
     console = run(source, source.count("\n") + 1, memory=memory)
     found: dict[Any, int] = registers(console) | dict(enumerate(console.ram[0, :128].tolist(), 0x80))

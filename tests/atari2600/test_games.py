@@ -51,7 +51,6 @@ def rom_of(game: str) -> bytes:
 
 
 def judged(console: Console) -> NDArray[np.int32]:
-    """Return the reward, lives and end of the last frame, int32 [E, 3]."""
     return console.game[:, [GAME.REWARD, GAME.LIVES, GAME.OVER]]
 
 

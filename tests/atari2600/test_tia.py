@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.atari2600.assembler import Run
+from tests.atari2600.conftest import Run
 from tests.atari2600.test_chips import wait
 
 from atari2600.machine import CPU, TIA  # isort: skip
@@ -22,7 +22,6 @@ def place(register: str, cycle: int) -> str:
 
 
 def rows(console: Any) -> list[Spans]:
-    """Return what is seen in each row that shows anything."""
     found = []
     for row in console.pictures[0, 1]:
         edges = np.flatnonzero(np.diff(row, prepend=0, append=0)).tolist()
@@ -34,7 +33,6 @@ def rows(console: Any) -> list[Spans]:
 
 @pytest.fixture
 def draw(run: Run) -> Run:
-    """Return a function that runs a program in the picture's first rows."""
     first = "LDX #36\nlines: STA WSYNC\nDEX\nBNE lines\n"
     return lambda source: run(first + COLOURS + source + END)
 
@@ -59,7 +57,9 @@ MOTIONS = {  # by the cycle of HMOVE: HMP0 -> pixels
     73: {0x70: -15, 0x00: -8, 0xF0: -7, 0x80: 0},
     75: {0x70: -7, 0x00: 0, 0x80: 8},  # as good as at the beginning of the next
 }
-POSITIONS: list[tuple[str, int, int]] = [
+
+
+@pytest.mark.parametrize(("source", "item", "pixel"), [
     *((place("RESP0", cycle), PLAYER, pixel) for cycle, pixel in ((31, 30), (20, 3), (75, 2))),
     *((place("RESM0", cycle), MISSILE, pixel) for cycle, pixel in ((31, 29), (20, 2))),
     *((place("RESBL", cycle), BALL, pixel) for cycle, pixel in ((31, 29), (20, 2))),
@@ -69,10 +69,7 @@ POSITIONS: list[tuple[str, int, int]] = [
     *((f"STA WSYNC\nSTA HMOVE\n{wait(cycles)}STA RESBL\n", BALL, pixel)
       for cycles, pixel in ((0, 3), (3, 5), (4, 6), (10, 2))),
     *((locked(copies) + UNLOCKED, MISSILE, 30 + middle) for copies, middle in MIDDLES.items()),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("source", "item", "pixel"), POSITIONS)
+])  # fmt: skip
 def test_where_an_object_is(draw: Run, source: str, item: int, pixel: int) -> None:
     assert draw(source).tia[0, TIA.POS0 + item] == pixel
 
@@ -91,7 +88,9 @@ RESET_AGAIN: dict[int, list[Spans]] = {
     20: [],  # else the first copy waits for the next line
 }
 MIRRORED = place("CTRLPF", 60).replace("STA WSYNC\n", "STA WSYNC\nLDA #0\n")
-ROWS: list[tuple[str, slice, list[Spans]]] = [
+
+
+@pytest.mark.parametrize(("source", "part", "wanted"), [
     # The playfield lies over the ball where it has the players' colors.
     (place("RESBL", 31) + "LDA #$32\nSTA CTRLPF\nLDA #$FF\nSTA ENABL\nSTA WSYNC\nSTA PF1\nSTA WSYNC\n",
      slice(1, 2), [[(16, 32, 34), (96, 32, 68)]]),
@@ -116,10 +115,7 @@ ROWS: list[tuple[str, slice, list[Spans]]] = [
     *((locked(copies), ALL, []) for copies in MIDDLES),
     *((locked(copies) + UNLOCKED, slice(-1, None), [[(30 + middle, 1, 34)]])
       for copies, middle in MIDDLES.items()),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("source", "part", "wanted"), ROWS)
+])  # fmt: skip
 def test_what_is_seen(draw: Run, source: str, part: slice, wanted: list[Spans]) -> None:
     assert rows(draw(source))[part] == wanted
 

@@ -36,7 +36,6 @@ class Nodes:
         self._others: list[Any] = []
 
     def add(self, cpus: int) -> None:
-        """Add a node with room for `cpus` actors."""
         self._others.append(self._cluster.add_node(num_cpus=cpus, **self._settings))
 
     def kill(self) -> None:
@@ -65,7 +64,6 @@ def reap(node: Any) -> None:
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    """Return a cluster of two nodes, with room for one actor and for two."""
     with pytest.MonkeyPatch.context() as patch:
         # Whoever starts a node sees to it that its actors find the project.
         patch.setenv("PYTHONPATH", str(SOURCE), prepend=os.pathsep)

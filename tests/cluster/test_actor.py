@@ -20,7 +20,7 @@ from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import pack, unpack
 from simple_dqn.types import Step
-from tests.replay_memory.transitions import Transition, as_transitions, make_memory, transitions_of
+from tests.replay_memory.test_replay import Transition, as_transitions, make_memory, transitions_of
 
 CATCH: dict[str, Any] = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "history_length": 2,

@@ -120,9 +120,8 @@ def test_games_have_the_exploration_rates_of_one_machine() -> None:
     for number, version, rate in requests(pool):
         if version >= 0:
             assert list(rate) <= first.setdefault(number, list(rate))
-    assert first == {
-        actor: pytest.approx([0.4 ** (1 + 7 * game / 5) for game in (actor, actor + 3)]) for actor in range(3)
-    }
+    for actor in range(3):
+        assert first[actor] == pytest.approx([0.4 ** (1 + 7 * game / 5) for game in (actor, actor + 3)])
     assert max(rate) < 0.2
 
 
@@ -165,7 +164,6 @@ def test_another_version_or_rom_is_a_line(monkeypatch: Patch) -> None:
 
 
 def settle(actors: int, needed: int) -> list[int]:
-    """Return the last limits for a learner that waits whenever the limit is below `needed`."""
     limit, allowed = InFlightLimit(actors), []
     assert limit.trajectories == actors * IN_FLIGHT
     for _ in range(100 * BUSY_TRAJECTORIES):
@@ -179,6 +177,5 @@ def test_the_limit_follows_the_learner(actors: int, needed: int) -> None:
     allowed, most = settle(actors, needed), actors * IN_FLIGHT
     assert max(1, needed - max(1, needed // 4)) <= min(allowed) or min(allowed) == most
     assert max(allowed) <= min(most, needed + max(1, needed // 4))
-    assert (
-        actors != 2 or sum(one < needed for one in allowed) <= len(allowed) / BUSY_TRAJECTORIES
-    )  # it waits for few
+    if actors == 2:  # it waits for few
+        assert sum(one < needed for one in allowed) <= len(allowed) / BUSY_TRAJECTORIES

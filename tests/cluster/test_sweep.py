@@ -19,7 +19,9 @@ from simple_dqn.sweep.pool import SOURCE
 from tests.command_line import Capsys, Patch, Start, Told
 
 LOCAL = ("--cluster", "local")
-BAD = [
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
     (["--cluster", "127.0.0.1:FREE"], ["cannot be reached", "ray start --head"]),
     *((["--cluster", address], ["neither local nor auto nor an address", "10.0.0.1:6379"])
       for address in ("nowhere", "host:", "ray://127.0.0.1:10001", "host:123456")),
@@ -29,10 +31,7 @@ BAD = [
     ([*LOCAL, "--display_screen", "true"], ["--display_screen true", "exclude each other"]),
     ([*LOCAL, "--chunk_steps", "4"], ["--chunk_steps 4", "at least 5"]),
     ([*LOCAL, "--replay_size", "100"], ["--replay_size 100", "give at least 110"]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("arguments", "words"), BAD, ids=lambda part: " ".join(part)[:40])
+], ids=lambda part: " ".join(part)[:40])  # fmt: skip
 def test_bad_input_is_a_line(
     tmp_path: Path, start: Start, monkeypatch: Patch,
     capsys: Capsys, arguments: list[str], words: list[str],
@@ -92,7 +91,6 @@ Sweep = Callable[..., psutil.Popen]
 
 @pytest.fixture
 def sweep(tmp_path: Path) -> Iterator[Sweep]:
-    """Return a function that begins `sweep.sh`, whose files are in `tmp_path`."""
     begun, short = [], tempfile.mkdtemp(prefix="sw")  # sockets lie in it
 
     def begin(*words: str) -> psutil.Popen:

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import math
 import shutil
 import wave
 import zlib
@@ -14,20 +15,109 @@ import ale_py.roms
 import cv2
 import numpy as np
 import pytest
-from ale_py import ALEInterface
+from ale_py import Action, ALEInterface, LoggerMode
+from ale_py.roms import get_rom_path
 from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Frame, make
+from simple_dqn.environment import Environment, Frame, Watcher, make
 from simple_dqn.environment.atari import AtariGame, find_rom, game_name, game_of, known_games
+from simple_dqn.environment.interface import draws_of
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
-from simple_dqn.types import Step
+from simple_dqn.types import Actions, Step
 from tests.command_line import Capsys, Logs, Patch
-from tests.environment import playing
-from tests.environment.playing import assert_same, plain_emulator, plain_steps, play
 
-games = partial(playing.games, game="breakout", screen_width=32, screen_height=32)
+
+def games(
+    count: int = 1, *, seed: int = 0, first: int = 0, training: bool = True, watcher: Watcher | None = None,
+    **settings: Any,
+) -> Environment:  # fmt: skip
+    config = EnvironmentConfig(**{"color_averaging": False, **settings})
+    return make(config, [stream(seed, "environment", first + i) for i in range(count)], training, watcher)
+
+
+def play(environment: Environment, steps: int, seed: int = 5) -> list[Step]:
+    actions = np.random.default_rng(seed).integers(environment.actions, size=(steps, 64))
+    return [environment.reset(), *(environment.step(row[: environment.games]) for row in actions)]
+
+
+def assert_same(some: list[Step], others: list[Step]) -> None:
+    for one, other in zip(some, others, strict=True):
+        for field in Step.__slots__:
+            a, b = getattr(one, field), getattr(other, field)
+            assert a.dtype == b.dtype
+            assert np.array_equal(a, b), field
+
+
+def plain_emulator(
+    game: str, *, averaging: bool = False, frame_skip: int = 1, sound: bool = False
+) -> ALEInterface:
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    ale = ALEInterface()
+    ale.setInt("frame_skip", frame_skip)
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.setBool("color_averaging", averaging)
+    ale.setBool("sound_obs", sound)
+    ale.loadROM(str(get_rom_path(game)))
+    ale.reset_game()
+    return ale
+
+
+def plain_steps(
+    actions: Actions, *, game: str, training: bool = True, seed: int = 0, **settings: Any
+) -> list[Step]:
+    """Return the steps of one game by `actions` [steps], frame by frame from the rules, of native size."""
+    config = EnvironmentConfig(game=game, **{"color_averaging": False, **settings})
+    ale = plain_emulator(game, averaging=config.color_averaging)
+    draws = draws_of(stream(seed, "environment", 0))
+    codes, held, frames = ale.getMinimalActionSet(), Action.NOOP, [ale.getScreenGrayscale()]
+    steps, lives = list[Step](), 0
+
+    def over() -> bool:
+        limit = config.max_game_frames or math.inf
+        return bool(ale.game_over() or ale.getEpisodeFrameNumber() >= limit)
+
+    def hold(action: Action, count: int) -> int:
+        nonlocal held
+        reward = 0
+        for left in reversed(range(count)):
+            if not config.repeat_action_probability or draws.random() >= config.repeat_action_probability:
+                held = action  # otherwise that of the frame before is repeated (Machado et al. 2018)
+            reward += ale.act(held)
+            frames.append(ale.getScreenGrayscale())
+            if left and over():  # a step that is cut short shows its last frame alone
+                frames[:] = frames[-1:]
+                break
+        return reward
+
+    def start_anew() -> None:
+        nonlocal held
+        ale.reset_game()
+        held, frames[:] = Action.NOOP, [ale.getScreenGrayscale()]
+
+    for action in [0, *actions]:
+        starts, reward, terminal = not steps or bool(steps[-1].resets[0]), 0, False
+        if starts:
+            if steps:  # `plain_emulator` has begun the first
+                start_anew()
+            for _ in range(draws.integers(max(config.random_starts, config.random_start_frames) + 1)):
+                hold(Action.NOOP, 1 if config.random_start_frames else config.frame_skip)
+                if over():
+                    start_anew()
+        else:
+            reward = hold(codes[action], config.frame_skip)
+            terminal = ale.game_over() or (training and ale.lives() < lives)
+        lives, resets = ale.lives(), not starts and over()
+        maximum = config.frame_maximum and not config.color_averaging
+        screen = np.max(frames[-2:] if maximum else frames[-1:], axis=0)
+        flags = np.array([[terminal], [resets and not terminal], [resets], [starts]])
+        taken, paid = np.array([0 if starts else action]), np.array([reward], np.float32)
+        steps.append(Step(screen[np.newaxis], taken, paid, *flags))
+    return steps
+
+
+breakout = partial(games, game="breakout", screen_width=32, screen_height=32)
 
 # Game, steps, what happens in them, and settings; there are no no-ops unless they are asked for.
 RULES: list[tuple[str, int, str, dict[str, Any]]] = [
@@ -51,7 +141,7 @@ RULES: list[tuple[str, int, str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("game", "steps", "events", "settings"), RULES, ids=str)
 def test_steps_are_those_of_the_rules(game: str, steps: int, events: str, settings: dict[str, Any]) -> None:
     settings = {"random_starts": 0, **settings}
-    environment = playing.games(game=game, screen_width=160, screen_height=210, **settings)
+    environment = games(game=game, screen_width=160, screen_height=210, **settings)
     played = play(environment, steps)
     # The step after the end of a game starts another, and ignores its action.
     actions = np.random.default_rng(5).integers(environment.actions, size=(steps, 64))[:, 0]
@@ -62,21 +152,21 @@ def test_steps_are_those_of_the_rules(game: str, steps: int, events: str, settin
 @pytest.mark.parametrize("what", ["resets", "terminals"])  # a game over, and a lost life
 def test_an_end_at_the_limit_is_terminal_and_not_truncated(what: str) -> None:
     settings: dict[str, Any] = {"frame_skip": 1, "random_starts": 0}
-    steps = play(games(**settings, max_game_frames=0), 2000 if what == "resets" else 500)
+    steps = play(breakout(**settings, max_game_frames=0), 2000 if what == "resets" else 500)
     end = next(t for t, step in enumerate(steps) if getattr(step, what)[0])
-    at_limit = play(games(**settings, max_game_frames=end), end)[-1]
+    at_limit = play(breakout(**settings, max_game_frames=end), end)[-1]
     assert (at_limit.terminals[0], at_limit.truncations[0], at_limit.resets[0]) == (True, False, True)
-    before = play(games(**settings, max_game_frames=end - 1), end - 1)[-1]
+    before = play(breakout(**settings, max_game_frames=end - 1), end - 1)[-1]
     assert (before.terminals[0], before.truncations[0], before.resets[0]) == (False, True, True)
 
 
 def test_a_vector_of_games_equals_single_games() -> None:
     settings: dict[str, Any] = {"random_starts": 6, "repeat_action_probability": 0.25, "max_game_frames": 360}
-    together = games(2, **settings)
+    together = breakout(2, **settings)
     actions = np.random.default_rng(1).integers(together.actions, size=(250, 2))
     steps = [together.reset(), *(together.step(row) for row in actions)]  # Their arrays are the caller's.
     for i in range(2):
-        single = games(1, first=i, **settings)
+        single = breakout(1, first=i, **settings)
         alone = [single.reset(), *(single.step(row[i : i + 1]) for row in actions)]
         ours = [Step(*(getattr(one, name)[i : i + 1] for name in Step.__slots__)) for one in steps]
         assert_same(ours, alone)
@@ -86,7 +176,7 @@ def test_a_vector_of_games_equals_single_games() -> None:
 
 
 def play_fixed(game: str, **settings: Any) -> list[Step]:
-    environment = playing.games(game=game, random_starts=0, training=False, **settings)
+    environment = games(game=game, random_starts=0, training=False, **settings)
     actions = ((t * t // 7 + t // 5) % environment.actions for t in range(200))
     return [environment.reset(), *(environment.step(np.array([action])) for action in actions)]
 
@@ -126,16 +216,16 @@ def test_a_pixel_is_the_mean_of_its_area(game: str, size: tuple[int, int]) -> No
 
 STEPS = 30
 
-attack: Any = partial(playing.games, game="demon_attack", random_starts=0, training=False)
+attack: Any = partial(games, game="demon_attack", random_starts=0, training=False)
 
 
 def test_every_frame_of_the_first_game_is_heard_and_seen(tmp_path: Path, capfd: Capsys) -> None:
     path, folder, frames = tmp_path / "game.wav", tmp_path / "videos" / "game", list[Frame]()
     settings = {"record_sound_filename": str(path), "record_screen_path": str(folder)}
     recorded = attack(2, watcher=frames.append, **settings)
-    steps = playing.play(recorded, STEPS)
+    steps = play(recorded, STEPS)
     recorded.close()
-    assert_same(steps, playing.play(attack(2), STEPS))
+    assert_same(steps, play(attack(2), STEPS))
     assert capfd.readouterr() == ("", "")
     assert sorted(path.name for path in folder.iterdir()) == [f"{i:06}.png" for i in range(STEPS * 4)]
     ale = plain_emulator("demon_attack", sound=True)
@@ -157,9 +247,9 @@ def test_every_frame_of_the_first_game_is_heard_and_seen(tmp_path: Path, capfd: 
     assert len(set(expected)) > 1, "all is silent"
 
 
-def test_a_window_needs_a_display_and_sdl(monkeypatch: Patch) -> None:
+def test_windows_and_recordings_that_cannot_be(monkeypatch: Patch, tmp_path: Path) -> None:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    playing.play(attack(2, display_screen=True), STEPS)
+    play(attack(2, display_screen=True), STEPS)
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.platform", "linux")
@@ -168,9 +258,6 @@ def test_a_window_needs_a_display_and_sdl(monkeypatch: Patch) -> None:
     monkeypatch.setattr("ale_py.SDL_SUPPORT", False)
     with pytest.raises(UserError, match="without SDL"):
         attack(display_screen=True)
-
-
-def test_recordings_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for setting, place, words in (
         ("record_screen_path", "file/screens", "file/screens cannot be used"),
@@ -187,24 +274,23 @@ def test_recordings_that_cannot_be_written(tmp_path: Path) -> None:
 ], ids=str)  # fmt: skip
 def test_watching_changes_nothing(settings: dict[str, Any]) -> None:
     frames: list[Frame] = []
-    watched = playing.games(watcher=frames.append, **settings)
-    assert_same(playing.play(watched, 9), playing.play(playing.games(**settings), 9))
+    watched = games(watcher=frames.append, **settings)
+    assert_same(play(watched, 9), play(games(**settings), 9))
     assert frames
     assert all(frame.picture.shape[2] == 3 and frame.picture.dtype == np.uint8 for frame in frames)
 
 
 seaquest = partial(
-    playing.games, 2, game="seaquest", random_starts=5, screen_width=32, screen_height=32, frame_skip=4
+    games, 2, game="seaquest", random_starts=5, screen_width=32, screen_height=32, frame_skip=4
 )
+
+
 # Settings, and the numbers of processes that a state comes from and goes to.
-KINDS: list[tuple[dict[str, Any], tuple[int, int]]] = [
+@pytest.mark.parametrize(("settings", "processes"), [
     ({"color_averaging": True}, (0, 0)), ({"repeat_action_probability": 0.9}, (2, 0)),  # matters for long
     ({"frame_skip": 1}, (0, 0)), ({"frame_maximum": False}, (0, 0)),
     ({"environment": "gym", "game": "ALE/Seaquest-v5"}, (0, 0)), ({"environment": "catch"}, (0, 2)),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("settings", "processes"), KINDS, ids=str)
+], ids=str)  # fmt: skip
 def test_exact_in_the_middle_of_games(settings: dict[str, Any], processes: tuple[int, int]) -> None:
     settings = {"max_game_frames": 80 * settings.get("frame_skip", 4), **settings}
     undisturbed = seaquest(**settings)
@@ -323,7 +409,7 @@ def test_a_runs_game_is_the_longest_that_is_known(run: str, game: str | None, mo
 
 
 LEFT, STAY, RIGHT, BALL, PADDLE = 0, 1, 2, 255, 128
-catch = partial(playing.games, game="catch", environment="catch")
+catch = partial(games, game="catch", environment="catch")
 
 
 def seen(screen: NDArray[np.uint8], level: int) -> tuple[float, float]:

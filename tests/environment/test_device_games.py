@@ -110,7 +110,7 @@ NOT_PLAYED: list[tuple[dict[str, Any], str]] = [
     ({"color_averaging": True}, "add --color_averaging false"),
     ({"screen_width": 80, "screen_height": 105}, "105 x 80 pixels: give --emulator ale"),
     ({"record_sound_filename": "sound.wav"}, "--record_sound_filename needs --emulator ale"),
-]
+]  # fmt: skip
 AUTO: list[tuple[dict[str, Any], str]] = [
     ({}, "warp"), *((settings, "ale") for settings, _ in NOT_PLAYED), ({"emulator": "ale"}, "ale"),
     ({"display_screen": True}, "ale"), ({"record_screen_path": "frames"}, "ale"),
@@ -197,7 +197,6 @@ def test_a_training_on_the_device_is_repeated_and_resumed(
 
 
 def bytes_in(struct: Any) -> dict[int, int]:
-    """Return the bytes of each array of a Warp struct, by its address."""
     found: dict[int, int] = {}
     for name in struct._cls.vars:
         value = getattr(struct, name)

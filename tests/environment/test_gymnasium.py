@@ -124,7 +124,6 @@ def colored(levels: Any) -> Any:
 
 
 def images(low: Any, high: Any, dtype: Any, of: Callable[[Any], Any] = lambda levels: levels) -> Any:
-    """Return a space of images of these bounds, and one that goes from the least value to the greatest."""
     values = low + LEVELS * (float(high) - float(low))
     image = of(values if np.dtype(dtype).kind == "f" else np.rint(values)).astype(dtype)
     return Box(low, high, image.shape, dtype), image

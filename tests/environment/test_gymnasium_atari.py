@@ -13,7 +13,7 @@ from simple_dqn import main
 from simple_dqn.environment.interface import NO_ACTION, SEEDS, draws_of
 from simple_dqn.random_streams import stream
 from tests.command_line import Capsys
-from tests.environment.playing import assert_same, games, plain_emulator, play
+from tests.environment.test_ale import assert_same, games, plain_emulator, play
 from tests.watch.test_record import save
 
 gymnasium.register_envs(ale_py)

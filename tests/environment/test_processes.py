@@ -24,8 +24,8 @@ from simple_dqn.environment.processes import ProcessVector
 from simple_dqn.errors import LostError, UserError
 from simple_dqn.types import Actions, CheckpointState, Step
 from tests.command_line import PROJECT, Patch
-from tests.environment import playing
-from tests.environment.playing import assert_same
+from tests.environment import test_ale
+from tests.environment.test_ale import assert_same
 
 GAMES = 5
 CATCH: dict[str, Any] = {"environment": "catch"}
@@ -35,7 +35,7 @@ ATARI: dict[str, Any] = {
 
 
 def games(processes: int, *, count: int = GAMES, **settings: Any) -> Environment:
-    return playing.games(count, processes=processes, **{**ATARI, **settings})
+    return test_ale.games(count, processes=processes, **{**ATARI, **settings})
 
 
 def play(environment: Environment, steps: int) -> Iterator[Step]:
@@ -150,7 +150,6 @@ def opened(open_them: Any = open_games) -> ProcessVector:
 
 @contextmanager
 def faulty_games() -> Iterator[ProcessVector]:
-    """Start games, and see that nothing is left of them afterward."""
     before = open_files()
     with closing(opened()) as environment:
         environment.reset()
@@ -183,15 +182,12 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-FAULTS: list[tuple[int, int, type[Exception], str]] = [
+@pytest.mark.parametrize(("fault", "game", "error", "message"), [
     (RAISE, 0, RuntimeError, "(?s)games 0 to 1 failed.*line.*ZeroDivisionError: the game divided by zero"),
     (REFUSE, 3, UserError, "^the disk is full: free some space$"),
     (EXIT, 3, LostError, "games 2 to 3 ended with exit code 7"),
     (DAWDLE, 3, LostError, "games 2 to 3 was ended by signal 9"),
-]
-
-
-@pytest.mark.parametrize(("fault", "game", "error", "message"), FAULTS)
+])  # fmt: skip
 def test_a_fault_in_a_step(fault: int, game: int, error: type[Exception], message: str) -> None:
     with faulty_games() as environment:
         assert "simple_dqn games" in Path("/proc/self/maps").read_text()
@@ -241,7 +237,7 @@ def python(program: str, *options: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def test_they_end_with_the_one_that_started_them() -> None:
+def test_they_end_with_the_one_that_started_them_without_a_word() -> None:
     with python("print('ready', flush=True)\nimport time; time.sleep(600)") as parent:
         assert parent.stdout
         assert parent.stdout.readline() == "ready\n"
@@ -249,9 +245,6 @@ def test_they_end_with_the_one_that_started_them() -> None:
         assert len(children) == 2
         parent.kill()
     assert not psutil.wait_procs(children, timeout=PATIENCE)[1]
-
-
-def test_no_word_at_the_end_of_a_program_that_closes_nothing() -> None:
     with python("", "-W", "error") as parent:
         out, err = parent.communicate(timeout=60)
     assert (parent.returncode, out, err) == (0, "", "")

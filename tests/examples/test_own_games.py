@@ -131,11 +131,9 @@ def test_processes_play_the_same_as_one_and_states_are_exchanged(home: Path, fil
         state, actions = alone.get_state(), np.ones(3, np.int64)
         shared.reset()
         shared.set_state(state)
-        after, theirs = (
-            [game.step(actions) for _ in range(7)] if game.can_save else [game.reset()]
-            for game in (alone, shared)
-        )
-        assert shown(after) == shown(theirs)
+        for _ in range(7 if alone.can_save else 1):
+            after, theirs = (one.step(actions) if one.can_save else one.reset() for one in (alone, shared))
+            assert shown([after]) == shown([theirs])
 
 
 def test_a_limit_of_steps_goes_on_after_a_resume(home: Path) -> None:
@@ -151,8 +149,7 @@ def test_a_limit_of_steps_goes_on_after_a_resume(home: Path) -> None:
 
 def test_a_run_goes_on_from_a_test_where_games_cannot_be_saved(home: Path, told: Told) -> None:
     run("train", "games/count.py", *SMALL, "--epochs", "1")
-    command = "resume snapshots/count_down_checkpoint --import games/count.py --epochs 2"
-    said = told(*command.split())
+    said = told("resume", "snapshots/count_down_checkpoint", "--import=games/count.py", "--epochs=2")
     assert "previous checkpoint" not in said
     assert ": train 2, step 0" in said
 
@@ -252,11 +249,8 @@ def test_what_fails_in_it_is_one_line_with_its_place(home: Path) -> None:
     (home / "fails.py").write_text(COUNT_DOWN.replace("self.left -= 1", "1 / 0") + REGISTER)
     for processes in (0, 1):
         place = r"count_down, step 1 .*ZeroDivisionError.*fails.py, line \d+\)"
-        with (
-            closing(open_own(1, processes, "fails.py")) as environment,
-            pytest.raises(UserError, match=place),
-        ):
-            play(environment, 1)
+        with closing(open_own(1, processes, "fails.py")) as game, pytest.raises(UserError, match=place):
+            play(game, 1)
     forget()
     gymnasium.register("count_down", entry_point=lambda: None, kwargs={"file": sys.stderr})  # type: ignore
     with pytest.raises(UserError, match="sending count_down to a process failed"):
@@ -314,12 +308,9 @@ def test_what_is_wrong_is_one_line(home: Path, line: str, told: Told) -> None:
 
 def test_only_the_user_s_words_run_a_file(home: Path, told: Told) -> None:
     """Neither a snapshot nor a file of settings imports what it names."""
-    trap, sprung = home / "trap.py", home / "sprung"
+    trap, sprung, path = home / "trap.py", home / "sprung", home / "trap_1.pkl"
     trap.write_text(f"open({str(sprung)!r}, 'w')\n" + COUNT_DOWN + REGISTER)
-    weights = {"x": np.zeros(3, np.float32)}
-    (home / "snapshots").mkdir()
-    path = home / "snapshots" / "trap_1.pkl"
-    flags = Config().shared_flags()
+    weights, flags = {"x": np.zeros(3, np.float32)}, Config().shared_flags()
     for changes in (
         {"environment": "trap.py:CountDown"},
         {"environment": "gym", "imports": str(trap)},

@@ -23,8 +23,6 @@ Weights = dict[str, Array]
 
 
 class PlainNetwork:
-    """The network SMALL with its extensions, for one state at a time."""
-
     def __init__(self, weights: Weights, config: NetworkConfig) -> None:
         self.weights, self.config = weights, config
 
@@ -119,7 +117,6 @@ def projected(odds: Array, reward: float, discount: float, config: NetworkConfig
 
 
 def target_of(n: int, batch: Minibatch, nets: dict[str, Any], config: NetworkConfig) -> Array:
-    """Return y [N] of the transition `n`."""
     clipped = batch.rewards[n].astype(float).clip(config.min_reward, config.max_reward)
     reward = float(sum(config.discount_rate**k * paid for k, paid in enumerate(clipped)))
     discount = 0.0 if batch.terminals[n] else float(batch.discounts[n])

@@ -73,7 +73,7 @@ def test_as_many_threads_as_cores_are_idle(
     assert torch.get_num_threads() == used
 
 
-def test_one_core_needs_no_look_at_the_others(monkeypatch: Patch) -> None:
+def test_one_core_needs_no_look_at_the_others_and_a_busy_one_is_not_idle(monkeypatch: Patch) -> None:
     monkeypatch.setattr(device, "idle_cores", lambda: pytest.fail("this takes time"))
     for usable, threads in ((1, 0), (8, 2)):
         monkeypatch.setattr(device, "usable_cores", lambda usable=usable: usable)
@@ -81,9 +81,6 @@ def test_one_core_needs_no_look_at_the_others(monkeypatch: Patch) -> None:
     with ThreadPoolExecutor(1, initializer=DeepQNetwork.use_one_thread) as actor:
         assert actor.submit(torch.get_num_threads).result() == 1
         assert torch.get_num_threads() == 2
-
-
-def test_a_core_that_is_busy_for_most_of_the_time_is_not_idle(monkeypatch: Patch) -> None:
     looks = iter([{0: 5.0, 1: 7.0, 2: 1.0}, {0: 5.15, 1: 7.05, 2: 1.0}])
     monkeypatch.setattr(machine, "busy_seconds", lambda: next(looks))
     monkeypatch.setattr(machine, "usable_cores", lambda: 3)
@@ -145,23 +142,23 @@ class Tape:
         return replay
 
 
-def record_on(tape: Tape, monkeypatch: Patch) -> None:
-    """Let the CPU record updates, on `tape`."""
+def recording(monkeypatch: Patch) -> Tape:
+    """Let the CPU record updates, on a tape."""
+    tape = Tape()
     monkeypatch.setattr(Device, "records", True)
     monkeypatch.setattr(device, "run_beside", tape.run)
     monkeypatch.setattr(device, "record_graph", tape.record)
+    return tape
 
 
 def test_every_call_does_the_work_once_on_its_own_inputs(monkeypatch: Patch) -> None:
-    tape, done = Tape(), []
-    record_on(tape, monkeypatch)
+    tape, done, results = recording(monkeypatch), list[float](), list[tuple[Tensor, Tensor]]()
 
     def work(a: Tensor, b: Tensor) -> Tensor:
         done.append(float(a.sum()))
         return a @ b
 
     recorded = Recorded(work)
-    results = []
     for number in range(WARM_UPS + 4):
         a, b = torch.full((2, 3), float(number)), torch.ones(3, 2)
         results.append((recorded(a, b), a @ b))
@@ -214,10 +211,8 @@ def test_one_thread_at_a_time_records_on_the_tensors_gpu(monkeypatch: Patch) -> 
 ], ids=str)  # fmt: skip
 def test_a_network_learns_the_same_recorded(settings: dict[str, Any], monkeypatch: Patch) -> None:
     settings = {"average_updates": 32, **settings}
-    steps, tape = settings.pop("steps", 1), Tape()
-    plain = make_network(**settings)
-    record_on(tape, monkeypatch)
-    taped = make_network(**settings)
+    steps = settings.pop("steps", 1)
+    plain, tape, taped = make_network(**settings), recording(monkeypatch), make_network(**settings)
     for seed in range(WARM_UPS + 18):
         batch = make_minibatch(seed, steps=steps)
         assert train(plain, batch) == train(taped, batch)
@@ -233,8 +228,7 @@ def test_a_network_learns_the_same_recorded(settings: dict[str, Any], monkeypatc
 
 
 def test_a_recording_is_renewed_with_the_rate(monkeypatch: Patch) -> None:
-    tape, rates, updates = Tape(), 4, WARM_UPS + 2
-    record_on(tape, monkeypatch)
+    tape, rates, updates = recording(monkeypatch), 4, WARM_UPS + 2
     network = make_network(learning_rate_decay_updates=RATES * updates)
     for seed in range(rates * updates):
         train(network, make_minibatch(seed))

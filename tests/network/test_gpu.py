@@ -27,7 +27,6 @@ UPDATES = WARM_UPS + 9
 
 
 def learn(network: DeepQNetwork, updates: int = UPDATES) -> list[float]:
-    """Make updates with a copy to the target network in between; return the losses."""
     for seed in range(updates):
         network.update(network.prepare(make_minibatch(seed)))
         if seed == WARM_UPS + 1:

@@ -17,10 +17,8 @@ from tests.network.updates import SMALL, make_minibatch, make_network, train
 STATES = np.random.default_rng(7).integers(0, 256, (6, 3, 20, 17), dtype=np.uint8)
 IMPALA = NetworkSpec((ResidualSection(3), ResidualSection(4), Dense(50)), True, uniform_by_inputs)
 PLAIN: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "no biases": {"spec": replace(SMALL, biases=False)},
-    "batch norm": {"batch_norm": True},
-}
+    "plain": {}, "no biases": {"spec": replace(SMALL, biases=False)}, "batch norm": {"batch_norm": True},
+}  # fmt: skip
 OTHERS: dict[str, dict[str, Any]] = {
     "layer norm, dueling": {"layer_norm": True, "dueling": True},
     "c51": {"distributional": "c51", "atoms": 7},
@@ -55,11 +53,8 @@ class Rectifier(torch.autograd.Function):
 
 
 def written_out(network: DeepQNetwork, states: Tensor) -> dict[str, Tensor]:
-    """Return the output of each layer of the small network for `states`, in float64."""
-    weights = {
-        name.removeprefix("hidden."): torch.from_numpy(array).double()
-        for name, array in network.get_weights().items()
-    }
+    arrays = network.get_weights().items()
+    weights = {name.removeprefix("hidden."): torch.from_numpy(array).double() for name, array in arrays}
     outputs, values = dict[str, Tensor](), states
     for name, stride in (("conv1", 3), ("conv2", 1), ("dense1", 0)):
         weight, bias = weights[f"{name}.weight"], weights.get(f"{name}.bias")

@@ -57,7 +57,6 @@ def take_losses(network: DeepQNetwork) -> list[float]:
 
 
 def learn(network: DeepQNetwork, seeds: Iterable[int]) -> list[float]:
-    """Make an update for each seed, with a target update at every third; return the losses."""
     losses = []
     for seed in seeds:
         if seed % 3 == 0:

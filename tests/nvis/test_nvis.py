@@ -36,14 +36,12 @@ FIND = "window.find = name => Bokeh.documents[0].get_model_by_name(name)"  # a B
 
 @pytest.fixture(scope="module")
 def network() -> DeepQNetwork:
-    """A network that has learned nothing: its filters are random, and so all different."""
     backend, rng = BackendConfig(backend="cpu", threads=1), np.random.default_rng(3)
     config, spec = NetworkConfig(network="small"), NETWORKS["small"]
     return DeepQNetwork(3, HISTORY_LENGTH, SCREEN_SHAPE, config, backend, rng, spec=spec)
 
 
 def player_of(shape: tuple[int, int], predict: Any, games: int = 1) -> Player:
-    """Return a player of Catch."""
     config = EnvironmentConfig(environment="catch", screen_height=shape[0], screen_width=shape[1])
     streams = [np.random.default_rng(seed) for seed in range(games)]
     environment = make(config, streams, training=False)
@@ -127,7 +125,7 @@ def test_of_equal_answers_the_first_counts(network: DeepQNetwork, catch: PlayedG
     assert [times[0][one] for one in same] == [times[1][one] for one in same]
 
 
-def test_pictures_of_states_and_gradients() -> None:
+def test_pictures_of_states_gradients_and_saliency() -> None:
     for screens, channels in ((1, [0, 0, 0]), (2, [0, 0, 1]), (3, [0, 1, 2]), (4, [1, 2, 3])):
         state = np.random.default_rng(0).integers(0, 256, (screens, 3, 5), dtype=np.uint8)
         pixels = nvis_page.state_picture(state).view(np.uint8).reshape(3, 5, 4)  # bytes, for the browser
@@ -138,9 +136,6 @@ def test_pictures_of_states_and_gradients() -> None:
     levels = nvis_page.gradient_picture(gradient).view(np.uint8).reshape(4, 4).tolist()
     assert levels == [[0, 128, 128, 255], [128, 191, 128, 255], [128, 128, 255, 255], [128, 128, 128, 255]]
     assert (nvis_page.gradient_picture(np.zeros((3, 2, 2), np.float32)).view(np.uint8)[:, :3] == 128).all()
-
-
-def test_saliency_is_a_share_of_the_strongest_pixel_of_its_state() -> None:
     gradients = np.zeros((3, 2, 2, 2), np.float32)
     gradients[0, :, 0, 0] = (-8, 2)
     gradients[0, :, 1, 1] = (1, 4)
@@ -159,7 +154,6 @@ class Reader:
     asked: list[str]
 
     def value(self, expression: str) -> Any:
-        """Return a JavaScript value."""
         return self.page.evaluate(f"() => {expression}")
 
     def wait(self, expression: str) -> None:
@@ -184,7 +178,6 @@ class Reader:
 def opened(
     network: DeepQNetwork, noise: PlayedGame, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Reader]:
-    """The page, opened from a file with the network cut."""
     file = tmp_path_factory.mktemp("results") / "a page.html"
     file.write_text(draw(noise, network, FILTERS, FACTS), encoding="utf-8")
     with sync_playwright() as playwright:

@@ -26,13 +26,11 @@ Lines = dict[str, tuple[list[float], list[float]]]
 
 
 def plot_of(fields: list[str], *names: str) -> Plot:
-    """Return a plot of as many runs as `names`, all with the same values."""
     names = names or ("pong",)
     return make_plot([read_run(ORIGINAL, name) for name in names], names, View(fields))
 
 
 def run(folder: Path, rows: str, name: str = "pong") -> Run:
-    """Return a run with the columns epoch, phase and meanq."""
     path = folder / "run.csv"
     path.write_text("epoch,phase,meanq\n" + rows.replace(" ", "\n") + "\n")
     return read_run(path, name)
@@ -129,19 +127,14 @@ def test_smoothing_is_the_mean_of_the_latest_values(smooth: int) -> None:
 @pytest.fixture
 def seeds(tmp_path: Path) -> list[Run]:
     """Three seeds: the second stops after two epochs, the third has an epoch in which no game ended."""
-    rows = (
-        "1,test,5 2,test,7 3,test,9 4,test,11",
-        "1,test,1 2,test,8",
-        "1,test,3 2,test,4 3,test, 4,test,20",
-    )
+    first, second = "1,test,5 2,test,7 3,test,9 4,test,11", "1,test,1 2,test,8"
+    rows = (first, second, "1,test,3 2,test,4 3,test, 4,test,20")
     return [run(tmp_path, f"0,random,1 {one}") for one in rows]
 
 
 def test_the_median_and_the_range_end_where_the_first_run_does(seeds: list[Run]) -> None:
-    panel = panel_of(seeds)
+    panel: Any = panel_of(seeds)
     level, line, *single = panel.lines
-    assert line.low is not None
-    assert line.high is not None
     # The values are 5, 1 and 3 in the first epoch, and 7, 8 and 4 in the second.
     found = [column.tolist() for column in (line.x, line.values, line.low, line.high)]
     assert found == [[1, 2], [3, 7], [1, 4], [5, 8]]

@@ -4,7 +4,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,18 +17,68 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from simple_dqn.config import MemoryConfig
+from simple_dqn.device import Device, DeviceScreens
 from simple_dqn.errors import UserError
-from simple_dqn.replay import ENTRY, OBJECT, CompressedScreens, ReplayMemory
-from simple_dqn.types import Minibatch, Screens, Step
+from simple_dqn.replay import ENTRY, OBJECT, CompressedScreens, ReplayMemory, on_host, rows_for
+from simple_dqn.types import Experience, Ids, Minibatch, Screens, Step
 from tests.command_line import Logs, Patch
-from tests.replay_memory.transitions import (
-    DISCOUNT,
-    Transition,
-    as_transitions,
-    contents,
-    make_memory,
-    oldest_first,
-)
+
+DISCOUNT = 0.9
+
+
+def make_memory(
+    games: int, size: int, shape: tuple[int, int], kind: str = "none", seed: int = 0, **settings: Any
+) -> ReplayMemory:
+    """Return a memory whose screens are plain (none), compressed (lz4), or on the device cpu or cuda."""
+    compression = "lz4" if kind == "lz4" else "none"
+    config, screens = MemoryConfig(replay_size=size, replay_compression=compression, **settings), None
+    if kind in ("cpu", "cuda"):
+        device = Device(torch.device(kind), "float32")
+        screens = DeviceScreens(rows_for(config, games), games, shape, device)
+    return ReplayMemory(config, games, shape, DISCOUNT, np.random.default_rng(seed), screens)
+
+
+@dataclass
+class Transition:
+    prestate: list[int]  # numbers of the screens
+    rewards: list[float]
+    poststate: list[int]
+    terminal: bool
+    discount: float
+
+
+def as_transitions(minibatch: Minibatch) -> Iterator[tuple[int, Transition]]:
+    both = (np.asarray(states, int) for states in (minibatch.prestates, minibatch.poststates))
+    pre, post = (states[..., 0, 0] * 256 + states[..., 0, 1] for states in both)
+    columns = (minibatch.actions, pre, minibatch.rewards, post, minibatch.terminals, minibatch.discounts)
+    for number, *values in zip(*(column.tolist() for column in columns), strict=True):
+        yield number, Transition(*values)
+
+
+def transitions_of(memory: ReplayMemory, numbers: Ids) -> Minibatch:
+    sampler: Any = SimpleNamespace(draw=lambda *_: (numbers, np.ones(len(numbers), np.float32)))
+    return memory.sample(len(numbers), sampler=sampler)
+
+
+def contents(memory: ReplayMemory) -> Experience:
+    """Return a copy of what `memory` holds, by rows of its ring: oldest first until the ring is full."""
+    ring, screens = memory._ring, memory._screens
+    held, indices = ring.held, np.arange(ring.held * ring.games)
+    shown = np.array(on_host(screens.gather(indices[:, np.newaxis], None)))
+    return Experience(
+        screens=shown.reshape(held, ring.games, *memory._screen_shape),
+        actions=memory._actions[:held].copy(),
+        rewards=memory._rewards[:held].copy(),
+        terminals=ring.terminals[:held].copy(),
+        starts=ring.starts[:held].copy(),
+    )
+
+
+def oldest_first(memory: ReplayMemory) -> Experience:
+    held, position = contents(memory), memory._ring.written % memory._ring.rows
+    return Experience(*(np.roll(getattr(held, field.name), -position, axis=0) for field in fields(held)))
+
 
 SPELLED = (1, 2)  # two bytes that spell the number of the experience
 EVENTS = ("goes on", "life lost", "game over", "cut off", "restarted")
@@ -41,8 +91,6 @@ def screen(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 @dataclass
 class Story:
-    """What happens to E games: an event for each game and step."""
-
     games: int
     history_length: int
     n_step: int
@@ -131,7 +179,6 @@ def stories(draw: st.DrawFn) -> Story:
 
 
 def remembered(story: Story) -> dict[int, Transition]:
-    """Return all transitions that a memory should hold after `story`, by their number."""
     lists = [ListMemory(story.history_length, story.n_step, story.rows) for _ in range(story.games)]
     for t, step in enumerate(story.steps()):
         for e, memory in enumerate(lists):
@@ -175,7 +222,6 @@ def screens_of(rng: np.random.Generator, games: int, shape: tuple[int, int] = SC
 
 
 def feed(memories: list[ReplayMemory], games: int, steps: int, seed: int = 1) -> None:
-    """Give each of `memories` the same `steps` steps, in which games end and lives are lost."""
     rng = np.random.default_rng(seed)
     for _ in range(steps):
         step = Step.start(screens_of(rng, games))

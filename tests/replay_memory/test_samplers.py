@@ -15,7 +15,7 @@ from simple_dqn.replay import ReplayMemory
 from simple_dqn.samplers import LEAST_PRIORITY, WIDTH, Prioritized, SumTree
 from simple_dqn.types import Experience, Mask, Step
 from tests.command_line import Patch
-from tests.replay_memory.transitions import oldest_first
+from tests.replay_memory.test_replay import oldest_first
 
 HISTORY, DISCOUNT = 2, 0.9
 CONFIG = MemoryConfig(replay_size=60, history_length=HISTORY, priority_exponent=0.6)
@@ -23,7 +23,6 @@ BY_PRIORITY: dict[str, Any] = {"sampler": "prioritized"}
 
 
 def filled(starts: Mask, seed: int = 0, **settings: Any) -> ReplayMemory:
-    """Return a memory after steps with `starts` bool [steps, E], whose actions are numbered."""
     config = replace(CONFIG, **settings)
     memory = ReplayMemory(config, starts.shape[1], (1, 1), DISCOUNT, np.random.default_rng(seed))
     feed(memory, starts)
@@ -50,7 +49,6 @@ def memory_of(steps: int, seed: int = 0, **settings: Any) -> ReplayMemory:
 
 
 def priorities(memory: ReplayMemory) -> dict[int, float]:
-    """Return P(i) by number, of all that can be drawn."""
     assert isinstance(memory._sampler, Prioritized)
     masses = memory._sampler._up_to_date().masses
     indices = np.flatnonzero(masses)
@@ -196,7 +194,6 @@ def test_errors_of_overwritten_transitions_are_ignored(steps: int) -> None:
 
 
 def restored(memory: ReplayMemory, **settings: Any) -> ReplayMemory:
-    """Return a memory, of other `settings`, that goes on from `memory`."""
     result, held = memory_of(7, seed=5, **settings), astuple(oldest_first(memory))
     pieces = [Experience(*(values[part] for values in held)) for part in (slice(5), slice(5, None))]
     result.set_state(memory.get_state(), pieces)

@@ -72,7 +72,6 @@ def insert(rng: Random, content: bytes) -> bytes:
 
 
 def pickle_bomb(rng: Random, _content: bytes) -> bytes:
-    """Make a small pickle that would unfold, nest or count without end."""
     start, repeated, end = BOMBS[rng.integers(len(BOMBS))]
     return b"\x80\x02" + start + repeated * int(rng.integers(1_000, 100_000)) + end + b"."
 
@@ -102,7 +101,6 @@ MUTATIONS: tuple[Callable[[Random, bytes], bytes], ...] = (flip, cut_or_repeat, 
 
 
 def listen(event: str, arguments: tuple[Any, ...]) -> None:
-    """Write down what a load does beside reading its file."""
     if not loading or not event.startswith(WATCHED):
         return
     opened = arguments[0] if event == "open" else None
@@ -138,18 +136,15 @@ def limit_memory(extra: int) -> None:
 
 
 def main() -> int:
-    """Print how many of each mutation ended how; return 1 if one ended badly."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     cpu, zero = BackendConfig(backend="cpu", threads=1), np.random.default_rng(0)
-    networks = {
-        name: DeepQNetwork(
-            3 + (name == "neon"), 4, (side, side), NetworkConfig(), cpu, zero, spec=NETWORKS[name]
-        )
-        for name, side in SIDES.items()
-    }
+    networks = {}
+    for name, side in SIDES.items():
+        actions, shape, spec = 3 + (name == "neon"), (side, side), NETWORKS[name]
+        networks[name] = DeepQNetwork(actions, 4, shape, NetworkConfig(), cpu, zero, spec=spec)
     outcomes, slowest = Counter[tuple[str, str]](), 0.0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pong_3.pkl"

@@ -78,7 +78,6 @@ def as_run(command: Command) -> list[str]:
 
 
 def run(words: list[str], home: Path) -> str:
-    """Run a command in `home`; return what is wrong with how it ended."""
     silent = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
     process = subprocess.Popen(
         words, cwd=home, env=os.environ | silent, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

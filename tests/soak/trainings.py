@@ -52,7 +52,6 @@ GROWTH = 0.01  # share of the memory that is allowed
 
 
 def start(home: Path, arguments: list[str]) -> psutil.Popen:
-    """Begin a training in `home`, or go on with it; its log goes to the file of `log_of`."""
     home.mkdir(exist_ok=True)
     with log_of(home).open("wb") as log:
         return psutil.Popen(
@@ -90,7 +89,6 @@ def compare(disturbed: Path, whole: Path) -> None:
 
 
 def kill(folder: Path, count: int, seed: int) -> None:
-    """Kill trainings `count` times, of all kinds together, at moments drawn by `seed`."""
     moments = random.Random(seed)
     for kind, arguments in KINDS.items():
         command, whole = [*arguments, *SMALL], folder / kind
@@ -132,7 +130,6 @@ def read_only(home: Path) -> Iterator[None]:
 
 
 def fail(folder: Path, longest: float) -> None:
-    """Let the disk give out under a training, for 3 seconds and for `longest`."""
     command, whole, home = [*KINDS["serial"], *SMALL], folder / "undisturbed", folder / "disk"
     train(whole, command)
     home.mkdir()
@@ -184,9 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=0, help="how often trainings are killed, of all kinds")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    parser.add_argument(
-        "--faults", type=float, default=0, help="seconds that the longest fault lasts; as root"
-    )
+    parser.add_argument("--faults", type=float, default=0, help="seconds of the longest fault; as root")
     parser.add_argument("--minutes", type=float, default=0, help="of a long training, after its first epoch")
     flags = parser.parse_args()
     if flags.faults and os.geteuid():

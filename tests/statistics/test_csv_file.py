@@ -71,7 +71,7 @@ def test_rows_are_on_disk_as_soon_as_they_are_written(tmp_path: Path) -> None:
 
 
 # The epochs in the CSV, where it goes on, the epochs that stay, and those of the copy with all rows.
-RESUMED = [
+@pytest.mark.parametrize(("before", "resumed", "kept", "copy"), [
     ([], None, [], None),
     ([1, 2], None, [], [1, 2]),  # of another run
     ([0, 1, 1], ROW, [0, 1, 1], None),
@@ -82,10 +82,7 @@ RESUMED = [
     ([2, 3], ROW, [], [2, 3]),
     ([], ROW, [], None),
     ([0], HEADER, [], None),
-]
-
-
-@pytest.mark.parametrize(("before", "resumed", "kept", "copy"), RESUMED)
+])  # fmt: skip
 def test_a_run_goes_on_after_its_last_row(
     path: Path, before: list[int], resumed: str | None, kept: list[int], copy: list[int] | None
 ) -> None:
@@ -152,7 +149,7 @@ def values(run: Run, phase: str, field: str) -> dict[float, float]:
     return dict(zip(*(line.tolist() for line in run.line(phase, field)), strict=True))
 
 
-def test_the_original_is_read_and_its_maxint_is_no_score(tmp_path: Path) -> None:
+def test_the_original_is_read_without_maxint_and_half_rows(tmp_path: Path) -> None:
     run = read_run(ORIGINAL, "run")
     assert values(run, "random", "average_reward") == {0: -20.5}
     assert values(run, "train", "average_reward") == {1: -20.25, 2: -19.75, 3: -17.5}
@@ -160,6 +157,8 @@ def test_the_original_is_read_and_its_maxint_is_no_score(tmp_path: Path) -> None
     assert values(run, "test", "max_game_reward") == {2: -14, 3: -10}
     run = read(tmp_path, "epoch,phase,meanq,speed\n1,train,,2\n2,train,1.5,nan\n")
     assert (values(run, "train", "meanq"), values(run, "train", "speed")) == ({2: 1.5}, {1: 2})
+    for cut in range(TEXT.index("1,test"), len(TEXT)):
+        assert len(read(tmp_path, TEXT[:cut]).phases) == TEXT[:cut].count("\n") - 1
 
 
 @pytest.mark.parametrize(("text", "how"), [
@@ -174,11 +173,6 @@ def test_the_same_run_in_other_forms(tmp_path: Path, text: str, how: dict[str, A
     assert list(run.columns) == list(expected.columns)
     for field, column in expected.columns.items():
         np.testing.assert_array_equal(run.columns[field], column)
-
-
-def test_a_row_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
-    for cut in range(TEXT.index("1,test"), len(TEXT)):
-        assert len(read(tmp_path, TEXT[:cut]).phases) == TEXT[:cut].count("\n") - 1
 
 
 @pytest.mark.parametrize(("text", "complaint"), [

@@ -89,7 +89,6 @@ class Games:
 
 @st.composite
 def runs(draw: st.DrawFn) -> tuple[int, list[Phase]]:
-    """Draw the number of games and, for each phase, its name, its steps and its losses."""
     games = draw(st.integers(1, 3))
     one = st.tuples(st.integers(-5, 5), st.booleans(), st.booleans())
     steps = st.lists(st.lists(one, min_size=games, max_size=games), max_size=8)

@@ -307,7 +307,6 @@ def test_measures_and_intervals_are_the_plain_ones(name: str) -> None:
 
 
 def points(game: str, percent: float) -> float:
-    """Return the raw points that are `percent` of a human's score."""
     one = SCORES[game]
     return one["random"] + (one["human"] - one["random"]) * percent / 100
 
@@ -316,7 +315,7 @@ def measured(comparison: Comparison) -> dict[tuple[str, str], float]:
     return {(setting, name): one.value for setting, name, one in comparison.estimates}
 
 
-def test_runs_are_compared_at_the_latest_epoch_that_all_have_reached(make_run: Make) -> None:
+def test_what_is_compared_with_what_and_when(make_run: Make) -> None:
     found = Comparison([
         make_run("pong", 1, test=[10, 20, 900]),
         make_run("pong", 2, state="running", train=[1, 1, 1], test=[30, 40]),
@@ -328,9 +327,6 @@ def test_runs_are_compared_at_the_latest_epoch_that_all_have_reached(make_run: M
     none = Comparison([make_run("pong", 5, state="waiting")])
     assert (none.members, none.left_out) == ([], 1)
     assert "No run can be compared" in str(none)
-
-
-def test_what_is_compared_with_what(make_run: Make) -> None:
     untested = [make_run("pong", 2, train=[900]), make_run("pong", 3, train=[900], test=[None])]
     found = Comparison([make_run("pong", train=[5], test=[50]), *untested])
     assert (found.phase, measured(found)["", "mean"], found.left_out) == ("test", 50, 2)
@@ -435,7 +431,6 @@ COLUMNS = "epoch,phase,total_train_steps,average_reward,steps_per_second,total_t
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> Make:
-    """Return a function that makes a run of a game, and its CSV from its points by phase and epoch."""
 
     def make(
         game: str, seed: int = 1, setting: str = "", state: str = "done",

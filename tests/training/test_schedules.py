@@ -26,7 +26,7 @@ from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Actions, Ids, Minibatch, QValues, States, Step
 from tests.command_line import Patch
 from tests.network.updates import assert_same
-from tests.replay_memory.transitions import contents
+from tests.replay_memory.test_replay import contents
 
 CATCH = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "replay_size": 400,
@@ -77,7 +77,6 @@ def train_in_sequence(agent: Agent, steps: int, play_first: bool = False) -> Ite
 
 
 def watch(owner: Any, name: str, before: Callable[..., None]) -> None:
-    """Call `before` before each call of a method, with its arguments."""
     call = getattr(owner, name)
 
     def watched(*arguments: Any) -> Any:
@@ -245,8 +244,6 @@ class TapedEnvironment:
 
 
 class TapedNetwork:
-    """A network that logs; the errors of an update depend on its number and on the transitions."""
-
     def __init__(self, tape: list[Any]) -> None:
         self.tape, self.updates = tape, 0
         self.outcomes: list[UpdateOutcome] = []
@@ -328,7 +325,6 @@ def started() -> Agent:
 
 
 def random_rollout(seed: int, steps: int = 9, games: int = 5) -> tuple[Rollout, Values]:
-    """Return steps in which episodes end in every way, and the values of their states."""
     rng = np.random.default_rng(seed)
     starts = rng.random((steps, games)) < 0.15
     terminals = (rng.random((steps, games)) < 0.2) & ~starts
@@ -419,7 +415,9 @@ def test_a_rollout_is_played_whole_before_its_updates(stopped: bool) -> None:
 
 
 OVERLAPPED = {"rollout_steps": 0, "random_steps": 100, "overlap": True, "target_steps": 1000, "workers": 8}
-REFUSED: list[tuple[dict[str, Any], str]] = [
+
+
+@pytest.mark.parametrize(("flags", "named"), [
     ({"replay_size": 5000}, "--replay_size 5000"), ({"prioritized": True}, "--sampler prioritized"),
     ({"n_step": 3}, "--n_step 3"), ({"double": True}, "--target_rule double"),
     ({"distributional": "c51"}, "--distributional c51"), ({"target_steps": 100}, "--target_steps 100"),
@@ -430,10 +428,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**OVERLAPPED, "target_steps": 0}, "needs a target network"),
     ({**OVERLAPPED, "workers": 3}, "give --workers 4 or more"),
     ({**OVERLAPPED, "cluster": "local"}, "exclude each other"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("flags", "named"), REFUSED, ids=str)
+], ids=str)  # fmt: skip
 def test_what_does_not_fit_a_schedule_is_refused_by_name(flags: dict[str, Any], named: str) -> None:
     rules.check(Config.from_flags(ROLLOUTS))
     with pytest.raises(UserError, match=named):

@@ -31,9 +31,6 @@ from simple_dqn.watch.viewer import CHUNK_SAMPLES, SAMPLES, FrameClock, GameWind
 from tests.command_line import PROJECT, Capsys, Clock, Patch, Told
 from tests.watch.test_record import save
 
-needs_x = pytest.mark.skipif(
-    not (shutil.which("Xvfb") and shutil.which("xdotool")), reason="Xvfb and xdotool are not installed"
-)
 PATIENCE = 60  # seconds
 
 Moment = tuple[View, bool, NDArray[np.uint8]]  # view, panel, and the window's pixels [width, height, 3]
@@ -94,7 +91,6 @@ def press(*keys: str) -> None:
 
 
 def until(shown: list[Moment], seen: Callable[[View, bool, NDArray[np.uint8]], object]) -> Moment:
-    """Wait until the window has shown what `seen` looks for."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         for moment in list(shown):
@@ -125,7 +121,7 @@ def has(image: NDArray[np.uint8], color: tuple[int, int, int]) -> bool:
     return int((image == np.array(color, np.uint8)).all(axis=2).sum()) > 500
 
 
-@needs_x
+@pytest.mark.skipif(not (shutil.which("Xvfb") and shutil.which("xdotool")), reason="no Xvfb or xdotool")
 @pytest.mark.timeout(120)
 def test_a_person_takes_over_and_looks_in(shown: list[Moment], volumes: list[float], tmp_path: Path) -> None:
     def taken(action: str) -> None:
@@ -264,7 +260,6 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def read(self, seconds: float = 0.1) -> str:
-        """Return what is written within `seconds`."""
         if not select.select([self._master], [], [], seconds)[0]:
             return ""
         text = os.read(self._master, 1 << 16).decode(errors="replace")

@@ -124,8 +124,6 @@ def test_a_person_chooses_whenever_there_is_one(agent: Any) -> None:
 
 
 class Screening(FrameFollower):
-    """Plays a game, and keeps the frames as they are shown."""
-
     def __init__(self, config: EnvironmentConfig, exploration_rate: float, gradients: Any = None) -> None:
         super().__init__(exploration_rate)
         self.asked: list[States] = []  # for heat maps
