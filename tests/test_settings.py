@@ -242,6 +242,8 @@ def test_print_config_names_the_source_of_each_value(tmp_path: Path, start: Star
         "epochs: 3  # file ../mine.yaml; strong: 200", "batch_size: 128  # preset strong",
         "sampler: prioritized  # file ../mine.yaml; strong: uniform", "n_step: 1  # default",
         "frame_skip: 1  # derived; strong: 4", "rollout_steps: 0  # flag; strong: 16",
+        "learning_rate_decay_updates: 4800  # preset strong; strong: 100%",
+        "schedule: serial  # derived; strong: rollouts",
     ):  # fmt: skip
         assert line in shown
     assert start("home", "train", "pong", "--preset", "mine.yaml") == 2

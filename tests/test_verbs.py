@@ -249,7 +249,8 @@ def test_the_curve_is_that_of_the_snapshots_run(home: Path, monkeypatch: Patch) 
     for name in ("pong.1.csv", "pong.csv", "pong_double.csv"):
         (results / name).write_text("epoch,phase,total_train_steps\n1,train,250\n")
     snapshot = Snapshot("pong", 1, 6, 250, Config().shared_flags(), {})
-    for file, csv in (("pong_1", "pong.csv"), ("pong_before_1", "pong.1.csv"), ("breakout_1", None)):
+    files = {"pong_1": "pong.csv", "pong_best": "pong.csv", "pong_before_1": "pong.1.csv", "breakout_1": None}
+    for file, csv in files.items():
         assert curve_of(home / f"snapshots/{file}.pkl", snapshot) == (csv and results / csv)
 
 

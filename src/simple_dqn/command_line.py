@@ -142,12 +142,15 @@ def listing(settings: Config, preset: str, layers: Mapping[str, Mapping[str, Any
         f"machine: {{system: {platform.system()}, processor: {platform.machine()}, cores: {usable_cores()}}}",
         "settings:",
     ]  # fmt: skip
-    plain, layers = Config.from_flags(PRESETS.get(preset, {})).flags(), layers or {}
-    asked = Config.from_flags(*layers.values()).flags()
-    origins = {BOOLEANS.get(name, (name,))[0]: layer for layer, one in layers.items() for name in one}
+    presets, layers = PRESETS.get(preset, {}), layers or {}
+    plain = Config.from_flags(presets).flags()
+    said_in = {layer: config.layered(one) for layer, one in layers.items()}
+    sources = {name: (layer, said) for layer, one in said_in.items() for name, said in one.items()}
     for name, value in settings.flags().items():
-        marks = [origins.get(name, "default") if value == asked[name] else "derived"] if layers else []
-        marks += [] if name == "game" or plain[name] == value else [f"{preset}: {as_word(plain[name])}"]
+        layer, said = sources.get(name, ("default", SETTINGS[name]["default"]))
+        marks = [layer if said == value or isinstance(said, config.Share) else "derived"] if layers else []
+        like = name == "game" or plain[name] == value
+        marks += [] if like else [f"{preset}: {as_word(presets.get(name, plain[name]))}"]
         word = as_word(value)
         if not PLAIN.fullmatch(word):
             word = yaml.dump(word, default_style='"', width=sys.maxsize).rstrip("\n")

@@ -127,6 +127,6 @@ def _rules(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
          "--csv_file= is the name of the folder of --tensorboard=, too: give --csv_file=.csv, for example"),
         *((vars(f)[name] not in (False, "none") and not f.csv_file,
            f"--{name}= accompanies a CSV: give --csv_file FILE") for name in ("tensorboard", "track")),
-        (f.keep == "best" and not f.test_steps, "--keep= is that of tests: give --test_steps, such as 10000"),
+        (f.keep == "best" and not f.test_steps, "--keep= needs tests: give --test_steps, such as 10000"),
         (f.csv_file and not Path(f.csv_file).name, "--csv_file= is a folder: give the name of a file"),
     ]  # fmt: skip

@@ -229,7 +229,8 @@ def _fill(folder: Path, path: Path, content: Snapshot, games: int, repo: str | N
 
 def curve_of(path: Path, content: Snapshot) -> Path | None:
     """Return the CSV of the run that wrote the snapshot: one with its epoch after as many training steps."""
-    folder, name = home() / "results" / ("trained" if is_trained(path) else ""), play.run_of(path, content)
+    folder = home() / "results" / ("trained" if is_trained(path) else "")
+    name = play.run_of(path, content).removesuffix("_best")
     wanted = ("train", str(content.epoch), str(content.total_train_steps))
     first = re.sub(r"_before(_\d+)?$", "", name)  # the CSV of an earlier run has a number instead
     for file in (folder / f"{name}.csv", *sorted(folder.glob(f"{glob.escape(first)}*.csv"))):

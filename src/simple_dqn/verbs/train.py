@@ -330,7 +330,7 @@ def finish_training(config: Config, interrupt: Interrupt) -> None:
     if prefix and interrupt.requested and checkpoint_folder(prefix).is_dir():
         logger.info("Next: ./resume.sh %s continues the run", words(checkpoint_folder(prefix)))
     play.finish(interrupt)
-    if snapshots := snapshots_after(prefix, 0) if prefix else []:
+    if snapshots := snapshots_after(prefix, 0) if prefix and not interrupt.requested else []:
         last, epochs = words(snapshots[-1]), config.run.epochs + 10
         logger.info("Next: ./play.sh %s shows it playing, ./test.sh %s measures it,", last, last)
         logger.info("and ./resume.sh %s --epochs %d trains it further", last, epochs)
