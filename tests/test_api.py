@@ -145,9 +145,7 @@ def test_ctrl_c_ends_a_training_cleanly_and_it_can_go_on(snapshot: Path, home: P
     assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
 
 
-def test_a_run_that_callbacks_stop_goes_on_exactly_and_keeps_the_best_test(
-    home: Path, capsys: Capsys
-) -> None:
+def test_a_run_that_callbacks_stop_goes_on_and_keeps_the_best_test(home: Path, capsys: Capsys) -> None:
     settings: dict[str, Any] = {**CATCH, "epochs": 3, "test_steps": 40, "keep": "best"}
     ended: list[dict[str, Any]] = []
     called: list[dict[str, Any]] = []

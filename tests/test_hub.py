@@ -18,14 +18,15 @@ import simple_dqn
 from simple_dqn import main
 from simple_dqn.errors import EXTRAS
 from simple_dqn.snapshot import Snapshot
-from tests.command_line import PROJECT, Capsys, Patch
+from tests.command_line import PROJECT, Capsys, Patch, Told
 
 NEON = PROJECT / "tests" / "data" / "breakout_1.pkl"
 
 
-def test_weights_as_safetensors(finished: Path, capsys: Capsys) -> None:
+@pytest.mark.usefixtures("finished")
+def test_weights_as_safetensors(told: Told) -> None:
     safetensors = pytest.importorskip("safetensors")
-    assert main.run(["snapshot", "export", "snapshots/catch_1.pkl", "--safetensors"]) == 0
+    told("snapshot", "export", "snapshots/catch_1.pkl", "--safetensors")
     saved = Snapshot.load(Path("snapshots/catch_1.pkl"))
     with safetensors.safe_open("snapshots/catch_1.safetensors", "numpy") as file:
         assert set(file.keys()) == saved.weights.keys()
@@ -33,8 +34,7 @@ def test_weights_as_safetensors(finished: Path, capsys: Capsys) -> None:
         facts = file.metadata()
     wanted = {"game": "catch", "epoch": "1", "batch_size": "4", "dueling": "false"}
     assert {name: facts[name] for name in wanted} == wanted
-    assert main.run(["snapshot", "export", "snapshots/catch_1.pkl"]) == 2
-    assert "--onnx --safetensors" in capsys.readouterr().err
+    assert "--onnx --safetensors" in told("snapshot", "export", "snapshots/catch_1.pkl", code=2)
 
 
 SHA = "0123456789" * 4
@@ -109,8 +109,8 @@ def hub(tmp_path: Path, monkeypatch: Patch) -> Iterator[type[Stub]]:
         server.shutdown()
 
 
-def test_an_agent_is_pushed_and_used_by_its_address(
-    finished: Path, hub: type[Stub], capsys: Capsys, tmp_path: Path
+def test_an_agent_is_pushed_and_used(
+    finished: Path, hub: type[Stub], capsys: Capsys, tmp_path: Path, told: Told
 ) -> None:
     words = ["--games", "1", "--push", "me/catch"]
     assert main.run(["snapshot", "card", "snapshots/catch_1.pkl", *words]) == 0
@@ -133,15 +133,12 @@ def test_an_agent_is_pushed_and_used_by_its_address(
         assert Path(made).is_file()
     written = {file.name for file in (tmp_path / "hf").rglob("*.*") if ".pkl" in file.name}
     assert written == {"catch_1.pkl"}
-    assert main.run(["snapshot", "card", "hf://me/catch", "full", *words[:-1], "me/full"]) == 2
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert "hf upload me/full full" in told
+    said = told("snapshot", "card", "hf://me/catch", "full", *words[:-1], "me/full", code=2)
+    assert "hf upload me/full full" in said.splitlines()[-1]
     assert Path("full/README.md").is_file()
 
 
-def test_an_address_chooses_no_path_and_its_file_is_a_strangers(
-    hub: type[Stub], tmp_path: Path, capsys: Capsys
-) -> None:
+def test_an_address_chooses_no_path(hub: type[Stub], tmp_path: Path, told: Told) -> None:
     hub.repos |= {
         "a/none": {"../../x.pkl": b"", "README.md": b"", "in/x.pkl": b"", "x.pkl\n": b""},
         "a/two": {"x.pkl": b"", "y.pkl": b""}, "a/large": {"large.pkl": b""}, "a/bad": {"x.pkl": b"PK\3\4"},
@@ -155,23 +152,21 @@ def test_an_address_chooses_no_path_and_its_file_is_a_strangers(
         "more than": "hf://a/large", "cannot be used": "hf://a/bad hf://a/code hf://a/two/x.pkl",
         "404": "hf://a/absent",
     }  # fmt: skip
-    for told, addresses in cases.items():
+    for hint, addresses in cases.items():
         for address in addresses.split():
-            assert main.run(["snapshot", "show", address]) == 2
-            (line,) = capsys.readouterr().err.splitlines()
-            assert told in line or (told == "cannot be used" and "is not a snapshot" in line), (address, line)
+            (line,) = told("snapshot", "show", address, code=2).splitlines()
+            usable = hint != "cannot be used" or "is not a snapshot" not in line
+            assert hint in line or not usable, (address, line)
     kept = {str(path.relative_to(tmp_path)).split("/")[0] for path in tmp_path.rglob("*")}
     assert kept == {"hf"}
     for repo in ("a", "../b", "a/b/c", "a/..", ""):
-        assert main.run(["snapshot", "card", str(NEON), "--push", repo]) == 2
-        assert "USER/REPO" in capsys.readouterr().err
+        assert "USER/REPO" in told("snapshot", "card", str(NEON), "--push", repo, code=2)
 
 
-def test_the_command_that_installs_the_hub(monkeypatch: Patch, capsys: Capsys) -> None:
+def test_the_command_that_installs_the_hub(monkeypatch: Patch, told: Told) -> None:
     find = importlib.util.find_spec
     missing = ("huggingface_hub", "safetensors")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else find(name))
     for words in ("show hf://me/catch", f"card {NEON} --push me/catch", f"export {NEON} --safetensors"):
-        assert main.run(["snapshot", *words.split()]) == 2
-        (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("simple-dqn")]
+        line = told("snapshot", *words.split(), code=2).splitlines()[-1]
         assert f"pip install {' '.join(EXTRAS['hub'])}" in line

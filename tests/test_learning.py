@@ -1,6 +1,5 @@
 """Learning is tested by learning: Catch, whose best score is 1, from several seeds."""
 
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -15,6 +14,7 @@ from simple_dqn.errors import Interrupt
 from simple_dqn.evaluation import evaluate
 from simple_dqn.run import Run, make_environment, make_player, make_run
 from simple_dqn.statistics import Statistics
+from tests.command_line import Patch
 
 SETTINGS = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "history_length": 2,
@@ -111,15 +111,9 @@ class Corridor(gymnasium.Env[Any, Any]):
         return self._look(), reward, over, False, {}
 
 
-@pytest.fixture
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SIMPLE_DQN_HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.mark.usefixtures("_home")
+@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("channels", [False, True])
-def test_a_corridor_is_solved_by_numbers(channels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_corridor_is_solved_by_numbers(channels: bool, monkeypatch: Patch) -> None:
     make: Any = Corridor
     spec = EnvSpec("test/Corridor-v0", make, kwargs={"channels": channels}, max_episode_steps=30)
     monkeypatch.setitem(gymnasium.registry, "test/Corridor-v0", spec)
@@ -137,7 +131,7 @@ def test_a_corridor_is_solved_by_numbers(channels: bool, monkeypatch: pytest.Mon
         agent.saliency(state)
 
 
-@pytest.mark.usefixtures("_home")
+@pytest.mark.usefixtures("home")
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(("game", "least"), [("CartPole-v1", 475), ("catch", 0.95)])

@@ -80,7 +80,7 @@ def test_the_rules_that_probing_finds(game: str) -> None:
     # The last life ends when a byte goes from one letter to the one before.
     ("riverraid", [{64: 88}, {64: 89}, {64: 88}], [(0, 4, 0), (0, 1, 0), (0, 0, 1)]),
 ])  # fmt: skip
-def test_states_off_random_play(
+def test_rare_states(
     game: str, changes: list[dict[int, int]], judgements: list[tuple[int, int, int]]
 ) -> None:
     twins = Twins(game, starts.find(game))

@@ -182,7 +182,7 @@ REPLAY = (
 
 @pytest.mark.parametrize("flags", [ROLLOUTS, REPLAY], ids=["rollouts", "replay"])
 @both
-def test_a_training_on_the_device_is_repeated_and_resumed(
+def test_a_training_on_the_device(
     where: torch.device, flags: str, tmp_path: Path, start: Start, monkeypatch: Patch
 ) -> None:
     """On the stand-in also what NumPy's arrays give, with which a GPU's sums do not agree."""

@@ -221,9 +221,7 @@ OBSERVED: dict[str, tuple[Any, dict[str, Any], tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("name", OBSERVED)
-def test_the_space_chooses_the_observation_the_network_and_the_settings(
-    name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_space_chooses_observation_network_and_settings(name: str, caplog: Logs) -> None:
     space, given, expected = OBSERVED[name]
     space.seed(0)
     seen = [space.sample() for _ in range(4)]

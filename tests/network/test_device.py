@@ -94,9 +94,7 @@ def test_one_core_needs_no_look_at_the_others_and_a_busy_one_is_not_idle(monkeyp
     ({"outer": "300000 100000", "outer/inner": "50000 100000"}, 1),
     ({"other": "100000 100000"}, 4),
 ])  # fmt: skip
-def test_cores_of_a_container(
-    limits: dict[str, str], usable: int, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_a_containers_cores(limits: dict[str, str], usable: int, tmp_path: Path, monkeypatch: Patch) -> None:
     membership, groups = tmp_path / "cgroup", tmp_path / "groups"
     membership.write_text("0::/outer/inner\n")
     for name, limit in limits.items():

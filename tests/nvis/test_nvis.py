@@ -292,9 +292,7 @@ def test_hovering_tells_where_how_strongly(reader: Reader, network: DeepQNetwork
         assert levels in tooltip.inner_text().replace("−", "-").replace("\n", " ")
 
 
-def test_long_games_and_silent_networks_have_a_page(
-    network: DeepQNetwork, noise: PlayedGame, monkeypatch: Patch
-) -> None:
+def test_long_games_and_silent_networks(network: DeepQNetwork, noise: PlayedGame, monkeypatch: Patch) -> None:
     monkeypatch.setattr(nvis_page, "MOST_MOMENTS", 10)
     moments = nvis_page.look_at_moments(noise, network, network.guided_backpropagation())
     assert moments.times.tolist() == list(range(0, 75, 8))

@@ -89,9 +89,7 @@ def test_runs_go_through_games_and_settings_by_seed(begun: list[list[SweepRun]],
     assert len({path for run in runs for path in (run.csv, run.log, run.prefix)}) == 3 * len(runs)
 
 
-def test_a_suite_says_first_how_long_it_takes(
-    begun: list[list[SweepRun]], told: Told, monkeypatch: Patch
-) -> None:
+def test_a_suite_says_how_long_it_takes(begun: list[list[SweepRun]], told: Told, monkeypatch: Patch) -> None:
     monkeypatch.setattr(pool, "core_numbers", lambda: set(os.sched_getaffinity(0)))
     small = "--screen_width 36 --screen_height 36 --network small --random_steps 40 --workers 2 --epochs 7"
     flags = [*small.split(), "--train_steps", "1000", "--test_steps", "500", "--schedule", "serial"]
