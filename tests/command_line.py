@@ -24,7 +24,6 @@ Logs: TypeAlias = pytest.LogCaptureFixture
 Patch: TypeAlias = pytest.MonkeyPatch
 Start: TypeAlias = Callable[..., int]  # the fixture `start`
 Told: TypeAlias = Callable[..., str]  # the fixture `told`
-
 PROJECT = Path(__file__).parents[1]
 # A training that takes no time, for tests of all that surrounds it.
 CATCH: dict[str, Any] = {

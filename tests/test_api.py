@@ -32,7 +32,6 @@ from simple_dqn.statistics import Point, Writer
 from tests.command_line import CATCH, PROJECT, Capsys, Logs, catch, python, rows
 
 pytestmark = pytest.mark.usefixtures("home")
-
 NEON = PROJECT / "tests" / "data" / "breakout_1.pkl"
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 TINY = NetworkSpec((Convolution(4, 8, 4), Dense(8)), biases=True, initializer=uniform_by_inputs)

@@ -17,7 +17,6 @@ import yaml
 from tests.command_line import PROJECT
 
 SOURCE = PROJECT / "src" / "simple_dqn"
-
 # Imports run downwards only, and nothing imports its own layer, but for the lowest. So the core, which is DQN
 # itself, runs without the tools and without a cluster: `run` and the verbs join them.
 LAYERS = [

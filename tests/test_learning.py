@@ -59,8 +59,6 @@ SCHEDULES: dict[str, dict[str, object]] = {
     },
     "concurrent, 4 games, bfloat16": {"concurrent": True, "workers": 4, "datatype": "auto"},
 }  # fmt: skip
-
-
 # `make nightly` has all the others.
 BRIEF = [("serial", 0), ("rollouts, 16 games", 0)]
 LONG = [(schedule, seed) for schedule in SCHEDULES for seed in range(3) if (schedule, seed) not in BRIEF]

@@ -26,7 +26,6 @@ from simple_dqn.main import VERBS
 
 HOME = Path(__file__).resolve().parents[1]
 AWKWARD = ["a b.rom", "", "*", "--flag=$HOME", "it's", 'say "x"', "back\\slash"]
-
 # Stands in for Python. It writes down that a venv or an installation was asked for, and does neither;
 # $FAKE_PIP is what pip does: a shell command. Everything else is the real Python's.
 FAKE_PYTHON = """#!/bin/sh
@@ -38,7 +37,6 @@ case "$*" in
 *) exec '{real}' "$@" ;;
 esac
 """
-
 # Stands in for the program: tells what reached it, and ends with the exit code that it was given, if any.
 FAKE_MAIN = """
 import json, os, sys, time

@@ -10,7 +10,6 @@ from atari2600 import opcodes
 
 # Assembles a program, runs it, and returns its `Console`; see `conftest.py`.
 Run: TypeAlias = Callable[..., Any]
-
 _FORMS = [
     (re.compile(r"^#(\S+)$"), "immediate"),
     (re.compile(r"^\((\S+),X\)$"), "ind_x"),

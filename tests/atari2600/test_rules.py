@@ -16,7 +16,6 @@ from scripts.emulator import Twins, edges, misjudged, misplayed, misread, places
 # RAM, not a rule, may become different after a byte was set in the running program (docs/emulator.md): some
 # values make it execute opcodes that are not emulated.
 PARTS = {"beam_rider", "gravitar", "krull", "montezuma_revenge", "time_pilot"}
-
 # Games whose rows were written before `probe_rules` was; together they have most of its forms.
 PROBED = (
     "asterix", "beam_rider", "breakout", "enduro", "freeway", "ms_pacman", "pong", "qbert", "seaquest",

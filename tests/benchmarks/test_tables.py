@@ -43,7 +43,6 @@ from simple_dqn.types import Minibatch, Step
 from tests.command_line import Capsys, Patch
 
 pytestmark = pytest.mark.nightly
-
 HOME = Path(__file__).parents[2]
 TINY: Flags = {"game": "catch", "screen_width": 36, "screen_height": 36, "threads": 1}
 # Stands in for CleanRL's script: it writes down where it runs and with which flags, and prints its marks.

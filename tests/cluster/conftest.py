@@ -15,7 +15,6 @@ from simple_dqn.cluster.session import LOOPBACK, QUIET
 # Read when Ray is imported, which the tests of this folder do. With no way in, no token is needed.
 os.environ.update(QUIET | LOOPBACK | {"RAY_AUTH_MODE": "disabled"})
 SOURCE = Path(__file__).parents[2] / "src"
-
 # It is among what `make test` installs, but not among what the project needs.
 if importlib.util.find_spec("ray") is None:
     collect_ignore = ["test_cluster.py", "test_learner.py"]

@@ -118,7 +118,6 @@ def plain_steps(
 
 
 breakout = partial(games, game="breakout", screen_width=32, screen_height=32)
-
 # Game, steps, what happens in them, and settings; there are no no-ops unless they are asked for.
 RULES: list[tuple[str, int, str, dict[str, Any]]] = [
     ("breakout", 400, "terminals resets", {}),  # a lost life ends an episode in training only
@@ -215,7 +214,6 @@ def test_a_pixel_is_the_mean_of_its_area(game: str, size: tuple[int, int]) -> No
 
 
 STEPS = 30
-
 attack: Any = partial(games, game="demon_attack", random_starts=0, training=False)
 
 

@@ -106,7 +106,6 @@ def test_a_game_that_cannot_be_made_says_so_as_in_one_process(settings: dict[str
 FAULTY = 4
 PATIENCE = 20  # seconds; far below the pause of a game that dawdles
 PROGRAM = "from tests.environment.test_processes import opened\nenvironment = opened()\nenvironment.reset()\n"
-
 WELL, RAISE, REFUSE, EXIT, DAWDLE = range(5)  # actions
 PAUSE = 60.0  # seconds
 

@@ -266,8 +266,6 @@ FILES = {
     "lacks.py": "import no_such_module\n",
     "refuses.py": "import simple_dqn\nsimple_dqn.register_network('tiny', 5)\n",
 }
-
-
 WRONG = """
 train none.py => none.py registers no environment | gymnasium.register
 train two.py => registers count_down, up_down | --import two.py

@@ -21,7 +21,6 @@ from tests.test_learning import train as train_catch
 from tests.test_resume import assert_same, command
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU that PyTorch can use")
-
 GPU = torch.device("cuda", 0)
 UPDATES = WARM_UPS + 9
 

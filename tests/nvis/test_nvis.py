@@ -25,7 +25,6 @@ from tests.watch.test_record import save
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is missing: apt-get install chromium")
-
 HISTORY_LENGTH = 3
 SCREEN_SHAPE = (40, 36)
 FILTERS = 2

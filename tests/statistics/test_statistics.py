@@ -28,7 +28,6 @@ from tests.statistics.test_csv_file import SUMMARY
 
 Wanted = tuple[int, bool, bool]  # a reward, whether the game ends, whether a life is lost
 Phase = tuple[str, list[list[Wanted]], list[float]]  # its name, steps [steps][E] and losses
-
 COUNTED = {"total_train_steps": 9, "replay_memory_count": 5, "meanq": 0.5, "weight_updates": 2}
 
 
@@ -122,7 +121,6 @@ def test_phases_are_summed_up_like_lists(run: tuple[int, list[Phase]], resume_af
         for loss in losses:
             statistics.on_train(loss)
         statistics.on_phase_end(**COUNTED)
-
         ended = played.ended
         expected = {
             "epoch": number, "phase": phase, "steps": len(steps) * games, "nr_games": len(ended), **COUNTED,

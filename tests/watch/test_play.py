@@ -32,7 +32,6 @@ from tests.command_line import PROJECT, Capsys, Clock, Patch, Told
 from tests.watch.test_record import save
 
 PATIENCE = 60  # seconds
-
 Moment = tuple[View, bool, NDArray[np.uint8]]  # view, panel, and the window's pixels [width, height, 3]
 
 

@@ -30,8 +30,6 @@ ALL = (
 PONG = ("NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE")
 BREAKOUT, BACKGAMMON = ("NOOP", "FIRE", "RIGHT", "LEFT"), ("FIRE", "RIGHT", "LEFT")
 PARTS = itertools.product(("", "UP", "DOWN"), ("", "LEFT", "RIGHT"), ("", "FIRE"))
-
-
 NEAREST: list[tuple[set[str], tuple[str, ...], str]] = [
     *(({*parts} - {""}, ALL, "".join(parts) or "NOOP") for parts in PARTS),
     ({"UP", "DOWN"}, ALL, "NOOP"), ({"LEFT", "RIGHT", "FIRE"}, ALL, "FIRE"), ({"LEFT", "NOOP"}, ALL, "NOOP"),
