@@ -332,7 +332,7 @@ def test_no_checkpoint_begins_several_games_of_a_test_anew(start: Start, monkeyp
         written.append((run["phase"]["name"], run["phase"]["done"]))
 
     monkeypatch.setattr(CheckpointFolder, "write", noting)
-    flags = catch(checkpoint_steps=20, workers=2, train_steps=80, test_steps=40)[1:]
+    flags = catch(network="auto", checkpoint_steps=20, workers=2, train_steps=80, test_steps=40)[1:]
     assert start("run", "train", "CartPole-v1", *flags) == 0
     assert ("train", 40) in written
     assert [done for name, done in written if name == "test"] == [0]
