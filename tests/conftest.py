@@ -95,7 +95,6 @@ def told(capsys: Capsys) -> Told:
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: Patch) -> Callable[..., int]:
-
     def run(folder: str, *arguments: str) -> int:
         (tmp_path / folder).mkdir(exist_ok=True)
         monkeypatch.chdir(tmp_path / folder)

@@ -273,7 +273,6 @@ def at_step_2(good: Any, bad: Any) -> Callable[[int], Any]:
 
 
 def failing(what: Any = None) -> Any:
-
     def fail(*_: Any, **__: Any) -> Any:
         raise SystemExit(what) if what else ValueError("out of order")
 

@@ -122,7 +122,6 @@ def member(name: str, content: bytes) -> Callable[[Members], object]:
 
 
 def reworded(words: dict[str, Any]) -> Callable[[Members], object]:
-
     def reword(members: Members) -> None:
         members["tree.json"] = json.dumps({**json.loads(members["tree.json"]), **words}).encode()
 

@@ -429,7 +429,6 @@ COLUMNS = "epoch,phase,total_train_steps,average_reward,steps_per_second,total_t
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> Make:
-
     def make(
         game: str, seed: int = 1, setting: str = "", state: str = "done",
         **phases: list[float | None],
