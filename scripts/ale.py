@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from ale_py import ALEInterface, ALEState, LoggerMode
+from ale_py import Action, ALEInterface, ALEState, LoggerMode
 from ale_py.roms import get_rom_path
 from numpy.typing import NDArray
 
@@ -23,8 +23,14 @@ TRUE = 0xFAB1FAB2  # how ALE writes booleans into its saved states
 FALSE = 0xBAD1BAD2 - 2**32
 # STA WSYNC; INX; TXA; LSR; STA VSYNC; BVC to the start: frames of eight lines that change nothing in RAM
 LOOP = (0x85, 2, 0xE8, 0x8A, 0x4A, 0x85, 0, 0x50, 0xF7)
-# Games that keep RAM in a reset, and the frames for which ALE holds the switch.
-RESETS = {"ice_hockey": 12, "kung_fu_master": 8, "time_pilot": 8}
+# Games that keep RAM in a reset, and what ALE holds in its frames; see `starts.HELD`.
+RESETS = {
+    "ice_hockey": 12 * "R",
+    "kung_fu_master": 8 * "R",
+    "surround": 4 * "R" + "SS-" + 8 * "R",
+    "time_pilot": 8 * "R",
+    "yars_revenge": 4 * "R" + 7 * "SS-" + 8 * "R" + "B",
+}
 
 Numbers: TypeAlias = NDArray[np.int64]  # [256], a number for each value of a byte
 Values: TypeAlias = NDArray[np.bool_]  # [256], whether a value of a byte is meant
@@ -154,7 +160,7 @@ def twister() -> list[int]:
 
 
 def start_of(game: str, whole: bool) -> Start:
-    """Return the start of a game without its controller and combs.
+    """Return the start of a game without its combs.
 
     The game is started again until every timer value has occurred, or only once if not `whole`.
     """
@@ -173,10 +179,10 @@ def start_of(game: str, whole: bool) -> Start:
         ale.reset_game()
         timer = timers.draw()
     return Start(
-        md5=hashlib.md5(rom).hexdigest(), controller="joystick",
+        md5=hashlib.md5(rom).hexdigest(), controller=controller_of(game),
         actions=[action.value for action in ale.getMinimalActionSet()], rows=rows, states=states,
         by_timer=[found.get(timer, 0) for timer in range(starts.TIMERS)],
-        reset_frames=RESETS.get(game, 0),
+        reset=RESETS.get(game, ""),
     )  # fmt: skip
 
 
@@ -208,6 +214,20 @@ def grey_levels() -> list[int]:
 def has_combs(game: str) -> int:
     """Return 1 if HMOVE blanks the left pixels of a line in this game in ALE, else 0."""
     return int(run_in_ram(game, paint(14)).getScreen()[100, 0] == 0)
+
+
+def controller_of(game: str) -> str:
+    """Return the controller that ALE's actions move, see `Start.controller`."""
+    # loop: LDA SWCHA; STA $F0; STA WSYNC; INX; TXA; LSR; STA VSYNC; JMP loop
+    program = [0xAD, 0x80, 2, 0x85, 0xF0, 0x85, 2, 0xE8, 0x8A, 0x4A, 0x85, 0, 0x4C, 0x80, 0]
+    ale = run_in_ram(game, program)
+    found = {(Action.UP, 0xFE): "joystick1", (Action.FIRE, 0x7F): "paddle0", (Action.FIRE, 0xBF): "paddle1"}
+    for action in (Action.UP, Action.FIRE):
+        for _ in range(2):
+            ale.act(action)
+        if port := found.get((action, int(ale.getRAM()[0x70]))):
+            return port
+    return "joystick"
 
 
 def settle(ale: ALEInterface, state: ALEState) -> None:

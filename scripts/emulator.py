@@ -1,6 +1,6 @@
 """Generates `src/atari2600/starts.json` from ale-py, and compares the two emulators frame by frame.
 
-    python -m scripts.emulator make               the initial state of each supported game, the gray levels
+    python -m scripts.emulator make [GAME ...]    the initial states of supported games, and the gray levels
     python -m scripts.emulator check [GAME ...]   10,000 random frames from each of three seeds; 1,000 frames
                                                   of games that are not supported
     python -m scripts.emulator trained [GAME ...] 10,000 frames of the agents in snapshots/trained
@@ -34,6 +34,7 @@ from atari2600.tables import NEVER
 from scripts.ale import (
     COLOURS,
     LOOP,
+    RESETS,
     Saved,
     enter_loop,
     grey_levels,
@@ -51,7 +52,6 @@ COLUMNS = ("ROM", "cartridge", "frames", "agent", "rules", "warp")
 AGENTS = {file.stem.rsplit("_", 1)[0]: file for file in (HOME / "snapshots" / "trained").glob("*.pkl")}
 TwinState: TypeAlias = tuple[ALEState, dict[str, NDArray[Any]], NDArray[np.int64]]
 Judgement: TypeAlias = tuple[int, int, int]  # reward, lives, 1 at the end of the game
-CONTROLLERS = ("joystick", "paddle0", "paddle1")
 KINDS = ("2K", "4K", "F8", "F8SC", "F6", "F6SC", "E0", "FE")
 FRAMES, SEEDS, TRIAL = 10_000, (1, 2, 3), 1000
 # Of `inject`: states of random play, frames between two of an agent's, frames after a byte was set.
@@ -340,28 +340,24 @@ def known_roms(names: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def best_start(game: str, whole: bool = True) -> Start:
-    """Return the start of a game, with the first controller that matches ALE for 120 frames."""
-    plain = start_of(game, whole)
-    tries = []
-    combs = has_combs(game)
-    for controller, right in product(CONTROLLERS, (NEVER, -1)):
+    """Return the start of a game, with the second player's paddles as they match ALE for 120 frames."""
+    plain, combs, tries = start_of(game, whole), has_combs(game), []
+    for right in (NEVER, -1):  # no paddles, or paddles at the end
         states = []
         for state in plain.states:
             tia = list(state.tia)
             tia[TIA.COMBS] = combs
-            tia[TIA.PADDLE0 + 2 : TIA.PADDLE0 + 4] = [right] * 2  # the second player's: none, or at the end
+            tia[TIA.PADDLE0 + 2 : TIA.PADDLE0 + 4] = [right] * 2
             states.append(replace(state, tia=tia))
-        tries.append(replace(plain, controller=controller, states=states))
-    for one in tries:
-        if differences(game, one, 120, 0) is None:
-            return one
-    return tries[0]
+        tries.append(replace(plain, states=states))
+    return next((one for one in tries if differences(game, one, 120, 0) is None), tries[0])
 
 
-def make() -> None:
-    """Write `starts.json`."""
-    starts.save(grey_levels(), twister(), {})
-    found = {game: best_start(game) for game in RULES}
+def make(names: list[str]) -> None:
+    """Write `starts.json`; with names, only the starts of these games are made anew."""
+    found = {game: starts.find(game) for game in RULES if names and game not in names}
+    starts.save(grey_levels(), twister(), found)
+    found |= {game: best_start(game, game not in RESETS) for game in names or RULES}
     starts.save(grey_levels(), twister(), found)
 
 
@@ -401,7 +397,7 @@ def trained(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    verbs = {"make": lambda _: make(), "check": check, "trained": trained, "inject": inject}
+    verbs = {"make": make, "check": check, "trained": trained, "inject": inject}
     if len(sys.argv) < 2 or sys.argv[1] not in verbs:
         sys.exit(__doc__)
     verbs[sys.argv[1]](sys.argv[2:])

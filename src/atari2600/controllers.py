@@ -35,18 +35,27 @@ CYCLES = 1.6e-8 * 1.19e6  # per ohm, to charge the capacitor
 
 _HAS = {letter: np.array([letter in action for action in ACTIONS]) for letter in "FURLD"}
 TURNS = STEP * (_HAS["L"].astype(np.int64) - _HAS["R"])  # [18], ohms that a paddle turns in a frame
-BUTTON = np.where(_HAS["F"], 0, 0x80)  # [18], of a joystick
 _PORT = np.array([0xFF - sum(LINES[letter] for letter in action if letter in LINES) for action in ACTIONS])
 
 
 def paddle_of(controller: str) -> int:
     """Return the number of the paddle that `Start.controller` names, or -1: a joystick."""
-    return -1 if controller == "joystick" else int(controller[-1])
+    return -1 if controller.startswith("joystick") else int(controller[-1])
 
 
-def port(paddle: int) -> NDArray[np.int64]:
-    """Return port A for each action, int64 [18], with `paddle` or, if it is -1, a joystick."""
-    return _PORT if paddle < 0 else np.where(_HAS["F"], 0xFF - (0x80 >> paddle), 0xFF)
+def port(controller: str) -> NDArray[np.int64]:
+    """Return port A for each action, int64 [18]."""
+    if (paddle := paddle_of(controller)) >= 0:
+        return np.where(_HAS["F"], 0xFF - (0x80 >> paddle), 0xFF)
+    return _PORT if controller == "joystick" else _PORT >> 4 | 0xF0
+
+
+def buttons(controller: str) -> NDArray[np.int64]:
+    """Return INPT4 and INPT5 for each action, int64 [2, 18]."""
+    found = np.full((2, len(ACTIONS)), 0x80)
+    if paddle_of(controller) < 0:
+        found[int(controller == "joystick1")] = np.where(_HAS["F"], 0, 0x80)
+    return found
 
 
 class Controllers:
@@ -56,9 +65,9 @@ class Controllers:
         """Connect a controller of `kind`, see `Start.controller`, to every game of `console`."""
         self._console = console
         self._paddle = paddle_of(kind)
-        self._port = port(self._paddle)
+        self._port, self._buttons = port(kind), buttons(kind)
         self.turned = np.full(console.games, MIDDLE)  # [E], ohms of the first player's paddle
-        console.inputs[..., INPUT.INPT4] = 0x80
+        console.inputs[..., INPUT.INPT4 : INPUT.INPT5 + 1] = 0x80
         at = int(MIDDLE * CYCLES) if self._paddle >= 0 else NEVER
         console.inputs[..., INPUT.PADDLE0 : INPUT.PADDLE1 + 1] = at
 
@@ -67,7 +76,7 @@ class Controllers:
         console, held = self._console, actions[games]
         console.riot[games, RIOT.SWCHA] = self._port[held]
         if self._paddle < 0:
-            console.tia[games, TIA.INPT4] = BUTTON[held]
+            console.tia[games, TIA.INPT4 : TIA.INPT5 + 1] = self._buttons[:, held].T
             return
         console.tia[games, TIA.PADDLE0 : TIA.PADDLE1 + 1] = int(MIDDLE * CYCLES)
         self.turned[games] = np.clip(self.turned[games] + TURNS[held], LEAST, MOST)

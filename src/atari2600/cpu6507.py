@@ -19,6 +19,8 @@ _CODE = (
 #define SET_STATUS(P) { int p = P; n = p; v = p >> 6 & 1; di = p & 12; z = ~p & 2; c = p & 1; }
 #define COMPARE(R, V) { n = z = ((R) - (V)) & 255; c = (R) >= (V); }
 #define STACK(I, V) ram[(sp - I) & 127] = (unsigned char)(V);
+// In the lower half of the stack's page the TIA responds; undriven lines keep the byte at the old pointer.
+#define PULL { ea = (sp + 1) & 255; noise = ram[sp & 127]; READ_ZP; sp = ea; }
 #define UNKNOWN pc += 1; t += 2; cpu[CPU_FAULT] = 256 + (word & 255);
 #define DIGITS(V) (((V) >> 4) * 10 + ((V) & 15))
 #define DECIMAL(N) ((N) / 10 % 10 << 4 | (N) % 10)

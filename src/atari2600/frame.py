@@ -62,6 +62,7 @@ def set_controllers(m: wp.ref[Machine], g: int, frame: int) -> None:
     """Set the controllers to their state in a frame."""
     m.riot[g, RIOT.SWCHA] = m.inputs[g, frame, INPUT.SWCHA]
     m.tia[g, TIA.INPT4] = m.inputs[g, frame, INPUT.INPT4]
+    m.tia[g, TIA.INPT5] = m.inputs[g, frame, INPUT.INPT5]
     m.tia[g, TIA.PADDLE0] = m.inputs[g, frame, INPUT.PADDLE0]
     m.tia[g, TIA.PADDLE1] = m.inputs[g, frame, INPUT.PADDLE1]
 
@@ -101,6 +102,7 @@ def judge(m: wp.ref[Machine], g: int) -> None:
         over = wp.where(m.sums[g, end] <= 0, 1, over)
         end += 1
     score = wp.where(m.sums[g, SUM.NO_SCORE] <= 0, 0, m.sums[g, SUM.SCORE])
+    score = wp.where(score >= m.options[OPTION.LIMIT], score - m.options[OPTION.LIMIT], score)
     reward = score - m.game[g, GAME.SCORE]
     if reward < 0:
         reward += m.options[OPTION.WRAPS]

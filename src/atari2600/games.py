@@ -16,7 +16,7 @@ import warp as wp
 from numpy.typing import NDArray
 
 from atari2600.console import FRAME_INSTRUCTIONS, Console
-from atari2600.controllers import BUTTON, CYCLES, LEAST, MIDDLE, MOST, TURNS, Controllers, paddle_of, port
+from atari2600.controllers import CYCLES, LEAST, MIDDLE, MOST, TURNS, Controllers, buttons, paddle_of, port
 from atari2600.draws import Draws
 from atari2600.frame import play_frames
 from atari2600.machine import (
@@ -88,7 +88,7 @@ class Play:
 
     codes: wp.array(dtype=wp.int32)  # [A], ALE's code of each action
     port: wp.array(dtype=wp.int32)  # [18], SWCHA
-    button: wp.array(dtype=wp.int32)  # [18], INPT4
+    buttons: wp.array2d(dtype=wp.int32)  # [2, 18], INPT4 and INPT5
     turns: wp.array(dtype=wp.int32)  # [18], ohms that a paddle turns in a frame
     paddle: wp.int32  # -1: a joystick
     sticky: wp.float64  # probability that a frame repeats the action of the one before
@@ -175,7 +175,8 @@ def set_controllers(m: Machine, p: Play, g: int) -> None:
             repeats = wp.where(wp.float64(number) * UNIT < p.sticky, 1, 0)
         held = wp.where(repeats == 1, held, code)
         m.inputs[g, frame, INPUT.SWCHA] = p.port[held]
-        m.inputs[g, frame, INPUT.INPT4] = p.button[held]
+        m.inputs[g, frame, INPUT.INPT4] = p.buttons[0, held]
+        m.inputs[g, frame, INPUT.INPT5] = p.buttons[1, held]
         if p.paddle >= 0:
             turned = wp.clamp(turned + p.turns[held], LEAST, MOST)
             m.inputs[g, frame, INPUT.PADDLE0 + p.paddle] = int(wp.float64(turned) * wp.float64(CYCLES))
@@ -274,7 +275,7 @@ class Settings:
 
 def bytes_of_game(start: Start, settings: Settings) -> int:
     """Return the bytes of memory that each of many games takes."""
-    pictures = 2 if start.reset_frames else 1  # such a game has a place of its own in the pool
+    pictures = 2 if start.reset else 1  # such a game has a place of its own in the pool
     return 8 * PICTURE_WORDS * pictures + settings.height * settings.width + OTHER_BYTES
 
 
@@ -319,7 +320,7 @@ class Games:
         console = Console(rom, self.games, grey, device, settings.frame_skip, rules)
         timers = Timers()
         first, *self._timers = (timers.draw() for _ in range(STARTS_KNOWN + 1))
-        for game in range(self.games if start.reset_frames else 0):  # ALE begins one when it loads the ROM
+        for game in range(self.games if start.reset else 0):  # ALE begins one when it loads the ROM
             start.begin(console, game, grey, first)
         Controllers(console, start.controller)
         console.upload()
@@ -327,12 +328,12 @@ class Games:
         play = self._play = Play()
         paddle = paddle_of(start.controller)
         play.codes = self._put(settings.actions, np.int32)
-        play.port, play.turns = self._put(port(paddle), np.int32), self._put(TURNS, np.int32)
-        play.button = self._put(BUTTON if paddle < 0 else np.full(18, 0x80), np.int32)
+        play.port, play.turns = self._put(port(start.controller), np.int32), self._put(TURNS, np.int32)
+        play.buttons = self._put(buttons(start.controller), np.int32)
         play.paddle, play.sticky, play.skip = paddle, settings.sticky, settings.frame_skip
         play.limit, play.lives_end, play.maximum = settings.limit, settings.lives_end, settings.maximum
         play.timers = self._put([start.by_timer[timer] for timer in self._timers], np.int32)
-        if start.reset_frames:
+        if start.reset:
             self._scratch = Console(rom, 1, grey, rules=rules)
             states, play.each, frames = [console.get_state()], 0, np.zeros(self.games)
         else:

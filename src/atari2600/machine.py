@@ -128,9 +128,10 @@ class INPUT(enum.IntEnum):
 
     SWCHA = 0
     INPT4 = 1
-    PADDLE0 = 2
-    PADDLE1 = 3
-    COUNT = 4
+    INPT5 = 2
+    PADDLE0 = 3
+    PADDLE1 = 4
+    COUNT = 5
 
 
 class GAME(enum.IntEnum):

@@ -193,4 +193,6 @@ def changes_look(m: wp.ref[Machine], t: wp.ref[Tia], line: wp.ref[Line], registe
         changes = line.draws & wp.where((t.ctrlpf ^ value) & 6, 1, 0)
     elif register == tables.CXCLR:
         changes = 1
+    elif register == tables.HMOVE:  # the next row's comb takes the place of this row's
+        changes = line.draws & wp.where(t.comb == line.row, 1, 0)
     return changes

@@ -115,6 +115,7 @@ class Rules:
         first_lives, first_points: The number of lives, and the score, before the first frame.
         first_score: The terms of a number whose change, if any, is the reward in place of the score's.
         no_score: While this holds, the score is 0, whatever its terms.
+        limit: A score of at least this number has it subtracted.
         wraps: The points that are added to a negative reward: the score has gone past its last digit.
         least, most: The bounds of a reward.
         pays_last: Whether the frame in which the game ends pays its reward.
@@ -132,6 +133,7 @@ class Rules:
     first_points: int = 0
     first_score: tuple[Term, ...] = ()
     no_score: Condition = ()
+    limit: int = ANY
     wraps: int = 0
     least: int = -ANY
     most: int = ANY
@@ -168,7 +170,8 @@ class OPTION(enum.IntEnum):
     PAYS_LAST = 3
     COUNTS_DOWN = 4
     FIRST_LIVES = 5
-    COUNT = 6
+    LIMIT = 6
+    COUNT = 7
 
 
 NO_RULES = Rules((), ())  # a program that is no game
@@ -201,12 +204,22 @@ def table(rules: Rules) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[n
     for which, parts in conditions.items():
         offsets[which] = int(not parts and which != SUM.BEGINS)
     options = [
-        rules.wraps, rules.least, rules.most, rules.pays_last, rules.counts_down, rules.first_lives
+        rules.wraps, rules.least, rules.most, rules.pays_last, rules.counts_down, rules.first_lives,
+        rules.limit,
     ]  # fmt: skip
     return np.array(rows, np.int32).reshape(-1, 258), offsets, np.array(options, np.int32)
 
 
 RULES = {
+    "alien": Rules(
+        tuple(
+            Term(address, 10 ** (5 - place), mask=0xF8, shift=3, instead=((128, 0),))
+            for place, address in enumerate(range(3, 12, 2))
+        ),
+        over=((Check(64, 0, mask=15),),),
+        lives=(Term(64, mask=15),),
+        first_lives=3,
+    ),
     "amidar": Rules(decimal(91, 90, 89), over=((Check(86, 128),),), lives=(Term(86, mask=15),)),
     "assault": Rules(decimal(0, 1, 2), over=((Check(101, 0),),), lives=(Term(101),), first_lives=4),
     "asterix": Rules(
@@ -393,6 +406,15 @@ RULES = {
         lives=(Term(64, mask=0xF8, shift=3, plus=1, instead=((88, 3), (89, 0))),),
         first_lives=4,
     ),
+    "road_runner": Rules(
+        digits(76, 75, 74, 73, mask=15, factor=100),
+        over=(
+            (Check(68, 0, mask=7), Check(61, 0, differs=True)),
+            (Check(68, 0, mask=7), Check(57, 0, differs=True)),
+        ),
+        lives=(Term(68, mask=7, plus=1),),
+        first_lives=3,
+    ),
     "robotank": Rules(
         (Term(53), Term(54, 12)),
         over=((Check(40, 0), Check(52, 255)),),
@@ -423,6 +445,13 @@ RULES = {
         lives=(Term(7, mask=15),),
         first_lives=5,
         begins=(Check(7, 5),),
+    ),
+    # Always one life; the first side with 10 points wins.
+    "surround": Rules(
+        (Term(119, digits=True), Term(118, -1, digits=True)),
+        over=((Check(118, (10, 16)),), (Check(119, (10, 16)),)),
+        lives=(Term(119, factor=0, plus=1),),
+        first_lives=1,
     ),
     # A game won is a point, else a point won.
     "tennis": Rules(
@@ -460,6 +489,20 @@ RULES = {
         over=((Check(47, 1, mask=1),),),
         lives=(Term(25, -1, mask=7, plus=4), Term(40, mask=1)),
         first_lives=3,
+    ),
+    "wizard_of_wor": Rules(
+        decimal(8, 6, factor=100),
+        over=((Check(13, 0, mask=15), Check(116, 248)),),
+        lives=(Term(13, mask=15),),
+        first_lives=3,
+        limit=800_000,
+        lives_kept=(Check(87, 1, mask=1),),
+    ),
+    "yars_revenge": Rules(
+        decimal(96, 97, 98),
+        over=((Check(30, 0, mask=0xF0),),),
+        lives=(Term(30, mask=0xF0, shift=4),),
+        first_lives=4,
     ),
     "zaxxon": Rules(
         decimal(104, 105, factor=100),

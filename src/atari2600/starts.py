@@ -21,6 +21,8 @@ from atari2600.machine import CPU, GAME, RAM_BYTES, RIOT, TIA
 TABLE = Path(__file__).with_name("starts.json")
 TIMERS, LEAST_TIMER = 75, 25  # possible values of the timer at power-on, and the least
 WAITING = 60  # frames that ALE plays before it holds the reset switch
+# The console's switches and the button in a frame of a reset: nothing, reset, select, the button.
+HELD = {"-": (0x3F, 0x80), "R": (0x3E, 0x80), "S": (0x3D, 0x80), "B": (0x3F, 0)}
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,14 @@ class Start:
 
     Attributes:
         md5: The MD5 of the ROM.
-        controller: `joystick`, or the first player's paddle: `paddle0` or `paddle1`.
+        controller: `joystick`, or `joystick1` at the second port, or the first player's paddle: `paddle0` or
+            `paddle1`.
         actions: The minimal action set, as codes of ALE's 18 actions.
         rows: The number of lines in the picture.
         states: The possible initial states.
         by_timer: For each value of the timer, the index of the state.
-        reset_frames: 0: every game begins in one of `states`. Else only the first does, and the others depend
-            on RAM before; ALE holds the reset switch for this number of frames.
+        reset: Empty: every game begins in one of `states`. Else only the first does, and the others depend on
+            RAM before; it has a letter of `HELD` for each frame after ALE's `WAITING`.
     """
 
     md5: str
@@ -61,7 +64,7 @@ class Start:
     rows: int
     states: list[State]
     by_timer: list[int]
-    reset_frames: int = 0
+    reset: str = ""
 
     def begin(
         self, console: Console, game: int, palette: NDArray[np.uint8], timer: int, first: bool = True
@@ -77,7 +80,7 @@ class Start:
         """
         state = self.states[self.by_timer[timer]]
         ram = np.frombuffer(bytes.fromhex(state.ram), np.uint8)
-        if self.reset_frames and not first:
+        if self.reset and not first:
             ram = console.ram[game].copy()
         console.cpu[game] = state.cpu
         console.riot[game] = state.riot
@@ -87,7 +90,7 @@ class Start:
         console.ram[game, : len(ram)] = ram
         pictures = np.frombuffer(unpack(state.pictures), np.uint8)
         console.pictures[game, :, : self.rows] = palette[pictures].reshape(2, self.rows, 160)
-        if self.reset_frames and not first:
+        if self.reset and not first:
             self._reset(console, game, palette, timer)
         console.seen[game, :RAM_BYTES] = console.ram[game, :RAM_BYTES]
         console.game[game] = 0
@@ -104,10 +107,10 @@ class Start:
         console.riot[game, [RIOT.VALUE, RIOT.SHIFT]] = LEAST_TIMER + timer, 6
         plays = console.cpu[:, CPU.PLAYS].copy()
         console.cpu[:, CPU.PLAYS] = np.arange(console.games) == game
-        for frame in range(WAITING + self.reset_frames):
-            console.riot[game, RIOT.SWCHB] = 0x3F if frame < WAITING else 0x3E
+        for held in "-" * WAITING + self.reset:
+            console.riot[game, RIOT.SWCHB], console.tia[game, TIA.INPT4] = HELD[held]
             console.execute()
-        console.riot[game, RIOT.SWCHB] = 0x3F
+        console.riot[game, RIOT.SWCHB], console.tia[game, TIA.INPT4] = HELD["-"]
         console.cpu[:, CPU.PLAYS] = plays
         console.cpu[game, CPU.PLAYS] = 1
 

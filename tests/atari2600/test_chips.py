@@ -83,6 +83,8 @@ RIOT: list[tuple[str, list[int]]] = [  # what is in RAM from $F1 on
     # A read past zero puts the timer back to its interval, 7 cycles apart; a write sets it anew.
     (f"LDA #1\nSTA TIM8T\n{wait(8)}LDA INTIM\nSTA $F1\nLDA INTIM\nSTA $F2", [0xFC, 0xFB]),
     (f"LDA #1\nSTA TIM1T\n{wait(8)}LDA #9\nSTA TIM64T\nLDA TIMINT\nSTA $F1", [0]),
+    # A pull from the lower half of the stack's page reads the TIA; undriven lines keep the byte before it.
+    ("LDA #$78\nSTA $FF\nPLA\nSTA $F1", [0x38]),
     ("LDA SWCHA\nSTA $F1\nLDA #$F0\nSTA SWACNT\nLDA #$50\nSTA SWCHA\nLDA SWCHA\nSTA $F2\nLDA SWCHB\nSTA $F3",
      [0xFF, 0x5F, 0x3F]),
 ]  # fmt: skip

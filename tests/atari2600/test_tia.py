@@ -97,6 +97,9 @@ MIRRORED = place("CTRLPF", 60).replace("STA WSYNC\n", "STA WSYNC\nLDA #0\n")
     # HMOVE leaves a comb.
     ("LDA #$0E\nSTA WSYNC\nSTA COLUBK\nSTA WSYNC\nSTA HMOVE\nSTA WSYNC\n",
      slice(3), [[(0, 160, 14)], [(8, 152, 14)], [(0, 160, 14)]]),
+    # At the end of two lines, it leaves one in each of the next two.
+    ("LDA #$0E\nSTA WSYNC\nSTA COLUBK\nSTA WSYNC\n" + 2 * f"{wait(73)}STA HMOVE\n" + "STA WSYNC\n",
+     slice(4), [[(0, 160, 14)]] * 2 + [[(8, 152, 14)]] * 2),
     # A player that is reset waits for the next line.
     *((PLACED + "LDA #$FF\nSTA GRP0\n" + place("RESP0", cycle) + "STA WSYNC\nLDA #0\nSTA GRP0\n", ALL, wanted)
       for cycle, wanted in RESET_AGAIN.items()),

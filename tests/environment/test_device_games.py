@@ -105,7 +105,7 @@ def test_a_saved_game_goes_on_as_if_it_had_not_been_but_not_on_the_other_emulato
 
 # What it cannot play, with a part of the line that says so; `auto` plays it by ALE.
 NOT_PLAYED: list[tuple[dict[str, Any], str]] = [
-    ({"game": "alien"}, r"does not play alien \(cartridge: 4K\): use --emulator ale"),
+    ({"game": "carnival"}, r"does not play carnival \(cartridge: 4K\): use --emulator ale"),
     ({"game": "space_war"}, r"space_war \(cartridge: 2K\)"),
     ({"color_averaging": True}, "add --color_averaging false"),
     ({"screen_width": 80, "screen_height": 105}, "105 x 80 pixels: give --emulator ale"),
@@ -246,7 +246,7 @@ def test_one_line_names_the_command_that_installs_it(monkeypatch: Patch, caplog:
     monkeypatch.setattr(device, "INSTALLED", False)
     caplog.set_level(logging.INFO)
     assert as_played(EnvironmentConfig("pong", color_averaging=False)).emulator == "ale"
-    assert as_played(EnvironmentConfig("alien", color_averaging=False)).emulator == "ale"  # it gains nothing
+    assert as_played(EnvironmentConfig("carnival", color_averaging=False)).emulator == "ale"  # it gains nothing
     (line,) = [message for message in caplog.messages if "pip install" in message]
     assert "warp-lang==" in line
     with pytest.raises(UserError, match="warp-lang==1"):
