@@ -246,7 +246,7 @@ def test_one_line_names_the_command_that_installs_it(monkeypatch: Patch, caplog:
     monkeypatch.setattr(device, "INSTALLED", False)
     caplog.set_level(logging.INFO)
     assert as_played(EnvironmentConfig("pong", color_averaging=False)).emulator == "ale"
-    assert as_played(EnvironmentConfig("carnival", color_averaging=False)).emulator == "ale"  # it gains nothing
+    assert as_played(EnvironmentConfig("carnival", color_averaging=False)).emulator == "ale"  # no gain
     (line,) = [message for message in caplog.messages if "pip install" in message]
     assert "warp-lang==" in line
     with pytest.raises(UserError, match="warp-lang==1"):
