@@ -23,6 +23,12 @@ def home() -> Path:
     return Path(os.environ.get("SIMPLE_DQN_HOME", ""))
 
 
+def command(verb: str) -> str:
+    """Return the command of `verb`: `./train.sh` in a clone of the project, `simple-dqn train` elsewhere."""
+    script = Path(__file__).resolve().parents[2] / f"{verb}.sh"
+    return f"./{script.name}" if script.is_file() else f"simple-dqn {verb}"
+
+
 def is_trained(path: Path) -> bool:
     """Return whether `path` is of an agent that comes with the project, or was downloaded by `hub`."""
     cached = any(part.startswith("models--") for part in path.parts)  # by huggingface_hub

@@ -19,6 +19,7 @@ from simple_dqn.config import Config, RunConfig, layered
 from simple_dqn.environment import Environment, Watcher, make
 from simple_dqn.errors import Interrupt, LostError, UserError, one_line
 from simple_dqn.evaluation import Tester
+from simple_dqn.files import command
 from simple_dqn.replay import ReplayMemory, rows_for
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
 from simple_dqn.snapshot import MALFORMED, Checkpoint, DamagedError, Keeper, check_form, copied
@@ -196,7 +197,11 @@ class Run:
                         break
                 self._end_loop(phase)
         except DivergedError as error:
-            back = f", and go on from before with ./resume.sh {self._keeper.folder}" if self._keeper else ""
+            back = (
+                f", and go on from before with {command('resume')} {self._keeper.folder}"
+                if self._keeper
+                else ""
+            )
             raise DivergedError(f"{error}: lower --learning_rate{back}") from None
         if self._keeper:
             self._keeper.require_snapshots()

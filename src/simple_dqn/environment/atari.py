@@ -32,7 +32,7 @@ from simple_dqn.environment.interface import (
     scale,
 )
 from simple_dqn.errors import UserError, one_line
-from simple_dqn.files import is_snapshot, kind_of, read_file
+from simple_dqn.files import command, is_snapshot, kind_of, read_file
 from simple_dqn.machine import require_display
 from simple_dqn.types import CheckpointState
 
@@ -121,7 +121,7 @@ def _locate(game: str) -> tuple[Path, str]:
             raise UserError(f"ale-py's own ROM of {stem} cannot be used: {one_line(error)}") from None
     digest, name = md5(path), ALEInterface.isSupportedROM(str(path))
     if name is None and is_snapshot(path):
-        raise UserError(f"{path} is a snapshot, not a game: ./resume.sh {path} trains it further")
+        raise UserError(f"{path} is a snapshot, not a game: {command('resume')} {path} trains it further")
     if name is None:
         raise UserError(
             f"{path} (MD5 {digest}) is not a ROM that ALE can play: "

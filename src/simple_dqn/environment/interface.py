@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from atari2600.draws import Draws
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.errors import UserError
+from simple_dqn.files import command
 from simple_dqn.types import Actions, CheckpointState, Screens, Step, datatype
 
 Screen: TypeAlias = NDArray[Any]  # uint8 [H, W], gray levels; or float32, see `simple_dqn.types`
@@ -26,7 +27,7 @@ FRAMES_PER_SECOND = 60  # of a console, and of games that do not say
 NO_OP = 0  # the action that does nothing, in games that have one
 NO_ACTION = -1  # no button is pressed; Atari games take it beside their own actions
 SEEDS = 2**31  # Gymnasium takes seeds below this
-START_ANEW = "move its folder away, and ./resume.sh will continue from a snapshot's weights"
+START_ANEW = f"move its folder away, and {command('resume')} will continue from a snapshot's weights"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ import numpy as np
 
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
-from simple_dqn.files import is_trained, kind_of, open_file, read_file, replacing, reporting_failure
+from simple_dqn.files import command, is_trained, kind_of, open_file, read_file, replacing, reporting_failure
 from simple_dqn.snapshot.snapshot import MALFORMED, Snapshot, fingerprint, quotable
 
 from simple_dqn.snapshot.snapshot import read_archive, write_archive  # isort: skip
@@ -449,7 +449,7 @@ class Keeper:
             if isinstance(content, Snapshot):
                 raise UserError(
                     f"{path} could not be written: make room for it, or its folder writable, and continue "
-                    f"from the last checkpoint with ./resume.sh {self.folder}"
+                    f"from the last checkpoint with {command('resume')} {self.folder}"
                 )
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from simple_dqn import __version__
 from simple_dqn.config import BOOLEANS, LOCAL, REMOVED, SETTINGS, Config, as_word, layered, read
 from simple_dqn.errors import UserError, one_line
-from simple_dqn.files import PICKLES, TRAINED, ZIP, from_here, home, kind_of, open_file, replacing
+from simple_dqn.files import PICKLES, TRAINED, ZIP, command, from_here, home, kind_of, open_file, replacing
 from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.snapshot import neon
 from simple_dqn.types import CheckpointState
@@ -257,4 +257,4 @@ def _files_beside(path: Path) -> str:
     for folder in folders[:2]:
         if there := sorted(file.name for file in folder.glob("*.pkl")):
             return f": {folder} holds {', '.join(there[:5])}"
-    return ": train first, with ./train.sh"
+    return f": train first, with {command('train')}"

@@ -22,7 +22,7 @@ from simple_dqn.command_line import Parser
 from simple_dqn.config import Config, as_word, number
 from simple_dqn.environment import is_atari
 from simple_dqn.errors import UserError, printable, require_extra
-from simple_dqn.files import home, is_trained, kind_of, replacing, reporting_failure
+from simple_dqn.files import command, home, is_trained, kind_of, replacing, reporting_failure
 from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics.writers import start_log
@@ -197,7 +197,7 @@ def card(path: Path, content: Snapshot, target: Path, games: int, repo: str | No
         folder.rename(target)
     print(printable(f"{target} holds {', '.join(sorted(file.name for file in target.iterdir()))}"))
     told = f"Nothing was uploaded. To do so: hf upload YOUR_NAME/{target.name} {target}"
-    print(printable(f"Uploaded: ./play.sh {hub.push(target, repo)}" if repo else told))
+    print(printable(f"Uploaded: {command('play')} {hub.push(target, repo)}" if repo else told))
 
 
 def _fill(folder: Path, path: Path, content: Snapshot, games: int, repo: str | None) -> None:

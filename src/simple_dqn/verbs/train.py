@@ -16,7 +16,8 @@ from simple_dqn import command_line, hub, own_code, rules
 from simple_dqn.config import REGISTERED, Config, RunConfig, Share, layered
 from simple_dqn.environment import as_played, named
 from simple_dqn.errors import Interrupt, UserError
-from simple_dqn.files import TRAINED, check_start, from_here, home, is_trained, kind_of, numbered, replacing
+from simple_dqn.files import TRAINED, check_start, command, from_here, home
+from simple_dqn.files import is_trained, kind_of, numbered, replacing  # isort: skip
 from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.replay import rows_for
 from simple_dqn.rules import CHECKPOINT_SHAPE
@@ -123,7 +124,9 @@ def _continued(prefix: Path, given: dict[str, Any], writers: Sequence[Writer], l
         return True
     folder = checkpoint_folder(prefix)
     if CheckpointFolder(folder).latest_number():
-        remedy = f"go on from a snapshot with ./resume.sh {prefix}_EPOCH.pkl, or move that folder away"
+        remedy = (
+            f"go on from a snapshot with {command('resume')} {prefix}_EPOCH.pkl, or move that folder away"
+        )
         raise UserError(f"no checkpoint in {folder} can be read: {remedy} to start again")
     return False
 
@@ -312,7 +315,7 @@ def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any])
         )  # fmt: skip
         for folder in sorted(prefix.parent.glob(f"{glob.escape(prefix.name)}_before*_checkpoint")):
             if CheckpointFolder(folder).newest(lambda saved: follows(snapshot, saved)):
-                logger.warning("One is in %s: ./resume.sh %s continues from it", folder, folder)
+                logger.warning("One is in %s: %s %s continues from it", folder, command("resume"), folder)
         play.load_weights(path, run.agent.player.environment, run.agent.network, snapshot)
         run.agent.count_from(snapshot.total_train_steps)
         run.begin(refill=True)
@@ -328,12 +331,13 @@ def finish_training(config: Config, interrupt: Interrupt) -> None:
         return shlex.join([str(from_here(path)), *imports])
 
     if prefix and interrupt.requested and checkpoint_folder(prefix).is_dir():
-        logger.info("Next: ./resume.sh %s continues the run", words(checkpoint_folder(prefix)))
+        logger.info("Next: %s %s continues the run", command("resume"), words(checkpoint_folder(prefix)))
     play.finish(interrupt)
     if snapshots := snapshots_after(prefix, 0) if prefix and not interrupt.requested else []:
         last, epochs = words(snapshots[-1]), config.run.epochs + 10
-        logger.info("Next: ./play.sh %s shows it playing, ./test.sh %s measures it,", last, last)
-        logger.info("and ./resume.sh %s --epochs %d trains it further", last, epochs)
+        play_it, test_it, train_it = map(command, ("play", "test", "resume"))
+        logger.info("Next: %s %s shows it playing, %s %s measures it,", play_it, last, test_it, last)
+        logger.info("and %s %s --epochs %d trains it further", train_it, last, epochs)
 
 
 def _profile(arguments: Sequence[str], program: str, phase: str) -> None:
