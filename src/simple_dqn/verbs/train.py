@@ -12,12 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from simple_dqn import command_line, hub, own_code, rules
+from simple_dqn import command_line, files, hub, own_code, rules
 from simple_dqn.config import REGISTERED, Config, RunConfig, Share, layered
 from simple_dqn.environment import as_played, named
 from simple_dqn.errors import Interrupt, UserError
-from simple_dqn.files import TRAINED, check_start, command, from_here, home
-from simple_dqn.files import is_trained, kind_of, numbered, replacing  # isort: skip
+from simple_dqn.files import TRAINED, check_start, command, from_here, home, is_trained, kind_of, replacing
 from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.replay import rows_for
 from simple_dqn.rules import CHECKPOINT_SHAPE
@@ -184,14 +183,14 @@ class SettingsWriter(Writer):
                 logger.info("Preset %s", preset or "simple_dqn")
         self._text = command_line.listing(config, preset or "simple_dqn")
         # The earlier CSV, renamed by its own writer before `open`, and its settings keep one number.
-        self._earlier = numbered(csv).with_suffix(".yaml")
+        self._earlier = files.numbered(csv).with_suffix(".yaml")
 
     def open(self) -> None:
         """Write the file, and rename or replace the one that is there."""
         with replacing(self._path) as beside:
             beside.write_text(f"{self._text}\n", encoding="utf-8")
             if self._path.exists() and not self._renew:
-                self._path.rename(numbered(self._path) if self._earlier.exists() else self._earlier)
+                self._path.rename(files.numbered(self._path) if self._earlier.exists() else self._earlier)
 
 
 def recorded(run: dict[str, Any]) -> dict[str, Any]:
