@@ -1,5 +1,7 @@
 """Compares trainings with `--emulator ale` and `--emulator warp`: the CSV must be the same, except for times.
 
+Run it with `PYTHONPATH=src`:
+
     python scripts/compare_emulators.py [GAME ...]    every game that `--emulator warp` plays, or only these
 
 Each training has one epoch of 1,000 random steps, 1,000 training steps and 500 steps of test with a tiny

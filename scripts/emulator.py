@@ -1,5 +1,7 @@
 """Generates `src/atari2600/starts.json` from ale-py, and compares the two emulators frame by frame.
 
+Run it with `PYTHONPATH=src`:
+
     python -m scripts.emulator make [GAME ...]    the initial states of supported games, and the gray levels
     python -m scripts.emulator check [GAME ...]   10,000 random frames from each of three seeds; 1,000 frames
                                                   of games that are not supported

@@ -1,5 +1,7 @@
 """Finds the rules of games: sets bytes of RAM in ALE, and sees which rewards, lives and ends follow.
 
+Run it with `PYTHONPATH=src`:
+
     python -m scripts.probe_rules [GAME ...]    a row of `src/atari2600/rules.py` for each, as it was found
 
 ALE executes a loop in RAM in place of the game's program, see `ale.LOOP`, so a frame changes nothing and
