@@ -246,6 +246,9 @@ def test_print_config_names_the_source_of_each_value(tmp_path: Path, start: Star
         "schedule: serial  # derived; strong: rollouts",
     ):  # fmt: skip
         assert line in shown
+    assert start("home", "train", "CartPole-v1", "--print_config") == 0  # with the preset of its space
+    shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert {"discount_rate: 0.98  # preset vector", "sampler: uniform  # default"} <= {*shown}
     assert start("home", "train", "pong", "--preset", "mine.yaml") == 2
     assert "'mine.yaml'" in (told := capsys.readouterr().err)
     assert "--config FILE.yaml" in told

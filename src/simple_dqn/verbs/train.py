@@ -59,7 +59,8 @@ def train(arguments: Sequence[str], program: str) -> None:
     if given.get("print_config"):
         config = resolve(given)
         played = replace(config, environment=as_played(config.environment))
-        print(command_line.listing(played, preset_of(given, config), given["layers"]))
+        name = preset_of(given, config)
+        print(command_line.listing(played, name, {f"preset {name}": PRESETS[name], **given["layers"]}))
     elif given.get("play_games"):
         play.measure(settle(resolve(given)))
     else:
@@ -78,9 +79,7 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     given = over(file, named(flags))
     if "game" not in given:
         raise UserError(f"the following arguments are required: game (see {program} --help)")
-    preset = given.get("preset", USUAL)
-    layers = {f"preset {preset}": PRESETS[preset], f"file {file.get('config')}": file, "flag": flags}
-    return {**given, "layers": layers}
+    return {**given, "layers": {f"file {file.get('config')}": file, "flag": flags}}
 
 
 def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = True) -> RunConfig:
