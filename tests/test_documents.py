@@ -36,7 +36,7 @@ FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
 OURS = re.compile(r"(\S+=\S+ |taskset -c \S+ )*(\./)?(\w+\.sh\b|make\b|pytest\b|simple-dqn\b|\S*python\d? )")
 # A word in the place of what the reader is to give.
 PLACEHOLDER = re.compile(r"…|<.*>|[A-Z]+(_[A-Z]+)*")
-# What is left of a command line once all that goes before the program is gone.
+# Words that may stand before the program in a command line: assignments and `taskset`.
 BEFORE = re.compile(r"^(\w+=\S* |taskset -c \S+ )+")
 
 
@@ -70,7 +70,7 @@ def is_placeholder(word: str) -> bool:
 
 def pages() -> list[Path]:
     """Return every document in reading order, without the lab notebook, whose commands are of its day, and
-    without `upgrading.md`, which names what has gone.
+    without `upgrading.md`, which lists removed names.
     """
     docs = {*(PROJECT / "docs").glob("*.md")} - {PROJECT / "docs" / "upgrading.md"}
     folders = [PROJECT / folder / "README.md" for folder in ("roms", "snapshots", "results", "videos")]

@@ -415,11 +415,11 @@ def test_a_resume_renames_nothing_that_it_goes_on_from(finished: Path, told: Tol
     assert "earlier run" not in told(*BRIEF, "--epochs", "3", "--resume", "true")
     assert "earlier run" not in told("resume", "snapshots/catch_checkpoint", "--epochs", "4")
     assert snapshots(finished).keys() == names("catch", 1, 2, 3, 4)
-    # From the snapshot before the last by a checkpoint: what comes after is the same run, and written again.
+    # From the last snapshot but one, with a checkpoint: the same run goes on and rewrites the later files.
     said = told("resume", "snapshots/catch_3.pkl", "--epochs", "4")
     assert "from snapshots/catch_4.pkl on, will be overwritten" in said
     assert snapshots(finished).keys() == names("catch", 1, 2, 3, 4)
-    # From one that no checkpoint follows on: what came after it is another run.
+    # From a snapshot without a checkpoint of its run: the later files belong to another run.
     before = snapshots(finished)
     said = told("resume", "snapshots/catch_1.pkl", "--epochs", "2")
     assert "are kept as snapshots/catch_before_..." in said

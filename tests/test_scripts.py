@@ -231,7 +231,7 @@ def test_the_lock_files_meet_the_ranges_of_the_project() -> None:
             assert wanted.specifier.contains(lock[canonicalize_name(wanted.name)]), wanted
 
 
-# What lies there is the users', whoever put it under git.
+# Files there belong to the user, even if they are under git.
 OPEN_FOLDERS = ("roms", "snapshots", "results", "videos")
 KEPT_THERE = ("README.md", ".gitkeep")
 

@@ -204,7 +204,6 @@ class DeepQNetwork:
         span, weights = network.average_updates, self._master.tensors()
         self._average = WeightAverage(self._online, weights, span) if span else None
         self._noise, self._no_noise = Noise(self._online.noise_size, rng), device.tensor(np.empty((1, 0)))
-        self._each = isinstance(self._online.value_head, ImplicitHead)  # fractions are drawn for each state
         self._results: list[tuple[Tensor, Ids]] = []  # of updates, still on the device
         self._set_up_graphs()
 
@@ -246,7 +245,7 @@ class DeepQNetwork:
         discounts = minibatch.discounts * ~minibatch.terminals
         poststates = self._floats(minibatch.poststates)
         rewards, factors = (tensor(values[:, None, None]) for values in (reward, discounts))
-        noise = self._draw_noise("targets", len(actions) if self._each else 1)
+        noise = self._draw_noise("targets", len(actions))
         targets = self._targets(prestates, actions, rewards, poststates, factors, noise)
         undecided = poststates if targets.shape[1] > 1 else None
         return PreparedBatch(prestates, actions, targets, weights, minibatch.numbers, undecided)
@@ -254,10 +253,9 @@ class DeepQNetwork:
     def update(self, batch: PreparedBatch) -> None:
         """Make one update from `batch`; a GPU may still be computing when this returns."""
         targets = batch.targets
-        count = len(targets) if self._each else 1
         if batch.poststates is not None:
-            targets = self._choose(batch.poststates, targets, self._draw_noise("updates", count))
-        noise = self._draw_noise("updates", count)
+            targets = self._choose(batch.poststates, targets, self._draw_noise("updates", len(targets)))
+        noise = self._draw_noise("updates", len(targets))
         if self._config.learning_rate_decay_updates:
             self._anneal()
         result = self._descend(batch.prestates, batch.actions, targets, batch.weights, noise)
@@ -297,8 +295,10 @@ class DeepQNetwork:
         if changed and self.device.records:  # the old rate is a constant of the recording
             self._descend = self.device.record(partial(descend, self._online, self._master))
 
-    def _draw_noise(self, stream: str, count: int = 1) -> Tensor:
-        """Return fresh noise [count, K] on the device."""
+    def _draw_noise(self, stream: str, states: int) -> Tensor:
+        """Return fresh noise on the device: [states, K] to act and for IQN's fractions, else [1, K]."""
+        each = stream == "acting" or isinstance(self._online.value_head, ImplicitHead)
+        count = states if each else 1
         return self.device.tensor(self._noise.draw(stream, count)) if self._noise.size else self._no_noise
 
     def _set_up_graphs(self) -> None:

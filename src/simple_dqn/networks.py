@@ -321,7 +321,7 @@ class QuantileHead(ValueHead):
         """Return the fractions of the N quantiles, [1, N]."""
         return self.fractions.unsqueeze(0)
 
-    def losses(self, outputs: Tensor, targets: Tensor, _noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def losses(self, outputs: Tensor, targets: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return Σ_i E_j |τ̂_i - 1{u_ij < 0}| L_κ(u_ij) / κ, u_ij = y_j - θ_i, and |δ| of the expectations.
 
         Equations 9 and 10, and Algorithm 1. The division by κ is that of their IQN (2018b, equation 3). With
@@ -332,7 +332,7 @@ class QuantileHead(ValueHead):
         targets = targets.unsqueeze(1).expand(-1, outputs.shape[1], -1)
         estimates = outputs.unsqueeze(2).expand_as(targets)
         costs = huber(estimates, targets, clip_error) if clip_error else (targets - estimates).abs()
-        fractions = self.fractions_of(_noise).unsqueeze(2)
+        fractions = self.fractions_of(noise).unsqueeze(2)
         weights = torch.where(targets < estimates, 1 - fractions, fractions)
         return (weights * costs).mean(2).sum(1) / (clip_error or 1), errors
 
@@ -345,12 +345,12 @@ class ImplicitHead(QuantileHead):
 
     noise_start = 0  # index of the fractions in the noise of the whole network
 
-    def fractions_of(self, _noise: Tensor | None) -> Tensor:
+    def fractions_of(self, noise: Tensor | None) -> Tensor:
         """Return the fractions [B, N] in 0..1 that `noise` [B, K] holds; the midpoints without it."""
-        if _noise is None or _noise.shape[1] < self.noise_start + self.size:
-            return super().fractions_of(_noise)
-        noise = _noise[:, self.noise_start : self.noise_start + self.size].to(self.fractions.dtype)
-        return cast(Tensor, torch.special.ndtr(noise * noise.abs()))  # f(ε) |f(ε)| = ε; see `Noise`
+        if noise is None or noise.shape[1] < self.noise_start + self.size:
+            return super().fractions_of(noise)
+        drawn = noise[:, self.noise_start : self.noise_start + self.size].to(self.fractions.dtype)
+        return cast(Tensor, torch.special.ndtr(drawn * drawn.abs()))  # f(ε) |f(ε)| = ε; see `Noise`
 
 
 class CategoricalHead(ValueHead):

@@ -60,7 +60,7 @@ OTHERS: list[tuple[str, Memory, Mapping[Any, int]]] = [
     # A subroutine, with the last byte of JSR on the stack.
     ("JSR sub\nLDX #1\nhere: JMP here\nsub: LDA #5\nRTS", {},
      {"A": 5, "X": 1, "SP": 0xFF, 0xFE: 0x82, 0xFF: 0}),
-    # BRK, RTI; B is set in what is pushed.
+    # BRK, RTI; the pushed status has B set.
     ("SEC\nBRK\n.byte 0\nLDA #7", {0x1FFE: 0, 0x1FFF: 0xF0, 0x1000: 0x40},
      {"A": 7, "P": CARRY, "SP": 0xFF, 0xFD: 0x30 | CARRY}),
     ("SED\nSEC\nPHP", {}, {0xFF: 0x30 | DECIMAL | CARRY}),
@@ -71,7 +71,7 @@ TIMER = [  # the first step is one cycle after the write; LDA reads 4 cycles aft
     ("TIM64T", 1, 20, 0), ("T1024T", 1, 20, 0),
 ]  # fmt: skip
 START = "LDA #2\nSTA TIM8T\n"
-RIOT: list[tuple[str, list[int]]] = [  # what is in RAM from $F1 on
+RIOT: list[tuple[str, list[int]]] = [  # the bytes of RAM from $F1 on
     *((f"LDA #{value}\nSTA {timer}\n{wait(delay)}LDA INTIM\nSTA $F1", [found])
       for timer, value, delay, found in TIMER),
     # The flag is set when the timer passes zero, and a read of it leaves it.

@@ -111,7 +111,7 @@ MIRRORED = place("CTRLPF", 60).replace("STA WSYNC\n", "STA WSYNC\nLDA #0\n")
     # The playfield is reflected from the middle of a line.
     ("LDA #$F0\nSTA WSYNC\nSTA PF0\nLDA #1\nSTA CTRLPF\n" + MIRRORED + "STA WSYNC\n",
      slice(3), [[(0, 16, 102), (144, 16, 102)]] * 2 + [[(0, 16, 102), (80, 16, 102)]]),
-    # Vertical delay shows what was written before.
+    # Vertical delay shows the value written before the last one.
     ("LDA #0\nSTA GRP1\n" + PLACED + "LDA #1\nSTA VDELP0\nLDA #$FF\nSTA GRP0\nSTA WSYNC\nSTA WSYNC\n"
      "LDA #0\nSTA GRP1\nSTA WSYNC\nLDA #0\nSTA GRP1\n", ALL, [[(30, 8, 34)]] * 2),
     # A missile is locked to the middle of its player, and not seen meanwhile.

@@ -1,4 +1,4 @@
-"""`--emulator warp` plays as `--emulator ale` does, to the last bit; `auto` chooses; and what is refused."""
+"""`--emulator warp` plays exactly as `--emulator ale` does; the choice of `auto`; refused settings."""
 
 import logging
 from pathlib import Path

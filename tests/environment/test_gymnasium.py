@@ -196,7 +196,7 @@ def test_what_is_no_image_is_rendered_and_the_log_says_so(name: str, caplog: Log
 
 BINARY: Any = np.bool_
 VECTOR, GRID = Box(-np.inf, np.inf, (5,), np.float64), Box(0, 1, (10, 10, 4), BINARY)
-# The space, the flags given, and then observation, network, history_length and the shape of what is seen.
+# Space, given flags, and the resulting observation, network, history_length and shape of an observation.
 OBSERVED: dict[str, tuple[Any, dict[str, Any], tuple[Any, ...]]] = {
     "a vector": (VECTOR, {}, ("vector", "mlp", 1, (5,))),
     "bytes": (Box(0, 255, (128,), np.uint8), {}, ("vector", "mlp", 1, (128,))),

@@ -1,4 +1,4 @@
-"""Snapshots, ours and simple_dqn's: what is written is read, and what somebody made to do harm is refused.
+"""Snapshots, ours and simple_dqn's: written files can be read, and malicious ones are refused.
 
 `data/breakout_1.pkl` is Neon 2.6's own file without the optimizer's memory, its words as Python 2 wrote them;
 `data/breakout_1_expected.npz` holds four states and the Q-values that Neon computed for them.

@@ -300,9 +300,10 @@ def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...]
     Raises:
         UserError: It observes a `Dict` or a `Tuple`, of which there is no one vector; or it cannot be opened.
     """
-    with closing(open_env(find_spec(config))) as env:
+    spec = find_spec(config)
+    with closing(open_env(spec)) as env:
         space = env.observation_space
-    shape, name = shape_of_numbers(space), find_spec(config).id
+    shape, name = shape_of_numbers(space), spec.id
     if observation == "auto" and isinstance(space, Dict | Tuple):
         remedy = "choose another, or give --observation pixels, and the screens are what render() draws"
         raise UserError(f"{name} observes several things, {in_short(space)}: {remedy}")

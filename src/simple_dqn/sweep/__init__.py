@@ -56,11 +56,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     parser = parser_for(program, description, "pong breakout --seeds 3", most_used="epochs workers")
     add = parser.add_argument
     add("games", nargs="*", metavar="GAME", help="as for train.sh")
-    add(
-        "--suite",
-        choices=[*GAME_SETS],
-        help="games of a benchmark; says first how long they take",
-    )
+    add("--suite", choices=[*GAME_SETS], help="games of a benchmark; says first how long they take")
     add("--seeds", type=partial(number, int, minimum=1, maximum=MOST), default=1, metavar="N",
         help="learn each with the seeds 1 to N (default: 1)")  # fmt: skip
     add("--compare", type=_setting, nargs="+", metavar="NAME=FLAGS",
