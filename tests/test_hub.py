@@ -26,9 +26,10 @@ NEON = PROJECT / "tests" / "data" / "breakout_1.pkl"
 @pytest.mark.usefixtures("finished")
 def test_weights_as_safetensors(told: Told) -> None:
     safetensors = pytest.importorskip("safetensors")
-    told("snapshot", "export", "snapshots/catch_1.pkl", "--safetensors")
-    saved = Snapshot.load(Path("snapshots/catch_1.pkl"))
-    with safetensors.safe_open("snapshots/catch_1.safetensors", "numpy") as file:
+    folder = Path("snapshots").rename("models--mine")  # a name of huggingface_hub's, but the user's folder
+    told("snapshot", "export", f"{folder}/catch_1.pkl", "--safetensors")
+    saved = Snapshot.load(folder / "catch_1.pkl")
+    with safetensors.safe_open(folder / "catch_1.safetensors", "numpy") as file:
         assert set(file.keys()) == saved.weights.keys()
         assert all((file.get_tensor(name) == array).all() for name, array in saved.weights.items())
         facts = file.metadata()

@@ -167,13 +167,21 @@ def test_a_run_writes_its_settings_to_repeat_it(tmp_path: Path, start: Start, ca
     assert "  color_averaging: false  # simple_dqn: true\n" in file.read_text()
 
 
+# Lists of lists, the last of 2**40 words.
+BOMB = f"machine: [&a0 x, {', '.join(f'&a{n} [*a{n - 1}, *a{n - 1}]' for n in range(1, 41))}]\n"
+
+
 @pytest.mark.parametrize(("text", "words"), [
-    ("a: [", "line 1"),
+    ("a: [", "x.yaml, line 1: "), ("epochs: 1\nlabel: \a\n", "x.yaml, line 2: "),
+    ("epochs: 1\nworkers: 2\nepochs: 1\n", "epochs is in line 1 and again in line 3"),
+    ("epochs: 1\nsettings:\n  epochs: 2\n", "epochs is in line 1 and again in line 3"),
+    (f"{BOMB}epochs: *a40\n", "epochs has no single value"), (f"{BOMB}preset: *a40\n", "no preset is []"),
+    (f"{BOMB}settings: *a40\n", "there are no settings"), (f"{BOMB}? *a40\n", "unknown setting []"),
     *((text, "there are no settings") for text in ("", "settings: 3\n", "[epochs]\n", "epochs\n")),
     ("epoks: 1\n", "unknown setting epoks: did you mean epochs"),
     ("settings:\n  epoks: 1\n", "unknown setting epoks: did you mean epochs"),
     ("settings:\n  epochs: [1]\n", "epochs has no single value"),
-    ("preset: [quick]\nsettings:\n  epochs: 1\n", "no preset is ['quick']: give simple_dqn"),
+    ("preset: [quick]\nsettings:\n  epochs: 1\n", "no preset is []: give simple_dqn"),
     ("preset: x.yaml\n", "no preset is 'x.yaml': give simple_dqn"),
     ("settings:\n  preset: none\n", "no preset is 'none'"),
     ("foo: 5\nsettings:\n  epochs: 1\n", "unknown setting foo"),
@@ -183,7 +191,8 @@ def test_a_run_writes_its_settings_to_repeat_it(tmp_path: Path, start: Start, ca
     ("settings:\n  epochs: !!python/object/apply:os.abort []\n", "epochs has no single value"),
     ("settings:\n  epochs: !!python/name:os.abort x\n", "epochs: 'x' is not"),
     ("a: &a [x, x]\nb: &b [*a, *a]\nsettings:\n  epochs: *b\n", "unknown setting a"),
-    ("settings: &s\n  epochs: 1\n  <<: *s\n", "recursive"),
+    ("settings: &s\n  epochs: 1\n  <<: *s\n", "unknown setting <<"),
+    ("settings: &s\n  settings: *s\n", "settings is in line 1 and again in line 2"),
     ("settings: " + "{a: " * 5000, "recursion"),
     ("settings:\n  epochs: 1\n" + "#" * 70_000, "70,022 bytes, more than 65,536"),
     ('settings:\n  load_weights: "a\\0b"\n', "load_weights: "),

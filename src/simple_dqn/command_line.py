@@ -168,14 +168,30 @@ def preset_name(word: str) -> str:
 def read(file: str) -> dict[str, Any]:
     """Return the settings in `file`, at its top or below `settings`, with `preset`, if it names one."""
     text = read_text(Path(file), MOST_BYTES, "give a file like those that --print_config writes")
+    given: dict[str, Any] = {}
+    lines: dict[str, int] = {}
     try:
-        content = yaml.load(text, yaml.BaseLoader)  # which makes words of all values, whatever their tags are
-        below = content.get("settings", {}) if isinstance(content, dict) else None
-        if not isinstance(below, dict):
-            raise UserError("there are no settings, such as `learning_rate: 1e-4`")
-        given = {**content, **below}
+        # As nodes, all values are words, whatever their tags are, and an alias is not written out.
+        mappings = [yaml.compose(text, yaml.BaseLoader)]
+        for mapping in mappings:
+            if not isinstance(mapping, yaml.MappingNode):
+                raise UserError("there are no settings, such as `learning_rate: 1e-4`")
+            for key, node in mapping.value:
+                name, line = key.value if isinstance(key, yaml.ScalarNode) else "[]", key.start_mark.line + 1
+                if name in lines:
+                    raise UserError(f"{name} is in line {lines[name]} and again in line {line}: remove one")
+                lines[name] = line
+                if name == "settings":
+                    mappings.append(node)
+                else:
+                    given[name] = node.value if isinstance(node, yaml.ScalarNode) else []
         preset = {"preset": preset_name(given["preset"])} if "preset" in given else {}
         values = config.read({name: one for name, one in given.items() if name not in (*KEYS, *PATHS_OF_RUN)})
-    except (yaml.YAMLError, RecursionError, ArgumentTypeError, UserError) as error:  # recursion: in brackets
+    except yaml.YAMLError as error:
+        found = vars(error)  # a MarkedYAMLError's, or a ReaderError's
+        line = found["problem_mark"].line if "problem" in found else text.count("\n", 0, found["position"])
+        problem = found.get("problem") or found["reason"]
+        raise UserError(f"{file}, line {line + 1}: {problem}: fix it") from None
+    except (RecursionError, ArgumentTypeError, UserError) as error:  # recursion: in brackets
         raise UserError(f"{file}: {one_line(error)}: fix it") from None
     return {"config": file, **preset, **values}

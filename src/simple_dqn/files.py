@@ -30,9 +30,8 @@ def command(verb: str) -> str:
 
 
 def is_trained(path: Path) -> bool:
-    """Return whether `path` is of an agent that comes with the project, or was downloaded by `hub`."""
-    cached = any(part.startswith("models--") for part in path.parts)  # by huggingface_hub
-    return cached or real(path.parent) == real(home() / "snapshots" / TRAINED)
+    """Return whether `path` is of an agent that comes with the project."""
+    return real(path.parent) == real(home() / "snapshots" / TRAINED)
 
 
 def real(path: Path) -> Path:

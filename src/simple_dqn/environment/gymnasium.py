@@ -307,8 +307,6 @@ def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...]
     if observation == "auto" and isinstance(space, Dict | Tuple):
         remedy = "choose another, or give --observation pixels, and the screens are what render() draws"
         raise UserError(f"{name} observes several things, {in_short(space)}: {remedy}")
-    if observation == "vector" and shape is None:
-        raise UserError(f"--observation vector: {name} observes {in_short(space)}: leave it out")
     small = shape is not None and (
         len(shape) == 1 or (len(space.shape) == 3 and max(shape[1:]) <= SMALL and space.dtype.kind in "bf")
     )

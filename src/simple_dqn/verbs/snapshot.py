@@ -64,7 +64,8 @@ def snapshot(arguments: Sequence[str], program: str) -> None:
         raise UserError("average is gone: train with --average_updates 1%; every snapshot is then a mean")
     given = _parser(program).parse(arguments)
     action, source = given["action"], hub.local(given["source"])
-    beside = home() / "snapshots" / source.name if is_trained(source) else source
+    apart = hub.is_address(given["source"]) or is_trained(source)
+    beside = home() / "snapshots" / source.name if apart else source
     exported, folder = beside.with_suffix(f".{given.get('format')}"), f"{source.stem}_card"
     usual = {"export": exported, "card": home() / "snapshots" / folder}
     target: Path = given.get("target") or usual.get(action, Path())
