@@ -16,7 +16,7 @@ from atari2600 import starts
 from atari2600.console import Console
 from atari2600.machine import CPU, RIOT, TIA
 from atari2600.starts import Start, State, Timers
-from atari2600.tables import NEVER
+from atari2600.tables import NEVER, reversed_bits
 
 COLOURS = np.arange(256).astype(np.uint8) & np.uint8(0xFE)
 TRUE = 0xFAB1FAB2  # how ALE writes booleans into its saved states
@@ -106,6 +106,7 @@ def _read_tia(tia: NDArray[np.int32], saved: list[int], past: int) -> None:
     tia[TIA.CTRLPF] = tia[TIA.REFLECTED] = saved[17]
     tia[[TIA.REFP0, TIA.REFP1]] = [8 * _true(bit) for bit in saved[19:21]]
     tia[TIA.PF : TIA.OLD1 + 1] = saved[21:26]
+    tia[TIA.PF] = saved[21] & 0xFF00F | reversed_bits()[saved[21] >> 4 & 0xFF] >> 2 << 4  # PF1's D7 is first
     tia[TIA.ENAM0 : TIA.OLDBL + 1] = [2 * _true(bit) for bit in saved[26:30]]
     tia[TIA.HMP0 : TIA.HMP0 + 5] = [motion & 15 for motion in saved[30:35]]
     tia[TIA.VDELP0 : TIA.VDELBL + 1] = [_true(bit) for bit in saved[35:38]]

@@ -141,7 +141,7 @@ def store_other(t: wp.ref[Tia], line: wp.ref[Line], register: int, value: int) -
         t.refp1 = value
     elif register == tables.CTRLPF:
         t.ctrlpf = value
-        if (t.clock - line.start) % LINE < BLANK + 80:
+        if (t.clock - line.start) % LINE < BLANK + 79:
             t.reflected = value
         else:  # the middle of the line has passed
             t.next_line = t.next_line | PF

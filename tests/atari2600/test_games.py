@@ -29,7 +29,7 @@ from atari2600.games import Games, Settings
 from atari2600.machine import GAME, RAM_BYTES, TIA
 from atari2600.rules import RULES
 from atari2600.screens import Screens
-from scripts.ale import RESETS
+from scripts.ale import RESETS, run_in_ram, state_of
 from scripts.emulator import Twins, play
 from simple_dqn.agent import StateBuffer
 from tests.command_line import PROJECT
@@ -87,6 +87,13 @@ def test_a_start_that_depends_on_ram(game: str) -> None:
         for _ in range(10):
             twins.act(int(random.choice(twins.start.actions)))
             assert twins.difference() is None
+
+
+def test_the_playfield_of_a_saved_state() -> None:
+    # LDA #$10; STA PF0; LDA #$80; STA PF1; LDA #1; STA PF2: the leftmost of each. loop: STA WSYNC; JMP loop
+    program = [0xA9, 0x10, 0x85, 13, 0xA9, 0x80, 0x85, 14, 0xA9, 1, 0x85, 15, 0x85, 2, 0x4C, 0x8C, 0]
+    state = state_of(run_in_ram("pong", program), Console(rom_of("pong"), 1))
+    assert state.tia[TIA.PF] == 1 | 1 << 4 | 1 << 12
 
 
 def test_grey_levels_are_those_of_ale() -> None:

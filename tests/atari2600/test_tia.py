@@ -79,15 +79,15 @@ COPIES = {
     0: [(30, 8)], 1: [(30, 8), (46, 8)], 3: [(30, 8), (46, 8), (62, 8)], 4: [(30, 8), (94, 8)],
     5: [(31, 16)], 6: [(30, 8), (62, 8), (94, 8)], 7: [(31, 32)],
 }  # fmt: skip
-RESET_AGAIN: dict[int, list[Spans]] = {
-    31: [[(30, 8, 34)]],  # where it already was
-    32: [[(33, 8, 34)]],  # a copy about to begin comes at the new place
-    33: [[(30, 8, 34)]],  # one that has begun is drawn to its end
-    35: [[(30, 7, 34)]],
-    60: [[(30, 8, 34)]],
-    20: [],  # else the first copy waits for the next line
+RESET_AGAIN: dict[tuple[int, int], list[Spans]] = {  # by a motion before, and the cycle of the reset
+    (0, 31): [[(30, 8, 34)]],  # where it already was
+    (0, 32): [[(33, 8, 34)]],  # a copy about to begin comes at the new place
+    (0x10, 32): [[(29, 8, 34)]],  # one that has begun is drawn to its end
+    (0xF0, 35): [[(31, 8, 34)]],
+    (0, 35): [[(30, 7, 34)]],
+    (0, 60): [[(30, 8, 34)]],
+    (0, 20): [],  # else the first copy waits for the next line
 }
-MIRRORED = place("CTRLPF", 60).replace("STA WSYNC\n", "STA WSYNC\nLDA #0\n")
 
 
 @pytest.mark.parametrize(("source", "part", "wanted"), [
@@ -101,16 +101,18 @@ MIRRORED = place("CTRLPF", 60).replace("STA WSYNC\n", "STA WSYNC\nLDA #0\n")
     ("LDA #$0E\nSTA WSYNC\nSTA COLUBK\nSTA WSYNC\n" + 2 * f"{wait(73)}STA HMOVE\n" + "STA WSYNC\n",
      slice(4), [[(0, 160, 14)]] * 2 + [[(8, 152, 14)]] * 2),
     # A player that is reset waits for the next line.
-    *((PLACED + "LDA #$FF\nSTA GRP0\n" + place("RESP0", cycle) + "STA WSYNC\nLDA #0\nSTA GRP0\n", ALL, wanted)
-      for cycle, wanted in RESET_AGAIN.items()),
+    *((PLACED + f"LDA #{motion}\nSTA HMP0\nSTA WSYNC\nSTA HMOVE\n{wait(40)}LDA #$FF\nSTA GRP0\n"
+       + place("RESP0", cycle) + "STA WSYNC\nLDA #0\nSTA GRP0\n", ALL, wanted)
+      for (motion, cycle), wanted in RESET_AGAIN.items()),
     *((PLACED + f"LDA #{copies}\nSTA NUSIZ0\nSTA WSYNC\nLDA #$FF\nSTA GRP0\nSTA WSYNC\n",
        FIRST, [[(first, width, 34) for first, width in spans]]) for copies, spans in COPIES.items()),
     # What runs over the right edge comes in at the left.
     (place("RESP0", 72) + "STA WSYNC\nLDA #$FF\nSTA GRP0\nSTA WSYNC\nSTA WSYNC\n",
      FIRST, [[(0, 1, 34), (153, 7, 34)]]),
     # The playfield is reflected from the middle of a line.
-    ("LDA #$F0\nSTA WSYNC\nSTA PF0\nLDA #1\nSTA CTRLPF\n" + MIRRORED + "STA WSYNC\n",
-     slice(3), [[(0, 16, 102), (144, 16, 102)]] * 2 + [[(0, 16, 102), (80, 16, 102)]]),
+    *(("LDA #$F0\nSTA WSYNC\nSTA PF0\nLDA #1\nSTA CTRLPF\nLDA #0\n" + place("CTRLPF", cycle) + "STA WSYNC\n",
+       slice(3), [[(0, 16, 102), (right, 16, 102)] for right in (144, second, 80)])
+      for cycle, second in ((48, 80), (49, 144))),
     # Vertical delay shows the value written before the last one.
     ("LDA #0\nSTA GRP1\n" + PLACED + "LDA #1\nSTA VDELP0\nLDA #$FF\nSTA GRP0\nSTA WSYNC\nSTA WSYNC\n"
      "LDA #0\nSTA GRP1\nSTA WSYNC\nLDA #0\nSTA GRP1\n", ALL, [[(30, 8, 34)]] * 2),
