@@ -267,7 +267,7 @@ class DQN:
 def main() -> None:
     """Alternate training and tests, and print the score of each test."""
     parser = argparse.ArgumentParser(description="Deep Q-learning of one Atari game.")
-    parser.add_argument("game", help="such as pong or space_invaders")
+    parser.add_argument("game", choices=ale_py.roms.get_all_rom_ids(), metavar="game", help="such as pong")
     for one in fields(Settings):
         about = f"{get_args(one.type)[1]} (default: {one.default or 'none'})"
         parser.add_argument(f"--{one.name}", type=type(one.default), default=one.default, help=about)

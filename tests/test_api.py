@@ -311,6 +311,7 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         "no file can have such a name": [lambda: api.load("a\0")],
         "--exploration": [lambda: api.load(snapshot, exploration=1)],
         "'slow'": [lambda: api.train("pong", preset="slow")],
+        "^5 cannot be called": [partial(api.train, "pong", **{n: 5}) for n in ("on_step", "on_phase_end")],
         "every is": [partial(api.train, "pong", every=every) for every in (0, 1.5, "many", None)],
         "--learning_rate": [lambda: api.train("pong", lr=0.1)],
         "give one of them": [lambda: api.train("pong", double=True, munchausen=True)],

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,6 +19,7 @@ from simple_dqn import command_line, main
 from simple_dqn.config import Config, RunConfig, words
 from simple_dqn.errors import EXTRAS, UserError
 from simple_dqn.evaluation import ScoreBoard
+from simple_dqn.files import command
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.types import Step
@@ -258,7 +260,8 @@ def test_a_card_is_a_folder_for_a_model_hub(finished: Path, capsys: Capsys, told
     assert main.run(["snapshot", "card", "snapshots/catch_1.pkl", "--games", "3"]) == 0
     folder = Path("snapshots/catch_1_card")
     said = capsys.readouterr().out
-    assert said.endswith(f"hf upload YOUR_NAME/catch_1_card {folder}\n")
+    hf = Path(sys.executable).with_name("hf")
+    assert said.endswith(f"{hf} upload YOUR_NAME/catch_1_card {folder}\n")
     assert {file.name for file in folder.iterdir()} == {
         "README.md", "catch_1.pkl", "config.yaml", "curve.png", "replay.mp4",
     }  # fmt: skip
@@ -276,3 +279,29 @@ def test_a_card_is_a_folder_for_a_model_hub(finished: Path, capsys: Capsys, told
     assert recorded["batch_size"] == 4
     assert str(finished) not in (folder / "config.yaml").read_text()
     assert "catch_1_card exists: remove it" in told("snapshot", "card", "snapshots/catch_1.pkl", code=2)
+
+
+def test_a_card_of_a_game_that_nobody_can_draw_has_no_film(
+    finished: Path, monkeypatch: Patch, told: Told
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise UserError("there is no render_mode rgb_array")
+
+    monkeypatch.setattr("simple_dqn.verbs.play.film", fail)
+    Path("snapshots/catch_1.pkl").rename("my: #1.pkl")
+    assert "no film: there is no" in told("snapshot", "card", "my: #1.pkl", "card", "--games", "1")
+    text = Path("card/README.md").read_text()
+    assert yaml.safe_load(text.split("---\n")[1])["model-index"][0]["name"] == "my: #1"
+    assert "replay.mp4" not in text
+
+
+@pytest.mark.parametrize(
+    ("called", "suggested"),
+    [("", "./play.sh"), ("./train.sh", "./play.sh"), ("train.sh", "./play.sh"),
+     ("../a b/train.sh", "'../a b/play.sh'"), ("/home/me/dqn/sweep.sh", "/home/me/dqn/play.sh")],
+)  # fmt: skip
+def test_a_suggested_command_works_where_the_last_one_did(
+    called: str, suggested: str, monkeypatch: Patch
+) -> None:
+    monkeypatch.setenv("SIMPLE_DQN_PROGRAM", called)
+    assert command("play") == suggested

@@ -199,7 +199,7 @@ def use_threads(threads: int, device: Device, spare_cores: int) -> int:
         threads = max(1, min(idle_cores() - spare_cores, MOST_THREADS)) if several else 1
     torch.set_num_threads(threads)
     if device.is_cpu:
-        logger.info("the network uses %d of %d cores, and is being built", min(threads, cores), cores)
+        logger.info("The network uses %d of %d cores, and is being built", min(threads, cores), cores)
     return threads
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Iterator
@@ -24,9 +25,10 @@ def home() -> Path:
 
 
 def command(verb: str) -> str:
-    """Return the command of `verb`: `./train.sh` in a clone of the project, `simple-dqn train` elsewhere."""
+    """Return the command of `verb`: that of a clone, as its scripts are called here, or of the package."""
     script = Path(__file__).resolve().parents[2] / f"{verb}.sh"
-    return f"./{script.name}" if script.is_file() else f"simple-dqn {verb}"
+    folder = os.environ.get("SIMPLE_DQN_PROGRAM", "").rpartition("/")[0] or "."
+    return shlex.quote(f"{folder}/{script.name}") if script.is_file() else f"simple-dqn {verb}"
 
 
 def is_trained(path: Path) -> bool:

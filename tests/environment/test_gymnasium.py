@@ -344,6 +344,15 @@ def test_whatever_cannot_be_played_is_one_line_and_closed(name: str) -> None:
     assert kind.open_now == 0 or name == "close fails"
 
 
+def test_an_environment_that_fails_while_its_space_is_read_is_refused() -> None:
+    for member, work, told in (
+        ("close", failing(), r"close\(\) failed: .*out of order"),
+        ("__init__", lambda **_: None, "observation_space failed: AttributeError"),
+    ):
+        register(**{member: work})
+        assert re.search(told, refused(lambda: resolve({"game": "test/Port-v0", "environment": "gym"})))
+
+
 @pytest.mark.parametrize("reward", [2, 2.0, np.float32(2), np.int8(2), np.array(2.0)])
 def test_an_action_is_held_and_its_rewards_add_up(reward: Any) -> None:
     register(reward=reward)

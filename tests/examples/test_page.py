@@ -137,6 +137,13 @@ def test_it_trains_and_loads_what_it_saved(capsys: Capsys, monkeypatch: Patch, t
     assert all(torch.equal(values, after[name]) for name, values in before.items())
 
 
+def test_a_game_that_there_is_not_is_refused(capsys: Capsys, monkeypatch: Patch) -> None:
+    monkeypatch.setattr("sys.argv", ["dqn.py", "pongg"])
+    with pytest.raises(SystemExit, match="2"):
+        dqn.main()
+    assert "invalid choice: 'pongg'" in capsys.readouterr().err
+
+
 def test_a_file_of_weights_runs_no_code(monkeypatch: Patch, tmp_path: Path) -> None:
     class Hostile:
         def __reduce__(self) -> tuple[Any, ...]:

@@ -36,6 +36,7 @@ NEAREST: list[tuple[set[str], tuple[str, ...], str]] = [
     ({"UP"}, PONG, "NOOP"), ({"UP", "LEFT"}, PONG, "LEFT"), ({"DOWN", "RIGHT", "FIRE"}, PONG, "RIGHTFIRE"),
     ({"RIGHT", "FIRE"}, BREAKOUT, "FIRE"), ({"UP", "RIGHT"}, BREAKOUT, "RIGHT"),
     (set(), ("LEFT", "NOOP", "RIGHT"), "NOOP"), ({"LEFT"}, ("0", "1"), "0"),
+    ({"1", "LEFT"}, ("0", "1"), "1"), ({"7"}, ("0", "1"), "0"), ({"1", "LEFT"}, PONG, "LEFT"),
 ]  # fmt: skip
 
 

@@ -141,9 +141,8 @@ class GymnasiumGame(Game):
         if self._takes_numbers:
             self._numbers, shape = self._space, shape_of_numbers(self._space)
             if shape is None:
-                raise UserError(
-                    f"--observation vector: {name} observes {in_short(self._space)}: leave it out"
-                )
+                wrong = f"--observation vector: {name} observes {in_short(self._space)}"
+                raise UserError(f"{wrong}: give --observation pixels")
             self.screen_shape = shape
         if not self.is_rendered or (self._takes_numbers and not self._watcher):
             return
@@ -301,8 +300,9 @@ def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...]
         UserError: It observes a `Dict` or a `Tuple`, of which there is no one vector; or it cannot be opened.
     """
     spec = find_spec(config)
-    with closing(open_env(spec)) as env:
-        space = env.observation_space
+    env = open_env(spec)
+    space = call_foreign(f"{spec.id}: observation_space", lambda: env.observation_space)
+    call_foreign(f"{spec.id}: close()", env.close)
     shape, name = shape_of_numbers(space), spec.id
     if observation == "auto" and isinstance(space, Dict | Tuple):
         remedy = "choose another, or give --observation pixels, and the screens are what render() draws"

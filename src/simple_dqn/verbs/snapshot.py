@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import re
-import shutil
 import tempfile
 import warnings
 from collections.abc import Sequence
@@ -46,8 +45,7 @@ model-index:
 
 # DQN plays {game}
 
-A deep Q-network of Simple-DQN {version}, after {epoch} epochs ({steps:,} training steps). `replay.mp4` shows
-a game of it.
+A deep Q-network of Simple-DQN {version}, after {epoch} epochs ({steps:,} training steps).{film}
 
 ```
 {report}
@@ -197,7 +195,7 @@ def card(path: Path, content: Snapshot, target: Path, games: int, repo: str | No
         _fill(folder, path, content, games, repo)
         folder.rename(target)
     print(printable(f"{target} holds {', '.join(sorted(file.name for file in target.iterdir()))}"))
-    told = f"Nothing was uploaded. To do so: hf upload YOUR_NAME/{target.name} {target}"
+    told = f"Nothing was uploaded. To do so: {hub.hf()} upload YOUR_NAME/{target.name} {target}"
     print(printable(f"Uploaded: {command('play')} {hub.push(target, repo)}" if repo else told))
 
 
@@ -214,13 +212,18 @@ def _fill(folder: Path, path: Path, content: Snapshot, games: int, repo: str | N
     score = json.loads((folder / "score.json").read_text("utf-8"))
     (folder / "score.json").unlink()
     filmed = play.settings_of_agent(path, content, {}, {**SEEDED, "play_games": 1})
-    play.film(filmed, folder / "replay.mp4", folder / "screens", "mp4", False)
-    shutil.rmtree(folder / "screens")
+    film = " `replay.mp4` shows\na game of it."
+    try:
+        play.film(filmed, folder / "replay.mp4", None, "mp4", False)
+    except UserError as error:  # an agent that observes numbers plays games that nobody can draw
+        logging.getLogger(__name__).warning("The card has no film: %s", error)
+        film = ""
     if curve := curve_of(path, content):
         with redirect_stdout(io.StringIO()):
             plot.main([str(curve), "--png_file", str(folder / "curve.png"), "--dpi", "60"])
     text = CARD.format(
-        game=content.game, name=path.stem, address=address, version=__version__, epoch=content.epoch,
+        game=content.game, name=json.dumps(path.stem, ensure_ascii=False), address=address, film=film,
+        version=__version__, epoch=content.epoch,
         score=f"{score['mean']:.2f} +/- {score['standard_deviation']:.2f}",
         steps=content.total_train_steps, report=report.getvalue().rstrip(),
         curve="\n![The curves of the training](curve.png)\n" if curve else "",

@@ -22,9 +22,9 @@ NO_BUTTON = "NOOP"  # releases all buttons
 PARTS = ("UP", "DOWN", "LEFT", "RIGHT", "FIRE")  # of the names of actions
 OPPOSITES = ({"UP", "DOWN"}, {"LEFT", "RIGHT"})
 BUTTONS = {key: key.upper() for key in ("up", "down", "left", "right")}
-BUTTONS |= {"space": "FIRE", "p": NO_BUTTON, "return": NO_BUTTON}
+BUTTONS |= {"space": "FIRE", "p": NO_BUTTON, "return": NO_BUTTON, **{key: key for key in "0123456789"}}
 HELP = (
-    "m: you or the agent plays, arrows and space: play, p: release all keys, a/s: slower/faster, "
+    "m: you or the agent plays, arrows, space and digits: play, p: release all keys, a/s: slower/faster, "
     "[/]: volume, o: overlay, v: saliency, q: quit"
 )
 HINTS = (  # on the screen, in two columns
@@ -148,8 +148,12 @@ def nearest_action(held: Set[str], action_names: Sequence[str], can_rest: bool =
 
     With FIRE held, one with FIRE comes first: players tap it while they hold a direction. `held` has values
     of `BUTTONS`; opposite directions cancel each other. `action_names` are those of ALE, such as
-    `UPRIGHTFIRE`. A game that `can_rest` takes `NO_ACTION`, which is returned if it is nearer.
+    `UPRIGHTFIRE`; actions that have numbers instead are chosen by digits. A game that `can_rest` takes
+    `NO_ACTION`, which is returned if it is nearer.
     """
+    for index, name in enumerate(action_names):
+        if name.isdecimal() and name in held:
+            return index
     buttons = set() if NO_BUTTON in held else set(held)
     for pair in OPPOSITES:
         buttons -= pair if pair <= buttons else set()
