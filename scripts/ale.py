@@ -70,13 +70,11 @@ class Saved:
         if kind == "E0":  # the number of slots, then the bank of 1K in each
             first, second, third = self.numbers("CartridgeE0", 4)[1:]
             return kind, first | second << 3 | third << 6, []
-        if kind == "FE":
-            return kind, 0, []
         if kind.endswith("SC"):
             bank, count, *ram = self.numbers("Cartridge" + kind, 130)
             assert count == 128, count
             return kind, bank, ram
-        return kind, self.numbers("Cartridge" + kind, 1)[0], []
+        return kind, 0 if kind == "FE" else self.numbers("Cartridge" + kind, 1)[0], []
 
 
 def _true(number: int) -> int:

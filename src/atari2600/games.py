@@ -290,15 +290,9 @@ class Games:
     """
 
     def __init__(
-        self,
-        rom: bytes,
-        start: Start,
-        rules: Rules,
-        keys: NDArray[np.uint32],
-        settings: Settings,
-        device: str = "cpu",
-        block: int = BLOCK,
-    ) -> None:
+        self, rom: bytes, start: Start, rules: Rules, keys: NDArray[np.uint32], settings: Settings,
+        device: str = "cpu", block: int = BLOCK,
+    ) -> None:  # fmt: skip
         """Load a ROM; the first step starts all games.
 
         Args:
@@ -341,31 +335,18 @@ class Games:
             frames = np.tile(np.arange(play.each) * settings.no_op_frames, len(start.states))
         self._put_pool(states)
         play.pool_frames = self._put(frames, np.int32)
-        play.now, play.before = Saved(), Saved()
-        for name in STATE:
-            array = getattr(self._machine, name).reshape((self.games, -1))
-            setattr(play.now, name, array)
-            setattr(play.before, name, wp.zeros_like(array))
-        stand = np.zeros((self.games, STAND.COUNT), np.int32)
-        stand[:, STAND.ENDED] = 1
-        stand[:, STAND.KEY] = keys.view(np.int32)
-        play.stand = self._put(stand, np.int32)
-        play.actions = self._put(np.zeros(self.games), np.int64)
-        play.results = self._put(np.zeros((RESULT.COUNT, self.games)), np.float32)
-        play.single = self._put(np.zeros(self.games), np.int32)
+        self._put_games(keys)
         scaler = Screens(console, start.rows, settings.height, settings.width, play.single)
         self.actions, self.results = play.actions, play.results
         self.stand, self.screens = play.stand, scaler.screens
-        lanes = 1 if device == "cpu" else LANES
-        both = [self._machine, play]
+        lanes, both = 1 if device == "cpu" else LANES, [self._machine, play]
+        frames_of_step = [self._machine, FRAME_INSTRUCTIONS, 1]
         self._commands = [
             self._record(begin, self.games, both),
             self._record(copy_pictures, (self.games, lanes), [*both, lanes]),
-            self._record(play_frames, self.games, [self._machine, FRAME_INSTRUCTIONS, 1, 2]),
+            self._record(play_frames, self.games, [*frames_of_step, 2]),
             self._record(again, self.games, both),
-            self._record(
-                play_frames, self.games, [self._machine, FRAME_INSTRUCTIONS, 1, settings.frame_skip]
-            ),
+            self._record(play_frames, self.games, [*frames_of_step, settings.frame_skip]),
             self._record(settle, self.games, both),
             scaler.command,
         ]
@@ -396,6 +377,21 @@ class Games:
 
     def _put(self, values: Any, kind: type) -> Any:
         return wp.array(np.ascontiguousarray(values, kind), device=self._device)
+
+    def _put_games(self, keys: NDArray[np.uint32]) -> None:
+        """Allocate what differs from game to game; each counts as ended, so that the first step starts it."""
+        play, stand = self._play, np.zeros((self.games, STAND.COUNT), np.int32)
+        play.now, play.before = Saved(), Saved()
+        for name in STATE:
+            array = getattr(self._machine, name).reshape((self.games, -1))
+            setattr(play.now, name, array)
+            setattr(play.before, name, wp.zeros_like(array))
+        stand[:, STAND.ENDED] = 1
+        stand[:, STAND.KEY] = keys.view(np.int32)
+        play.stand = self._put(stand, np.int32)
+        play.actions = self._put(np.zeros(self.games), np.int64)
+        play.results = self._put(np.zeros((RESULT.COUNT, self.games)), np.float32)
+        play.single = self._put(np.zeros(self.games), np.int32)
 
     def _play_no_ops(self, console: Console) -> tuple[list[dict[str, NDArray[Any]]], int]:
         """Play the no-ops from each initial state; return the states after each no-op, and their number."""

@@ -137,16 +137,10 @@ class _Callbacks(Writer):
 
 
 def train(
-    game: str,
-    preset: str | None = None,
-    label: str | None = None,
-    on_phase_end: Callback | None = None,
-    on_step: Callback | None = None,
-    every: int = 1000,
-    config: str | Path | None = None,
-    resume: bool = False,
-    **settings: Unpack[Settings],
-) -> TrainingRun:
+    game: str, preset: str | None = None, label: str | None = None, on_phase_end: Callback | None = None,
+    on_step: Callback | None = None, every: int = 1000, config: str | Path | None = None,
+    resume: bool = False, **settings: Unpack[Settings],
+) -> TrainingRun:  # fmt: skip
     """Train an agent as `./train.sh GAME LABEL --preset PRESET --FLAG VALUE ...` does, and wait for its end.
 
     A callback that returns True ends the run with a checkpoint; so does Ctrl-C, and raises KeyboardInterrupt.
@@ -188,13 +182,9 @@ def train(
 
 
 def make(
-    game: str,
-    games: int = 1,
-    training: bool = False,
-    seed: int = 0,
-    preset: str = "simple_dqn",
+    game: str, games: int = 1, training: bool = False, seed: int = 0, preset: str = "simple_dqn",
     **settings: Unpack[Settings],
-) -> Environment:
+) -> Environment:  # fmt: skip
     """Return E `games` side by side: `reset()` and `step(actions int64 [E])` return a `Step`.
 
     Args:

@@ -21,17 +21,10 @@ from simple_dqn.config import BackendConfig, NetworkConfig
 from simple_dqn.device import choose_device, use_threads
 from simple_dqn.errors import UserError
 from simple_dqn.guided import GuidedBackpropagation
-from simple_dqn.networks import NATURE, ImplicitHead, Network, NetworkSpec, Noise, build
-from simple_dqn.optimizers import (
-    AVERAGE_EVERY,
-    MasterWeights,
-    WeightAverage,
-    check_fit,
-    copy_arrays,
-    floating_tensors,
-    learning_rate_share,
-    write_tensors,
-)  # fmt: skip
+from simple_dqn.networks import NATURE, ImplicitHead, Network, NetworkSpec, build
+from simple_dqn.optimizers import AVERAGE_EVERY, MasterWeights, WeightAverage, check_fit, copy_arrays
+
+from simple_dqn.optimizers import floating_tensors, learning_rate_share, write_tensors  # isort: skip
 from simple_dqn.types import CheckpointState, Floats, Ids, Mask, Minibatch, QValues, Rewards, States
 
 logger = logging.getLogger(__name__)
@@ -161,6 +154,30 @@ class UpdateOutcome:
     loss: float  # the mean over the transitions
     errors: Floats  # [B], ≥ 0: |δ|, or as `ValueHead.losses` defines the error
     numbers: Ids  # [B], the transitions' numbers in the replay memory
+
+
+class Noise:
+    """The noise of a network, K = `size` numbers at a time, from a random stream for each thread's use."""
+
+    def __init__(self, size: int, rng: np.random.Generator) -> None:
+        """Spawn the streams from `rng`."""
+        self.size = size
+        self._streams = dict(zip(("acting", "targets", "updates"), rng.spawn(3), strict=True))
+
+    def draw(self, stream: str, count: int = 1) -> NDArray[np.float32]:
+        """Return fresh noise f(ε), float32 [count, K]."""
+        normal = self._streams[stream].standard_normal((count, self.size), np.float32)
+        return np.copysign(np.sqrt(np.abs(normal)), normal)
+
+    def get_state(self) -> CheckpointState:
+        """Return the states of the streams; an empty dict if the network has no noisy layers."""
+        streams = self._streams if self.size else {}
+        return {name: dict(stream.bit_generator.state) for name, stream in streams.items()}
+
+    def set_state(self, state: CheckpointState) -> None:
+        """Continue from what `get_state` returned."""
+        for name, position in state.items():
+            self._streams[name].bit_generator.state = cast(CheckpointState, position)
 
 
 class DeepQNetwork:

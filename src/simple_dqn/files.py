@@ -1,6 +1,8 @@
 """The project's folders, opening files that a user names, and atomic writing of files."""
 
+import fcntl
 import itertools
+import logging
 import os
 import shlex
 import stat
@@ -8,9 +10,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, TextIO
 
 from simple_dqn.errors import UserError
+
+logger = logging.getLogger(__name__)
 
 Kind = Literal["file", "folder", "other", ""]  # other: a device, a pipe or a socket; "": there is nothing
 
@@ -163,3 +167,26 @@ def replacing(path: Path, follow: bool = True) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # If the folder cannot be reached, there is nothing to remove.
             beside.unlink(missing_ok=True)
+
+
+def lock_file(path: Path, prefix: Path) -> TextIO:
+    """Return the open file `path`, locked until it is closed; UserError: another run `prefix` has it."""
+    while True:
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666), "a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with file:
+                file.seek(0)
+                owner = file.read().strip() or "unknown"
+            raise UserError(
+                f"{prefix} is being written by another run (process {owner}): wait, or give another label"
+            ) from None
+        except OSError as error:  # as on some network file systems
+            logger.warning("%s cannot be locked (%s): do not start a second run there", path, error.strerror)
+        if os.fstat(file.fileno()).st_nlink:
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            return file
+        file.close()  # its owner removed it between opening and locking

@@ -22,11 +22,6 @@ FILE = r"\w[\w+=@,~. -]*\.pkl"
 ADDRESS = re.compile(rf"hf://(?P<repo>{REPO})(/(?P<file>{FILE}))?", re.ASCII)
 
 
-def is_address(word: str | os.PathLike[str]) -> bool:
-    """Return whether `word` is meant as an address on the Hub; nothing is written beside such a snapshot."""
-    return os.fspath(word).startswith("hf:")
-
-
 def local(word: str | os.PathLike[str]) -> Path:
     """Return the path `word`; the file at an address hf://USER/REPO[/FILE.pkl] is downloaded first.
 
@@ -36,7 +31,7 @@ def local(word: str | os.PathLike[str]) -> Path:
         UserError: There is no such repository, no such snapshot or several in it, or the file is too large.
     """
     address = os.fspath(word)
-    if not is_address(address):
+    if not address.startswith("hf:"):
         return Path(address)
     match = ADDRESS.fullmatch(address)
     if not match or ".." in address:

@@ -17,7 +17,6 @@ from torch.nn import functional
 
 from simple_dqn.config import NetworkConfig
 from simple_dqn.errors import UserError
-from simple_dqn.types import CheckpointState
 
 # (random stream, shape, inputs to one unit) -> initial values in that shape
 Initializer: TypeAlias = Callable[[np.random.Generator, tuple[int, ...], int], NDArray[np.float64]]
@@ -522,27 +521,3 @@ def _initialize(network: Network, initializer: Initializer, rng: np.random.Gener
             for values in (module.weight, module.bias):
                 if values is not None:
                     values.copy_(torch.from_numpy(initializer(rng, tuple(values.shape), inputs)))
-
-
-class Noise:
-    """The noise of a network, K = `size` numbers at a time, from a random stream for each thread's use."""
-
-    def __init__(self, size: int, rng: np.random.Generator) -> None:
-        """Spawn the streams from `rng`."""
-        self.size = size
-        self._streams = dict(zip(("acting", "targets", "updates"), rng.spawn(3), strict=True))
-
-    def draw(self, stream: str, count: int = 1) -> NDArray[np.float32]:
-        """Return fresh noise f(ε), float32 [count, K]."""
-        normal = self._streams[stream].standard_normal((count, self.size), np.float32)
-        return np.copysign(np.sqrt(np.abs(normal)), normal)
-
-    def get_state(self) -> CheckpointState:
-        """Return the states of the streams; an empty dict if the network has no noisy layers."""
-        streams = self._streams if self.size else {}
-        return {name: dict(stream.bit_generator.state) for name, stream in streams.items()}
-
-    def set_state(self, state: CheckpointState) -> None:
-        """Continue from what `get_state` returned."""
-        for name, position in state.items():
-            self._streams[name].bit_generator.state = cast(CheckpointState, position)

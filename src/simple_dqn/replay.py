@@ -17,22 +17,9 @@ from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.machine import SHARE, available_memory, gigabytes
 from simple_dqn.samplers import SAMPLERS, Ring, Uniform
-from simple_dqn.types import (
-    CONTEXT,
-    CheckpointState,
-    DeviceStates,
-    Experience,
-    Floats,
-    Ids,
-    Indices,
-    Mask,
-    Minibatch,
-    Rewards,
-    Screens,
-    States,
-    Step,
-    datatype,
-)  # fmt: skip
+from simple_dqn.types import CONTEXT, CheckpointState, DeviceStates, Experience, Floats, Ids, Indices, Mask
+
+from simple_dqn.types import Minibatch, Rewards, Screens, States, Step, datatype  # isort: skip
 
 logger = logging.getLogger(__name__)
 

@@ -9,14 +9,12 @@ The files of the run `snapshots/pong`, its prefix, are the snapshots `pong_1.pkl
 the folder `pong_checkpoint`.
 """
 
-import fcntl
 import glob
 import io
 import itertools
 import logging
 import math
 import operator
-import os
 import re
 import time
 import zlib
@@ -25,14 +23,16 @@ from concurrent import futures
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 import lz4.frame
 import numpy as np
 
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
-from simple_dqn.files import command, is_trained, kind_of, open_file, read_file, replacing, reporting_failure
+from simple_dqn.files import command, is_trained, kind_of, lock_file, open_file, read_file, replacing
+
+from simple_dqn.files import reporting_failure  # isort: skip
 from simple_dqn.snapshot.snapshot import MALFORMED, Snapshot, fingerprint, quotable
 
 from simple_dqn.snapshot.snapshot import read_archive, write_archive  # isort: skip
@@ -263,7 +263,7 @@ def locked(prefix: Path) -> Iterator[None]:
     folder = checkpoint_folder(prefix)
     with reporting_failure(f"to {prefix.parent}", "make it writable or give another --save_weights_prefix"):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = _lock(folder / LOCK, prefix)
+        lock = lock_file(folder / LOCK, prefix)
     with lock:
         # See `files.replacing`.
         name = re.compile(rf"\.{re.escape(prefix.name)}_(\d+|best)\.pkl\.\d+\.part")
@@ -277,29 +277,6 @@ def locked(prefix: Path) -> Iterator[None]:
             with suppress(OSError):
                 (folder / LOCK).unlink()
                 folder.rmdir()  # fails unless it is empty
-
-
-def _lock(path: Path, prefix: Path) -> TextIO:
-    """Return the open file `path`, locked until it is closed."""
-    while True:
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666), "a+")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            with file:
-                file.seek(0)
-                owner = file.read().strip() or "unknown"
-            raise UserError(
-                f"{prefix} is being written by another run (process {owner}): wait, or give another label"
-            ) from None
-        except OSError as error:  # as on some network file systems
-            logger.warning("%s cannot be locked (%s): do not start a second run there", path, error.strerror)
-        if os.fstat(file.fileno()).st_nlink:
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
-            return file
-        file.close()  # its owner removed it between opening and locking
 
 
 def set_aside(prefix: Path, epoch: int) -> None:

@@ -47,11 +47,8 @@ UNSHARED = (
 )  # fmt: skip
 
 
-def main(arguments: Sequence[str], program: str) -> None:
-    """Train games with several settings and seeds, and compare them; `compare` takes CSVs that exist."""
-    if arguments[:1] == ["compare"]:
-        _compare_files(arguments[1:], program)
-        return
+def _read(arguments: Sequence[str], program: str) -> dict[str, Any]:
+    """Return the flags by name, with `games` as they are named and a suite among them."""
     description = "Train games with several settings and seeds, and compare them."
     parser = parser_for(program, description, "pong breakout --seeds 3", most_used="epochs workers")
     add = parser.add_argument
@@ -71,17 +68,24 @@ def main(arguments: Sequence[str], program: str) -> None:
     given["games"] = [*given.get("games", []), *filter(None, [given.get("suite")])]
     if not given["games"]:
         raise UserError(f"no game is named: give GAME, or --suite {' or '.join(GAME_SETS)}")
-    cluster = given.pop("cluster", "none")  # that of the runs; there are no actors
+    return given
+
+
+def _planned(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, str], list[Config]]:
+    """Return the flags of each setting, the games as `find_games` does, and the settings of each of both.
+
+    Raises:
+        UserError: A run would be refused, or the runs cannot be compared.
+    """
     settings = {name: _shared(one) for name, one in given.get("compare", [("", {})])}
     if len(settings) < len(given.get("compare", [()])):
         raise UserError("two settings of --compare have the same name: give each its own")
     if "config" in given and any("preset" in one for one in settings.values()):
         raise UserError("--config lies over the presets of --compare: give the settings to compare as flags")
-    cpus, gpus = given["cpus_per_run"], given["gpus_per_run"]
-    flags = ({} if gpus else {"backend": "cpu"}) | _shared(given)
+    flags = ({} if given["gpus_per_run"] else {"backend": "cpu"}) | _shared(given)
     settings = {name: {**flags, **one} for name, one in settings.items()}
     games = find_games(given["games"], Config.from_flags(flags).environment)
-    if not gpus and any(one.get("backend") == "gpu" for one in settings.values()):
+    if not given["gpus_per_run"] and any(one.get("backend") == "gpu" for one in settings.values()):
         raise UserError("--backend gpu needs a share of a GPU for each run: give --gpus_per_run, as 0.25")
     configs = [resolve(named({**one, "game": game})) for one in settings.values() for game in games.values()]
     if len({one.environment.environment for one in configs}) > 1:
@@ -89,6 +93,17 @@ def main(arguments: Sequence[str], program: str) -> None:
     for config in configs:  # Refuse here what each run would refuse.
         settle(replace(config, run=replace(config.run, random_seed=1, csv_file=".csv")), log=False)
         check_weights(config)
+    return settings, games, configs
+
+
+def main(arguments: Sequence[str], program: str) -> None:
+    """Train games with several settings and seeds, and compare them; `compare` takes CSVs that exist."""
+    if arguments[:1] == ["compare"]:
+        _compare_files(arguments[1:], program)
+        return
+    given = _read(arguments, program)
+    cluster = given.pop("cluster", "none")  # that of the runs; there are no actors
+    settings, games, configs = _planned(given)
     if given.get("print_config"):
         shown = configs[:: len(games)]
         presets = map(preset_of, settings.values(), shown)
@@ -99,6 +114,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     if not LABEL.fullmatch(name):
         raise UserError(f"--name {name!r} cannot be a folder's name: give up to 100 letters, digits, - and _")
     results, snapshots = (home().absolute() / folder / "sweep" / name for folder in ("results", "snapshots"))
+    cpus, gpus = given["cpus_per_run"], given["gpus_per_run"]
     pool = local_pool(cpus, gpus) if cluster == "none" else ray_pool(cluster, cpus, gpus)
     with pool as (places, work), locked(snapshots / "sweep"):
         if not places:

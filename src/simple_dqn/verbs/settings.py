@@ -48,11 +48,9 @@ def parser_for(
 
 
 def resolve(
-    given: dict[str, Any],
-    snapshot: dict[str, Any] | None = None,
-    fixed: Mapping[str, Any] | None = None,
+    given: dict[str, Any], snapshot: dict[str, Any] | None = None, fixed: Mapping[str, Any] | None = None,
     usual: str = USUAL,
-) -> Config:
+) -> Config:  # fmt: skip
     """Return the settings of a command: defaults < preset or snapshot < fixed by the verb < given.
 
     The `given` flags lie over those of a file already; see `over`. Without the flags of a `snapshot` or

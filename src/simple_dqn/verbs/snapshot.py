@@ -62,7 +62,7 @@ def snapshot(arguments: Sequence[str], program: str) -> None:
         raise UserError("average is gone: train with --average_updates 1%; every snapshot is then a mean")
     given = _parser(program).parse(arguments)
     action, source = given["action"], hub.local(given["source"])
-    apart = hub.is_address(given["source"]) or is_trained(source)
+    apart = source != Path(given["source"]) or is_trained(source)  # in the cache of the Hub, or the project's
     beside = home() / "snapshots" / source.name if apart else source
     exported, folder = beside.with_suffix(f".{given.get('format')}"), f"{source.stem}_card"
     usual = {"export": exported, "card": home() / "snapshots" / folder}

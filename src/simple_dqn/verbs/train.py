@@ -148,7 +148,7 @@ def resume(arguments: Sequence[str], program: str) -> None:
     snapshot = None if path.is_dir() else play.open_snapshot(path)
     if snapshot is None:
         prefix = prefix_of(path)
-    elif hub.is_address(given["snapshot"]) or is_trained(path):
+    elif path != Path(given["snapshot"]) or is_trained(path):  # in the cache of the Hub, or the project's
         prefix = home() / "snapshots" / f"{play.run_of(path, snapshot)}_{TRAINED}"
         logger.info("%s remains unchanged: the run continues as %s_...", path, prefix)
     else:
