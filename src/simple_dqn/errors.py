@@ -76,12 +76,17 @@ def require_extra(extra: str, what: str) -> None:
     raise missing_extra(extra, what)
 
 
+def beside_python(name: str = "") -> str:
+    """Return Python's path, or that of the program `name` beside it, as a word for a shell in this folder."""
+    path, here = Path(sys.executable), Path.cwd()
+    path = path.with_name(name or path.name)
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
+
+
 def missing_extra(extra: str, what: str) -> MissingError:
     """Return the error for `what`, which needs the packages of `extra`, a key of `EXTRAS`."""
-    python, here = Path(sys.executable), Path.cwd()
-    python = python.relative_to(here) if python.is_relative_to(here) else python
     return MissingError(
-        f"{what} needs packages that are not installed: {shlex.quote(str(python))} -m pip install "
+        f"{what} needs packages that are not installed: {beside_python()} -m pip install "
         f"{shlex.join(EXTRAS[extra])}, the extra `{extra}` of pyproject.toml"
     )
 

@@ -6,15 +6,12 @@ Files from the Hub are strangers': they are chosen by plain names and sizes, and
 import logging
 import os
 import re
-import shlex
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.errors import UserError, one_line, require_extra
-from simple_dqn.files import from_here
+from simple_dqn.errors import UserError, beside_python, one_line, require_extra
 from simple_dqn.snapshot.snapshot import MOST_BYTES
 
 REPO = r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w.-]*"
@@ -54,16 +51,12 @@ def push(folder: Path, repo: str) -> str:
     Raises:
         UserError: It was refused, or cannot be reached.
     """
-    with _hub(f"--push {repo}", f"{hf()} auth login, then {hf()} upload {repo} {folder}") as hub:
+    hf = beside_python("hf")
+    with _hub(f"--push {repo}", f"{hf} auth login, then {hf} upload {repo} {folder}") as hub:
         api = hub.HfApi()
         api.create_repo(repo, exist_ok=True)
         api.upload_folder(repo_id=repo, folder_path=folder, commit_message=f"{folder.name} of Simple-DQN")
     return f"hf://{repo}"
-
-
-def hf() -> str:
-    """Return the command of huggingface_hub, which is installed beside Python: `.venv/bin/hf` in a clone."""
-    return shlex.quote(str(from_here(Path(sys.executable).with_name("hf"))))
 
 
 def check_repo(repo: str) -> None:
@@ -85,5 +78,5 @@ def _hub(what: str, remedy: str = "") -> Iterator[Any]:
     except UserError:
         raise
     except Exception as error:
-        remedy = remedy or f"check the name, the connection and {hf()} auth login"
+        remedy = remedy or f"check the name, the connection and {beside_python('hf')} auth login"
         raise UserError(f"{what}: {one_line(error)[:200]}: {remedy}") from error

@@ -20,7 +20,7 @@ from simple_dqn import __version__, command_line, hub, plot
 from simple_dqn.command_line import Parser
 from simple_dqn.config import Config, as_word, number
 from simple_dqn.environment import is_atari
-from simple_dqn.errors import UserError, printable, require_extra
+from simple_dqn.errors import UserError, beside_python, printable, require_extra
 from simple_dqn.files import command, home, is_trained, kind_of, replacing, reporting_failure
 from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
@@ -195,7 +195,7 @@ def card(path: Path, content: Snapshot, target: Path, games: int, repo: str | No
         _fill(folder, path, content, games, repo)
         folder.rename(target)
     print(printable(f"{target} holds {', '.join(sorted(file.name for file in target.iterdir()))}"))
-    told = f"Nothing was uploaded. To do so: {hub.hf()} upload YOUR_NAME/{target.name} {target}"
+    told = f"Nothing was uploaded. To do so: {beside_python('hf')} upload YOUR_NAME/{target.name} {target}"
     print(printable(f"Uploaded: {command('play')} {hub.push(target, repo)}" if repo else told))
 
 
