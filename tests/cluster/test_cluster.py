@@ -1,12 +1,16 @@
-"""Training on a cluster: learning, machines that lack something, and files and processes after the end."""
+"""Training and sweeps on a Ray cluster of this machine that loses nodes; and clusters that cannot be used."""
 
+import csv
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +26,9 @@ from simple_dqn.networks import NETWORKS
 from simple_dqn.presets import APE_X_EXPLORATION
 from simple_dqn.run import Run, make_run
 from simple_dqn.snapshot import CheckpointFolder
+from simple_dqn.sweep.pool import SOURCE
 from tests.cluster.conftest import Nodes
-from tests.command_line import PROJECT, python
+from tests.command_line import PROJECT, Capsys, Patch, Start, Told, python
 from tests.test_learning import SETTINGS, score
 
 # More actors than the three cores of the cluster: the others must keep no one waiting.
@@ -135,3 +140,154 @@ def test_nothing_is_left_behind_and_a_killed_run_goes_on(tmp_path: Path, killed:
     assert header.endswith("steps_per_second,actors_alive,experience_in_flight,weight_age")
     assert [row.split(",")[1] for row in rows] == ["random", "train"]
     assert rows[-1].split(",")[-3] == "2"
+
+
+LOCAL = ("--cluster", "local")
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["--cluster", "127.0.0.1:FREE"], ["cannot be reached", "ray start --head"]),
+    *((["--cluster", address], ["neither local nor auto nor an address", "10.0.0.1:6379"])
+      for address in ("nowhere", "host:", "ray://127.0.0.1:10001", "host:123456")),
+    (["--actors", "3"], ["--actors 3 play on a cluster", "--cluster local"]),
+    ([*LOCAL, "--schedule", "concurrent"], ["--schedule concurrent", "exclude each other"]),
+    ([*LOCAL, "--processes", "1"], ["--processes 1", "exclude each other"]),
+    ([*LOCAL, "--display_screen", "true"], ["--display_screen true", "exclude each other"]),
+    ([*LOCAL, "--chunk_steps", "4"], ["--chunk_steps 4", "at least 5"]),
+    ([*LOCAL, "--replay_size", "100"], ["--replay_size 100", "give at least 110"]),
+], ids=lambda part: " ".join(part)[:40])  # fmt: skip
+def test_bad_input_is_a_line(
+    tmp_path: Path, start: Start, monkeypatch: Patch,
+    capsys: Capsys, arguments: list[str], words: list[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr("simple_dqn.cluster.session.require_extra", lambda *_: None)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        arguments = [word.replace("FREE", str(free.getsockname()[1])) for word in arguments]
+        given = ["catch", "--environment", "catch", "--preset", "simple_dqn", "--replay_size", "1000"]
+        assert start(".", "train", *given, "--backend", "cpu", "--threads", "1", *arguments) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("simple-dqn train: ")
+    assert all(word in line for word in words), line
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("command", ["train catch --environment catch", "sweep pong"])
+def test_without_ray_the_extra_is_named(told: Told, monkeypatch: Patch, command: str) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    line = told(*command.split(), "--cluster", "local", code=2).splitlines()[-1]
+    assert "--cluster needs packages that are not installed" in line
+    assert ".venv/bin/python -m pip install 'ray" in line
+    assert "the extra `cluster`" in line
+    assert "concurrent" not in line  # the preset gave way
+
+
+@pytest.mark.nightly
+def test_auto_without_a_cluster(tmp_path: Path) -> None:
+    """In a process of its own: where Ray looks for one is decided when it is imported."""
+    pytest.importorskip("ray", reason="the extra `cluster` is not installed")
+    if any(process.info["name"] == "raylet" for process in psutil.process_iter(["name"])):
+        pytest.skip("a Ray cluster runs on this machine")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    ours = {"PYTHONPATH": SOURCE, "SIMPLE_DQN_HOME": tmp_path, "RAY_TMPDIR": tmp_path, "RAY_ADDRESS": ""}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "simple_dqn.main", "sweep", "pong", "--cluster", "auto"],
+        env=environment | {name: str(value) for name, value in ours.items()}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "--cluster auto" in line
+    assert "ray start" in line
+    assert not list(tmp_path.iterdir())
+
+
+SHORT = [
+    "--preset", "simple_dqn", "--network", "small",
+    "--random_steps", "160", "--train_steps", "320", "--test_steps", "60", "--replay_size", "240",
+    "--screen_width", "36", "--screen_height", "36", "--batch_size", "8", "--target_steps", "40",
+    "--epochs", "2", "--checkpoint_minutes", "0.01", "--name", "two", "--compare", "plain=",
+    "double=--double true",
+]  # fmt: skip
+PHASES = [("0", "random"), ("1", "train"), ("1", "test"), ("2", "train"), ("2", "test")]
+Sweep = Callable[..., psutil.Popen]
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Iterator[Sweep]:
+    begun, short = [], tempfile.mkdtemp(prefix="sw")  # sockets lie in it
+
+    def begin(*words: str) -> psutil.Popen:
+        own = {"PYTHONPATH": str(SOURCE), "SIMPLE_DQN_HOME": str(tmp_path), "TMPDIR": short}
+        begun.append(psutil.Popen(
+            [sys.executable, "-P", "-m", "simple_dqn.main", "sweep", *words, *SHORT], env=os.environ | own,
+            cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ))  # fmt: skip
+        return begun[-1]
+
+    yield begin
+    for process in begun:
+        if process.is_running():
+            process.kill()
+        process.communicate()
+    shutil.rmtree(short, ignore_errors=True)
+
+
+def lose_a_training_and_the_driver(driver: psutil.Popen, snapshots: Path) -> set[str]:
+    """Kill a training in its middle, then the driver with another training; return the names of both."""
+    lost: dict[str, psutil.Process] = {}
+    while len(lost) < 2:
+        assert driver.poll() is None, driver.communicate()
+        time.sleep(0.05)
+        for process in driver.children(recursive=True):
+            with suppress(psutil.Error):
+                words = [word for word in process.cmdline() if word.startswith("--save_weights_prefix=")]
+                name = Path(words[0]).name if words else ""
+                if name in {"", *lost} or not any((snapshots / f"{name}_checkpoint").glob("run_*.npz")):
+                    continue
+                process.suspend()  # a training that has a checkpoint, and no end yet
+                if (snapshots / f"{name}_2.pkl").exists():
+                    process.resume()
+                    continue
+                if not lost:
+                    process.kill()
+                lost[name] = process
+                break
+    # Two small processes of Ray's own look for their parent from time to time, and end by themselves.
+    ours = []
+    for process in driver.children(recursive=True):
+        with suppress(psutil.Error):
+            if "--network=small" in process.cmdline() or process.name().startswith("ray::carry_out"):
+                ours.append(process)
+    driver.kill()
+    driver.communicate()
+    assert list(lost.values())[1] in ours
+    assert not psutil.wait_procs(ours, timeout=60)[1]
+    return set(lost)
+
+
+@pytest.mark.parametrize(("cluster", "games"), [
+    ("none", ["breakout"]), *(pytest.param(cluster, ["pong", "breakout"], marks=pytest.mark.nightly)
+                          for cluster in ("none", "local")),
+])  # fmt: skip
+def test_every_run_ends_despite_kills(tmp_path: Path, sweep: Sweep, cluster: str, games: list[str]) -> None:
+    if cluster == "local":
+        pytest.importorskip("ray", reason="the extra `cluster` is not installed")
+    results, snapshots = (tmp_path / folder / "sweep" / "two" for folder in ("results", "snapshots"))
+    command, lost = [*games, "--cluster", cluster], set[str]()
+    if len(games) > 1:
+        lost = lose_a_training_and_the_driver(sweep(*command), snapshots)
+    driver = sweep(*command)
+    out, err = driver.communicate(timeout=500)
+    assert driver.returncode == 0, err
+    commands = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
+    assert not [command for command in commands if str(snapshots) in command]
+    for name in (f"{game}_{setting}_seed1" for game in games for setting in ("double", "plain")):
+        with (results / f"{name}.csv").open(newline="") as file:
+            assert [(row["epoch"], row["phase"]) for row in csv.DictReader(file)] == PHASES
+        assert (snapshots / f"{name}_2.pkl").exists()
+    for name in lost:  # Nothing is left to do for one that was killed after its last checkpoint.
+        log = (results / f"{name}.log").read_text()
+        assert "Continuing from" in log or "Nothing is left to do" in log
+    assert (results / "comparison.png").exists()
+    assert "double: mean" in out

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import wave
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Timer
@@ -174,13 +174,6 @@ def actions(action: int, *, of: int) -> Actions:
     return chosen
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize(("fault", "game", "error", "message"), [
     (RAISE, 0, RuntimeError, "(?s)games 0 to 1 failed.*line.*ZeroDivisionError: the game divided by zero"),
     (REFUSE, 3, UserError, "^the disk is full: free some space$"),
@@ -222,7 +215,7 @@ def test_a_signal_to_the_whole_group_is_not_for_them_and_one_that_was_killed_is_
             environment.step(actions(WELL, of=0))
         assert psutil.Process().children() == children
         children[0].kill()
-        until(lambda: children[0].status() == psutil.STATUS_ZOMBIE)
+        os.waitid(os.P_PID, children[0].pid, os.WEXITED | os.WNOWAIT)
         with pytest.raises(LostError, match="games 0 to 1 was ended by signal 9"):
             environment.get_state()
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before

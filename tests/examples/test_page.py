@@ -1,8 +1,13 @@
-"""The page and the packages side by side: `examples/dqn.py` is the oracle of `src/simple_dqn/`."""
+"""The page, which is the oracle of `src/simple_dqn/`; the short examples, the notebook and the search."""
 
+import json
+import os
 import pickle
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,16 +17,28 @@ import pytest
 import torch
 from torch import nn
 
+import simple_dqn
 from examples import dqn
+from examples import flappy_bird as rules
+from examples.combined_replay import Combined
+from examples.expected_sarsa import EXPLORATION, of_policy
+from examples.flappy_bird import FlappyBird
+from simple_dqn import main
 from simple_dqn.agent import Agent
-from simple_dqn.config import Config
+from simple_dqn.command_line import read
+from simple_dqn.config import BackendConfig, Config, MemoryConfig, NetworkConfig, words
+from simple_dqn.dqn import TARGET_RULES, DeepQNetwork
 from simple_dqn.environment.interface import draws_of
 from simple_dqn.optimizers import RMSProp
 from simple_dqn.presets import PRESETS
 from simple_dqn.random_streams import stream
+from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import make_agent, make_environment, make_network
+from simple_dqn.samplers import SAMPLERS
 from simple_dqn.schedules import SerialSchedule
-from tests.command_line import Capsys, Patch
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.types import Minibatch, Step
+from tests.command_line import CATCH, PROJECT, Capsys, Patch, Start, catch
 
 SETTINGS: dict[str, Any] = {
     "replay_size": 600,  # so that the ring is written over
@@ -156,3 +173,212 @@ def test_a_file_of_weights_runs_no_code(monkeypatch: Patch, tmp_path: Path) -> N
     with pytest.raises(pickle.UnpicklingError):
         dqn.main()
     assert not (tmp_path / "ran").exists()
+
+
+CHANGES = {
+    "combined_replay.py": ["--sampler", "combined"], "expected_sarsa.py": ["--target_rule", "expected_sarsa"]
+}  # fmt: skip
+
+
+def memory_of(monkeypatch: Patch, games: int) -> ReplayMemory:
+    monkeypatch.setitem(SAMPLERS, "uniform", Combined)
+    config = MemoryConfig(replay_size=20 * games, history_length=2)
+    return ReplayMemory(config, games, (8, 8), 0.99, np.random.default_rng(0))
+
+
+def add(memory: ReplayMemory, games: int, number: int, *starts: int) -> None:
+    """Let `memory` take in a step whose screens and actions tell its `number` and the game."""
+    actions = number * games + np.arange(games)
+    step = Step.start(np.broadcast_to(actions.astype(np.uint8)[:, None, None], (games, 8, 8)))
+    step.starts[:] = np.isin(np.arange(games), starts)
+    memory.add(replace(step, actions=actions))
+
+
+@pytest.mark.parametrize("games", [1, 3])
+def test_combined_replay_always_draws_the_latest(monkeypatch: Patch, games: int) -> None:
+    memory = memory_of(monkeypatch, games)
+    drawn: set[int] = set()
+    for number in range(50):
+        add(memory, games, number)
+        if memory.ready:
+            minibatch = memory.sample(8)
+            latest = number * games + np.arange(games)
+            assert (minibatch.actions[:games] == latest).all()
+            assert (minibatch.poststates[:games, -1, 0, 0] == latest).all()
+            assert (minibatch.weights == 1).all()
+            drawn |= set(minibatch.actions[games:].tolist())
+    assert len(drawn) > 40  # the others are drawn from all that is held
+    assert len(memory.sample(1).actions) == 1
+
+
+def test_combined_replay_draws_no_first_screen_of_a_game(monkeypatch: Patch) -> None:
+    memory = memory_of(monkeypatch, 2)
+    for number in range(10):
+        add(memory, 2, number)
+    add(memory, 2, 10, 0)
+    for _ in range(20):
+        actions = memory.sample(8).actions
+        assert actions[0] == 21
+        assert 20 not in actions
+
+
+def test_expected_sarsa_values_the_policy(monkeypatch: Patch) -> None:
+    monkeypatch.setitem(TARGET_RULES, "max", of_policy)
+    network = DeepQNetwork(
+        5, 2, (36, 36), NetworkConfig(), BackendConfig(backend="cpu", threads=1), np.random.default_rng(0)
+    )
+    rng = np.random.default_rng(1)
+    states = rng.integers(256, size=(2, 6, 2, 36, 36), dtype=np.uint8)
+    rewards, terminals = rng.choice([-1, 0, 1], 6).astype(np.float32), rng.random(6) < 0.3
+    assert terminals.any()
+    minibatch = Minibatch(
+        states[0], rng.integers(5, size=6), rewards[:, None], states[1], terminals,
+        np.full(6, 0.9, np.float32), np.ones(6, np.float32), np.arange(6),
+    )  # fmt: skip
+    for row, qvalues in enumerate(network.predict(states[1], target=True)):
+        policy = np.full(5, EXPLORATION / 5)
+        policy[qvalues.argmax()] += 1 - EXPLORATION
+        value = 0 if terminals[row] else policy @ qvalues
+        target = network.prepare(minibatch).targets[row]
+        assert float(target) == pytest.approx(rewards[row] + 0.9 * value, abs=1e-5)
+
+
+@pytest.mark.parametrize(("file", "chosen"), CHANGES.items())
+def test_a_training_has_the_change_and_is_resumed_with_it(
+    start: Start, tmp_path: Path, trained: Path, file: str, chosen: list[str], capsys: Capsys
+) -> None:
+    own = ["--import", str(PROJECT / "examples" / file)]
+    assert start("whole", "train", *catch(epochs=2), *own, *chosen) == 0
+    assert start("parts", "train", *catch(), *own, *chosen) == 0
+    assert f"resume.sh snapshots/catch_1.pkl --import {PROJECT}" in capsys.readouterr().err
+    assert start("parts", "resume", "snapshots/catch_1.pkl", "--epochs", "2", *own) == 0
+    whole, parts, plain = (
+        Snapshot.load(home / "snapshots/catch_2.pkl")
+        for home in (tmp_path / "whole", tmp_path / "parts", trained)
+    )
+    assert parts.fingerprint == whole.fingerprint != plain.fingerprint
+    assert whole.flags["imports"] == file
+
+
+def test_the_examples_are_short_and_the_notebook_holds_no_outputs() -> None:
+    for file in CHANGES:
+        assert len((PROJECT / "examples" / file).read_text().splitlines()) < 80
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in CELLS)
+
+
+NOTEBOOK = json.loads((PROJECT / "examples" / "tour.ipynb").read_text())
+CELLS = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
+
+
+@pytest.mark.nightly
+def test_the_notebook_runs_without_jupyter(tmp_path: Path) -> None:
+    code = "\n\n".join("".join(cell["source"]) for cell in CELLS)
+    code, count = re.subn(r'"(train|test|random)_steps": \d+', r'"\1_steps": 60', code)
+    assert count == 3  # else the test takes a minute
+    for name in ("snapshots", "src"):
+        (tmp_path / name).mkdir()
+    for package in ("simple_dqn", "atari2600"):
+        (tmp_path / "src" / package).symlink_to(PROJECT / "src" / package)
+    (tmp_path / "snapshots" / "trained").symlink_to(PROJECT / "snapshots" / "trained")
+    (tmp_path / "examples").mkdir()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SIMPLE_DQN")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "examples",
+        env=environment | {"MPLBACKEND": "agg"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("breakout ('NOOP', 'FIRE', 'RIGHT', 'LEFT')\n")
+    assert done.stdout.endswith("\nsarsa\n")
+    found = {path.name for path in (tmp_path / "results").glob("*.csv")}
+    assert found == {"catch_tour.csv", "catch_tour_sarsa.csv"}
+
+
+def test_a_study_goes_on_and_marks_a_trial_that_fails(home: Path, monkeypatch: Patch, capsys: Capsys) -> None:
+    optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
+    tune = pytest.importorskip("examples.tune")
+    train, calls = simple_dqn.train, list[dict[str, Any]]()
+
+    def fail_once(game: str, **settings: Any) -> Any:
+        calls.append(settings)
+        if len(calls) == 1:
+            raise simple_dqn.UserError("diverged")
+        return train(game, **settings)
+
+    monkeypatch.setattr(simple_dqn, "train", fail_once)
+    given = {name: one for name, one in CATCH.items() if name not in ("network", "target_steps")}
+    for trials in ("2", "2", "3"):
+        tune.main(["catch", *words(given), "--train_frequency", "4", "--trials", trials])
+    assert len(calls) == 3
+    study = optuna.load_study(study_name="catch", storage="sqlite:///results/tune/catch.db")
+    assert [trial.state.name for trial in study.trials] == ["FAIL", "COMPLETE", "COMPLETE"]
+    assert study.best_params.keys() == {"learning_rate", "network", "target_steps"}  # one was given by hand
+    assert sorted(path.name for path in Path("results/tune/catch").glob("*.csv")) == ["1.csv", "2.csv"]
+    assert not list(Path("snapshots").glob("*"))
+    settings = read(capsys.readouterr().out.splitlines()[-1].split("--config ")[1])
+    assert settings["train_frequency"] == 4
+    assert settings["target_steps"] == study.best_params["target_steps"]
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "flappy_bird.py"
+
+
+@pytest.fixture
+def game() -> FlappyBird:
+    game = FlappyBird()
+    game.reset(seed=0)
+    return game
+
+
+def act(game: FlappyBird, action: int) -> tuple[float, bool]:
+    _, reward, over, cut_off, _ = game.step(action)
+    assert not cut_off
+    return reward, over
+
+
+def test_pipes_come_at_their_distance_and_each_that_is_passed_is_a_point(game: FlappyBird) -> None:
+    rewards, over = [], False
+    while not over:
+        lefts = [left for left, _ in game.pipes]
+        assert (np.diff(lefts) == rules.APART).all()
+        # The bird is where it is in no danger.
+        game.y, game.falls = game.pipes[0][1] + (rules.GAP - rules.BIRD_SIZE) / 2, 0.0
+        reward, over = act(game, 0)
+        rewards.append(reward)
+        assert len(rewards) < 2 * rules.WON * rules.APART / rules.SPEED
+    assert sum(rewards) == rules.WON
+    assert set(rewards) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize(
+    ("above", "lost"),
+    [(-1, True), (0, False), (rules.GAP - rules.BIRD_SIZE, False), (rules.GAP - rules.BIRD_SIZE + 1, True)],
+)
+def test_beside_a_pipe_the_bird_must_be_in_its_gap(game: FlappyBird, above: int, lost: bool) -> None:
+    game.pipes = [[rules.BIRD_X + rules.SPEED, 10]]
+    game.y, game.falls = 10 + above - rules.GRAVITY, 0.0
+    assert act(game, 0) == (0.0, lost)
+
+
+def test_what_is_drawn_is_what_is_touched(game: FlappyBird) -> None:
+    """In many random games a bird that has not lost covers no pixel of a pipe."""
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        over = False
+        game.reset()
+        while not over:
+            image, _, over, _, _ = game.step(int(rng.random() < 0.3))
+            pipes = np.zeros_like(image)
+            for left, gap in game.pipes:
+                pipes[:, max(left, 0) : max(left + rules.PIPE_WIDTH, 0)] = 1
+                pipes[gap : gap + rules.GAP, max(left, 0) : max(left + rules.PIPE_WIDTH, 0)] = 0
+            assert set(np.unique(image)) <= {rules.SKY, rules.PIPE, rules.BIRD}
+            if 0 <= game.y <= rules.HEIGHT - rules.BIRD_SIZE and not over:
+                rows = slice(int(np.ceil(game.y)), int(game.y) + rules.BIRD_SIZE)
+                assert not pipes[rows, rules.BIRD_X : rules.BIRD_X + rules.BIRD_SIZE].any()
+                assert (image == rules.BIRD).sum() == rules.BIRD_SIZE**2
+
+
+def test_a_training_runs(home: Path) -> None:
+    assert main.run(["train", str(EXAMPLE), *words(CATCH)]) == 0
+    snapshot = Snapshot.load(home / "snapshots" / "flappy_bird_1.pkl")
+    assert (snapshot.game, snapshot.actions) == ("flappy_bird", 2)

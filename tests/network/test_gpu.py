@@ -14,8 +14,8 @@ from simple_dqn.networks import NETWORKS
 from tests.command_line import Patch, Start
 from tests.network.test_device import EXTENSIONS
 from tests.network.updates import assert_same_weights, make_minibatch, make_network, take_losses, train
+from tests.replay_memory.test_replay import SCREEN_SHAPE, feed, make_memory
 from tests.replay_memory.test_replay import assert_same as assert_same_minibatch
-from tests.replay_memory.test_replay import feed, memory_of
 from tests.test_learning import SCHEDULES, score
 from tests.test_learning import train as train_catch
 from tests.test_resume import assert_same, command
@@ -94,7 +94,7 @@ def test_guided_backpropagation_is_that_of_the_cpu(monkeypatch: Patch) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"n_step": 3, "sampler": "prioritized"}], ids=str)
 def test_minibatches_of_screens_on_the_gpu_are_the_same(settings: dict[str, Any]) -> None:
-    host, on_gpu = (memory_of(kind, 3, 99, **settings) for kind in ("none", "cuda"))
+    host, on_gpu = (make_memory(3, 99, SCREEN_SHAPE, kind, **settings) for kind in ("none", "cuda"))
     feed([host, on_gpu], 3, 70)
     for _ in range(20):
         ours, theirs = host.sample(16), on_gpu.sample(16)

@@ -21,7 +21,7 @@ from simple_dqn.config import MemoryConfig
 from simple_dqn.device import Device, DeviceScreens
 from simple_dqn.errors import UserError
 from simple_dqn.replay import ENTRY, OBJECT, CompressedScreens, ReplayMemory, on_host, rows_for
-from simple_dqn.types import Experience, Ids, Minibatch, Screens, Step
+from simple_dqn.types import Experience, Ids, Minibatch, Step
 from tests.command_line import Logs, Patch
 
 DISCOUNT = 0.9
@@ -209,22 +209,13 @@ def test_samples_are_all_the_transitions_of_a_plain_list_and_no_others(story: St
 SCREEN_SHAPE, ATARI = (9, 7), (84, 84)
 
 
-def memory_of(
-    kind: str, games: int, size: int, shape: tuple[int, int] = SCREEN_SHAPE, **how: Any
-) -> ReplayMemory:
-    return make_memory(games, size, shape, kind, **how)
-
-
-def screens_of(rng: np.random.Generator, games: int, shape: tuple[int, int] = SCREEN_SHAPE) -> Screens:
-    """Return screens of which some are noise, which nothing compresses, and some are of one gray."""
-    noise = rng.integers(0, 256, (games, *shape), np.uint8)
-    return np.where(rng.random((games, 1, 1)) < 0.5, noise, noise[:, :1, :1])[:, ::-1]  # strided
-
-
 def feed(memories: list[ReplayMemory], games: int, steps: int, seed: int = 1) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(steps):
-        step = Step.start(screens_of(rng, games))
+        noise = rng.integers(
+            0, 256, (games, *SCREEN_SHAPE), np.uint8
+        )  # which nothing compresses, or one gray
+        step = Step.start(np.where(rng.random((games, 1, 1)) < 0.5, noise, noise[:, :1, :1])[:, ::-1])
         step.actions[:] = rng.integers(0, 6, games)
         step.rewards[:] = rng.random(games)
         step.terminals[:] = rng.random(games) < 0.1
@@ -243,7 +234,7 @@ def assert_same(one: Minibatch, other: Minibatch) -> None:
 @pytest.mark.parametrize("kinds", ["none lz4", "lz4 none", "cpu lz4", "lz4 cpu"])
 @pytest.mark.parametrize("steps", [8, 33])  # part of the ring, all of it and some again
 def test_what_is_held_passes_from_any_kind_to_any(kinds: str, steps: int) -> None:
-    first, second = (memory_of(kind, 3, 60, seed=len(kind)) for kind in kinds.split())
+    first, second = (make_memory(3, 60, SCREEN_SHAPE, kind, seed=len(kind)) for kind in kinds.split())
     feed([first], 3, steps)
     feed([second], 3, 25, seed=2)
     second.set_state(first.get_state(), [oldest_first(first)])
@@ -263,7 +254,7 @@ def test_bytes_that_are_held(monkeypatch: Patch) -> None:
     assert screens.nbytes == 5 * ENTRY + 3 * (OBJECT + block)
     available(monkeypatch, lambda: 10**11)
     before = psutil.Process().memory_info().rss
-    memory = memory_of("none", 1, 1_000_000, ATARI)
+    memory = make_memory(1, 1_000_000, ATARI)
     assert 7_056_000_000 < memory.nbytes <= 7_200_000_000
     assert psutil.Process().memory_info().rss - before < 100_000_000
 
@@ -284,14 +275,14 @@ def test_too_little_memory_is_said_before_the_run_with_a_size_that_fits(
 ) -> None:  # fmt: skip
     available(monkeypatch, lambda: free)
     with pytest.raises(UserError, match=r"^--replay_size 1000000 ") if refused else nullcontext() as error:
-        memory_of(kind, 1, 1_000_000, ATARI)
+        make_memory(1, 1_000_000, ATARI, kind)
     found = re.search(words, str(error.value) if error else caplog.messages.pop())
     assert found
     caplog.clear()
-    assert memory_of(kind, 1, int(found[1]), ATARI).nbytes <= free
+    assert make_memory(1, int(found[1]), ATARI, kind).nbytes <= free
     assert refused or not caplog.messages
     with pytest.raises(UserError) if kind == "none" else nullcontext():
-        memory_of(kind, 1, round(1.1 * int(found[1])), ATARI)
+        make_memory(1, round(1.1 * int(found[1])), ATARI, kind)
 
 
 def test_memory_that_runs_short_ends_the_run(monkeypatch: Patch) -> None:

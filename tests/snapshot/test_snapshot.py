@@ -95,7 +95,9 @@ def remake(path: Path, change: Callable[[Members], object], compression: int = z
             file.writestr(name, content)
 
 
-def refusal(path: Path) -> str:
+def refused(path: Path, content: bytes | None = None) -> str:
+    if content is not None:
+        path.write_bytes(content)
     with pytest.raises(UserError) as raised:
         Snapshot.load(path)
     assert str(raised.value).isprintable()
@@ -156,7 +158,7 @@ CHANGES: list[Callable[[Members], object]] = [
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_no_run_writes_is_refused(path: Path, change: Callable[[Members], object]) -> None:
     remake(path, change)
-    assert "cannot be used" in refusal(path)
+    assert "cannot be used" in refused(path)
 
 
 @pytest.mark.parametrize("kind", ["<f4", "<f8", "<f2"])
@@ -171,7 +173,7 @@ def test_weights_are_finite_and_not_too_large(path: Path, kind: str) -> None:
         if sound:
             assert Snapshot.load(path).weights[name].dtype == np.float32
         else:
-            assert "cannot be used" in refusal(path)
+            assert "cannot be used" in refused(path)
 
 
 def test_settings_come_back_but_those_that_name_places(path: Path, caplog: Logs) -> None:
@@ -192,36 +194,36 @@ def test_files_that_unfold_hide_or_hold_objects(path: Path, monkeypatch: Patch) 
     whole = path.read_bytes()
     for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         remake(path, lambda members: None, method)
-        assert "compressed" in refusal(path)
+        assert "compressed" in refused(path)
         path.write_bytes(whole)
     with zipfile.ZipFile(path, "a") as file:
         file.writestr("weights/a.npy", npy("(1,)") + b"1234")
-    assert "two of its members have one name" in refusal(path)
+    assert "two of its members have one name" in refused(path)
     path.write_bytes(whole)
     with zipfile.ZipFile(path, "a") as file:
         file.comment = b"words"
-    assert "list of members" in refusal(path)
+    assert "list of members" in refused(path)
     os.truncate(path, MOST_BYTES + 1)
-    assert "134,217,729 bytes" in refusal(path)
+    assert "134,217,729 bytes" in refused(path)
     path.write_bytes(whole)
     monkeypatch.chdir(path.parent)
     content, bomb = io.BytesIO(), Call(os.system, "touch exploded")
     np.lib.format.write_array(content, np.array([bomb], dtype=object))
     remake(path, member("weights/a.npy", content.getvalue()))
-    assert "plain numbers" in refusal(path)
+    assert "plain numbers" in refused(path)
     assert not Path("exploded").exists()
 
 
 def test_a_missing_file_names_those_there_are_and_others_are_no_snapshots(path: Path) -> None:
     folder = path.parent
-    assert "pong_1.pkl" in refusal(folder / "pong_2.pkl").split("does not exist")[1]
-    assert "is a folder" in refusal(folder)
+    assert "pong_1.pkl" in refused(folder / "pong_2.pkl").split("does not exist")[1]
+    assert "is a folder" in refused(folder)
     os.mkfifo(folder / "pipe")
-    assert "a pipe" in refusal(folder / "pipe")
+    assert "a pipe" in refused(folder / "pipe")
     other = path.rename(folder / "pong_1.txt")  # the content tells, not the extension
     assert Snapshot.load(other).game == "pong"
     np.save(folder / "a.npy", np.zeros(3))
-    assert "not a snapshot" in refusal(folder / "a.npy")
+    assert "not a snapshot" in refused(folder / "a.npy")
 
 
 @pytest.mark.nightly
@@ -259,10 +261,6 @@ def old(model: Model) -> Model:
     return {"layer_params_states": layers, "epoch_index": 2}
 
 
-def between(model: Model) -> Model:
-    return {"layer_params_states": [{"params": {"W": w}, "states": []} for w in matrices(model)]}
-
-
 def write(path: Path, model: Model, protocol: int = 2) -> Path:
     """Write `model` as numpy 1 did; the words after a protocol of 2 have their length before them."""
     pickled = pickle.dumps(model, protocol)
@@ -282,17 +280,10 @@ def expect_neons_values(snapshot: Snapshot) -> None:
     np.testing.assert_allclose(network.predict(expected["states"]), expected["qvalues"], rtol=0, atol=1e-5)
 
 
-def refused(path: Path, content: bytes | None = None) -> str:
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(UserError) as refusal:
-        Snapshot.load(path)
-    assert str(refusal.value).isprintable()
-    assert len(str(refusal.value)) < 400
-    return str(refusal.value)
-
-
-@pytest.mark.parametrize(("layout", "protocol"), [(None, 2), (new, 2), (old, 3), (between, 4)])
+@pytest.mark.parametrize(("layout", "protocol"), [
+    (None, 2), (new, 2), (old, 3),
+    (lambda m: {"layer_params_states": [{"params": {"W": w}, "states": []} for w in matrices(m)]}, 4),
+])  # fmt: skip
 def test_neons_values_from_every_layout(
     tmp_path: Path, model: Model, layout: Callable[[Model], Model] | None, protocol: int
 ) -> None:
