@@ -17,7 +17,7 @@ from simple_dqn.presets import PRESETS
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.play import ONE_GAME, PLAYS_ONLY, settings_of_agent
 from simple_dqn.verbs.settings import resolve
-from tests.command_line import PROJECT, Capsys, Start, catch, read
+from tests.command_line import PROJECT, Capsys, Start, Told, catch, read
 
 # Flags of a run in which every source below can be told from the others.
 RUN = {
@@ -261,6 +261,22 @@ def test_print_config_names_the_source_of_each_value(tmp_path: Path, start: Star
     assert start("home", "train", "pong", "--preset", "mine.yaml") == 2
     assert "'mine.yaml'" in (told := capsys.readouterr().err)
     assert "--config FILE.yaml" in told
+
+
+def test_a_file_chooses_no_path_to_write_to_and_no_address(
+    tmp_path: Path, start: Start, told: Told, capsys: Capsys
+) -> None:
+    paths = ("csv_file", "save_weights_prefix", "record_screen_path", "record_sound_filename")
+    (tmp_path / "x.yaml").write_text("".join(f"{name}: /tmp/x\n" for name in paths) + "epochs: 3\n")
+    assert start("home", "train", "pong", "--config", "../x.yaml", "--print_config") == 0
+    shown = capsys.readouterr().out
+    assert "epochs: 3  # file" in shown
+    assert "/tmp/x" not in shown
+    (tmp_path / "x.yaml").write_text("cluster: 10.0.0.1:6379\n")
+    words = ("train", "pong", "--config", "../x.yaml", "--print_config")
+    assert "give --cluster 10.0.0.1:6379" in told(*words, code=2)
+    for mine in ("10.0.0.1:6379", "local"):
+        told(*words, "--cluster", mine)
 
 
 # Names and defaults that simple_dqn promised.

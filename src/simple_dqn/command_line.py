@@ -24,7 +24,10 @@ from simple_dqn.presets import PRESETS
 MOST_BYTES = 64 << 10  # of a file, which has about 4,000
 PLAIN = re.compile(r"-?[\w./+][\w./+-]*")  # a word that needs no quotation marks in YAML
 KEYS = ("simple_dqn", "preset", "versions", "machine", "settings")
-PATHS_OF_RUN = ("csv_file", "save_weights_prefix")  # the next run has files of its own
+# The next run has files of its own, and a stranger's settings choose none.
+PATHS_OF_RUN = (
+    "csv_file", "save_weights_prefix", "record_screen_path", "record_sound_filename", "visualization_file",
+)  # fmt: skip
 ONE_DASH = re.compile(r"-(?!(inf|nan)$)[A-Za-z]\w")  # simple_dqn's own examples have one: -csv_file FILE
 NEGATIVE = re.compile(r"-(\.?\d|(inf|nan)$)")
 

@@ -43,6 +43,7 @@ logger = logging.getLogger(__name__)
 # What a checkpoint does not choose: paths, and a window.
 RECORDINGS = ("display_screen", "record_screen_path", "record_sound_filename")
 UNRECORDED = (*RECORDINGS, "load_weights", "visualization_file")
+LOCAL_CLUSTERS = ("none", "local", "auto")  # those on this machine
 
 
 class CompleteError(UserError):
@@ -76,6 +77,8 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     parser.add_presets(USUAL)
     flags = parser.parse(arguments)
     file = flags.pop("config", {})
+    if "cluster" not in flags and file.get("cluster", "none") not in LOCAL_CLUSTERS:
+        raise UserError(f"a settings file chooses no address: give --cluster {file['cluster']}")
     given = over(file, named(flags))
     if "game" not in given:
         raise UserError(f"the following arguments are required: game (see {program} --help)")
@@ -290,7 +293,7 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
             remedy = f"leave out --{name}, or start a new run with another label"
             raise UserError(f"the run was started with {change}: {remedy}")
         logger.info("From now on --%s is %s instead of %s", name, settings[name], was[name])
-    if cluster not in ("none", "local", "auto", given.get("cluster")):
+    if cluster not in (*LOCAL_CLUSTERS, given.get("cluster")):
         raise UserError(f"a checkpoint chooses no address: give --cluster {cluster}, where the run was")
 
 
