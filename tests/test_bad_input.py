@@ -91,10 +91,6 @@ def snapshot(game: str = "pong", actions: int = 6, flags: dict[str, Any] | None 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return fill(tmp_path)
-
-
-def fill(tmp_path: Path) -> Path:
     (tmp_path / "not_a_rom.bin").write_bytes(b"x" * 4096)
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "services.yaml").write_text("services:\n")
@@ -157,7 +153,7 @@ sweep compare x= => 'x=' names no seeds
 sweep Pendulum-v1 --environment gym => Pendulum-v1 has no discrete actions
 train Pendulum-v1 => Pendulum-v1 has no discrete actions
 train Blackjack-v1 => observes several things | --observation pixels
-train FrozenLake-v1 --observation vector => --observation vector | Discrete | leave it out
+train FrozenLake-v1 --observation vector => --observation vector | Discrete | --observation pixels
 train pong --observation vector => --observation vector | leave it out
 train catch --observation vector => --observation vector | leave it out
 train CartPole-v1 --network nature => --network nature | leave it out

@@ -19,48 +19,23 @@ from tests.command_line import PROJECT
 SOURCE = PROJECT / "src" / "simple_dqn"
 # Imports run downwards only, and nothing imports its own layer, but for the lowest. So the core, which is DQN
 # itself, runs without the tools and without a cluster: `run` and the verbs join them.
-LAYERS = [
-    "types config presets errors command_line machine random_streams rules files own_code",
-    "samplers",
-    "environment replay statistics snapshot",
-    "networks device hub",
-    "guided optimizers",
-    "dqn",
-    "agent",
-    "schedules evaluation watch",
-    "cluster plot",
-    "run",
-    "doctor",
-    "verbs",
-    "api",
-    "main",
-    "sweep",
-]
-LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names.split()}
+LAYERS = (
+    "types config presets errors command_line machine random_streams rules files own_code | samplers | "
+    "environment replay statistics snapshot | networks device hub | guided optimizers | dqn | agent | "
+    "schedules evaluation watch | cluster plot | run | doctor | verbs | api | main | sweep"
+)
+LAYER_OF = {name: layer for layer, names in enumerate(LAYERS.split("|")) for name in names.split()}
 NETWORK = "dqn networks optimizers device guided"
 # Library -> the files and folders of src/simple_dqn that may import it, or paths from the project.
 OWNERS = {
-    "torch": f"{NETWORK} statistics verbs",
-    "ale_py": "environment scripts/",
-    "gymnasium": "environment own_code",
-    "cv2": "environment",
-    "matplotlib": "plot",
-    "bokeh": "scripts/curves.py nvis/",
-    "nvis": "verbs nvis/",
-    "pygame": "watch",
-    "blessed": "watch",
-    "onnxruntime": "verbs",
-    "tqdm": "statistics watch nvis/",
-    "av": "watch",
-    "ray": "cluster sweep",
-    "psutil": "machine",
-    "yaml": "command_line",
-    "warp": "environment src/atari2600",
-    "atari2600": "environment src/atari2600 scripts/",
-    "lz4": "replay snapshot",
-    "huggingface_hub": "hub",
+    "torch": f"{NETWORK} statistics verbs", "ale_py": "environment scripts/",
+    "gymnasium": "environment own_code", "cv2": "environment", "matplotlib": "plot",
+    "bokeh": "scripts/curves.py nvis/", "nvis": "verbs nvis/", "pygame": "watch", "blessed": "watch",
+    "onnxruntime": "verbs", "tqdm": "statistics watch nvis/", "av": "watch", "ray": "cluster sweep",
+    "psutil": "machine", "yaml": "command_line", "warp": "environment src/atari2600",
+    "atari2600": "environment src/atari2600 scripts/", "lz4": "replay snapshot", "huggingface_hub": "hub",
     "safetensors": "verbs",
-}
+}  # fmt: skip
 
 
 @cache

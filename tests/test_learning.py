@@ -1,19 +1,27 @@
-"""Learning is tested by learning: Catch, whose best score is 1, from several seeds."""
+"""Learning is tested by learning: Catch, whose best score is 1; and which games count in a test, and how."""
 
+import csv
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from ale_py.roms import get_all_rom_ids
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Discrete
+from hypothesis import given
+from hypothesis import strategies as st
 
 import simple_dqn
+from simple_dqn import evaluation
 from simple_dqn.config import Config
 from simple_dqn.errors import Interrupt
-from simple_dqn.evaluation import evaluate
+from simple_dqn.evaluation import PROTOCOLS, SCORES, Evaluation, ScoreBoard, evaluate, human_normalized
 from simple_dqn.run import Run, make_environment, make_player, make_run
 from simple_dqn.statistics import Statistics
+from simple_dqn.types import Step
 from tests.command_line import Patch
 
 SETTINGS = {
@@ -136,3 +144,113 @@ def test_a_corridor_is_solved_by_numbers(channels: bool, monkeypatch: Patch) -> 
 def test_a_game_is_solved_without_further_flags(game: str, least: float, seed: int) -> None:
     run = simple_dqn.train(game, random_seed=seed)
     assert simple_dqn.load(run.snapshots[-1]).evaluate(games=30, epsilon=0.0).mean >= least
+
+
+def step(rewards: list[float], resets: list[bool], starts: list[bool] | None = None) -> Step:
+    result = Step.start(np.zeros((len(rewards), 2, 2), np.uint8))
+    result.rewards[:] = rewards
+    result.resets[:] = resets
+    result.starts[:] = starts or [False] * len(rewards)
+    return result
+
+
+def test_each_place_plays_its_share_so_that_short_games_are_not_favoured() -> None:
+    board = ScoreBoard(places=2, games=4)
+    for number in range(1, 7):  # place 0 ends a game at each step, place 1 at each third
+        assert not board.complete
+        board.add(step([1, 1], [True, number % 3 == 0], [number > 1, number % 3 == 1]))
+    assert board.complete
+    assert sorted(board.scores) == [1, 1, 3, 3]
+
+
+# Lengths of games, one after another in each of up to four places.
+LENGTHS = st.lists(st.lists(st.integers(2, 9), min_size=20, max_size=20), min_size=1, max_size=4)
+
+
+@given(LENGTHS, st.integers(1, 60), st.integers(0, 40))
+def test_a_limit_of_steps_drops_the_last_game(lengths: list[list[int]], steps: int, saved_after: int) -> None:
+    """A game pays 1 a step, and its number when it ends."""
+    places, played, expected = len(lengths), 0, []
+    rounds = -(-steps // places)
+    told: list[list[tuple[int, bool, bool]]] = [[] for _ in lengths]
+    for place, games in enumerate(lengths):
+        for number, length in enumerate([*games, 80]):  # the last is longer than any test
+            begin, value = len(told[place]), 1000 * (places * number + place)
+            is_last = place == places - 1 and begin + length > rounds
+            if begin < rounds and not is_last:
+                expected.append(value + length)
+            told[place] += [(1, False, number > 0)] + [(1, False, False)] * (length - 2)
+            told[place].append((1 + value, True, False))
+    board = ScoreBoard(places, steps=steps)
+    while not board.complete:
+        if played == saved_after:
+            state, board = board.get_state(), ScoreBoard(places, steps=steps)
+            board.set_state(state)
+        rewards, resets, starts = zip(*(each[played] for each in told), strict=True)
+        board.add(step(list(rewards), list(resets), list(starts)))
+        played += 1
+    assert sorted(board.scores) == sorted(expected)
+    assert board.steps == played * places >= steps
+    assert places > 1 or played == steps  # simple_dqn's test, to the step
+
+
+def test_protocols_are_as_published() -> None:
+    names = "exploration_rate_test", "random_start_frames", "max_game_frames", "repeat_action_probability"
+    published = {"nature": (0.05, 30, 18_000, 0.0), "machado": (0.01, 0, 18_000, 0.25)}
+    for protocol, values in published.items():
+        assert PROTOCOLS[protocol].games == 30
+        assert tuple(PROTOCOLS[protocol].flags[name] for name in names) == values
+    # A network of fewer actions than Machado asks for plays its own.
+    flags = [evaluation.protocol_flags("machado", actions) for actions in (18, 4)]
+    assert [one.get("minimal_action_set") for one in flags] == [False, None]
+
+
+@pytest.mark.parametrize(("protocol", "flags", "expected"), [
+    ("simple_dqn", {}, []),
+    ("simple_dqn", {"frame_skip": 3, "play_games": 2},
+     ["--frame_skip 3, not 4", "--play_games 2, not --test_steps 125000"]),
+    ("simple_dqn", {"test_steps": 500}, ["--test_steps 500, not 125000"]),
+    ("nature", {"color_averaging": False, "test_steps": 500}, []),  # its games are counted, not steps
+    ("nature", {"color_averaging": True, "exploration_rate_test": 0.0, "play_games": 3},
+     ["--exploration_rate_test 0.0, not 0.05", "--color_averaging true, not false",
+      "--play_games 3, not 30"]),
+    ("machado", {"frame_skip": 5, "minimal_action_set": False}, []),
+    ("machado", {"minimal_action_set": True},
+     ["--minimal_action_set true, not false", "--frame_skip 4, not 5"]),
+])  # fmt: skip
+def test_the_report_tells_other_settings(protocol: str, flags: dict[str, Any], expected: list[str]) -> None:
+    config = Config.from_flags({"game": "pong", **PROTOCOLS[protocol].flags, **flags})
+    assert evaluation.departures(protocol, config) == expected
+
+
+def test_the_report_tells_what_was_played() -> None:
+    report = Evaluation(
+        game="tower", protocol="machado", unlike_protocol=["--frame_skip 4, not 5"], scores=[1.0, 2.0],
+        steps=20, workers=2, exploration_rate=0.05, rules={"frame_skip": 4, "frame_maximum": True},
+        action_names=("NOOP", "UP", "DOWN"), rom_md5="60e0", random_seed=0,
+    )  # fmt: skip
+    first, *_, last = str(report).splitlines()
+    assert (first, last) == ("tower: 1.50 ± 0.50 over 2 games", "  not as in machado: --frame_skip 4, not 5")
+    for words in ("protocol machado", "2 games side by side", "ε 0.05", "--frame_skip 4", "MD5 60e0"):
+        assert words in str(report)
+    none = str(replace(report, scores=[], rom_md5=None))
+    assert "no game ended in 20 steps: raise --test_steps" in none
+    assert "frame" not in none.split("not as in")[0], "without an emulator there are no frames"
+
+
+def test_published_scores_and_those_of_humans_and_random_play() -> None:
+    assert len(SCORES) == 57
+    assert set(SCORES) <= set(get_all_rom_ids())
+    for game, scores in SCORES.items():
+        assert human_normalized(game, scores["random"]) == 0
+        assert human_normalized(game, scores["human"]) == pytest.approx(100)
+    # Nature DQN's Breakout, worked out by hand.
+    assert human_normalized("breakout", 401.2) == pytest.approx(1387.15, abs=0.01)
+    assert human_normalized("tetris", 100) is None
+    table = Path(__file__).parents[1] / "docs" / "data" / "results.csv"
+    rows = csv.DictReader(line for line in table.read_text().splitlines() if line[0] != "#")
+    columns = {"simple_dqn": "simple_dqn", "deepmind": "DeepMind 2015"}
+    for row in rows:
+        found = SCORES[row["game"].lower().replace(" ", "_")]
+        for name, column in columns.items():
+            assert found[name] == float(row[column].split(" ±")[0].replace(",", ""))

@@ -304,6 +304,8 @@ def test_promised_flags_and_defaults() -> None:
     assert {name: flags[name] for name in PROMISED} == PROMISED
     given = {name: value for name, value in Config().flags().items() if name not in ("game", "imports")}
     assert {"game": "", "imports": None, **parse(*as_flags(given))} == Config().flags()
+    # A memory that actors fill needs no random steps.
+    rules.check(Config.from_flags({"workers": 8, "random_steps": 0, "cluster": "local"}))
 
 
 @pytest.mark.parametrize(("words", "given"), [
@@ -389,10 +391,6 @@ def test_settings_that_contradict_each_other(line: str) -> None:
     with pytest.raises(UserError) as caught:
         rules.check(Config.from_flags(read_settings(dict(flag.split("=") for flag in flags.split()))))
     assert all(word in str(caught.value) for word in words.split(" | ")), caught.value
-
-
-def test_a_memory_that_actors_fill_needs_no_random_steps() -> None:
-    rules.check(Config.from_flags({"workers": 8, "random_steps": 0, "cluster": "local"}))
 
 
 # What a verb cannot do without.

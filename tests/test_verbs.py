@@ -1,4 +1,4 @@
-"""Whole runs through `main`: what they write, and that they repeat; snapshots elsewhere; doctor.sh."""
+"""Whole runs through `main`: what they write, and that they repeat; snapshots elsewhere; doctor.sh; seeds."""
 
 import importlib.util
 import json
@@ -20,6 +20,7 @@ import yaml
 from ale_py.roms import get_rom_path
 
 import simple_dqn
+from atari2600.draws import Draws
 from simple_dqn import command_line, doctor, main
 from simple_dqn.config import Config, RunConfig, words
 from simple_dqn.doctor import CHECKS, Finding, examine
@@ -27,6 +28,7 @@ from simple_dqn.errors import EXTRAS, UserError
 from simple_dqn.evaluation import ScoreBoard
 from simple_dqn.files import command
 from simple_dqn.machine import available_memory, control_group_allowances
+from simple_dqn.random_streams import draw_seed, stream
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.types import Step
@@ -418,3 +420,34 @@ def test_the_tightest_limit_holds(monkeypatch: Patch) -> None:
     for machine, least in ((5, 3), (2, 2)):
         monkeypatch.setattr(psutil, "virtual_memory", lambda n=machine: SimpleNamespace(available=n))
         assert available_memory() == least
+
+
+def draws(seed: int, name: str, index: int = 0) -> list[int]:
+    numbers: list[int] = stream(seed, name, index).integers(2**32, size=8).tolist()
+    return numbers
+
+
+def test_names_indices_and_seeds_give_streams_of_their_own_that_repeat() -> None:
+    places = [(seed, name, index) for seed in (0, 1) for name in ("sampling", "weights") for index in (0, 1)]
+    assert len({tuple(draws(*place)) for place in places}) == 8
+    assert all(draws(*place) == draws(*place) for place in places)
+    seeds = {draw_seed() for _ in range(20)}
+    assert len(seeds) > 15
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_draws_are_even_and_neither_follow_their_key_nor_each_other() -> None:
+    numbers = np.array([[game.random() for _ in range(4000)] for game in map(Draws, range(5))])
+    assert numbers.min() >= 0
+    assert numbers.max() < 1
+    counts = np.histogram(numbers, 20, (0, 1))[0]
+    assert np.abs(counts / 1000 - 1).max() < 0.15  # five standard deviations
+    related = np.corrcoef(np.concatenate((numbers[:, 1:], numbers[:, :-1])))
+    assert np.abs(related - np.eye(10)).max() < 0.08
+    dice = Draws(7)
+    assert {dice.integers(6) for _ in range(200)} == set(range(6))
+    first, second = Draws(1), Draws(2)
+    for _ in range(3):
+        first.integers(31)
+    second.set_state(first.get_state())
+    assert [first.random() for _ in range(5)] == [second.random() for _ in range(5)]

@@ -349,18 +349,14 @@ def test_another_version_or_rom_is_a_line(monkeypatch: Patch) -> None:
             list(iter(pool.next, "never"))
 
 
-def settle(actors: int, needed: int) -> list[int]:
-    limit, allowed = InFlightLimit(actors), []
-    assert limit.trajectories == actors * IN_FLIGHT
+@pytest.mark.parametrize(("actors", "needed"), [(4, 0), (2, 2), (8, 5), (1000, 90), (3, 100)])
+def test_the_limit_follows_the_learner(actors: int, needed: int) -> None:
+    limit, most, allowed = InFlightLimit(actors), actors * IN_FLIGHT, list[int]()
+    assert limit.trajectories == most
     for _ in range(100 * BUSY_TRAJECTORIES):
         limit.on_trajectory(0.5 if limit.trajectories < needed else 0.01, since=1.0)
         allowed.append(limit.trajectories)
-    return allowed[-20 * BUSY_TRAJECTORIES :]
-
-
-@pytest.mark.parametrize(("actors", "needed"), [(4, 0), (2, 2), (8, 5), (1000, 90), (3, 100)])
-def test_the_limit_follows_the_learner(actors: int, needed: int) -> None:
-    allowed, most = settle(actors, needed), actors * IN_FLIGHT
+    allowed = allowed[-20 * BUSY_TRAJECTORIES :]
     assert max(1, needed - max(1, needed // 4)) <= min(allowed) or min(allowed) == most
     assert max(allowed) <= min(most, needed + max(1, needed // 4))
     if actors == 2:  # it waits for few

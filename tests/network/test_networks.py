@@ -28,12 +28,9 @@ from simple_dqn.networks import (
 from tests.network.updates import SMALL, make_minibatch, make_network, take_losses, train
 
 NATURES = {
-    "hidden.conv1": (32, 4, 8, 8),
-    "hidden.conv2": (64, 32, 4, 4),
-    "hidden.conv3": (64, 64, 3, 3),
-    "hidden.dense1": (512, 3136),
-    "output": (6, 512),
-}
+    "hidden.conv1": (32, 4, 8, 8), "hidden.conv2": (64, 32, 4, 4), "hidden.conv3": (64, 64, 3, 3),
+    "hidden.dense1": (512, 3136), "output": (6, 512),
+}  # fmt: skip
 LAYERS: dict[str, dict[str, tuple[int, ...]]] = {
     "nature": NATURES,
     "neon": NATURES,
