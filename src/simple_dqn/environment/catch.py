@@ -24,6 +24,7 @@ class CatchGame(Game):
     name = "catch"
     action_names = ("LEFT", "NOOP", "RIGHT")
     can_save = True
+    frames_per_second = 6.0  # a game takes a person more than a second
 
     def __init__(
         self, config: EnvironmentConfig, stream: np.random.Generator, _training: bool, watcher: Watcher | None
