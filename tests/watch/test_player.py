@@ -218,7 +218,9 @@ def test_the_game_is_shown_pixel_by_pixel_at_the_left_and_18_actions_have_room(s
     differs = (hinted != image).any(axis=(1, 2))
     assert differs[190 * scale : -3].any()
     assert not differs[: 70 * scale].any(), "the key hints move the lines above the actions"
-    other = Overlay(scale).draw(np.zeros((36, 50, 3), np.uint8), VIEW)
+    overlay.fit(small := np.zeros((36, 50, 3), np.uint8), 1536, 864)
+    assert overlay.scale == 16, "the panel of a small game is too small to read"
+    other = Overlay(scale).draw(small, VIEW)
     assert other.shape[0] == 36 * scale
     assert other.shape[1] > 60 * scale
 

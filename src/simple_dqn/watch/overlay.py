@@ -56,10 +56,10 @@ class Overlay:
         return [float(length) for length in 1 - worse / (self._spread or 1.0)]
 
     def fit(self, picture: Picture, width: float, height: float) -> None:
-        """Set the largest scale, up to 8, at which the drawing of `picture` fits; in pixels."""
+        """Set the largest scale, up to 16, at which the drawing of `picture` fits; in pixels."""
         rows, columns = picture.shape[:2]
         wide = columns + rows * PANEL_SHARE * self.panel
-        self.scale = max(1, min(8, int(height / rows), int((width + 1) / wide)))  # + 1: `size` rounds
+        self.scale = max(1, min(16, int(height / rows), int((width + 1) / wide)))  # + 1: `size` rounds
 
     def size(self, picture: Picture) -> tuple[int, int]:
         """Return the width and height of the drawing of `picture`, in pixels."""
