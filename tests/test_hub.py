@@ -164,10 +164,13 @@ def test_an_address_chooses_no_path(hub: type[Stub], tmp_path: Path, told: Told)
         assert "USER/REPO" in told("snapshot", "card", str(NEON), "--push", repo, code=2)
 
 
-def test_the_command_that_installs_the_hub(monkeypatch: Patch, told: Told) -> None:
-    find = importlib.util.find_spec
-    missing = ("huggingface_hub", "safetensors")
+def test_the_command_that_installs_an_extra(monkeypatch: Patch, told: Told, home: Path) -> None:
+    find, missing = importlib.util.find_spec, ("huggingface_hub", "safetensors", "onnx", "onnxruntime")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else find(name))
-    for words in ("show hf://me/catch", f"card {NEON} --push me/catch", f"export {NEON} --safetensors"):
+    for extra, words in (
+        ("hub", "show hf://me/catch"), ("hub", f"card {NEON} --push me/catch"),
+        ("hub", f"export {NEON} --safetensors"), ("onnx", f"export {NEON} neon.onnx --onnx"),
+    ):  # fmt: skip
         line = told("snapshot", *words.split(), code=2).splitlines()[-1]
-        assert f"pip install {' '.join(EXTRAS['hub'])}" in line
+        assert f".venv/bin/python -m pip install {' '.join(EXTRAS[extra])}" in line
+        assert not [path for path in home.rglob("*") if path.is_file()]

@@ -1,6 +1,5 @@
 """Whole runs through `main`: what they write, and that they repeat; snapshots elsewhere; doctor.sh; seeds."""
 
-import importlib.util
 import json
 import logging
 import re
@@ -24,7 +23,7 @@ from atari2600.draws import Draws
 from simple_dqn import command_line, doctor, main
 from simple_dqn.config import Config, RunConfig, words
 from simple_dqn.doctor import CHECKS, Finding, examine
-from simple_dqn.errors import EXTRAS, UserError
+from simple_dqn.errors import UserError
 from simple_dqn.evaluation import ScoreBoard
 from simple_dqn.files import command
 from simple_dqn.machine import available_memory, control_group_allowances
@@ -235,14 +234,6 @@ def test_neons_snapshot_as_onnx(home: Path) -> None:
     expected = np.load(NEON.with_name("breakout_1_expected.npz"))
     (found,) = onnxruntime.InferenceSession("neon.onnx").run(None, {"states": expected["states"]})
     np.testing.assert_allclose(found, expected["qvalues"], rtol=0, atol=1e-5)
-
-
-def test_the_command_that_installs_onnx(monkeypatch: Patch, told: Told, home: Path) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if "onnx" in name else find(name))
-    (line,) = told("snapshot", "export", str(NEON), "neon.onnx", "--onnx", code=2).splitlines()
-    assert f".venv/bin/python -m pip install {' '.join(EXTRAS['onnx'])}" in line
-    assert not list(home.iterdir())
 
 
 def test_the_curve_is_that_of_the_snapshots_run(home: Path, monkeypatch: Patch) -> None:

@@ -301,13 +301,11 @@ def test_collisions_but_not_in_the_vertical_blank_and_what_a_read_leaves_on_the_
     assert draw("LDA #2\nSTA VBLANK\n" + both + "LDA $07\nSTA $F1\n").ram[0, 0x71] == 0x07
 
 
-def test_wsync_halts_until_the_next_line_but_not_in_the_last_cycle(run: Run) -> None:
+def test_wsync_halts_until_the_next_line_but_not_in_the_last_cycle_and_vsync_ends_a_frame(run: Run) -> None:
     for cycle, lines in ((75, 1), (76, 1), (77, 2)):
         source = wait(cycle - 3) + "STA WSYNC"
         assert run(source, len(source.splitlines())).cpu[0, CPU.CYCLES] == 76 * lines
-
-
-def test_a_frame_ends_with_a_long_enough_vsync_or_too_many_lines(run: Run) -> None:
+    # A frame ends with a long enough VSYNC, or after too many lines.
     sync = "LDA #2\nSTA VSYNC\n{}LDA #0\nSTA VSYNC\nLDA #7\nSTA $F1\nend: JMP end"
     assert run(sync.format("STA WSYNC\n" * 3)).ram[0, 0x71] == 0  # the frame has ended before
     assert run(sync.format("")).ram[0, 0x71] == 7
