@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
     def add_presets(self, usual: str, file: bool = True) -> None:
         """Add `--preset`, with the default `usual`, `--print_config`, and if `file` is true `--config`."""
         group = self.add_argument_group("Preset")
-        text = f"a set of settings: {', '.join(PRESETS)} (default: {usual})"
+        text = f"a set of settings: {', '.join(PRESETS)} (default: {usual}, or the game's own)"
         group.add_argument("--preset", type=preset_name, metavar="NAME", help=text)
         self.add_switch("print_config", "print settings and their sources, and exit (default: false)", group)
         if file:

@@ -95,7 +95,8 @@ def _parser(program: str) -> Parser:
         one = actions.add_parser(action, help=text)
         one.add_argument("source", metavar="FILE", help=play.SNAPSHOT)
         if action != "show":
-            one.add_argument("target", type=Path, nargs=None if action == "convert" else "?", metavar="OUT")
+            count, text = None if action == "convert" else "?", "the file or folder to write"
+            one.add_argument("target", type=Path, nargs=count, metavar="OUT", help=text)
         if action in ("show", "convert"):
             one.add_argument("--game", help="the game of one of Neon's whose file is not named after it")
         if action == "export":
