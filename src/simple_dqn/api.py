@@ -113,9 +113,8 @@ class _Callbacks(Writer):
     def __init__(self, on_phase_end: Callback | None, on_step: Callback | None, every: int) -> None:
         if type(every) is not int or every < 1:
             raise UserError(f"every is {every!r}: give a whole number of steps, such as 1000")
-        for function in (on_phase_end, on_step):
-            if not (function is None or callable(function)):
-                raise UserError(f"{function!r} cannot be called: give a function of a row, such as print")
+        for wrong in [one for one in (on_phase_end, on_step) if not (one is None or callable(one))]:
+            raise UserError(f"{wrong!r} cannot be called: give a function of a row, such as print")
         self._on_phase_end, self._on_step, self.every = on_phase_end, on_step, every if on_step else 0
 
     def on_phase_end(self, summary: PhaseSummary) -> None:

@@ -151,9 +151,8 @@ def nearest_action(held: Set[str], action_names: Sequence[str], can_rest: bool =
     `UPRIGHTFIRE`; actions that have numbers instead are chosen by digits. A game that `can_rest` takes
     `NO_ACTION`, which is returned if it is nearer.
     """
-    for index, name in enumerate(action_names):
-        if name.isdecimal() and name in held:
-            return index
+    if numbered := [name for name in action_names if name.isdecimal() and name in held]:
+        return action_names.index(numbered[0])
     buttons = set() if NO_BUTTON in held else set(held)
     for pair in OPPOSITES:
         buttons -= pair if pair <= buttons else set()
