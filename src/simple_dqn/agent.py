@@ -163,7 +163,7 @@ class Agent:
         self.player, self.memory, self.network, self.config = player, memory, network, config
         self.games = player.environment.games
         self.total_train_steps = 0
-        self._batch_size = batch_size
+        self.batch_size = batch_size
         self._statistics = statistics
         self._unreported: list[UpdateOutcome] = []  # updates whose TD errors the memory has not received
 
@@ -205,7 +205,7 @@ class Agent:
         Algorithm 1).
         """
         for _ in range(self.due(self.config.train_frequency, steps) * self.config.train_repeat):
-            minibatch = self.memory.sample(self._batch_size, self.total_train_steps)
+            minibatch = self.memory.sample(self.batch_size, self.total_train_steps)
             self.network.update(self.network.prepare(minibatch))
             if self.memory.uses_errors:
                 self.update_priorities()
@@ -220,7 +220,7 @@ class Agent:
 
     def prepare(self, steps: int) -> PreparedBatch:
         """Sample a minibatch and compute its targets; `steps` is the training step, for the β of sampling."""
-        return self.network.prepare(self.memory.sample(self._batch_size, steps))
+        return self.network.prepare(self.memory.sample(self.batch_size, steps))
 
     def learn_from(self, batch: PreparedBatch) -> None:
         """Make one update from `batch`; the memory receives its TD errors by `update_priorities`."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from simple_dqn.config import BackendConfig
 from simple_dqn.errors import UserError
-from simple_dqn.machine import idle_cores, usable_cores
+from simple_dqn.machine import SHARE, available_memory, idle_cores, usable_cores
 from simple_dqn.replay import HostScreens
 from simple_dqn.types import Mask, Screens, States, datatype
 
@@ -79,37 +79,54 @@ class Device:
             values = values.pin_memory()
         return values if self.is_cpu else values.to(self.torch_device, non_blocking=True)
 
-    def floats(self, states: States | Tensor, block: int = 1) -> Tensor:
+    def floats(self, states: States | Tensor, block: int = 1, out: Tensor | None = None) -> Tensor:
         """Return `states` uint8 [B, S, H, W] as floats in [0, 1], in the datatype of the hidden layers.
 
         In bfloat16 on a CPU with AMX they are in blocks [B, S · 16, H / 4, W / 4], and in [0, 255], if
         `block`, that of the network's `ScreenConvolution`, is 4 and divides H and W.
-        Observations that are no screens are copied as they are.
+        Observations that are no screens are copied as they are. `out`: the tensor to write them to.
         """
+        layout, scale = torch.channels_last, 255
         if states.ndim != 4:
-            return self.tensor(states).to(self.hidden, copy=True)
-        if not self.is_cpu or self.layout != torch.channels_last or isinstance(states, Tensor):
-            return self.tensor(states).to(self.hidden, memory_format=self.layout).div_(255)
-        count, screens, height, width = states.shape
-        if block == 4 and self.hidden == torch.bfloat16 and not height % 4 and not width % 4:
-            fours = states.view(np.uint32).reshape(count, screens, height // 4, 4, width // 4)
-            blocks = np.ascontiguousarray(fours.transpose(0, 2, 4, 1, 3)).view(np.uint8)
-            bytes_ = torch.from_numpy(blocks.reshape(count, height // 4, width // 4, screens * 16))
-            return bytes_.to(self.hidden).permute(0, 3, 1, 2)
-        # Interleaving bytes takes a third of the time that interleaving floats does.
-        interleaved = np.empty((count, height, width, screens), np.uint8)
-        for screen in range(screens):
-            interleaved[..., screen] = states[:, screen]
-        return torch.from_numpy(interleaved).to(self.hidden).div_(255).permute(0, 3, 1, 2)
+            values, layout, scale = self.tensor(states), torch.contiguous_format, 1
+        elif not self.is_cpu or self.layout != torch.channels_last or isinstance(states, Tensor):
+            values, layout = self.tensor(states), self.layout
+        else:
+            count, screens, height, width = states.shape
+            if block == 4 and self.hidden == torch.bfloat16 and not height % 4 and not width % 4:
+                fours = states.view(np.uint32).reshape(count, screens, height // 4, 4, width // 4)
+                ordered = np.ascontiguousarray(fours.transpose(0, 2, 4, 1, 3)).view(np.uint8)
+                ordered, scale = ordered.reshape(count, height // 4, width // 4, screens * 16), 1
+            else:  # Interleaving bytes takes a third of the time that interleaving floats does.
+                ordered = np.empty((count, height, width, screens), np.uint8)
+                for screen in range(screens):
+                    ordered[..., screen] = states[:, screen]
+            values = torch.from_numpy(ordered).permute(0, 3, 1, 2)
+        if out is None:
+            out = torch.empty_like(values, dtype=self.hidden, memory_format=layout)
+        out.copy_(values)
+        return out.div_(scale) if scale > 1 else out
+
+    def spare_memory(self) -> int:
+        """Return how many bytes of its free memory large arrays may take."""
+        if self.is_cpu:
+            return int(SHARE * available_memory())
+        return torch.cuda.mem_get_info(self.torch_device)[0] - RESERVED
 
     def make_screens(self, rows: int, games: int, screen_shape: tuple[int, ...]) -> HostScreens | None:
         """Return storage for screens on the device; None if it is the CPU or has too little free memory."""
         if self.is_cpu:
             return None
-        free, _ = torch.cuda.mem_get_info(self.torch_device)
         size = math.prod(screen_shape) * datatype(screen_shape).itemsize
-        fits = rows * games * size <= free - RESERVED
+        fits = rows * games * size <= self.spare_memory()
         return DeviceScreens(rows, games, screen_shape, self) if fits else None
+
+
+def take(states: Tensor, places: Tensor) -> Tensor:
+    """Return `states` [N, ...] at `places` int64 [B], in their layout; PyTorch copies whole rows fastest."""
+    if states.is_contiguous():
+        return states.index_select(0, places)
+    return states.movedim(1, -1).index_select(0, places).movedim(-1, 1)
 
 
 def choose_device(config: BackendConfig) -> Device:

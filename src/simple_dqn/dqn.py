@@ -18,14 +18,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from simple_dqn.config import BackendConfig, NetworkConfig
-from simple_dqn.device import choose_device, use_threads
+from simple_dqn.device import choose_device, take, use_threads
 from simple_dqn.errors import UserError
 from simple_dqn.guided import GuidedBackpropagation
+from simple_dqn.machine import gigabytes
 from simple_dqn.networks import NATURE, ImplicitHead, Network, NetworkSpec, build
 from simple_dqn.optimizers import AVERAGE_EVERY, MasterWeights, WeightAverage, check_fit, copy_arrays
 
 from simple_dqn.optimizers import floating_tensors, learning_rate_share, write_tensors  # isort: skip
-from simple_dqn.types import CheckpointState, Floats, Ids, Mask, Minibatch, QValues, Rewards, States
+from simple_dqn.types import CheckpointState, Floats, Ids, Mask, Minibatch, QValues, Rewards
+
+from simple_dqn.types import RolloutMinibatch, States  # isort: skip
 
 logger = logging.getLogger(__name__)
 
@@ -221,27 +224,52 @@ class DeepQNetwork:
         span, weights = network.average_updates, self._master.tensors()
         self._average = WeightAverage(self._online, weights, span) if span else None
         self._noise, self._no_noise = Noise(self._online.noise_size, rng), device.tensor(np.empty((1, 0)))
+        self._rollout: Tensor | None = None  # its states, floats [T · E, S, H, W]
         self._results: list[tuple[Tensor, Ids]] = []  # of updates, still on the device
         self._set_up_graphs()
 
     @torch.inference_mode()
     def predict(
-        self, states: States, *, explore: bool = False, target: bool = False, average: bool = False
-    ) -> QValues:
+        self, states: States, *, explore: bool = False, target: bool = False, average: bool = False,
+        keep: tuple[int, int] | None = None,
+    ) -> QValues:  # fmt: skip
         """Return the Q-values, float32 [B, A], of `states` uint8 [B, S, H, W]; the array is the caller's.
 
         `explore` draws fresh noise for each state, if the network has noisy layers. `target` uses the target
         network, and `average` the mean of the online network's weights, if one is kept. Another thread, after
         `use_one_thread`, may predict by the target network during `update`, not `update_target_network`.
+        `keep` (t, T): for `prepare_rollout`, these are the states of step t of T.
         """
         network = self._target if target else self._online
         network = self._average.network if average and self._average else network
         assert not target or network is not self._online, "there is no target network"
-        inputs = [self._floats(states)]
+        inputs = [self._keep(states, *keep) if keep else self._floats(states)]
         if explore:
             inputs.append(self._draw_noise("acting", len(states)))
         qvalues = self._forward[network](*inputs)  # network(*inputs), on a GPU as one graph
         return cast(QValues, qvalues.float().cpu().numpy())
+
+    def _keep(self, states: States, step: int, steps: int) -> Tensor:
+        """Return `states` as floats, which are step `step` of the rollout from now on."""
+        count = len(states)
+        if self._rollout is None:
+            floats = self._floats(states)
+            if (needed := steps * floats.nbytes) > (spare := self.device.spare_memory()):
+                raise UserError(
+                    f"the states of --rollout_steps {steps} need {gigabytes(needed)} of memory and there is "
+                    f"room for {gigabytes(spare)}: lower --rollout_steps or --workers"
+                )
+            self._rollout = torch.cat(steps * [floats])
+        return self._floats(states, out=self._rollout[step * count : (step + 1) * count])
+
+    def prepare_rollout(self, minibatch: RolloutMinibatch) -> PreparedBatch:
+        """Return `minibatch` with the states that `predict` kept, and the λ-returns as its targets."""
+        assert self._rollout is not None, "no states were kept"
+        tensor, places = self.device.tensor, minibatch.places
+        targets = tensor(minibatch.returns).to(self.device.wide)[:, None, None]
+        prestates = take(self._rollout, tensor(places))
+        weights = torch.ones_like(targets[:, 0, 0])
+        return PreparedBatch(prestates, tensor(minibatch.actions).unsqueeze(1), targets, weights, places)
 
     def prepare(self, minibatch: Minibatch) -> PreparedBatch:
         """Return `minibatch` with its targets y, on the device; the minibatch's arrays are not kept.
@@ -251,9 +279,6 @@ class DeepQNetwork:
         config, tensor, wide = self._config, self.device.tensor, self.device.wide
         actions, weights = tensor(minibatch.actions).unsqueeze(1), tensor(minibatch.weights).to(wide)
         prestates = self._floats(minibatch.prestates)
-        if minibatch.returns is not None:
-            targets = tensor(minibatch.returns).to(wide)[:, None, None]
-            return PreparedBatch(prestates, actions, targets, weights, minibatch.numbers)
         # r = Σ_k γ^k r_k over n steps (Sutton 1988), which is the reward itself for n = 1.
         steps = minibatch.rewards.T.astype(np.float64 if wide == torch.float64 else np.float32)
         *earlier, reward = steps.clip(config.min_reward, config.max_reward)

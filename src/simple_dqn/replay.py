@@ -19,7 +19,7 @@ from simple_dqn.machine import SHARE, available_memory, gigabytes
 from simple_dqn.samplers import SAMPLERS, Ring, Uniform
 from simple_dqn.types import CONTEXT, CheckpointState, DeviceStates, Experience, Floats, Ids, Indices, Mask
 
-from simple_dqn.types import Minibatch, Rewards, Screens, States, Step, datatype  # isort: skip
+from simple_dqn.types import Minibatch, Rewards, RolloutMinibatch, Screens, States, Step, datatype  # isort: skip
 
 logger = logging.getLogger(__name__)
 
@@ -144,7 +144,6 @@ class ReplayMemory:
             discounts=discounts,
             weights=weights,
             numbers=numbers,
-            returns=None if self._returns is None else self._returns.take(indices),
         )
 
     def sample_states(self, count: int) -> States:
@@ -160,6 +159,14 @@ class ReplayMemory:
         """Set the targets of the steps of `rollout`, float32 [T, E], for the minibatches from it."""
         assert self._returns is not None, "there are no rollouts"
         self._returns[self._ring.held_rows()[-self._rollout_steps :]] = returns
+
+    def sample_rollout(self, batch_size: int) -> RolloutMinibatch:
+        """Return the next B = `batch_size` steps of the shuffled rollout, after `set_returns`."""
+        assert self._returns is not None, "there are no rollouts"
+        numbers, _ = self._sampler.draw(batch_size, 0, self._rng)
+        indices, first = numbers % self._ring.size, self._ring.written - self._rollout_steps
+        places = numbers - first * self._ring.games
+        return RolloutMinibatch(places, self._actions.take(indices), self._returns.take(indices))
 
     def update_priorities(self, numbers: Ids, errors: Floats) -> None:
         """Give the sampler, if it uses them, the absolute TD errors float32 [N] of updates, in their order.
@@ -329,10 +336,11 @@ def make_screens(config: MemoryConfig, rows: int, games: int, screen_shape: tupl
     if count * most > spare:
         needed = " to ".join(gigabytes(count * size) for size in sorted({least, most}))
         digits = max(0, len(str(spare // most)) - 2)  # to round: the free memory changes all the time
-        complaint = (
-            f"--replay_size {count} needs {needed} of memory and this machine can spare {gigabytes(spare)}: "
-            f"--replay_size {spare // most // 10**digits * 10**digits} fits"
-        )
+        complaint = f"needs {needed} of memory and this machine can spare {gigabytes(spare)}"
+        if config.rollout_steps:
+            raise UserError(f"--rollout_steps {config.rollout_steps} {complaint}: lower it or --workers")
+        fits = spare // most // 10**digits * 10**digits
+        complaint = f"--replay_size {count} {complaint}: --replay_size {fits} fits"
         if store is HostScreens:
             raise UserError(f"{complaint}, and more with --replay_compression lz4")
         if count * least > spare:

@@ -82,17 +82,19 @@ class RolloutSchedule(SerialSchedule):
 
     def train(self, agent: Agent, steps: int) -> Iterator[int]:
         """Train for `steps` steps, in whole rollouts."""
-        for _ in range(0, steps, self._steps * agent.games):
+        network, count = agent.network, self._steps * agent.games
+        for _ in range(0, steps, count):
             values = []  # max_a Q(s, a) of each state
-            for _ in range(self._steps):
-                qvalues = agent.player.predict()
+            for t in range(self._steps):
+                qvalues = network.predict(agent.player.states, explore=True, keep=(t, self._steps))
                 actions = agent.player.choose(agent.exploration_rates(), qvalues)
                 agent.memory.add(agent.execute(actions))
                 values.append(qvalues.max(axis=1))
             values.append(agent.player.predict().max(axis=1))
-            agent.memory.set_returns(agent.network.returns(*agent.memory.rollout(), np.stack(values)))
-            agent.learn(self._steps * agent.games)
-            yield self._steps * agent.games
+            agent.memory.set_returns(network.returns(*agent.memory.rollout(), np.stack(values)))
+            for _ in range(agent.due(agent.config.train_frequency, count) * agent.config.train_repeat):
+                agent.learn_from(network.prepare_rollout(agent.memory.sample_rollout(agent.batch_size)))
+            yield count
 
 
 class ConcurrentSchedule(SerialSchedule):

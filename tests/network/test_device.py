@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,8 +23,13 @@ from simple_dqn.device import WARM_UPS, Device, Recorded, Replay, Work, record_g
 from simple_dqn.dqn import RATES, DeepQNetwork
 from simple_dqn.errors import UserError
 from simple_dqn.networks import NETWORKS
+from simple_dqn.types import RolloutMinibatch
 from tests.command_line import Logs, Patch
 from tests.network.updates import assert_same, assert_same_weights, make_minibatch, make_network, train
+
+PREDICTIONS: list[dict[str, Any]] = [
+    {"explore": True, **one} for one in ({}, {"target": True}, {"average": True})
+]
 
 HERE, GPU, META = (Device(torch.device(*name), "float32") for name in (("cpu",), ("cuda", 0), ("meta",)))
 
@@ -214,8 +218,8 @@ def test_a_network_learns_the_same_recorded(settings: dict[str, Any], monkeypatc
     for seed in range(WARM_UPS + 18):
         batch = make_minibatch(seed, steps=steps)
         assert train(plain, batch) == train(taped, batch)
-        for kind in ({}, {"target": True}, {"average": True}):
-            one, other = (each.predict(batch.prestates, explore=True, **kind) for each in (plain, taped))
+        for kind in PREDICTIONS:
+            one, other = (each.predict(batch.prestates, **kind) for each in (plain, taped))
             assert_same(one, other)
         if seed == WARM_UPS + 3:
             taped.set_state(taped.get_state())  # gives the optimizer new tensors
@@ -268,20 +272,28 @@ def test_an_update_stays_on_the_device(extension: str, datatype: str, monkeypatc
         network.update(network.prepare(make_minibatch(seed)))
     network.update_target_network()
     states = make_minibatch(0).prestates
-    for options in ({}, {"explore": True}, {"explore": True, "target": True}):
+    for options in ({}, *PREDICTIONS):
         assert network.predict(states, **options).shape == (len(states), 5)
-    assert len(fetched) == 3
+    assert len(fetched) == 1 + len(PREDICTIONS)
     assert all(ran & set(each.modules()) for each in (network._online, network._target))
     assert [outcome.errors.shape for outcome in network.take_outcomes()] == [(8,)] * 3
     for tensors in (network._master.tensors(), dict(network._target.state_dict())):
         assert {values.device for values in tensors.values()} == {NOWHERE}
 
 
-def test_the_returns_of_a_rollout_become_targets_on_the_device(monkeypatch: Patch) -> None:
+def test_a_rollout_is_kept_and_learned_from_on_the_device(monkeypatch: Patch) -> None:
     monkeypatch.setattr(dqn, "choose_device", lambda _config: Device(NOWHERE, "bfloat16"))
-    network, minibatch = make_network(optimizer="radam"), make_minibatch(0)
-    batch = network.prepare(replace(minibatch, returns=np.zeros(len(minibatch.actions), np.float32)))
-    assert batch.targets.shape == (len(minibatch.actions), 1, 1)
-    assert (batch.targets.device, batch.targets.dtype) == (NOWHERE, torch.float32)
+    monkeypatch.setattr(Tensor, "cpu", lambda values: torch.zeros(values.shape, dtype=values.dtype))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (3 * 10**9, 8 * 10**9))
+    network, states = make_network(optimizer="radam"), make_minibatch(0).prestates
+    with pytest.raises(UserError, match=r"--rollout_steps 100000 need .* 1 GB: lower"):
+        network.predict(states, keep=(0, 100_000))
+    for t in range(2):
+        network.predict(states, keep=(t, 2))
+    places = np.array([9, 0, 15])
+    batch = network.prepare_rollout(RolloutMinibatch(places, np.zeros(3, np.int64), np.zeros(3, np.float32)))
+    assert (batch.prestates.shape[0], batch.targets.shape) == (3, (3, 1, 1))
+    assert {values.device for values in (batch.prestates, batch.targets, batch.weights)} == {NOWHERE}
+    assert batch.targets.dtype == torch.float32
     network.update(batch)
     assert network.updates == 1

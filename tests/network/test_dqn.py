@@ -200,7 +200,8 @@ def test_every_pair_learns_and_goes_on_from_its_state(settings: dict[str, Any]) 
     seeds = range(AVERAGE_EVERY + 1, 2 * AVERAGE_EVERY + 2)
     assert learn(resumed, seeds) == learn(whole, seeds)
     assert_same(resumed.get_state(), whole.get_state())
-    for how in ({}, {"explore": True}, {"average": True}):
+    options: list[dict[str, Any]] = [{}, {"explore": True}, {"average": True}]
+    for how in options:
         qvalues = whole.predict(states, **how)
         assert np.isfinite(qvalues).all()
         np.testing.assert_array_equal(resumed.predict(states, **how), qvalues)

@@ -285,6 +285,13 @@ def test_too_little_memory_is_said_before_the_run_with_a_size_that_fits(
         make_memory(1, round(1.1 * int(found[1])), ATARI, kind)
 
 
+def test_a_rollout_that_does_not_fit_is_refused(monkeypatch: Patch) -> None:
+    available(monkeypatch, lambda: 10**9)
+    config = MemoryConfig(rollout_steps=10_000)
+    with pytest.raises(UserError, match=r"^--rollout_steps 10000 needs 4\.53 GB .*: lower it or --workers$"):
+        ReplayMemory(config, 64, ATARI, 0.99, np.random.default_rng(0))
+
+
 def test_memory_that_runs_short_ends_the_run(monkeypatch: Patch) -> None:
     screens = CompressedScreens(100_000, 1, ATARI)
     noise = np.random.default_rng(0).integers(0, 256, (1, *ATARI), np.uint8)

@@ -374,7 +374,9 @@ def test_each_transition_is_sampled_once_before_any_is_sampled_again() -> None:
         step.starts[:] = started
         memory.add(step)
     expected = [4 * t + e for t in range(22, 30) for e in range(4) if not starts[t, e]]
-    numbers = np.concatenate([memory.sample(3).numbers for _ in range(2 * len(expected) // 3 + 1)])
+    batches = [memory.sample_rollout(3) for _ in range(2 * len(expected) // 3 + 1)]
+    numbers = np.concatenate([4 * 22 + batch.places for batch in batches])
+    np.testing.assert_array_equal(numbers, np.concatenate([batch.actions for batch in batches]))
     for passed in (numbers[: len(expected)], numbers[len(expected) : 2 * len(expected)]):
         assert sorted(passed.tolist()) == expected
     assert not np.array_equal(numbers[: len(expected)], numbers[len(expected) : 2 * len(expected)])
@@ -385,20 +387,21 @@ def test_a_minibatch_has_the_states_that_were_played_and_their_returns() -> None
     for _ in range(3):
         agent.memory.add(agent.execute(agent.player.choose(agent.exploration_rates())))
     seen, starts = [], []
-    for _ in range(6):
+    for t in range(6):
         seen.append(agent.player.states.copy())
+        agent.network.predict(seen[-1], keep=(t, 6))
         agent.memory.add(agent.execute(agent.player.choose(agent.exploration_rates())))
         starts.append(agent.memory.rollout()[2][-1])
     states, played = np.concatenate(seen), ~np.concatenate(starts)
     assert played.sum() < 24
     returns = np.arange(24, dtype=np.float32)
     agent.memory.set_returns(returns.reshape(6, 4))
-    minibatch = agent.memory.sample(int(played.sum()))
-    places = minibatch.numbers - 4 * (1 + 3)
+    minibatch = agent.memory.sample_rollout(int(played.sum()))
+    places = minibatch.places
     assert sorted(places.tolist()) == np.flatnonzero(played).tolist()
-    assert minibatch.returns is not None
-    np.testing.assert_array_equal(minibatch.returns, returns[places])
-    np.testing.assert_array_equal(minibatch.prestates, states[places])
+    batch = agent.network.prepare_rollout(minibatch)
+    np.testing.assert_array_equal(batch.targets.flatten(), returns[places])
+    np.testing.assert_allclose(batch.prestates, states[places] / np.float32(255), rtol=1e-6)
 
 
 @pytest.mark.parametrize("stopped", [False, True])
@@ -450,3 +453,4 @@ def test_snapshots_and_tests_use_the_mean_of_the_weights(tmp_path: Path) -> None
     for player, average in ((run._tester._player, True), (run.agent.player, False)):
         np.testing.assert_array_equal(player._predict(states), network.predict(states, average=average))
     assert np.any(network.predict(states) != network.predict(states, average=True))
+    run.close()

@@ -18,6 +18,7 @@ import operator
 import re
 import time
 import zlib
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent import futures
 from contextlib import contextmanager, suppress
@@ -33,6 +34,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import command, is_trained, kind_of, lock_file, open_file, read_file, replacing
 
 from simple_dqn.files import reporting_failure  # isort: skip
+from simple_dqn.replay import rows_for
 from simple_dqn.snapshot.snapshot import MALFORMED, Snapshot, fingerprint, quotable
 
 from simple_dqn.snapshot.snapshot import read_archive, write_archive  # isort: skip
@@ -322,7 +324,9 @@ class Keeper:
         self._interval = 60 * config.run.checkpoint_minutes or math.inf  # seconds
         self._next = clock() + self._interval
         self._rows = 0  # added to the replay memory so far
-        self._steps: list[Step] = []  # the latest of them, not yet in a chunk
+        # The latest of them, not yet in a chunk. Rollouts write a chunk for each checkpoint alone.
+        most = rows_for(config.memory, 1) if config.memory.rollout_steps else None
+        self._steps: deque[Step] = deque(maxlen=most)
         # Fingerprints of the latest snapshots: of a complete epoch, and of one that was stopped and goes on;
         # and with `--keep best` the mean score of the best test.
         self._snapshots: dict[str, float | None] = {"complete": None, "stopped": None}
@@ -352,7 +356,7 @@ class Keeper:
         """Log `step`, which was added to the replay memory and does not change any more."""
         self._steps.append(step)
         self._rows += 1
-        if len(self._steps) * len(step.actions) >= EXPERIENCES:
+        if self._steps.maxlen is None and len(self._steps) * len(step.actions) >= EXPERIENCES:
             self._flush()
 
     def is_due(self, before: int, now: int, games: int = 1) -> bool:
@@ -449,8 +453,8 @@ class Keeper:
     def _flush(self) -> None:
         """Write the latest steps as a chunk, full or not."""
         if self._steps:
-            self._submit(self._write_chunk, self._rows - len(self._steps), self._steps)
-            self._steps = []
+            self._submit(self._write_chunk, self._rows - len(self._steps), [*self._steps])
+            self._steps.clear()
 
     # The following are called in the thread.
 
