@@ -144,6 +144,25 @@ def test_ctrl_c_ends_a_training_cleanly_and_it_can_go_on(snapshot: Path, home: P
     assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
 
 
+@pytest.mark.parametrize(("callback", "left"), [("on_step", [40]), ("on_phase_end", [])])
+def test_an_exception_in_a_callback_loses_no_step(
+    callback: str, left: list[int], snapshot: Path, home: Path
+) -> None:
+    class OwnError(BaseException):
+        pass
+
+    def fail(row: dict[str, Any]) -> None:
+        if row["phase"] == "train":
+            raise OwnError(row["steps"])
+
+    with pytest.raises(OwnError, match="40" if callback == "on_phase_end" else "20"):
+        simple_dqn.train("catch", every=20, **{callback: fail}, **CATCH)
+    called: list[dict[str, Any]] = []
+    run = simple_dqn.train("catch", resume=True, every=20, on_step=called.append, **CATCH)
+    assert [row["steps"] for row in called] == left
+    assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
+
+
 def test_a_run_that_callbacks_stop_goes_on_and_keeps_the_best_test(home: Path, capsys: Capsys) -> None:
     settings: dict[str, Any] = {**CATCH, "epochs": 3, "test_steps": 40, "keep": "best"}
     ended: list[dict[str, Any]] = []

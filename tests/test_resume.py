@@ -1,5 +1,6 @@
 """A run that was killed goes on as if nothing had happened; a second run of a name keeps earlier files."""
 
+import itertools
 import os
 import shutil
 import signal
@@ -16,7 +17,8 @@ import simple_dqn
 from simple_dqn import main, schedules
 from simple_dqn.command_line import read as read_settings
 from simple_dqn.config import Config, words
-from simple_dqn.errors import UserError
+from simple_dqn.environment.catch import CatchGame
+from simple_dqn.errors import UserError, call_foreign
 from simple_dqn.run import Phase, Run
 from simple_dqn.snapshot import Checkpoint, CheckpointFolder, Keeper, Snapshot, locked, snapshots_after
 from simple_dqn.snapshot.checkpoint import set_aside
@@ -317,10 +319,46 @@ def test_a_loss_of_nan_ends_it(tmp_path: Path, start: Start, monkeypatch: Patch,
     complaint = capsys.readouterr().err.splitlines()[-1]
     assert "the loss of update 3" in complaint  # 30 updates made an epoch
     assert "training step 1" in complaint
-    assert f"lower --learning_rate, and go on from before with ./resume.sh {CHECKPOINTS}" in complaint
+    assert (
+        f"lower --learning_rate, and continue from the last checkpoint with ./resume.sh {CHECKPOINTS}"
+        in complaint
+    )
     assert not (tmp_path / "run" / "snapshots" / "catch_2.pkl").exists()
     weights = newest(tmp_path / "run").run["agent"]["network"]["online"].values()
     assert all(np.isfinite(values).all() for values in weights)
+
+
+@pytest.mark.parametrize(("step", "saved"), [(30, False), (75, True)])
+def test_an_environment_that_fails_is_one_line_with_the_way_back(
+    step: int, saved: bool, start: Start, tmp_path: Path, monkeypatch: Patch, capsys: Capsys
+) -> None:
+    assert start("whole", *BRIEF) == 0
+    steps, play = itertools.count(), CatchGame.act
+
+    def failing(*arguments: Any) -> Any:
+        if next(steps) == step:
+            call_foreign("step()", failing_step)
+        return play(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CatchGame, "act", failing)
+        assert start("run", *BRIEF) == 2
+    complaint = capsys.readouterr().err.splitlines()[-1]
+    assert "step() failed: OwnError: broken" in complaint
+    assert (f"the last checkpoint with ./resume.sh {CHECKPOINTS}" in complaint) == saved
+    assert start("run", *BRIEF, "--resume") == 0
+    weights = [
+        Snapshot.load(tmp_path / name / "snapshots/catch_2.pkl").fingerprint for name in ("whole", "run")
+    ]
+    assert weights[0] == weights[1]
+
+
+class OwnError(BaseException):
+    pass
+
+
+def failing_step() -> None:
+    raise OwnError("broken")
 
 
 def test_no_checkpoint_begins_several_games_of_a_test_anew(start: Start, monkeypatch: Patch) -> None:

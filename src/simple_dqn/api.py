@@ -109,6 +109,7 @@ class _Callbacks(Writer):
 
     mean_reward: float | None = None
     stopped = False
+    error: BaseException | None = None  # that one of them raised, which ends the run, too
 
     def __init__(self, on_phase_end: Callback | None, on_step: Callback | None, every: int) -> None:
         if type(every) is not int or every < 1:
@@ -125,7 +126,12 @@ class _Callbacks(Writer):
         self._call(self._on_step, summary)
 
     def _call(self, function: Callback | None, summary: PhaseSummary) -> None:
-        answer = function(summary.row()) if function else None
+        try:
+            answer = function(summary.row()) if function and not self.error else None
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            answer, self.error = True, error
         if isinstance(answer, bool | np.bool) and answer:
             self.stopped = self.interrupt.requested = True
 
@@ -137,7 +143,7 @@ def train(
 ) -> TrainingRun:  # fmt: skip
     """Train an agent as `./train.sh GAME LABEL --preset PRESET --FLAG VALUE ...` does, and wait for its end.
 
-    A callback that returns True ends the run with a checkpoint; so does Ctrl-C, and raises KeyboardInterrupt.
+    A callback that returns True, or raises an exception, ends the run with a checkpoint, as Ctrl-C does.
     `resume=True` continues from there, exactly. The run logs to standard error, unless the application has
     configured logging.
 
@@ -167,6 +173,8 @@ def train(
     flags = settings | {name: value for name, value in others.items() if value is not None}
     given = read([_word("game", game), *labels, *_flag_words(flags)], "simple-dqn train")
     run = learn(given, [calls], log=not logging.getLogger().handlers)
+    if calls.error:
+        raise calls.error
     prefix = Path(run.save_weights_prefix) if run.save_weights_prefix else None
     best = best_snapshot(prefix) if prefix and run.keep == "best" else None
     return TrainingRun(

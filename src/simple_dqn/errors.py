@@ -104,9 +104,9 @@ def call_foreign(what: str, work: Callable[..., Any], *arguments: Any, **named: 
     """
     try:
         return work(*arguments, **named)
-    except UserError:
+    except (UserError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # such as SystemExit, or a class of the environment's own
         raise UserError(f"{what} failed: {cause(error, work)}") from error
 
 

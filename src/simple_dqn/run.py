@@ -19,7 +19,6 @@ from simple_dqn.config import Config, RunConfig, layered
 from simple_dqn.environment import Environment, Watcher, make
 from simple_dqn.errors import Interrupt, LostError, UserError, one_line
 from simple_dqn.evaluation import Tester
-from simple_dqn.files import command
 from simple_dqn.replay import ReplayMemory, rows_for
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
 from simple_dqn.snapshot import MALFORMED, Checkpoint, DamagedError, Keeper, check_form, copied
@@ -185,7 +184,7 @@ class Run:
 
         Raises:
             DivergedError: A loss or a weight is not finite; no file has such values.
-            UserError: A snapshot could not be written.
+            UserError: A file could not be written, or an environment failed.
         """
         if not self.phase.length(self._config) and self.phase.epoch <= self._config.epochs:
             self.phase = self.phase.next(self._config)
@@ -196,13 +195,10 @@ class Run:
                     if self._is_end_at_safe_point(steps):
                         break
                 self._end_loop(phase)
-        except DivergedError as error:
-            back = (
-                f", and go on from before with {command('resume')} {self._keeper.folder}"
-                if self._keeper
-                else ""
-            )
-            raise DivergedError(f"{error}: lower --learning_rate{back}") from None
+        except UserError as error:
+            remedy = ": lower --learning_rate" if isinstance(error, DivergedError) else ""
+            way_back = self._keeper.way_back() if self._keeper else ""
+            raise type(error)(f"{error}{remedy}{way_back}") from error
         if self._keeper:
             self._keeper.require_snapshots()
 

@@ -272,8 +272,14 @@ def at_step_2(good: Any, bad: Any) -> Callable[[int], Any]:
     return lambda t: bad if t == 2 else good
 
 
+class OwnError(BaseException):
+    pass
+
+
 def failing(what: Any = None) -> Any:
     def fail(*_: Any, **__: Any) -> Any:
+        if what is OwnError:
+            raise OwnError
         raise SystemExit(what) if what else ValueError("out of order")
 
     return fail
@@ -316,9 +322,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a reset of one": ({"reset": lambda **_: BLACK}, "step 0 of .*the observation is a NoneType"),
     "a step of four": ({"step": lambda _: (BLACK, 0.0, False, {})}, r"step 1 of .*step\(\) failed: ValueE"),
     "two ends": ({"step": lambda _: (BLACK, 0.0, np.zeros(2), False, {})}, r"step 1 of .*step\(\) failed"),
-    "constructor fails": ({"__init__": lambda **_: 1 // 0}, "cannot be opened: ZeroDivisionError"),
-    "constructor exits": ({"__init__": failing(3)}, rf"cannot be opened: SystemExit: 3 {PLACE}"),
+    "constructor fails": ({"__init__": lambda **_: 1 // 0}, "cannot be opened: .*: ZeroDivisionError"),
+    "constructor exits": ({"__init__": failing(3)}, rf"cannot be opened: .*: SystemExit: 3 {PLACE}"),
     "step exits": ({"step": failing(3)}, rf"step 1 of a game: step\(\) failed: SystemExit: 3 {PLACE}"),
+    "step raises its own": ({"step": failing(OwnError)}, rf"step\(\) failed: OwnError:  {PLACE}"),
     "step fails": ({"step": failing()}, rf"step\(\) failed: ValueError: out of order {PLACE}"),
     "render exits": ({"space": Discrete(2), "picture": failing(3)}, "SystemExit"),
     "names fail": ({"get_action_meanings": failing()}, rf"out of order {PLACE}"),

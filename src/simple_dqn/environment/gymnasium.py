@@ -29,7 +29,7 @@ from simple_dqn import own_code
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.atari import AtariGame, known_games
 from simple_dqn.environment.interface import SEEDS, Environment, Frame, Game, Screen, Watcher, scale
-from simple_dqn.errors import UserError, call_foreign, cause
+from simple_dqn.errors import UserError, call_foreign
 from simple_dqn.random_streams import draw_seed
 from simple_dqn.types import CheckpointState, datatype
 
@@ -257,11 +257,9 @@ def open_env(spec: EnvSpec, **arguments: Any) -> Any:
     if spec.entry_point in ATARI and spec.kwargs.get("game") not in known_games():
         # ALE would end the whole process.
         raise UserError(f"{spec.id} cannot be opened: register it with a game such as pong")
-    try:
-        bare = replace(spec, order_enforce=False)
-        return gymnasium.make(bare, max_episode_steps=-1, disable_env_checker=True, **arguments)
-    except (Exception, SystemExit) as error:
-        raise UserError(f"{spec.id} cannot be opened: {cause(error)}") from error
+    arguments |= {"max_episode_steps": -1, "disable_env_checker": True}
+    bare = replace(spec, order_enforce=False)
+    return call_foreign(f"{spec.id} cannot be opened: make()", gymnasium.make, bare, **arguments)
 
 
 def open_game(

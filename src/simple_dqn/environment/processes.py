@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import Environment
 from simple_dqn.errors import SIGNALS, LostError, UserError
-from simple_dqn.files import command
 from simple_dqn.types import Actions, CheckpointState, Step, datatype
 
 # Opens the games of one process, at the top of a module: settings, a stream for each game, and `training`.
@@ -202,7 +201,7 @@ def answer(worker: Worker, name: str) -> Any:
         wait(worker)
         code = worker[0].returncode
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        raise LostError(f"{name} {how}: start again; {command('resume')} continues a training") from None
+        raise LostError(f"{name} {how}: start again") from None
     if isinstance(result, UserError):
         raise result
     if isinstance(result, RuntimeError):
