@@ -113,7 +113,10 @@ train roms/pnog.rom => roms/pnog.rom | pong
 train => game
 train pong --preset slow => 'slow' | quick | --config
 train pong --keep best --test_steps 0 --random_steps 900 => --keep best | --test_steps
-train pong --keep worst => --keep | 'worst'
+train pong --keep worst => --keep | 'worst' | best
+train pong --tensorboard curves => --tensorboard | histograms
+train pong --config services.yaml --config=no.yaml => --config is given twice
+sweep pong --compare a= --compare 'b=--double true' => --compare is given twice
 train pong --config no.yaml => cannot read no.yaml
 train pong --replay_size 900000000 => --replay_size 900000000 | fits | --replay_compression
 train pong --backend cpu --replay_device gpu => --replay_device gpu | no GPU with room for

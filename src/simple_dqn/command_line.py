@@ -96,6 +96,9 @@ class Parser(argparse.ArgumentParser):
         words = [f"-{word}" if ONE_DASH.match(word) else word for word in arguments[:end]]
         if re.search(r"(--help|-h)[ =]all\b", " ".join(words)):
             self.most_used, words = (), ["--help"]
+        for flag in ("--config", "--compare"):
+            if [word.split("=")[0] for word in words].count(flag) > 1:
+                self.error(f"{flag} is given twice, and only one would count: give it once")
         given, rest = self.parse_known_args([*words, *arguments[end:]])
         for word in rest:
             if word.startswith("-"):

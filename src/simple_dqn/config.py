@@ -371,7 +371,7 @@ def convert(name: str, word: str) -> Any:
     if word in choices:  # the first of a boolean's means yes
         return (kind is bool and word == choices[0]) or word
     if kind is not str:
-        return yes_or_no(word) if kind is bool else number(kind, word, **about)
+        return yes_or_no(word, choices) if kind is bool else number(kind, word, **about)
     if choices and name not in EXTENSIBLE:
         form = "FILE.py:CLASS" if re.fullmatch(r".+\.py(:\w*)?", word) else word
         wrong = f"invalid choice: {word!r} (choose from {', '.join(choices)})"
@@ -397,7 +397,8 @@ def number(kind: Any, word: str, **limits: Any) -> Any:
     except (ValueError, OverflowError):
         value, whole = math.nan, None
     if math.isnan(value) or (kind is int and whole != value):
-        raise ArgumentTypeError(f"{shown!r} is not {'a whole number' if kind is int else 'a number'}")
+        words = ("a whole number" if kind is int else "a number", *limits.get("choices", ()))
+        raise ArgumentTypeError(f"{shown!r} is not {' or '.join(words)}")
     if kind is float and abs(value) > LARGEST and not endless:
         raise ArgumentTypeError(f"{shown} is not finite or too large: give a smaller number")
     if value < least or (value <= above and not endless):
@@ -408,10 +409,10 @@ def number(kind: Any, word: str, **limits: Any) -> Any:
     return whole if kind is int else value
 
 
-def yes_or_no(word: str) -> bool:
-    """Return the boolean that `word` means, as in simple_dqn; raise ArgumentTypeError if it means none."""
+def yes_or_no(word: str, others: Sequence[str] = ()) -> bool:
+    """Return the boolean that `word` means, as in simple_dqn; an ArgumentTypeError names `others`, too."""
     if word.lower() not in YES + NO:
-        raise ArgumentTypeError(f"{word!r} is not one of {', '.join(YES + NO)}")
+        raise ArgumentTypeError(f"{word!r} is not one of {', '.join((*YES, *NO, *others))}")
     return word.lower() in YES
 
 

@@ -1,10 +1,15 @@
 """Statistics against lists of rewards; the bar and the log, event files, and trackers."""
 
+import fcntl
 import importlib.util
 import io
 import logging
+import os
+import pty
 import re
+import struct
 import sys
+import termios
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -228,6 +233,22 @@ def test_the_bar_has_80_columns_and_without_an_end_counts_steps(monkeypatch: Pat
             assert len(last) <= 80
         console.close()
         assert stream.getvalue().split("\r")[-1].strip() == ""
+
+
+@pytest.mark.parametrize("columns", [0, 120])
+def test_the_bar_fits_the_terminal_and_one_of_size_0_has_80_columns(columns: int, monkeypatch: Patch) -> None:
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", columns // 3, columns, 0, 0))
+    with os.fdopen(slave, "w") as stream, os.fdopen(master, "rb", buffering=0) as shown:
+        monkeypatch.setattr(sys, "stderr", stream)
+        console = Console()
+        console.on_phase_start("test", 3, 250_000)
+        console.on_progress(progress(100_000))
+        os.set_blocking(master, False)  # nothing may be there
+        last = (shown.read(1 << 16) or b"").decode().split("\r")[-1]
+        assert len(last) == (columns or 80) - 1
+        assert last.startswith("test 3 40%|")
+        console.close()
 
 
 def test_the_lines_of_simple_dqn_and_no_bar_in_a_file(caplog: Logs, capsys: Capsys) -> None:

@@ -1,6 +1,7 @@
 """The window on a real X display, with keys of the X server; clock and speaker; the text terminal."""
 
 import fcntl
+import io
 import os
 import pty
 import re
@@ -18,6 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import blessed
 import numpy as np
 import pygame
 import pytest
@@ -27,7 +29,9 @@ from simple_dqn import main
 from simple_dqn.environment import Frame
 from simple_dqn.watch.overlay import BACKGROUND, BADGES
 from simple_dqn.watch.player import Controls, View
-from simple_dqn.watch.viewer import CHUNK_SAMPLES, SAMPLES, FrameClock, GameWindow, Speaker, Viewer
+from simple_dqn.watch.viewer import CHUNK_SAMPLES, SAMPLES, FrameClock, GameTerminal, GameWindow, Speaker
+
+from simple_dqn.watch.viewer import Viewer  # isort: skip
 from tests.command_line import PROJECT, Capsys, Clock, Patch, Told
 from tests.watch.test_record import save
 
@@ -199,7 +203,7 @@ def test_frames_come_at_the_rate_of_the_game(rate: float, speed: int) -> None:
     display: Any = SimpleNamespace(keys=lambda: ([], set()), show=lambda *_: None)
     viewer = Viewer(controls, display, silent, FrameClock(clock, clock.pass_), 0.0)
     environment = SimpleNamespace(frames_per_second=rate, action_names=("NOOP",))
-    player: Any = SimpleNamespace(environment=environment, has_agent=False)
+    player: Any = SimpleNamespace(environment=environment, has_agent=False, no_effect="")
     viewer.player = player
     for _ in range(101):
         viewer.watch(Frame.silent(np.zeros((2, 2), np.uint8)))
@@ -229,6 +233,27 @@ def test_every_sample_is_played_or_some_when_it_goes_faster(speed: float | None,
     low = sound.reshape(-1).repeat(4 if speed < 1 else 1)  # slow sound is low
     assert np.array_equal(np.concatenate(heard), low[:: max(1, round(speed))])
     assert len(heard[0]) >= CHUNK_SAMPLES
+
+
+@pytest.mark.parametrize(
+    ("shape", "atari", "pixels"),
+    [((210, 160), True, (64, 48)), ((36, 36), False, (48, 48)), ((400, 600), False, (72, 48)),
+     ((10, 900), False, (80, 0)), ((900, 2), False, (0, 48))],
+)  # fmt: skip
+def test_a_picture_in_a_terminal_has_the_shape_of_its_game(
+    shape: tuple[int, int], atari: bool, pixels: tuple[int, int], monkeypatch: Patch
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(blessed.Terminal, "height", 24)
+    monkeypatch.setattr(blessed.Terminal, "width", 80)
+    made = blessed.Terminal(kind="xterm-256color", stream=stream, force_styling=True)
+    monkeypatch.setattr(blessed, "Terminal", lambda: made)
+    display = GameTerminal(atari)
+    display.show(np.zeros((*shape, 3), np.uint8), View(("NOOP",), 0.0, 0), panel=False)
+    display.close()
+    rows = [row.count("▀") for row in re.split(r"\x1b\[\d+;1H|\x1b\[H", stream.getvalue())]
+    drawn = [row for row in rows if row]
+    assert ({*drawn}, 2 * len(drawn)) == (({pixels[0]}, pixels[1]) if all(pixels) else (set(), 0))
 
 
 LEAVE_FULL_SCREEN = "\x1b[?1049l"
@@ -337,10 +362,8 @@ def test_without_a_display_it_plays_in_the_terminal(terminal: Terminal) -> None:
 @pytest.mark.parametrize("terminal", [({"COLORTERM": "truecolor"}, 0, 0)], indirect=True)
 @pytest.mark.parametrize(("end", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_leaves_the_terminal_as_it_was(terminal: Terminal, end: signal.Signals, code: int) -> None:
-    terminal.wait(re.escape("\x1b[?1049h"))
+    terminal.wait(re.escape("\x1b[38;2;"))  # of size 0, it is drawn as if it had 80 columns
     if end == signal.SIGINT:
-        terminal.resize(24, 80)
-        terminal.wait(re.escape("\x1b[38;2;"))
         terminal.type("\x03")
     else:
         os.kill(terminal.process.pid, end)

@@ -173,6 +173,19 @@ def test_a_frame_is_shown_with_the_choice_and_the_heat_map_of_its_state(scale: i
     assert [scores[7] for scores in games] == screening.scores
 
 
+@pytest.mark.parametrize(
+    ("agent", "heat", "idle"),
+    [(predict, newest, ()), (predict, None, ("v: saliency",)), (None, None, ("m: you/agent", "v: saliency"))],
+)
+def test_the_keys_that_do_nothing_are_not_named(agent: Any, heat: Any, idle: tuple[str, ...]) -> None:
+    screening = Screening(CATCH, 0.0)
+    screening.player = WatchedPlayer(environment(), agent, 4, stream(1, "exploration"), heat)
+    view = screening.view(Frame.silent(np.zeros((16, 16), np.uint8)), heat_map=False)
+    named = [word for pair in view.hints for word in pair if word]
+    assert named == [word for word in HINTS if word not in idle]
+    assert view.hints[0][0] == named[0]
+
+
 def test_the_score_is_that_of_each_frame_within_a_step() -> None:
     """Points are won in one of the four frames of a step, and are shown from this frame on."""
     screening = Screening(EnvironmentConfig(game="space_invaders"), 1.0)
@@ -294,5 +307,5 @@ def test_every_cell_of_a_terminals_panel_has_its_own_background(qvalues: Any) ->
         assert all(part.startswith("<f><b>") for part in line.split("<n>")[1:])
     words = [re.sub("<.>", "", line) for line in lines]
     assert {len(line) for line in words[3:]} == {panel.PANEL_COLUMNS}
-    assert [line[:14].rstrip() for line in words[4:]] == [*names, *(left for left, _ in HINTS)]
+    assert [line[:14].rstrip() for line in words[4:]] == [*names, *HINTS[::2]]
     assert all(line[13] == " " for line in words[4:])

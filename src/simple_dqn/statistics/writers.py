@@ -1,9 +1,11 @@
 """Writers: the console, TensorBoard, Weights & Biases and trackio; imported when a run needs them."""
 
 import logging
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
@@ -43,6 +45,14 @@ def start_log(level: str) -> None:
     logging.basicConfig(level=level, format=form, handlers=[ConsoleHandler()], force=True)
 
 
+def bar_size() -> dict[str, Any]:
+    """Return tqdm's arguments for the size of the terminal; one that has none, as in containers, gets 80."""
+    with suppress(OSError, ValueError):
+        if not os.get_terminal_size(sys.stderr.fileno()).columns:
+            return {"ncols": 79, "nrows": 24}
+    return {"dynamic_ncols": True}
+
+
 class Console(Writer):
     """A progress bar for each phase, on a terminal only, and the log messages of simple_dqn after it."""
 
@@ -59,8 +69,8 @@ class Console(Writer):
         tqdm.monitor_interval = 0  # no thread: `on_progress` draws the bar
         self._bar = tqdm(
             desc=f"{phase} {epoch}", total=total_steps or None, unit="", unit_scale=True, leave=False,
-            bar_format=BAR if total_steps else BAR_WITHOUT_END, dynamic_ncols=True, mininterval=0, miniters=1,
-            file=sys.stderr, disable=None,  # for tqdm: unless the stream is a terminal
+            bar_format=BAR if total_steps else BAR_WITHOUT_END, mininterval=0, miniters=1, file=sys.stderr,
+            disable=None, **bar_size(),  # None for tqdm: unless the stream is a terminal
         )  # fmt: skip
 
     def on_progress(self, progress: PhaseSummary) -> None:

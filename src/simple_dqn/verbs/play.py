@@ -233,7 +233,8 @@ def _show(config: Config, display: str | None) -> None:
     """Play until the person has had enough, in a `window` or `terminal`; None: the one that can be opened."""
     controls = Controls(config.run.load_weights is None)
     with Interrupt() as interrupt, ExitStack() as open_things:
-        screen = open_display(display, f"Simple-DQN: {game_name(config.environment)}")
+        atari, title = is_atari(config.environment), f"Simple-DQN: {game_name(config.environment)}"
+        screen = open_display(display, title, atari)
         speaker = Speaker()
         open_things.callback(speaker.close)
         viewer = Viewer(controls, screen, speaker, FrameClock(), config.agent.exploration_rate_test)

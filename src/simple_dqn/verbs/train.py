@@ -117,9 +117,7 @@ def _continued(prefix: Path, given: dict[str, Any], writers: Sequence[Writer], l
         return True
     folder = checkpoint_folder(prefix)
     if CheckpointFolder(folder).latest_number():
-        remedy = (
-            f"go on from a snapshot with {command('resume')} {prefix}_EPOCH.pkl, or move that folder away"
-        )
+        remedy = f"{command('resume')} {prefix}_EPOCH.pkl goes on from a snapshot; or move that folder away"
         raise UserError(f"no checkpoint in {folder} can be read: {remedy} to start again")
     return False
 

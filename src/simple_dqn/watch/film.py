@@ -21,6 +21,7 @@ from tqdm import tqdm
 from simple_dqn.environment import Frame
 from simple_dqn.environment.interface import Picture
 from simple_dqn.errors import UserError
+from simple_dqn.statistics.writers import bar_size
 from simple_dqn.watch.overlay import Overlay
 from simple_dqn.watch.player import FrameFollower, WatchedPlayer
 
@@ -131,7 +132,8 @@ class Recording(FrameFollower):
         """Play `games` games into `film`, and each frame into `screens`, if any, unless `stopped`."""
         self._film, self._screens = film, screens
         tqdm.monitor_interval = 0  # no monitor thread: the bar is drawn after a step
-        for _ in tqdm(self.follow(player, games), "filming", unit=" steps", leave=False, disable=None):
+        steps, size = self.follow(player, games), bar_size()
+        for _ in tqdm(steps, "filming", unit=" steps", leave=False, disable=None, **size):
             if stopped():
                 raise KeyboardInterrupt
 

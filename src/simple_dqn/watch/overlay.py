@@ -11,7 +11,7 @@ from pygame import Rect, Surface
 
 from simple_dqn.environment.interface import Picture
 from simple_dqn.errors import printable
-from simple_dqn.watch.player import HINTS, HeatMap, View
+from simple_dqn.watch.player import HeatMap, View
 
 Color: TypeAlias = tuple[int, int, int]
 
@@ -42,7 +42,7 @@ class Overlay:
 
         The panel names the keys if `hints`.
         """
-        self.scale, self.panel, self._spread, self._hints = scale, True, 0.0, HINTS if hints else ()
+        self.scale, self.panel, self._spread, self._hints = scale, True, 0.0, hints
 
     def bars(self, view: View) -> list[float]:
         """Return the length of each action's bar in the next picture, from 0 to 1; without an agent 1 or 0.
@@ -105,12 +105,11 @@ class Overlay:
             _write(panel, name, unit, FAINT, topleft=place)
             _write(panel, value, 1.7 * unit, BRIGHT, topleft=(place[0], place[1] + round(1.2 * unit)))
         top += round(9 * unit)
-        _write(
-            panel, "actions" if view.qvalues is None else "Q-values", unit, FAINT, topleft=(area.left, top)
-        )
+        title = "actions" if view.qvalues is None else "Q-values"
+        _write(panel, title, unit, FAINT, topleft=(area.left, top))
         top += round(1.8 * unit)
         bottom = panel.get_height() - edge
-        for left, right in reversed(self._hints):
+        for left, right in reversed(view.hints if self._hints else []):
             bottom -= round(1.3 * unit)
             line = bottom + edge // 2
             _write(panel, left, 0.8 * unit, FAINT, topleft=(area.left, line))
@@ -173,19 +172,13 @@ def panel_lines(terminal: blessed.Terminal, view: View, lengths: list[float]) ->
     for name, value in view.facts.items():
         width = PANEL_COLUMNS // 2 - len(name) - 1
         facts.append(paint(f"{name} ", FAINT) + paint(f"{value:<{width}}"[:width], BRIGHT))
-    lines = [
-        paint(f"{words:^{PANEL_COLUMNS}}", BACKGROUND, color),
-        facts[0] + facts[1],
-        facts[2] + facts[3],
-        paint(" " * PANEL_COLUMNS, BRIGHT),
-    ]
+    badge, empty = paint(f"{words:^{PANEL_COLUMNS}}", BACKGROUND, color), paint(" " * PANEL_COLUMNS, BRIGHT)
+    lines = [badge, facts[0] + facts[1], facts[2] + facts[3], empty]
     for (name, value, taken), length in zip(actions_of(view), lengths, strict=True):
         text, (cells, eighths) = BRIGHT if taken else FAINT, divmod(round(length * BAR * 8), 8)
-        bar = f"{'█' * cells + EIGHTHS[eighths]:<{BAR}}"[:BAR]
-        lines.append(
-            paint(f"{printable(name)[: NAME - 1]:<{NAME}}", taken or text)
-            + paint(bar, taken or IDLE_BAR, TRACK)
-            + paint(f"{value:>{VALUE}}"[:VALUE], text)
-        )
+        bar = paint(f"{'█' * cells + EIGHTHS[eighths]:<{BAR}}"[:BAR], taken or IDLE_BAR, TRACK)
+        word = paint(f"{printable(name)[: NAME - 1]:<{NAME}}", taken or text)
+        lines.append(word + bar + paint(f"{value:>{VALUE}}"[:VALUE], text))
     half = PANEL_COLUMNS - PANEL_COLUMNS // 2
-    return lines + [paint(f"{left:<{half}}{right:<{PANEL_COLUMNS - half}}", FAINT) for left, right in HINTS]
+    keys = [f"{left:<{half}}{right:<{PANEL_COLUMNS - half}}" for left, right in view.hints]
+    return lines + [paint(words, FAINT) for words in keys]

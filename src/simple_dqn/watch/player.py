@@ -27,9 +27,7 @@ HELP = (
     "m: you or the agent plays, arrows, space and digits: play, p: release all keys, a/s: slower/faster, "
     "[/]: volume, o: overlay, v: saliency, q: quit"
 )
-HINTS = (  # on the screen, in two columns
-    ("m: you/agent", "q: quit"), ("a s: speed", "[ ]: volume"), ("v: saliency", "o: hide this"),
-)  # fmt: skip
+HINTS = ("m: you/agent", "q: quit", "a s: speed", "[ ]: volume", "o: hide this", "v: saliency")
 SPEEDS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, None)  # times real time; None: as fast as possible
 
 
@@ -47,6 +45,7 @@ class View:
     exploring: bool = False  # whether the agent chose the action at random
     qvalues: NDArray[np.float32] | None = None  # float32 [A]; None: there is no agent
     heat_map: HeatMap | None = None  # drawn over the game; None: not shown
+    no_effect: str = ""  # the keys that do nothing in this game
 
     @property
     def facts(self) -> dict[str, str]:
@@ -57,6 +56,12 @@ class View:
             "ε": "–" if self.exploration_rate is None else f"{self.exploration_rate:g}",
             "speed": self.speed,
         }
+
+    @property
+    def hints(self) -> list[tuple[str, str]]:
+        """The keys that do something, in two columns."""
+        words = [one for one in HINTS if one[0] not in self.no_effect]
+        return list(zip(words[::2], [*words[1::2], ""], strict=False))
 
 
 class WatchedPlayer(Player):
@@ -78,6 +83,7 @@ class WatchedPlayer(Player):
         self.qvalues: NDArray[np.float32] | None = None
         self.action, self.exploring, self.human = NO_ACTION, False, False
         self.has_agent, self._saliency, self._person = predict is not None, saliency, person
+        self.no_effect = "" if saliency else "v" if predict else "mv"
         self._heat_map: HeatMap | None = None  # of the state, once it was asked for
 
     def step(self, exploration_rate: float | ExplorationRates) -> Step:
@@ -134,7 +140,8 @@ class FrameFollower(ABC):
     def view(self, frame: Frame, heat_map: bool) -> View:
         """Return the values to show with `frame`; while a game begins, nobody has chosen."""
         player, rate = self.player, self._rate if self.player.has_agent else None
-        view = View(player.environment.action_names, self.score, frame.lives, exploration_rate=rate)
+        names, no_effect = player.environment.action_names, player.no_effect
+        view = View(names, self.score, frame.lives, exploration_rate=rate, no_effect=no_effect)
         if self._begins:
             return view
         return replace(

@@ -31,7 +31,7 @@ SAMPLES = 512  # per frame
 RATE = FRAMES_PER_SECOND * SAMPLES  # samples per second
 CHUNK_SAMPLES = 3 * SAMPLES  # samples given to the mixer at a time; it holds at most two pieces, 0.1 s
 
-ASPECT = 4 / 3  # of the picture, as on a television; each of a cell's two pixels is about square
+TELEVISION = 4 / 3  # the shape of an Atari picture there; each of a cell's two pixels is about square
 LEAST_COLUMNS = 16  # for the game; if the panel leaves fewer, it is hidden
 HELD_SECONDS = 0.25  # a terminal reports when a key is pressed, not when it is released
 KEY_NAMES = {"KEY_ENTER": "return", "\n": "return", "\r": "return", " ": "space"}  # blessed's -> pygame's
@@ -172,9 +172,9 @@ class GameTerminal:
     A key counts as held for a quarter of a second after each press; a key that is held down repeats.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, atari: bool) -> None:
         """Prepare the terminal, full screen from the first picture on; a UserError says that it cannot."""
-        self._terminal = terminal = blessed.Terminal()
+        self._atari, self._terminal = atari, (terminal := blessed.Terminal())
         if terminal.number_of_colors < 8:
             raise UserError("this terminal shows no colors: set another TERM, such as xterm-256color")
         self._overlay = Overlay(scale=1)
@@ -208,15 +208,16 @@ class GameTerminal:
         if not self._layout:
             for mode in (terminal.fullscreen, terminal.cbreak, terminal.hidden_cursor):
                 self._restore.enter_context(mode())
-        height, width = terminal.height, terminal.width
+        height, width = terminal.height or 24, terminal.width or 80  # in some containers both are 0
         panel = panel and width > PANEL_COLUMNS + LEAST_COLUMNS
         if self._layout != (height, width, panel):
             self._layout, self._shown = (height, width, panel), {}
             # Our own background: the texts are light, and the terminal may be, too.
             output = terminal.normal + terminal.on_color_rgb(*BACKGROUND) + terminal.clear
-        columns = min(width - panel * (PANEL_COLUMNS + 1), round(2 * height * ASPECT))
-        rows = min(height, round(columns / ASPECT / 2))
-        if rows < 1:
+        aspect = TELEVISION if self._atari else picture.shape[1] / picture.shape[0]
+        columns = min(width - panel * (PANEL_COLUMNS + 1), round(2 * height * aspect))
+        rows = min(height, round(columns / aspect / 2))
+        if min(rows, columns) < 1:
             return
         game = self._overlay.paint_game(picture, view.heat_map)
         game = pygame.transform.smoothscale(game, (columns, 2 * rows))
@@ -246,7 +247,7 @@ Display: TypeAlias = GameWindow | GameTerminal
 DISPLAYS = ("window", "terminal")
 
 
-def open_display(kind: str | None, title: str) -> Display:
+def open_display(kind: str | None, title: str, atari: bool = True) -> Display:
     """Open a display of `DISPLAYS`, or raise UserError; None: a window if possible, else the terminal."""
     if kind != "terminal":
         try:
@@ -258,4 +259,4 @@ def open_display(kind: str | None, title: str) -> Display:
             logger.warning("No window: %s. Playing in the terminal", str(error).partition(":")[0])
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError("input or output is not a terminal: use one, or a machine with a display")
-    return GameTerminal()
+    return GameTerminal(atari)
