@@ -155,8 +155,9 @@ def test_an_exception_in_a_callback_loses_no_step(
         if row["phase"] == "train":
             raise OwnError(row["steps"])
 
-    with pytest.raises(OwnError, match="40" if callback == "on_phase_end" else "20"):
-        simple_dqn.train("catch", every=20, **{callback: fail}, **CATCH)
+    failing: dict[str, Any] = {callback: fail, **CATCH}
+    with pytest.raises(OwnError, match="20" if left else "40"):
+        simple_dqn.train("catch", every=20, **failing)
     called: list[dict[str, Any]] = []
     run = simple_dqn.train("catch", resume=True, every=20, on_step=called.append, **CATCH)
     assert [row["steps"] for row in called] == left

@@ -145,9 +145,8 @@ def choose_device(config: BackendConfig) -> Device:
     elif number < found:
         device = torch.device("cuda", number)
     else:
-        raise UserError(
-            f"--device_id {number} names no GPU: give {'0' if found == 1 else f'0 to {found - 1}'}"
-        )
+        known = "0" if found == 1 else f"0 to {found - 1}"
+        raise UserError(f"--device_id {number} names no GPU: give {known}")
     if device == CPU:
         # glibc returns freed blocks as large as a gradient to the kernel, and page faults when they are
         # allocated again can cost a third of an update in bfloat16. It keeps blocks up to the size of the

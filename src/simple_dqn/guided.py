@@ -148,9 +148,8 @@ def _convolutional_layers(hidden: nn.Module, screen_shape: tuple[int, int]) -> t
             field_stride *= stride
             filters = module.out_channels if isinstance(module, nn.Conv2d) else filters
         if sliding:
-            layers.append(
-                ConvolutionalLayer(name, filters, rows, columns, field_size, field_stride, field_start)
-            )
+            field = (field_size, field_stride, field_start)
+            layers.append(ConvolutionalLayer(name, filters, rows, columns, *field))
     return tuple(layers)
 
 

@@ -279,11 +279,9 @@ def aligned(runs: Sequence[Run], phase: str, field: str, view: View = View()) ->
     for run in runs:
         there = (run.phases == phase) & np.isfinite(run.columns[field])
         epochs, x = run.columns["epoch"][there], run.columns[view.axis.column][there] / view.axis.unit
-        sums, ends = np.cumsum(np.append(0.0, run.columns[field][there])), np.arange(1, there.sum() + 1)
-        begins = np.maximum(0, ends - view.smooth)
-        means = (
-            (sums[ends] - sums[begins]) / (ends - begins) if view.smooth > 1 else run.columns[field][there]
-        )
+        values, ends = run.columns[field][there], np.arange(1, there.sum() + 1)
+        sums, begins = np.cumsum(np.append(0.0, values)), np.maximum(0, ends - view.smooth)
+        means = (sums[ends] - sums[begins]) / (ends - begins) if view.smooth > 1 else values
         placed = np.isfinite(x) & np.isfinite(epochs)
         curves.append((epochs[placed], x[placed], means[placed]))
     every = np.unique(np.concatenate([epochs for epochs, _, _ in curves] or [np.zeros(0)]))

@@ -139,9 +139,7 @@ class Ring:
         """Restore what `get_state` of a ring with as many rows and games returned."""
         self.held, position = state["held"], state["position"]
         if not 0 <= position < self.rows or self.held not in (position, self.rows):
-            raise ValueError(
-                f"a ring of {self.rows} rows has no row {position}, or does not hold {self.held}"
-            )
+            raise ValueError(f"a ring of {self.rows} rows has no row {position}, or cannot hold {self.held}")
         self.written = position + (self.rows if self.held == self.rows else 0)
 
 

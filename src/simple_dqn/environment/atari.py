@@ -103,9 +103,7 @@ def _locate(game: str) -> tuple[Path, str]:
         raise UserError(f"{problem}: give a ROM file, or the name of a game such as pong")
     if kind_of(path) != "file":
         near = difflib.get_close_matches(re.sub(r"_v\d+$", "", stem), known, n=3)
-        hint = (
-            f"did you mean {' or '.join(near)}?" if near else "give a ROM, a game such as pong, or --import"
-        )
+        hint = f"did you mean {' or '.join(near)}?" if near else "give a ROM, a game like pong, or --import"
         if stem not in known:
             raise UserError(f"there is no file {game} and no game called {stem!r}: {hint}")
         try:
@@ -196,9 +194,7 @@ class AtariGame(Game):
             Path(name).open("ab").close()
             file = wave.Wave_write(name)
         except OSError as error:
-            raise UserError(
-                f"cannot write the sound to {name}: {error.strerror}; choose another file"
-            ) from None
+            raise UserError(f"cannot write sound to {name}: {error.strerror}: give another file") from None
         file.setparams((1, 1, FRAMES_PER_SECOND * SAMPLES_PER_FRAME, 0, "NONE", "not compressed"))
         return file
 

@@ -67,9 +67,8 @@ def check(rom: Path, config: EnvironmentConfig) -> None:
             "docs/emulator.md"
         )
     if config.color_averaging:
-        raise UserError(
-            "--emulator warp cannot average colors: add --color_averaging false, or give --emulator ale"
-        )
+        remedy = "add --color_averaging false, or give --emulator ale"
+        raise UserError(f"--emulator warp cannot average colors: {remedy}")
     for setting in ("display_screen", "record_screen_path", "record_sound_filename"):
         if getattr(config, setting):
             raise UserError(f"--{setting} needs --emulator ale")

@@ -249,9 +249,8 @@ def main(descriptor: int) -> None:
             "get_state": games.get_state, "set_state": games.set_state,
         }  # fmt: skip
         with closing(games):
-            connection.send(
-                (games.action_names, games.name, games.rom_md5, games.can_save, games.screen_shape)
-            )
+            facts = (games.action_names, games.name, games.rom_md5, games.can_save, games.screen_shape)
+            connection.send(facts)
             poll = select.poll()
             poll.register(connection, select.POLLIN)
             while True:

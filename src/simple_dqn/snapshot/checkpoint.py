@@ -414,12 +414,10 @@ class Keeper:
             self._snapshots["best"] = score
             self._save(best_snapshot(self.prefix), *facts)
 
-    def _save(
-        self, path: Path, epoch: int, total_train_steps: int, weights: Mapping[str, np.ndarray]
-    ) -> Snapshot:
+    def _save(self, path: Path, epoch: int, steps: int, weights: Mapping[str, np.ndarray]) -> Snapshot:
         logger.info("Saving weights to %s", path)
-        facts = (self._game, epoch, self._actions, total_train_steps)
-        snapshot = Snapshot(*facts, self._config.shared_flags(), dict(weights))
+        flags = self._config.shared_flags()
+        snapshot = Snapshot(self._game, epoch, self._actions, steps, flags, dict(weights))
         self._submit(self._write, path, snapshot, "Training continues, and tries again later").result()
         return snapshot
 

@@ -106,9 +106,8 @@ class Comparison:
             arrays = list(map(np.array, values.values()))
             self.estimates += [(setting, name, estimate(name, arrays)) for name in MEASURES]
             if several and ATARI5.keys() <= values.keys():
-                self.medians[setting] = atari57_median(
-                    {game: float(np.mean(values[game])) for game in ATARI5}
-                )
+                means = {game: float(np.mean(values[game])) for game in ATARI5}
+                self.medians[setting] = atari57_median(means)
 
     def rows(self) -> list[Sequence[Any]]:
         """Return the rows of the CSV, of which the first has the names of the columns."""

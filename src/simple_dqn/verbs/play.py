@@ -216,9 +216,8 @@ def play(arguments: Sequence[str], program: str) -> None:
     if unfinished or path.suffix in (".pkl", ".prm") or is_snapshot(path):
         config = settings_of_agent(path, open_snapshot(path), given)
     else:
-        alone = named({"game": player, **given})
         fixed = {**ONE_GAME, "random_starts": 0, "observation": "pixels"}
-        config = settle(resolve(alone, fixed=fixed), log=False)
+        config = settle(resolve(named({"game": player, **given}), fixed=fixed), log=False)
     _check_shown(config)
     _show(config, given.get("display"))
 

@@ -50,12 +50,8 @@ class View:
     @property
     def facts(self) -> dict[str, str]:
         """The values shown above the Q-values, by name."""
-        return {
-            "score": f"{self.score:g}",
-            "lives": str(self.lives) if self.lives else "–",
-            "ε": "–" if self.exploration_rate is None else f"{self.exploration_rate:g}",
-            "speed": self.speed,
-        }
+        rate = "–" if self.exploration_rate is None else f"{self.exploration_rate:g}"
+        return {"score": f"{self.score:g}", "lives": str(self.lives or "–"), "ε": rate, "speed": self.speed}
 
     @property
     def hints(self) -> list[tuple[str, str]]:
