@@ -378,7 +378,7 @@ def test_a_file_that_exists_is_used_and_known_by_its_content(tmp_path: Path, cap
 def test_an_unknown_game_names_the_nearest() -> None:
     for name, words in (
         ("roms/brekout.rom", r"no file roms/brekout.rom and no game called 'brekout'.*breakout"),
-        ("0123456789", "such as pong"), ("", "no game was named"),
+        ("0123456789", "game like pong"), ("", "no game was named"),
         ("ALE/MsPacman-v9", "did you mean ms_pacman"),
         ("combat", "no game called 'combat'"),  # for several players: loading it would end the process
     ):  # fmt: skip
