@@ -1,6 +1,4 @@
-"""Deep Q-learning on one page: the algorithm of Mnih et al. 2015, from the screen to the score.
-
-    ./dqn.sh pong
+"""Deep Q-learning on one page, from the screen to the score: Mnih et al. 2015. Run it with ./dqn.sh pong.
 
 "Human-level control through deep reinforcement learning", Nature 518: Algorithm 1 and Methods; the optimizer
 and no-ops are simple_dqn's (docs/deviations.md). A test requires bitwise equal weights of page and package.
@@ -9,12 +7,14 @@ Shapes: B transitions in a minibatch, A actions, 4 screens in a state, 84 x 84 p
 
 import argparse
 import copy
+import signal
 import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import ale_py.roms
@@ -26,8 +26,8 @@ from torch import Tensor, nn
 
 Pixels = NDArray[np.uint8]
 HISTORY = 4  # screens in a state: one frame does not show which way the ball moves
-FRAME_SKIP = 4  # frames for which an action is repeated
 NO_STATE = np.zeros((HISTORY, 84, 84), np.uint8)
+LEAST = {"replay_size": HISTORY + 2, "random_steps": 0, "epochs": 0, "random_seed": 0}  # other integers: 1
 
 
 @dataclass
@@ -75,11 +75,12 @@ class Game:
 
     def start(self) -> Pixels:
         """Start a new game; return its first screen, uint8 [84, 84]."""
-        self._reset()
-        for _ in range(self.rng.integers(30 + 1)):  # 0 to 30 no-op steps, so that games differ
-            self._hold(ale_py.Action.NOOP)
-            if self.over():
-                self._reset()
+        for no_ops in range(self.rng.integers(30 + 1) + 1):  # 0 to 30 no-op steps, so that games differ
+            if no_ops:
+                self._hold(ale_py.Action.NOOP)
+            if not no_ops or self.over():
+                self.ale.reset_game()
+                self.frames.extend([self.ale.getScreenGrayscale()] * 2)
         self.lives = self.ale.lives()
         return self._screen()
 
@@ -94,13 +95,9 @@ class Game:
         """Return whether the game has ended or was truncated."""
         return bool(self.ale.game_over() or self.ale.getEpisodeFrameNumber() >= self.frame_limit)
 
-    def _reset(self) -> None:
-        self.ale.reset_game()
-        self.frames.extend([self.ale.getScreenGrayscale()] * 2)
-
     def _hold(self, action: ale_py.Action) -> float:
         reward = 0
-        for frames_left in reversed(range(FRAME_SKIP)):
+        for frames_left in (3, 2, 1, 0):
             reward += self.ale.act(action)
             self.frames.append(self.ale.getScreenGrayscale())
             if frames_left and self.over():
@@ -127,8 +124,7 @@ class ReplayMemory:
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
         self.screens = np.zeros((size, 84, 84), np.uint8)
-        self.actions = np.zeros(size, np.int64)
-        self.rewards = np.zeros(size, np.float32)
+        self.actions, self.rewards = np.zeros(size, np.int64), np.zeros(size, np.float32)
         self.terminals, self.starts = np.zeros((2, size), np.bool_)
         self.size, self.written, self.rng = size, 0, rng
 
@@ -149,8 +145,7 @@ class ReplayMemory:
         windows = (rows[:, np.newaxis] + np.arange(-HISTORY, 1)) % self.size  # [B, 5], rows t-4 ... t
         screens = self.screens[windows]  # [B, 5, 84, 84]: both states of each transition
         # Where an episode begins in rows t-3 ... t-1, the screens before that row are black.
-        between = windows[:, 1:-1]  # [B, 3]
-        begins = self.starts[between] | self.terminals[between]
+        begins = (self.starts[windows] | self.terminals[windows])[:, 1:-1]  # [B, 3]
         screens[:, : HISTORY - 1][np.logical_or.accumulate(begins[:, ::-1], axis=1)[:, ::-1]] = 0
         return screens[:, :-1], self.actions[rows], self.rewards[rows], screens[:, 1:], self.terminals[rows]
 
@@ -164,11 +159,10 @@ def q_network(actions: int, rng: np.random.Generator) -> nn.Sequential:
         nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(),
         nn.Linear(512, actions),
     )  # fmt: skip
-    for layer in network:
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            bound = layer.weight[0].numel() ** -0.5  # 1/√n for the n inputs of a unit
-            for values in layer.parameters():
-                values.data = torch.from_numpy(rng.uniform(-bound, bound, values.shape)).float()
+    for layer in (one for one in network if isinstance(one, nn.Conv2d | nn.Linear)):
+        bound = layer.weight[0].numel() ** -0.5  # 1/√n for the n inputs of a unit
+        for values in layer.parameters():
+            values.data = torch.from_numpy(rng.uniform(-bound, bound, values.shape)).float()
     return nn.utils.convert_conv2d_weight_memory_format(network, torch.channels_last)  # faster on a CPU
 
 
@@ -209,8 +203,7 @@ class DQN:
     def train(self) -> Iterator[tuple[int, float, NDArray[np.float32] | None]]:
         """Run Algorithm 1 endlessly; yield the action, the reward and the TD errors (if any) of each step."""
         settings, end, over = self.settings, self.settings.exploration_rate_end, False
-        steps = -settings.random_steps  # of training; negative while random play fills the memory
-        state = self._start_game()
+        steps, state = -settings.random_steps, self._start_game()  # negative: random play fills the memory
         while True:
             epsilon = max(end, 1 - (1 - end) * max(steps, 0) / settings.exploration_decay_steps)
             action, reward = self.act(state, epsilon, self.rng), 0.0
@@ -245,8 +238,7 @@ class DQN:
             best = self.target(floats(next_states)).max(dim=1).values  # [B]
             y = rewards.clamp(-1, 1) + self.settings.discount_rate * ~terminals * best
         q = self.network(floats(states)).gather(1, actions[:, np.newaxis]).squeeze(1)  # [B]
-        # Huber's loss: half the squared error, with its gradient clipped to ± 1 (Methods, "error term").
-        loss = nn.functional.huber_loss(q, y)
+        loss = nn.functional.huber_loss(q, y)  # ½ error², its gradient clipped to ± 1 (Methods, "error term")
         self.network.zero_grad()
         torch.autograd.backward(loss)
         self.optimizer.step()
@@ -272,16 +264,23 @@ def main() -> None:
         about = f"{get_args(one.type)[1]} (default: {one.default or 'none'})"
         parser.add_argument(f"--{one.name}", type=type(one.default), default=one.default, help=about)
     arguments = vars(parser.parse_args())
+    for name, value in arguments.items():
+        if isinstance(value, int) and value < LEAST.get(name, 1):
+            parser.exit(2, f"--{name} {value} is too small: give at least {LEAST.get(name, 1)}\n")
     agent = DQN(arguments.pop("game"), settings := Settings(**arguments))
+    try:
+        Path(settings.save or "/dev/null").open("ab").close()  # fails now, not after the first test
+        for network in (agent.network, agent.target) if settings.load else ():
+            network.load_state_dict(torch.load(settings.load, weights_only=True))  # runs no code of the file
+    except Exception as error:
+        wrong = f"--load {settings.load!r} has no weights of this network"
+        parser.exit(2, f"--save or --load: {error}\n" if isinstance(error, OSError) else f"{wrong}\n")
     torch.set_num_threads(settings.threads)
-    for network in (agent.network, agent.target) if settings.load else ():
-        network.load_state_dict(torch.load(settings.load, weights_only=True))  # runs no code of the file
     training = agent.train()
     for epoch in range(settings.epochs + 1):  # Epoch 0 is random play.
         steps, began = settings.train_steps if epoch else settings.random_steps, time.perf_counter()
         start = f"\r{'':79}\repoch {epoch}: "  # over the last line of the terminal
-        for step in range(1, steps + 1):
-            next(training)
+        for step, _ in zip(range(1, steps + 1), training, strict=False):
             if step % 200 == 0:
                 speed = step / (time.perf_counter() - began)
                 left = timedelta(seconds=round((steps * (settings.epochs + 1 - epoch) - step) / speed))
@@ -297,4 +296,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback, code 130
     main()
