@@ -7,7 +7,6 @@ Shapes: B transitions in a minibatch, A actions, 4 screens in a state, 84 x 84 p
 
 import argparse
 import copy
-import signal
 import time
 import zlib
 from collections import deque
@@ -26,8 +25,8 @@ from torch import Tensor, nn
 
 Pixels = NDArray[np.uint8]
 HISTORY = 4  # screens in a state: one frame does not show which way the ball moves
+FRAME_SKIP = 4  # frames for which an action is repeated
 NO_STATE = np.zeros((HISTORY, 84, 84), np.uint8)
-LEAST = {"replay_size": HISTORY + 2, "random_steps": 0, "epochs": 0, "random_seed": 0}  # other integers: 1
 
 
 @dataclass
@@ -75,12 +74,11 @@ class Game:
 
     def start(self) -> Pixels:
         """Start a new game; return its first screen, uint8 [84, 84]."""
-        for no_ops in range(self.rng.integers(30 + 1) + 1):  # 0 to 30 no-op steps, so that games differ
-            if no_ops:
-                self._hold(ale_py.Action.NOOP)
-            if not no_ops or self.over():
-                self.ale.reset_game()
-                self.frames.extend([self.ale.getScreenGrayscale()] * 2)
+        self._reset()
+        for _ in range(self.rng.integers(30 + 1)):  # 0 to 30 no-op steps, so that games differ
+            self._hold(ale_py.Action.NOOP)
+            if self.over():
+                self._reset()
         self.lives = self.ale.lives()
         return self._screen()
 
@@ -95,9 +93,13 @@ class Game:
         """Return whether the game has ended or was truncated."""
         return bool(self.ale.game_over() or self.ale.getEpisodeFrameNumber() >= self.frame_limit)
 
+    def _reset(self) -> None:
+        self.ale.reset_game()
+        self.frames.extend([self.ale.getScreenGrayscale()] * 2)
+
     def _hold(self, action: ale_py.Action) -> float:
         reward = 0
-        for frames_left in (3, 2, 1, 0):
+        for frames_left in reversed(range(FRAME_SKIP)):
             reward += self.ale.act(action)
             self.frames.append(self.ale.getScreenGrayscale())
             if frames_left and self.over():
@@ -159,10 +161,11 @@ def q_network(actions: int, rng: np.random.Generator) -> nn.Sequential:
         nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(),
         nn.Linear(512, actions),
     )  # fmt: skip
-    for layer in (one for one in network if isinstance(one, nn.Conv2d | nn.Linear)):
-        bound = layer.weight[0].numel() ** -0.5  # 1/√n for the n inputs of a unit
-        for values in layer.parameters():
-            values.data = torch.from_numpy(rng.uniform(-bound, bound, values.shape)).float()
+    for layer in network:
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            bound = layer.weight[0].numel() ** -0.5  # 1/√n for the n inputs of a unit
+            for values in layer.parameters():
+                values.data = torch.from_numpy(rng.uniform(-bound, bound, values.shape)).float()
     return nn.utils.convert_conv2d_weight_memory_format(network, torch.channels_last)  # faster on a CPU
 
 
@@ -238,7 +241,8 @@ class DQN:
             best = self.target(floats(next_states)).max(dim=1).values  # [B]
             y = rewards.clamp(-1, 1) + self.settings.discount_rate * ~terminals * best
         q = self.network(floats(states)).gather(1, actions[:, np.newaxis]).squeeze(1)  # [B]
-        loss = nn.functional.huber_loss(q, y)  # ½ error², its gradient clipped to ± 1 (Methods, "error term")
+        # Huber's loss: half the squared error, with its gradient clipped to ± 1 (Methods, "error term").
+        loss = nn.functional.huber_loss(q, y)
         self.network.zero_grad()
         torch.autograd.backward(loss)
         self.optimizer.step()
@@ -264,9 +268,6 @@ def main() -> None:
         about = f"{get_args(one.type)[1]} (default: {one.default or 'none'})"
         parser.add_argument(f"--{one.name}", type=type(one.default), default=one.default, help=about)
     arguments = vars(parser.parse_args())
-    for name, value in arguments.items():
-        if isinstance(value, int) and value < LEAST.get(name, 1):
-            parser.exit(2, f"--{name} {value} is too small: give at least {LEAST.get(name, 1)}\n")
     agent = DQN(arguments.pop("game"), settings := Settings(**arguments))
     try:
         Path(settings.save or "/dev/null").open("ab").close()  # fails now, not after the first test
@@ -296,5 +297,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback, code 130
     main()

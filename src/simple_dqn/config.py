@@ -101,6 +101,10 @@ class MemoryConfig:
     replay_compression: str = choice("none lz4", "compress the screens in RAM: slightly slower", local=True)
     replay_device: str = choice("auto gpu memory", "place of the screens; auto: a GPU with room", local=True)
 
+    def rows(self, games: int) -> int:
+        """Return T, the rows of a memory of `games`: for `replay_size`, or a rollout and its first state."""
+        return self.rollout_steps + self.history_length if self.rollout_steps else self.replay_size // games
+
 
 @dataclass(frozen=True)
 class NetworkConfig:

@@ -32,17 +32,10 @@ RESERVED = 100 * 10**6  # bytes of memory to leave free
 ENTRY, OBJECT = 8, sys.getsizeof(b"") + 8
 
 
-def rows_for(config: MemoryConfig, games: int) -> int:
-    """Return T, the rows of a memory of `games`: for `replay_size`, or a rollout and its first state."""
-    if config.rollout_steps:
-        return config.rollout_steps + config.history_length
-    return config.replay_size // games
-
-
 class ReplayMemory:
     """The latest `replay_size` experiences of E games, and minibatches of transitions from them.
 
-    The memory is a ring of T rows (see `rows_for`), one `Step` each. `samplers.py` defines the transitions
+    The memory is a ring of T rows (`MemoryConfig.rows`), one `Step` each. `samplers.py` defines the transitions
     and their states, and samples them; `HostScreens` or a subclass stores the screens.
     """
 
@@ -59,13 +52,13 @@ class ReplayMemory:
             screen_shape: Height and width of a screen, in pixels; or the shape of other observations.
             discount_rate: γ.
             rng: The random stream of the sampling.
-            screens: Stores the screens, `rows_for(config, games)` of each game; None: as `config` says.
+            screens: Stores the screens, `config.rows(games)` of each game; None: as `config` says.
             log: Called with each step that is added.
 
         Raises:
             UserError: This machine has too little memory.
         """
-        rows = rows_for(config, games)
+        rows = config.rows(games)
         sampler = SAMPLERS["shuffled" if config.rollout_steps else config.sampler]
         self._screens = screens or make_screens(config, rows, games, screen_shape)
         self._screen_shape = screen_shape

@@ -19,7 +19,7 @@ from simple_dqn.config import Config, RunConfig, layered
 from simple_dqn.environment import Environment, Watcher, make
 from simple_dqn.errors import Interrupt, LostError, UserError, one_line
 from simple_dqn.evaluation import Tester
-from simple_dqn.replay import ReplayMemory, rows_for
+from simple_dqn.replay import ReplayMemory
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
 from simple_dqn.snapshot import MALFORMED, Checkpoint, DamagedError, Keeper, check_form, copied
 from simple_dqn.statistics import Statistics, Writer
@@ -378,7 +378,7 @@ def make_agent(
         UserError: `--replay_device gpu` was given and no GPU has enough memory; or this machine has not.
     """
     settings, games, shape = config.memory, environment.games, environment.screen_shape
-    rows, screens = rows_for(settings, games), None
+    rows, screens = settings.rows(games), None
     if settings.replay_device != "memory" and settings.replay_compression == "none":
         screens = network.device.make_screens(rows, games, shape)
     if settings.replay_device == "gpu" and screens is None:

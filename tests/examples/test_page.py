@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -158,8 +157,7 @@ def test_it_trains_and_loads_what_it_saved(capsys: Capsys, monkeypatch: Patch, t
     ("words", "complaint"),
     [("pongg", "invalid choice: 'pongg'"), ("pong --save missing/x.pt", "--save .*'missing/x.pt'"),
      ("pong --load text.txt", "--load 'text.txt'"), ("pong --load none.pt", "--load.*'none.pt'"),
-     ("pong --load other.pt", "--load 'other.pt'"), ("pong --replay_size 0", "--replay_size 0 .* at least 6"),
-     ("pong --batch_size -1", "--batch_size -1 .* 1"), ("pong --epochs -1", "--epochs -1 .* 0")],
+     ("pong --load other.pt", "--load 'other.pt'")],
 )  # fmt: skip
 @pytest.mark.usefixtures("home")
 def test_a_wrong_setting_is_refused_before_training(
@@ -172,16 +170,6 @@ def test_a_wrong_setting_is_refused_before_training(
     with pytest.raises(SystemExit, match="2"):
         dqn.main()
     assert re.search(complaint, capsys.readouterr().err.splitlines()[-1])
-
-
-def test_ctrl_c_ends_it_without_a_traceback() -> None:
-    command = [sys.executable, dqn.__file__, "pong", "--replay_size", "500", "--random_steps", "100000"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as page:
-        assert page.stdout
-        page.stdout.read(1)  # it plays
-        page.send_signal(signal.SIGINT)
-        assert page.communicate()[1] == b""
-    assert page.returncode == -signal.SIGINT  # for a shell 130
 
 
 def test_a_file_of_weights_runs_no_code(monkeypatch: Patch, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from simple_dqn.config import MemoryConfig
 from simple_dqn.device import Device, DeviceScreens
 from simple_dqn.errors import UserError
-from simple_dqn.replay import ENTRY, OBJECT, CompressedScreens, ReplayMemory, on_host, rows_for
+from simple_dqn.replay import ENTRY, OBJECT, CompressedScreens, ReplayMemory, on_host
 from simple_dqn.types import Experience, Ids, Minibatch, Step
 from tests.command_line import Logs, Patch
 
@@ -35,7 +35,7 @@ def make_memory(
     config, screens = MemoryConfig(replay_size=size, replay_compression=compression, **settings), None
     if kind in ("cpu", "cuda"):
         device = Device(torch.device(kind), "float32")
-        screens = DeviceScreens(rows_for(config, games), games, shape, device)
+        screens = DeviceScreens(config.rows(games), games, shape, device)
     return ReplayMemory(config, games, shape, DISCOUNT, np.random.default_rng(seed), screens)
 
 

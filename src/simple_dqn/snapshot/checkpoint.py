@@ -34,7 +34,6 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import command, is_trained, kind_of, lock_file, open_file, read_file, replacing
 
 from simple_dqn.files import reporting_failure  # isort: skip
-from simple_dqn.replay import rows_for
 from simple_dqn.snapshot.snapshot import MALFORMED, Snapshot, fingerprint, quotable
 
 from simple_dqn.snapshot.snapshot import read_archive, write_archive  # isort: skip
@@ -325,7 +324,7 @@ class Keeper:
         self._next = clock() + self._interval
         self._rows = 0  # added to the replay memory so far
         # The latest of them, not yet in a chunk. Rollouts write a chunk for each checkpoint alone.
-        most = rows_for(config.memory, 1) if config.memory.rollout_steps else None
+        most = config.memory.rows(1) if config.memory.rollout_steps else None
         self._steps: deque[Step] = deque(maxlen=most)
         # Fingerprints of the latest snapshots: of a complete epoch, and of one that was stopped and goes on;
         # and with `--keep best` the mean score of the best test.

@@ -18,7 +18,6 @@ from simple_dqn.environment import as_played, named
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.files import TRAINED, check_start, command, from_here, home, is_trained, kind_of, replacing
 from simple_dqn.presets import PRESETS, USUAL
-from simple_dqn.replay import rows_for
 from simple_dqn.rules import CHECKPOINT_SHAPE
 from simple_dqn.run import Phase, make_run
 from simple_dqn.snapshot import Checkpoint, CheckpointFolder, DamagedError, Snapshot, checked_settings
@@ -211,7 +210,7 @@ def recorded(run: dict[str, Any]) -> dict[str, Any]:
 def follows(snapshot: Snapshot | None, run: dict[str, Any]) -> bool:
     """Return whether `snapshot` is the last that was written before the checkpoint of `run`; None: any is."""
     config = Config.from_flags(recorded(run))
-    if run["agent"]["memory"]["ring"]["rows"] != rows_for(config.memory, config.environment.workers):
+    if run["agent"]["memory"]["ring"]["rows"] != config.memory.rows(config.environment.workers):
         raise ValueError("its replay memory is of another size than its settings say")
     latest = [run["snapshots"][name] for name in ("complete", "stopped")]
     return snapshot is None or snapshot.fingerprint in latest
