@@ -35,8 +35,8 @@ ENTRY, OBJECT = 8, sys.getsizeof(b"") + 8
 class ReplayMemory:
     """The latest `replay_size` experiences of E games, and minibatches of transitions from them.
 
-    The memory is a ring of T rows (`MemoryConfig.rows`), one `Step` each. `samplers.py` defines the transitions
-    and their states, and samples them; `HostScreens` or a subclass stores the screens.
+    The memory is a ring of T rows (`MemoryConfig.rows`), one `Step` each. `samplers.py` defines and samples
+    the transitions and their states; `HostScreens` or a subclass stores the screens.
     """
 
     def __init__(
