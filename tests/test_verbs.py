@@ -330,7 +330,7 @@ def free_disk(count: float) -> Prepare:
     return attribute("shutil.disk_usage", lambda _path: SimpleNamespace(free=count))
 
 
-# Check, what is done to the machine, how bad that is, and words of the line that tells it.
+# The check, a change to the machine, its severity, and words of the line that reports it.
 CASES: list[tuple[str, Prepare, str, str]] = [
     ("packages", lock("no-such-package==1.0"), "error", "missing: no-such-package"),
     ("packages", lock("numpy==0.1"), "warning", "instead of 0.1"),

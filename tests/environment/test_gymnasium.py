@@ -276,11 +276,11 @@ class OwnError(BaseException):
     pass
 
 
-def failing(what: Any = None) -> Any:
+def failing(error: Any = None) -> Any:
     def fail(*_: Any, **__: Any) -> Any:
-        if what is OwnError:
+        if error is OwnError:
             raise OwnError
-        raise SystemExit(what) if what else ValueError("out of order")
+        raise SystemExit(error) if error else ValueError("out of order")
 
     return fail
 
