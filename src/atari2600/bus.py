@@ -76,16 +76,17 @@ auto note = [=](int place, int value, int now, int logged) -> int {
     log[logged] = now << 14 | place << 8 | value;
     return logged + 1;
 };
-#define FETCH(A) ((A) & 0x1000 ? code[bank + ((A) & lines)] : \
+#define FETCH(A) ((A) & 0x1000 ? page[(A) & lines] : \
     ram[(A) & 127] | ram[((A) + 1) & 127] << 8 | ram[((A) + 2) & 127] << 16)
+#define SWITCH_BANK { bank = switch_bank(place, bank); page = code + bank; }
 #define READ_CHIP { value = read_chip(ea, now, noise); if (value < 0) { status = COLLISIONS; goto out; } }
 #define READ_ZP if (ea & 128) value = ram[ea & 127]; else READ_CHIP
 #define READ if (ea & 0x1000) { \
         int place = ea & 0xFFF; \
         if (place < chip) value = ram[128 | (place & 127)]; \
         else { \
-            if (place >= hot) bank = switch_bank(place, bank); \
-            value = code[bank + (ea & lines)] & 255; \
+            if (place >= hot) SWITCH_BANK \
+            value = page[ea & lines] & 255; \
         } \
     } else if ((ea & 0x280) == 0x80) value = ram[ea & 127]; else READ_CHIP
 #define STOP(WHY) { status = WHY; spare += left - 1; left = 1; }
@@ -103,7 +104,7 @@ auto note = [=](int place, int value, int now, int logged) -> int {
 #define WRITE_ZP(V) if (ea & 128) ram[ea & 127] = (unsigned char)(V); else WRITE_TIA(V)
 #define WRITE(V) if (ea & 0x1000) { \
         int place = ea & 0xFFF; \
-        if (place >= hot) bank = switch_bank(place, bank); \
+        if (place >= hot) SWITCH_BANK \
         else if (place < chip && place < 128) ram[128 | place] = (unsigned char)(V); \
     } else if ((ea & 0x280) == 0x80) ram[ea & 127] = (unsigned char)(V); \
     else if (ea & 0x80) write_riot(ea, (V), now); \

@@ -98,7 +98,7 @@ const int lines = kind == FE ? 0x2FFF : 0xFFF;
 // The bank after an access to `place`, from `hot` on.
 auto switch_bank = [=](int place, int bank) -> int {
     if (kind == E0 && place < 0xFF8) {
-        int slot = 12 + (place - 0xFE0 >> 3) * 3;
+        int slot = 12 + ((place - 0xFE0) >> 3) * 3;
         return (bank & ~(7 << slot)) | (place & 7) << slot;
     }
     if ((kind == F8 || kind == F6) && place <= 0xFF9) return (place - hot) * 4096;

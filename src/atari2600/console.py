@@ -96,7 +96,7 @@ class Console:
         """Pass the tables, the rules and the cartridge to the kernel."""
         rules, offsets, options = table(self.rules)
         for name, values in {
-            "patterns": tables.patterns(),
+            "patterns": tables.patterns().view(np.int32),
             "copies": tables.copies(),
             "reversed": tables.reversed_bits(),
             "palette": colours.astype(np.int32),

@@ -1,7 +1,7 @@
 """The 6507: a 6502 with 13 address lines and no interrupts (data sheet: MOS Technology, 1975).
 
 `execute` is C++ generated from the tables of `opcodes.py`, whose registers and flags are local variables: on
-a CPU a switch with a case for each opcode, on a GPU the phases of an instruction, which all threads share.
+a CPU a label for each opcode, on a GPU the phases of an instruction, which all threads share.
 Writes to the TIA are logged with their cycle, and applied later.
 """
 
@@ -70,24 +70,30 @@ int a = cpu[CPU_A], x = cpu[CPU_X], y = cpu[CPU_Y], sp = cpu[CPU_SP], pc = cpu[C
 int n, z, c, v, di, lo, hi, ea = 0, noise = 0, crossed = 0, now, value;
 SET_STATUS(cpu[CPU_P])
 int left = instructions, bank = cpu[CPU_BANK];
-for (; left > 0; --left) {
-    int word = FETCH(pc);
-    lo = word >> 8 & 255; hi = word >> 16;
+const int* page = code + bank;
+#define FETCH_NEXT { word = FETCH(pc); lo = word >> 8 & 255; hi = word >> 16; }
+int word;
 #ifdef __CUDA_ARCH__
+for (; left > 0; --left) {
+    FETCH_NEXT
     static __constant__ unsigned DECODE[256] = { """
     + _TABLE
     + " };"
     + _PHASES
     + r"""
-#else
-    switch (word & 255) {
-"""
-    + opcodes.switch()
-    + r"""
-    default: UNKNOWN
-    }
-#endif
 }
+#else
+// Each instruction ends with a jump to the next: the processor predicts these better than one jump for all.
+#define NEXT { if (--left <= 0) goto out; FETCH_NEXT goto *LABELS[word & 255]; }
+static const void* const LABELS[256] = { """
+    + opcodes.labels()
+    + r""" };
+++left;  // NEXT counts an instruction that has been executed
+NEXT
+"""
+    + opcodes.instructions()
+    + r"""
+#endif
 out:
 cpu[CPU_A] = a; cpu[CPU_X] = x; cpu[CPU_Y] = y; cpu[CPU_SP] = sp; cpu[CPU_PC] = pc; cpu[CPU_P] = STATUS;
 cpu[CPU_CYCLES] = t; cpu[CPU_BANK] = bank;
@@ -98,6 +104,6 @@ return status;
 
 
 @wp.func_native(_CODE)
-def execute(m: Machine, g: int, instructions: int) -> int:  # type: ignore[empty-body]
+def execute(m: wp.ref[Machine], g: int, instructions: int) -> int:  # type: ignore[empty-body]
     """Execute at most `instructions` instructions; return `DONE`, `LOG_FULL` or `COLLISIONS`."""
     ...

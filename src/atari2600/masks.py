@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from atari2600.machine import Machine, Mask
+from atari2600.machine import Machine, Mask, entry
 
 ALL = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
 LOW_HALF = wp.constant(wp.uint64(0x00000000FFFFFFFF))
@@ -73,8 +73,8 @@ def put_playfield(m: wp.ref[Machine], mask: wp.ref[Mask], field: int, reflected:
     left = wp.uint64(field)
     right = left
     if reflected & 1:
-        right = wp.uint64(m.reversed[field & 0x3FF]) << wp.uint64(10)
-        right = right | wp.uint64(m.reversed[field >> 10])
+        right = wp.uint64(entry(m.reversed, field & 0x3FF)) << wp.uint64(10)
+        right = right | wp.uint64(entry(m.reversed, field >> 10))
     bits = left | right << wp.uint64(20)
     mask.a = stretch(bits & wp.uint64(0xFFFF))
     mask.b = stretch(bits >> wp.uint64(16) & wp.uint64(0xFFFF))

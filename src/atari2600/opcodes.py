@@ -1,9 +1,9 @@
 """The 6507's instructions as tables: the addressing mode and the operation of each of the 256 opcodes.
 
-`switch` and `phases` turn them into C++, for a CPU and for a GPU, with names that `bus.py` and `cpu6507.py`
-define: the registers `a x y sp pc`, the flags `n z c v di` (N is bit 7 of `n`, Z is set if `z` is 0, `di` has
-D and I), the operand's bytes `lo` and `hi`, the address `ea`, and the cycle `now` in which the instruction
-ends.
+`instructions` and `phases` turn them into C++, for a CPU and for a GPU, with names that `bus.py` and
+`cpu6507.py` define: the registers `a x y sp pc`, the flags `n z c v di` (N is bit 7 of `n`, Z is set if `z`
+is 0, `di` has D and I), the operand's bytes `lo` and `hi`, the address `ea`, and the cycle `now` in which the
+instruction ends.
 """
 
 # Addressing modes, named as in the data sheet.
@@ -204,8 +204,14 @@ def parts(mnemonic: str, mode: int) -> tuple[bool, str, bool]:
     return False, OTHERS[mnemonic], mnemonic in PUSHES
 
 
-def switch() -> str:
-    """Return the cases of a C++ switch over all opcodes, each with the whole instruction; fast on a CPU."""
+def labels() -> str:
+    """Return the addresses of the labels of `instructions`, in the order of the opcodes."""
+    known = opcodes()
+    return ", ".join(f"&&OP_{opcode if opcode in known else 'UNKNOWN'}" for opcode in range(256))
+
+
+def instructions() -> str:
+    """Return the C++ of each instruction behind its label; fast on a CPU."""
     cases = []
     for opcode, (mnemonic, mode, cycles, crossing) in sorted(opcodes().items()):
         reads, does, writes = parts(mnemonic, mode)
@@ -220,8 +226,8 @@ def switch() -> str:
             f"WRITE{narrow}(value)" if writes else "",
             "" if jumps else f"pc += {LENGTHS[mode]};",
         ]
-        cases.append(f"case {opcode}: {' '.join(filter(None, steps))} t = now; break;")
-    return "\n".join(cases)
+        cases.append(f"OP_{opcode}: {' '.join(filter(None, steps))} t = now; NEXT")
+    return "\n".join([*cases, "OP_UNKNOWN: UNKNOWN NEXT"])
 
 
 # How `phases` packs an opcode into a word of its table: the bit where each field begins.
@@ -232,7 +238,7 @@ def phases() -> tuple[str, str]:
     """Return a table of all opcodes and the C++ that executes one: decode, address, read, operate, write.
 
     The threads of a warp on a GPU share each phase, whatever their opcodes. The code has a third of the size
-    of `switch`, and is slower on a CPU.
+    of `instructions`, and is slower on a CPU.
     """
     operations: dict[str, int] = {}
     rows = [0] * 256

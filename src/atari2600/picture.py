@@ -45,7 +45,6 @@ def collide(
         t.collisions = t.collisions | hits
 
 
-# Native access, without Warp's handling of negative indices and strides, is several times faster.
 @wp.func_native("return screen.data[at];")
 def get_pixels(screen: wp.array(dtype=wp.uint64), at: int) -> wp.uint64:
     """Return eight pixels."""

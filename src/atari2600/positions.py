@@ -3,7 +3,7 @@
 import warp as wp
 
 from atari2600 import tables
-from atari2600.machine import Machine, Tia
+from atari2600.machine import Machine, Tia, entry
 from atari2600.tables import BL, BLANK, LINE, M0, M1, P0, P1
 
 
@@ -50,7 +50,7 @@ def take_effect(m: wp.ref[Machine], t: wp.ref[Tia], register: int, clock: int) -
         position = wp.where(register == tables.RESP0, t.pos0, t.pos1)
         copies = wp.where(register == tables.RESP0, t.nusiz0, t.nusiz1) & 7
         width = wp.where(copies == 7, 32, wp.where(copies == 5, 16, 8))
-        delay = 11 * being_drawn(reset_position(register, column) - position, m.copies[copies], width)
+        delay = 11 * being_drawn(reset_position(register, column) - position, entry(m.copies, copies), width)
     return clock + delay
 
 
@@ -98,11 +98,11 @@ def reset_object(m: wp.ref[Machine], t: wp.ref[Tia], register: int, clock: int) 
     item = register - tables.RESP0
     position = reset_position(register, clock % LINE)
     if item == 0:
-        t.skip0 = first_waits(position, t.pos0, m.copies[t.nusiz0 & 7])
+        t.skip0 = first_waits(position, t.pos0, entry(m.copies, t.nusiz0 & 7))
         t.next_line = t.next_line | P0
         t.pos0 = position
     elif item == 1:
-        t.skip1 = first_waits(position, t.pos1, m.copies[t.nusiz1 & 7])
+        t.skip1 = first_waits(position, t.pos1, entry(m.copies, t.nusiz1 & 7))
         t.next_line = t.next_line | P1
         t.pos1 = position
     else:

@@ -3,7 +3,7 @@
 import warp as wp
 
 from atari2600 import tables
-from atari2600.machine import Line, Machine, Tia
+from atari2600.machine import Line, Machine, Tia, entry
 from atari2600.positions import move, released, reset_object
 from atari2600.tables import BL, BLANK, LINE, M0, M1, P0, P1, PF
 
@@ -13,7 +13,7 @@ def field_with(m: wp.ref[Machine], t: wp.ref[Tia], register: int, value: int) ->
     """Return the playfield's 20 bits after a write to PF0, PF1 or PF2."""
     field = (t.pf & 0xFFFF0) | value >> 4
     if register == tables.PF1:
-        field = (t.pf & 0xFF00F) | m.reversed[value] >> 2 << 4
+        field = (t.pf & 0xFF00F) | entry(m.reversed, value) >> 2 << 4
     elif register == tables.PF2:
         field = (t.pf & 0x00FFF) | value << 12
     return field
@@ -158,7 +158,7 @@ def store(
     elif register >= tables.PF0 and register <= tables.PF2:
         t.pf = field_with(m, t, register, value)
     elif register >= tables.COLUP0 and register <= tables.COLUBK:
-        store_colour(t, register, m.palette[value])
+        store_colour(t, register, entry(m.palette, value))
     elif register >= tables.HMP0 and register <= tables.HMBL:
         store_motion(t, register, value >> 4)
     elif register == tables.HMOVE:
@@ -186,7 +186,7 @@ def changes_look(m: wp.ref[Machine], t: wp.ref[Tia], line: wp.ref[Line], registe
     """Return whether the pixels before a write must be drawn first, although it changes no object."""
     changes = int(0)
     if register >= tables.COLUP0 and register <= tables.COLUBK:
-        changes = line.draws & wp.where(colour_of(t, register) != m.palette[value], 1, 0)
+        changes = line.draws & wp.where(colour_of(t, register) != entry(m.palette, value), 1, 0)
     elif register == tables.VBLANK:
         changes = (t.vblank ^ value) >> 1 & 1
     elif register == tables.CTRLPF:

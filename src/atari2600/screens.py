@@ -63,6 +63,7 @@ unsigned char* screen = s.screens.data + g * s.height * width;
 const int top = band * s.height / s.bands, bottom = (band + 1) * s.height / s.bands;
 float *row = s.work.data + (g * s.bands + band) * 2 * width, *sum = row + width;
 unsigned char line[{WIDTH + TAPS}];
+float pixels[{WIDTH + TAPS}];
 for (int x = 0; x < {WIDTH + TAPS}; ++x) line[x] = 0;
 int last = -1, drawn = -1;
 for (int i = 0; i < steps; ++i) {{
@@ -77,11 +78,13 @@ for (int i = 0; i < steps; ++i) {{
             differs |= most ^ line[x];
             line[x] = most;
         }}
-        if (differs) for (int x = 0; x < width; ++x) {{
-            const unsigned char* pixel = line + s.first.data[x];
-            float mean = pixel[0] * s.across.data[x];
-            for (int tap = 1; tap < s.taps; ++tap) mean += pixel[tap] * s.across.data[tap * width + x];
-            row[x] = mean;
+        if (differs) {{
+            for (int x = 0; x < {WIDTH + TAPS}; ++x) pixels[x] = line[x];
+            for (int x = 0; x < width; ++x) row[x] = pixels[s.first.data[x]] * s.across.data[x];
+            for (int tap = 1; tap < s.taps; ++tap) {{
+                const float* weight = s.across.data + tap * width;
+                for (int x = 0; x < width; ++x) row[x] += pixels[s.first.data[x] + tap] * weight[x];
+            }}
         }}
         last = from;
     }}

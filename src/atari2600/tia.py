@@ -9,7 +9,7 @@ copied.
 import warp as wp
 
 from atari2600 import tables
-from atari2600.machine import BUS, MOST_ROWS, ROW_WORDS, Line, Machine, Mask, Objects, Tia
+from atari2600.machine import BUS, LOG_LENGTH, MOST_ROWS, ROW_WORDS, Line, Machine, Mask, Objects, Tia, entry
 from atari2600.masks import bar, merge, put_copies, put_playfield
 from atari2600.picture import blacken_comb, copy_row, draw_objects
 from atari2600.positions import take_effect
@@ -24,10 +24,11 @@ def put_player(
     """Make the mask of a player."""
     copies = size & 7
     wide = wp.where(copies == 5 or copies == 7, 1, 0)  # wide players begin one pixel later
-    offsets = int(m.copies[copies])
+    offsets = int(entry(m.copies, copies))
     if skip:
         offsets = offsets >> 8
-    put_copies(mask, wp.uint64(m.patterns[(reflected & 8 | copies) << 8 | graphic]), position + wide, offsets)
+    pattern = wp.uint32(entry(m.patterns, (reflected & 8 | copies) << 8 | graphic))
+    put_copies(mask, wp.uint64(pattern), position + wide, offsets)
 
 
 @wp.func
@@ -39,13 +40,13 @@ def refresh(m: wp.ref[Machine], t: wp.ref[Tia], o: wp.ref[Objects], which: int) 
         put_player(m, o.p1, t.nusiz1, wp.where(t.vdelp1 & 1, t.old1, t.grp1), t.refp1, t.pos1, t.skip1)
     if which & M0:
         pattern = bar(t.nusiz0 >> 4 & 3, wp.where(t.resmp0 & 2, 0, t.enam0))
-        put_copies(o.m0, pattern, t.posm0, m.copies[t.nusiz0 & 7])
+        put_copies(o.m0, pattern, t.posm0, entry(m.copies, t.nusiz0 & 7))
     if which & M1:
         pattern = bar(t.nusiz1 >> 4 & 3, wp.where(t.resmp1 & 2, 0, t.enam1))
-        put_copies(o.m1, pattern, t.posm1, m.copies[t.nusiz1 & 7])
+        put_copies(o.m1, pattern, t.posm1, entry(m.copies, t.nusiz1 & 7))
     if which & BL:
         pattern = bar(t.ctrlpf >> 4 & 3, wp.where(t.vdelbl & 1, t.oldbl, t.enabl))
-        put_copies(o.bl, pattern, t.posbl, m.copies[0])
+        put_copies(o.bl, pattern, t.posbl, entry(m.copies, 0))
     if which & PF:
         put_playfield(m, o.pf, t.pf, t.reflected)
 
@@ -153,14 +154,20 @@ def write_tia(
             line.dirty = line.dirty | which
 
 
+@wp.func_native("return log.data[at];")
+def logged_write(log: wp.array2d(dtype=wp.uint32), at: int) -> wp.uint32:
+    """Return a write that the 6507 has logged."""
+    ...
+
+
 @wp.func
 def drain(m: wp.ref[Machine], g: int, t: wp.ref[Tia], line: wp.ref[Line]) -> None:
     """Apply the writes that the 6507 has logged."""
     i = int(0)
     count = m.bus[g, BUS.LOGGED]
     while i < count:
-        entry = int(m.log[g, i])
-        write_tia(m, g, t, line, entry >> 8 & 63, entry & 255, entry >> 14 & 0x3FFFF)
+        write = int(logged_write(m.log, g * LOG_LENGTH + i))
+        write_tia(m, g, t, line, write >> 8 & 63, write & 255, write >> 14 & 0x3FFFF)
         i += 1
     m.bus[g, BUS.LOGGED] = 0
 
