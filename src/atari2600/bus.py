@@ -30,7 +30,7 @@ int *cpu = m.cpu.data + g * CPU_COUNT, *riot = m.riot.data + g * RIOT_COUNT;
 int *tia = m.tia.data + g * TIA_COUNT, *bus = m.bus.data + g * BUS_COUNT;
 const int* code = m.code.data;
 unsigned char* ram = m.ram.data + g * 256;
-unsigned* log = m.log.data + g * LOG_LENGTH;
+int* log = m.log.data + g * LOG_LENGTH;
 short* held = m.held.data + g * 64;
 int logged = bus[BUS_LOGGED], status = 0, spare = 0;
 """

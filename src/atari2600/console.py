@@ -85,7 +85,7 @@ class Console:
         self._state("sums", (games, SUM.COUNT), np.int32)
         self.game = self._state("game", (games, GAME.COUNT), np.int32)
         self.seen = self._state("seen", (games, 2 * RAM_BYTES), np.uint8)
-        self._state("log", (games, LOG_LENGTH), np.uint32)
+        self._state("log", (games * LOG_LENGTH,), np.int32)
         self._cartridge = cartridge
         self.switch_on(slice(None), int(colours[0]))
         if device == "cpu":  # see `execute`; a recorded launch takes 5 microseconds instead of 25

@@ -84,12 +84,12 @@ for (; left > 0; --left) {
 }
 #else
 // Each instruction ends with a jump to the next: the processor predicts these better than one jump for all.
-#define NEXT { if (--left <= 0) goto out; FETCH_NEXT goto *LABELS[word & 255]; }
+#define DISPATCH { if (left <= 0) goto out; FETCH_NEXT goto *LABELS[word & 255]; }
+#define NEXT { --left; DISPATCH }
 static const void* const LABELS[256] = { """
     + opcodes.labels()
     + r""" };
-++left;  // NEXT counts an instruction that has been executed
-NEXT
+DISPATCH
 """
     + opcodes.instructions()
     + r"""

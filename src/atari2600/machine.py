@@ -216,7 +216,7 @@ class Machine:
     cpu: wp.array2d(dtype=wp.int32)  # [E, CPU.COUNT]
     riot: wp.array2d(dtype=wp.int32)  # [E, RIOT.COUNT]
     bus: wp.array2d(dtype=wp.int32)  # [E, BUS.COUNT]
-    log: wp.array2d(dtype=wp.uint32)  # [E, LOG_LENGTH]: cycle << 14 | register << 8 | value
+    log: wp.array(dtype=wp.int32)  # [E * LOG_LENGTH]: cycle << 14 | register << 8 | value
     tia: wp.array2d(dtype=wp.int32)  # [E, TIA.COUNT]
     tias: wp.array(dtype=Tia)  # [E], the same memory
     held: wp.array2d(dtype=wp.int16)  # [E, 64], the last value written to each TIA register in this frame
@@ -233,5 +233,5 @@ class Machine:
 # Native access, without Warp's handling of negative indices and strides, is several times faster.
 @wp.func_native("return values.data[at];")
 def entry(values: wp.array(dtype=wp.int32), at: int) -> int:  # type: ignore[empty-body]
-    """Return one of the `values` of a table."""
+    """Return one of the `values`."""
     ...

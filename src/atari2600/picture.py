@@ -45,6 +45,7 @@ def collide(
         t.collisions = t.collisions | hits
 
 
+# Native for speed, like `machine.entry`.
 @wp.func_native("return screen.data[at];")
 def get_pixels(screen: wp.array(dtype=wp.uint64), at: int) -> wp.uint64:
     """Return eight pixels."""

@@ -154,19 +154,13 @@ def write_tia(
             line.dirty = line.dirty | which
 
 
-@wp.func_native("return log.data[at];")
-def logged_write(log: wp.array2d(dtype=wp.uint32), at: int) -> wp.uint32:
-    """Return a write that the 6507 has logged."""
-    ...
-
-
 @wp.func
 def drain(m: wp.ref[Machine], g: int, t: wp.ref[Tia], line: wp.ref[Line]) -> None:
     """Apply the writes that the 6507 has logged."""
     i = int(0)
     count = m.bus[g, BUS.LOGGED]
     while i < count:
-        write = int(logged_write(m.log, g * LOG_LENGTH + i))
+        write = entry(m.log, g * LOG_LENGTH + i)
         write_tia(m, g, t, line, write >> 8 & 63, write & 255, write >> 14 & 0x3FFFF)
         i += 1
     m.bus[g, BUS.LOGGED] = 0
