@@ -20,12 +20,12 @@ SOURCE = PROJECT / "src" / "simple_dqn"
 # Imports run downwards only, and nothing imports its own layer, but for the lowest. So the core, which is DQN
 # itself, runs without the tools and without a cluster: `run` and the verbs join them.
 LAYERS = (
-    "types config presets errors command_line machine random_streams rules files own_code | samplers | "
-    "environment replay statistics snapshot | networks device hub | guided optimizers | dqn | agent | "
-    "schedules evaluation watch | cluster plot | run | doctor | verbs | api | main | sweep"
+    "types config presets errors command_line machine random_streams rules files own_code | samplers "
+    "value_heads | environment replay statistics snapshot | networks device hub | guided optimizers | dqn | "
+    "agent | schedules evaluation watch | cluster plot | run | doctor | verbs | api | main | sweep"
 )
 LAYER_OF = {name: layer for layer, names in enumerate(LAYERS.split("|")) for name in names.split()}
-NETWORK = "dqn networks optimizers device guided"
+NETWORK = "dqn networks value_heads optimizers device guided"
 # Library -> the files and folders of src/simple_dqn that may import it, or paths from the project.
 OWNERS = {
     "torch": f"{NETWORK} statistics verbs", "ale_py": "environment scripts/",

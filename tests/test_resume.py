@@ -21,7 +21,7 @@ from simple_dqn.environment.catch import CatchGame
 from simple_dqn.errors import UserError, call_foreign
 from simple_dqn.run import Phase, Run
 from simple_dqn.snapshot import Checkpoint, CheckpointFolder, Keeper, Snapshot, locked, snapshots_after
-from simple_dqn.snapshot.checkpoint import set_aside
+from simple_dqn.snapshot.keeper import set_aside
 from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.train import check_flags
 from tests.command_line import CATCH, Capsys, Logs, Patch, Start, Told, catch, python, read, rows

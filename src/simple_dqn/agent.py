@@ -19,9 +19,16 @@ if TYPE_CHECKING:
     from simple_dqn.environment import Environment
     from simple_dqn.replay import ReplayMemory
     from simple_dqn.statistics import Statistics
-    from simple_dqn.types import Actions, CheckpointState, DeviceStates, Experience, ExplorationRates
-
-    from simple_dqn.types import QValues, States, Step  # isort: skip
+    from simple_dqn.types import (
+        Actions,
+        CheckpointState,
+        DeviceStates,
+        Experience,
+        ExplorationRates,
+        QValues,
+        States,
+        Step,
+    )
 
 UPDATES_PER_REPORT = 50  # reading a loss from a GPU waits for it, so losses are read this many at a time
 

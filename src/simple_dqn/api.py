@@ -29,9 +29,14 @@ from simple_dqn.snapshot import Snapshot, best_snapshot, check_fits, check_layer
 from simple_dqn.statistics import PhaseSummary, Statistics, Writer
 from simple_dqn.statistics.writers import TRACKERS, Console
 from simple_dqn.types import Actions, QValues, States, Step, datatype
-from simple_dqn.verbs.play import ONE_GAME, PLAYS_ONLY, load_weights, open_snapshot, settings_of_agent
-
-from simple_dqn.verbs.play import workers_for  # isort: skip
+from simple_dqn.verbs.play import (
+    ONE_GAME,
+    PLAYS_ONLY,
+    load_weights,
+    open_snapshot,
+    settings_of_agent,
+    workers_for,
+)
 from simple_dqn.verbs.settings import resolve
 from simple_dqn.verbs.train import learn, read
 from simple_dqn.watch.player import WatchedPlayer

@@ -22,13 +22,29 @@ from simple_dqn.device import choose_device, take, use_threads
 from simple_dqn.errors import UserError
 from simple_dqn.guided import GuidedBackpropagation
 from simple_dqn.machine import gigabytes
-from simple_dqn.networks import NATURE, ImplicitHead, Network, NetworkSpec, build
-from simple_dqn.optimizers import AVERAGE_EVERY, MasterWeights, WeightAverage, check_fit, copy_arrays
-
-from simple_dqn.optimizers import floating_tensors, learning_rate_share, write_tensors  # isort: skip
-from simple_dqn.types import CheckpointState, Floats, Ids, Mask, Minibatch, QValues, Rewards
-
-from simple_dqn.types import RolloutMinibatch, States  # isort: skip
+from simple_dqn.networks import NATURE, Network, NetworkSpec, build
+from simple_dqn.optimizers import (
+    AVERAGE_EVERY,
+    MasterWeights,
+    WeightAverage,
+    check_fit,
+    copy_arrays,
+    floating_tensors,
+    learning_rate_share,
+    write_tensors,
+)
+from simple_dqn.types import (
+    CheckpointState,
+    Floats,
+    Ids,
+    Mask,
+    Minibatch,
+    QValues,
+    Rewards,
+    RolloutMinibatch,
+    States,
+)
+from simple_dqn.value_heads import ImplicitHead
 
 logger = logging.getLogger(__name__)
 

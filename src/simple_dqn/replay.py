@@ -17,9 +17,23 @@ from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.machine import SHARE, available_memory, gigabytes
 from simple_dqn.samplers import SAMPLERS, Ring, Uniform
-from simple_dqn.types import CONTEXT, CheckpointState, DeviceStates, Experience, Floats, Ids, Indices, Mask
-
-from simple_dqn.types import Minibatch, Rewards, RolloutMinibatch, Screens, States, Step, datatype  # isort: skip
+from simple_dqn.types import (
+    CONTEXT,
+    CheckpointState,
+    DeviceStates,
+    Experience,
+    Floats,
+    Ids,
+    Indices,
+    Mask,
+    Minibatch,
+    Rewards,
+    RolloutMinibatch,
+    Screens,
+    States,
+    Step,
+    datatype,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -1,5 +1,6 @@
 """Rules about settings: which exclude each other, and which a resume must not change."""
 
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -41,14 +42,18 @@ def check(config: Config) -> None:
 def complaints(config: Config) -> Iterator[str]:
     """Yield a message for each contradiction between settings."""
     words = {name: as_word(value).removesuffix(".0") for name, value in config.flags().items()}
-    for broken, complaint in _rules(SimpleNamespace(**config.flags())):
+    f = SimpleNamespace(**config.flags())
+    for broken, complaint in itertools.chain(_exclusions(f), _limits(f)):
         if broken:
             yield re.sub(r"--(\w+)=", lambda flag: f"--{flag[1]} {words[flag[1]]}", complaint)
 
 
-def _rules(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
-    """Yield each rule: whether the settings `f` break it, and the complaint, with `=` for a flag's value."""
-    actors, rollouts, concurrent = (f.cluster != "none", f.schedule == "rollouts", f.schedule == "concurrent")
+def _exclusions(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
+    """Yield, for flags that exclude each other, whether the settings `f` have both, and the complaint.
+
+    In a complaint `=` stands for a flag's value.
+    """
+    actors, rollouts = f.cluster != "none", f.schedule == "rollouts"
     needs_target = "it needs a target network", "give a --target_steps above 0"
     latest = "it learns from the latest steps alone, without a replay memory and a target network"
     on_cluster = "actors play on their own, without a screen, while the network learns"
@@ -79,6 +84,10 @@ def _rules(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
         both = " and ".join(f"--{name}=" for name in names.split())
         yield broken, f"{both} exclude each other, as {why}: {[*remedy, 'leave out one of them'][0]}"
 
+
+def _limits(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
+    """Yield, for each limit of a value, whether the settings `f` break it, and the complaint."""
+    actors, rollouts, concurrent = (f.cluster != "none", f.schedule == "rollouts", f.schedule == "concurrent")
     shortest, rollout = f.history_length + f.n_step, max(1, f.rollout_steps * f.workers)
     # In the concurrent schedule the memory lacks the steps played during the first update.
     before = (f.random_steps, 0 if concurrent else f.train_frequency)

@@ -36,7 +36,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def kept(tmp_path: Path, clock: Clock, monkeypatch: Patch) -> Iterator[Keeper]:
-    monkeypatch.setattr("simple_dqn.snapshot.checkpoint.EXPERIENCES", 4)
+    monkeypatch.setattr("simple_dqn.snapshot.keeper.EXPERIENCES", 4)
     made = Keeper(tmp_path / "pong", "pong", 6, Config(), clock)
     yield made
     made.close()

@@ -29,9 +29,15 @@ from simple_dqn import main
 from simple_dqn.environment import Frame
 from simple_dqn.watch.overlay import BACKGROUND, BADGES
 from simple_dqn.watch.player import Controls, View
-from simple_dqn.watch.viewer import CHUNK_SAMPLES, SAMPLES, FrameClock, GameTerminal, GameWindow, Speaker
-
-from simple_dqn.watch.viewer import Viewer  # isort: skip
+from simple_dqn.watch.viewer import (
+    CHUNK_SAMPLES,
+    SAMPLES,
+    FrameClock,
+    GameTerminal,
+    GameWindow,
+    Speaker,
+    Viewer,
+)
 from tests.command_line import PROJECT, Capsys, Clock, Patch, Told
 from tests.watch.test_record import save
 

@@ -21,9 +21,16 @@ import numpy as np
 from ale_py import ALEInterface, ALEState, LoggerMode
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import FRAMES_PER_SECOND, NO_ACTION, NO_OP, Frame, Game, Screen, Watcher
-
-from simple_dqn.environment.interface import scale  # isort: skip
+from simple_dqn.environment.interface import (
+    FRAMES_PER_SECOND,
+    NO_ACTION,
+    NO_OP,
+    Frame,
+    Game,
+    Screen,
+    Watcher,
+    scale,
+)
 from simple_dqn.errors import UserError, one_line
 from simple_dqn.files import command, is_snapshot, kind_of, read_file
 from simple_dqn.machine import require_display

@@ -4,10 +4,23 @@ A `Snapshot` is a network to share. A `Checkpoint`, in a `CheckpointFolder`, has
 The `Keeper` writes both.
 """
 
-from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, DamagedError, Keeper, best_snapshot
-
-from simple_dqn.snapshot.checkpoint import check_form, checkpoint_folder, copied, locked, pack  # isort: skip
-from simple_dqn.snapshot.checkpoint import prefix_of, snapshots_after, unpack  # isort: skip
+from simple_dqn.snapshot.checkpoint import (
+    Checkpoint,
+    CheckpointFolder,
+    DamagedError,
+    check_form,
+    copied,
+    pack,
+    unpack,
+)
+from simple_dqn.snapshot.keeper import (
+    Keeper,
+    best_snapshot,
+    checkpoint_folder,
+    locked,
+    prefix_of,
+    snapshots_after,
+)
 from simple_dqn.snapshot.snapshot import MALFORMED, Snapshot, check_fits, check_layers, checked_settings
 
 __all__ = [

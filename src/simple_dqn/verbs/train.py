@@ -20,9 +20,17 @@ from simple_dqn.files import TRAINED, check_start, command, from_here, home, is_
 from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.rules import CHECKPOINT_SHAPE
 from simple_dqn.run import Phase, make_run
-from simple_dqn.snapshot import Checkpoint, CheckpointFolder, DamagedError, Snapshot, checked_settings
-
-from simple_dqn.snapshot import checkpoint_folder, locked, prefix_of, snapshots_after  # isort: skip
+from simple_dqn.snapshot import (
+    Checkpoint,
+    CheckpointFolder,
+    DamagedError,
+    Snapshot,
+    checked_settings,
+    checkpoint_folder,
+    locked,
+    prefix_of,
+    snapshots_after,
+)
 from simple_dqn.statistics import Writer
 from simple_dqn.statistics.csv_file import is_of_run
 from simple_dqn.statistics.writers import start_log
