@@ -27,12 +27,12 @@ from simple_dqn import rules
 from simple_dqn.agent import Agent
 from simple_dqn.cluster.actor import TrajectoryStream
 from simple_dqn.config import Config
-from simple_dqn.replay import ReplayMemory, on_host
+from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import make_agent, make_environment, make_network, make_schedule
 from simple_dqn.schedules import SerialSchedule
 from simple_dqn.snapshot import pack, unpack
 from simple_dqn.statistics import Statistics
-from simple_dqn.types import Experience
+from simple_dqn.types import Experience, on_host
 
 FILL = 4000  # steps in the memory before the measurement
 SETTINGS: dict[str, Any] = {

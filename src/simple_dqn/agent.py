@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simple_dqn.errors import UserError
-from simple_dqn.replay import on_host
-from simple_dqn.types import datatype
+from simple_dqn.types import datatype, on_host
 
 if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig

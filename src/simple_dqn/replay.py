@@ -8,7 +8,6 @@ import logging
 import math
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 import lz4.block
 import numpy as np
@@ -33,6 +32,7 @@ from simple_dqn.types import (
     States,
     Step,
     datatype,
+    on_host,
 )
 
 logger = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class ReplayMemory:
         self._actions[row] = step.actions
         self._rewards[row] = step.rewards
         if self._log:
-            self._log(replace(step, screens=on_host(step.screens)))
+            self._log(step)
 
     def sample(self, batch_size: int, steps: int = 0, sampler: Uniform | None = None) -> Minibatch:
         """Sample a minibatch of B = `batch_size`, by the sampler of the settings or another.
@@ -227,12 +227,6 @@ class ReplayMemory:
         assert filled == len(held), "rows are missing in the experience log"
         self._sampler.set_state(state["sampler"])
         self._rng.bit_generator.state = state["rng"]
-
-
-def on_host(screens: Screens | States | DeviceStates) -> Screens:
-    """Return `screens` in the host's memory: a copy if they are on a device."""
-    array: Screens = screens if isinstance(screens, np.ndarray) else screens.cpu().numpy()
-    return array
 
 
 class HostScreens:

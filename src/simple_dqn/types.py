@@ -9,7 +9,7 @@ channels of a small image, float32 [K, H, W]. Wherever a shape has [H, W], it ma
 """
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,11 @@ CONTEXT = -1
 def datatype(shape: tuple[int, ...]) -> np.dtype[Any]:
     """Return the datatype of observations of `shape`: uint8 of a screen (H, W), else float32."""
     return np.dtype(np.uint8 if len(shape) == 2 else np.float32)
+
+
+def on_host(screens: Screens | States | DeviceStates) -> Screens:
+    """Return `screens` in the host's memory: a copy if they are on a device."""
+    return screens if isinstance(screens, np.ndarray) else cast(Screens, screens.cpu().numpy())
 
 
 @dataclass(frozen=True, slots=True)

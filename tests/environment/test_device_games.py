@@ -15,9 +15,8 @@ from simple_dqn.device import Device
 from simple_dqn.environment import Environment, as_played, device, make
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
-from simple_dqn.replay import on_host
 from simple_dqn.run import device_of_games
-from simple_dqn.types import Step
+from simple_dqn.types import Step, on_host
 from tests.command_line import CATCH, PROJECT, Logs, Patch, Start, Told
 from tests.test_resume import assert_same
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from simple_dqn.config import MemoryConfig
 from simple_dqn.device import Device, DeviceScreens
 from simple_dqn.errors import UserError
-from simple_dqn.replay import ENTRY, OBJECT, CompressedScreens, ReplayMemory, on_host
-from simple_dqn.types import Experience, Ids, Minibatch, Step
+from simple_dqn.replay import ENTRY, OBJECT, CompressedScreens, ReplayMemory
+from simple_dqn.types import Experience, Ids, Minibatch, Step, on_host
 from tests.command_line import Logs, Patch
 
 DISCOUNT = 0.9

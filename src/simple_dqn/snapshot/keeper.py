@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import command, is_trained, kind_of, lock_file, replacing, reporting_failure
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, Chunk, copied, numbered, pack
 from simple_dqn.snapshot.snapshot import Snapshot, fingerprint
-from simple_dqn.types import CheckpointState, Step
+from simple_dqn.types import CheckpointState, Step, on_host
 
 logger = logging.getLogger(__name__)
 
@@ -262,7 +263,8 @@ class Keeper:
     def _flush(self) -> None:
         """Write the latest steps as a chunk, full or not."""
         if self._steps:
-            self._submit(self._write_chunk, self._rows - len(self._steps), [*self._steps])
+            steps = [replace(step, screens=on_host(step.screens)) for step in self._steps]
+            self._submit(self._write_chunk, self._rows - len(steps), steps)
             self._steps.clear()
 
     # The following are called in the thread.
