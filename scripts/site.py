@@ -18,11 +18,10 @@ STAGE = PROJECT / "build" / "docs"
 CODE = r"(?P<ticks>`+).+?(?<!`)(?P=ticks)(?!`)"  # a span or a block: `forward[name](*inputs)` is not a link
 LINK = re.compile(rf"{CODE}|\]\((?!https?:|#)(?P<path>[^)#\s]+)(?:#[^)\s]+)?\)", re.DOTALL)
 NAVIGATION = {
-    "Start": ["docs/getting_started.md", "docs/guide.md", "docs/from_simple_dqn.md", "docs/faq.md"],
-    "Choose": [
-        "docs/algorithms.md", "docs/settings.md", "docs/compare.md", "docs/recipes.md", "docs/gpu.md",
-        "docs/cluster.md",
-    ],
+    "Start": ["docs/getting_started.md", "docs/guide.md", "docs/from_simple_dqn.md", "docs/faq.md",
+              "docs/upgrading.md"],
+    "Choose": ["docs/algorithms.md", "docs/settings.md", "docs/compare.md", "docs/recipes.md", "docs/gpu.md",
+               "docs/cluster.md"],
     "Judge": [
         "docs/results.md", "docs/curves.md", "docs/performance.md", "docs/networks.md", "docs/reliability.md",
         "docs/safety.md", "docs/deviations.md", "docs/protocols.md", "docs/comparison.md",

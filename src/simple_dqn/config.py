@@ -294,7 +294,7 @@ BOOLEANS = {
 REMOVED = {
     "slip_probability": "leave it out: what it gained was never separated from --average_updates",
     "demonstrations": "leave it out", "replay_file": "leave it out",
-    "trial_seconds": "./profile_train.sh pong measures the speed of training",
+    "trial_seconds": "the log of a training shows steps/s after each phase",
     "FILE.py:CLASS": "make the game a Gymnasium environment that FILE.py registers, and give FILE.py as the "
     "game (docs/modify.md)",
     "mlflow": "give wandb or trackio, or a writer of your own (simple_dqn.register_track)",
