@@ -38,7 +38,7 @@ def references() -> dict[str, dict[str, float]]:
     """Return the scores of others for each game, by whose they are."""
     lines = (DATA / "references.csv").read_text(encoding="utf-8").splitlines()
     rows = csv.DictReader(line for line in lines if not line.startswith("#"))
-    scores = {row.pop("game").lower().replace(" ", "_"): row for row in rows}
+    scores = {row.pop("game").lower().replace(" ", "_").replace("*", ""): row for row in rows}
     return {game: {whose: float(one) for whose, one in row.items() if one} for game, row in scores.items()}
 
 

@@ -216,7 +216,7 @@ def known_flags() -> set[str]:
         assert outcome is not None
         parsers.append(outcome.parser)
     return {flag for parser in parsers for action in parser._actions for flag in action.option_strings} | {
-        "--game", "--onnx", "--safetensors", "--push",  # of `snapshot.sh`
+        "--game", "--onnx", "--safetensors", "--push", "--float16",  # of `snapshot.sh`
         "--version",  # of the command line itself
         "--logdir",  # TensorBoard's
         "--headless", "--hide-scrollbars", "--window-size", "--screenshot",  # Chromium's

@@ -310,6 +310,10 @@ def test_show_and_convert(tmp_path: Path, model: Model, capsys: Capsys, told: To
     rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert (rows["game"], rows["--network"]) == ("breakout", "neon")
     assert rows["hidden.dense1.weight"].startswith("512 x 3136,")
+    told("snapshot", "convert", str(target), str(tmp_path / "half.pkl"), "--float16")
+    assert (tmp_path / "half.pkl").stat().st_size < 0.51 * len(before)
+    for name, values in Snapshot.load(target).weights.items():
+        np.testing.assert_allclose(Snapshot.load(tmp_path / "half.pkl").weights[name], values, 1e-3, 1e-7)
 
 
 def test_it_is_tested_and_trained_further(home: Path, model: Model) -> None:

@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Sequence
 from contextlib import closing, redirect_stdout, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,9 @@ def snapshot(arguments: Sequence[str], program: str) -> None:
     elif action == "card":
         card(source, content, target, given["games"], given["push"])
     else:
+        if given["float16"]:
+            half = {name: a.astype(np.float16) for name, a in content.weights.items() if a.ndim > 1}
+            content = replace(content, weights=content.weights | half)
         content.save(target)
         print(printable(f"{target}: {content.game}, epoch {content.epoch}"))
 
@@ -99,6 +103,9 @@ def _parser(program: str) -> Parser:
             one.add_argument("target", type=Path, nargs=count, metavar="OUT", help=text)
         if action in ("show", "convert"):
             one.add_argument("--game", help="the game of one of Neon's whose file is not named after it")
+        if action == "convert":
+            text = "write matrices and filters in float16: half the size"
+            one.add_argument("--float16", action="store_true", help=text)
         if action == "export":
             formats = one.add_mutually_exclusive_group(required=True)
             for kind, text in (("onnx", "the network"), ("safetensors", "its weights and settings")):
