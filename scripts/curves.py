@@ -30,8 +30,8 @@ def runs_of(game: str) -> list[Run]:
     """Return the runs of `game` with the preset, the bundled agent's first."""
     others = sorted((DATA / "curves").glob(f"{game}_{PRESET}_*.csv"))
     bundled = read_run(PROJECT / "results" / "trained" / f"{game}.csv", "the bundled agent")
-    seeds = {path: path.stem.partition(f"_{PRESET}_")[2].replace("_", ", ") for path in others}
-    return [bundled, *(read_run(path, f"seed {seed}") for path, seed in seeds.items())]
+    start = len(f"{game}_{PRESET}_")
+    return [bundled, *(read_run(path, f"seed {path.stem[start:].replace('_', ', ')}") for path in others)]
 
 
 def references() -> dict[str, dict[str, float]]:

@@ -43,7 +43,7 @@ def complaints(config: Config) -> Iterator[str]:
     """Yield a message for each contradiction between settings."""
     words = {name: as_word(value).removesuffix(".0") for name, value in config.flags().items()}
     f = SimpleNamespace(**config.flags())
-    for broken, complaint in itertools.chain(_exclusions(f), _limits(f)):
+    for broken, complaint in itertools.chain(_exclusions(f), _requirements(f)):
         if broken:
             yield re.sub(r"--(\w+)=", lambda flag: f"--{flag[1]} {words[flag[1]]}", complaint)
 
@@ -85,8 +85,8 @@ def _exclusions(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
         yield broken, f"{both} exclude each other, as {why}: {[*remedy, 'leave out one of them'][0]}"
 
 
-def _limits(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
-    """Yield, for each limit of a value, whether the settings `f` break it, and the complaint."""
+def _requirements(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
+    """Yield, for each requirement of a setting, whether the settings `f` break it, and the complaint."""
     actors, rollouts, concurrent = (f.cluster != "none", f.schedule == "rollouts", f.schedule == "concurrent")
     shortest, rollout = f.history_length + f.n_step, max(1, f.rollout_steps * f.workers)
     # In the concurrent schedule the memory lacks the steps played during the first update.
