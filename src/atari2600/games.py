@@ -15,6 +15,7 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
+from atari2600.cartridge import BANK_BYTES, FE
 from atari2600.console import FRAME_INSTRUCTIONS, Console
 from atari2600.controllers import CYCLES, LEAST, MIDDLE, MOST, TURNS, Controllers, buttons, paddle_of, port
 from atari2600.draws import Draws
@@ -24,10 +25,12 @@ from atari2600.machine import (
     CPU,
     GAME,
     INPUT,
+    LIMITS,
     MOST_ROWS,
     RAM_SHARE,
     ROW_WORDS,
     Machine,
+    check_columns,
 )
 from atari2600.rules import Rules
 from atari2600.screens import Screens
@@ -68,6 +71,18 @@ class STAND(enum.IntEnum):
     DRAWN = 7  # how many of them it has used
     PLACE = 8  # where the game that begins with this step is in the pool
     COUNT = 9
+
+
+# As `machine.LIMITS`.
+STAND_LIMITS: dict[int, tuple[int, int] | None] = {
+    STAND.HELD: (0, 17),
+    STAND.TURNED: (0, MOST),
+    STAND.FRAMES: (0, 2**31 - 1),
+    STAND.SINGLE: (0, 1),
+    STAND.ENDED: (0, 1),
+    STAND.BEGUN: (0, 2**31 - 1),
+    **dict.fromkeys((STAND.KEY, STAND.DRAWN, STAND.PLACE), None),
+}
 
 
 @wp.struct
@@ -319,6 +334,7 @@ class Games:
         Controllers(console, start.controller)
         console.upload()
         self._start, self._settings, self._machine = start, settings, console.machine
+        self._kind = int(console.cpu[0, CPU.CARTRIDGE])
         play = self._play = Play()
         paddle = paddle_of(start.controller)
         play.codes = self._put(settings.actions, np.int32)
@@ -363,9 +379,27 @@ class Games:
         return {name: array.numpy().reshape(self.games, -1).copy() for name, array in self._arrays().items()}
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> None:
-        """Continue from what `get_state` of as many games returned."""
+        """Continue from what `get_state` of as many games returned.
+
+        Raises:
+            ValueError: It is not a state of these games; then nothing has changed.
+        """
+        self._check(state)
         for name, array in self._arrays().items():
             array.assign(state[name].reshape(array.shape))
+
+    def _check(self, state: dict[str, NDArray[Any]]) -> None:
+        """Raise ValueError for a state with which the kernel could leave its arrays or its loops."""
+        for name, array in self._arrays().items():
+            values, known = state.get(name), array.numpy().reshape(self.games, -1)
+            if values is None or values.shape != known.shape or values.dtype != known.dtype:
+                raise ValueError(f"a state of {self.games} games has {name} {known.dtype} {known.shape}")
+            if limits := (LIMITS | {"stand": STAND_LIMITS}).get(name):
+                check_columns(values, limits)
+        bank, kind = state["cpu"][:, CPU.BANK], state["cpu"][:, CPU.CARTRIDGE]
+        last = 0 if self._kind == FE else self._machine.code.shape[0] - BANK_BYTES
+        if (kind != self._kind).any() or (bank % BANK_BYTES != 0).any() or bank.max() > last:
+            raise ValueError("a state is of another cartridge")
 
     def _arrays(self) -> dict[str, Any]:
         return {name: getattr(self._machine, name) for name in (*STATE, "screen")} | {"stand": self.stand}

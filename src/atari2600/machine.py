@@ -4,8 +4,11 @@ A register is a column of an int32 array. `CPU`, `RIOT` and `TIA` number the col
 """
 
 import enum
+from collections.abc import Mapping
 
+import numpy as np
 import warp as wp
+from numpy.typing import NDArray
 
 RAM_BYTES = 128
 MOST_ROWS = 256  # rows of a picture, at most
@@ -143,6 +146,38 @@ class GAME(enum.IntEnum):
     REWARD = 3  # the sum of the last call's frames
     BEGUN = 4  # whether `Rules.begins` has held
     COUNT = 5
+
+
+# The first and the last value of those columns of a state that do not hold a byte, by the name of the array:
+# with other values, the kernel could leave its arrays or its loops. `None`: any value.
+MOST_CYCLES = 1 << 24
+LIMITS: dict[str, dict[int, tuple[int, int] | None]] = {
+    "cpu": {CPU.PC: (0, 0xFFFF), CPU.CYCLES: (0, MOST_CYCLES), CPU.BANK: (0, 1 << 21), CPU.FAULT: (0, 511)},
+    "riot": {RIOT.SHIFT: (0, 10), RIOT.SET_AT: None, RIOT.READ_AT: None},
+    "tia": {
+        TIA.CLOCK: (0, 3 * MOST_CYCLES),
+        TIA.PF: (0, 0xFFFFF),
+        **dict.fromkeys(range(TIA.POS0, TIA.POSBL + 1), (0, 159)),
+        TIA.COLLISIONS: (0, 0xFFFF),
+        TIA.ROWS: (0, MOST_ROWS),
+        TIA.BUFFER: (0, 1),
+        **dict.fromkeys((TIA.SYNC_UNTIL, TIA.UNUSED, TIA.COMB, TIA.DUMPED_AT, TIA.MOVED_AT), None),
+        **dict.fromkeys(range(TIA.PADDLE0, TIA.PADDLE3 + 1), None),
+    },
+    "game": dict.fromkeys(range(GAME.COUNT), None),
+}  # fmt: skip
+
+
+def check_columns(values: NDArray[np.int32], limits: Mapping[int, tuple[int, int] | None]) -> None:
+    """Check the columns of a state's array [E, columns] against `limits`; see `LIMITS`.
+
+    Raises:
+        ValueError: A value is outside them.
+    """
+    for column in range(values.shape[1]):
+        allowed = limits.get(column, (0, 255))
+        if allowed and not allowed[0] <= values[:, column].min() <= values[:, column].max() <= allowed[1]:
+            raise ValueError(f"column {column} has values outside {allowed[0]} to {allowed[1]}")
 
 
 # A struct with the columns of `TIA`, in lower case; the kernel works on a copy.

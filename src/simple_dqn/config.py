@@ -77,7 +77,7 @@ class EnvironmentConfig:
     record_screen_path: str | None = option(None, "folder to write every frame to, as PNG files", local=True)
     record_sound_filename: str | None = option(None, "WAV file to write the game's sound to", local=True)
     max_game_frames: int = option(108_000, "frames (60 per second) that end a game; 0: never", 0)
-    random_starts: int = option(30, "a game starts with 0 to this many no-op steps", 0, group="Agent")
+    random_starts: int = option(30, "a game starts with 0 to this many no-op steps", 0, 3600, group="Agent")
     random_start_frames: int = option(0, "the same in frames; needs random_starts 0", 0, 3600, group="Agent")
 
     def unseen(self) -> "EnvironmentConfig":

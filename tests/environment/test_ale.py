@@ -25,6 +25,7 @@ from simple_dqn.environment.atari import AtariGame, find_rom, game_name, game_of
 from simple_dqn.environment.interface import draws_of
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
+from simple_dqn.snapshot import MALFORMED
 from simple_dqn.types import Actions, Step
 from tests.command_line import Capsys, Logs, Patch
 
@@ -310,6 +311,22 @@ def test_exact_in_the_middle_of_games(settings: dict[str, Any], processes: tuple
                 assert repr(resumed.get_state()) == repr(state)
                 for later in range(t, t + 10):
                     assert_same([resumed.step(actions[later])], [expected[later]])
+
+
+@pytest.mark.parametrize(("part", "value", "error"), [
+    ("calls", np.array([99], np.int8), ValueError), ("calls", np.array([-5], np.int8), ValueError),
+    ("held", 18, ValueError), ("held", -1.5, ValueError), ("anchor", 7, AttributeError),
+    ("anchor", np.zeros(0, np.uint8), SystemError), ("anchor", np.zeros(100, np.uint8), SystemError),
+])  # fmt: skip
+def test_an_edited_state_is_refused(part: str, value: Any, error: type[Exception]) -> None:
+    environment = games(game="pong")
+    environment.reset()
+    state = environment.get_state()
+    game = state["games"]["0"]
+    (game if part == "held" else game["emulator"])[part] = value
+    assert issubclass(error, MALFORMED)
+    with pytest.raises(error):
+        environment.set_state(state)
 
 
 @pytest.mark.parametrize("game", ["qbert", "tetris"])  # ALE does not save that their frame is unfinished

@@ -1,6 +1,7 @@
 """`--emulator warp` plays exactly as `--emulator ale` does; the choice of `auto`; refused settings."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ import warp
 from ale_py.roms import get_rom_path
 
 from atari2600 import starts
-from atari2600.games import Games, Settings, bytes_of_game
+from atari2600.games import STAND, Games, Settings, bytes_of_game
+from atari2600.machine import CPU, RIOT, TIA
 from atari2600.rules import RULES
 
 # The CPU stands in for a GPU: by this name everything that a GPU does with tensors is done.
@@ -100,6 +102,52 @@ def test_a_saved_game_goes_on_as_if_it_had_not_been_but_not_on_the_other_emulato
     for name, one, other in (("ale", ale, environment), ("warp", environment, ale)):
         with pytest.raises(UserError, match=f"--emulator {name}"):
             other.set_state(one.get_state())
+
+
+@pytest.mark.parametrize(("array", "column", "value", "line"), [
+    ("cpu", CPU.BANK, 4096, "another cartridge"),
+    ("cpu", CPU.BANK, 1, "another cartridge"),
+    ("cpu", CPU.BANK, -4096, "outside 0 to"),
+    ("cpu", CPU.CARTRIDGE, 4, "another cartridge"),
+    ("cpu", CPU.X, 1 << 30, "outside 0 to 255"),
+    ("tia", TIA.ROWS, 2**31 - 1, "outside 0 to 256"),
+    ("tia", TIA.BUFFER, 1 << 20, "outside 0 to 1"),
+    ("tia", TIA.GRP0, 1 << 24, "outside 0 to 255"),
+    ("riot", RIOT.SHIFT, -1, "outside 0 to 10"),
+    ("stand", STAND.HELD, 18, "outside 0 to 17"),
+    ("stand", STAND.BEGUN, -1, "outside 0 to"),
+])  # fmt: skip
+def test_an_edited_state_changes_nothing(array: str, column: int, value: int, line: str) -> None:
+    """Each of these values would let the kernel read or write beyond its arrays, or never end."""
+    environment, other = games("warp"), games("warp")
+    for one in (environment, other):
+        one.reset()
+    state = environment.get_state()
+    state["games"]["1"][array][column] = value
+    with pytest.raises(ValueError, match=line):
+        environment.set_state(state)
+    actions = np.zeros(2, np.int64)
+    assert_equal(environment.step(actions), other.step(actions))
+
+
+@pytest.mark.parametrize("edit", [
+    lambda game: game.pop("riot"), lambda game: game.update(cpu=game["cpu"][:-1]),
+    lambda game: game.update(tia=game["tia"].astype(np.int64)),
+    lambda game: game.update(screen=game["screen"].reshape(2, -1)),
+], ids=["missing", "short", "int64", "other axes"])  # fmt: skip
+def test_a_state_of_other_arrays_is_refused(edit: Callable[[dict[str, Any]], Any]) -> None:
+    environment = games("warp", 1)
+    state = environment.get_state()
+    edit(state["games"]["0"])
+    with pytest.raises(ValueError, match="a state of 1 games has"):
+        environment.set_state(state)
+
+
+@pytest.mark.parametrize("frames", [2**31 - 1, 2**31, 2**63])
+def test_a_limit_beyond_int32_never_ends_a_game(frames: int) -> None:
+    environment = games("warp", max_game_frames=frames)
+    environment.reset()
+    assert not any(environment.step(np.zeros(2, np.int64)).resets.any() for _ in range(3))
 
 
 # What it cannot play, with a part of the line that says so; `auto` plays it by ALE.

@@ -294,11 +294,16 @@ class AtariGame(Game):
 
         Raises:
             UserError: It has games of --emulator warp.
+            ValueError: It has a call or an action that ALE does not know.
+            SystemError: ALE cannot read its own part. ALE checks its length, but not its values.
         """
         if "emulator" not in state:
             raise UserError("the checkpoint has games of --emulator warp: continue with it")
-        self._anchor = ALEState(state["emulator"]["anchor"].tobytes())
-        self._calls = state["emulator"]["calls"].tolist()
+        calls = state["emulator"]["calls"].tolist()
+        known = {action.value for action in self._ale.getLegalActionSet()}
+        if not {*calls, state["held"]} <= {RESTART, *known}:
+            raise ValueError("a game has an unknown action")
+        self._anchor, self._calls = ALEState(state["emulator"]["anchor"].tobytes()), calls
         # ALE does not save whether a frame is unfinished, as it is after loading Q*bert and Tetris.
         self._ale.act(0)
         self._ale.restoreState(self._anchor)

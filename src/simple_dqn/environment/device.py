@@ -150,7 +150,7 @@ class DeviceGames(Environment):
             most_no_ops=config.random_start_frames or config.random_starts,
             no_op_frames=1 if config.random_start_frames else config.frame_skip,
             sticky=config.repeat_action_probability,
-            limit=config.max_game_frames or Settings.limit,
+            limit=min(config.max_game_frames or Settings.limit, Settings.limit),
             lives_end=training,
         )
         free = where.free_memory if where.is_cuda else available_memory()

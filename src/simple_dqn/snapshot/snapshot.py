@@ -13,6 +13,7 @@ import os
 import pickle
 import re
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Container, Mapping
@@ -41,8 +42,9 @@ TREE = "tree.json"  # the dict of an archive, in which an array is {"$array": na
 ARRAY = "$array"
 # Errors of malformed bytes, and of a state of another form.
 MALFORMED = (
-    ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, RuntimeError,
-    TypeError, ValueError, pickle.PickleError, struct.error, zipfile.BadZipFile,
+    ArithmeticError, AssertionError, AttributeError, BufferError, EOFError, LookupError, MemoryError,
+    RuntimeError, SyntaxError, SystemError, TypeError, ValueError, pickle.PickleError, struct.error,
+    tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 # A game's name or a Gymnasium id, but not `module:id`, for which Gymnasium would import a module.
 GAME = re.compile(r"\w[\w.-]{0,63}(/\w[\w.-]{0,63})?", re.ASCII)
