@@ -182,6 +182,20 @@ FAULTS = {
 }
 
 
+def test_a_stopped_run_without_a_checkpoint_promises_none(
+    start: Start, monkeypatch: Patch, capsys: Capsys
+) -> None:
+    def full(*_: Any) -> None:
+        raise UserError("no room")
+
+    stop_at(monkeypatch, "train", 1, 40)
+    monkeypatch.setattr(CheckpointFolder, "write", full)
+    assert start("full", *command("serial"), "--checkpoint_minutes", "0") == 128 + signal.SIGINT
+    told = capsys.readouterr().err
+    assert "No checkpoint was written: no room" in told
+    assert "continues" not in told
+
+
 @pytest.mark.parametrize("fault", ["kill", "full", pytest.param("no more files", marks=pytest.mark.nightly)])
 def test_train_with_resume_after_a_fault(tmp_path: Path, start: Start, capsys: Capsys, fault: str) -> None:
     home, often = tmp_path / "faulty", [*TRAIN, "--checkpoint_minutes", "0.001"]

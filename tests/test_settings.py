@@ -381,6 +381,7 @@ distributional=c51 v_min=3 v_max=2 => --v_min 3 is not below --v_max 2
 replay_compression=lz4 replay_device=gpu => --replay_compression lz4 and --replay_device gpu exclude
 tensorboard=true => --tensorboard true accompanies a CSV
 tensorboard=true csv_file=mine => --csv_file mine | --csv_file mine.csv
+csv_file=mine.yaml => --csv_file mine.yaml has the name of the settings | give a name in .csv
 emulator=warp environment=catch => --emulator warp and --environment catch exclude
 """
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Literal, TextIO
+from typing import IO, Any, BinaryIO, Literal, TextIO
 
 from simple_dqn.errors import UserError
 
@@ -169,21 +169,28 @@ def replacing(path: Path, follow: bool = True) -> Iterator[Path]:
             beside.unlink(missing_ok=True)
 
 
+def lock(file: IO[Any], path: Path) -> bool:
+    """Lock the open file `path` until it is closed; return False if another run has locked it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:  # as on some network file systems
+        logger.warning("%s cannot be locked (%s): do not start a second run there", path, error.strerror)
+    return True
+
+
 def lock_file(path: Path, prefix: Path) -> TextIO:
     """Return the open file `path`, locked until it is closed; UserError: another run `prefix` has it."""
     while True:
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666), "a+")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock(file, path):
             with file:
                 file.seek(0)
                 owner = file.read().strip() or "unknown"
             raise UserError(
                 f"{prefix} is being written by another run (process {owner}): wait, or give another label"
-            ) from None
-        except OSError as error:  # as on some network file systems
-            logger.warning("%s cannot be locked (%s): do not start a second run there", path, error.strerror)
+            )
         if os.fstat(file.fileno()).st_nlink:
             file.truncate(0)
             file.write(str(os.getpid()))

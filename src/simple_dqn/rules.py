@@ -138,4 +138,6 @@ def _requirements(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
            f"--{name}= accompanies a CSV: give --csv_file FILE") for name in ("tensorboard", "track")),
         (f.keep == "best" and not f.test_steps, "--keep= needs tests: give --test_steps, such as 10000"),
         (f.csv_file and not Path(f.csv_file).name, "--csv_file= is a folder: give the name of a file"),
+        (f.csv_file and Path(f.csv_file).suffix == ".yaml",
+         "--csv_file= has the name of the settings written beside it: give a name in .csv"),
     ]  # fmt: skip

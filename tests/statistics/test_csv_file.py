@@ -123,6 +123,20 @@ def test_a_file_of_another_kind_is_refused(path: Path, content: bytes, resumed: 
     assert files_in(path.parent) == ["pong.csv"]
 
 
+def test_two_runs_do_not_share_a_file(path: Path) -> None:
+    first = CsvWriter(path)
+    first.open()
+    first.on_phase_end(SUMMARY)
+    for resumed in (None, ROW):
+        with pytest.raises(UserError, match=r"pong\.csv is being written by another run: wait, or"):
+            CsvWriter(path, resumed).open()
+    first.on_phase_end(SUMMARY)
+    first.close()
+    assert path.read_text() == HEADER + ROW + ROW
+    write(path, resumed=ROW)
+    assert files_in(path.parent) == ["pong.csv"]
+
+
 def test_a_full_disk_is_one_line_and_leaves_whole_rows(path: Path) -> None:
     writer = CsvWriter(path)
     writer.open()

@@ -302,4 +302,4 @@ class Keeper:
             self._write_queue()
             self._checkpoints.write(run, rows, held, self._chunks)
         except UserError as error:
-            logger.warning("No checkpoint was written: %s. Training continues until the next one", error)
+            logger.warning("No checkpoint was written: %s", error)

@@ -43,19 +43,20 @@ class CsvWriter(Writer):
         self._path, self._resumed, self._columns = path, resumed, (*COLUMNS, *more)
 
     def open(self) -> None:
-        """Open the file, or raise UserError: it cannot be written, or there is a file of another kind."""
-        header, path, kept = _line(self._columns), self._path, list[str]()
+        """Open the file, or raise UserError: it cannot be written, is another run's, or of another kind."""
+        header, path = _line(self._columns), self._path
         with self._writing():
             files.check_target(path, "--csv_file")
             path.parent.mkdir(parents=True, exist_ok=True)
-            if path.exists():
-                files.check_start(path, (b"epoch,phase,",), "CSV of statistics")
-                lines, kept = _until(path, self._resumed)
-                kept = kept if kept[:1] == [header] else []
-                if len(lines) > len(kept) + (self._resumed or "").endswith("\n"):
-                    aside = shutil.copy2(path, files.numbered(path))
-                    logger.info("%s has rows of another run, or later ones: they are kept in %s", path, aside)
             self._file = io.FileIO(path, "a")
+            if not files.lock(self._file, path):
+                raise UserError(f"{path} is being written by another run: wait, or give another --csv_file")
+            files.check_start(path, (b"epoch,phase,",), "CSV of statistics")
+            lines, kept = _until(path, self._resumed)
+            kept = kept if kept[:1] == [header] else []
+            if len(lines) > len(kept) + (self._resumed or "").endswith("\n"):
+                aside = shutil.copy2(path, files.numbered(path))
+                logger.info("%s has rows of another run, or later ones: they are kept in %s", path, aside)
             self._file.truncate(sum(map(len, kept)))
             self.last_row = kept[-1] if kept else self._append(header)
         logger.info("Results are written to %s", path)

@@ -328,7 +328,7 @@ def finish_training(config: Config, interrupt: Interrupt) -> None:
         imports = [word for one in own_code.IMPORTED for word in ("--import", str(from_here(Path(one))))]
         return shlex.join([str(from_here(path)), *imports])
 
-    if prefix and interrupt.requested and checkpoint_folder(prefix).is_dir():
+    if prefix and interrupt.requested and CheckpointFolder(checkpoint_folder(prefix)).latest_number():
         logger.info("Next: %s %s continues the run", command("resume"), words(checkpoint_folder(prefix)))
     play.finish(interrupt)
     if snapshots := snapshots_after(prefix, 0) if prefix and not interrupt.requested else []:
