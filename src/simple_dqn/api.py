@@ -423,8 +423,7 @@ def register_network(name: str, spec: "NetworkSpec") -> None:
 def register_target_rule(name: str, rule: "TargetRule") -> None:
     """Register a target rule for `--target_rule NAME`, as `examples/expected_sarsa.py` does.
 
-    `rule` returns the targets [B, 1, N] of transitions. The name `max`, `double` or `munchausen` replaces the
-    rule that `auto` chooses.
+    `rule` returns the targets [B, 1, N] of transitions; a known name is replaced.
 
     Raises:
         UserError: The name is not valid, or `rule` is no function (target, config, transitions, noise).
@@ -442,8 +441,7 @@ def register_target_rule(name: str, rule: "TargetRule") -> None:
 def register_sampler(name: str, sampler: type[Uniform]) -> None:
     """Register a sampler of the replay memory for `--sampler NAME`, as `examples/combined_replay.py` does.
 
-    It receives TD errors if its `uses_errors` is true. The name `uniform` or `prioritized` replaces the one
-    that `auto` chooses.
+    It receives TD errors if its `uses_errors` is true; a known name is replaced.
 
     Raises:
         UserError: The name is not valid, or `sampler` is no subclass of `simple_dqn.samplers.Uniform`.

@@ -15,7 +15,7 @@ import numpy as np
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.machine import SHARE, available_memory, gigabytes
-from simple_dqn.samplers import SAMPLERS, Ring, Uniform
+from simple_dqn.samplers import SAMPLERS, Ring, Shuffled, Uniform
 from simple_dqn.types import (
     CONTEXT,
     CheckpointState,
@@ -73,7 +73,7 @@ class ReplayMemory:
             UserError: This machine has too little memory.
         """
         rows = config.rows(games)
-        sampler = SAMPLERS["shuffled" if config.rollout_steps else config.sampler]
+        sampler = Shuffled if config.rollout_steps else SAMPLERS[config.sampler]
         self._screens = screens or make_screens(config, rows, games, screen_shape)
         self._screen_shape = screen_shape
         self._actions = np.zeros((rows, games), np.int64)

@@ -346,4 +346,4 @@ def no_transition(ring: Ring) -> UserError:
 
 
 # The samplers, by name.
-SAMPLERS: dict[str, type[Uniform]] = {"uniform": Uniform, "prioritized": Prioritized, "shuffled": Shuffled}
+SAMPLERS: dict[str, type[Uniform]] = {"uniform": Uniform, "prioritized": Prioritized}

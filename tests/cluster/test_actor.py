@@ -69,6 +69,12 @@ def test_actors_play_games_of_their_own_and_random_play_has_no_errors() -> None:
     assert [known is None for known in errors] == [True, True, False]
 
 
+def test_it_needs_no_rule_that_the_user_has_registered_with_the_learner() -> None:
+    mine, config = actor(target_rule="mine", sampler="mine", chunk_steps=20)
+    weights = make_network(Config.from_flags(CATCH), make_environment(config, training=True)).get_weights()
+    assert mine.play(weights, 1, 0.1).steps == 40
+
+
 def test_its_games_and_scores_are_those_of_training() -> None:
     one, config = actor()
     streams = [stream(0, f"actor environment {game}") for game in range(2)]

@@ -19,7 +19,7 @@ from gymnasium.utils.env_checker import check_env
 
 from simple_dqn.config import Config, EnvironmentConfig
 from simple_dqn.environment import Environment, Frame, as_played, make
-from simple_dqn.environment.gymnasium import find_spec, game_name
+from simple_dqn.environment.gymnasium import find_spec, game_name, plain
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.run import make_network, make_run
@@ -434,6 +434,27 @@ def test_seeds_games_side_by_side_and_states_without_games() -> None:
     first, expected = act(resumed), environment.reset()
     assert first.starts.all()
     assert np.array_equal(first.screens, expected.screens)
+
+
+@pytest.mark.parametrize("value", [
+    (1, 2), {"at": (1, 2)}, [(1, 2)], {1: 2}, [{1: 2}], np.float32(0.1), np.uint8(255), [np.zeros(2)], {1, 2},
+    np.array(["a"]), 1j, object(),
+], ids=repr)  # fmt: skip
+def test_a_state_that_would_come_back_as_another_is_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"it returned .*: keep to Python's numbers"):
+        plain(value)
+
+
+def test_a_state_comes_back_as_it_was() -> None:
+    state: dict[str, Any] = {
+        "a": [1, 2.5, "x", None, [True], {"b": -0.0}],
+        "c": {"d": np.zeros(2, np.float32)},
+    }
+    found = plain(state)
+    assert repr(found) == repr(state)
+    assert found["c"]["d"] is not state["c"]["d"]
+    for value in (np.int64(3), np.float64(0.1), np.bool_(True)):
+        assert (plain(value), type(plain(value))) == (value, type(value.item()))
 
 
 def test_ids_are_found_without_version_and_by_the_names_of_their_snapshots() -> None:

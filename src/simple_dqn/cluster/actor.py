@@ -104,7 +104,8 @@ class Actor:
         if datatype in ("bfloat16", "float16"):  # narrow only where this CPU has instructions for it
             datatype = "auto"
         self._network = DeepQNetwork(
-            environment.actions, length, environment.screen_shape, config.network,
+            environment.actions, length, environment.screen_shape,
+            replace(config.network, target_rule="max"),  # which does not learn; another may be the user's own
             replace(config.backend, backend="cpu", datatype=datatype, threads=1),
             random_streams.stream(config.seed, "actor noise", index),
             use_target_network=False, spec=spec or NETWORKS[config.network.network],

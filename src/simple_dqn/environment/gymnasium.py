@@ -365,19 +365,24 @@ def find_spec(config: EnvironmentConfig) -> EnvSpec:
 
 
 def plain(value: Any) -> Any:
-    """Return a copy of `value` of the types that a checkpoint can hold.
+    """Return a copy of `value`, which a checkpoint gives back with the same types.
 
     Raises:
-        TypeError: It has others.
+        TypeError: It has types that a checkpoint cannot hold, or would give back as others.
     """
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: plain(one) for key, one in value.items()}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return value.copy()
-    if not isinstance(value, dict):
+    if isinstance(value, np.bool_ | np.int64 | np.float64):  # which calculate as Python's
+        return value.item()
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if type(value) is list:
         with suppress(TypeError):
-            return json.loads(json.dumps(value.item() if isinstance(value, np.generic) else value))
-    raise TypeError(f"it returned {in_short(value)}: keep to numbers, text, arrays, lists and dicts")
+            return json.loads(json.dumps([plain(one) for one in value]))  # no arrays in lists
+    wanted = "keep to Python's numbers, text, lists of these, NumPy's arrays and dicts"
+    raise TypeError(f"it returned {in_short(value)}: {wanted}")
 
 
 def in_short(value: object) -> str:
