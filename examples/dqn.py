@@ -6,13 +6,11 @@ Shapes: B transitions in a minibatch, A actions, 4 screens in a state, 84 x 84 p
 """
 
 import argparse
-import copy
+import signal
 import time
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -27,6 +25,7 @@ Pixels = NDArray[np.uint8]
 HISTORY = 4  # screens in a state: one frame does not show which way the ball moves
 FRAME_SKIP = 4  # frames for which an action is repeated
 NO_STATE = np.zeros((HISTORY, 84, 84), np.uint8)
+LEAST = {"random_steps": 0, "epochs": 0, "random_seed": 0, "replay_size": 100}  # of other whole numbers: 1
 
 
 @dataclass
@@ -48,7 +47,6 @@ class Settings:
     test_games: Annotated[int, "games in a test"] = 30
     epochs: Annotated[int, "of training and testing: 50 million steps, which take days"] = 200
     random_seed: Annotated[int, "makes a run repeatable"] = 1
-    threads: Annotated[int, "of PyTorch; on a busy machine several are slower than one"] = 1
     save: Annotated[str, "a file for the weights, written after each test"] = ""
     load: Annotated[str, "a file of weights to start from"] = ""
 
@@ -70,7 +68,7 @@ class Game:
         self.actions = self.ale.getMinimalActionSet()
         self.rng, self.training = rng, training
         self.frame_limit = (30 if training else 5) * 60 * 60  # 30 or 5 minutes: a longer game is truncated
-        self.frames: deque[Pixels] = deque(maxlen=2)  # the last two frames in gray, uint8 [210, 160]
+        self.frames = list[Pixels]()  # the last two frames in gray, uint8 [210, 160]
 
     def start(self) -> Pixels:
         """Start a new game; return its first screen, uint8 [84, 84]."""
@@ -95,15 +93,15 @@ class Game:
 
     def _reset(self) -> None:
         self.ale.reset_game()
-        self.frames.extend([self.ale.getScreenGrayscale()] * 2)
+        self.frames = [self.ale.getScreenGrayscale()] * 2
 
     def _hold(self, action: ale_py.Action) -> float:
         reward = 0
         for frames_left in reversed(range(FRAME_SKIP)):
             reward += self.ale.act(action)
-            self.frames.append(self.ale.getScreenGrayscale())
+            self.frames = [self.frames[-1], self.ale.getScreenGrayscale()]
             if frames_left and self.over():
-                self.frames.append(self.frames[-1])  # the game's last frame counts alone
+                self.frames[0] = self.frames[-1]  # the game's last frame counts alone
                 break
         return reward
 
@@ -158,8 +156,7 @@ def q_network(actions: int, rng: np.random.Generator) -> nn.Sequential:
         nn.Conv2d(HISTORY, 32, 8, 4), nn.ReLU(),  # [B, 32, 20, 20]
         nn.Conv2d(32, 64, 4, 2), nn.ReLU(),  # [B, 64, 9, 9]
         nn.Conv2d(64, 64, 3, 1), nn.ReLU(),  # [B, 64, 7, 7]
-        nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(),
-        nn.Linear(512, actions),
+        nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, actions),
     )  # fmt: skip
     for layer in network:
         if isinstance(layer, nn.Conv2d | nn.Linear):
@@ -199,7 +196,7 @@ class DQN:
         self.test_game = Game(game, random_stream(seed, "test environment"), training=False)
         self.memory = ReplayMemory(settings.replay_size, random_stream(seed, "sampling"))
         self.network = q_network(len(self.game.actions), random_stream(seed, "weights"))
-        self.target = copy.deepcopy(self.network)
+        self.target = q_network(len(self.game.actions), random_stream(seed, "weights")).requires_grad_(False)
         self.optimizer = optimizer([*self.network.parameters()], settings.learning_rate, settings.decay_rate)
         self.rng = random_stream(seed, "exploration")
 
@@ -237,14 +234,12 @@ class DQN:
     def update(self, minibatch: tuple[NDArray[Any], ...]) -> NDArray[np.float32]:
         """Move Q(s, a; θ) toward y = r + γ max_a' Q(s', a'; θ⁻); return the TD errors |y - Q| [B]."""
         states, actions, rewards, next_states, terminals = map(torch.from_numpy, minibatch)
-        with torch.no_grad():
-            best = self.target(floats(next_states)).max(dim=1).values  # [B]
-            y = rewards.clamp(-1, 1) + self.settings.discount_rate * ~terminals * best
+        best = self.target(floats(next_states)).max(dim=1).values  # [B]
+        y = rewards.clamp(-1, 1) + self.settings.discount_rate * ~terminals * best
         q = self.network(floats(states)).gather(1, actions[:, np.newaxis]).squeeze(1)  # [B]
         # Huber's loss: half the squared error, with its gradient clipped to ± 1 (Methods, "error term").
-        loss = nn.functional.huber_loss(q, y)
         self.network.zero_grad()
-        torch.autograd.backward(loss)
+        torch.autograd.backward(nn.functional.huber_loss(q, y))
         self.optimizer.step()
         return np.asarray((y - q.detach()).abs())
 
@@ -268,6 +263,9 @@ def main() -> None:
         about = f"{get_args(one.type)[1]} (default: {one.default or 'none'})"
         parser.add_argument(f"--{one.name}", type=type(one.default), default=one.default, help=about)
     arguments = vars(parser.parse_args())
+    for name, value in arguments.items():
+        if isinstance(value, int) and value < LEAST.get(name, 1):
+            parser.exit(2, f"--{name} {value}: give at least {LEAST.get(name, 1)}\n")
     agent = DQN(arguments.pop("game"), settings := Settings(**arguments))
     try:
         Path(settings.save or "/dev/null").open("ab").close()  # fails now, not after the first test
@@ -276,7 +274,7 @@ def main() -> None:
     except Exception as error:
         wrong = f"--load {settings.load!r} has no weights of this network"
         parser.exit(2, f"--save or --load: {error}\n" if isinstance(error, OSError) else f"{wrong}\n")
-    torch.set_num_threads(settings.threads)
+    torch.set_num_threads(1)  # on a busy machine several are slower
     training = agent.train()
     for epoch in range(settings.epochs + 1):  # Epoch 0 is random play.
         steps, began = settings.train_steps if epoch else settings.random_steps, time.perf_counter()
@@ -284,17 +282,19 @@ def main() -> None:
         for step, _ in zip(range(1, steps + 1), training, strict=False):
             if step % 200 == 0:
                 speed = step / (time.perf_counter() - began)
-                left = timedelta(seconds=round((steps * (settings.epochs + 1 - epoch) - step) / speed))
-                text = f"{start}step {step} of {steps}, {speed:.0f} steps/s"
-                print(text + f", {left} of training left" * bool(epoch), end="", flush=True)
+                left = (steps * (settings.epochs + 1 - epoch) - step) / speed / 3600
+                more = f", {left:.1f} hours of training left" if epoch else ""
+                print(f"{start}step {step} of {steps}, {speed:.0f} steps/s{more}", end="", flush=True)
         scores = list[float]()
         for score in agent.test():
             scores.append(score)
             print(f"{start}{len(scores)} of {settings.test_games} test games", end="", flush=True)
         print(f"{start}score {np.mean(scores):.1f} ± {np.std(scores):.1f} in {len(scores)} games")
         if settings.save:
-            torch.save(agent.network.state_dict(), settings.save)
+            torch.save(agent.network.state_dict(), f"{settings.save}.part")
+            Path(f"{settings.save}.part").replace(settings.save)
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it at once
     main()

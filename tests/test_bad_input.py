@@ -94,6 +94,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "not_a_rom.bin").write_bytes(b"x" * 4096)
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "services.yaml").write_text("services:\n")
+    (tmp_path / "wide.yaml").write_text('game: "\\UFFFFFFFF"\n')
     (tmp_path / "file").write_text("a file where a folder should be")
     snapshot().save(tmp_path / "pong_1.pkl")
     snapshot(game="breakout", actions=4).save(tmp_path / "breakout_1.pkl")
@@ -113,6 +114,16 @@ train roms/pnog.rom => roms/pnog.rom | pong
 train => game
 train pong --preset slow => 'slow' | quick | --config
 train pong --keep best --test_steps 0 --random_steps 900 => --keep best | --test_steps
+test pong_1.pkl --json breakout_1.pkl => cannot write breakout_1.pkl: it is a snapshot | --json
+nvis pong_1.pkl --visualization_file breakout_1.pkl => cannot write breakout_1.pkl: it is a snapshot
+record pong_1.pkl breakout_1.pkl => breakout_1.pkl
+plot curve.csv --fields average_reward --png_file breakout_1.pkl => it is a snapshot
+snapshot export pong_1.pkl --safetensors breakout_1.pkl => breakout_1.pkl
+train pong --csv_file pong_1.pkl => cannot write pong_1.pkl: it is a snapshot
+resume pong_1.pkl --save_weights_prefix none => a run continues as pong
+resume pong_1.pkl --save_weights_prefix= => a run continues as pong
+sweep catch --gpus_per_run 1e-300 => --gpus_per_run 1e-300 is below 0.01
+train pong --config wide.yaml => wide.yaml
 train pong --keep worst => --keep | 'worst' | best
 train pong --tensorboard curves => --tensorboard | histograms
 train pong --config services.yaml --config=no.yaml => --config is given twice
@@ -123,7 +134,7 @@ train pong --backend cpu --replay_device gpu => --replay_device gpu | no GPU wit
 test pong_1.pkl --track wandb => --track wandb accompanies a CSV
 train pong a/label => label 'a/label'
 train CartPole-v99 --environment gym => CartPole
-train pong --csv_file cut_1.pkl => cut_1.pkl is no CSV of statistics
+train pong --csv_file file => file is no CSV of statistics
 train pong --csv_file services.csv => services.yaml is no file of settings
 train pong --save_weights_prefix . => --save_weights_prefix . is a folder
 train pong --load_weights missing_3.pkl => missing_3.pkl does not exist

@@ -135,25 +135,31 @@ def reporting_failure(what: str, advice: str) -> Iterator[None]:
         raise UserError(f"cannot write {what}: {error.strerror}: {advice}") from error
 
 
-def check_target(path: Path, flag: str = "") -> None:
-    """Raise UserError if `path`, which `flag` named, is no file and cannot become one."""
+def check_target(path: Path, flag: str = "", snapshot: bool = False) -> None:
+    """Raise UserError if `path`, which `flag` named, is no file and cannot become one.
+
+    Only a `snapshot` may replace a snapshot, which took hours to make.
+    """
     above = next(one for one in path.absolute().parents if kind_of(one))
     reason = "" if kind_of(above) == "folder" else f"{above} is no folder"
     if kind_of(path) not in ("file", ""):
         reason = f"{path} is a folder, a device or a pipe"
+    elif not snapshot and is_snapshot(path):
+        reason = "it is a snapshot"
     if reason:
-        raise UserError(f"cannot write {path}: {reason}: give a file{flag and ' as ' + flag}")
+        raise UserError(f"cannot write {path}: {reason}: give another file{flag and ' as ' + flag}")
 
 
 @contextmanager
 def replacing(path: Path, follow: bool = True) -> Iterator[Path]:
     """Yield a temporary name beside `path` to write to; rename it to `path` once it is complete and on disk.
 
-    If `path` is a link, its target is replaced; without `follow` the link itself, as a folder from a stranger
-    may contain links with the names of the next files. If it fails (UserError), `path` is unchanged.
+    If `path` is a link, its target is replaced. Snapshots and checkpoints, without `follow`, replace the link
+    itself: a stranger's folder may contain links with the names of the next files. If it fails (UserError),
+    `path` is unchanged.
     """
     if follow or not path.is_symlink():
-        check_target(path)
+        check_target(path, snapshot=not follow)
     path = real(path) if follow else path
     beside = path.parent / f".{path.name}.{os.getpid()}.part"
     try:

@@ -368,5 +368,7 @@ def write(plot: Plot, path: Path, width: float = 16, height: float = 9, dpi: int
     Raises:
         UserError: It cannot be written.
     """
-    with replacing(path) as beside:
+    from matplotlib import rc_context
+
+    with replacing(path) as beside, rc_context({"text.parse_math": False}):  # a name may have a $
         draw(plot, width, height).savefig(beside, format="png", dpi=dpi)

@@ -6,6 +6,7 @@ statistics, builds what it plays by itself (`cluster/actor.py`).
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -138,14 +139,13 @@ class Run:
         self._run()
 
     def close(self) -> None:
-        """Finish writing checkpoints, and close files and games."""
-        self._statistics.close()
-        self._schedule.close()
-        self.agent.player.environment.close()
-        if self._tester:
-            self._tester.close()
-        if self._keeper:
-            self._keeper.close()
+        """Finish writing checkpoints, and close files and games, each also where closing another fails."""
+        with ExitStack() as stack:  # which closes the last one first
+            for part in (self._keeper, self._tester):
+                if part:
+                    stack.callback(part.close)
+            for close in (self.agent.player.environment.close, self._schedule.close, self._statistics.close):
+                stack.callback(close)
 
     def get_state(self, games: bool = True) -> CheckpointState:
         """Return the state for a checkpoint, without the experience in the replay memory."""

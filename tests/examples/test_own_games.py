@@ -49,7 +49,7 @@ class CountDown(gymnasium.Env):
 REGISTER = '\n\ngymnasium.register("count_down", entry_point=CountDown)\n'
 STATE = """
     def get_state(self):
-        return {"left": self.left, "grey": self.grey, "list": [(self.left, 1.5)], "array": np.zeros(3)}
+        return {"left": self.left, "grey": self.grey, "list": [[self.left, 1.5]], "array": np.zeros(3)}
 
     def set_state(self, state):
         self.left, self.grey = state["left"], state["grey"]

@@ -141,7 +141,7 @@ def test_it_trains_and_loads_what_it_saved(capsys: Capsys, monkeypatch: Patch, t
     assert len(Path(dqn.__file__).read_text().splitlines()) <= 300  # the page fits on a page
     assert [line for line in first if line.startswith("epoch 1: score ") and line.endswith(" in 1 games")]
     assert any(
-        re.fullmatch(r"epoch 1: step 200 of 200, \d+ steps/s, 0:00:00 of training left", line)
+        re.fullmatch(r"epoch 1: step 200 of 200, \d+ steps/s, 0.0 hours of training left", line)
         for line in first
     )
     assert torch.get_num_threads() == 1
@@ -157,7 +157,10 @@ def test_it_trains_and_loads_what_it_saved(capsys: Capsys, monkeypatch: Patch, t
     ("words", "complaint"),
     [("pongg", "invalid choice: 'pongg'"), ("pong --save missing/x.pt", "--save .*'missing/x.pt'"),
      ("pong --load text.txt", "--load 'text.txt'"), ("pong --load none.pt", "--load.*'none.pt'"),
-     ("pong --load other.pt", "--load 'other.pt'")],
+     ("pong --load other.pt", "--load 'other.pt'"),
+     *((f"pong --{name} {value}", f"--{name} {value}: give at least {least}") for name, value, least in (
+         ("train_frequency", 0, 1), ("target_steps", 0, 1), ("test_games", 0, 1), ("train_steps", -5, 1),
+         ("exploration_decay_steps", 0, 1), ("replay_size", 99, 100), ("epochs", -1, 0)))],
 )  # fmt: skip
 @pytest.mark.usefixtures("home")
 def test_a_wrong_setting_is_refused_before_training(
@@ -179,7 +182,7 @@ def test_a_file_of_weights_runs_no_code(monkeypatch: Patch, tmp_path: Path) -> N
 
     torch.save({"0.weight": Hostile()}, tmp_path / "weights.pt")
     monkeypatch.setattr(
-        "sys.argv", ["dqn.py", "breakout", "--load", str(tmp_path / "weights.pt"), "--replay_size", "9"]
+        "sys.argv", ["dqn.py", "breakout", "--load", str(tmp_path / "weights.pt"), "--replay_size", "100"]
     )
     with pytest.raises(SystemExit, match="2"):
         dqn.main()

@@ -55,7 +55,7 @@ def test_a_checkpoint_may_have_many_members(tmp_path: Path) -> None:
 def test_the_old_file_stays_until_the_new_one_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "a.pkl"
     write_archive(path, {"x": np.arange(3)})
-    with suppress(RuntimeError), replacing(path) as beside:
+    with suppress(RuntimeError), replacing(path, follow=False) as beside:
         beside.write_text("half")
         raise RuntimeError
     assert read(path)["x"].tolist() == [0, 1, 2]

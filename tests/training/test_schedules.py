@@ -22,7 +22,7 @@ from simple_dqn.random_streams import stream
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import Run, make_run
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
-from simple_dqn.snapshot import Snapshot
+from simple_dqn.snapshot import Keeper, Snapshot
 from simple_dqn.types import Actions, Ids, Minibatch, QValues, States, Step
 from tests.command_line import Patch
 from tests.network.updates import assert_same
@@ -54,6 +54,26 @@ def run_catch(late: bool = False, **flags: Any) -> Run:
         watch(owner, name, lambda *_: time.sleep(delays.choice((0, 0, 0.0005, 0.002))))
     run.begin()
     return run
+
+
+def test_everything_is_closed_also_where_a_game_cannot_be(tmp_path: Path, monkeypatch: Patch) -> None:
+    """As an environment of the user's own may be; closing the keeper reports files that are not written."""
+    closed, close = list[Keeper](), Keeper.close
+
+    def note(self: Keeper) -> None:
+        closed.append(self)
+        close(self)
+
+    monkeypatch.setattr(Keeper, "close", note)
+    run = run_catch(save_weights_prefix=str(tmp_path / "catch"), epochs=1)
+
+    def fail() -> None:
+        raise UserError("close() failed")
+
+    monkeypatch.setattr(run.agent.player.environment, "close", fail)
+    with pytest.raises(UserError, match=r"close\(\) failed"):
+        run.close()
+    assert len(closed) == 1
 
 
 def assert_same_run(one: Run, other: Run) -> None:

@@ -149,7 +149,10 @@ def test_films_are_called_as_the_snapshot_and_frames_kept_if_asked(home: Path, c
             assert [stream.type for stream in container.streams] == ["video"]  # Catch has no sound
 
 
-def test_ctrl_c_leaves_the_earlier_film(home: Path, pong: str, monkeypatch: Patch) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_the_earlier_film(
+    home: Path, pong: str, monkeypatch: Patch, number: int, code: int
+) -> None:
     film, screen = home / "videos" / "pong_3.mov", home / "videos" / "pong" / "000000.png"
     screen.parent.mkdir(parents=True)
     film.write_text("an earlier film")
@@ -159,10 +162,10 @@ def test_ctrl_c_leaves_the_earlier_film(home: Path, pong: str, monkeypatch: Patc
     def disturbed(self: Film, picture: Any, sound: Any, scale: int) -> None:
         add(self, picture, sound, scale)
         if self.frames == 40:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
     monkeypatch.setattr(Film, "add", disturbed)
-    assert record(pong) == 130
+    assert record(pong) == code
     assert sorted(home.rglob("*")) == before
     assert (film.read_text(), screen.read_text()) == ("an earlier film", "an earlier screen")
 

@@ -66,6 +66,8 @@ def _read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     parser.add_presets(USUAL)
     given = parser.parse(arguments)
     given["games"] = [*given.get("games", []), *filter(None, [given.get("suite")])]
+    if 0 < given["gpus_per_run"] < 0.01:
+        raise UserError(f"--gpus_per_run {given['gpus_per_run']:g} is below 0.01: give 0, or 0.01 to 1")
     if not given["games"]:
         raise UserError(f"no game is named: give GAME, or --suite {' or '.join(GAME_SETS)}")
     return given

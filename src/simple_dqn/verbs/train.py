@@ -153,7 +153,7 @@ def resume(arguments: Sequence[str], program: str) -> None:
         logger.info("%s remains unchanged: the run continues as %s_...", path, prefix)
     else:
         prefix = path.with_name(play.run_of(path, snapshot))
-    if Path(given.get("save_weights_prefix", prefix)).resolve() != prefix.resolve():
+    if Path(given.get("save_weights_prefix", prefix) or "").resolve() != prefix.resolve():
         remedy = "leave out --save_weights_prefix, or copy its files"
         raise UserError(f"a run continues as {prefix}_...: {remedy}")
     with locked(prefix):

@@ -127,15 +127,18 @@ class Recording(FrameFollower):
         self._overlay = Overlay(scale=1) if overlay else None
 
     def play(
-        self, player: WatchedPlayer, film: Film, screens: Path | None, games: int, stopped: Callable[[], bool]
+        self, player: WatchedPlayer, film: Film, screens: Path | None, games: int, signal: Callable[[], int]
     ) -> None:
-        """Play `games` games into `film`, and each frame into `screens`, if any, unless `stopped`."""
+        """Play `games` games into `film`, and each frame into `screens`, if any.
+
+        `signal` returns the number of a signal that ends it with KeyboardInterrupt, or 0.
+        """
         self._film, self._screens = film, screens
         tqdm.monitor_interval = 0  # no monitor thread: the bar is drawn after a step
         steps, size = self.follow(player, games), bar_size()
         for _ in tqdm(steps, "filming", unit=" steps", leave=False, disable=None, **size):
-            if stopped():
-                raise KeyboardInterrupt
+            if number := signal():
+                raise KeyboardInterrupt(number)
 
     def show(self, frame: Frame) -> None:
         """Add a frame to the film, about 840 pixels high, and to the folder of screens, if there is one."""
