@@ -114,12 +114,17 @@ train roms/pnog.rom => roms/pnog.rom | pong
 train => game
 train pong --preset slow => 'slow' | quick | --config
 train pong --keep best --test_steps 0 --random_steps 900 => --keep best | --test_steps
-test pong_1.pkl --json breakout_1.pkl => cannot write breakout_1.pkl: it is a snapshot | --json
-nvis pong_1.pkl --visualization_file breakout_1.pkl => cannot write breakout_1.pkl: it is a snapshot
-record pong_1.pkl breakout_1.pkl => breakout_1.pkl
-plot curve.csv --fields average_reward --png_file breakout_1.pkl => it is a snapshot
+test pong_1.pkl --json breakout_1.pkl => cannot write breakout_1.pkl: it is a file of another kind | --json
+nvis pong_1.pkl --visualization_file breakout_1.pkl => it is a file of another kind
+plot curve.csv --fields average_reward --png_file breakout_1.pkl => it is a file of another kind
 snapshot export pong_1.pkl --safetensors breakout_1.pkl => breakout_1.pkl
-train pong --csv_file pong_1.pkl => cannot write pong_1.pkl: it is a snapshot
+train pong --csv_file pong_1.pkl => pong_1.pkl is no CSV of statistics
+test pong_1.pkl --json other.csv => cannot write other.csv: it is a file of another kind
+test pong_1.pkl --json not_a_rom.bin => cannot write not_a_rom.bin: it is a file of another kind
+train pong --record_sound_filename not_a_rom.bin --processes 1 => cannot write not_a_rom.bin
+record pong_1.pkl --emulator warp => --emulator warp has no colors
+train pong --workers=-- => argument --workers: '--' is no value
+train pong --csv_file=-- => argument --csv_file: '--' is no value
 resume pong_1.pkl --save_weights_prefix none => a run continues as pong
 resume pong_1.pkl --save_weights_prefix= => a run continues as pong
 sweep catch --gpus_per_run 1e-300 => --gpus_per_run 1e-300 is below 0.01

@@ -143,7 +143,7 @@ def test_half_a_test_is_told_and_not_kept(agent: Path, capsys: Capsys, monkeypat
             signal.raise_signal(signal.SIGINT)
         return scores
 
-    def full(path: Path) -> NoReturn:
+    def full(path: Path, **_: Any) -> NoReturn:
         raise UserError(f"cannot write {path}")
 
     command = ["test", str(agent), "--play_games", "9", "--threads", "1", "--json", str(file)]

@@ -1,8 +1,9 @@
-"""E games of one ROM on one device, CPU or GPU: a step reads and writes arrays there, and copies nothing.
+"""E games of one ROM on one device, CPU or GPU: a step reads and writes arrays there alone.
 
-A step takes four launches, in which each thread plays a game: `begin` sets the controllers, or starts a game
-that has ended; `play_frames` plays; `again` and a second `play_frames` repeat the step of a game that ended
-early, since its last frames were not drawn; `settle` computes rewards and ends.
+A step takes seven launches: `begin` sets the controllers, or starts a game that has ended, and
+`copy_pictures` copies its pictures; `play_frames` plays; `again` and a second `play_frames` repeat the step
+of a game that ended early, since its last frames were not drawn; `settle` computes rewards and ends; the last
+makes the screens.
 
 Games start from a pool of states: each initial state of the game, after each number of no-ops.
 """
@@ -292,6 +293,11 @@ def bytes_of_game(start: Start, settings: Settings) -> int:
     """Return the bytes of memory that each of many games takes."""
     pictures = 2 if start.reset else 1  # such a game has a place of its own in the pool
     return 8 * PICTURE_WORDS * pictures + settings.height * settings.width + OTHER_BYTES
+
+
+def bytes_of_pool(start: Start, settings: Settings) -> int:
+    """Return the bytes of the states in which games start, whatever their number."""
+    return 0 if start.reset else 8 * PICTURE_WORDS * len(start.states) * (settings.most_no_ops + 1)
 
 
 class Games:

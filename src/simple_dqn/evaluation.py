@@ -35,6 +35,7 @@ REPORTED_SETTINGS = (
 ALL_ACTIONS = 18  # of a joystick with one button
 DEFAULTS = Config().flags()  # those of simple_dqn
 STEPS = DEFAULTS["test_steps"]
+JSON = (b"{",)  # how a file of `write_json` begins
 SOURCE = "Wang et al. 2016"  # printed with each human-normalized score
 # Column -> the player of these scores, and their source.
 NAMES = {
@@ -308,7 +309,7 @@ class Evaluation:
         names = ("mean", "standard_deviation", "human_normalised")
         fields = {**asdict(self), **self.rules, **{name: getattr(self, name) for name in names}}
         del fields["rules"]
-        with replacing(path) as beside:
+        with replacing(path, starts=JSON) as beside:
             beside.write_text(json.dumps({**fields, "human_source": SOURCE}, indent=2) + "\n")
 
 

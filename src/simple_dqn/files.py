@@ -117,12 +117,16 @@ def numbered(path: Path) -> Path:
     return next(name for name in names if not kind_of(name))
 
 
+def _begins(path: Path, starts: tuple[bytes, ...]) -> bool:
+    """Return whether a file begins with one of `starts`, or is shorter, as after a crash."""
+    with open_file(path, sys.maxsize, "give another file") as file:
+        begin = file.read(max(map(len, starts)))
+    return any(begin.startswith(start[: len(begin)]) for start in starts)
+
+
 def check_start(path: Path, starts: tuple[bytes, ...], kind: str) -> None:
     """Raise UserError unless `path` is empty or begins with one of `starts`: no run may rename it."""
-    with open_file(path, sys.maxsize, "give another --csv_file") as file:
-        begin = file.read(max(map(len, starts)))
-    # A crash may have cut it short.
-    if not any(begin.startswith(start[: len(begin)]) for start in starts):
+    if not _begins(path, starts):
         raise UserError(f"{path} is no {kind}: give another --csv_file")
 
 
@@ -135,31 +139,31 @@ def reporting_failure(what: str, advice: str) -> Iterator[None]:
         raise UserError(f"cannot write {what}: {error.strerror}: {advice}") from error
 
 
-def check_target(path: Path, flag: str = "", snapshot: bool = False) -> None:
+def check_target(path: Path, flag: str = "", starts: tuple[bytes, ...] = ()) -> None:
     """Raise UserError if `path`, which `flag` named, is no file and cannot become one.
 
-    Only a `snapshot` may replace a snapshot, which took hours to make.
+    A file there must be empty or begin with one of `starts`: a report does not replace a snapshot or a ROM.
     """
     above = next(one for one in path.absolute().parents if kind_of(one))
     reason = "" if kind_of(above) == "folder" else f"{above} is no folder"
     if kind_of(path) not in ("file", ""):
         reason = f"{path} is a folder, a device or a pipe"
-    elif not snapshot and is_snapshot(path):
-        reason = "it is a snapshot"
+    elif starts and kind_of(path) and not _begins(path, starts):
+        reason = "it is a file of another kind"
     if reason:
         raise UserError(f"cannot write {path}: {reason}: give another file{flag and ' as ' + flag}")
 
 
 @contextmanager
-def replacing(path: Path, follow: bool = True) -> Iterator[Path]:
+def replacing(path: Path, follow: bool = True, starts: tuple[bytes, ...] = ()) -> Iterator[Path]:
     """Yield a temporary name beside `path` to write to; rename it to `path` once it is complete and on disk.
 
     If `path` is a link, its target is replaced. Snapshots and checkpoints, without `follow`, replace the link
     itself: a stranger's folder may contain links with the names of the next files. If it fails (UserError),
-    `path` is unchanged.
+    `path` is unchanged. `starts`: see `check_target`.
     """
     if follow or not path.is_symlink():
-        check_target(path, snapshot=not follow)
+        check_target(path, starts=starts)
     path = real(path) if follow else path
     beside = path.parent / f".{path.name}.{os.getpid()}.part"
     try:

@@ -370,5 +370,8 @@ def write(plot: Plot, path: Path, width: float = 16, height: float = 9, dpi: int
     """
     from matplotlib import rc_context
 
-    with replacing(path) as beside, rc_context({"text.parse_math": False}):  # a name may have a $
+    with (
+        replacing(path, starts=(b"\x89PNG",)) as beside,
+        rc_context({"text.parse_math": False}),
+    ):  # a name may have a $
         draw(plot, width, height).savefig(beside, format="png", dpi=dpi)

@@ -105,6 +105,7 @@ class Run:
         Args:
             refill: Whether the memory is filled by the agent's policy, which a snapshot had, not at random.
         """
+        self._statistics.open()  # fails if another run writes the CSV, before files are renamed
         if self._keeper:
             self._keeper.begin(self.agent.network.get_weights(average=True))
         self._start_games()
@@ -173,7 +174,7 @@ class Run:
             can_save = self.agent.player.environment.can_save
             known = self._settings["cluster"] != "none" or not (self.agent.memory.count and can_save)
         else:
-            known = running.shape == shape[:1]
+            known = running.shape == shape[:1] and running.dtype == np.float64
         if not known or (held is not None and held.shape[1:] != shape[1:]):
             raise ValueError("its games or their screens are of another run")
         if state["statistics"]["tally"]["phase"] not in PHASES:

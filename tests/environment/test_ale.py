@@ -261,7 +261,7 @@ def test_windows_and_recordings_that_cannot_be(monkeypatch: Patch, tmp_path: Pat
     for setting, place, words in (
         ("record_screen_path", "file/screens", "file/screens cannot be used"),
         ("record_sound_filename", "absent/pong.wav", "cannot write sound to .*absent"),
-        ("record_sound_filename", "", "cannot write sound"),
+        ("record_sound_filename", "", "cannot write .* is a folder"),
     ):
         with pytest.raises(UserError, match=words):
             attack(**{setting: str(tmp_path / place)})

@@ -15,6 +15,7 @@ from simple_dqn.config import words as as_flags
 from simple_dqn.device import Device
 from simple_dqn.environment import Environment, as_played, device, make
 from simple_dqn.errors import UserError
+from simple_dqn.machine import SHARE
 from simple_dqn.random_streams import stream
 from simple_dqn.run import device_of_games
 from simple_dqn.types import Step, on_host
@@ -24,10 +25,11 @@ from tests.test_resume import assert_same
 pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
 
 import warp
+from ale_py import ALEInterface
 from ale_py.roms import get_rom_path
 
 from atari2600 import starts
-from atari2600.games import STAND, Games, Settings, bytes_of_game
+from atari2600.games import STAND, Games, Settings, bytes_of_game, bytes_of_pool
 from atari2600.machine import CPU, RIOT, TIA
 from atari2600.rules import RULES
 
@@ -72,6 +74,8 @@ def use(where: torch.device, monkeypatch: Patch) -> None:
     ({"game": "seaquest", "max_game_frames": 300}, 1),
     ({"game": "pong", "random_starts": 0, "random_start_frames": 30, "frame_skip": 3}, 0),
     ({"game": "asterix", "minimal_action_set": False}, 0),
+    ({"game": "skiing", "minimal_action_set": False}, 0),  # which has 9 actions
+    ({"game": "pong", "max_game_frames": 21}, 2),  # its games may have 20 frames of no-ops
     # Games that end within a step show their last frame alone.
     ({"count": 4, "random_starts": 0, "frame_skip": 9, "repeat_action_probability": 0.25}, 4),
 ], ids=str)  # fmt: skip
@@ -150,12 +154,21 @@ def test_a_limit_beyond_int32_never_ends_a_game(frames: int) -> None:
     assert not any(environment.step(np.zeros(2, np.int64)).resets.any() for _ in range(3))
 
 
+def test_all_actions_are_those_of_ale() -> None:
+    for game in RULES:
+        ale = ALEInterface()
+        ale.loadROM(str(get_rom_path(game)))
+        assert [action.value for action in ale.getLegalActionSet()] == list(device.LEGAL.get(game, range(18)))
+
+
 # What it cannot play, with a part of the line that says so; `auto` plays it by ALE.
 NOT_PLAYED: list[tuple[dict[str, Any], str]] = [
     ({"game": "carnival"}, r"does not play carnival \(cartridge: 4K\): use --emulator ale"),
     ({"game": "space_war"}, r"space_war \(cartridge: 2K\)"),
     ({"color_averaging": True}, "add --color_averaging false"),
     ({"screen_width": 80, "screen_height": 105}, "105 x 80 pixels: give --emulator ale"),
+    ({"random_starts": 151}, "in its no-ops, of up to 604 frames here: give at most 600"),
+    ({"max_game_frames": 20}, "in its no-ops, of up to 20 frames here: give .* a larger --max_game_frames"),
     ({"record_sound_filename": "sound.wav"}, "--record_sound_filename needs --emulator ale"),
 ]  # fmt: skip
 AUTO: list[tuple[dict[str, Any], str]] = [
@@ -264,15 +277,19 @@ def test_the_memory_that_a_game_takes_is_known(game: str) -> None:
     assert 0.95 * bytes_of_game(start, settings) < each <= bytes_of_game(start, settings)
 
 
+# The pool of starts, and a megabyte beside it.
+FREE = 10**6 + bytes_of_pool(starts.find("pong"), Settings((0,))) / SHARE
+
+
 class SmallGpu:
-    is_cuda, free_memory = True, 10**6
+    is_cuda, free_memory = True, FREE
 
     def __str__(self) -> str:
         return "cuda:0"
 
 
 @pytest.mark.parametrize(("flags", "patched", "words"), [
-    ("pong", {"environment.device.available_memory": lambda: 10**6}, "cpu can spare 0.0009 GB, for 9 games"),
+    ("pong", {"environment.device.available_memory": lambda: FREE}, "cpu can spare 0.0009 GB, for 9 games"),
     ("pong", {"environment.device.warp_device": lambda _: SmallGpu()}, "cuda:0 can spare 0.0009 GB, for 9"),
     ("pong", {"device.choose_device": lambda _: Device(torch.device("cuda", 99), "float32")},
      "cannot use cuda:99"),

@@ -260,6 +260,7 @@ SAMPLER, NETWORK, GAMES = "agent/memory/sampler", "agent/network", "agent/player
 
 
 @pytest.mark.parametrize(("name", "value"), [
+    ("run/statistics/running", lambda _: np.zeros(3)),
     ("format", 1), ("rows", 1.5), ("held", 10**9), ("chunks", lambda old: old + 1),
     *((f"run/{name}", MISSING) for name in (
         "snapshots/complete", "phase", "flags/environment", "held_out", "statistics/csv", "tester/board",
@@ -270,7 +271,7 @@ SAMPLER, NETWORK, GAMES = "agent/memory/sampler", "agent/network", "agent/player
         "flags/workers": "many", "flags/random_seed": None, "flags/csv_file": 7, "flags/batch_size": 51,
         "flags/replay_size": 10**9, "flags/record_screen_path": np.zeros(0), "tester": None,
         "statistics/tally/phase": "sleep", "statistics/tally/loss": math.nan,
-        "statistics/running": lambda _: np.zeros(3), "held_out": lambda old: old[:, :, :-1],
+        "statistics/running": lambda old: old.astype(np.uint8), "held_out": lambda old: old[:, :, :-1],
         "agent/total_train_steps": -1, "agent/player/states/states": lambda old: old[:, :1],
         "agent/player/rng/bit_generator": "MT19937", "agent/player/rng/state/state": -1,
         f"{GAMES}/name": "pong", f"{GAMES}/games": {}, f"{GAMES}/games/0/ball_row": 10**9,

@@ -32,7 +32,7 @@ from simple_dqn.environment.interface import (
     scale,
 )
 from simple_dqn.errors import UserError, one_line
-from simple_dqn.files import command, is_snapshot, kind_of, read_file
+from simple_dqn.files import check_target, command, is_snapshot, kind_of, read_file
 from simple_dqn.machine import require_display
 from simple_dqn.types import CheckpointState
 
@@ -195,8 +195,7 @@ class AtariGame(Game):
         if not (name := config.record_sound_filename):
             return None
         try:
-            if kind_of(Path(name)) == "other":
-                raise OSError(0, "it is a device or a pipe")
+            check_target(Path(name), "--record_sound_filename", (b"RIFF",))
             # First: a Wave_write that cannot open its file complains once more when it goes.
             Path(name).open("ab").close()
             file = wave.Wave_write(name)

@@ -28,13 +28,15 @@ try:
 
     warp.config.log_level = warp.LOG_ERROR
     from atari2600 import screens, starts
-    from atari2600.games import STAND, Games, Settings, bytes_of_game
-except ImportError:
+    from atari2600.games import STAND, Games, Settings, bytes_of_game, bytes_of_pool
+except (ImportError, OSError):  # OSError: a library that does not fit this system
     INSTALLED = False
 else:
     INSTALLED = True
 
 logger = logging.getLogger(__name__)
+LEGAL = {"skiing": (0, *range(2, 10))}  # ALE's actions of a game that has not all 18
+MOST_NO_OP_FRAMES = 600  # without an action, no game ends earlier
 SILENT_SECONDS = 3.0  # seconds, before a start says that it compiles
 CARTRIDGES = {2048: "2K", 4096: "4K", 8192: "8K", 16384: "16K"}
 
@@ -69,6 +71,12 @@ def check(rom: Path, config: EnvironmentConfig) -> None:
     if config.color_averaging:
         remedy = "add --color_averaging false, or give --emulator ale"
         raise UserError(f"--emulator warp cannot average colors: {remedy}")
+    frames = config.random_start_frames or config.random_starts * config.frame_skip
+    if frames > MOST_NO_OP_FRAMES or 0 < config.max_game_frames <= frames:
+        raise UserError(
+            f"--emulator warp cannot end a game in its no-ops, of up to {frames} frames here: give at most "
+            f"{MOST_NO_OP_FRAMES} and a larger --max_game_frames, or --emulator ale"
+        )
     for setting in ("display_screen", "record_screen_path", "record_sound_filename"):
         if getattr(config, setting):
             raise UserError(f"--{setting} needs --emulator ale")
@@ -139,7 +147,8 @@ class DeviceGames(Environment):
         self.name, self.rom_md5, self.games = game_name(str(rom)), md5(rom), len(streams)
         self.screen_shape = (config.screen_height, config.screen_width)
         start = starts.find(self.name)
-        codes = tuple(start.actions if config.minimal_action_set else range(18))
+        full = LEGAL.get(self.name, range(18))
+        codes = tuple(start.actions if config.minimal_action_set else full)
         self.action_names, self.actions = tuple(Action(code).name for code in codes), len(codes)
         settings = Settings(
             actions=codes,
@@ -154,7 +163,7 @@ class DeviceGames(Environment):
             lives_end=training,
         )
         free = where.free_memory if where.is_cuda else available_memory()
-        each, room = bytes_of_game(start, settings), SHARE * free
+        each, room = bytes_of_game(start, settings), max(SHARE * free - bytes_of_pool(start, settings), 0.0)
         if self.games * each > room:
             raise UserError(
                 f"{self.games} games of --emulator warp need {gigabytes(self.games * each)} of memory and "

@@ -9,6 +9,7 @@ import difflib
 import json
 import logging
 import math
+import re
 import textwrap
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -39,6 +40,7 @@ ATARI = ("ale_py.env:AtariEnv", "ale_py:AtariEnv", ale_py.AtariEnv)
 CHANNELS = (1, 3)  # of an image: gray, or red, green and blue
 MOST_LEVELS = 2.0**32  # a wider range is that of the number type, such as float32, and not of gray levels
 MOST_POINTS = float(np.finfo(np.float32).max)
+KEY = re.compile(r"[\w .:-]{1,100}")  # of a dict in a checkpoint
 SMALL = 32  # the longest side of an image whose channels are taken as they are
 IMAGE_SHAPES = "an image is (H, W), (H, W, 1), (H, W, 3), (1, H, W) or (3, H, W), with finite bounds"
 
@@ -221,7 +223,7 @@ class GymnasiumGame(Game):
         """
         if not self.can_save:
             return super().get_state()
-        own = self._call("get_state()", lambda: plain(self._env.get_state()))
+        own = self._call("get_state()", lambda: plain(self._env.get_state(), dict))
         random = dict(self._env.np_random.bit_generator.state)
         return {"env": own, "env_random": random, "frames": self._frames, **super().get_state()}
 
@@ -364,15 +366,17 @@ def find_spec(config: EnvironmentConfig) -> EnvSpec:
         raise UserError(f"Gymnasium has no environment {name!r}: {hint}") from None
 
 
-def plain(value: Any) -> Any:
-    """Return a copy of `value`, which a checkpoint gives back with the same types.
+def plain(value: Any, kind: type = object) -> Any:
+    """Return a copy of `value`, of the type `kind`, which a checkpoint gives back with the same types.
 
     Raises:
         TypeError: It has types that a checkpoint cannot hold, or would give back as others.
     """
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+    if not isinstance(value, kind):
+        raise TypeError(f"it returned {in_short(value)}: return a {kind.__name__}")
+    if isinstance(value, dict) and all(isinstance(key, str) and KEY.fullmatch(key) for key in value):
         return {key: plain(one) for key, one in value.items()}
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+    if type(value) is np.ndarray and value.dtype.kind in "biuf":
         return value.copy()
     if isinstance(value, np.bool_ | np.int64 | np.float64):  # which calculate as Python's
         return value.item()
@@ -381,7 +385,7 @@ def plain(value: Any) -> Any:
     if type(value) is list:
         with suppress(TypeError):
             return json.loads(json.dumps([plain(one) for one in value]))  # no arrays in lists
-    wanted = "keep to Python's numbers, text, lists of these, NumPy's arrays and dicts"
+    wanted = "keep to Python's numbers, text, lists of these, NumPy's arrays, and dicts with names as keys"
     raise TypeError(f"it returned {in_short(value)}: {wanted}")
 
 

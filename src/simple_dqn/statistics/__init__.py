@@ -138,6 +138,11 @@ class Statistics:
         self.every = any(writer.every for writer in writers)  # whether one receives `on_safe_point` events
         self._scores: Scores | None = None  # of the games of random play and training, from the first step
 
+    def open(self) -> None:
+        """Open the files of the writers, or raise UserError; the first phase does it otherwise."""
+        while self._unopened:
+            self._unopened.pop(0).open()
+
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
         """Begin a phase, random, train, test or play, of `total_steps` over all games; 0: unknown."""
         self._phase, self._phase_start = PhaseSummary(epoch, phase), self._clock()
@@ -145,8 +150,7 @@ class Statistics:
 
     def on_phase_resume(self, total_steps: int) -> None:
         """Continue the phase that `set_state` has restored, of `total_steps` steps in all."""
-        while self._unopened:
-            self._unopened.pop(0).open()
+        self.open()
         for writer in self._writers:
             writer.on_phase_start(self._phase.phase, self._phase.epoch, total_steps)
         now = self._clock()

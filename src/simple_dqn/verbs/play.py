@@ -155,6 +155,7 @@ def finish(interrupt: Interrupt) -> None:
     logger.info("Stopped by a callback" if interrupt.requested else "All done")
 
 
+HTML = (b"<!DOCTYPE", b"\n<!DOCTYPE")  # how a page of `nvis` begins
 AGENT = "snapshots/trained/breakout_200.pkl"
 
 
@@ -187,7 +188,7 @@ def test(arguments: Sequence[str], program: str) -> None:
 def measure(config: Config, protocol: str = "simple_dqn", json: Path | None = None) -> None:
     """Play without learning, by the settings of `protocol` in `config`; print and write the outcome."""
     if json:
-        check_target(json, "--json")
+        check_target(json, "--json", evaluation.JSON)
     check_weights(config)
     environment = make_environment(config, training=False)
     network = make_network(config, environment)
@@ -225,6 +226,8 @@ def play(arguments: Sequence[str], program: str) -> None:
 def _check_shown(config: Config) -> None:
     if config.environment.workers != 1:
         raise UserError(f"--workers {config.environment.workers}: one game at a time is shown; leave it out")
+    if config.environment.emulator == "warp":
+        raise UserError("--emulator warp has no colors and no sound to show: leave it out")
     check_weights(config)
 
 
@@ -311,7 +314,7 @@ def nvis(arguments: Sequence[str], program: str) -> None:
         raise UserError(f"nvis needs images, and {path} was trained on numbers: give another snapshot")
     check_weights(config)
     file = Path(config.run.visualization_file or home() / "results" / f"{run_of(path, snapshot)}.html")
-    check_target(file, "--visualization_file")
+    check_target(file, "--visualization_file", HTML)
     rate = config.agent.exploration_rate_test
     from nvis.page import draw, play_game  # imports Bokeh
 
@@ -323,6 +326,6 @@ def nvis(arguments: Sequence[str], program: str) -> None:
     logger.info("Played a game of %s: %d steps, score %g", name, len(game), game.rewards.sum())
     facts = {"game": name, "snapshot": path.name, "epoch": snapshot.epoch, "exploration_rate": rate}
     page = draw(game, network, config.run.visualization_filters, {**facts, "seed": config.seed})
-    with replacing(file) as beside:
+    with replacing(file, starts=HTML) as beside:
         beside.write_text(page, encoding="utf-8")
     print(printable(f"The page is in {file}"))
