@@ -439,7 +439,7 @@ def test_seeds_games_side_by_side_and_states_without_games() -> None:
 @pytest.mark.parametrize("value", [
     (1, 2), {"at": (1, 2)}, [(1, 2)], {1: 2}, [{1: 2}], np.float32(0.1), np.uint8(255), [np.zeros(2)], {1, 2},
     np.array(["a"]), 1j, object(), np.ma.array([1]), {"$array": 1}, {"a/b": 1}, {"\udc80": 1}, {"x" * 101: 1},
-], ids=repr)  # fmt: skip
+])  # fmt: skip
 def test_a_state_that_would_come_back_as_another_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match=r"it returned .*: keep to Python's numbers"):
         plain(value)
