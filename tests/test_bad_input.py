@@ -139,6 +139,7 @@ train pong --backend cpu --replay_device gpu => --replay_device gpu | no GPU wit
 test pong_1.pkl --track wandb => --track wandb accompanies a CSV
 train pong a/label => label 'a/label'
 train CartPole-v99 --environment gym => CartPole
+train pong --csv_file cut_1.pkl => cut_1.pkl is no CSV of statistics
 train pong --csv_file file => file is no CSV of statistics
 train pong --csv_file services.csv => services.yaml is no file of settings
 train pong --save_weights_prefix . => --save_weights_prefix . is a folder

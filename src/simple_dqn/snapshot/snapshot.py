@@ -87,7 +87,7 @@ def read_archive(file: BinaryIO, small: bool = False) -> CheckpointState:
         if not plain or sum(one.file_size for one in archive.infolist()) > size:
             raise ValueError("its members are too large, or compressed")
         if len(members) < len(archive.infolist()) or (small and members[TREE].file_size > LONGEST_TREE):
-            raise ValueError("two of its members have one name, or its list of them is too long")
+            raise ValueError("two of its members have one name, or its tree.json is too long")
         del members[TREE]
         state = _restore(json.loads(archive.read(TREE)), archive, members)
     if members or not isinstance(state, dict):
