@@ -397,9 +397,10 @@ class Games:
     def _check(self, state: dict[str, NDArray[Any]]) -> None:
         """Raise ValueError for a state with which the kernel could leave its arrays or its loops."""
         for name, array in self._arrays().items():
-            values, known = state.get(name), array.numpy().reshape(self.games, -1)
-            if values is None or values.shape != known.shape or values.dtype != known.dtype:
-                raise ValueError(f"a state of {self.games} games has {name} {known.dtype} {known.shape}")
+            shape, kind = (self.games, array.size // self.games), wp.dtype_to_numpy(array.dtype)
+            values = state.get(name)
+            if values is None or values.shape != shape or values.dtype != kind:
+                raise ValueError(f"a state of {self.games} games has {name} {np.dtype(kind)} {shape}")
             if limits := (LIMITS | {"stand": STAND_LIMITS}).get(name):
                 check_columns(values, limits)
         bank, kind = state["cpu"][:, CPU.BANK], state["cpu"][:, CPU.CARTRIDGE]
