@@ -262,18 +262,18 @@ def main() -> None:
     for one in fields(Settings):
         about = f"{get_args(one.type)[1]} (default: {one.default or 'none'})"
         parser.add_argument(f"--{one.name}", type=type(one.default), default=one.default, help=about)
-    arguments = vars(parser.parse_args())
-    for name, value in arguments.items():
-        if isinstance(value, int) and value < LEAST.get(name, 1):
-            parser.exit(2, f"--{name} {value}: give at least {LEAST.get(name, 1)}\n")
-    agent = DQN(arguments.pop("game"), settings := Settings(**arguments))
+    for name, value in (arguments := vars(parser.parse_args())).items():
+        least, most = (0, 1) if isinstance(value, float) else (LEAST.get(name, 1), 10**9)
+        if not (isinstance(value, str) or least <= value <= most):
+            parser.exit(2, f"--{name} {value}: give at least {least} and at most {most}\n")
     try:
+        agent = DQN(arguments.pop("game"), settings := Settings(**arguments))
         Path(settings.save or "/dev/null").open("ab").close()  # fails now, not after the first test
         for network in (agent.network, agent.target) if settings.load else ():
             network.load_state_dict(torch.load(settings.load, weights_only=True))  # runs no code of the file
     except Exception as error:
-        wrong = f"--load {settings.load!r} has no weights of this network"
-        parser.exit(2, f"--save or --load: {error}\n" if isinstance(error, OSError) else f"{wrong}\n")
+        wrong = error if isinstance(error, OSError | MemoryError) else "these are no weights of this network"
+        parser.exit(2, f"--replay_size, --save or --load {settings.load!r}: {wrong}\n")
     torch.set_num_threads(1)  # on a busy machine several are slower
     training = agent.train()
     for epoch in range(settings.epochs + 1):  # Epoch 0 is random play.

@@ -124,12 +124,6 @@ def _begins(path: Path, starts: tuple[bytes, ...]) -> bool:
     return any(begin.startswith(start[: len(begin)]) for start in starts)
 
 
-def check_start(path: Path, starts: tuple[bytes, ...], kind: str) -> None:
-    """Raise UserError unless `path` is empty or begins with one of `starts`: no run may rename it."""
-    if not _begins(path, starts):
-        raise UserError(f"{path} is no {kind}: give another --csv_file")
-
-
 @contextmanager
 def reporting_failure(what: str, advice: str) -> Iterator[None]:
     """Raise an OSError as the UserError "cannot write WHAT: REASON: ADVICE"."""
@@ -139,17 +133,20 @@ def reporting_failure(what: str, advice: str) -> Iterator[None]:
         raise UserError(f"cannot write {what}: {error.strerror}: {advice}") from error
 
 
-def check_target(path: Path, flag: str = "", starts: tuple[bytes, ...] = ()) -> None:
+def check_target(
+    path: Path, flag: str = "", starts: tuple[bytes, ...] = (), wrong: str = "it is a file of another kind"
+) -> None:
     """Raise UserError if `path`, which `flag` named, is no file and cannot become one.
 
-    A file there must be empty or begin with one of `starts`: a report does not replace a snapshot or a ROM.
+    A file there must be empty or begin with one of `starts`, else it is `wrong`: a report does not replace a
+    snapshot or a ROM, and no run renames them.
     """
     above = next(one for one in path.absolute().parents if kind_of(one))
     reason = "" if kind_of(above) == "folder" else f"{above} is no folder"
     if kind_of(path) not in ("file", ""):
         reason = f"{path} is a folder, a device or a pipe"
     elif starts and kind_of(path) and not _begins(path, starts):
-        reason = "it is a file of another kind"
+        reason = wrong
     if reason:
         raise UserError(f"cannot write {path}: {reason}: give another file{flag and ' as ' + flag}")
 

@@ -160,7 +160,9 @@ def test_it_trains_and_loads_what_it_saved(capsys: Capsys, monkeypatch: Patch, t
      ("pong --load other.pt", "--load 'other.pt'"),
      *((f"pong --{name} {value}", f"--{name} {value}: give at least {least}") for name, value, least in (
          ("train_frequency", 0, 1), ("target_steps", 0, 1), ("test_games", 0, 1), ("train_steps", -5, 1),
-         ("exploration_decay_steps", 0, 1), ("replay_size", 99, 100), ("epochs", -1, 0)))],
+         ("exploration_decay_steps", 0, 1), ("replay_size", 99, 100), ("epochs", -1, 0),
+         ("discount_rate", "7.5", "0 and at most 1"), ("learning_rate", "nan", 0))),
+     ("pong --replay_size 999999999", "Unable to allocate .* shape")],
 )  # fmt: skip
 @pytest.mark.usefixtures("home")
 def test_a_wrong_setting_is_refused_before_training(

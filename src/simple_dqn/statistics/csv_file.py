@@ -51,7 +51,7 @@ class CsvWriter(Writer):
             self._file = io.FileIO(path, "a")
             if not files.lock(self._file, path):
                 raise UserError(f"{path} is being written by another run: wait, or give another --csv_file")
-            files.check_start(path, (b"epoch,phase,",), "CSV of statistics")
+            files.check_target(path, "--csv_file", (b"epoch,phase,",), "it is no CSV of statistics")
             lines, kept = _until(path, self._resumed)
             kept = kept if kept[:1] == [header] else []
             if len(lines) > len(kept) + (self._resumed or "").endswith("\n"):

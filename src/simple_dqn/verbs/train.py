@@ -16,7 +16,7 @@ from simple_dqn import command_line, files, hub, own_code, rules
 from simple_dqn.config import REGISTERED, Config, RunConfig, Share, layered
 from simple_dqn.environment import as_played, named
 from simple_dqn.errors import Interrupt, UserError
-from simple_dqn.files import TRAINED, check_start, command, from_here, home, is_trained, kind_of, replacing
+from simple_dqn.files import TRAINED, check_target, command, from_here, home, is_trained, kind_of, replacing
 from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.rules import CHECKPOINT_SHAPE
 from simple_dqn.run import Phase, make_run
@@ -175,7 +175,7 @@ class SettingsWriter(Writer):
         self._path, self._renew = csv.with_suffix(".yaml"), renew and preset is None
         if kind_of(self._path):
             starts = tuple(f"{key}:".encode() for key in command_line.KEYS)
-            check_start(self._path, starts, "file of settings")
+            check_target(self._path, "--csv_file", starts, "it is no file of settings")
             if preset is None:
                 with suppress(UserError):
                     preset = command_line.read(str(self._path)).get("preset")
