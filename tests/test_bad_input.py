@@ -104,6 +104,7 @@ def folder(tmp_path: Path) -> Path:
     whole = (tmp_path / "pong_1.pkl").read_bytes()
     (tmp_path / "cut_1.pkl").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "other.csv").write_text("epoch,phase,average_reward\n0,random,2\n1,train,2\n")
+    (tmp_path / "steps.csv").write_text("epoch,phase,steps\n1,train,5\n")
     (tmp_path / "curve.csv").write_text("epoch,phase,steps,average_reward\n1,train,1,1\n1,test,1,1\n")
     return tmp_path
 
@@ -154,7 +155,7 @@ test pong_1.pkl --test_steps 0 => nothing to test | --play_games
 sweep => GAME
 sweep breakout pnog => pnog | did you mean pong
 sweep pong --random_seed 3 => --random_seed is not for a sweep | --seeds | leave it out
-sweep pong --environment x.py => FILE.py:CLASS is gone | FILE.py as the game
+sweep pong --environment x.py => --environment: invalid choice
 sweep pong --backend gpu => --backend gpu | --gpus_per_run
 sweep pong --name ../x => --name '../x' | folder's name
 sweep pong --cpus_per_run 5000 => --cpus_per_run 5000 | more than any machine has
@@ -162,13 +163,13 @@ sweep pong --compare 'a=--threads 2' => --threads is not for a sweep
 sweep pong --compare a= 'a=--double true' => two settings of --compare have the same name
 sweep pong --compare 'a=--backend gpu' => --backend gpu | --gpus_per_run
 sweep pong --compare 'a=--config x.yaml' => a: unknown flag --config
-snapshot average a.pkl b.pkl => average is gone | --average_updates
 plot '' => is a folder
 sweep pong mine.py => games of one kind
 sweep pong --preset quick --compare a= 'b=--preset fast_dqn --target_steps 1' => --target_steps
 sweep pong --compare a= 'b=--no_such 1' => b: unknown flag --no_such
 sweep pong --target_rule mine => mine
 sweep compare => NAME=CSV,CSV
+sweep compare a=steps.csv => steps.csv has no column average_reward
 sweep compare x= => 'x=' names no seeds
 sweep Pendulum-v1 --environment gym => Pendulum-v1 has no discrete actions
 train Pendulum-v1 => Pendulum-v1 has no discrete actions
@@ -178,8 +179,7 @@ train pong --observation vector => --observation vector | leave it out
 train catch --observation vector => --observation vector | leave it out
 train CartPole-v1 --network nature => --network nature | leave it out
 nvis CartPole-v1_1.pkl => nvis needs images | another snapshot
-doctor --trial_seconds 5 => --trial_seconds is gone | steps/s
-train pong --track mlflow => mlflow is gone | trackio
+train pong --track mlflow => --track: invalid choice: 'mlflow' | wandb, trackio
 train pong --save_weights_prefix PADDING => --save_weights_prefix | too long | 200
 plot other.csv --fields happiness => happiness | average_reward
 """

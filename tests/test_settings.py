@@ -197,7 +197,7 @@ BOMB = f"machine: [&a0 x, {', '.join(f'&a{n} [*a{n - 1}, *a{n - 1}]' for n in ra
     ("settings:\n  epochs: 1\n" + "#" * 70_000, "70,022 bytes, more than 65,536"),
     ('settings:\n  load_weights: "a\\0b"\n', "load_weights: "),
     ('settings:\n  load_weights: "\\ud83d"\n', "load_weights: "),
-    ("settings:\n  game: pong\n  environment: /tmp/x.py:X\n", "FILE.py:CLASS is gone"),
+    ("settings:\n  game: pong\n  environment: /tmp/x.py:X\n", "environment: invalid choice"),
 ])  # fmt: skip
 def test_a_foreign_file_is_refused_in_a_line(tmp_path: Path, capsys: Capsys, text: str, words: str) -> None:
     (tmp_path / "x.yaml").write_text(text)
@@ -239,6 +239,25 @@ def test_a_file_lies_over_a_preset_and_below_the_flags_and_the_outcome_is_shown(
     assert all(f"  {name}: " in path.read_text() for name in Config().flags())
     found = command_line.read(str(path))
     assert found == {**found, **PRESETS[preset], **others, "preset": preset}
+
+
+@pytest.mark.parametrize(("file", "game", "expected"), [
+    ("environment: catch\ngame: catch", "pong", "ale"),
+    ("environment: gym\ngame: CartPole-v1", "pong", "ale"),
+    ("environment: ale\ngame: pong", "CartPole-v1", "gym"),
+    ("environment: ale\ngame: pong", "catch", "catch"),
+    ("game: CartPole-v1", "", "gym"),
+    ("game: catch", "", "catch"),
+    ("environment: ale\ngame: breakout", "", "ale"),
+])  # fmt: skip
+def test_the_game_chooses_the_kind_of_environment(
+    tmp_path: Path, start: Start, capsys: Capsys, file: str, game: str, expected: str
+) -> None:
+    (tmp_path / "x.yaml").write_text(file)
+    assert start("home", "train", *game.split(), "--config", "../x.yaml", "--print_config") == 0
+    shown = capsys.readouterr().out
+    assert f"\n  environment: {expected}" in shown
+    assert f"\n  game: {game or file.split()[-1]}" in shown
 
 
 def test_print_config_names_the_source_of_each_value(tmp_path: Path, start: Start, capsys: Capsys) -> None:
@@ -331,7 +350,7 @@ def test_a_value_is_written_in_many_ways(words: str, given: dict[str, Any]) -> N
     ("--buffer-size=1", "did you mean --replay_size?"),
     ("--epoch 1", "did you mean --epochs?"),
     ("--Learning_Rate 1", "did you mean --learning_rate?"),
-    ("--slip_probability 1", "--slip_probability is gone: leave it out"),
+    ("--slip_probability 1", "unknown flag --slip_probability"),
     *((f"--epochs {word}", "not a whole number") for word in ("1.5", "1e-3", "inf", "nan", "1e400", "many")),
     ("--frame_skip 0", "argument --frame_skip: 0 is too small: give at least 1"),
     ("--exploration_rate_end 2", "--exploration_rate_end: 2 is too large: give at most 1"),

@@ -88,7 +88,9 @@ class Player:
         The network is on `device`, which keeps the states if the screens of `environment` are there, too.
         """
         self.environment = environment
-        self._predict = predict if synchronize else _one_by_one(predict)
+        self._predict = predict
+        if not synchronize:  # as for workers that do not wait for each other
+            self._predict = lambda states: np.concatenate([predict(one[np.newaxis]) for one in states])
         device = None if environment.device is None else device
         self._buffer = StateBuffer(environment.games, history_length, environment.screen_shape, device)
         self.states = self._buffer.states
@@ -144,11 +146,6 @@ class Player:
         self.environment.set_state(state["environment"])
         self._buffer.restore(state["states"]["states"])
         self._rng.bit_generator.state = state["rng"]
-
-
-def _one_by_one(predict: Callable[[States], QValues]) -> Callable[[States], QValues]:
-    """Return `predict` without batching, as for workers that do not wait for each other."""
-    return lambda states: np.concatenate([predict(state[np.newaxis]) for state in states])
 
 
 class Agent:
@@ -211,12 +208,8 @@ class Agent:
         Algorithm 1).
         """
         for _ in range(self.due(self.config.train_frequency, steps) * self.config.train_repeat):
-            minibatch = self.memory.sample(self.batch_size, self.total_train_steps)
-            self.network.update(self.network.prepare(minibatch))
-            if self.memory.uses_errors:
-                self.update_priorities()
-            elif self.network.updates % UPDATES_PER_REPORT == 0:
-                self.report_losses()
+            self.learn_from(self.prepare(self.total_train_steps))
+            self.update_priorities()
         if self.config.target_steps and self.due(self.config.target_steps, steps):
             self.network.update_target_network()
 

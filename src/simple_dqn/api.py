@@ -386,7 +386,7 @@ class TrainedAgent:
                 yield PlayedStep(screen, player.action, player.qvalues, float(step.rewards[0]), over)
 
     def _config(self, base: dict[str, Any], asked: dict[str, Any], **fixed: Any) -> Config:
-        """Return the settings of `verb`, with `asked` and `fixed` in place of the snapshot's."""
+        """Return the settings `base` of a verb, with `asked` and `fixed` in place of the snapshot's."""
         given = {**self._given, **_read(asked)}
         return settings_of_agent(self._path, self._snapshot, given, {**base, **fixed})
 

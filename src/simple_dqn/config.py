@@ -290,15 +290,6 @@ BOOLEANS = {
     "prioritized": ("sampler", "prioritized"), "batch_norm": ("normalization", "batch"),
     "layer_norm": ("normalization", "layer"),
 }  # fmt: skip
-# Settings, flags and values of earlier versions that are gone, and what replaces them.
-REMOVED = {
-    "slip_probability": "leave it out: what it gained was never separated from --average_updates",
-    "demonstrations": "leave it out", "replay_file": "leave it out",
-    "trial_seconds": "the log of a training shows steps/s after each phase",
-    "FILE.py:CLASS": "make the game a Gymnasium environment that FILE.py registers, and give FILE.py as the "
-    "game (docs/modify.md)",
-    "mlflow": "give wandb or trackio, or a writer of your own (simple_dqn.register_track)",
-}  # fmt: skip
 # The names of flags in other projects.
 OTHER_NAMES = {
     "lr": "learning_rate", "gamma": "discount_rate", "epsilon": "exploration_rate_start",
@@ -309,10 +300,8 @@ OTHER_NAMES = {
 
 
 def unknown(kind: str, word: str, known: Iterable[str]) -> str:
-    """Return the message on `word`, no flag or setting: its replacement, or the nearest of those `known`."""
+    """Return the message on `word`, no flag or setting, with the nearest of those `known`."""
     dashes, name = "--" if word[:1] == "-" else "", word.split("=")[0].lstrip("-").lower().replace("-", "_")
-    if name in REMOVED:
-        return f"{dashes}{name} is gone: {REMOVED[name]}"
     known = sorted(known)
     near = [OTHER_NAMES[name]] if name in OTHER_NAMES else difflib.get_close_matches(name, known, n=1)
     return f"unknown {kind} {word}" + (f": did you mean {dashes}{near[0]}?" if {*near} & {*known} else "")
@@ -347,7 +336,7 @@ def read(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings from a file, a snapshot or keywords, words or values, checked as flags are.
 
     Raises:
-        UserError: A name is unknown or gone, or a value is not of its setting.
+        UserError: A name is unknown, or a value is not of its setting.
     """
     result = {}
     for name, value in values.items():
@@ -377,9 +366,7 @@ def convert(name: str, word: str) -> Any:
     if kind is not str:
         return yes_or_no(word, choices) if kind is bool else number(kind, word, **about)
     if choices and name not in EXTENSIBLE:
-        form = "FILE.py:CLASS" if re.fullmatch(r".+\.py(:\w*)?", word) else word
-        wrong = f"invalid choice: {word!r} (choose from {', '.join(choices)})"
-        raise ArgumentTypeError(f"{form} is gone: {REMOVED[form]}" if form in REMOVED else wrong)
+        raise ArgumentTypeError(f"invalid choice: {word!r} (choose from {', '.join(choices)})")
     if NO_TEXT.search(word):
         raise ArgumentTypeError(f"'{word}' is not UTF-8 text")
     return word

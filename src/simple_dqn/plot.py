@@ -49,7 +49,6 @@ class Axis(NamedTuple):
     label: str
     column: str  # of the CSV
     unit: float = 1.0  # the value of the column that is 1 on the axis
-    limits: tuple[float, float] | None = None  # None: those of the values
 
 
 AXES = {
@@ -330,8 +329,6 @@ def _draw_panel(axes: "Axes", panel: Panel) -> None:
         axes.locator_params(axis="x", integer=True, min_n_ticks=1, steps=[1, 2, 5, 10])
     if panel.axis == AXES["steps"]:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    if panel.axis.limits:
-        axes.set_xlim(panel.axis.limits)
     if panel.rows:
         axes.set_yticks(range(len(panel.rows)), panel.rows)
         axes.invert_yaxis()

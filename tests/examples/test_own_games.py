@@ -212,8 +212,8 @@ def test_a_rule_of_one_s_own_is_compared_in_a_sweep(home: Path, capsys: Capsys) 
 
 
 @pytest.mark.parametrize(("game", "more", "environment", "name"), [
-    ("games/count.py", {}, "gym", "count_down"), ("pong", {}, None, "pong"),
-    ("roms/pong.rom", {}, None, "roms/pong.rom"), ("catch", {}, "catch", "catch"),
+    ("games/count.py", {}, "gym", "count_down"), ("pong", {}, "ale", "pong"),
+    ("roms/pong.rom", {}, "ale", "roms/pong.rom"), ("catch", {}, "catch", "catch"),
     ("CartPole-v1", {}, "gym", "CartPole-v1"), ("ALE/Pong-v5", {}, "gym", "ALE/Pong-v5"),
     ("ale_py:ALE/Pong-v5", {}, "gym", "ALE/Pong-v5"), ("no_such_game", {}, None, "no_such_game"),
     ("catch", {"environment": "ale"}, "ale", "catch"),
@@ -269,7 +269,7 @@ FILES = {
 WRONG = """
 train none.py => none.py registers no environment | gymnasium.register
 train two.py => registers count_down, up_down | --import two.py
-train pong --environment games/count.py:CountDown => FILE.py:CLASS is gone | --environment
+train pong --environment games/count.py:CountDown => --environment: invalid choice
 train pong --environment cath => cath | ale, gym, catch
 train games/count.py --repeat_action_probability 0.5 => --repeat_action_probability
 play games/none.py => cannot read

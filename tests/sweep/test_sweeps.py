@@ -89,10 +89,22 @@ def test_runs_go_through_games_and_settings_by_seed(begun: list[list[SweepRun]],
     assert len({path for run in runs for path in (run.csv, run.log, run.prefix)}) == 3 * len(runs)
 
 
+def test_its_runs_may_write_for_tensorboard_and_a_file_does_not_choose_the_kind_of_game(
+    begun: list[list[SweepRun]], told: Told, tmp_path: Path
+) -> None:
+    (tmp_path / "x.yaml").write_text("environment: catch\ngame: catch\nepochs: 3\n")
+    told("sweep", "pong", "--tensorboard", "true", "--config", str(tmp_path / "x.yaml"))
+    ((run,),) = begun
+    arguments = run.job[0]
+    assert {"--tensorboard=true", "--epochs=3"} <= {*arguments}
+    assert not [word for word in arguments if word.startswith("--environment")]
+
+
 def test_a_suite_says_how_long_it_takes(begun: list[list[SweepRun]], told: Told, monkeypatch: Patch) -> None:
     monkeypatch.setattr(pool, "core_numbers", lambda: set(os.sched_getaffinity(0)))
     small = "--screen_width 36 --screen_height 36 --network small --random_steps 40 --workers 2 --epochs 7"
     flags = [*small.split(), "--train_steps", "1000", "--test_steps", "500", "--schedule", "serial"]
+    flags += ["--keep", "best"]  # which needs tests; the short training has none
     monkeypatch.setattr(sweep, "SHORT", 100)
     said = told("sweep", "--suite", "atari5", "--seeds", "3", *flags).splitlines()
     assert [run.game for run in begun[0][:5]] == [*ATARI5]

@@ -17,7 +17,7 @@ from simple_dqn.own_code import OwnCode, game_of_file, import_code
 
 __all__ = [
     "FRAMES_PER_SECOND", "Environment", "Frame", "Watcher", "as_played", "game_name", "is_atari", "make",
-    "named", "own_code_of", "vector_shape",
+    "named", "own_code_of", "vector_shape", "with_kind",
 ]  # fmt: skip
 
 # Settings that only the Arcade Learning Environment knows, whichever way it is reached.
@@ -153,8 +153,16 @@ def named(given: dict[str, Any]) -> dict[str, Any]:
     if colon and not Path(game).exists():
         import_code([module])
         return {**given, "environment": "gym", "game": name}
-    if "environment" in given or not game or atari.is_rom(game):
+    return with_kind(given)
+
+
+def with_kind(given: dict[str, Any]) -> dict[str, Any]:
+    """Return `given` with the kind of environment of its game, as `named` does, but import no code."""
+    game = given.get("game", "")
+    if "environment" in given or not game:
         return given
+    if atari.is_rom(game):
+        return {**given, "environment": "ale"}
     if game == "catch":
         return {**given, "environment": "catch"}
     known = _module("gym").knows(game)

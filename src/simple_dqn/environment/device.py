@@ -6,9 +6,7 @@ not be installed. On the network's GPU, see `run.device_of_games`, their screens
 
 import logging
 import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from ale_py import Action
 from atari2600.rules import RULES
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.atari import find_rom, game_name, md5
-from simple_dqn.environment.interface import START_ANEW, Environment, draws_of
+from simple_dqn.environment.interface import Environment, draws_of
 from simple_dqn.errors import MissingError, UserError, missing_extra
 from simple_dqn.machine import SHARE, available_memory, gigabytes
 from simple_dqn.types import Actions, CheckpointState, Step
@@ -106,24 +104,6 @@ def warp_device(device: Any) -> Any:
         ) from None
 
 
-@contextmanager
-def compiling() -> Iterator[None]:
-    """Say every few seconds that kernels are being compiled, which the first start on a machine does."""
-    done, begun = threading.Event(), time.monotonic()
-
-    def report() -> None:
-        while not done.wait(SILENT_SECONDS):
-            logger.info("compiling the emulator, once on this machine: %.0f s", time.monotonic() - begun)
-
-    thread = threading.Thread(target=report, name="compiling")
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
 class DeviceGames(Environment):
     """E games of one ROM, which play a step together; each is equal to an `AtariGame`."""
 
@@ -170,11 +150,16 @@ class DeviceGames(Environment):
                 f"{where} can spare {gigabytes(room)}, for {int(room // each)} games: lower --workers"
             )
         keys = np.array([draws_of(stream).key for stream in streams], np.uint32)
-        with compiling(), self._on_stream():
+        compiling = "The emulator is being compiled, once on this machine, for a minute or two"
+        slow = threading.Timer(SILENT_SECONDS, logger.info, [compiling])
+        slow.start()
+        with self._on_stream():
             try:
                 self._games = Games(rom.read_bytes(), start, RULES[self.name], keys, settings, str(where))
             except ValueError as error:
                 raise UserError(f"--emulator warp does not make {error}: give --emulator ale") from None
+            finally:
+                slow.cancel()
         if device is not None:
             self._screens = warp.to_torch(self._games.screens)  # the same memory
 
@@ -221,10 +206,7 @@ class DeviceGames(Environment):
         self.check(state)
         games = [state["games"][str(i)] for i in range(self.games)]
         if "stand" not in games[0]:
-            raise UserError(
-                "the checkpoint has games of ALE or of an earlier version: continue with --emulator ale, or "
-                f"{START_ANEW}"
-            )
+            raise UserError("the checkpoint has games of --emulator ale: continue with it")
         with self._on_stream():
             self._games.set_state({name: np.stack([game[name] for game in games]) for name in games[0]})
 

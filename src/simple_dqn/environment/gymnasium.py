@@ -110,7 +110,7 @@ class GymnasiumGame(Game):
             UserError: There is none, it has no discrete actions, or it cannot be seen.
         """
         super().__init__(config, stream)
-        self.name, self._spec = game_name(config.game), find_spec(config)
+        self.name, self._spec = config.game.replace("/", "_"), find_spec(config)
         self._watcher, self._frames = watcher, 0  # since the game's start
         self._takes_numbers = config.observation == "vector"
         self._frame_limit = min(self._frame_limit, self._spec.max_episode_steps or math.inf)
@@ -276,7 +276,7 @@ def open_game(
         return GymnasiumGame(config, stream, watcher)
     rom = ale_py.roms.get_rom_path(find_spec(config).kwargs["game"])
     game = AtariGame(replace(config, game=str(rom)), stream, training, watcher)
-    game.name = game_name(config.game)
+    game.name = config.game.replace("/", "_")
     return game
 
 
@@ -327,11 +327,6 @@ def is_atari(config: EnvironmentConfig) -> bool:
     )
 
 
-def game_name(game: str) -> str:
-    """Return the id `game` as it can stand in the name of a file."""
-    return game.replace("/", "_")
-
-
 def knows(game: str) -> bool:
     """Return whether Gymnasium has an environment called `game`."""
     with suppress(UserError):
@@ -342,7 +337,7 @@ def knows(game: str) -> bool:
 def find_spec(config: EnvironmentConfig) -> EnvSpec:
     """Return the entry of `config.game` in Gymnasium's registry, without opening the environment.
 
-    The game is an id, such as `ALE/Pong-v5`, with or without its version, or the `game_name` by which a
+    The game is an id, such as `ALE/Pong-v5`, with or without its version, or that with _ for /, by which a
     snapshot knows it.
 
     Raises:
@@ -352,7 +347,7 @@ def find_spec(config: EnvironmentConfig) -> EnvSpec:
     try:
         if name not in gymnasium.registry:
             wanted = name.removeprefix("ale_py_")  # from the id ale_py:ALE/Pong-v5
-            name = next((known for known in gymnasium.registry if game_name(known) == wanted), name)
+            name = next((known for known in gymnasium.registry if known.replace("/", "_") == wanted), name)
         if name not in gymnasium.registry:
             space, bare, version = parse_env_id(name)
             if version is None:

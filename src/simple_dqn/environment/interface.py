@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from atari2600.draws import Draws
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.errors import UserError
-from simple_dqn.files import command
 from simple_dqn.types import Actions, CheckpointState, Screens, Step, datatype
 
 Screen: TypeAlias = NDArray[Any]  # uint8 [H, W], gray levels; or float32, see `simple_dqn.types`
@@ -27,7 +26,6 @@ FRAMES_PER_SECOND = 60  # of a console, and of games that do not say
 NO_OP = 0  # the action that does nothing, in games that have one
 NO_ACTION = -1  # no button is pressed; Atari games take it beside their own actions
 SEEDS = 2**31  # Gymnasium takes seeds below this
-START_ANEW = f"move its folder away, and {command('resume')} will continue from a snapshot's weights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +152,7 @@ class Game(ABC):
         return {"random": self.random.get_state()}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Restore what `get_state` returned; without `can_save` a new game must be started.
-
-        Raises:
-            UserError: It is from a version that drew random numbers otherwise.
-        """
-        if "key" not in state["random"]:
-            raise UserError(f"the checkpoint is from an earlier version: {START_ANEW}")
+        """Restore what `get_state` returned; without `can_save` a new game must be started."""
         self.random.set_state(state["random"])
 
     def close(self) -> None:  # noqa: B027 - most games have nothing to close

@@ -25,7 +25,7 @@ from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import command, is_trained, kind_of, lock_file, replacing, reporting_failure
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, Chunk, copied, numbered, pack
-from simple_dqn.snapshot.snapshot import Snapshot, fingerprint
+from simple_dqn.snapshot.snapshot import Snapshot
 from simple_dqn.types import CheckpointState, Step, on_host
 
 logger = logging.getLogger(__name__)
@@ -153,7 +153,8 @@ class Keeper:
         """Begin a new run with the network's `weights`; set an earlier run's files aside, see `set_aside`."""
         start = self._config.run.start_epoch
         set_aside(self.prefix, start)
-        self._snapshots["complete"] = fingerprint(start, weights)
+        first = Snapshot(self._game, start, self._actions, 0, {}, dict(weights))
+        self._snapshots["complete"] = first.fingerprint
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Continue the run that wrote `checkpoint`."""

@@ -16,7 +16,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn import __version__
-from simple_dqn.config import BOOLEANS, LOCAL, REMOVED, SETTINGS, Config, as_word, layered, read
+from simple_dqn.config import BOOLEANS, LOCAL, SETTINGS, Config, as_word, layered, read
 from simple_dqn.errors import UserError, one_line
 from simple_dqn.files import PICKLES, TRAINED, ZIP, command, from_here, home, kind_of, open_file, replacing
 from simple_dqn.rules import NETWORK_SHAPE
@@ -119,14 +119,6 @@ def quotable(error: Exception) -> str:
     return ascii(one_line(error) or type(error).__name__)[1:-1][:120] + missing
 
 
-def fingerprint(epoch: int, weights: Mapping[str, np.ndarray]) -> int:
-    """Return the checksum of epoch and weights by which a checkpoint knows the snapshot that it follows."""
-    total = zlib.crc32(str(epoch).encode())
-    for name in sorted(weights):
-        total = zlib.crc32(weights[name].tobytes(), zlib.crc32(name.encode(), total))
-    return total
-
-
 @dataclass(frozen=True)
 class Snapshot:
     """A network's weights, and the game and settings that it was trained with."""
@@ -140,8 +132,11 @@ class Snapshot:
 
     @property
     def fingerprint(self) -> int:
-        """See `fingerprint`."""
-        return fingerprint(self.epoch, self.weights)
+        """The checksum of epoch and weights by which a checkpoint knows the snapshot that it follows."""
+        total = zlib.crc32(str(self.epoch).encode())
+        for name in sorted(self.weights):
+            total = zlib.crc32(self.weights[name].tobytes(), zlib.crc32(name.encode(), total))
+        return total
 
     def save(self, path: Path) -> None:
         """Write the snapshot to `path`, completely or not at all; raise UserError if that fails."""
@@ -195,13 +190,12 @@ def checked_settings(given: Any, without: Container[str] = LOCAL) -> dict[str, A
     Raises:
         ValueError: One of them is not valid.
     """
-    off = (False, "none")  # of a setting that is gone, and was not used
     values = {name: value for name, value in dict(given).items() if name not in without}
     for name, value in list(values.items()):
         if not isinstance(value, bool | int | float | str | None) or len(str(value)) > LONGEST_WORD:
             raise ValueError(f"its setting {name} is neither a number nor a string")
-        if name in REMOVED and (not value or value in off):
-            del values[name]
+        if name not in {*SETTINGS, *BOOLEANS} and (not value or value == "none"):
+            del values[name]  # a setting of an earlier version, which was not used
     if unknown := sorted(values.keys() - SETTINGS.keys() - BOOLEANS.keys()):
         logger.warning("The snapshot has settings that this version does not have: %s", ", ".join(unknown))
     try:

@@ -40,11 +40,12 @@ GAME_SETS: dict[str, Callable[[], list[str]]] = {
     "atari57": lambda: sorted(SCORES),
     "all": known_games,
 }
-# Settings that the runs of a sweep cannot share.
+# Settings that the runs of a sweep cannot share, and those of a file that they do not take.
 UNSHARED = (
     "random_seed", "threads", "csv_file", "save_weights_prefix", "record_screen_path", "play_games",
     "record_sound_filename", "actors", "chunk_steps", "weights_every",
 )  # fmt: skip
+NOT_OF_A_FILE = (*UNSHARED, "backend", "environment")
 
 
 def _read(arguments: Sequence[str], program: str) -> dict[str, Any]:
@@ -93,7 +94,7 @@ def _planned(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str
     if len({one.environment.environment for one in configs}) > 1:
         raise UserError("games of several kinds have scores of their own: give games of one kind")
     for config in configs:  # Refuse here what each run would refuse.
-        settle(replace(config, run=replace(config.run, random_seed=1, csv_file=".csv")), log=False)
+        settle(replace(config, run=replace(config.run, random_seed=1, csv_file="run.csv")), log=False)
         check_weights(config)
     return settings, games, configs
 
@@ -162,7 +163,7 @@ def _forecast(runs: Sequence[SweepRun], config: Config, places: int, work: Work)
         short = (
             f"--csv_file={folder}/speed.csv", f"--save_weights_prefix={folder}/speed", "--epochs=1",
             "--test_steps=0", f"--train_steps={unit * -(-SHORT // unit)}",
-            f"--random_steps={min(SHORT, run.random_steps)}",
+            f"--random_steps={min(SHORT, run.random_steps)}", "--keep=2", "--track=none",
         )  # fmt: skip
         if reason := work(((*arguments[:-2], *short), f"{folder}/log"), Event()):
             return f"{words}; the time is unknown: {reason}"
@@ -188,7 +189,7 @@ def _shared(given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings among `given`, those of a file too, for every run, with absolute paths."""
     if own := [name for name in UNSHARED if name in given]:
         raise UserError(f"--{own[0]} is not for a sweep: leave it out, see --seeds and --cpus_per_run")
-    file = {name: one for name, one in given.get("config", {}).items() if name not in (*UNSHARED, "backend")}
+    file = {name: one for name, one in given.get("config", {}).items() if name not in NOT_OF_A_FILE}
     names = {*Config().flags(), *BOOLEANS, "preset"} - {"game", "imports", "cluster"}
     shared = {name: value for name, value in over(file, given).items() if name in names}
     if shared.get("load_weights"):
@@ -218,7 +219,10 @@ def _compare_files(arguments: Sequence[str], program: str) -> None:
         raise UserError(f"the figure cannot be written as {png}: give another --png_file")
     # Files that are not named after a known game are taken for runs of one other game.
     games = {csv: game_of(csv.stem) or "another game" for csv in names}
-    comparison = Comparison([Member(games[csv], name, read_run(csv, name)) for csv, name in names.items()])
+    runs = {csv: read_run(csv, name) for csv, name in names.items()}
+    if lacking := [csv for csv, run in runs.items() if "average_reward" not in run.columns]:
+        raise UserError(f"{lacking[0]} has no column average_reward: give a CSV that train.sh wrote")
+    comparison = Comparison([Member(games[csv], names[csv], run) for csv, run in runs.items()])
     if png and comparison.members:
         plot.write(comparison.plot(), png)
     print(comparison)

@@ -1,1 +1,1 @@
-"""The verbs of the command line: a module for each, with a `main(arguments, program)`."""
+"""The verbs of the command line: a function `verb(arguments, program)` for each."""

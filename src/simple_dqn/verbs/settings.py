@@ -117,7 +117,7 @@ def settle(config: Config, log: bool = True) -> Config:
     if log:
         start_log(config.run.log_level)
     config = replace(config, environment=as_played(config.environment))
-    if OUTSIDE_ATARI.items() <= config.flags().items():
+    if not is_atari(config.environment) and OUTSIDE_ATARI.items() <= config.flags().items():
         logger.info("Not an Atari game: --frame_skip 1, no no-ops at a start, and rewards are not clipped")
     if config.environment.observation == "vector":
         network, length = config.network.network, config.memory.history_length

@@ -59,8 +59,6 @@ The settings are in `config.yaml`, which marks those that differ from the defaul
 
 def snapshot(arguments: Sequence[str], program: str) -> None:
     """Show, convert, export or describe snapshots."""
-    if [*arguments[:1]] == ["average"]:
-        raise UserError("average is gone: train with --average_updates 1%; every snapshot is then a mean")
     given = _parser(program).parse(arguments)
     action, source = given["action"], hub.local(given["source"])
     apart = source != Path(given["source"]) or is_trained(source)  # in the cache of the Hub, or the project's

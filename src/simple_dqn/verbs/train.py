@@ -14,7 +14,7 @@ from typing import Any
 
 from simple_dqn import command_line, files, hub, own_code, rules
 from simple_dqn.config import REGISTERED, Config, RunConfig, Share, layered
-from simple_dqn.environment import as_played, named
+from simple_dqn.environment import as_played, named, with_kind
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.files import TRAINED, check_target, command, from_here, home, is_trained, kind_of, replacing
 from simple_dqn.presets import PRESETS, USUAL
@@ -78,7 +78,7 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     file = flags.pop("config", {})
     if "cluster" not in flags and file.get("cluster", "none") not in LOCAL_CLUSTERS:
         raise UserError(f"a settings file chooses no address: give --cluster {file['cluster']}")
-    given = over(file, named(flags))
+    given = over(file if "game" in flags else with_kind(file), named(flags))
     if "game" not in given:
         raise UserError(f"the following arguments are required: game (see {program} --help)")
     return {**given, "layers": {f"file {file.get('config')}": file, "flag": flags}}
