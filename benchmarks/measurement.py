@@ -7,7 +7,6 @@ prints the outcome as JSON in its last line.
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -146,7 +145,7 @@ def new_agent(config: Config, statistics: Statistics, profiler: Profiler | None 
 
 
 def rate(flags: Flags, seconds: float) -> Outcome:
-    """Train for about `seconds`; return the steps/s, the profile and the memory used in bytes."""
+    """Train for about `seconds`; return the steps/s and the profile."""
     config = settings(flags)
     statistics, profiler = Statistics([]), Profiler()
     agent = new_agent(config, statistics, profiler)
@@ -164,11 +163,7 @@ def rate(flags: Flags, seconds: float) -> Outcome:
                     break
     # Steps are counted by updates, because the concurrent actor plays ahead within a target period.
     steps = (agent.network.updates - updates) * config.agent.train_frequency
-    return {
-        "rate": steps / profile.wall,
-        "lines": profiler.lines(),
-        "bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-    }
+    return {"rate": steps / profile.wall, "lines": profiler.lines()}
 
 
 def time_to_reward(flags: Flags, reward: float, limit: float) -> Outcome:

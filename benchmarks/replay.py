@@ -1,11 +1,10 @@
 """Speed and memory use of the replay memory.
 
-    ./bench.sh replay              all tables
-    ./bench.sh replay add          time to add a step, with 1 game and with 16
-    ./bench.sh replay sample       time to sample a minibatch, compared with a plain Python loop
-    ./bench.sh replay prioritized  cost of prioritized replay and of n-step returns
-    ./bench.sh replay compressed   time and memory for real screens, with and without LZ4 compression
-    ./bench.sh replay training     steps/s of training, with and without compression, alternating
+    ./bench.sh replay             all tables
+    ./bench.sh replay add         time to add a step, with 1 game and with 16
+    ./bench.sh replay sample      time to sample a minibatch, compared with a plain Python loop
+    ./bench.sh replay compressed  time and memory for real screens, with and without LZ4 compression
+    ./bench.sh replay training    steps/s of training, with and without compression, alternating
 
 Screens are random noise except in the last two tables. Real screens come from a random player: --played
 consecutive ones, repeated in order until the memory is full.
@@ -38,14 +37,6 @@ from simple_dqn.types import Step
 SIZES = (10_000, 100_000)
 BATCHES = (32, 128)
 COMPRESSIONS = ("none", "lz4")
-
-
-SAMPLERS: list[dict[str, Any]] = [
-    {},
-    {"n_step": 3},
-    {"prioritized": True},
-    {"prioritized": True, "n_step": 3},
-]
 
 
 def new_memory(replay_size: int, games: int, **settings: Any) -> ReplayMemory:
@@ -120,24 +111,6 @@ def sample(arguments: Namespace) -> None:
     print_table("Time to sample a minibatch (median)", header, rows)
 
 
-def prioritized(_: Namespace) -> None:
-    """Print the cost of prioritized replay and of n-step returns."""
-    rows = []
-    for settings in SAMPLERS:
-        steps, memory = random_steps(1), new_memory(SIZES[-1], 1, **settings)
-        fill(memory, steps, SIZES[-1])
-        stored = microseconds(each(steps, memory.add), 5000)
-        samples = [f"{microseconds(partial(memory.sample, batch), 2000):.0f}" for batch in BATCHES]
-        batch = memory.sample(BATCHES[0])
-        errors = np.random.default_rng(3).random(BATCHES[0], np.float32)
-        update = microseconds(partial(memory.update_priorities, batch.numbers, errors), 2000)
-        words = " ".join(f"--{name} {str(value).lower()}" for name, value in settings.items())
-        rows.append((words or "defaults", f"{stored:.1f}", *samples, f"{update:.1f}"))
-    samples = [f"sample {batch} µs" for batch in BATCHES]
-    header = ("flags", "add µs", *samples, f"update {BATCHES[0]} priorities µs")
-    print_table(f"A memory of {SIZES[-1]:,} transitions (median times)", header, rows)
-
-
 def compressed_row(steps: list[Step], compression: str, replay_size: int) -> tuple[str, ...]:
     """Return figures for a memory of `replay_size` that is filled with repetitions of `steps`."""
     ctypes.CDLL(None).malloc_trim(0)  # what an earlier memory freed would be reused, and not be counted
@@ -185,7 +158,6 @@ def training(arguments: Namespace) -> None:
 TABLES: dict[str, Callable[[Namespace], None]] = {
     "add": add,
     "sample": sample,
-    "prioritized": prioritized,
     "compressed": compressed,
     "training": training,
 }

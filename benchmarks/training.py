@@ -3,7 +3,6 @@
     ./bench.sh training loop      shares of time in acting, emulation, sampling, updates ... of one game
     ./bench.sh training grid      workers x concurrent x synchronized, like fast-dqn's speed test
     ./bench.sh training hands_on  the speed-ups of Deep RL Hands-On, chapter 9, one by one
-    ./bench.sh training scaling   more workers, larger batches, memories and screens
     ./bench.sh training peers     comparison with Stable-Baselines3, Tianshou and CleanRL
     ./bench.sh training gpu       a GPU, with more games, processes and threads
     ./bench.sh training strong    the preset strong with --emulator warp, by the number of games
@@ -100,25 +99,6 @@ def hands_on(arguments: Namespace) -> None:
     print_table(f"Speed-ups of chapter 9 on {arguments.game}, {datatype}", header, rows)
 
 
-def scaling(arguments: Namespace) -> None:
-    """Print the steps/s and the resident memory for several values of one setting at a time."""
-    cases: list[tuple[str, object, Flags]] = [
-        *(("workers", n, {"workers": n}) for n in (1, 4, 16, 64)),
-        *(("batch_size", n, {"batch_size": n}) for n in (16, 32, 64, 128)),
-        *(("replay_size", n, {"replay_size": n}) for n in (10_000, 100_000, 1_000_000)),
-        *(("screen_width, _height", n, {"screen_width": n, "screen_height": n}) for n in (42, 84, 126)),
-    ]
-    rows = []
-    for name, value, flags in cases:
-        outcome = train(arguments, {"datatype": arguments.datatypes[-1], **flags})
-        rows.append([name, value, f"{outcome['rate']:.0f}", f"{outcome['bytes'] / 1e9:.2f}"])
-    print_table(
-        f"Scaling on {arguments.game}, {arguments.datatypes[-1]}",
-        ["flag", "value", "steps/s", "GB"],
-        rows,
-    )
-
-
 GPU_FLAGS: Flags = {"datatype": "bfloat16", "backend": "gpu", "color_averaging": False, "random_starts": 0}
 GPU_CASES: list[tuple[str, Flags]] = [
     ("CPU, bfloat16, 1 game", {"backend": "cpu"}),
@@ -149,14 +129,19 @@ def gpu(arguments: Namespace) -> None:
     print_table(f"Steps/s on {arguments.game}, {found[0]}", ["setting", "steps/s", "ratio"], rows)
 
 
+# Without the recipe's shares of a whole run, which this is not, and its epochs, which need whole rollouts;
+# `measurement.DEFAULTS` has a replay memory.
+STRONG: Flags = {
+    **{name: value for name, value in PRESETS["strong"].items() if not isinstance(value, Share)},
+    "average_updates": 1000, "exploration_decay_steps": 1000, "train_steps": 0, "emulator": "warp",
+    "replay_size": SETTINGS["replay_size"]["default"],
+}  # fmt: skip
+
+
 def strong(arguments: Namespace) -> None:
     """Print the steps/s of the preset `strong` for several numbers of games on the emulator of our own."""
-    flags = {name: value for name, value in PRESETS["strong"].items() if not isinstance(value, Share)}
-    # The recipe's shares of a whole run, which this is not; `measurement.DEFAULTS` has a replay memory.
-    flags |= {"average_updates": 1000, "exploration_decay_steps": 1000, "emulator": "warp"}
-    flags["replay_size"] = SETTINGS["replay_size"]["default"]
     for workers in arguments.workers:
-        outcome = train(arguments, {**flags, "workers": workers})
+        outcome = train(arguments, {**STRONG, "workers": workers})
         print(f"{workers:6} games  {outcome['rate']:8,.0f} steps/s")
         print("\n".join(outcome["lines"][1:]), flush=True)
 
@@ -165,7 +150,6 @@ TABLES = {
     "loop": loop,
     "grid": grid,
     "hands_on": hands_on,
-    "scaling": scaling,
     "peers": comparison.peers,
     "gpu": gpu,
     "strong": strong,

@@ -116,7 +116,8 @@ class Twins:
     def set_state(self, state: TwinState) -> None:
         """Continue from what `get_state` returned."""
         settle(self.ale, state[0])
-        self.console.set_state(state[1])
+        for name, values in state[1].items():
+            getattr(self.console, name)[...] = values
         self._controllers.turned[:] = state[2]
 
     def trap(self, byte: int) -> None:

@@ -48,6 +48,10 @@ def score(run: Run, config: Config) -> float:
     return mean
 
 
+ROLLOUTS: dict[str, object] = {
+    "rollout_steps": 16, "workers": 16, "train_frequency": 16, "target_steps": 0, "random_steps": 0,
+    "replay_size": 1_000_000, "layer_norm": True, "train_steps": 32_768, "learning_rate": 0.0005,
+}  # fmt: skip
 SCHEDULES: dict[str, dict[str, object]] = {
     "serial": {},
     # bfloat16 where the processor computes in it: imitated, these six trainings take an hour of a core
@@ -55,16 +59,9 @@ SCHEDULES: dict[str, dict[str, object]] = {
     "prioritized, 3 steps": {"prioritized": True, "n_step": 3, "priority_beta_steps": 8_000},
     "concurrent": {"concurrent": True},
     "overlapped, 4 games": {"overlap": True, "workers": 4},
-    "rollouts, 16 games": {
-        "rollout_steps": 16, "workers": 16, "train_frequency": 16, "target_steps": 0, "random_steps": 0,
-        "replay_size": 1_000_000, "layer_norm": True, "train_steps": 32_768, "learning_rate": 0.0005,
-    },
+    "rollouts, 16 games": ROLLOUTS,
     "implicit quantiles": {"distributional": "iqn", "quantiles": 8},
-    "rollouts, implicit quantiles": {
-        "schedule": "rollouts", "rollout_steps": 16, "workers": 16, "train_frequency": 16, "target_steps": 0,
-        "random_steps": 0, "replay_size": 1_000_000, "normalization": "layer", "train_steps": 32_768,
-        "learning_rate": 0.0005, "distributional": "iqn", "quantiles": 8,
-    },
+    "rollouts, implicit quantiles": {**ROLLOUTS, "distributional": "iqn", "quantiles": 8},
     "concurrent, 4 games, bfloat16": {"concurrent": True, "workers": 4, "datatype": "auto"},
 }  # fmt: skip
 # `make nightly` has all the others.

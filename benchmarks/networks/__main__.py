@@ -13,7 +13,7 @@ from typing import Any
 import common
 from common import machine, positive, print_table
 
-from networks import chart, report
+from networks import report
 from networks.catalogue import FRAMEWORKS, home, install
 from networks.contender import Contender, ContenderError
 from networks.measuring import Plan, Row, measure, say
@@ -40,7 +40,6 @@ def parser() -> Parser:
         help=f"measurements per figure (default: {FULL[0]}, quick: {QUICK[0]})",
     )
     add("--csv_file", type=Path, default=home() / "results" / "networks.csv", help="(default: %(default)s)")
-    add("--png_file", type=Path, help="the chart (default: next to the CSV)")
     add(
         "--docs",
         type=Path,
@@ -146,7 +145,6 @@ def main(words: Sequence[str]) -> None:
         print_table(table.title, table.header, table.rows)
         print("\n".join(table.notes))
     report.write_csv(flags["csv_file"], rows, speeds)
-    chart.draw(rows, flags["png_file"] or flags["csv_file"].with_suffix(".png"))
     if flags["docs"]:
         report.fill(flags["docs"], report.markdown(lines, dqn))
     print(f"\nThe figures are in {flags['csv_file']}")

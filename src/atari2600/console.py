@@ -1,6 +1,5 @@
 """E consoles with the same cartridge; each thread of the kernel plays one of them."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -140,11 +139,6 @@ class Console:
         """Return copies of everything that determines how the games continue."""
         names = ("cpu", "riot", "tia", "ram", "seen", "game", "pictures")
         return {name: getattr(self, name).copy() for name in names}
-
-    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what `get_state` returned."""
-        for name, values in state.items():
-            getattr(self, name)[...] = values
 
     def execute(self, instructions: int = FRAME_INSTRUCTIONS) -> None:
         """Play each game whose `CPU.PLAYS` is 1 to the end of its frame, for at most `instructions`.

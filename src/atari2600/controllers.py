@@ -9,25 +9,8 @@ from atari2600.tables import NEVER
 
 # ALE's 18 actions, each with the letters of Fire, Up, Right, Left and Down.
 ACTIONS = (
-    "",
-    "F",
-    "U",
-    "R",
-    "L",
-    "D",
-    "UR",
-    "UL",
-    "DR",
-    "DL",
-    "UF",
-    "RF",
-    "LF",
-    "DF",
-    "URF",
-    "ULF",
-    "DRF",
-    "DLF",
-)
+    "", "F", "U", "R", "L", "D", "UR", "UL", "DR", "DL", "UF", "RF", "LF", "DF", "URF", "ULF", "DRF", "DLF",
+)  # fmt: skip
 LINES = {"U": 0x10, "D": 0x20, "L": 0x40, "R": 0x80}  # of port A
 # A paddle's resistance in ALE, in ohms: it changes by one step per frame between two limits.
 MIDDLE, STEP, LEAST, MOST = 408_823, 23_000, 27_450, 790_196

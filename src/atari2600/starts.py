@@ -118,16 +118,14 @@ class Start:
 class Timers:
     """Draws the timer's value at power-on for each new game, as ALE does."""
 
-    def __init__(self, begun: int = 0) -> None:
-        """Continue after `begun` games."""
+    def __init__(self) -> None:
+        """Begin with the first game."""
         self._random = np.random.MT19937()
         words = _table()["random"]
         key = {"key": np.array(words[:-1], np.uint32), "pos": words[-1]}
         state: Any = {"bit_generator": "MT19937", "state": key}
         self._random.state = state
         self.begun = 0
-        while self.begun < begun:
-            self.draw()
 
     def draw(self) -> int:
         """Return the next value, from 0 to `TIMERS` - 1."""
@@ -153,11 +151,6 @@ def _table() -> dict[str, Any]:
 def grey_levels() -> NDArray[np.uint8]:
     """Return ALE's gray level of each TIA color, uint8 [256]."""
     return np.array(_table()["grey"], np.uint8)
-
-
-def games() -> list[str]:
-    """Return the names of all games in the table."""
-    return sorted(_table()["games"])
 
 
 @cache

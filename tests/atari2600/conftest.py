@@ -81,7 +81,6 @@ def run() -> Run:
 
     `memory` has values by address, from $1000 on of the cartridge.
     """
-    pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
     from atari2600.console import Console
     from atari2600.machine import CPU
 

@@ -87,20 +87,6 @@ def test_grey_levels_are_those_of_ale() -> None:
         assert np.array_equal(grey[ale.getScreen()], ale.getScreenGrayscale())
 
 
-def test_a_console_goes_on_from_its_state() -> None:
-    start = starts.find("seaquest")
-    console, other = (Console(rom_of("seaquest"), 1) for _ in range(2))
-    start.begin(console, 0, COLOURS, timer=0)
-    for _ in range(30):
-        console.execute()
-    other.set_state(console.get_state())
-    for _ in range(30):
-        console.execute()
-        other.execute()
-        for name, values in console.get_state().items():
-            assert np.array_equal(values, getattr(other, name)), name
-
-
 @pytest.mark.parametrize("size", [0, 1024, 10_495, 32_768])
 def test_a_cartridge_that_is_not_emulated_is_refused(size: int) -> None:
     with pytest.raises(ValueError, match=f"{size} bytes"):

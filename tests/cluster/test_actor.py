@@ -24,6 +24,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import make_agent, make_environment, make_network
+from simple_dqn.samplers import LEAST_PRIORITY
 from simple_dqn.snapshot import pack, unpack
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Step
@@ -271,18 +272,19 @@ def test_updates_per_step_are_those_of_one_machine(train_frequency: int, train_r
 
 
 def test_new_weights_are_sent_when_due_and_their_age_is_reported() -> None:
-    schedule, pool, agent = made()
+    schedule, pool, agent = made(weights_every=15)
     list(schedule.fill(agent, 100, 1.0))
     schedule.report()
     list(schedule.train(agent, 800))
     for slot in pool._slots:
         versions = [version for version, _ in slot.actor.plays]
         assert versions == sorted(versions)
-    assert {version for _, version, _ in requests(pool)} >= {0, 10, 20}  # ten updates a trajectory
+    # Ten updates a trajectory: fifteen have passed at every second.
+    assert {version for _, version, _ in requests(pool)} == {-1, *range(0, 200, 20)}
     report = schedule.report()
     age = report["weight_age"]
     assert age is not None
-    assert 0 < age < 10 * 3 * IN_FLIGHT + 7 + 10
+    assert 0 < age < 10 * 3 * IN_FLIGHT + 15 + 10
     assert report["actors_alive"] == 3
     assert report["experience_in_flight"] == pool.steps_in_flight <= 3 * IN_FLIGHT * 40
     assert schedule.report()["weight_age"] is None  # nothing was played since
@@ -324,8 +326,19 @@ def test_td_errors_of_actors_are_the_first_priorities() -> None:
     assert set(masses[masses > 0].tolist()) == {1.0}  # of random play no error is known
     before = agent.memory.taken
     list(schedule.train(agent, 200))
-    new = agent.memory._sampler._up_to_date().masses[before : agent.memory.taken]
-    assert len(set(new[new > 0].tolist())) > 20
+    masses = agent.memory._sampler._up_to_date().masses
+    config = Config.from_flags({**CATCH, "n_step": 2})
+    numbers = agent.memory._ring.transitions()
+    known = numbers[(numbers >= before) & (masses[numbers] != 1.0)].tolist()
+    assert len(known) > 20
+    for number in known:
+        learner = make_network(config, agent.player.environment)
+        learner.set_weights(agent.network.get_weights())
+        learner.update_target_network()
+        learner.update(learner.prepare(transitions_of(agent.memory, np.array([number]))))
+        (outcome,) = learner.take_outcomes()
+        mass = (outcome.errors[0] + LEAST_PRIORITY) ** config.memory.priority_exponent
+        assert masses[number] == pytest.approx(mass, rel=1e-3, abs=1e-4)
 
 
 def test_a_resumed_run_plays_other_games(monkeypatch: Patch) -> None:

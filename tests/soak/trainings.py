@@ -29,9 +29,9 @@ import psutil
 
 from simple_dqn.config import words
 from simple_dqn.snapshot import CheckpointFolder
+from tests.command_line import PROJECT
 from tests.test_resume import assert_same
 
-PROJECT = Path(__file__).parents[2]
 SMALL = words({
     "preset": "simple_dqn", "screen_width": 42, "screen_height": 42, "random_steps": 1000, "threads": 1,
     "replay_size": 3000, "train_steps": 6000, "test_steps": 2000, "target_steps": 200, "epochs": 2,
