@@ -2,7 +2,6 @@
 
 import csv
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -22,7 +21,7 @@ from simple_dqn.evaluation import PROTOCOLS, SCORES, Evaluation, ScoreBoard, eva
 from simple_dqn.run import Run, make_environment, make_player, make_run
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Step
-from tests.command_line import Patch
+from tests.command_line import PROJECT, Patch
 
 SETTINGS = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "history_length": 2,
@@ -244,11 +243,15 @@ def test_published_scores_and_those_of_humans_and_random_play() -> None:
     # Nature DQN's Breakout, worked out by hand.
     assert human_normalized("breakout", 401.2) == pytest.approx(1387.15, abs=0.01)
     assert human_normalized("tetris", 100) is None
-    table = Path(__file__).parents[1] / "docs" / "data" / "results.csv"
-    rows = csv.DictReader(line for line in table.read_text().splitlines() if line[0] != "#")
-    columns = {"simple_dqn": "simple_dqn", "deepmind": "DeepMind 2015"}
+    lines = (PROJECT / "docs" / "data" / "results.csv").read_text().splitlines()
+    rows = csv.DictReader(line for line in lines if line[0] != "#")
     for row in rows:
+        numbers = (
+            row[name].replace(",", "").replace("−", "-") for name in ("score", "a person", "random play")
+        )
+        score, person, random = map(float, numbers)
+        assert int(row["% of a person"]) == round(100 * (score - random) / (person - random))
         found = SCORES[row["game"].lower().replace(" ", "_").replace("*", "")]
-        for name, column in columns.items():
-            score = row[column].split(" ±")[0].replace(",", "")
-            assert found.get(name) == (None if score == "–" else float(score))
+        for name, column in {"simple_dqn": "simple_dqn", "deepmind": "DeepMind 2015"}.items():
+            other = row[column].split(" ±")[0].replace(",", "")
+            assert found.get(name) == (None if other == "–" else float(other))
