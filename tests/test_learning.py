@@ -20,8 +20,8 @@ from simple_dqn.errors import Interrupt
 from simple_dqn.evaluation import PROTOCOLS, SCORES, Evaluation, ScoreBoard, evaluate, human_normalized
 from simple_dqn.run import Run, make_environment, make_player, make_run
 from simple_dqn.statistics import Statistics
-from simple_dqn.types import Step
 from tests.command_line import PROJECT, Patch
+from tests.statistics.test_statistics import make_step
 
 SETTINGS = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "history_length": 2,
@@ -142,19 +142,11 @@ def test_a_game_is_solved_without_further_flags(game: str, least: float, seed: i
     assert simple_dqn.load(run.snapshots[-1]).evaluate(games=30, epsilon=0.0).mean >= least
 
 
-def step(rewards: list[float], resets: list[bool], starts: list[bool] | None = None) -> Step:
-    result = Step.start(np.zeros((len(rewards), 2, 2), np.uint8))
-    result.rewards[:] = rewards
-    result.resets[:] = resets
-    result.starts[:] = starts or [False] * len(rewards)
-    return result
-
-
 def test_each_place_plays_its_share_so_that_short_games_are_not_favoured() -> None:
     board = ScoreBoard(places=2, games=4)
     for number in range(1, 7):  # place 0 ends a game at each step, place 1 at each third
         assert not board.complete
-        board.add(step([1, 1], [True, number % 3 == 0], [number > 1, number % 3 == 1]))
+        board.add(make_step([1, 1], resets=[True, number % 3 == 0], starts=[number > 1, number % 3 == 1]))
     assert board.complete
     assert sorted(board.scores) == [1, 1, 3, 3]
 
@@ -183,7 +175,7 @@ def test_a_limit_of_steps_drops_the_last_game(lengths: list[list[int]], steps: i
             state, board = board.get_state(), ScoreBoard(places, steps=steps)
             board.set_state(state)
         rewards, resets, starts = zip(*(each[played] for each in told), strict=True)
-        board.add(step(list(rewards), list(resets), list(starts)))
+        board.add(make_step(rewards, resets=resets, starts=starts))
         played += 1
     assert sorted(board.scores) == sorted(expected)
     assert board.steps == played * places >= steps
