@@ -65,10 +65,8 @@ class Game:
         self.ale.setInt("random_seed", int(rng.integers(2**31)))
         self.ale.setFloat("repeat_action_probability", 0.0)
         self.ale.loadROM(str(ale_py.roms.get_rom_path(name)))
-        self.actions = self.ale.getMinimalActionSet()
-        self.rng, self.training = rng, training
+        self.rng, self.training, self.actions = rng, training, self.ale.getMinimalActionSet()
         self.frame_limit = (30 if training else 5) * 60 * 60  # 30 or 5 minutes: a longer game is truncated
-        self.frames = list[Pixels]()  # the last two frames in gray, uint8 [210, 160]
 
     def start(self) -> Pixels:
         """Start a new game; return its first screen, uint8 [84, 84]."""
@@ -93,7 +91,7 @@ class Game:
 
     def _reset(self) -> None:
         self.ale.reset_game()
-        self.frames = [self.ale.getScreenGrayscale()] * 2
+        self.frames = [self.ale.getScreenGrayscale()] * 2  # the last two in gray, uint8 [210, 160]
 
     def _hold(self, action: ale_py.Action) -> float:
         reward = 0
@@ -272,6 +270,8 @@ def main() -> None:
         for network in (agent.network, agent.target) if settings.load else ():
             network.load_state_dict(torch.load(settings.load, weights_only=True))  # runs no code of the file
     except Exception as error:
+        if not (settings.load or isinstance(error, OSError | MemoryError)):
+            raise  # a fault of this page, such as of your own change
         wrong = error if isinstance(error, OSError | MemoryError) else "these are no weights of this network"
         parser.exit(2, f"--replay_size, --save or --load {settings.load!r}: {wrong}\n")
     torch.set_num_threads(1)  # on a busy machine several are slower

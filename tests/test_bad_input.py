@@ -169,7 +169,7 @@ sweep pong --preset quick --compare a= 'b=--preset fast_dqn --target_steps 1' =>
 sweep pong --compare a= 'b=--no_such 1' => b: unknown flag --no_such
 sweep pong --target_rule mine => mine
 sweep compare => NAME=CSV,CSV
-sweep compare a=steps.csv => steps.csv has no column average_reward
+sweep compare a=steps.csv => there is no field 'average_reward' in steps.csv
 sweep compare x= => 'x=' names no seeds
 sweep Pendulum-v1 --environment gym => Pendulum-v1 has no discrete actions
 train Pendulum-v1 => Pendulum-v1 has no discrete actions

@@ -212,10 +212,7 @@ def make_plot(runs: Sequence[Run], names: Sequence[str], view: View) -> Plot:
         UserError: A run lacks a field.
     """
     for run in runs:
-        for field in (*view.fields, view.axis.column):
-            if field not in run.columns:
-                known = ", ".join(run.columns)
-                raise UserError(f"there is no field {field!r} in {run.name}: choose among {known}")
+        run.check((*view.fields, view.axis.column), run.name)
     return Plot(tuple(names), tuple(_panel(runs, field, names, view) for field in view.fields), view.title)
 
 
@@ -367,8 +364,6 @@ def write(plot: Plot, path: Path, width: float = 16, height: float = 9, dpi: int
     """
     from matplotlib import rc_context
 
-    with (
-        replacing(path, starts=(b"\x89PNG",)) as beside,
-        rc_context({"text.parse_math": False}),
-    ):  # a name may have a $
+    # A name may have a $.
+    with replacing(path, starts=(b"\x89PNG",)) as beside, rc_context({"text.parse_math": False}):
         draw(plot, width, height).savefig(beside, format="png", dpi=dpi)

@@ -150,10 +150,9 @@ class DeviceGames(Environment):
                 f"{where} can spare {gigabytes(room)}, for {int(room // each)} games: lower --workers"
             )
         keys = np.array([draws_of(stream).key for stream in streams], np.uint32)
-        compiling = "The emulator is being compiled, once on this machine, for a minute or two"
-        slow = threading.Timer(SILENT_SECONDS, logger.info, [compiling])
-        slow.start()
+        slow = threading.Timer(SILENT_SECONDS, logger.info, ["Compiling the emulator, once on this machine"])
         with self._on_stream():
+            slow.start()
             try:
                 self._games = Games(rom.read_bytes(), start, RULES[self.name], keys, settings, str(where))
             except ValueError as error:

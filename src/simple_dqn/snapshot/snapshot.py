@@ -191,13 +191,12 @@ def checked_settings(given: Any, without: Container[str] = LOCAL) -> dict[str, A
         ValueError: One of them is not valid.
     """
     values = {name: value for name, value in dict(given).items() if name not in without}
-    for name, value in list(values.items()):
+    for name, value in values.items():
         if not isinstance(value, bool | int | float | str | None) or len(str(value)) > LONGEST_WORD:
             raise ValueError(f"its setting {name} is neither a number nor a string")
-        if name not in {*SETTINGS, *BOOLEANS} and (not value or value == "none"):
-            del values[name]  # a setting of an earlier version, which was not used
-    if unknown := sorted(values.keys() - SETTINGS.keys() - BOOLEANS.keys()):
-        logger.warning("The snapshot has settings that this version does not have: %s", ", ".join(unknown))
+    unknown = values.keys() - SETTINGS.keys() - BOOLEANS.keys()
+    if used := sorted(name for name in unknown if values[name] and values[name] != "none"):
+        logger.warning("The snapshot has settings that this version does not have: %s", ", ".join(used))
     try:
         return layered(read({name: value for name, value in values.items() if name not in unknown}))
     except UserError as error:

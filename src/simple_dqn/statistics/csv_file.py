@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
@@ -120,6 +120,12 @@ class Run:
     name: str
     phases: NDArray[np.str_]  # [rows]
     columns: dict[str, Column]
+
+    def check(self, fields: Iterable[str], name: str) -> None:
+        """Raise UserError unless the run, which the message calls `name`, has all `fields`."""
+        if lacking := [field for field in fields if field not in self.columns]:
+            known = ", ".join(self.columns)
+            raise UserError(f"there is no field {lacking[0]!r} in {name}: choose among {known}")
 
     def line(self, phase: str, field: str) -> tuple[Column, Column]:
         """Return the epochs and values of the rows of `phase` that have a value."""

@@ -220,8 +220,8 @@ def _compare_files(arguments: Sequence[str], program: str) -> None:
     # Files that are not named after a known game are taken for runs of one other game.
     games = {csv: game_of(csv.stem) or "another game" for csv in names}
     runs = {csv: read_run(csv, name) for csv, name in names.items()}
-    if lacking := [csv for csv, run in runs.items() if "average_reward" not in run.columns]:
-        raise UserError(f"{lacking[0]} has no column average_reward: give a CSV that train.sh wrote")
+    for csv, run in runs.items():
+        run.check(("average_reward",), str(csv))
     comparison = Comparison([Member(games[csv], names[csv], run) for csv, run in runs.items()])
     if png and comparison.members:
         plot.write(comparison.plot(), png)
