@@ -187,10 +187,10 @@ class RunConfig:
     random_steps: int = option(50_000, "steps of random play that fill the memory before training", 0)
     train_steps: int = option(250_000, "training steps per epoch", 0)
     test_steps: int = option(125_000,
-        "test steps after each epoch; with several games, all but one are then played to their end", 0)
+        "steps of a test; with several games, all but one are then played to their end", 0)
     epochs: int = option(200, "epochs of the whole run", 0)
     start_epoch: int = option(0, "number of the epoch after which the run starts", 0)
-    play_games: int = option(0, "play this many games instead of training and testing", 0)
+    play_games: int = option(0, "play this many games, and do nothing else", 0)
     load_weights: str | None = option(None, "snapshot with the initial weights", local=True)
     save_weights_prefix: str | None = option(None, "snapshots are written to PREFIX_EPOCH.pkl", local=True)
     checkpoint_minutes: float = option(10, "minutes between checkpoints; 0: one per epoch", 0, local=True)

@@ -56,13 +56,13 @@ def _read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     add("games", nargs="*", metavar="GAME", help="as for train.sh")
     add("--suite", choices=[*GAME_SETS], help="games of a benchmark; says first how long they take")
     add("--seeds", type=partial(number, int, minimum=1, maximum=MOST), default=1, metavar="N",
-        help="learn each with the seeds 1 to N (default: 1)")  # fmt: skip
+        help="train each with seeds 1 to N (default: 1)")  # fmt: skip
     add("--compare", type=_setting, nargs="+", metavar="NAME=FLAGS",
-        help="settings to compare, such as \"plain=\" \"double=--double true\"")  # fmt: skip
+        help="settings to compare, such as \"plain=\" \"double=--target_rule double\"")  # fmt: skip
     add("--cpus_per_run", type=partial(number, int, minimum=1, maximum=MOST), default=1, metavar="N",
-        help="processors of each run (default: 1)")  # fmt: skip
+        help="CPU cores of each run (default: 1)")  # fmt: skip
     add("--gpus_per_run", type=partial(number, float, minimum=0, maximum=1), default=0.0, metavar="SHARE",
-        help="share of a GPU of each run, such as 0.25; 0: the processor alone (default: 0)")  # fmt: skip
+        help="share of a GPU of each run, such as 0.25; 0: CPU only (default: 0)")  # fmt: skip
     add("--name", help="of the sweep, and of the folders of its files (default: the games)")
     parser.add_presets(USUAL)
     given = parser.parse(arguments)
