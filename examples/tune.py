@@ -29,6 +29,8 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--trials", type=int, default=20)
     given, others = parser.parse_known_args(words)
     flags = [part for word in others for part in word.split("=", 1)]
+    if len(flags) % 2:
+        parser.error("give each flag a value, such as --noisy true")
     settings: dict[str, Any] = {"epochs": 10, "random_seed": 1}
     settings |= {flag.strip("-"): value for flag, value in zip(flags[::2], flags[1::2], strict=True)}
     folder = Path("results", "tune", Path(given.game).stem)
@@ -53,7 +55,10 @@ def main(words: list[str] | None = None) -> None:
         simple_dqn.train(given.game, on_phase_end=on_phase_end, **settings, **chosen, **files)
         return fmean(rewards[-3:])  # of a game that ended; if none did, the trial fails
 
-    study.optimize(score, given.trials - len(study.trials), catch=(simple_dqn.UserError, ValueError))
+    left = max(0, given.trials - len(study.trials))
+    study.optimize(score, left, catch=(simple_dqn.UserError, ValueError))
+    if not study.get_trials(states=[optuna.trial.TrialState.COMPLETE]):
+        parser.exit(2, "no trial was completed, as said above: mend it and raise --trials\n")
     print(f"./train.sh {given.game} best --config {folder}/{study.best_trial.number}.yaml")
 
 

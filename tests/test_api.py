@@ -27,7 +27,7 @@ from simple_dqn.dqn import TARGET_RULES, double_targets, max_targets
 from simple_dqn.environment import make as make_games
 from simple_dqn.networks import Convolution, Dense, NetworkSpec, uniform_by_inputs
 from simple_dqn.samplers import Prioritized, Uniform
-from simple_dqn.snapshot import Snapshot
+from simple_dqn.snapshot import Snapshot, locked
 from simple_dqn.statistics import Point, Writer
 from tests.command_line import CATCH, PROJECT, Capsys, Logs, python, rows
 
@@ -193,6 +193,43 @@ def test_a_run_that_callbacks_stop_goes_on_and_keeps_the_best_test(home: Path) -
     assert kept == {"catch_before_best.pkl", "catch_whole_best.pkl"}
 
 
+def test_a_resumed_run_says_where_its_files_are_and_has_its_preset_as_the_game_has_it(home: Path) -> None:
+    settings: dict[str, Any] = {**CATCH, "test_steps": 40, "keep": "best"}
+    first = simple_dqn.train("catch", csv_file=home / "other" / "x.csv", **settings)
+    run = simple_dqn.train("catch", resume=True, epochs=2)
+    assert (run.csv_file, run.best) == (home / "other" / "x.csv", first.best)
+    assert [row["phase"] for row in rows(home / "other" / "x.csv")][-1] == "test"
+    flags: dict[str, Any] = {name: one for name, one in CATCH.items() if name != "network"}
+    for epochs in (1, 2):  # the preset's network is for screens
+        run = simple_dqn.train("CartPole-v1", resume=True, **{**flags, "epochs": epochs})
+    assert len(run.snapshots) == 2
+
+
+def test_without_files_it_is_in_nobodys_way(home: Path) -> None:
+    with locked(home / "snapshots" / "catch"):
+        run = simple_dqn.train("catch", save_weights_prefix=None, csv_file=None, **CATCH)
+    assert (run.snapshots, run.csv_file) == ([], None)
+
+
+@pytest.mark.parametrize("flags", [{"replay_size": 10**9}, {"track": "mine"}])
+def test_a_run_that_cannot_be_built_closes_its_games(
+    home: Path, monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any]
+) -> None:
+    made: list[Any] = []
+    make_environment = simple_dqn.run.make_environment
+
+    def make(*arguments: Any, **named: Any) -> Any:
+        made.append(environment := make_environment(*arguments, **named))
+        monkeypatch.setattr(environment, "close", lambda: made.remove(environment))
+        return environment
+
+    monkeypatch.setattr(simple_dqn.run, "make_environment", make)
+    simple_dqn.register_track("mine", lambda path, settings, resumed: None)  # type: ignore[arg-type, return-value]
+    with pytest.raises(simple_dqn.UserError, match=r"memory|returned None: return a Writer"):
+        simple_dqn.train("catch", **{**CATCH, "test_steps": 40, **flags})
+    assert not made
+
+
 def test_an_agent_scores_as_the_verb_and_in_gymnasiums_loop(snapshot: Path, home: Path) -> None:
     flags = {"play_games": 5, "random_seed": 3, "exploration_rate_test": 0.3, "threads": 1}
     assert main.run(["test", str(snapshot), *words(flags), f"--json={home / 'scores.json'}"]) == 0
@@ -201,6 +238,8 @@ def test_an_agent_scores_as_the_verb_and_in_gymnasiums_loop(snapshot: Path, home
     for _ in range(2):
         scores = agent.evaluate(games=5, seed=3, epsilon=0.3)
         assert scores == (wanted["mean"], wanted["standard_deviation"], wanted["scores"])
+    random = simple_dqn.load(snapshot, exploration_rate_test=1.0)
+    assert random.evaluate(games=9, seed=3).games == agent.evaluate(games=9, seed=3, epsilon=1).games
     sizes: dict[str, Any] = {"environment": "catch", "screen_width": 36, "screen_height": 36}
     env: Any = simple_dqn.GymnasiumEnv(lambda seed: simple_dqn.make("catch", seed=seed, **sizes))
     env = FrameStackObservation(env, 4, padding_type="zero")
@@ -407,6 +446,33 @@ def test_what_is_registered_is_chosen_by_name_and_recorded(home: Path) -> None:
     known = list(REGISTERED["target_rule"])
     simple_dqn.register_target_rule("max", double_targets)
     assert (TARGET_RULES["max"], REGISTERED["target_rule"]) == (double_targets, known)
+
+
+def test_a_sampler_with_a_state_goes_on_and_begins_where_another_was(home: Path, caplog: Logs) -> None:
+    class Remembering(Uniform):
+        drawn: Any = np.zeros(0, np.int64)
+
+        def draw(self, count: int, steps: int, rng: np.random.Generator) -> Any:
+            numbers, weights = super().draw(count, steps, rng)
+            self.drawn = np.append(self.drawn, numbers)
+            return numbers, weights
+
+        def get_state(self) -> dict[str, Any]:
+            return {"drawn": self.drawn, "offset": -1}
+
+        def set_state(self, state: Mapping[str, Any]) -> None:
+            self.drawn = state["drawn"]
+
+    simple_dqn.register_sampler("remembering", Remembering)
+    settings: dict[str, Any] = {**CATCH, "resume": True}
+    for label, samplers in (("same", ["remembering"] * 3), ("other", ["uniform", "remembering", "uniform"])):
+        for epochs, sampler in enumerate(samplers, 1):
+            run = simple_dqn.train("catch", label=label, **{**settings, "epochs": epochs, "sampler": sampler})
+    whole = simple_dqn.train("catch", label="whole", **{**settings, "epochs": 3})
+    assert "cannot be used" not in caplog.text
+    for label in ("same", "other"):
+        path = run.snapshots[-1].with_name(f"catch_{label}_3.pkl")
+        assert Snapshot.load(path).fingerprint == Snapshot.load(whole.snapshots[-1]).fingerprint
 
 
 @pytest.mark.parametrize("returned", [None, torch.zeros(4, 2, 1)])

@@ -152,6 +152,7 @@ test full_1.pkl => 18 actions | 6
 test pong_1.pkl --protocol machado --minimal_action_set false => 6 actions | --minimal_action_set
 test pong_1.pkl --environment catch --protocol nature => for Atari games | --play_games 30
 test pong_1.pkl --test_steps 0 => nothing to test | --play_games
+test pong_1.pkl --protocol nature --test_steps 500 => counts games | --play_games
 sweep => GAME
 sweep breakout pnog => pnog | did you mean pong
 sweep pong --random_seed 3 => --random_seed is not for a sweep | --seeds | leave it out

@@ -94,6 +94,15 @@ def test_the_same_seed_trains_the_same_with_tests_or_without_and_another_another
     assert a == b != c
 
 
+def test_what_no_snapshot_can_hold_is_refused_before_anything_is_renamed(
+    finished: Path, monkeypatch: Patch, told: Told
+) -> None:
+    before = sorted(finished.rglob("*.pkl"))
+    monkeypatch.setattr("simple_dqn.snapshot.snapshot.MOST_BYTES", 1 << 20)
+    assert "lower --screen_width" in told("train", *catch(), code=2).splitlines()[-1]
+    assert sorted(finished.rglob("*.pkl")) == before
+
+
 def test_a_run_beside_the_files_of_another(home: Path, told: Told) -> None:
     pong, snapshot = words({**CATCH, **SMALL}), "snapshots/pong_1.pkl"
     end = " ".join(told("train", "pong", *pong, "--tensorboard", "true").splitlines()[-2:])
@@ -367,6 +376,7 @@ def test_warnings_are_no_failure(home: Path, monkeypatch: Patch, capsys: Capsys,
         logging.getLogger("simple_dqn.anything").error("said")
         return "ok", "fine"
 
+    assert "are free in" in examine(CHECKS["disk"], home / "not" / "there")[1]
     (home / "requirements.txt").write_text("# pinned\nnumpy>=1\n")
     before = sorted(home.rglob("*"))
     assert main.run(["doctor"]) == 0

@@ -345,13 +345,13 @@ class TrainedAgent:
         """
         return self._network.guided_backpropagation().saliency(self._checked(states))
 
-    def evaluate(self, games: int = 10, seed: int = 0, epsilon: float = 0.05) -> Scores:
+    def evaluate(self, games: int = 10, seed: int = 0, epsilon: float | None = None) -> Scores:
         """Play whole games, as `./test.sh SNAPSHOT --play_games GAMES` does, and return their scores.
 
-        `seed` is that of all random streams, and `epsilon` the probability of a random action. A bar on a
-        terminal counts the games.
+        `seed` is that of all random streams, and `epsilon` the probability of a random action; None: that of
+        the snapshot's tests. A bar on a terminal counts the games.
         """
-        asked = {"play_games": games, "random_seed": seed, "exploration_rate_test": epsilon}
+        asked = {"play_games": games, **_playing(seed, epsilon)}
         number = _read(asked)["play_games"]
         if number < 1:
             raise UserError(f"{games} games have no score: give at least 1")
@@ -362,14 +362,14 @@ class TrainedAgent:
         return Scores(outcome.mean or 0.0, outcome.standard_deviation or 0.0, outcome.scores)
 
     def play(
-        self, game: str | None = None, frames: bool = True, seed: int = 0, epsilon: float = 0.05
+        self, game: str | None = None, frames: bool = True, seed: int = 0, epsilon: float | None = None
     ) -> Iterator[PlayedStep]:
         """Play one game, and yield each step, with the color frame or, without `frames`, the agent's screen.
 
         `game` is the name or the ROM of the agent's game; None: the snapshot's. `seed` and `epsilon` are as
         for `evaluate`.
         """
-        asked = {"random_seed": seed, "exploration_rate_test": epsilon}
+        asked = _playing(seed, epsilon)
         config = self._config(ONE_GAME, asked, **({} if game is None else {"game": _word("game", game)}))
         seen: deque[Frame] = deque(maxlen=1)
         watcher = seen.append if frames else None
@@ -398,6 +398,10 @@ class TrainedAgent:
             wanted = ", ".join(map(str, self._state_shape))
             raise UserError(f"the states are {kind} {list(shape)}: give {right} [B, {wanted}]")
         return states
+
+
+def _playing(seed: int, epsilon: float | None) -> dict[str, Any]:
+    return {"random_seed": seed} | ({} if epsilon is None else {"exploration_rate_test": epsilon})
 
 
 load = TrainedAgent

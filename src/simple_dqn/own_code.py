@@ -9,7 +9,9 @@ import importlib.util
 import os
 import pickle
 import sys
+import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,7 +61,7 @@ def _module_of(spec: "EnvSpec") -> str:
 def _run_file(path: Path) -> str:
     """Run the file at `path` as a module, and return the module's name."""
     open_file(path, 1 << 20, "give the path of a Python file").close()
-    name = f"simple_dqn_own_{path.stem}"
+    name = f"simple_dqn_own_{path.stem}_{zlib.crc32(os.fsencode(path)):08x}"  # two folders may have one
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec
     assert spec.loader
@@ -114,6 +116,9 @@ class OwnCode(NamedTuple):
         """Return the imports of this process, and `spec`."""
         import cloudpickle
 
+        if _module_of(spec) == "__main__" and isinstance(spec.entry_point, str):  # the other has another
+            entry = vars(sys.modules["__main__"]).get(spec.entry_point.partition(":")[2])
+            spec = replace(spec, entry_point=entry or spec.entry_point)
         pickled = call_foreign(f"sending {spec.id} to a process", cloudpickle.dumps, spec)
         return OwnCode(tuple(IMPORTED), pickled)
 

@@ -8,6 +8,7 @@ import logging
 import math
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import lz4.block
 import numpy as np
@@ -81,7 +82,8 @@ class ReplayMemory:
         self._rollout_steps = config.rollout_steps
         self._returns = np.zeros((rows, games), np.float32) if config.rollout_steps else None
         self._ring = Ring(rows, games, config.history_length, config.n_step)
-        self._sampler, self._uniform = sampler(self._ring, config), Uniform(self._ring, config)
+        self._new_sampler = partial(sampler, self._ring, config)
+        self._sampler, self._uniform = self._new_sampler(), Uniform(self._ring, config)
         self.uses_errors = sampler.uses_errors  # whether `update_priorities` has an effect
         self._discounts = (discount_rate ** np.arange(config.n_step + 1)).astype(np.float32)  # γ^k by k
         self._rng = rng
@@ -225,7 +227,10 @@ class ReplayMemory:
                 self._screens.write(row, screens)
             filled += len(rows)
         assert filled == len(held), "rows are missing in the experience log"
-        self._sampler.set_state(state["sampler"])
+        if state["sampler"] is None:  # it was another sampler
+            self._sampler = self._new_sampler()
+        else:
+            self._sampler.set_state(state["sampler"])
         self._rng.bit_generator.state = state["rng"]
 
 

@@ -128,6 +128,8 @@ class Run:
             settings, now = layered(checkpoint.run["flags"]), self._settings
             changed = {part for part, name in PARTS.items() if settings.get(name, now[name]) != now[name]}
             check_form(checkpoint.run, self.get_state(games=False), changed)
+            if "sampler" in changed:  # the state is another's
+                checkpoint.run["agent"]["memory"]["sampler"] = None
             self.set_state(checkpoint.run, checkpoint.experience())
         except LostError:
             raise
@@ -216,7 +218,7 @@ class Run:
             return self._schedule.fill(self.agent, left, exploration_rate=1.0)
         if phase.name == "train":
             logger.info("Epoch #%d", phase.epoch)
-            logger.info(" Training for %d steps", left)
+            logger.info(" Training for %d steps", max(0, left))
             return self._schedule.train(self.agent, left)
         logger.info(" Testing for %d steps", max(0, left))
         assert self._tester, "a test phase has steps"
@@ -435,6 +437,8 @@ def make_statistics(
         if run.track != "none":
             own.append(TRACKERS[run.track](path.with_suffix(""), config.shared_flags(), again))
     for writer in (own := [*own, *writers]):
+        if not isinstance(writer, Writer):
+            raise UserError(f"--track {run.track}: its function returned {writer!r}: return a Writer")
         writer.interrupt = interrupt
     return Statistics(own)
 
@@ -457,21 +461,27 @@ def make_run(
     # only needs to know what the games are like. Without tests no second environment is opened.
     unseen = replace(config, environment=config.environment.unseen())
     tests = config.run.test_steps or config.cluster.on
-    device = device_of_games(config)
-    test_environment = make_environment(unseen, training=False, device=device) if tests else None
-    environment = test_environment if config.cluster.on else None
-    environment = environment or make_environment(config, training=True, device=device)
-    network = make_network(config, environment)
-    # Float sums depend on the number of threads, too: a run that is resumed goes on with the same.
-    config = config.with_flags({"threads": network.threads, "datatype": network.device.datatype})
-    prefix, keeper, tester = config.run.save_weights_prefix, None, None
-    if prefix:
-        name, actions, can_save = environment.name, environment.actions, environment.can_save
-        keeper = Keeper(Path(prefix), name, actions, config, can_save=can_save)
-    statistics = make_statistics(config, interrupt, resumed, writers)
-    agent = make_agent(config, environment, network, statistics, keeper)
-    if test_environment:
-        player, rate = make_player(config, test_environment, network), config.agent.exploration_rate_test
-        tester = Tester(player, rate, statistics, steps=config.run.test_steps)
-    schedule = make_schedule(config, environment, statistics)
+    device, test_environment = device_of_games(config), None
+    with ExitStack() as opened:  # closed again if another part fails
+        if tests:
+            test_environment = make_environment(unseen, training=False, device=device)
+            opened.callback(test_environment.close)
+        environment = test_environment if config.cluster.on else None
+        if not environment:
+            environment = make_environment(config, training=True, device=device)
+            opened.callback(environment.close)
+        network = make_network(config, environment)
+        # Float sums depend on the number of threads, too: a run that is resumed goes on with the same.
+        config = config.with_flags({"threads": network.threads, "datatype": network.device.datatype})
+        prefix, keeper, tester = config.run.save_weights_prefix, None, None
+        if prefix:
+            name, actions, can_save = environment.name, environment.actions, environment.can_save
+            keeper = Keeper(Path(prefix), name, actions, config, can_save=can_save)
+        statistics = make_statistics(config, interrupt, resumed, writers)
+        agent = make_agent(config, environment, network, statistics, keeper)
+        if test_environment:
+            player, rate = make_player(config, test_environment, network), config.agent.exploration_rate_test
+            tester = Tester(player, rate, statistics, steps=config.run.test_steps)
+        schedule = make_schedule(config, environment, statistics)
+        opened.pop_all()  # from now on `Run.close` does it
     return Run(agent, tester, statistics, keeper, config, interrupt, schedule)

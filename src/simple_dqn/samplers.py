@@ -228,7 +228,7 @@ class Prioritized(Uniform):
         self._config = config
         self._tree = SumTree(ring.size)
         self._greatest = FIRST_PRIORITY
-        self._first, self._end = ring.candidates()  # the numbers that have a mass, unless excluded
+        self._first = self._end = 0  # the numbers that have a mass, unless excluded
 
     def draw(self, count: int, steps: int, rng: np.random.Generator) -> tuple[Ids, Floats]:
         """Sample one transition from each of `count` segments of equal mass, with weights of equation 2.
@@ -259,11 +259,12 @@ class Prioritized(Uniform):
 
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` returned; without a mass are those that another `--n_step` makes new."""
-        self._greatest = state.get("greatest", FIRST_PRIORITY)
+        self._greatest, masses = state["greatest"], state["masses"]
         ring = self._ring
         held, indices = ring.held * ring.games, ring.transitions() % ring.size
-        masses, largest = state.get("masses", np.zeros(held)), float(np.finfo(np.float32).max)
-        if masses.shape != (held,) or masses.min(initial=0) < 0 or self._greatest > largest:
+        largest = float(np.finfo(np.float32).max)
+        good = masses.shape == (held,) and masses.dtype == np.float64 and np.isfinite(masses).all()
+        if not (good and masses.min(initial=0) >= 0 and 0 <= self._greatest <= largest):
             raise ValueError("its priorities are not those of its transitions")
         saved = masses[indices]
         self._tree = SumTree(ring.size)

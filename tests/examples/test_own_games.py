@@ -179,11 +179,47 @@ if __name__ == "__main__":
 """
 
 
-def test_an_environment_of_a_script_is_trained_by_any_preset(home: Path) -> None:
-    (home / "script.py").write_text(COUNT_DOWN + REGISTER + SCRIPT)
+@pytest.mark.parametrize("entry", ["CountDown", 'f"{__name__}:CountDown"'])
+def test_an_environment_of_a_script_is_trained_by_any_preset(home: Path, entry: str) -> None:
+    register = REGISTER.replace("entry_point=CountDown", f"entry_point={entry}")
+    (home / "script.py").write_text(COUNT_DOWN + register + SCRIPT)
     done = python("script.py")
     assert done.returncode == 0, done.stderr[-2000:]
     assert len(list((home / "snapshots").glob("*_1.pkl"))) == 2
+
+
+def test_two_files_of_one_name_are_two_games(home: Path) -> None:
+    games = (("a", 10), ("b", 20))
+    for name, points in games:
+        (home / name).mkdir()
+        text = COUNT_DOWN.replace("10 *", f"{points} *") + REGISTER.replace("count_down", name)
+        text = text.replace("=CountDown", '=f"{__name__}:CountDown"')
+        (home / name / "game.py").write_text(text)
+    own_code.import_code(["a/game.py", "b/game.py"])
+    for name, points in games:
+        with closing(open_own(1, file=f"{name}/game.py")) as environment:
+            assert max(step.rewards.max() for step in play(environment, 8)) == points
+
+
+def test_what_is_written_can_be_read_whatever_the_game_is_called(home: Path, told: Told) -> None:
+    for name, good in (("Brücke-v0", True), ("Long-" + 90 * "x", True), (101 * "x", False)):
+        (home / "game.py").write_text(COUNT_DOWN + REGISTER.replace("count_down", name))
+        said = told("train", "game.py", *SMALL, code=0 if good else 2)
+        found = [*home.glob("snapshots/*.pkl")]
+        if good:
+            assert Snapshot.load(found[0]).game == name
+            found[0].unlink()
+        else:
+            assert "the name of its game is too long" in said.splitlines()[-1]
+            assert not found
+        own_code.IMPORTED.clear()
+
+
+def test_a_wide_picture_is_filmed(home: Path) -> None:
+    (home / "wide.py").write_text(COUNT_DOWN.replace("(8, 10)", "(8, 3000)") + REGISTER)
+    run("train", "wide.py", *SMALL)
+    run("record", "snapshots/count_down_1.pkl", "--import", "wide.py", "--play_games", "1")
+    assert (home / "videos" / "count_down_1.mov").stat().st_size > 0
 
 
 RULE = """
@@ -221,6 +257,8 @@ def test_a_rule_of_one_s_own_is_compared_in_a_sweep(home: Path, capsys: Capsys) 
 def test_a_name_means_a_file_then_a_rom_then_catch_then_an_id(
     home: Path, game: str, more: dict[str, str], environment: str | None, name: str
 ) -> None:
+    if "/" not in game:
+        (home / game).mkdir()  # a folder is no game
     found = named({"game": game, **more})
     assert (found.get("environment"), found["game"]) == (environment, name)
 

@@ -72,6 +72,16 @@ def test_the_last_two_are_kept_and_the_chunks_that_they_name(kept: Keeper) -> No
     assert {path.name for path in kept.folder.iterdir()} == names | {"run_000004.npz", "run_000005.npz"}
 
 
+def test_a_chunk_can_be_read_however_many_games_there_are(kept: Keeper, monkeypatch: Patch) -> None:
+    monkeypatch.setattr("simple_dqn.snapshot.keeper.EXPERIENCES", 100)
+    monkeypatch.setattr("simple_dqn.snapshot.keeper.MOST_BYTES", 15)  # screens of four bytes
+    play(kept, 0, 11)
+    save(kept, 1, held=10)
+    assert newest(kept) == (1, list(range(1, 11)))
+    ends = [int(path.stem[-10:]) for path in sorted(kept.folder.glob("experience_*"))]
+    assert ends == [3, 6, 9, 11]
+
+
 def test_training_goes_on_while_the_disk_is_busy(kept: Keeper, clock: Clock) -> None:
     gate, array = threading.Event(), np.zeros(3)
     kept._submit(gate.wait, 60)
@@ -281,6 +291,8 @@ SAMPLER, NETWORK, GAMES = "agent/memory/sampler", "agent/network", "agent/player
         "tester/board/scores": lambda old: old.astype(np.int16), "tester/board/running": lambda old: old[:0],
         f"{SAMPLER}/masses": lambda old: -old, f"{SAMPLER}/greatest": 1e40, SAMPLER: {},
     }.items()),
+    (f"run/{SAMPLER}/masses", lambda old: old * math.nan), (f"run/{SAMPLER}/greatest", math.nan),
+    (f"run/{SAMPLER}/masses", lambda old: old.astype(np.float32)),
 ])  # fmt: skip
 def test_edited_ones_are_damaged(finished: Path, restore: Callable[[], None], name: str, value: Any) -> None:
     edit({})

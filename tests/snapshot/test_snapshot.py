@@ -163,10 +163,11 @@ def test_what_no_run_writes_is_refused(path: Path, change: Callable[[Members], o
 
 @pytest.mark.parametrize("kind", ["<f4", "<f8", "<f2"])
 def test_weights_are_finite_and_not_too_large(path: Path, kind: str) -> None:
-    """A variance of batch normalization has a root, and may be larger."""
+    """A mean and a variance of batch normalization may be larger, and a variance has a root."""
     for name, value, sound in (
         *(("a", value, False) for value in (np.nan, np.inf, -np.inf, 1e30, -2e4)), ("a", 0.5, True),
         *(("x.running_var", value, False) for value in (-1e-3, np.inf)), ("x.running_var", 6e4, True),
+        ("x.running_mean", np.inf, False), ("x.running_mean", -6e4, True),
     ):  # fmt: skip
         with np.errstate(over="ignore"):
             Snapshot("pong", 1, 6, 10, {}, {name: np.array([0.5, value]).astype(kind)}).save(path)

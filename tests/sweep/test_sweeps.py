@@ -148,6 +148,8 @@ def test_each_setting_is_printed_as_a_file(tmp_path: Path, capsys: Capsys, told:
     found = printed("breakout", "--n_step", "3", *settings)
     chosen = [(one["preset"], one["n_step"], one["target_rule"], one["game"]) for one in found]
     assert chosen == [("quick", 3, "max", "pong"), ("nature", 3, "double", "pong")]
+    found = printed("--target_rule", "double", "--compare", "plain=", "other=--munchausen true")
+    assert [one["target_rule"] for one in found] == ["double", "munchausen"]
     # A sweep begins with the settings of a run, in a file, which lie over a preset.
     path = tmp_path / "run.yaml"
     path.write_text("settings:\n  n_step: 7\n  random_seed: 7\n")
@@ -380,7 +382,9 @@ def two(make_run: Make) -> list[SweepRun]:
     ]
 
 
-def test_csvs_that_exist_are_compared(two: list[SweepRun], tmp_path: Path, capsys: Capsys) -> None:
+def test_csvs_that_exist_are_compared(
+    two: list[SweepRun], tmp_path: Path, capsys: Capsys, told: Told
+) -> None:
     def command() -> list[str]:
         files = {
             name: ",".join(str(one.csv) for one in two if one.setting == name) for name in ("plain", "double")
@@ -397,6 +401,10 @@ def test_csvs_that_exist_are_compared(two: list[SweepRun], tmp_path: Path, capsy
     out = capsys.readouterr().out
     assert "6 runs of another game" in out
     assert "double: mean 22.0 (21." in out
+    for reward, code in (("", 2), ("5", 0)):
+        (tmp_path / "odd.csv").write_text(f"epoch,phase,average_reward\n4e18,train,{reward}\n")
+        said = told("sweep", "compare", f"odd={tmp_path / 'odd.csv'}", code=code)
+        assert ("No run can be compared; Left out: 1 runs" in said) == bool(code)
 
 
 def test_the_figure_has_the_curves_of_each_game_and_the_measures(two: list[SweepRun], make_run: Make) -> None:

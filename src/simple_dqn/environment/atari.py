@@ -94,8 +94,8 @@ def game_of(run: str) -> str | None:
 
 
 def is_rom(game: str) -> bool:
-    """Return whether there is something at the path `game`, or a game of ale-py's has that name."""
-    return bool(kind_of(Path(game))) or _stem(Path(game)) in known_games()
+    """Return whether there is a file at the path `game`, or a game of ale-py's has that name."""
+    return kind_of(Path(game)) in ("file", "other") or _stem(Path(game)) in known_games()
 
 
 def _stem(path: Path) -> str:

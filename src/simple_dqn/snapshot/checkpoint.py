@@ -31,9 +31,10 @@ logger = logging.getLogger(__name__)
 FORMAT = "simple-dqn checkpoint 3"
 MOST_BYTES, CHUNK_BYTES = 8 << 30, 2 << 30  # of a checkpoint, and of a chunk, packed or not
 REMEDY = "use another checkpoint"
-ANY_LENGTH = ("scores", "masses")  # arrays whose length changes during a run
+ANY_LENGTH = ("scores",)  # arrays whose length changes during a run
 FIXED = ("bit_generator", "optimizer")  # words that are not those of another run
-UNCHECKED = ("environment", "flags", "csv")  # the games and settings check their own; a row is only compared
+# The games, the sampler and the settings check their own; a row is only compared.
+UNCHECKED = ("environment", "sampler", "flags", "csv")
 
 
 class DamagedError(UserError):

@@ -31,6 +31,7 @@ from simple_dqn.types import CheckpointState, Step, on_host
 logger = logging.getLogger(__name__)
 
 EXPERIENCES = 1024  # of a full chunk
+MOST_BYTES = 1 << 30  # of the screens in a chunk, which a long rollout of many games exceeds
 CHECKPOINTS = "_checkpoint"  # the end of the checkpoint folder's name
 LOCK = "lock"  # a file in that folder
 LONGEST_NAME = 200  # bytes; the files of a run add up to 55
@@ -152,8 +153,9 @@ class Keeper:
     def begin(self, weights: Mapping[str, np.ndarray]) -> None:
         """Begin a new run with the network's `weights`; set an earlier run's files aside, see `set_aside`."""
         start = self._config.run.start_epoch
-        set_aside(self.prefix, start)
         first = Snapshot(self._game, start, self._actions, 0, {}, dict(weights))
+        first.check()
+        set_aside(self.prefix, start)
         self._snapshots["complete"] = first.fingerprint
 
     def resume(self, checkpoint: Checkpoint) -> None:
@@ -228,6 +230,7 @@ class Keeper:
         logger.info("Saving weights to %s", path)
         flags = self._config.shared_flags()
         snapshot = Snapshot(self._game, epoch, self._actions, steps, flags, dict(weights))
+        snapshot.check()
         self._submit(self._write, path, snapshot, "Training continues, and tries again later").result()
         return snapshot
 
@@ -265,7 +268,10 @@ class Keeper:
         """Write the latest steps as a chunk, full or not."""
         if self._steps:
             steps = [replace(step, screens=on_host(step.screens)) for step in self._steps]
-            self._submit(self._write_chunk, self._rows - len(steps), steps)
+            most = max(1, MOST_BYTES // steps[0].screens.nbytes)
+            for place in range(0, len(steps), most):
+                first = self._rows - len(steps) + place
+                self._submit(self._write_chunk, first, steps[place : place + most])
             self._steps.clear()
 
     # The following are called in the thread.

@@ -47,7 +47,7 @@ MALFORMED = (
     tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 # A game's name or a Gymnasium id, but not `module:id`, for which Gymnasium would import a module.
-GAME = re.compile(r"\w[\w.-]{0,63}(/\w[\w.-]{0,63})?", re.ASCII)
+GAME = re.compile(r"\w[\w.-]{0,99}(/\w[\w.-]{0,99})?")
 LONGEST_WORD = 200
 # Trained weights are below 10. Five layers of weights up to this limit cannot overflow a float32 at 84x84.
 LARGEST_WEIGHT = 1e4
@@ -138,6 +138,17 @@ class Snapshot:
             total = zlib.crc32(self.weights[name].tobytes(), zlib.crc32(name.encode(), total))
         return total
 
+    def check(self) -> None:
+        """Raise UserError if `load` would refuse this snapshot, which a training must not write."""
+        try:
+            _checked({**vars(self), "weights": dict(self.weights)})
+            size = sum(values.nbytes + LONGEST_HEADER for values in self.weights.values()) + LONGEST_TREE
+            if size > MOST_BYTES:
+                remedy = "lower --screen_width and --screen_height, or choose a smaller --network"
+                raise ValueError(f"it would have {size:,} bytes, more than {MOST_BYTES:,}: {remedy}")
+        except ValueError as error:
+            raise UserError(f"no snapshot of this network can be written: {error}") from None
+
     def save(self, path: Path) -> None:
         """Write the snapshot to `path`, completely or not at all; raise UserError if that fails."""
         write_archive(path, {"format": FORMAT, "version": __version__, **vars(self)})
@@ -174,7 +185,7 @@ def _checked(content: CheckpointState) -> Snapshot:
     """Return the snapshot with this content, which may be anything."""
     game, counts = content["game"], [content[name] for name in ("epoch", "actions", "total_train_steps")]
     if not (isinstance(game, str) and GAME.fullmatch(game)):
-        raise ValueError("the name of its game is not valid")
+        raise ValueError("the name of its game is too long or has more than letters, digits, _, - and .")
     if any(type(count) is not int or not 0 <= count < 2**63 for count in counts) or not counts[1]:
         raise ValueError("its epoch, or its number of actions or of steps is not valid")
     epoch, actions, steps = counts
@@ -210,10 +221,12 @@ def _weights(arrays: Any) -> dict[str, NDArray[np.float32]]:
         array = arrays.pop(name)
         if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or not array.size:
             raise ValueError(f"its weights {name!r} are not floats")
-        variance = name.endswith("running_var")  # of batch normalization, which divides by its square root
-        least, most = (0.0, np.finfo(np.float32).max) if variance else (-LARGEST_WEIGHT, LARGEST_WEIGHT)
-        if not (least <= array.min() and array.max() <= most):  # false if there is a NaN
-            raise ValueError(f"its weights {name!r} hold NaN, infinity or values too large")
+        # Those of batch normalization are as large as what is observed.
+        observed = name.endswith(("running_mean", "running_var"))
+        most = float(np.finfo(np.float32).max) if observed else LARGEST_WEIGHT
+        least = 0.0 if name.endswith("running_var") else -most
+        if not (least <= float(array.min()) and float(array.max()) <= most):  # false if there is a NaN
+            raise ValueError(f"its weights {name!r} hold NaN, infinity or values above {most:g}")
         result[name] = array.astype(np.float32, copy=False)
     return result
 

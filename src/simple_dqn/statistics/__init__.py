@@ -37,7 +37,7 @@ class PhaseSummary:
     meanq: float | None = None  # mean over held-out states of max_a Q(s, a); None: not measured
     meancost: float | None = None  # mean loss of the updates of this phase; None: there were none
     weight_updates: int = 0  # updates since the run began
-    total_time: float = 0.0  # wall seconds since the run began, without the time between resumed parts
+    total_time: float = 0.0  # wall seconds of the run; from 0 again if it goes on from a snapshot alone
     epoch_time: float = 0.0  # wall seconds of this phase
     steps_per_second: float = 0.0
     more: Mapping[str, float | None] = field(default_factory=dict)  # columns of some kinds of run, by name

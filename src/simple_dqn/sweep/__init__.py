@@ -86,7 +86,7 @@ def _planned(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str
     if "config" in given and any("preset" in one for one in settings.values()):
         raise UserError("--config lies over the presets of --compare: give the settings to compare as flags")
     flags = ({} if given["gpus_per_run"] else {"backend": "cpu"}) | _shared(given)
-    settings = {name: {**flags, **one} for name, one in settings.items()}
+    settings = {name: over(flags, one) for name, one in settings.items()}
     games = find_games(given["games"], Config.from_flags(flags).environment)
     if not given["gpus_per_run"] and any(one.get("backend") == "gpu" for one in settings.values()):
         raise UserError("--backend gpu needs a share of a GPU for each run: give --gpus_per_run, as 0.25")
@@ -223,6 +223,8 @@ def _compare_files(arguments: Sequence[str], program: str) -> None:
     for csv, run in runs.items():
         run.check(("average_reward",), str(csv))
     comparison = Comparison([Member(games[csv], names[csv], run) for csv, run in runs.items()])
-    if png and comparison.members:
+    if not comparison.members:
+        raise UserError("; ".join(str(comparison).splitlines()))
+    if png:
         plot.write(comparison.plot(), png)
     print(comparison)

@@ -158,7 +158,7 @@ def scored(runs: Sequence[Run]) -> tuple[str, range, list[float | None]]:
     last = min(filter(None, ends), default=0)
     epochs = range(last - -(-last // 10) + 1, last + 1)
     lines = [run.line(phase, "average_reward") for run in runs]
-    rewards = [points[np.isin(at, epochs)] for at, points in lines]
+    rewards = [points[(at >= epochs.start) & (at <= last)] for at, points in lines]
     return phase, epochs, [float(one.mean()) if len(one) else None for one in rewards]
 
 

@@ -180,6 +180,8 @@ def test(arguments: Sequence[str], program: str) -> None:
     if rules.flags and not is_atari(config.environment):
         remedy = f"leave it out, and give --play_games {rules.games} for as many games"
         raise UserError(f"--protocol {protocol} is for Atari games: {remedy}")
+    if rules.games and "test_steps" in given:
+        raise UserError(f"--protocol {protocol} counts games: leave out --test_steps, or give --play_games")
     if not (config.run.play_games or rules.games or config.run.test_steps):
         raise UserError("there is nothing to test: give --test_steps, --play_games or --protocol nature")
     measure(config, protocol, given.get("json"))

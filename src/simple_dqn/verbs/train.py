@@ -6,7 +6,7 @@ import logging
 import pstats
 import shlex
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 from simple_dqn import command_line, files, hub, own_code, rules
 from simple_dqn.config import REGISTERED, Config, RunConfig, Share, layered
-from simple_dqn.environment import as_played, named, with_kind
+from simple_dqn.environment import as_played, is_atari, named, with_kind
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.files import TRAINED, check_target, command, from_here, home, is_trained, kind_of, replacing
 from simple_dqn.presets import PRESETS, USUAL
@@ -95,13 +95,14 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
     csv_file, usual = str(home() / "results" / f"{run}.csv"), str(home() / "snapshots" / run)
     config = config.with_flags({"csv_file": csv_file, "save_weights_prefix": usual}, given)
     prefix = Path(config.run.save_weights_prefix or usual)
-    with locked(prefix):
+    files = config.run.save_weights_prefix or given.get("resume")  # some that another run could write, too
+    with locked(prefix) if files else nullcontext():
         if log:
             start_log(config.run.log_level)
         try:
             if given.get("resume"):
-                if _continued(prefix, given, writers, log):
-                    return config.run
+                if resumed := _continued(prefix, config, given, writers, log):
+                    return resumed
                 logger.warning("There is no checkpoint %s: the run begins", checkpoint_folder(prefix))
             name = preset_of(given, config)
             logger.info("Preset %s", name)
@@ -115,18 +116,29 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
     return config.run
 
 
-def _continued(prefix: Path, given: dict[str, Any], writers: Sequence[Writer], log: bool) -> bool:
-    """Continue from the run's latest checkpoint, and return True; False: it has written none."""
+def _continued(
+    prefix: Path, new: Config, given: dict[str, Any], writers: Sequence[Writer], log: bool
+) -> RunConfig | None:
+    """Continue from the run's latest checkpoint, and return where its files are; None: it has written none.
+
+    A preset that is given has its values in this game, those of a `new` run; no-ops are for Atari alone.
+    """
+    said, settings = preset(given, USUAL) if "preset" in given else {}, new.flags()
+    atari = is_atari(new.environment)
+    names = [name for name in said if atari or name not in ("random_starts", "random_start_frames")]
+    asked = over({name: settings[name] for name in names if not isinstance(said[name], Share)}, given)
     # Shares are of the run as it began, and the checkpoint has their numbers.
-    asked = over(preset(given, USUAL) if "preset" in given else {}, given)
+    shares = [f"--{name} {one}" for name, one in given.items() if isinstance(one, Share)]
+    if shares:
+        logger.info("%s is a share of the run as it began, whose number is kept", " and ".join(shares))
     numbers = {name: one for name, one in asked.items() if not isinstance(one, Share)}
-    if go_on(prefix, numbers, None, writers, log):
-        return True
+    if resumed := go_on(prefix, numbers, None, writers, log):
+        return resumed
     folder = checkpoint_folder(prefix)
     if CheckpointFolder(folder).latest_number():
         remedy = f"{command('resume')} {prefix}_EPOCH.pkl goes on from a snapshot; or move that folder away"
         raise UserError(f"no checkpoint in {folder} can be read: {remedy} to start again")
-    return False
+    return None
 
 
 def begin(config: Config, writers: Sequence[Writer] = ()) -> None:
@@ -227,24 +239,22 @@ def follows(snapshot: Snapshot | None, run: dict[str, Any]) -> bool:
 def go_on(
     prefix: Path, given: dict[str, Any], snapshot: Snapshot | None = None, writers: Sequence[Writer] = (),
     log: bool = True,
-) -> bool:  # fmt: skip
-    """Continue from the latest usable checkpoint as if the run had never stopped; return False if none is.
+) -> RunConfig | None:  # fmt: skip
+    """Continue from the latest usable checkpoint as if the run had never stopped; return None if none is.
 
     It must follow `snapshot`, if that is given; CompleteError: the run has all its epochs. See `learn`.
     """
     for saved in CheckpointFolder(checkpoint_folder(prefix)).usable(lambda run: follows(snapshot, run)):
         try:
-            _go_on(saved, prefix, given, writers, log)
+            return _go_on(saved, prefix, given, writers, log)
         except DamagedError as error:
             logger.warning("%s: trying the previous checkpoint", error)
-        else:
-            return True
-    return False
+    return None
 
 
 def _go_on(
     saved: Checkpoint, prefix: Path, given: dict[str, Any], writers: Sequence[Writer], log: bool
-) -> None:
+) -> RunConfig:
     flags, phase, last_row = recorded(saved.run), Phase.of(saved.run), str(saved.run["statistics"]["csv"])
     # What auto means was settled when the run began.
     settled = [name for name in ("datatype", "emulator") if given.get(name) == "auto"]
@@ -276,6 +286,7 @@ def _go_on(
         logger.info("Continuing from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
         run.resume(saved)
     finish_training(config, stop)
+    return config.run
 
 
 def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:

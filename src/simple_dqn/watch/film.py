@@ -141,14 +141,17 @@ class Recording(FrameFollower):
                 raise KeyboardInterrupt(number)
 
     def show(self, frame: Frame) -> None:
-        """Add a frame to the film, about 840 pixels high, and to the folder of screens, if there is one."""
+        """Add a frame to the film, about 840 pixels high, and to the folder of screens, if there is one.
+
+        The film is at most some 8,000 pixels wide: H.264 has a limit.
+        """
         picture = frame.picture
         if self._screens:
             image = pygame.image.frombuffer(picture.tobytes(), picture.shape[1::-1], "RGB")
             with (self._screens / f"{self._film.frames:06}.png").open("wb") as file:
                 pygame.image.save(image, file, "screen.png")
         # Even: H.264 stores one color for 2 × 2 pixels, which then belong to one pixel of the game.
-        scale = max(2, 2 * round(420 / picture.shape[0]))
+        scale = 2 * max(1, min(round(420 / picture.shape[0]), 4096 // picture.shape[1]))
         if self._overlay:
             self._overlay.scale = scale
             picture, scale = self._overlay.draw(picture, self.view(frame, heat_map=True)), 1
