@@ -18,16 +18,7 @@ if TYPE_CHECKING:
     from simple_dqn.environment import Environment
     from simple_dqn.replay import ReplayMemory
     from simple_dqn.statistics import Statistics
-    from simple_dqn.types import (
-        Actions,
-        CheckpointState,
-        DeviceStates,
-        Experience,
-        ExplorationRates,
-        QValues,
-        States,
-        Step,
-    )
+    from simple_dqn.types import Actions, CheckpointState, Experience, ExplorationRates, QValues, States, Step
 
 UPDATES_PER_REPORT = 50  # reading a loss from a GPU waits for it, so losses are read this many at a time
 
@@ -48,8 +39,8 @@ class StateBuffer:
     ) -> None:
         states = np.zeros((games, history_length, *screen_shape), datatype(screen_shape))
         self._device = device
-        self._states: DeviceStates = device.tensor(states) if device else states
-        self.states: DeviceStates = self._states[:]
+        self._states: Any = device.tensor(states) if device else states
+        self.states: Any = self._states[:]
         if isinstance(self.states, np.ndarray):
             self.states.flags.writeable = False
 

@@ -25,18 +25,12 @@ from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.own_code import import_code
 from simple_dqn.run import make_environment, make_network, make_player
 from simple_dqn.samplers import SAMPLERS, Uniform
-from simple_dqn.snapshot import Snapshot, best_snapshot, check_fits, check_layers, snapshots_after
+from simple_dqn.snapshot import Snapshot, check_fits, check_layers
+from simple_dqn.snapshot.keeper import best_snapshot, snapshots_after
 from simple_dqn.statistics import PhaseSummary, Statistics, Writer
 from simple_dqn.statistics.writers import TRACKERS, Console
 from simple_dqn.types import Actions, QValues, States, Step, datatype
-from simple_dqn.verbs.play import (
-    ONE_GAME,
-    PLAYS_ONLY,
-    load_weights,
-    open_snapshot,
-    settings_of_agent,
-    workers_for,
-)
+from simple_dqn.verbs import play
 from simple_dqn.verbs.settings import resolve
 from simple_dqn.verbs.train import learn, read
 from simple_dqn.watch.player import WatchedPlayer
@@ -296,7 +290,7 @@ class TrainedAgent:
 
     def __init__(self, path: str | Path, game: str | None = None, **settings: Unpack[Settings]) -> None:
         file = hub.local(_word("path", path))
-        snapshot = open_snapshot(file, None if game is None else _word("game", game))
+        snapshot = play.open_snapshot(file, None if game is None else _word("game", game))
         self.__setstate__((file, snapshot, _read(settings)))
 
     def __getstate__(self) -> tuple[Path, Snapshot, dict[str, Any]]:
@@ -306,13 +300,13 @@ class TrainedAgent:
     def __setstate__(self, state: tuple[Path, Snapshot, dict[str, Any]]) -> None:
         """Build the network and the player."""
         self._path, self._snapshot, self._given = file, _, _ = state
-        config = self._config(ONE_GAME, {"random_seed": self._given.get("random_seed", 0)})
+        config = self._config(play.ONE_GAME, {"random_seed": self._given.get("random_seed", 0)})
         with closing(make_environment(config, training=False)) as environment:
             # Check first, because importing PyTorch takes seconds.
             check_fits(file, self._snapshot, environment.name, environment.actions)
             check_layers(file, self._snapshot, config)
             self._network = make_network(config, environment)
-            load_weights(file, environment, self._network, self._snapshot)
+            play.load_weights(file, environment, self._network, self._snapshot)
             self._player = make_player(config, environment, self._network)
         self.game, self.settings = environment.name, config.flags()
         self.actions, self.action_names = environment.actions, environment.action_names
@@ -355,7 +349,7 @@ class TrainedAgent:
         number = _read(asked)["play_games"]
         if number < 1:
             raise UserError(f"{games} games have no score: give at least 1")
-        config = self._config(PLAYS_ONLY, asked, **workers_for(number, self._snapshot.flags))
+        config = self._config(play.PLAYS_ONLY, asked, **play.workers_for(number, self._snapshot.flags))
         with closing(make_environment(config, training=False)) as environment:
             player = make_player(config, environment, self._network)
             outcome = evaluation.evaluate(player, config, "simple_dqn", Statistics([Console()]), Interrupt())
@@ -370,7 +364,7 @@ class TrainedAgent:
         for `evaluate`.
         """
         asked = _playing(seed, epsilon)
-        config = self._config(ONE_GAME, asked, **({} if game is None else {"game": _word("game", game)}))
+        config = self._config(play.ONE_GAME, asked, **({} if game is None else {"game": _word("game", game)}))
         seen: deque[Frame] = deque(maxlen=1)
         watcher = seen.append if frames else None
         with closing(make_environment(config, training=False, watcher=watcher)) as environment:
@@ -388,7 +382,7 @@ class TrainedAgent:
     def _config(self, base: dict[str, Any], asked: dict[str, Any], **fixed: Any) -> Config:
         """Return the settings `base` of a verb, with `asked` and `fixed` in place of the snapshot's."""
         given = {**self._given, **_read(asked)}
-        return settings_of_agent(self._path, self._snapshot, given, {**base, **fixed})
+        return play.settings_of_agent(self._path, self._snapshot, given, {**base, **fixed})
 
     def _checked(self, states: States) -> States:
         shape: tuple[int, ...] = getattr(states, "shape", ())

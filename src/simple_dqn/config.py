@@ -21,7 +21,7 @@ INF = math.inf
 def option(default: Any, text: str, minimum: float = -INF, maximum: float = INF, **more: Any) -> Any:
     """Return a dataclass field that is a setting, with its `text` for `--help` and its limits.
 
-    `more` has `above`: a limit below all values; `endless`: infinity is allowed; `group`: the heading in
+    `more` has `above`: an exclusive lower limit; `endless`: infinity is allowed; `group`: the heading in
     `--help`, if it is not that of the dataclass; `local`: it concerns this machine, and snapshots leave it
     out; `share_of`: "steps" or "updates": a share of the whole run's is allowed.
     """

@@ -35,20 +35,16 @@ class Device:
 
     The output layer and everything after it are float32 or wider, as are the optimizer's weights. In
     bfloat16, numbers near 1 are 0.004 to 0.008 apart: many Q-values would be equal, and small TD errors 0.
-
-    Attributes:
-        torch_device: PyTorch's name of the device. is_cpu: Whether it is the CPU.
-        datatype: A value of `--datatype`. hidden: The datatype of the hidden layers.
-        wide: That of the output layer, the targets, the loss and the optimizer's weights.
-        loss_scaling: Whether small gradients would underflow in `hidden`.
-        layout: The memory layout of screens and filters; on the CPU, the faster one in our measurements.
     """
 
     def __init__(self, torch_device: torch.device, datatype: str) -> None:
         self.torch_device, self.is_cpu = torch_device, torch_device == CPU
-        self.datatype, self.loss_scaling = datatype, datatype == "float16"
-        self.hidden: torch.dtype = getattr(torch, datatype)
+        self.datatype = datatype  # a value of `--datatype`
+        self.loss_scaling = datatype == "float16"  # whether small gradients would underflow
+        self.hidden: torch.dtype = getattr(torch, datatype)  # of the hidden layers
+        # Of the output layer, the targets, the loss and the optimizer's weights.
         self.wide = torch.float64 if datatype == "float64" else torch.float32
+        # The memory layout of screens and filters; on the CPU, the faster one in our measurements.
         planes = self.is_cpu and datatype == "bfloat16" and not AMX
         self.layout = torch.contiguous_format if planes else torch.channels_last
 

@@ -65,13 +65,10 @@ def packages(folder: Path) -> Finding:
                 others.append(f"{pin.name} {found} instead of {str(pin.specifier).lstrip('=')}")
         except metadata.PackageNotFoundError:
             missing.append(pin.name)
-    for level, what, names in (
-        ("error", "missing", missing),
-        ("warning", "other versions than tested", others),
-    ):
-        if names:
-            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-            return level, f"{what}: {', '.join(names[:5])}{more}: {REINSTALL}"
+    level, what = ("error", "missing") if missing else ("warning", "other versions than tested")
+    if names := missing or others:
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        return level, f"{what}: {', '.join(names[:5])}{more}: {REINSTALL}"
     return "ok", f"{len(pins)} packages, all in their pinned versions"
 
 

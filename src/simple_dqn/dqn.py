@@ -22,28 +22,9 @@ from simple_dqn.device import choose_device, take, use_threads
 from simple_dqn.errors import UserError
 from simple_dqn.guided import GuidedBackpropagation
 from simple_dqn.machine import gigabytes
-from simple_dqn.networks import NATURE, Network, NetworkSpec, build
-from simple_dqn.optimizers import (
-    AVERAGE_EVERY,
-    MasterWeights,
-    WeightAverage,
-    check_fit,
-    copy_arrays,
-    floating_tensors,
-    learning_rate_share,
-    write_tensors,
-)
-from simple_dqn.types import (
-    CheckpointState,
-    Floats,
-    Ids,
-    Mask,
-    Minibatch,
-    QValues,
-    Rewards,
-    RolloutMinibatch,
-    States,
-)
+from simple_dqn.networks import NATURE, Network, NetworkSpec, build, copy_arrays, write_tensors
+from simple_dqn.optimizers import AVERAGE_EVERY, MasterWeights, WeightAverage, check_fit, learning_rate_share
+from simple_dqn.types import CheckpointState, Floats, Ids, Mask, Minibatch, QValues, RolloutMinibatch, States
 from simple_dqn.value_heads import ImplicitHead
 
 logger = logging.getLogger(__name__)
@@ -128,7 +109,7 @@ def munchausen_targets(
 
 
 def lambda_returns(
-    rewards: Rewards, terminals: Mask, starts: Mask, values: Floats, discount_rate: float, trace_decay: float
+    rewards: Floats, terminals: Mask, starts: Mask, values: Floats, discount_rate: float, trace_decay: float
 ) -> Floats:
     """Return the λ-returns float32 [T, E] of T steps of E games, which are the targets of PQN.
 
@@ -206,9 +187,6 @@ class DeepQNetwork:
     An update has two parts, which two threads may do at the same time: `prepare` reads only θ⁻, and `update`
     uses only θ. Both call functions of tensors whose control flow does not depend on values, so that a GPU
     can record them as CUDA graphs. Letters in shapes are those of `simple_dqn.types`.
-
-    Attributes:
-        updates: The number of updates made so far. device: Where it computes. threads: CPU threads of it.
     """
 
     def __init__(
@@ -227,8 +205,8 @@ class DeepQNetwork:
         """
         self._config, self._rule = network, TARGET_RULES[network.target_rule]
         self._screen_shape, self._actions = screen_shape, actions
-        self.updates, self.device = 0, (device := choose_device(backend))
-        self.threads = use_threads(backend.threads, device, spare_cores)
+        self.updates, self.device = 0, (device := choose_device(backend))  # updates so far; where it computes
+        self.threads = use_threads(backend.threads, device, spare_cores)  # of the CPU
         draw = rng if initialize else None
         self._online = build(spec, actions, history_length, screen_shape, network, draw, device.wide)
         device.move(self._online.eval())
@@ -367,7 +345,7 @@ class DeepQNetwork:
         networks = [self._online, self._target, *([self._average.network] if self._average else [])]
         self._forward = {network: record(network) for network in networks}
 
-    def returns(self, rewards: Rewards, terminals: Mask, starts: Mask, values: Floats) -> Floats:
+    def returns(self, rewards: Floats, terminals: Mask, starts: Mask, values: Floats) -> Floats:
         """Return the targets of the T steps of a rollout, float32 [T, E]; see `lambda_returns`."""
         config, clipped = self._config, rewards.clip(self._config.min_reward, self._config.max_reward)
         rates = config.discount_rate, config.trace_decay
@@ -421,7 +399,7 @@ class DeepQNetwork:
 
     def get_state(self) -> CheckpointState:
         """Return everything that a resume needs: networks, optimizer, random streams, update count."""
-        target = None if self._target is self._online else write_tensors(floating_tensors(self._target))
+        target = None if self._target is self._online else write_tensors(self._target.tensors())
         return {
             "updates": self.updates,
             "online": write_tensors(self._master.tensors()),
@@ -441,7 +419,7 @@ class DeepQNetwork:
         self._master.set_state(state["training"])
         self.update_target_network()
         if target is not None and self._target is not self._online:
-            copy_arrays(target, floating_tensors(self._target))
+            copy_arrays(target, self._target.tensors())
         if self._average:
             self._average.set_state(state["average"])
         self._noise.set_state(state["noise"])

@@ -4,7 +4,7 @@ import copy
 import itertools
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias, cast
@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from simple_dqn.config import NetworkConfig
 from simple_dqn.errors import UserError
+from simple_dqn.types import CheckpointState
 from simple_dqn.value_heads import VALUE_HEADS, ImplicitHead, ValueHead
 
 # (random stream, shape, inputs to one unit) -> initial values in that shape
@@ -272,6 +273,13 @@ class Network(nn.Module):
             if isinstance(module, nn.Conv2d | nn.Linear | nn.GroupNorm) and not last:
                 module.to(dtype)
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the weights and the running means, by name; they share the network's memory.
+
+        Batch normalization's integer counter is left out, since nothing uses it.
+        """
+        return {name: values for name, values in self.state_dict().items() if values.is_floating_point()}
+
 
 def build(
     spec: NetworkSpec, actions: int, history_length: int, screen_shape: tuple[int, ...],
@@ -397,3 +405,16 @@ def _initialize(network: Network, initializer: Initializer, rng: np.random.Gener
             for values in (module.weight, module.bias):
                 if values is not None:
                     values.copy_(torch.from_numpy(initializer(rng, tuple(values.shape), inputs)))
+
+
+def write_tensors(tensors: Mapping[str, Tensor]) -> CheckpointState:
+    """Return fresh arrays of the values of `tensors`; bfloat16 and float16 become float32, which is exact."""
+    wide = {name: v.float() if v.dtype.itemsize == 2 else v for name, v in tensors.items()}
+    return {name: values.cpu().numpy().copy(order="C") for name, values in wide.items()}
+
+
+@torch.no_grad()
+def copy_arrays(arrays: Mapping[str, object], tensors: Mapping[str, Tensor]) -> None:
+    """Copy `arrays`, which `check_fit` has accepted, into the memory of `tensors`."""
+    for name, values in tensors.items():
+        values.copy_(torch.as_tensor(np.array(arrays[name])))

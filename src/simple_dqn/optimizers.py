@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Adadelta, Adagrad, Adam, Optimizer, RAdam
 
 from simple_dqn.config import NetworkConfig
 from simple_dqn.errors import UserError
-from simple_dqn.networks import Network
+from simple_dqn.networks import Network, copy_arrays, write_tensors
 from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.types import CheckpointState
 
@@ -102,8 +102,6 @@ def make_optimizer(weights: Sequence[Tensor], config: NetworkConfig) -> Optimize
 
 def learning_rate_share(config: NetworkConfig, updates: float) -> float:
     """Return the learning rate after `updates`, as a share of the first; it decreases linearly."""
-    if not config.learning_rate_decay_updates:
-        return 1.0
     progress = min(updates / config.learning_rate_decay_updates, 1.0)
     return 1.0 + progress * (config.learning_rate_end / config.learning_rate - 1.0)
 
@@ -162,7 +160,7 @@ class MasterWeights:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights and the network's running means by name, sharing their memory."""
-        return {**floating_tensors(self._network), **self.weights}
+        return {**self._network.tensors(), **self.weights}
 
     def load(self, arrays: Mapping[str, object]) -> None:
         """Copy `arrays`, checked by `check_fit`, into `tensors` and the network."""
@@ -215,7 +213,7 @@ class WeightAverage:
     def network(self) -> Network:
         """A network with the mean's weights, in the online network's datatype."""
         if not self._network_is_current:
-            tensors = floating_tensors(self._network)
+            tensors = self._network.tensors()
             torch._foreach_copy_(list(tensors.values()), [self.mean[name] for name in tensors])
             self._network_is_current = True
         return self._network
@@ -247,20 +245,6 @@ class WeightAverage:
             self._count = state["count"]
 
 
-def floating_tensors(network: nn.Module) -> dict[str, Tensor]:
-    """Return the weights of `network` and its running means, by name; they share its memory.
-
-    Batch normalization's integer counter is left out, since nothing uses it.
-    """
-    return {name: values for name, values in network.state_dict().items() if values.is_floating_point()}
-
-
-def write_tensors(tensors: Mapping[str, Tensor]) -> CheckpointState:
-    """Return fresh arrays of the values of `tensors`; bfloat16 and float16 become float32, which is exact."""
-    wide = {name: v.float() if v.dtype.itemsize == 2 else v for name, v in tensors.items()}
-    return {name: values.cpu().numpy().copy(order="C") for name, values in wide.items()}
-
-
 def _tensor_like(like: Tensor, values: object) -> Tensor:
     """Return `values` as a new tensor, with the memory layout of `like` if it has its shape."""
     source = torch.as_tensor(np.array(values))
@@ -280,10 +264,3 @@ def check_fit(arrays: Mapping[str, object], tensors: Mapping[str, Tensor]) -> No
                 f"the snapshot is of a network with other layers than this one ({name}): give the game and "
                 f"{', '.join(f'--{flag}' for flag in (*NETWORK_SHAPE, 'atoms', 'quantiles'))} as in training"
             )
-
-
-@torch.no_grad()
-def copy_arrays(arrays: Mapping[str, object], tensors: Mapping[str, Tensor]) -> None:
-    """Copy `arrays`, which `check_fit` has accepted, into the memory of `tensors`."""
-    for name, values in tensors.items():
-        values.copy_(torch.as_tensor(np.array(arrays[name])))

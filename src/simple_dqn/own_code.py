@@ -4,7 +4,6 @@ It calls `simple_dqn.register_network` and others like it, or `gymnasium.registe
 import anything: a snapshot, a checkpoint or a settings file holds the name of the file as text, for messages.
 """
 
-import importlib
 import importlib.util
 import os
 import pickle

@@ -199,7 +199,7 @@ class ReplayMemory:
         return dict(zip(("width", "height", "channels"), reversed(self._screen_shape), strict=False))
 
     def set_state(self, state: CheckpointState, experience: Iterable[Experience]) -> None:
-        """Restore what `get_state` returned; `experience` is the rows of then, oldest first, in pieces.
+        """Restore what `get_state` returned; `experience` yields the stored rows in pieces, oldest first.
 
         Raises:
             UserError: The state is that of a memory of another size, or of other games or screens.

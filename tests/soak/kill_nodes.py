@@ -18,7 +18,7 @@ from tests.cluster.conftest import Nodes  # first, for it sets what Ray reads wh
 
 # isort: split
 from simple_dqn.cluster.actor import Trajectory
-from simple_dqn.cluster.learner import ClusterSchedule, WorkerSlot
+from simple_dqn.cluster.learner import ActorSlot, ClusterSchedule
 from simple_dqn.config import Config
 from simple_dqn.run import make_run
 
@@ -38,7 +38,7 @@ def main() -> None:
     moments, taken = random.Random(flags.seed), list[tuple[int, int, int]]()
     store = ClusterSchedule._store
 
-    def storing(self: ClusterSchedule, agent: Any, slot: WorkerSlot, trajectory: Trajectory) -> None:
+    def storing(self: ClusterSchedule, agent: Any, slot: ActorSlot, trajectory: Trajectory) -> None:
         taken.append((slot.number, slot.generation, trajectory.number))
         store(self, agent, slot, trajectory)
 

@@ -33,7 +33,7 @@ WAITING_SHARE = 0.05  # share of the learner's time above which it counts as wai
 BUSY_TRAJECTORIES = 32  # trajectories in a row without waiting, after which the limit is lowered
 
 
-class WorkerSlot:
+class ActorSlot:
     """One of the pool's N places for an actor."""
 
     actor: Any = None  # Ray's handle; None: the slot is empty
@@ -67,20 +67,17 @@ class WorkerSlot:
 
 
 class ActorPool:
-    """N worker slots, and the calls that are in flight.
+    """N actor slots, and the calls that are in flight.
 
     An actor answers its calls in their order. After any failure it is given up with all its pending calls, so
     no trajectory is used twice or without the one before it, and a new actor takes the slot.
-
-    Attributes:
-        resumes: How often the run was resumed, so that its games differ from those of its start.
-        trajectory_steps: Steps of one trajectory, over all games of the actor.
     """
 
     def __init__(self, config: Config, rom_md5: str | None) -> None:
         """Make slots for `config.cluster.actors` actors; their game has the ROM with `rom_md5`, or none."""
-        self._config, self._rom_md5, self.resumes = config, rom_md5, 0
-        self._slots = [WorkerSlot(number) for number in range(config.cluster.actors)]
+        self._config, self._rom_md5 = config, rom_md5
+        self.resumes = 0  # of the run, so that its games differ from those of its start
+        self._slots = [ActorSlot(number) for number in range(config.cluster.actors)]
         self._remote_class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Actor)
         self._code = own_code_of(config.environment)
         self._spec = NETWORKS[config.network.network]  # may be registered here alone
@@ -88,7 +85,7 @@ class ActorPool:
             # The actor's machine may not know it, and the learner's weights replace the initial ones.
             self._spec = replace(self._spec, initializer=uniform_by_inputs)
         self._received_any = False  # whether any actor has sent a trajectory
-        self.trajectory_steps = config.cluster.chunk_steps * config.environment.workers
+        self.trajectory_steps = config.cluster.chunk_steps * config.environment.workers  # over all its games
 
     @property
     def alive(self) -> int:
@@ -100,7 +97,7 @@ class ActorPool:
         """Steps that actors were asked for and have not sent."""
         return sum(slot.requested for slot in self._slots) * self.trajectory_steps
 
-    def free_slots(self) -> Iterator[WorkerSlot]:
+    def free_slots(self) -> Iterator[ActorSlot]:
         """Yield the slots that have room for another request, those with the fewest requests first.
 
         An actor that has not answered yet is left out, since it may wait for a free core forever.
@@ -108,7 +105,7 @@ class ActorPool:
         for requested in range(IN_FLIGHT):
             yield from [slot for slot in self._slots if slot.host and slot.requested == requested]
 
-    def next(self) -> tuple[WorkerSlot, Trajectory] | None:
+    def next(self) -> tuple[ActorSlot, Trajectory] | None:
         """Return the next trajectory and its slot; None: none arrived within `POLL_SECONDS`.
 
         Raises:
@@ -157,7 +154,7 @@ class ActorPool:
             slot.call("describe_machine")
             slot.call("start", self._config, index, self._spec, self._code)
 
-    def _check(self, slot: WorkerSlot, method: str, answer: Any) -> None:
+    def _check(self, slot: ActorSlot, method: str, answer: Any) -> None:
         """Compare the actor's machine, or the ROM of its games, with those here."""
         if method == "start" and answer != self._rom_md5:
             raise UserError(
@@ -174,7 +171,7 @@ class ActorPool:
                 )
         slot.host, slot.process = answer["host"], int(answer["process"])
 
-    def _give_up(self, slot: WorkerSlot, error: Exception) -> None:
+    def _give_up(self, slot: ActorSlot, error: Exception) -> None:
         """Kill the actor in `slot`; raise UserError if none has sent anything and the next would fail too."""
         cause = error.cause if isinstance(error, RayTaskError) else error
         reason = f"{type(cause).__name__}: {str(cause).strip().partition(chr(10))[0][:200]}"
@@ -305,7 +302,7 @@ class ClusterSchedule(SerialSchedule):
                 agent.learn(1)
         return trajectory.steps
 
-    def _store(self, agent: Agent, slot: WorkerSlot, trajectory: Trajectory) -> None:
+    def _store(self, agent: Agent, slot: ActorSlot, trajectory: Trajectory) -> None:
         """Add `trajectory` to the memory, with the actor's TD errors as first priorities."""
         rows, begins, inside = slot.stream.append(unpack(trajectory.packed))
         numbers = agent.memory.taken + np.flatnonzero(begins)

@@ -65,12 +65,10 @@ class Session:
                 return
             except Exception as error:  # Ray raises many types.
                 self._ray.shutdown()
-                words = one_line(error)
-                if attempt == ATTEMPTS or "timed out during startup" not in words:
+                why = one_line(error)
+                if attempt == ATTEMPTS or "timed out during startup" not in why:
                     remedy = "install the same version of Ray and Python on every machine, and `ray start` it"
-                    raise UserError(
-                        f"--cluster {cluster} cannot be joined ({words[:300]}): {remedy}"
-                    ) from None
+                    raise UserError(f"--cluster {cluster} cannot be joined ({why[:300]}): {remedy}") from None
             finally:
                 for number, handler in handlers.items():  # Ray replaces one of them.
                     signal.signal(number, handler)

@@ -14,23 +14,13 @@ import re
 import wave
 from pathlib import Path
 
-import ale_py
 import ale_py.roms
 import cv2
 import numpy as np
 from ale_py import ALEInterface, ALEState, LoggerMode
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import (
-    FRAMES_PER_SECOND,
-    NO_ACTION,
-    NO_OP,
-    Frame,
-    Game,
-    Screen,
-    Watcher,
-    scale,
-)
+from simple_dqn.environment.interface import NO_ACTION, NO_OP, Frame, Game, Screen, Watcher, scale
 from simple_dqn.errors import UserError, one_line
 from simple_dqn.files import check_target, command, is_snapshot, kind_of, read_file
 from simple_dqn.machine import require_display
@@ -42,7 +32,7 @@ MOST_BYTES = 128 << 20  # of a ROM, or of a snapshot given by mistake
 # ROMs that ale-py ships for several players only: ALEInterface ends the whole process on loading one.
 MULTIPLAYER_ONLY = frozenset(("combat", "joust", "maze_craze", "warlords"))
 RESTART = -1  # in the list of calls: the console's reset, which is no action
-SAMPLES_PER_FRAME = 512  # of sound; with 60 frames a second this makes 30,720 samples a second
+SAMPLE_RATE = 30_720  # samples of sound a second: 512 in each of 60 frames
 CALLS_REPEATED = 64  # at most, to restore a state; each costs 0.05 to 0.1 ms
 
 
@@ -201,7 +191,7 @@ class AtariGame(Game):
             file = wave.Wave_write(name)
         except OSError as error:
             raise UserError(f"cannot write sound to {name}: {error.strerror}: give another file") from None
-        file.setparams((1, 1, FRAMES_PER_SECOND * SAMPLES_PER_FRAME, 0, "NONE", "not compressed"))
+        file.setparams((1, 1, SAMPLE_RATE, 0, "NONE", "not compressed"))
         return file
 
     def start(self, screen: Screen) -> None:
@@ -237,8 +227,7 @@ class AtariGame(Game):
 
     def _over(self) -> bool:
         """Return whether the game is over, or cut off at `max_game_frames`."""
-        over: bool = self._ale.game_over() or self._ale.getEpisodeFrameNumber() >= self._frame_limit
-        return over
+        return bool(self._ale.game_over() or self._ale.getEpisodeFrameNumber() >= self._frame_limit)
 
     def _hold(self, action: int, frames: int) -> float:
         """Play `frames` frames; return the sum of their rewards, and keep the last of them that matter.

@@ -213,6 +213,3 @@ class DeviceGames(Environment):
         """Return a context in which Warp works on PyTorch's current stream of the device, if it is a GPU."""
         on_gpu = self.device is not None and self.device.type == "cuda"
         return warp.ScopedStream(warp.stream_from_torch(self.device) if on_gpu else None)
-
-    def close(self) -> None:
-        """Do nothing: there is no recording to finish."""

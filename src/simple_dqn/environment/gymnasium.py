@@ -16,7 +16,6 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any
 
-import ale_py
 import ale_py.roms
 import cv2
 import gymnasium

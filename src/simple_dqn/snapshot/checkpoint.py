@@ -70,8 +70,7 @@ def pack(steps: Sequence[Step]) -> bytes:
     for field in fields(Experience):
         array = np.stack([getattr(step, field.name) for step in steps], axis=1)
         np.lib.format.write_array(content, array, allow_pickle=False)
-    packed: bytes = lz4.frame.compress(content.getbuffer(), content_checksum=True)
-    return packed
+    return bytes(lz4.frame.compress(content.getbuffer(), content_checksum=True))
 
 
 def unpack(content: bytes) -> Experience:

@@ -6,7 +6,7 @@ Statistical Precipice", arXiv:2108.13264). A measure maps an array [B, runs] for
 
 import csv
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -70,12 +70,6 @@ def estimate(name: str, games: Sequence[Array], resamples: int = 10_000) -> Esti
     return Estimate(value, *map(float, np.quantile(found, (0.025, 0.975))))
 
 
-def atari57_median(percent: Mapping[str, Any]) -> float:
-    """Return an estimate of the median of 57 games, in % of human, from that of the games of `ATARI5`."""
-    logarithms = (share * math.log10(1 + max(0.0, percent[game])) for game, share in ATARI5.items())
-    return float(10 ** sum(logarithms) - 1)
-
-
 class Comparison:
     """Runs at the latest epoch that all of them have reached, without those that cannot be compared.
 
@@ -106,8 +100,9 @@ class Comparison:
             arrays = list(map(np.array, values.values()))
             self.estimates += [(setting, name, estimate(name, arrays)) for name in MEASURES]
             if several and ATARI5.keys() <= values.keys():
-                means = {game: float(np.mean(values[game])) for game in ATARI5}
-                self.medians[setting] = atari57_median(means)
+                means = {game: max(0.0, float(np.mean(values[game]))) for game in ATARI5}
+                logarithms = (share * math.log10(1 + means[game]) for game, share in ATARI5.items())
+                self.medians[setting] = float(10 ** sum(logarithms) - 1)
 
     def rows(self) -> list[Sequence[Any]]:
         """Return the rows of the CSV, of which the first has the names of the columns."""

@@ -81,8 +81,7 @@ def resolve(
 def preset_of(given: Mapping[str, Any], config: Config) -> str:
     """Return the name of the preset of `config`, which `resolve` made from `given`."""
     usual = usual_preset(config.environment, config.environment.observation == "vector")
-    name: str = given.get("preset", usual)
-    return name
+    return str(given.get("preset", usual))
 
 
 def usual_preset(game: EnvironmentConfig, numbers: bool) -> str:

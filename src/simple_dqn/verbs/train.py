@@ -18,19 +18,9 @@ from simple_dqn.environment import as_played, is_atari, named, with_kind
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.files import TRAINED, check_target, command, from_here, home, is_trained, kind_of, replacing
 from simple_dqn.presets import PRESETS, USUAL
-from simple_dqn.rules import CHECKPOINT_SHAPE
 from simple_dqn.run import Phase, make_run
-from simple_dqn.snapshot import (
-    Checkpoint,
-    CheckpointFolder,
-    DamagedError,
-    Snapshot,
-    checked_settings,
-    checkpoint_folder,
-    locked,
-    prefix_of,
-    snapshots_after,
-)
+from simple_dqn.snapshot import Checkpoint, CheckpointFolder, DamagedError, Snapshot, checked_settings
+from simple_dqn.snapshot.keeper import checkpoint_folder, locked, prefix_of, snapshots_after
 from simple_dqn.statistics import Writer
 from simple_dqn.statistics.csv_file import is_of_run
 from simple_dqn.statistics.writers import start_log
@@ -95,8 +85,8 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
     csv_file, usual = str(home() / "results" / f"{run}.csv"), str(home() / "snapshots" / run)
     config = config.with_flags({"csv_file": csv_file, "save_weights_prefix": usual}, given)
     prefix = Path(config.run.save_weights_prefix or usual)
-    files = config.run.save_weights_prefix or given.get("resume")  # some that another run could write, too
-    with locked(prefix) if files else nullcontext():
+    shared = config.run.save_weights_prefix or given.get("resume")  # files that another run could write, too
+    with locked(prefix) if shared else nullcontext():
         if log:
             start_log(config.run.log_level)
         try:
@@ -121,7 +111,7 @@ def _continued(
 ) -> RunConfig | None:
     """Continue from the run's latest checkpoint, and return where its files are; None: it has written none.
 
-    A preset that is given has its values in this game, those of a `new` run; no-ops are for Atari alone.
+    A preset that is given counts with its values in the settings of a `new` run, its no-ops in Atari alone.
     """
     said, settings = preset(given, USUAL) if "preset" in given else {}, new.flags()
     atari = is_atari(new.environment)
@@ -271,8 +261,8 @@ def _go_on(
             if not mine:
                 logger.warning("%s does not have the rows of this run: it continues in %s", csv_file, usual)
         csv_file = csv_file if mine else str(usual)
-    files = {"save_weights_prefix": str(prefix), "csv_file": csv_file or None}
-    config = settle(resolve(given, flags, files), log)
+    paths = {"save_weights_prefix": str(prefix), "csv_file": csv_file or None}
+    config = settle(resolve(given, flags, paths), log)
     if phase.epoch > config.run.epochs:
         raise CompleteError("the run", phase.trained, config.run.epochs)
     if later := snapshots_after(prefix, phase.epoch if phase.done else phase.trained):
@@ -296,7 +286,7 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
     names = (*now.shared_flags(), "emulator", "cluster")
     changed = [name for name in names if was[name] != settings[name]]
     for name in changed:
-        if name in CHECKPOINT_SHAPE or (name == "cluster" and "none" in (was[name], cluster)):
+        if name in rules.CHECKPOINT_SHAPE or (name == "cluster" and "none" in (was[name], cluster)):
             change = f"--{name} {was[name]} and cannot continue with {settings[name]}"
             remedy = f"leave out --{name}, or start a new run with another label"
             raise UserError(f"the run was started with {change}: {remedy}")

@@ -169,20 +169,15 @@ def nearest_action(held: Set[str], action_names: Sequence[str], can_rest: bool =
 
 
 class Controls:
-    """The settings that keys change: the player, the speed, the volume, and the overlays.
-
-    Attributes:
-        human: Whether the person plays. overlay: Whether the panel with the Q-values is shown.
-        saliency: Whether the heat map is drawn over the game. volume: From 0 to 1.
-        speed: In multiples of real time; None: as fast as possible. ended: Whether the person wants to stop.
-    """
+    """The settings that keys change: the player, the speed, the volume, and the overlays."""
 
     def __init__(self, alone: bool = False) -> None:
         """Begin in real time. The agent plays, or if `alone`, the person, without an agent."""
-        self.human = self._alone = alone
-        self.overlay, self.saliency, self.ended = True, False, False
-        self.volume = 0.5
-        self.speed: float | None = 1.0
+        self.human = self._alone = alone  # whether the person plays
+        self.overlay, self.saliency = True, False  # whether the panel and the heat map are shown
+        self.ended = False  # whether the person wants to stop
+        self.volume = 0.5  # from 0 to 1
+        self.speed: float | None = 1.0  # times real time; None: as fast as possible
         self._buttons: set[str] = set()  # held at any moment since the last action
 
     def apply(self, commands: Iterable[str], held: Set[str]) -> None:
