@@ -115,7 +115,7 @@ class OwnCode(NamedTuple):
         """Return the imports of this process, and `spec`."""
         import cloudpickle
 
-        if _module_of(spec) == "__main__" and isinstance(spec.entry_point, str):  # the other has another
+        if _module_of(spec) == "__main__" and isinstance(spec.entry_point, str):  # which differs there
             entry = vars(sys.modules["__main__"]).get(spec.entry_point.partition(":")[2])
             spec = replace(spec, entry_point=entry or spec.entry_point)
         pickled = call_foreign(f"sending {spec.id} to a process", cloudpickle.dumps, spec)

@@ -221,9 +221,9 @@ def _weights(arrays: Any) -> dict[str, NDArray[np.float32]]:
         array = arrays.pop(name)
         if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or not array.size:
             raise ValueError(f"its weights {name!r} are not floats")
-        # Those of batch normalization are as large as what is observed.
-        observed = name.endswith(("running_mean", "running_var"))
-        most = float(np.finfo(np.float32).max) if observed else LARGEST_WEIGHT
+        # Batch normalization's running statistics have the size of its inputs.
+        statistics = name.endswith(("running_mean", "running_var"))
+        most = float(np.finfo(np.float32).max) if statistics else LARGEST_WEIGHT
         least = 0.0 if name.endswith("running_var") else -most
         if not (least <= float(array.min()) and float(array.max()) <= most):  # false if there is a NaN
             raise ValueError(f"its weights {name!r} hold NaN, infinity or values above {most:g}")
