@@ -20,7 +20,7 @@ from common import machine, positive, print_table
 from simple_dqn.config import Config
 from simple_dqn.errors import Interrupt
 from simple_dqn.run import Run, make_run
-from simple_dqn.snapshot import Keeper
+from simple_dqn.snapshot import Saver
 from simple_dqn.statistics import PhaseSummary, Writer
 
 
@@ -80,7 +80,7 @@ def main(words: Sequence[str]) -> None:
     rates: dict[str, list[float]] = {"without": [], "with": []}
     with (
         patch.object(Run, "_save_checkpoint", checkpoints.wrap(Run._save_checkpoint)),
-        patch.object(Keeper, "log", steps.wrap(Keeper.log)),
+        patch.object(Saver, "log", steps.wrap(Saver.log)),
         tempfile.TemporaryDirectory() as folder,
     ):
         saving = {"save_weights_prefix": f"{folder}/x", "checkpoint_minutes": given.checkpoint_minutes}

@@ -73,7 +73,7 @@ class Game:
         self._reset()
         for _ in range(self.rng.integers(30 + 1)):  # 0 to 30 no-op steps, so that games differ
             self._hold(ale_py.Action.NOOP)
-            if self.over():
+            if self.game_over():
                 self._reset()
         self.lives = self.ale.lives()
         return self._screen()
@@ -85,7 +85,7 @@ class Game:
         lost_life = self.training and self.lives < lives_before  # ends an episode, but not the game
         return self._screen(), reward, self.ale.game_over() or lost_life
 
-    def over(self) -> bool:
+    def game_over(self) -> bool:
         """Return whether the game has ended or was truncated."""
         return bool(self.ale.game_over() or self.ale.getEpisodeFrameNumber() >= self.frame_limit)
 
@@ -98,7 +98,7 @@ class Game:
         for frames_left in reversed(range(FRAME_SKIP)):
             reward += self.ale.act(action)
             self.frames = [self.frames[-1], self.ale.getScreenGrayscale()]
-            if frames_left and self.over():
+            if frames_left and self.game_over():
                 self.frames[0] = self.frames[-1]  # the game's last frame counts alone
                 break
         return reward
@@ -200,17 +200,17 @@ class DQN:
 
     def train(self) -> Iterator[tuple[int, float, NDArray[np.float32] | None]]:
         """Run Algorithm 1 endlessly; yield the action, the reward and the TD errors (if any) of each step."""
-        settings, end, over = self.settings, self.settings.exploration_rate_end, False
+        settings, end, done = self.settings, self.settings.exploration_rate_end, False
         steps, state = -settings.random_steps, self._start_game()  # negative: random play fills the memory
         while True:
             epsilon = max(end, 1 - (1 - end) * max(steps, 0) / settings.exploration_decay_steps)
             action, reward = self.act(state, epsilon, self.rng), 0.0
-            if over:  # This step starts the next game: no action is taken.
-                state, action, over = self._start_game(), 0, False
+            if done:  # This step starts the next game: no action is taken.
+                state, action, done = self._start_game(), 0, False
             else:
                 screen, reward, terminal = self.game.step(action)
                 self.memory.add(screen, action, reward, terminal)
-                state, over = next_state(state, screen, new_episode=terminal), self.game.over()
+                state, done = next_state(state, screen, new_episode=terminal), self.game.game_over()
             steps, errors = steps + 1, None
             if steps > 0 and steps % settings.train_frequency == 0:
                 errors = self.update(self.memory.sample(settings.batch_size))
@@ -246,7 +246,7 @@ class DQN:
         rng = random_stream(self.settings.random_seed, "test exploration")
         for _ in range(self.settings.test_games):
             state, score = next_state(NO_STATE, self.test_game.start(), new_episode=True), 0.0
-            while not self.test_game.over():
+            while not self.test_game.game_over():
                 action = self.act(state, self.settings.exploration_rate_test, rng)
                 screen, reward, _ = self.test_game.step(action)
                 state, score = next_state(state, screen, new_episode=False), score + reward

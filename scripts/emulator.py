@@ -142,7 +142,7 @@ def edges(rules: Rules) -> dict[int, list[int]]:
     """Return the bytes that some rules read, each with values at which one of their checks changes."""
     found: dict[int, list[int]] = {int(row[1]) % BEFORE: [0, 255] for row in table(rules)[0]}
     others = rules.no_score, rules.life_kept, rules.lives_kept, rules.all_lives, rules.begins
-    for check in (part for part in chain(*rules.over, *others) if isinstance(part, Check)):
+    for check in (part for part in chain(*rules.ends, *others) if isinstance(part, Check)):
         some = [check.equals] if isinstance(check.equals, int) else [min(check.equals), max(check.equals)]
         near = [
             near for one in some for near in (one, one - 1, one + 1, one ^ 0x80, one ^ 8, one | ~check.mask)

@@ -313,8 +313,8 @@ class Findings:
                 self._keep_end((old, Check(byte, int(new))))
 
     def _keep_end(self, condition: Condition) -> None:
-        if condition not in self.rules.over:
-            self.rules = replace(self.rules, over=(*self.rules.over, condition))
+        if condition not in self.rules.ends:
+            self.rules = replace(self.rules, ends=(*self.rules.ends, condition))
 
     def _find_ends(self) -> None:
         for seed in range(ENDS):
@@ -339,14 +339,14 @@ class Findings:
                 self._keep_end((check,))
             if (always != ever).any() and not any(
                 len(checks) > 1 and any(part.byte % BEFORE == byte for part in checks)
-                for checks in self.rules.over
+                for checks in self.rules.ends
             ):
                 some = np.flatnonzero(ever & ~always)[:20].tolist()
                 self.note(f"byte {byte}: in some states the end at {some}")
 
     def _find_last_reward(self) -> None:
         """Find whether the frame that ends the game pays."""
-        for condition, (byte, traps) in product(self.rules.over, self._paying.items()):
+        for condition, (byte, traps) in product(self.rules.ends, self._paying.items()):
             ending = {check.byte: int(np.argmin(check.values())) for check in condition}
             trap = next((trap for trap in traps if all(map(trap.has, ending))), None)
             if trap is None or byte in ending or any(other >= BEFORE for other in ending):
@@ -407,7 +407,7 @@ def differing(rules: Rules, other: Rules) -> list[str]:
             if name != "over"
         }  # fmt: skip
         found["score"] = shapes(rules.score, constant=bool(rules.no_score))
-        return found | {"over": {shapes(condition) for condition in rules.over}}
+        return found | {"over": {shapes(condition) for condition in rules.ends}}
 
     one, two = shown(rules), shown(other)
     return [name for name in one if one[name] != two[name]]

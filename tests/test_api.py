@@ -246,8 +246,8 @@ def test_an_agent_scores_as_the_verb_and_in_gymnasiums_loop(snapshot: Path, home
     found: list[float] = []
     states, _ = env.reset(seed=2)
     while len(found) < 5:
-        states, reward, over, _, _ = env.step(agent.act(states[np.newaxis])[0])
-        if over:
+        states, reward, terminated, _, _ = env.step(agent.act(states[np.newaxis])[0])
+        if terminated:
             found.append(reward)
             states, _ = env.reset()
     assert found == agent.evaluate(games=5, seed=2, epsilon=0).games
@@ -267,7 +267,7 @@ def test_an_agent_values_states_acts_and_plays(snapshot: Path) -> None:
     assert set(random.tolist()) == {0, 1, 2}
     for shape in ((36, 36, 3), (36, 36)):
         steps = list(agent.play(frames=len(shape) == 3, epsilon=0))
-        assert [step.over for step in steps] == [False] * 6 + [True]
+        assert [step.done for step in steps] == [False] * 6 + [True]
         assert steps[-1].reward in (-1, 1)
         assert all(step.screen.shape == shape and step.action == step.q_values.argmax() for step in steps)
 

@@ -20,8 +20,8 @@ from simple_dqn.config import Config, words
 from simple_dqn.environment.catch import CatchGame
 from simple_dqn.errors import UserError, call_foreign
 from simple_dqn.run import Phase, Run
-from simple_dqn.snapshot import Checkpoint, CheckpointFolder, Keeper, Snapshot, locked, snapshots_after
-from simple_dqn.snapshot.keeper import set_aside
+from simple_dqn.snapshot import Checkpoint, CheckpointFolder, Saver, Snapshot, locked, snapshots_after
+from simple_dqn.snapshot.saver import set_aside
 from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.train import check_flags
 from tests.command_line import CATCH, Capsys, Logs, Patch, Start, Told, catch, python, read, rows
@@ -97,9 +97,9 @@ def newest(home: Path, name: str = "catch") -> Checkpoint:
 
 def leave_behind(monkeypatch: Patch, moments: list[Moment]) -> None:
     """Make many checkpoints, and at `moments` copy the folder as a run killed there leaves it."""
-    save_checkpoint, write, is_due = Keeper.save_checkpoint, CheckpointFolder.write, Keeper.is_due
+    save_checkpoint, write, is_due = Saver.save_checkpoint, CheckpointFolder.write, Saver.is_due
 
-    def often(self: Keeper, run: CheckpointState, held: int, wait: bool = False) -> None:
+    def often(self: Saver, run: CheckpointState, held: int, wait: bool = False) -> None:
         phase = Phase(**run["phase"])
         if phase.done % OFTEN and (phase.name, phase.epoch, phase.done) not in moments:
             return
@@ -113,8 +113,8 @@ def leave_behind(monkeypatch: Patch, moments: list[Moment]) -> None:
             name = f"../{phase.name}-{phase.epoch}-{phase.done}"
             shutil.copytree(".", name, ignore=shutil.ignore_patterns("lock"))
 
-    monkeypatch.setattr(Keeper, "is_due", lambda self, *steps: self._can_save or is_due(self, *steps))
-    monkeypatch.setattr(Keeper, "save_checkpoint", often)
+    monkeypatch.setattr(Saver, "is_due", lambda self, *steps: self._can_save or is_due(self, *steps))
+    monkeypatch.setattr(Saver, "save_checkpoint", often)
     monkeypatch.setattr(CheckpointFolder, "write", copying)
 
 

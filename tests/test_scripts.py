@@ -308,7 +308,7 @@ def test_the_library_works_in_an_environment_of_its_own(wheel: Path, tmp_path: P
         states = np.zeros((2, 4, 36, 36), np.uint8)
         assert agent.q_values(states).shape == (2, 3)
         assert agent.act(states, epsilon=0.05).shape == (2,)
-        assert [step.over for step in agent.play()][-1]
+        assert [step.done for step in agent.play()][-1]
         import simple_dqn.main
         assert simple_dqn.main.run(["nvis", str(run.snapshots[-1])]) == 0
         print(simple_dqn.__file__)

@@ -131,9 +131,9 @@ def test_test_reports_by_protocol(home: Path, capsys: Capsys) -> None:
         "rom_md5": "f34f08e5eb96e500e851a80be3277a56", "human_source": "Wang et al. 2016",
     }  # fmt: skip
     assert wanted.items() <= outcome.items()
-    assert outcome["human_normalised"] == pytest.approx(100 * (outcome["mean"] - 1.7) / (30.5 - 1.7), abs=2)
+    assert outcome["human_normalized"] == pytest.approx(100 * (outcome["mean"] - 1.7) / (30.5 - 1.7), abs=2)
     printed = capsys.readouterr().out
-    human = f"{outcome['human_normalised']:.1f} % of human (Wang et al. 2016)"
+    human = f"{outcome['human_normalized']:.1f} % of human (Wang et al. 2016)"
     assert all(words in printed for words in (f"{outcome['mean']:.2f} ±", human, outcome["rom_md5"]))
     assert rows(home / "test.csv")[0]["nr_games"] == "3"
     assert not (home / "results").exists()

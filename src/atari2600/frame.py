@@ -97,9 +97,9 @@ def judge(m: wp.ref[Machine], g: int) -> None:
     """Apply the rules to a frame, see `rules.Rules`."""
     keep_ram(m, g)
     add_up(m, g)
-    over, end = int(0), int(SUM.OVER)
+    game_over, end = int(0), int(SUM.OVER)
     while end < SUM.COUNT:
-        over = wp.where(m.sums[g, end] <= 0, 1, over)
+        game_over = wp.where(m.sums[g, end] <= 0, 1, game_over)
         end += 1
     score = wp.where(m.sums[g, SUM.NO_SCORE] <= 0, 0, m.sums[g, SUM.SCORE])
     score = wp.where(score >= m.options[OPTION.LIMIT], score - m.options[OPTION.LIMIT], score)
@@ -108,7 +108,7 @@ def judge(m: wp.ref[Machine], g: int) -> None:
         reward += m.options[OPTION.WRAPS]
     reward = wp.where(m.sums[g, SUM.FIRST_SCORE] != 0, m.sums[g, SUM.FIRST_SCORE], reward)
     reward = wp.clamp(reward, m.options[OPTION.LEAST], m.options[OPTION.MOST])
-    if over == 0 or m.options[OPTION.PAYS_LAST]:
+    if game_over == 0 or m.options[OPTION.PAYS_LAST]:
         m.game[g, GAME.REWARD] = m.game[g, GAME.REWARD] + reward
     lives, found = int(m.game[g, GAME.LIVES]), m.sums[g, SUM.LIVES]
     if m.options[OPTION.COUNTS_DOWN]:
@@ -121,8 +121,8 @@ def judge(m: wp.ref[Machine], g: int) -> None:
     if m.game[g, GAME.BEGUN] == 0 or m.sums[g, SUM.ALL_LIVES] <= 0:
         lives = m.options[OPTION.FIRST_LIVES]
     m.game[g, GAME.SCORE] = score
-    m.game[g, GAME.LIVES] = wp.where(over == 1, 0, lives)
-    m.game[g, GAME.OVER] = over
+    m.game[g, GAME.LIVES] = wp.where(game_over == 1, 0, lives)
+    m.game[g, GAME.OVER] = game_over
 
 
 @wp.kernel(enable_backward=False)

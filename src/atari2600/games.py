@@ -246,10 +246,10 @@ def settle(m: Machine, p: Play) -> None:
         played = m.bus[g, BUS.FRAMES]
         reward = float(m.game[g, GAME.REWARD])
         frames = p.stand[g, STAND.FRAMES] + played
-        over = m.game[g, GAME.OVER]
-        ended = wp.where(over == 1 or frames >= p.limit, 1, 0)
+        game_over = m.game[g, GAME.OVER]
+        ended = wp.where(game_over == 1 or frames >= p.limit, 1, 0)
         lost = wp.where(m.game[g, GAME.LIVES] < p.before.game[g, GAME.LIVES], p.lives_end, 0)
-        terminal = wp.where(over == 1, 1, lost)
+        terminal = wp.where(game_over == 1, 1, lost)
         if p.sticky > wp.float64(0.0):
             p.stand[g, STAND.DRAWN] = p.stand[g, STAND.DRAWN] + played
         p.stand[g, STAND.FRAMES] = frames

@@ -26,7 +26,7 @@ from simple_dqn.own_code import import_code
 from simple_dqn.run import make_environment, make_network, make_player
 from simple_dqn.samplers import SAMPLERS, Uniform
 from simple_dqn.snapshot import Snapshot, check_fits, check_layers
-from simple_dqn.snapshot.keeper import best_snapshot, snapshots_after
+from simple_dqn.snapshot.saver import best_snapshot, snapshots_after
 from simple_dqn.statistics import PhaseSummary, Statistics, Writer
 from simple_dqn.statistics.writers import TRACKERS, Console
 from simple_dqn.types import Actions, QValues, States, Step, datatype
@@ -261,7 +261,7 @@ class PlayedStep(NamedTuple):
     action: int  # index into `TrainedAgent.action_names`
     q_values: NDArray[np.float32]  # [A], by which the action was chosen
     reward: float  # raw game points
-    over: bool  # whether the game ended
+    done: bool  # whether the game ended
 
 
 class TrainedAgent:
@@ -371,13 +371,13 @@ class TrainedAgent:
             check_fits(self._path, self._snapshot, environment.name, environment.actions)
             rng = random_streams.stream(config.seed, "test exploration")
             player = WatchedPlayer(environment, self._network.predict, config.memory.history_length, rng)
-            over = player.start().resets[0]
-            while not over:
+            done = player.start().resets[0]
+            while not done:
                 step = player.step(config.agent.exploration_rate_test)
-                over = bool(step.resets[0])
+                done = bool(step.resets[0])
                 assert player.qvalues is not None
                 screen = seen[0].picture if frames else step.screens[0]
-                yield PlayedStep(screen, player.action, player.qvalues, float(step.rewards[0]), over)
+                yield PlayedStep(screen, player.action, player.qvalues, float(step.rewards[0]), done)
 
     def _config(self, base: dict[str, Any], asked: dict[str, Any], **fixed: Any) -> Config:
         """Return the settings `base` of a verb, with `asked` and `fixed` in place of the snapshot's."""

@@ -21,7 +21,7 @@ from simple_dqn.agent import Player
 from simple_dqn.config import Config, as_word, words
 from simple_dqn.errors import Interrupt
 from simple_dqn.files import replacing
-from simple_dqn.statistics import Scores, Statistics
+from simple_dqn.statistics import GameScores, Statistics
 from simple_dqn.types import CheckpointState, Step
 
 logger = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class ScoreBoard:
         self.steps = 0  # over all places
         self._limit = steps
         self._finishing = False  # whether the limit of steps is reached
-        self._running = Scores(np.zeros(places))
+        self._running = GameScores(np.zeros(places))
         # int64 [E], the number of games still to count in each place.
         self._to_play = np.full(places, np.iinfo(np.int64).max)
         if games is not None:
@@ -133,7 +133,7 @@ class ScoreBoard:
         """Restore what `get_state` returned."""
         self.scores = state["scores"].tolist()
         self.steps, self._finishing = int(state["steps"]), bool(state["finishing"])
-        self._running = Scores(state["running"])
+        self._running = GameScores(state["running"])
         self._to_play = state["to_play"].copy()
 
 
@@ -275,7 +275,7 @@ class Evaluation:
         return float(np.std(self.scores)) if self.scores else None
 
     @property
-    def human_normalised(self) -> float | None:
+    def human_normalized(self) -> float | None:
         """The mean in percent: 0 is random play, 100 a human tester; None: no score of them is known."""
         return None if self.mean is None else human_normalized(self.game, self.mean)
 
@@ -285,8 +285,8 @@ class Evaluation:
         if self.mean is not None:
             games = f"{len(self.scores)} game{'s' if len(self.scores) != 1 else ''}"
             score = f"{self.mean:.2f} ± {self.standard_deviation:.2f} over {games}"
-        if self.human_normalised is not None:
-            score += f", {self.human_normalised:.1f} % of human ({SOURCE})"
+        if self.human_normalized is not None:
+            score += f", {self.human_normalized:.1f} % of human ({SOURCE})"
         together = f"{self.workers} games side by side" if self.workers > 1 else "one game at a time"
         lines = [
             f"{self.game}: {score}",
@@ -306,7 +306,7 @@ class Evaluation:
         Raises:
             UserError: The file cannot be written.
         """
-        names = ("mean", "standard_deviation", "human_normalised")
+        names = ("mean", "standard_deviation", "human_normalized")
         fields = {**asdict(self), **self.rules, **{name: getattr(self, name) for name in names}}
         del fields["rules"]
         with replacing(path, starts=JSON) as beside:

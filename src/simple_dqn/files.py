@@ -111,7 +111,7 @@ def from_here(path: Path) -> Path:
     return whole.relative_to(here) if whole.is_relative_to(here) else path
 
 
-def numbered(path: Path) -> Path:
+def unused_path(path: Path) -> Path:
     """Return, for `pong.csv`, the first of `pong.1.csv`, `pong.2.csv`, ... that does not exist."""
     names = (path.with_stem(f"{path.stem}.{number}") for number in itertools.count(1))
     return next(name for name in names if not kind_of(name))

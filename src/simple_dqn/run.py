@@ -22,7 +22,7 @@ from simple_dqn.errors import Interrupt, LostError, UserError, one_line
 from simple_dqn.evaluation import Tester
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
-from simple_dqn.snapshot import MALFORMED, Checkpoint, DamagedError, Keeper
+from simple_dqn.snapshot import MALFORMED, Checkpoint, DamagedError, Saver
 from simple_dqn.snapshot.checkpoint import check_form, copied
 from simple_dqn.statistics import Statistics, Writer
 from simple_dqn.statistics.csv_file import CLUSTER_COLUMNS, CsvWriter
@@ -87,7 +87,7 @@ class Run:
     """A run from its first phase to its last; `phase` is the current one."""
 
     def __init__(
-        self, agent: Agent, tester: Tester | None, statistics: Statistics, keeper: Keeper | None,
+        self, agent: Agent, tester: Tester | None, statistics: Statistics, saver: Saver | None,
         config: Config, interrupt: Interrupt, schedule: SerialSchedule,
     ) -> None:  # fmt: skip
         """Set up a run that has not begun; without tests it needs no `tester`."""
@@ -95,7 +95,7 @@ class Run:
         self.phase = Phase("random", 0)
         agent.count_from(config.run.start_epoch * config.run.train_steps)
         self._tester, self._schedule = tester, schedule
-        self._statistics, self._keeper = statistics, keeper
+        self._statistics, self._saver = statistics, saver
         self._config, self._settings = config.run, config.flags()
         self._interrupt = interrupt
         self._held_out: States | None = None  # uint8 [HELD_OUT_STATES, S, H, W]
@@ -107,8 +107,8 @@ class Run:
             refill: Whether the memory is filled by the agent's policy, which a snapshot had, not at random.
         """
         self._statistics.open()  # fails if another run writes the CSV, before files are renamed
-        if self._keeper:
-            self._keeper.begin(self.agent.network.get_weights(average=True))
+        if self._saver:
+            self._saver.begin(self.agent.network.get_weights(average=True))
         self._start_games()
         if refill:
             steps = self._config.random_steps
@@ -137,15 +137,15 @@ class Run:
         except (UserError, *MALFORMED) as error:
             reason = one_line(error) or type(error).__name__
             raise DamagedError(f"{checkpoint.path} cannot be used (it is damaged: {reason})") from error
-        if self._keeper:
-            self._keeper.resume(checkpoint)
+        if self._saver:
+            self._saver.resume(checkpoint)
         self._restart_unsaved_games()
         self._run()
 
     def close(self) -> None:
         """Finish writing checkpoints, and close files and games, each also where closing another fails."""
         with ExitStack() as stack:  # which closes the last one first
-            for part in (self._keeper, self._tester):
+            for part in (self._saver, self._tester):
                 if part:
                     stack.callback(part.close)
             for close in (self.agent.player.environment.close, self._schedule.close, self._statistics.close):
@@ -201,10 +201,10 @@ class Run:
                 self._end_loop(phase)
         except UserError as error:
             remedy = ": lower --learning_rate" if isinstance(error, DivergedError) else ""
-            way_back = self._keeper.way_back() if self._keeper else ""
+            way_back = self._saver.way_back() if self._saver else ""
             raise type(error)(f"{error}{remedy}{way_back}") from error
-        if self._keeper:
-            self._keeper.require_snapshots()
+        if self._saver:
+            self._saver.require_snapshots()
 
     def _loop_of(self, phase: Phase) -> Iterator[int]:
         """Return the loop over the steps of `phase` that are left."""
@@ -237,10 +237,10 @@ class Run:
             self._statistics.on_point(self.agent.total_train_steps, qvalues)
         if self._statistics.every:
             self._statistics.on_safe_point(before, phase.done, **self._counts())
-        if self._keeper and not self._interrupt.requested:
+        if self._saver and not self._interrupt.requested:
             games = self._tester.games if self._tester and phase.name == "test" else 1
             # At the end of the phase a checkpoint follows anyway.
-            if self._keeper.is_due(before, phase.done, games) and not self._is_complete(phase):
+            if self._saver.is_due(before, phase.done, games) and not self._is_complete(phase):
                 self.agent.check()
                 self._save_checkpoint()
         return self._interrupt.requested
@@ -272,9 +272,9 @@ class Run:
             wait: Wait until the checkpoint before it is written, rather than leave this one out.
             state: What `get_state` returned a moment ago; None: the present state.
         """
-        if self._keeper:
+        if self._saver:
             held = self.agent.memory.count // self.agent.games
-            self._keeper.save_checkpoint(state or self.get_state(), held, wait)
+            self._saver.save_checkpoint(state or self.get_state(), held, wait)
             self._restart_unsaved_games()
 
     def _restart_unsaved_games(self) -> None:
@@ -297,13 +297,13 @@ class Run:
         if self._held_out is not None:
             meanq = float(np.mean(agent.network.predict(self._held_out).max(axis=1)))
         self._statistics.on_phase_end(**self._counts(), meanq=meanq, more=self._schedule.report())
-        if not self._keeper or self.phase.name == "random":
+        if not self._saver or self.phase.name == "random":
             return
         saved = (self.phase.epoch, agent.total_train_steps, agent.network.get_weights(average=True))
         if self.phase.name == "train":
-            self._statistics.on_file(self._keeper.save_snapshot(*saved, complete))
+            self._statistics.on_file(self._saver.save_snapshot(*saved, complete))
         elif self._tester and complete:
-            self._keeper.save_best(self._tester.board.scores, *saved)
+            self._saver.save_best(self._tester.board.scores, *saved)
 
     def _counts(self) -> dict[str, int]:
         """Return the numbers of a row that the statistics do not count."""
@@ -371,12 +371,12 @@ def make_player(config: Config, environment: Environment, network: "DeepQNetwork
 
 def make_agent(
     config: Config, environment: Environment, network: "DeepQNetwork", statistics: Statistics,
-    keeper: Keeper | None = None,
+    saver: Saver | None = None,
 ) -> Agent:  # fmt: skip
     """Return an agent that has seen nothing yet.
 
     Its replay memory stores the screens on the GPU of `network` if that has one with enough memory. Steps
-    that are added also go to the experience log of `keeper`.
+    that are added also go to the experience log of `saver`.
 
     Raises:
         UserError: `--replay_device gpu` was given and no GPU has enough memory; or this machine has not.
@@ -391,7 +391,7 @@ def make_agent(
             "leave out --replay_device, or use a GPU with more memory"
         )
     sampling, exploration = (random_streams.stream(config.seed, name) for name in ("sampling", "exploration"))
-    log = keeper.log if keeper else None
+    log = saver.log if saver else None
     memory = ReplayMemory(settings, games, shape, config.network.discount_rate, sampling, screens, log)
     predict = partial(network.predict, explore=True, target=config.agent.schedule == "concurrent")
     together = config.agent.synchronize is not False
@@ -474,15 +474,15 @@ def make_run(
         network = make_network(config, environment)
         # Float sums depend on the number of threads, too: a run that is resumed goes on with the same.
         config = config.with_flags({"threads": network.threads, "datatype": network.device.datatype})
-        prefix, keeper, tester = config.run.save_weights_prefix, None, None
+        prefix, saver, tester = config.run.save_weights_prefix, None, None
         if prefix:
             name, actions, can_save = environment.name, environment.actions, environment.can_save
-            keeper = Keeper(Path(prefix), name, actions, config, can_save=can_save)
+            saver = Saver(Path(prefix), name, actions, config, can_save=can_save)
         statistics = make_statistics(config, interrupt, resumed, writers)
-        agent = make_agent(config, environment, network, statistics, keeper)
+        agent = make_agent(config, environment, network, statistics, saver)
         if test_environment:
             player, rate = make_player(config, test_environment, network), config.agent.exploration_rate_test
             tester = Tester(player, rate, statistics, steps=config.run.test_steps)
         schedule = make_schedule(config, environment, statistics)
         opened.pop_all()  # from now on `Run.close` does it
-    return Run(agent, tester, statistics, keeper, config, interrupt, schedule)
+    return Run(agent, tester, statistics, saver, config, interrupt, schedule)

@@ -1,4 +1,4 @@
-"""Checkpoints: what the keeper writes and keeps, which one is used, and those that somebody has edited."""
+"""Checkpoints: what the saver writes and keeps, which one is used, and those that somebody has edited."""
 
 import math
 import os
@@ -19,7 +19,7 @@ from simple_dqn import main
 from simple_dqn.config import Config
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.run import Run, make_run
-from simple_dqn.snapshot import CheckpointFolder, DamagedError, Keeper, Snapshot, locked, prefix_of
+from simple_dqn.snapshot import CheckpointFolder, DamagedError, Saver, Snapshot, locked, prefix_of
 from simple_dqn.snapshot.snapshot import read_archive, write_archive
 from simple_dqn.types import CheckpointState, Step
 from simple_dqn.verbs.train import follows, recorded
@@ -35,23 +35,23 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def kept(tmp_path: Path, clock: Clock, monkeypatch: Patch) -> Iterator[Keeper]:
-    monkeypatch.setattr("simple_dqn.snapshot.keeper.EXPERIENCES", 4)
-    made = Keeper(tmp_path / "pong", "pong", 6, Config(), clock)
+def kept(tmp_path: Path, clock: Clock, monkeypatch: Patch) -> Iterator[Saver]:
+    monkeypatch.setattr("simple_dqn.snapshot.saver.EXPERIENCES", 4)
+    made = Saver(tmp_path / "pong", "pong", 6, Config(), clock)
     yield made
     made.close()
 
 
-def play(kept: Keeper, first: int, end: int) -> None:
+def play(kept: Saver, first: int, end: int) -> None:
     for row in range(first, end):
         kept.log(Step.start(np.full((1, 2, 2), row, np.uint8)))
 
 
-def save(kept: Keeper, number: int, held: int = ROWS) -> None:
+def save(kept: Saver, number: int, held: int = ROWS) -> None:
     kept.save_checkpoint({"number": number, "array": np.array([number])}, held, wait=True)
 
 
-def newest(kept: Keeper) -> tuple[int | None, list[int]]:
+def newest(kept: Saver) -> tuple[int | None, list[int]]:
     """Return the number and the rows of the newest checkpoint, as another process would find it."""
     futures.wait([kept._last])
     saved = CheckpointFolder(kept.folder).newest()
@@ -61,7 +61,7 @@ def newest(kept: Keeper) -> tuple[int | None, list[int]]:
     return saved.run["number"], rows
 
 
-def test_the_last_two_are_kept_and_the_chunks_that_they_name(kept: Keeper) -> None:
+def test_the_last_two_are_kept_and_the_chunks_that_they_name(kept: Saver) -> None:
     assert newest(kept) == (None, [])
     for n in range(1, 6):
         play(kept, 10 * (n - 1), 10 * n)
@@ -72,9 +72,9 @@ def test_the_last_two_are_kept_and_the_chunks_that_they_name(kept: Keeper) -> No
     assert {path.name for path in kept.folder.iterdir()} == names | {"run_000004.npz", "run_000005.npz"}
 
 
-def test_a_chunk_can_be_read_however_many_games_there_are(kept: Keeper, monkeypatch: Patch) -> None:
-    monkeypatch.setattr("simple_dqn.snapshot.keeper.EXPERIENCES", 100)
-    monkeypatch.setattr("simple_dqn.snapshot.keeper.MOST_BYTES", 15)  # screens of four bytes
+def test_a_chunk_can_be_read_however_many_games_there_are(kept: Saver, monkeypatch: Patch) -> None:
+    monkeypatch.setattr("simple_dqn.snapshot.saver.EXPERIENCES", 100)
+    monkeypatch.setattr("simple_dqn.snapshot.saver.MOST_BYTES", 15)  # screens of four bytes
     play(kept, 0, 11)
     save(kept, 1, held=10)
     assert newest(kept) == (1, list(range(1, 11)))
@@ -82,7 +82,7 @@ def test_a_chunk_can_be_read_however_many_games_there_are(kept: Keeper, monkeypa
     assert ends == [3, 6, 9, 11]
 
 
-def test_training_goes_on_while_the_disk_is_busy(kept: Keeper, clock: Clock) -> None:
+def test_training_goes_on_while_the_disk_is_busy(kept: Saver, clock: Clock) -> None:
     gate, array = threading.Event(), np.zeros(3)
     kept._submit(gate.wait, 60)
     for n in (1, 2):  # the second is postponed
@@ -98,7 +98,7 @@ def test_training_goes_on_while_the_disk_is_busy(kept: Keeper, clock: Clock) -> 
     assert kept.is_due(0, 0)
 
 
-def test_checkpoints_are_due_by_the_clock(kept: Keeper, clock: Clock) -> None:
+def test_checkpoints_are_due_by_the_clock(kept: Saver, clock: Clock) -> None:
     for now, due in ((599, False), (600, True), (1199, False), (1200, True)):
         clock.now = now
         assert kept.is_due(0, 0) == due
@@ -110,7 +110,7 @@ def test_checkpoints_are_due_by_the_clock(kept: Keeper, clock: Clock) -> None:
 @pytest.mark.parametrize("pattern", ["run_*", "experience_*"])
 @pytest.mark.parametrize("damage", [lambda old: old[:-3], lambda old: old[:99] + b"?" + old[100:], None])
 def test_the_one_before_a_damaged_checkpoint_is_used(
-    kept: Keeper, tmp_path: Path, pattern: str, damage: Callable[[bytes], bytes] | None
+    kept: Saver, tmp_path: Path, pattern: str, damage: Callable[[bytes], bytes] | None
 ) -> None:
     for n in (1, 2):
         play(kept, 10 * (n - 1), 10 * n)
@@ -122,7 +122,7 @@ def test_the_one_before_a_damaged_checkpoint_is_used(
     # A run that continues from it leaves it until the next one is written.
     saved = CheckpointFolder(kept.folder).newest()
     assert saved is not None
-    again = Keeper(tmp_path / "pong", "pong", 6, Config())
+    again = Saver(tmp_path / "pong", "pong", 6, Config())
     again.resume(saved)
     play(again, 10, 15)
     assert newest(again)[0] == 1
@@ -132,7 +132,7 @@ def test_the_one_before_a_damaged_checkpoint_is_used(
     assert len(list(kept.folder.glob("run_*"))) == 2
 
 
-def test_a_disk_without_room_costs_a_line_and_not_the_run(kept: Keeper, caplog: Logs) -> None:
+def test_a_disk_without_room_costs_a_line_and_not_the_run(kept: Saver, caplog: Logs) -> None:
     kept.folder.write_text("where a folder should be")
     for first in range(0, 80, 8):
         play(kept, first, first + 8)
@@ -145,7 +145,7 @@ def test_a_disk_without_room_costs_a_line_and_not_the_run(kept: Keeper, caplog: 
     assert newest(kept) == (2, list(range(72, 80)))
 
 
-def test_no_checkpoint_gets_ahead_of_a_snapshot(kept: Keeper, caplog: Logs) -> None:
+def test_no_checkpoint_gets_ahead_of_a_snapshot(kept: Saver, caplog: Logs) -> None:
     kept.save_snapshot(1, 10, WEIGHTS)
     save(kept, 1, held=0)
     kept.require_snapshots()
@@ -167,7 +167,7 @@ def test_no_checkpoint_gets_ahead_of_a_snapshot(kept: Keeper, caplog: Logs) -> N
 
 
 def test_what_fails_in_the_thread_otherwise_is_not_hidden(tmp_path: Path, monkeypatch: Patch) -> None:
-    kept = Keeper(tmp_path / "pong", "pong", 6, Config())
+    kept = Saver(tmp_path / "pong", "pong", 6, Config())
     monkeypatch.setattr(CheckpointFolder, "write", lambda *_: 1 // 0)
     save(kept, 1)
     for call in (kept.close, lambda: save(kept, 2)):
@@ -177,7 +177,7 @@ def test_what_fails_in_the_thread_otherwise_is_not_hidden(tmp_path: Path, monkey
 
 def test_snapshots_name_no_place(tmp_path: Path) -> None:
     config = Config.from_flags({"game": "/home/me/pong.rom", "csv_file": "/home/me/x.csv", "frame_skip": 3})
-    path = Keeper(tmp_path / "pong", "pong", 6, config).save_snapshot(4, 1000, WEIGHTS)
+    path = Saver(tmp_path / "pong", "pong", 6, config).save_snapshot(4, 1000, WEIGHTS)
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name] == ["pong_4.pkl"]
     assert b"/home/me" not in path.read_bytes()
     assert Snapshot.load(path).flags["frame_skip"] == 3

@@ -27,7 +27,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from simple_dqn import main, statistics
 from simple_dqn.errors import EXTRAS, UserError, require_extra
-from simple_dqn.statistics import COLUMNS, PhaseSummary, Point, Scores, Statistics, Writer, writers
+from simple_dqn.statistics import COLUMNS, GameScores, PhaseSummary, Point, Statistics, Writer, writers
 from simple_dqn.statistics.writers import Console, ConsoleHandler, TensorboardWriter
 from simple_dqn.types import Step
 from tests.command_line import Capsys, Clock, Logs, Patch, Told, catch
@@ -118,7 +118,7 @@ def test_phases_are_summed_up_like_lists(run: tuple[int, list[Phase]], resume_af
         played = Games(games) if phase == "test" else training
         played.ended = []
         statistics.on_phase_start(phase, number, len(steps) * games)
-        scores = Scores(np.zeros(games))
+        scores = GameScores(np.zeros(games))
         for index, wanted in enumerate(steps):
             step, rate = played.play(wanted), 1 / (index + 1)
             if phase == "test":

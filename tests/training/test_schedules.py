@@ -22,7 +22,7 @@ from simple_dqn.random_streams import stream
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import Run, make_run
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
-from simple_dqn.snapshot import Keeper, Snapshot
+from simple_dqn.snapshot import Saver, Snapshot
 from simple_dqn.types import Actions, Ids, Minibatch, QValues, States, Step
 from tests.command_line import Patch
 from tests.network.updates import assert_same
@@ -57,14 +57,14 @@ def run_catch(late: bool = False, **flags: Any) -> Run:
 
 
 def test_everything_is_closed_also_where_a_game_cannot_be(tmp_path: Path, monkeypatch: Patch) -> None:
-    """As an environment of the user's own may be; closing the keeper reports files that are not written."""
-    closed, close = list[Keeper](), Keeper.close
+    """As an environment of the user's own may be; closing the saver reports files that are not written."""
+    closed, close = list[Saver](), Saver.close
 
-    def note(self: Keeper) -> None:
+    def note(self: Saver) -> None:
         closed.append(self)
         close(self)
 
-    monkeypatch.setattr(Keeper, "close", note)
+    monkeypatch.setattr(Saver, "close", note)
     run = run_catch(save_weights_prefix=str(tmp_path / "catch"), epochs=1)
 
     def fail() -> None:

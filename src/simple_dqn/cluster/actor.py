@@ -15,7 +15,7 @@ from simple_dqn.config import Config
 from simple_dqn.environment import make
 from simple_dqn.own_code import OwnCode
 from simple_dqn.snapshot import pack
-from simple_dqn.statistics import Scores
+from simple_dqn.statistics import GameScores
 from simple_dqn.types import CONTEXT, Experience, ExplorationRates, Mask, QValues, Step
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Actor:
         self._sends_errors = config.memory.sampler != "uniform" and config.network.distributional != "c51"
         self._version, self._sent = -1, 0
         self._qvalues = np.zeros((environment.games, environment.actions), np.float32)
-        self._scores = Scores(np.zeros(environment.games))
+        self._scores = GameScores(np.zeros(environment.games))
         # The latest n - 1 rows, whose transitions are incomplete, each with the Q-values of the state before.
         self._incomplete: list[tuple[Step, QValues]] = []
         self._predicted = True  # whether the rows before were played with Q-values

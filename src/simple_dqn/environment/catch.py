@@ -45,10 +45,10 @@ class CatchGame(Game):
         """Move the paddle, and let the ball fall by a row."""
         self._paddle = min(max(self._paddle + action - 1, 0), COLUMNS - 1)
         self._ball_row += 1
-        over, caught = self._ball_row == ROWS - 1, self._paddle == self._ball_column
-        reward = (1.0 if caught else -1.0) if over else 0.0
+        ended, caught = self._ball_row == ROWS - 1, self._paddle == self._ball_column
+        reward = (1.0 if caught else -1.0) if ended else 0.0
         self._draw(screen, reward)
-        return reward, over, over
+        return reward, ended, ended
 
     def _draw(self, screen: Screen, reward: float) -> None:
         screen[:] = 0

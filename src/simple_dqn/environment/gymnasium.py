@@ -178,12 +178,12 @@ class GymnasiumGame(Game):
             total += reward
             if not max(abs(reward), abs(total)) <= MOST_POINTS:
                 raise UserError(f"{self._where()}: the reward is {reward:g}: make it a finite number")
-            over = terminal or truncated or self._frames >= self._frame_limit
-            if self._watcher or over or not left:
+            ended = terminal or truncated or self._frames >= self._frame_limit
+            if self._watcher or ended or not left:
                 self._show(observation, reward, screen)
-            if over:
+            if ended:
                 break
-        return total, terminal, over
+        return total, terminal, ended
 
     def _show(self, observation: Any, reward: float, screen: Screen) -> None:
         """Put the current picture, or the observation, into `screen`, and show the picture to the watcher."""

@@ -101,7 +101,7 @@ class Writer:
         """Close the files; called once, also after an error."""
 
 
-class Scores:
+class GameScores:
     """Sums the raw rewards of E games side by side, from a game's start to its end, lost lives included."""
 
     def __init__(self, running: NDArray[np.float64]) -> None:
@@ -136,7 +136,7 @@ class Statistics:
         # Training steps between two `on_point` events; 0: no writer wants them.
         self.point_steps = POINT_STEPS * any(writer.points for writer in writers)
         self.every = any(writer.every for writer in writers)  # whether one receives `on_safe_point` events
-        self._scores: Scores | None = None  # of the games of random play and training, from the first step
+        self._scores: GameScores | None = None  # of random play and training, from the first step
 
     def open(self) -> None:
         """Open the files of the writers, or raise UserError; the first phase does it otherwise."""
@@ -163,7 +163,7 @@ class Statistics:
     def on_step(self, step: Step, exploration_rate: float) -> None:
         """Count one step of the E games of random play and training, including a step that starts a game."""
         games = len(step.rewards)
-        self._scores = self._scores or Scores(np.zeros(games))
+        self._scores = self._scores or GameScores(np.zeros(games))
         self.on_steps(games, self._scores.add(step), exploration_rate)
 
     def on_steps(self, steps: int, scores: Sequence[float], exploration_rate: float) -> None:
@@ -248,7 +248,7 @@ class Statistics:
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` returned."""
         self._phase = PhaseSummary(**state["tally"])
-        self._scores = None if state["running"] is None else Scores(state["running"])
+        self._scores = None if state["running"] is None else GameScores(state["running"])
         now = self._clock()
         self._phase_start, self._run_start = now - state["phase_time"], now - state["total_time"]
 

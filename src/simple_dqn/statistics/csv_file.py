@@ -55,7 +55,7 @@ class CsvWriter(Writer):
             lines, kept = _until(path, self._resumed)
             kept = kept if kept[:1] == [header] else []
             if len(lines) > len(kept) + (self._resumed or "").endswith("\n"):
-                aside = shutil.copy2(path, files.numbered(path))
+                aside = shutil.copy2(path, files.unused_path(path))
                 logger.info("%s has rows of another run, or later ones: they are kept in %s", path, aside)
             self._file.truncate(sum(map(len, kept)))
             self.last_row = kept[-1] if kept else self._append(header)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TextIO
 from tqdm import tqdm
 
 from simple_dqn.errors import UserError, discard, one_line, printable, require_extra
-from simple_dqn.files import numbered, reporting_failure
+from simple_dqn.files import reporting_failure, unused_path
 from simple_dqn.statistics import PhaseSummary, Point, Writer
 
 logger = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ class TensorboardWriter(Writer):
         """Create the folder."""
         with self._writing():
             if not self._resumed and any(self._folder.glob("events.out.tfevents.*")):
-                aside = self._folder.rename(numbered(self._folder))
+                aside = self._folder.rename(unused_path(self._folder))
                 logger.info("%s has the events of another run: it was renamed to %s", self._folder, aside)
             self._folder.mkdir(parents=True, exist_ok=True)
 

@@ -28,7 +28,7 @@ from simple_dqn.statistics.writers import start_log
 from simple_dqn.sweep.comparison import ATARI5, Comparison, Report
 from simple_dqn.sweep.pool import Member, SweepRun, Work, local_pool, ray_pool, run_all
 from simple_dqn.verbs.play import LABEL, check_weights
-from simple_dqn.verbs.settings import over, parser_for, preset_of, resolve, settle
+from simple_dqn.verbs.settings import merged, parser_for, preset_of, resolve, settle
 
 MOST = 10_000  # seeds or processors
 SHORT = 5000  # steps of the training that measures the speed
@@ -86,7 +86,7 @@ def _planned(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str
     if "config" in given and any("preset" in one for one in settings.values()):
         raise UserError("--config lies over the presets of --compare: give the settings to compare as flags")
     flags = ({} if given["gpus_per_run"] else {"backend": "cpu"}) | _shared(given)
-    settings = {name: over(flags, one) for name, one in settings.items()}
+    settings = {name: merged(flags, one) for name, one in settings.items()}
     games = find_games(given["games"], Config.from_flags(flags).environment)
     if not given["gpus_per_run"] and any(one.get("backend") == "gpu" for one in settings.values()):
         raise UserError("--backend gpu needs a share of a GPU for each run: give --gpus_per_run, as 0.25")
@@ -191,7 +191,7 @@ def _shared(given: dict[str, Any]) -> dict[str, Any]:
         raise UserError(f"--{own[0]} is not for a sweep: leave it out, see --seeds and --cpus_per_run")
     file = {name: one for name, one in given.get("config", {}).items() if name not in NOT_OF_A_FILE}
     names = {*Config().flags(), *BOOLEANS, "preset"} - {"game", "imports", "cluster"}
-    shared = {name: value for name, value in over(file, given).items() if name in names}
+    shared = {name: value for name, value in merged(file, given).items() if name in names}
     if shared.get("load_weights"):
         shared["load_weights"] = str(Path(shared["load_weights"]).absolute())
     return shared

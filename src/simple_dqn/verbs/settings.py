@@ -53,7 +53,7 @@ def resolve(
 ) -> Config:  # fmt: skip
     """Return the settings of a command: defaults < preset or snapshot < fixed by the verb < given.
 
-    The `given` flags lie over those of a file already; see `over`. Without the flags of a `snapshot` or
+    The `given` flags lie over those of a file already; see `merged`. Without the flags of a `snapshot` or
     checkpoint the command starts from a preset, `usual` without `--preset`.
     """
     fixed, actors, imports = fixed or {}, {}, {"imports": own_code.names()} if own_code.IMPORTED else {}
@@ -104,7 +104,7 @@ def preset(given: dict[str, Any], usual: str) -> dict[str, Any]:
     return {name: one for name, one in settings.items() if name not in without}
 
 
-def over(recorded: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def merged(recorded: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Return the flags `given` over those `recorded`, whichever spelling a choice has in either."""
     chosen = {BOOLEANS.get(name, (name,))[0] for name in given}
     kept = {name: value for name, value in recorded.items() if BOOLEANS.get(name, (name,))[0] not in chosen}

@@ -20,12 +20,12 @@ from simple_dqn.files import TRAINED, check_target, command, from_here, home, is
 from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.run import Phase, make_run
 from simple_dqn.snapshot import Checkpoint, CheckpointFolder, DamagedError, Snapshot, checked_settings
-from simple_dqn.snapshot.keeper import checkpoint_folder, locked, prefix_of, snapshots_after
+from simple_dqn.snapshot.saver import checkpoint_folder, locked, prefix_of, snapshots_after
 from simple_dqn.statistics import Writer
 from simple_dqn.statistics.csv_file import is_of_run
 from simple_dqn.statistics.writers import start_log
 from simple_dqn.verbs import play
-from simple_dqn.verbs.settings import over, parser_for, preset, preset_of, resolve, settle
+from simple_dqn.verbs.settings import merged, parser_for, preset, preset_of, resolve, settle
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     file = flags.pop("config", {})
     if "cluster" not in flags and file.get("cluster", "none") not in LOCAL_CLUSTERS:
         raise UserError(f"a settings file chooses no address: give --cluster {file['cluster']}")
-    given = over(file if "game" in flags else with_kind(file), named(flags))
+    given = merged(file if "game" in flags else with_kind(file), named(flags))
     if "game" not in given:
         raise UserError(f"the following arguments are required: game (see {program} --help)")
     return {**given, "layers": {f"file {file.get('config')}": file, "flag": flags}}
@@ -116,7 +116,7 @@ def _continued(
     said, settings = preset(given, USUAL) if "preset" in given else {}, new.flags()
     atari = is_atari(new.environment)
     names = [name for name in said if atari or name not in ("random_starts", "random_start_frames")]
-    asked = over({name: settings[name] for name in names if not isinstance(said[name], Share)}, given)
+    asked = merged({name: settings[name] for name in names if not isinstance(said[name], Share)}, given)
     # Shares are of the run as it began, and the checkpoint has their numbers.
     shares = [f"--{name} {one}" for name, one in given.items() if isinstance(one, Share)]
     if shares:
@@ -184,14 +184,14 @@ class SettingsWriter(Writer):
                 logger.info("Preset %s", preset or "simple_dqn")
         self._text = command_line.listing(config, preset or "simple_dqn")
         # The earlier CSV, renamed by its own writer before `open`, and its settings keep one number.
-        self._earlier = files.numbered(csv).with_suffix(".yaml")
+        self._earlier = files.unused_path(csv).with_suffix(".yaml")
 
     def open(self) -> None:
         """Write the file, and rename or replace the one that is there."""
         with replacing(self._path) as beside:
             beside.write_text(f"{self._text}\n", encoding="utf-8")
             if self._path.exists() and not self._renew:
-                self._path.rename(files.numbered(self._path) if self._earlier.exists() else self._earlier)
+                self._path.rename(files.unused_path(self._path) if self._earlier.exists() else self._earlier)
 
 
 def recorded(run: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simple_dqn.agent import Player
 from simple_dqn.environment import Environment, Frame
 from simple_dqn.environment.interface import NO_ACTION
-from simple_dqn.statistics import Scores
+from simple_dqn.statistics import GameScores
 from simple_dqn.types import ExplorationRates, QValues, States, Step
 
 HeatMap: TypeAlias = NDArray[np.float32]  # [H, W], from 0 (no influence) to 1
@@ -109,7 +109,7 @@ class FrameFollower(ABC):
     def __init__(self, exploration_rate: float) -> None:
         """Follow a game that has not begun; its environment has `watch` as its watcher."""
         self.scores: list[float] = []  # raw points of each game that has ended
-        self._rate, self._running = exploration_rate, Scores(np.zeros(1))
+        self._rate, self._running = exploration_rate, GameScores(np.zeros(1))
         self.score, self._begins = 0.0, True
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The keeper of a run's files, which writes them while the run continues, and their names.
+"""The saver of a run's files, which writes them while the run continues, and their names.
 
 The files of the run `snapshots/pong`, its prefix, are the snapshots `pong_1.pkl`, `pong_2.pkl` and so on, and
 the folder `pong_checkpoint`.
@@ -112,7 +112,7 @@ def set_aside(prefix: Path, epoch: int) -> None:
             path.rename(other)
 
 
-class Keeper:
+class Saver:
     """Writes `<prefix>_<epoch>.pkl` after each epoch, and checkpoints into the folder `<prefix>_checkpoint`.
 
     The state is copied between two steps, and a thread writes it while training continues. Files are written
@@ -124,7 +124,7 @@ class Keeper:
         self, prefix: Path, game: str, actions: int, config: Config,
         clock: Callable[[], float] = time.monotonic, can_save: bool = True,
     ) -> None:  # fmt: skip
-        """Set up a keeper, which writes nothing yet; the files of `prefix` should be `locked`.
+        """Set up a saver, which writes nothing yet; the files of `prefix` should be `locked`.
 
         `can_save`: whether the games can be saved; if not, a checkpoint restarts them. `clock`: in seconds.
         """
