@@ -106,7 +106,7 @@ class Run:
         Args:
             refill: Whether the memory is filled by the agent's policy, which a snapshot had, not at random.
         """
-        self._statistics.open()  # fails if another run writes the CSV, before files are renamed
+        self._statistics.begin()  # fails if another run writes the CSV, before files are renamed
         if self._saver:
             self._saver.begin(self.agent.network.get_weights(average=True))
         self._start_games()

@@ -28,10 +28,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from simple_dqn import main, statistics
 from simple_dqn.errors import EXTRAS, UserError, require_extra
 from simple_dqn.statistics import COLUMNS, GameScores, PhaseSummary, Point, Statistics, Writer, writers
+from simple_dqn.statistics.csv_file import CsvWriter
 from simple_dqn.statistics.writers import Console, ConsoleHandler, TensorboardWriter
 from simple_dqn.types import Step
 from tests.command_line import Capsys, Clock, Logs, Patch, Told, catch
-from tests.statistics.test_csv_file import SUMMARY
+from tests.statistics.test_csv_file import HEADER, ROW, SUMMARY
 
 Wanted = tuple[int, bool, bool]  # a reward, whether the game ends, whether a life is lost
 Phase = tuple[str, list[list[Wanted]], list[float]]  # its name, steps [steps][E] and losses
@@ -166,6 +167,17 @@ def test_writers_hear_of_everything_in_turn_with_times_that_go_on_after_a_resume
     assert times == [pytest.approx((15, 5, 14 / 5)), pytest.approx((18, 2, 0))]
     # Progress is due every 0.2 s, and steps take 0.15 s.
     assert listener.heard == ["open", ("train", 1, 60), 4, 8, 12, "open", ("test", 1, 30), "close"]
+
+
+@pytest.mark.parametrize(("before", "total"), [("12.5", 14.5), ("inf", 2), ("nan", 2), ("-1", 2), ("x", 2)])
+def test_a_run_from_a_snapshot_has_the_time_before(tmp_path: Path, before: str, total: float) -> None:
+    path, clock = tmp_path / "pong.csv", Clock(1000.0)
+    path.write_text(HEADER + ROW.replace("12.5", before))
+    statistics = Statistics([Writer(), CsvWriter(path, "1,"), listener := Listener()], clock)
+    statistics.begin()
+    clock.now += 2
+    statistics.on_phase_end()
+    assert listener.summaries[0].total_time == pytest.approx(total)
 
 
 def test_points_have_the_numbers_since_the_last() -> None:

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ class PhaseSummary:
     meanq: float | None = None  # mean over held-out states of max_a Q(s, a); None: not measured
     meancost: float | None = None  # mean loss of the updates of this phase; None: there were none
     weight_updates: int = 0  # updates since the run began
-    total_time: float = 0.0  # wall seconds of the run; from 0 again if it goes on from a snapshot alone
+    total_time: float = 0.0  # wall seconds of the run
     epoch_time: float = 0.0  # wall seconds of this phase
     steps_per_second: float = 0.0
     more: Mapping[str, float | None] = field(default_factory=dict)  # columns of some kinds of run, by name
@@ -142,6 +143,14 @@ class Statistics:
         """Open the files of the writers, or raise UserError; the first phase does it otherwise."""
         while self._unopened:
             self._unopened.pop(0).open()
+
+    def begin(self) -> None:
+        """Open the files; the time goes on from the CSV's last row, if the run continues from a snapshot."""
+        self.open()
+        row = next((one.last_row for one in self._writers if one.last_row), "")
+        with suppress(IndexError, ValueError):  # a new CSV has only its header
+            before = float(row.split(",")[COLUMNS.index("total_time")])
+            self._run_start -= before if 0 < before < math.inf else 0
 
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
         """Begin a phase, random, train, test or play, of `total_steps` over all games; 0: unknown."""
