@@ -95,7 +95,7 @@ def train(game: str, seed: int, goal: Goal, minutes: float, flags: Sequence[str]
     path = home() / "results" / f"{Path(game).stem}_{label}.csv"
     path.unlink(missing_ok=True)
     program = [sys.executable, "-P", "-m", "simple_dqn.main"]
-    words = ["train", game, label, "--random_seed", str(seed), *flags]
+    words = ["train", game, label, "--random_seed", str(seed), f"--csv_file={path}", *flags]
     start = time.monotonic()
     with tempfile.TemporaryFile("w+") as output:
         training = subprocess.Popen([*program, *words], stdout=output, stderr=output)
@@ -105,7 +105,7 @@ def train(game: str, seed: int, goal: Goal, minutes: float, flags: Sequence[str]
                 training.send_signal(signal.SIGINT)
                 training.wait()
         output.seek(0)
-        if not path.exists():
+        if not path.exists() or training.returncode not in (0, 128 + signal.SIGINT):
             raise UserError(output.read().strip().rpartition("\n")[2].partition(": ")[2])
     return path
 

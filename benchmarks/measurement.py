@@ -14,6 +14,7 @@ from argparse import Namespace
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -183,10 +184,9 @@ def time_to_reward(flags: Flags, reward: float, limit: float) -> Outcome:
 
     with closing(agent.player.environment):
         schedule.start(agent)
-        for loop in (schedule.fill(agent, config.run.random_steps, 1.0), schedule.train(agent, 10**9)):
-            for _ in loop:
-                if reached() or time.perf_counter() - start > limit:
-                    break
+        for _ in chain(schedule.fill(agent, config.run.random_steps, 1.0), schedule.train(agent, 10**9)):
+            if reached() or time.perf_counter() - start > limit:
+                break
     return {"seconds": time.perf_counter() - start if reached() else None}
 
 

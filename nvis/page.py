@@ -6,6 +6,7 @@ shapes are those of `simple_dqn.types`.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -330,7 +331,7 @@ def _curves(game: PlayedGame, moments: Moments) -> figure:
     columns = 1 + len(game.action_names) // LEGEND_ROWS
     curves = figure(
         name="curves", title="Q-values", x_axis_label="step",
-        frame_width=530 - 100 * columns, frame_height=252,
+        frame_width=max(230, 530 - 100 * columns), frame_height=252,
         tools="xpan,xwheel_zoom,reset", active_scroll="xwheel_zoom", toolbar_location=None,
         x_range=(0, max(int(moments.times[-1]), 1)), outline_line_color=None,
     )  # fmt: skip
@@ -338,7 +339,7 @@ def _curves(game: PlayedGame, moments: Moments) -> figure:
     # Each line is thinner than the one below it, since the values of actions are often nearly equal.
     widths = np.linspace(min(1.3 + len(game.action_names), 8), 1.3, len(game.action_names))
     colors = Category20[20][::2] + Category20[20][1::2]
-    lines = zip(game.action_names, moments.qvalues.T, colors, widths, strict=False)
+    lines = zip(game.action_names, moments.qvalues.T, cycle(colors), widths, strict=False)
     for name, qvalues, color, width in lines:
         line = curves.line(moments.times, qvalues, color=color, line_width=width)
         items.append(models.LegendItem(label=name, renderers=[line]))

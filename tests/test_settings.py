@@ -108,8 +108,6 @@ def test_a_share_of_the_run_becomes_a_number_that_a_longer_run_keeps() -> None:
 def test_load_weights_may_name_the_snapshot_itself() -> None:
     given = {"snapshot": Path("snapshots/pong_1.pkl"), "load_weights": "./snapshots/pong_1.pkl"}
     assert resolve(given, {}).run.load_weights == given["load_weights"]
-    with pytest.raises(UserError, match=r"the weights come from snapshots/pong_1.pkl"):
-        resolve({**given, "load_weights": "snapshots/pong_2.pkl"}, {})
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -179,12 +177,9 @@ BOMB = f"machine: [&a0 x, {', '.join(f'&a{n} [*a{n - 1}, *a{n - 1}]' for n in ra
     (f"{BOMB}settings: *a40\n", "there are no settings"), (f"{BOMB}? *a40\n", "unknown setting []"),
     *((text, "there are no settings") for text in ("", "settings: 3\n", "[epochs]\n", "epochs\n")),
     ("epoks: 1\n", "unknown setting epoks: did you mean epochs"),
-    ("settings:\n  epoks: 1\n", "unknown setting epoks: did you mean epochs"),
     ("settings:\n  epochs: [1]\n", "epochs has no single value"),
     ("preset: [quick]\nsettings:\n  epochs: 1\n", "no preset is []: give simple_dqn"),
-    ("preset: x.yaml\n", "no preset is 'x.yaml': give simple_dqn"),
     ("settings:\n  preset: none\n", "no preset is 'none'"),
-    ("foo: 5\nsettings:\n  epochs: 1\n", "unknown setting foo"),
     ('settings:\n  "\\e[2J\\n": 1\n', r"unknown setting \x1b[2J\n"),
     *((f"settings:\n  epochs: {word}\n", "not a whole number") for word in ("0x10", "1:30", "~", "many")),
     (f"settings:\n  random_seed: {'9' * 5000}\n", "random_seed: "),
@@ -277,9 +272,6 @@ def test_print_config_names_the_source_of_each_value(tmp_path: Path, start: Star
     assert start("home", "train", "CartPole-v1", "--print_config") == 0  # with the preset of its space
     shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert {"discount_rate: 0.98  # preset vector", "sampler: uniform  # default"} <= {*shown}
-    assert start("home", "train", "pong", "--preset", "mine.yaml") == 2
-    assert "'mine.yaml'" in (told := capsys.readouterr().err)
-    assert "--config FILE.yaml" in told
 
 
 def test_a_file_chooses_no_path_to_write_to_and_no_address(
@@ -338,11 +330,14 @@ def test_promised_flags_and_defaults() -> None:
     ("--tensorboard histograms", {"tensorboard": "histograms"}),
     ("--tensorboard no", {"tensorboard": False}),
     ("--random_seed 0", {"random_seed": 0}),
+    ("--random_seed 12345678901234567891", {"random_seed": 12345678901234567891}),
     ("--random_seed none", {"random_seed": None}),
     ("--exploration_decay_steps 10%", {"exploration_decay_steps": Share(10)}),
 ])  # fmt: skip
 def test_a_value_is_written_in_many_ways(words: str, given: dict[str, Any]) -> None:
-    assert parse(*words.split()) == given
+    found = parse(*words.split())
+    assert found == given
+    assert [*map(type, found.values())] == [*map(type, given.values())]
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
@@ -351,7 +346,7 @@ def test_a_value_is_written_in_many_ways(words: str, given: dict[str, Any]) -> N
     ("--epoch 1", "did you mean --epochs?"),
     ("--Learning_Rate 1", "did you mean --learning_rate?"),
     ("--slip_probability 1", "unknown flag --slip_probability"),
-    *((f"--epochs {word}", "not a whole number") for word in ("1.5", "1e-3", "inf", "nan", "1e400", "many")),
+    *((f"--epochs {word}", "not a whole number") for word in ("1.5", "inf", "nan", "1e400", "9" * 400, "x")),
     ("--frame_skip 0", "argument --frame_skip: 0 is too small: give at least 1"),
     ("--exploration_rate_end 2", "--exploration_rate_end: 2 is too large: give at most 1"),
     ("--learning_rate 0", "--learning_rate: 0 is too small: give more than 0"),
@@ -372,8 +367,6 @@ def test_a_wrong_flag_or_value_is_a_line(arguments: str, words: str) -> None:
 
 
 CONTRADICTIONS = """
-replay_size=3 => --replay_size 3 | at least 5
-replay_size=30 workers=8 => 8 game(s) | at least 40
 replay_size=30 workers=5 n_step=3 => 7 screens | 5 game(s) | at least 35
 n_step=3 min_reward=0.5 => --n_step 3 | --min_reward 0.5 | limits with 0 between
 n_step=2 max_reward=-0.5 => --n_step 2 | --max_reward -0.5

@@ -385,9 +385,10 @@ def number(kind: Any, word: str, **limits: Any) -> Any:
     try:
         value = float(word)
         whole = kind is int and (int(word) if re.fullmatch(r"[+-]?[\d_]+", word.strip()) else int(value))
+        exact = kind is not int or float(whole) == value
     except (ValueError, OverflowError):
-        value, whole = math.nan, None
-    if math.isnan(value) or (kind is int and whole != value):
+        exact = False
+    if not exact or math.isnan(value):
         words = ("a whole number" if kind is int else "a number", *limits.get("choices", ()))
         raise ArgumentTypeError(f"{shown!r} is not {' or '.join(words)}")
     if kind is float and abs(value) > LARGEST and not endless:

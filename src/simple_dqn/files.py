@@ -112,8 +112,9 @@ def from_here(path: Path) -> Path:
 
 
 def unused_path(path: Path) -> Path:
-    """Return, for `pong.csv`, the first of `pong.1.csv`, `pong.2.csv`, ... that does not exist."""
-    names = (path.with_stem(f"{path.stem}.{number}") for number in itertools.count(1))
+    """Return the first of `pong.1.csv`, `pong.2.csv`, ... that does not exist; of a folder, `lr0.5.1`, ..."""
+    stem, suffix = (path.name, "") if path.is_dir() else (path.stem, path.suffix)
+    names = (path.with_name(f"{stem}.{number}{suffix}") for number in itertools.count(1))
     return next(name for name in names if not kind_of(name))
 
 

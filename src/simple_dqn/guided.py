@@ -100,7 +100,7 @@ class GuidedBackpropagation:
         return self._tensor(states).float().div_(255)
 
     def _tensor(self, array: States | Actions) -> Tensor:
-        return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self._device)
+        return torch.from_numpy(np.array(array, order="C")).to(self._device)
 
 
 class SteadyNorm(nn.Module):

@@ -57,7 +57,7 @@ def _exclusions(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
     needs_target = "it needs a target network", "give a --target_steps above 0"
     latest = "it learns from the latest steps alone, without a replay memory and a target network"
     on_cluster = "actors play on their own, without a screen, while the network learns"
-    others = ("replay_size", "sampler", "n_step", "target_rule", "cluster")
+    others = ("replay_size", "sampler", "n_step", "target_rule")
     pairs: list[tuple[Any, ...]] = [  # broken, the flags that exclude each other, why, and another remedy
         *((rollouts and vars(f)[name] != SETTINGS[name]["default"], f"schedule {name}", latest)
           for name in others),

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simple_dqn.cluster import learner as under_test
-from simple_dqn.cluster.actor import Actor, Trajectory, TrajectoryStream
+from simple_dqn.cluster.actor import Actor, TrajectoryStream
 from simple_dqn.cluster.learner import BUSY_TRAJECTORIES, IN_FLIGHT, ActorPool, ClusterSchedule, InFlightLimit
 from simple_dqn.cluster.session import machine_facts
 from simple_dqn.config import Config
@@ -93,40 +93,6 @@ def test_its_games_and_scores_are_those_of_training() -> None:
         bounds = np.flatnonzero(starts[:, game]).tolist()
         expected += [float(rewards[first:end, game].sum()) for first, end in pairwise(bounds)]
     assert sorted(score for trajectory in trajectories for score in trajectory.scores) == sorted(expected)
-
-
-@pytest.mark.parametrize(("n_step", "distributional"), [(1, "quantile"), (3, "none")])
-def test_td_errors_are_those_of_an_update(n_step: int, distributional: str) -> None:
-    """If both networks of the learner have the same weights, its TD errors and Q-values are the same."""
-    one, config = actor(n_step=n_step, sampler="prioritized", distributional=distributional, quantiles=8)
-    environment = make_environment(config, training=True)
-    network = make_network(config, environment)
-    memory = ReplayMemory(
-        config.memory, environment.games, environment.screen_shape, config.network.discount_rate,
-        stream(0, "sampling"),
-    )  # fmt: skip
-    trajectories, told = TrajectoryStream(2, n_step), dict[int, float]()
-    for version in range(3):
-        trajectory: Trajectory = one.play(network.get_weights(), 0, 0.5)
-        assert trajectory.number == version
-        assert trajectory.errors is not None
-        first = memory.taken
-        rows, begins, inside = trajectories.append(unpack(trajectory.packed))
-        for step in rows:
-            memory.add(step)
-        errors = trajectory.errors[begins[inside]]
-        told |= dict(zip((first + np.flatnonzero(begins)).tolist(), errors.tolist(), strict=True))
-    numbers = memory._ring.transitions()
-    assert sorted(told) == numbers.tolist()
-    for number in numbers:
-        fresh = make_network(config, environment)
-        fresh.update(fresh.prepare(transitions_of(memory, np.array([number]))))
-        (outcome,) = fresh.take_outcomes()
-        assert outcome.errors[0] == pytest.approx(told[int(number)], rel=1e-3, abs=1e-4)
-    states = np.random.default_rng(0).integers(0, 256, (5, 2, 36, 36), np.uint8)
-    np.testing.assert_allclose(
-        one._network.predict(states, explore=True), network.predict(states), rtol=1e-5, atol=1e-6
-    )
 
 
 @dataclass(frozen=True)
@@ -271,10 +237,17 @@ def test_updates_per_step_are_those_of_one_machine(train_frequency: int, train_r
     assert [steps for steps in rounds if steps] == [40] * 8  # whole trajectories
 
 
-def test_new_weights_are_sent_when_due_and_their_age_is_reported() -> None:
+def test_new_weights_are_sent_when_due_and_their_age_is_reported(monkeypatch: Patch) -> None:
     schedule, pool, agent = made(weights_every=15)
     list(schedule.fill(agent, 100, 1.0))
     schedule.report()
+    ages, store = list[int](), schedule._store
+
+    def note(agent: Any, slot: Any, trajectory: Any) -> None:
+        ages.append(agent.network.updates - trajectory.version)
+        store(agent, slot, trajectory)
+
+    monkeypatch.setattr(schedule, "_store", note)
     list(schedule.train(agent, 800))
     for slot in pool._slots:
         versions = [version for version, _ in slot.actor.plays]
@@ -282,9 +255,7 @@ def test_new_weights_are_sent_when_due_and_their_age_is_reported() -> None:
     # Ten updates a trajectory: fifteen have passed at every second.
     assert {version for _, version, _ in requests(pool)} == {-1, *range(0, 200, 20)}
     report = schedule.report()
-    age = report["weight_age"]
-    assert age is not None
-    assert 0 < age < 10 * 3 * IN_FLIGHT + 15 + 10
+    assert report["weight_age"] == pytest.approx(np.mean(ages))
     assert report["actors_alive"] == 3
     assert report["experience_in_flight"] == pool.steps_in_flight <= 3 * IN_FLIGHT * 40
     assert schedule.report()["weight_age"] is None  # nothing was played since
@@ -310,24 +281,27 @@ def test_games_have_the_exploration_rates_of_one_machine() -> None:
     assert pool.steps_in_flight == 0
     list(schedule.train(agent, 400))
     # Two games of each of three actors: every third of the six.
-    first: dict[int, list[float]] = {}
+    first: dict[int, Any] = {}
     for number, version, rate in requests(pool):
         if version >= 0:
-            assert list(rate) <= first.setdefault(number, list(rate))
+            assert (rate <= first.setdefault(number, rate)).all()
     for actor in range(3):
         assert first[actor] == pytest.approx([0.4 ** (1 + 7 * game / 5) for game in (actor, actor + 3)])
     assert max(rate) < 0.2
 
 
-def test_td_errors_of_actors_are_the_first_priorities() -> None:
-    schedule, _, agent = made(sampler="prioritized", n_step=2, train_frequency=10_000)
+@pytest.mark.parametrize(("n_step", "distributional"), [(1, "quantile"), (2, "none"), (3, "none")])
+def test_td_errors_of_actors_are_the_first_priorities(n_step: int, distributional: str) -> None:
+    """If both networks of the learner have the same weights, they are those of an update."""
+    flags: dict[str, Any] = {"n_step": n_step, "distributional": distributional, "quantiles": 8}
+    schedule, _, agent = made(**flags, sampler="prioritized", train_frequency=10_000)
     list(schedule.fill(agent, 100, 1.0))
     masses = agent.memory._sampler._up_to_date().masses
     assert set(masses[masses > 0].tolist()) == {1.0}  # of random play no error is known
     before = agent.memory.taken
     list(schedule.train(agent, 200))
     masses = agent.memory._sampler._up_to_date().masses
-    config = Config.from_flags({**CATCH, "n_step": 2})
+    config = Config.from_flags({**CATCH, **flags})
     numbers = agent.memory._ring.transitions()
     known = numbers[(numbers >= before) & (masses[numbers] != 1.0)].tolist()
     assert len(known) > 20

@@ -352,12 +352,17 @@ def test_whatever_cannot_be_played_is_one_line_and_closed(name: str) -> None:
 
 
 def test_an_environment_that_fails_while_its_space_is_read_is_refused() -> None:
-    for member, work, told in (
-        ("close", failing(), r"close\(\) failed: .*out of order"),
-        ("__init__", lambda **_: None, "observation_space failed: AttributeError"),
+    closed: list[str] = []
+    for members, told in (
+        ({"close": failing()}, r"close\(\) failed: .*out of order"),
+        (
+            {"__init__": lambda **_: None, "close": lambda: closed.append("close")},
+            "observation_space failed: AttributeError",
+        ),
     ):
-        register(**{member: work})
+        register(**members)
         assert re.search(told, refused(lambda: resolve({"game": "test/Port-v0", "environment": "gym"})))
+    assert closed == ["close"]
 
 
 @pytest.mark.parametrize("reward", [2, 2.0, np.float32(2), np.int8(2), np.array(2.0)])

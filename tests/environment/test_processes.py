@@ -19,7 +19,7 @@ import pytest
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import Environment
-from simple_dqn.environment.interface import Game, GameVector, Screen
+from simple_dqn.environment.interface import FACTS, Game, GameVector, Screen
 from simple_dqn.environment.processes import ProcessVector
 from simple_dqn.errors import LostError, UserError
 from simple_dqn.types import Actions, CheckpointState, Step
@@ -49,7 +49,7 @@ def play(environment: Environment, steps: int) -> Iterator[Step]:
 def test_equal_to_games_in_this_process(processes: int, training: bool, settings: dict[str, Any]) -> None:
     alone = games(0, training=training, **settings)
     with closing(games(processes, training=training, **settings)) as shared:
-        for attribute in ("games", "actions", "screen_shape", "name", "rom_md5", "can_save"):
+        for attribute in ("games", "actions", *FACTS):
             assert getattr(shared, attribute) == getattr(alone, attribute)
         assert_same([shared.reset()], [alone.reset()])
         steps = list(play(alone, 150))
@@ -93,7 +93,7 @@ def test_one_game_alone_is_recorded(tmp_path: Path) -> None:
     assert sounds[0] == sounds[1] != b""
 
 
-@pytest.mark.parametrize("settings", [{"game": "pongg"}, {"environment": "gym", "game": "NoSuchGame-v1"}])
+@pytest.mark.parametrize("settings", [{"game": "pongg"}, {"record_sound_filename": "/absent/game.wav"}])
 def test_a_game_that_cannot_be_made_says_so_as_in_one_process(settings: dict[str, Any]) -> None:
     with pytest.raises(UserError) as alone:
         games(0, **settings)

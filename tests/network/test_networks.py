@@ -102,7 +102,7 @@ def test_initial_weights() -> None:
     for layer, shape in LAYERS["small"].items():
         weight, bias = uniform[f"{layer}.weight"], uniform[f"{layer}.bias"]
         bound = float(np.prod(shape[1:])) ** -0.5
-        assert bias.abs().max() <= bound
+        assert 0 < bias.abs().max() <= bound
         assert 0.99 * bound < weight.abs().max() <= bound
         assert weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.05)
         narrow = gaussian[f"{layer}.weight"]

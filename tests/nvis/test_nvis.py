@@ -329,7 +329,7 @@ def test_the_page_is_written_where_results_are_and_called_as_the_run_is(home: Pa
     html = page.read_text(encoding="utf-8")
     assert "Snapshot catch_long_3.pkl, of epoch 3" in html
     assert "One game of 7 steps" in html
-    assert html.count("the 1 filters with the strongest activations") == 2
+    assert html.count("the filters with the strongest activations in this game (1)") == 2
     assert nvis("catch_long_3.pkl", "--visualization_file", "elsewhere/page.html") == 0
     assert (home / "elsewhere" / "page.html").exists()
     assert [path.name for path in (home / "results").iterdir()] == ["catch_long.html"]

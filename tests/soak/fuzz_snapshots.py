@@ -122,9 +122,11 @@ def load(path: Path, networks: dict[str, DeepQNetwork]) -> str:
     finally:
         loading.clear()
     name = snapshot.flags.get("network", "nature")
+    if name not in networks:
+        return "sound, of another network"
     try:
         networks[name].set_weights(snapshot.weights)
-    except (KeyError, UserError):
+    except UserError:
         return "sound, of another network"
     states = np.random.default_rng(0).integers(0, 256, (2, 4, SIDES[name], SIDES[name]), dtype=np.uint8)
     return "sound" if np.isfinite(networks[name].predict(states)).all() else "FAILED: Q-values are not finite"

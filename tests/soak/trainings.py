@@ -81,7 +81,7 @@ def train(home: Path, arguments: list[str], seconds: float | None = None) -> flo
 
 
 def compare(disturbed: Path, whole: Path) -> None:
-    for copy in disturbed.glob("results/*.[0-9].csv"):
+    for copy in disturbed.glob("results/*.*.csv"):
         copy.unlink()  # with rows that were written after the last checkpoint
     assert_same(disturbed, whole)
     left = [path for path in disturbed.rglob("*") if path.name.endswith(".part") or path.name == "lock"]

@@ -300,8 +300,10 @@ def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...]
     """
     spec = find_spec(config)
     env = open_env(spec)
-    space = call_foreign(f"{spec.id}: observation_space", lambda: env.observation_space)
-    call_foreign(f"{spec.id}: close()", env.close)
+    try:
+        space = call_foreign(f"{spec.id}: observation_space", lambda: env.observation_space)
+    finally:
+        call_foreign(f"{spec.id}: close()", env.close)
     shape, name = shape_of_numbers(space), spec.id
     if observation == "auto" and isinstance(space, Dict | Tuple):
         remedy = "choose another, or give --observation pixels, and the screens are what render() draws"

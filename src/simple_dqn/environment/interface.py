@@ -26,6 +26,8 @@ FRAMES_PER_SECOND = 60  # of a console, and of games that do not say
 NO_OP = 0  # the action that does nothing, in games that have one
 NO_ACTION = -1  # no button is pressed; Atari games take it beside their own actions
 SEEDS = 2**31  # Gymnasium takes seeds below this
+# What all games of an environment have in common.
+FACTS = ("action_names", "name", "rom_md5", "can_save", "frames_per_second", "screen_shape")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,7 @@ class GameVector(Environment):
                 self.close()
             raise
         self.games, first = len(self._games), self._games[0]
-        for name in ("action_names", "name", "rom_md5", "can_save", "frames_per_second", "screen_shape"):
+        for name in FACTS:
             setattr(self, name, getattr(first, name))
         self.actions = len(self.action_names)
         self._ended = np.ones(self.games, np.bool_)  # [E], games that the next step starts anew

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.interface import Environment
+from simple_dqn.environment.interface import FACTS, Environment
 from simple_dqn.errors import SIGNALS, LostError, UserError
 from simple_dqn.types import Actions, CheckpointState, Step, datatype
 
@@ -83,7 +83,8 @@ class ProcessVector(Environment):
                 settings = config.unseen() if block.start else config
                 task = (open_games, (settings, streams[block], training), block, self.games, memory)
                 send(self._workers[-1], task)
-            self.action_names, self.name, self.rom_md5, self.can_save, self.screen_shape = self._answers()[0]
+            for name, fact in zip(FACTS, self._answers()[0], strict=True):
+                setattr(self, name, fact)
             self._shared = shared_steps(memory, self.games, self.screen_shape)
         except BaseException:
             self.close()
@@ -249,8 +250,7 @@ def main(descriptor: int) -> None:
             "get_state": games.get_state, "set_state": games.set_state,
         }  # fmt: skip
         with closing(games):
-            facts = (games.action_names, games.name, games.rom_md5, games.can_save, games.screen_shape)
-            connection.send(facts)
+            connection.send([getattr(games, name) for name in FACTS])
             poll = select.poll()
             poll.register(connection, select.POLLIN)
             while True:

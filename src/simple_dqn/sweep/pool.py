@@ -150,10 +150,10 @@ def ray_pool(cluster: str, cpus: int, gpus: float) -> Iterator[tuple[int, Work]]
 def graphics_devices() -> list[str]:
     """Return the numbers of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
     if "CUDA_VISIBLE_DEVICES" in os.environ:
-        return list(filter(None, os.environ["CUDA_VISIBLE_DEVICES"].split(",")))
+        return [one for one in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if one not in ("", "-1")]
     program = shutil.which("nvidia-smi")
     listed = subprocess.run([program, "-L"], capture_output=True, check=False).stdout if program else b""
-    return [str(number) for number in range(listed.count(b"GPU "))]
+    return [str(number) for number in range(sum(one.startswith(b"GPU ") for one in listed.splitlines()))]
 
 
 def carry_out(

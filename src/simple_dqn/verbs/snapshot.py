@@ -61,14 +61,14 @@ def snapshot(arguments: Sequence[str], program: str) -> None:
     """Show, convert, export or describe snapshots."""
     given = _parser(program).parse(arguments)
     action, source = given["action"], hub.local(given["source"])
+    if action in ("export", "card"):
+        start_log("WARNING")
+    content = play.open_snapshot(source, given.get("game"))
     apart = source != Path(given["source"]) or is_trained(source)  # in the cache of the Hub, or the project's
     beside = home() / "snapshots" / source.name if apart else source
     exported, folder = beside.with_suffix(f".{given.get('format')}"), f"{source.stem}_card"
     usual = {"export": exported, "card": home() / "snapshots" / folder}
     target: Path = given.get("target") or usual.get(action, Path())
-    if action in usual:
-        start_log("WARNING")
-    content = play.open_snapshot(source, given.get("game"))
     if action != "show" and kind_of(target):
         raise UserError(f"{target} exists: remove it or give another name")
     if action == "show":

@@ -103,7 +103,7 @@ class Film:
 def replacing_screens(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder; at the end its files replace the screens in `folder`, and other files stay.
 
-    If that fails (UserError), the screens in `folder` are unchanged.
+    If that fails before the first file is moved (UserError), the screens in `folder` are unchanged.
     """
     beside = folder / f".{os.getpid()}.part"
     try:
