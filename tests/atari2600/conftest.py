@@ -8,7 +8,7 @@ import pytest
 
 from atari2600 import opcodes
 
-# Assembles a program, runs it, and returns its `Console`; see `conftest.py`.
+# Assembles a program, runs it, and returns its `Console`: the fixture `run`.
 Run: TypeAlias = Callable[..., Any]
 _FORMS = [
     (re.compile(r"^#(\S+)$"), "immediate"),
@@ -16,7 +16,6 @@ _FORMS = [
     (re.compile(r"^\((\S+)\),Y$"), "ind_y"),
     (re.compile(r"^\((\S+)\)$"), "indirect"),
     (re.compile(r"^(\S+),X$"), "_x"),
-    (re.compile(r"^(\S+),Y$"), "_y"),
     (re.compile(r"^(\S+)$"), ""),
 ]
 _CODES = {(name, opcodes.MODES[mode]): code for code, (name, mode, *_) in reversed(opcodes.opcodes().items())}
@@ -32,47 +31,38 @@ _RIOT = {
 CHIPS = {name: address for address, name in enumerate(_TIA.split())} | _RIOT
 
 
-def assemble(source: str, origin: int = 0x80) -> bytes:
-    """Return the machine code of `source`; numbers are decimal, or hexadecimal after `$`.
-
-    `.byte` puts numbers down as they are, `!` before an operand forces a 16-bit address.
-    """
+def assemble(source: str) -> bytes:
+    """Return the machine code of `source` at $80: numbers are decimal, or hexadecimal after `$`."""
     labels: dict[str, int] = {}
     for _ in range(2):  # the second time every label is known
         code = bytearray()
         for line in source.splitlines():
-            line = line.split(";")[0].strip()
-            if ":" in line:
-                label, line = line.split(":")
-                labels[label.strip()] = origin + len(code)
-            if line.strip():
-                code += _instruction(*line.split(maxsplit=1), labels=labels, at=origin + len(code))
+            *label, instruction = line.split(":")
+            at = 0x80 + len(code)
+            labels |= dict.fromkeys(label, at)
+            code += _instruction(*instruction.split(maxsplit=1), labels=labels, at=at)
     return bytes(code)
 
 
 def _number(text: str, labels: dict[str, int], at: int) -> int:
     if text.startswith("$"):
         return int(text[1:], 16)
-    return int(text) if text.lstrip("-").isdigit() else (CHIPS | labels).get(text, at)
+    return int(text) if text.isdigit() else (CHIPS | labels).get(text, at)
 
 
 def _instruction(name: str, operand: str = "", *, labels: dict[str, int], at: int) -> bytes:
-    if name == ".byte":
+    if name == ".byte":  # numbers as they are
         return bytes(_number(text, labels, at) for text in operand.split())
     if not operand:
         return bytes([_CODES[name, "implied"]])
-    wide = operand.startswith("!")
-    pattern, form = next((p, form) for p, form in _FORMS if p.match(operand.removeprefix("!")))
-    match = pattern.match(operand.removeprefix("!"))
-    assert match
+    match, form = next((found, form) for pattern, form in _FORMS if (found := pattern.match(operand)))
     value = _number(match[1], labels, at)
     if (name, "relative") in _CODES:
         return bytes([_CODES[name, "relative"], (value - at - 2) & 0xFF])
-    if form in ("", "_x", "_y"):
-        short = value < 256 and not wide and (name, "zp" + form) in _CODES
-        form = ("zp" if short else "abs") + form
-    size = 2 if form in ("abs", "abs_x", "abs_y", "indirect") else 1
-    return bytes([_CODES[name, form]]) + (value & 0xFFFF).to_bytes(4, "little")[:size]
+    if form in ("", "_x"):
+        form = ("zp" if value < 256 and (name, "zp" + form) in _CODES else "abs") + form
+    size = 2 if form in ("abs", "abs_x", "indirect") else 1
+    return bytes([_CODES[name, form]]) + value.to_bytes(size, "little")
 
 
 @pytest.fixture

@@ -68,12 +68,15 @@ OTHERS: list[tuple[str, Memory, Mapping[Any, int]]] = [
 TIMER = [  # the first step is one cycle after the write; LDA reads 4 cycles after it
     ("TIM1T", 20, 0, 16), ("TIM8T", 2, 0, 1), ("TIM8T", 2, 4, 1), ("TIM8T", 2, 5, 0), ("TIM8T", 2, 12, 0),
     ("TIM8T", 2, 13, 0xFF), ("TIM8T", 2, 14, 0xFE),  # past zero it counts cycles
-    ("TIM64T", 1, 20, 0), ("T1024T", 1, 20, 0),
+    ("TIM64T", 2, 60, 1), ("TIM64T", 2, 61, 0),
 ]  # fmt: skip
 START = "LDA #2\nSTA TIM8T\n"
 RIOT: list[tuple[str, list[int]]] = [  # the bytes of RAM from $F1 on
     *((f"LDA #{value}\nSTA {timer}\n{wait(delay)}LDA INTIM\nSTA $F1", [found])
       for timer, value, delay, found in TIMER),
+    # 13 lines of 76 cycles are less than 1,024 cycles, 14 are more.
+    *(("LDA #2\nSTA T1024T\n" + lines * "STA WSYNC\n" + "LDA INTIM\nSTA $F1", [left])
+      for lines, left in ((13, 1), (14, 0))),
     # The flag is set when the timer passes zero, and a read of it leaves it.
     *((f"{START}{wait(delay)}LDA TIMINT\nSTA $F1\nLDA TIMINT\nSTA $F2", found)
       for delay, found in ((10, [0, 0x80]), (20, [0x80, 0x80]))),

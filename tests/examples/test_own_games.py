@@ -307,7 +307,6 @@ FILES = {
 WRONG = """
 train none.py => none.py registers no environment | gymnasium.register
 train two.py => registers count_down, up_down | --import two.py
-train pong --environment games/count.py:CountDown => --environment: invalid choice
 train pong --environment cath => cath | ale, gym, catch
 train games/count.py --repeat_action_probability 0.5 => --repeat_action_probability
 play games/none.py => cannot read
@@ -315,7 +314,6 @@ train no.py => cannot read | no.py
 train Count-v1 => no game called | --import
 train no_such_module:Count-v1 => --import no_such_module | no such module
 train pong --import no.py => cannot read | no.py
-train pong --import /dev/zero.py => cannot read | /dev/zero.py
 train pong --import gamez => no such module
 train pong --import= => --import '' | give a file
 train pong --import --epochs => --import '--epochs' | give a file

@@ -315,9 +315,7 @@ def home(home: Path) -> Path:
 
 
 def nvis(*words: str) -> int:
-    flags = ["--backend", "cpu", "--random_seed", "3", "--log_level", "ERROR"]
-    if "--visualization_filters" not in words:
-        flags += ["--visualization_filters", "1"]
+    flags = ["--backend", "cpu", "--random_seed", "3", "--log_level", "ERROR", "--visualization_filters", "1"]
     return main.run(["nvis", *words, *flags])
 
 

@@ -228,7 +228,7 @@ def test_the_picture_is_beside_the_csv_or_where_it_is_asked_for(tmp_path: Path, 
 @pytest.mark.parametrize(("csvs", "words", "picture"), [
     (["pong.csv", "b/pong.csv"], ["pong.csv", "b/pong.csv"], "pong.png"),
     (["pong.csv", "second.csv"], ["quick=pong.csv,second.csv", "--phases", "test"], "quick.png"),
-    (["lr=1.csv"], ["lr=1.csv"], "lr=1.png"),  # no setting
+    (["lr=1.csv"], ["lr=1.csv"], "lr=1.png"),  # the name of a file, not a setting
     (["pong.csv", "mine.csv"], ["pong.csv", "mine.csv", "--reference", "true"], "pong.png"),
 ])  # fmt: skip
 def test_several_files_are_drawn_beside_the_first(
@@ -240,6 +240,16 @@ def test_several_files_are_drawn_beside_the_first(
         shutil.copy(ORIGINAL, csv)
     main([*words, *SMALL])
     assert list(tmp_path.rglob("*.png")) == [tmp_path / picture]
+
+
+def test_the_flags_choose_what_is_drawn(tmp_path: Path, monkeypatch: Patch) -> None:
+    views: list[View] = []
+    monkeypatch.setattr("simple_dqn.plot.make_plot", lambda _runs, _names, view: views.append(view))
+    monkeypatch.setattr("simple_dqn.plot.write", lambda *_: None)
+    csv = shutil.copy(ORIGINAL, tmp_path / "pong.csv")
+    flags = "--fields meanq --phases test --x hours --smooth 2 --reference true --title mine"
+    main([str(csv), *flags.split()])
+    assert views == [View(["meanq"], ["test"], AXES["hours"], 2, references("pong"), "mine")]
 
 
 @pytest.mark.parametrize(("words", "complaint"), [

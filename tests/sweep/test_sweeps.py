@@ -3,8 +3,10 @@
 import csv
 import io
 import json
+import math
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -40,9 +42,7 @@ Make = Callable[..., SweepRun]
 def test_games_are_taken_once_and_files_are_named_in_full(tmp_path: Path, monkeypatch: Patch) -> None:
     assert set(sweep.find_games(["atari57"], EnvironmentConfig())) == set(SCORES)
     assert list(sweep.find_games(["all"], EnvironmentConfig())) == known_games()
-    rom = ale_py.roms.get_rom_path("breakout")
-    assert rom is not None
-    (tmp_path / "other.bin").write_bytes(Path(rom).read_bytes())
+    (tmp_path / "other.bin").write_bytes(Path(str(ale_py.roms.get_rom_path("breakout"))).read_bytes())
     (tmp_path / "mine.py").write_text((PROJECT / "examples" / "flappy_bird.py").read_text())
     monkeypatch.chdir(tmp_path)
     games = sweep.find_games(["pong", "Pong", "roms/pong.rom", "other.bin"], EnvironmentConfig())
@@ -102,15 +102,17 @@ def test_its_runs_may_write_for_tensorboard_and_a_file_does_not_choose_the_kind_
 
 def test_a_suite_says_how_long_it_takes(begun: list[list[SweepRun]], told: Told, monkeypatch: Patch) -> None:
     monkeypatch.setattr(pool, "core_numbers", lambda: set(os.sched_getaffinity(0)))
-    small = "--screen_width 36 --screen_height 36 --network small --random_steps 40 --workers 2 --epochs 7"
+    small = "--screen_width 36 --screen_height 36 --network small --random_steps 40 --workers 2 --epochs 7000"
     flags = [*small.split(), "--train_steps", "1000", "--test_steps", "500", "--schedule", "serial"]
     flags += ["--keep", "best"]  # which needs tests; the short training has none
     monkeypatch.setattr(sweep, "SHORT", 100)
     said = told("sweep", "--suite", "atari5", "--seeds", "3", *flags).splitlines()
     assert [run.game for run in begun[0][:5]] == [*ATARI5]
     line = next(line for line in said if "steps per second" in line)
-    assert line.startswith("15 runs of 10,500 steps")
-    assert line.endswith("hours")
+    assert line.startswith("15 runs of 10,500,000 steps")
+    found = re.findall(r"([\d,.]+) (?:at a time|steps per|hours)", line)
+    places, speed, hours = (float(word.replace(",", "")) for word in found)
+    assert hours == pytest.approx(15 * 10_500_000 / places / speed / 3600, rel=0.01, abs=0.06)
     assert "--suite" in told("sweep", code=2)
 
 
@@ -229,7 +231,8 @@ def test_a_job_for_each_place(make_run: Make, tmp_path: Path, monkeypatch: Patch
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert pool.graphics_devices() == []
-    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 'GPU 0: A (UUID: x)'\necho 'GPU 1: B (UUID: y)'\n")
+    listed = "GPU 0: A Laptop GPU (UUID: x)\nGPU 1: B (UUID: y)"
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho '{listed}'\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     assert pool.graphics_devices() == ["0", "1"]
 
@@ -355,10 +358,11 @@ def test_what_is_compared_with_what_and_when(make_run: Make) -> None:
 
 
 def test_the_median_of_57_games_is_estimated_from_atari_5(make_run: Make) -> None:
-    human = {game: SCORES[game]["human"] for game in ATARI5}  # 100 % in each
-    runs = [make_run(game, setting="one", test=[score]) for game, score in human.items()]
-    assert Comparison(runs).medians == {"one": pytest.approx(101**0.965 - 1)}
-    assert "median of 57 games about 84.9" in str(Comparison(runs))
+    percents = dict(zip(ATARI5, (100, 50, 400, 20, -30), strict=True))  # less than random play counts as 0
+    runs = [make_run(game, setting="one", test=[points(game, one)]) for game, one in percents.items()]
+    median = math.prod((1 + max(0, one)) ** ATARI5[game] for game, one in percents.items()) - 1
+    assert Comparison(runs).medians == {"one": pytest.approx(median)}
+    assert f"median of 57 games about {median:.1f}" in str(Comparison(runs))
     assert not Comparison(runs[1:]).medians
 
 

@@ -388,10 +388,7 @@ def test_a_terminal_without_colors_is_one_line(terminal: Terminal) -> None:
 def test_what_cannot_be_played_is_one_line(monkeypatch: Patch, told: Told) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
         monkeypatch.delenv(name, raising=False)
-    for flags, words in (
-        ([], "not a terminal"), (["--display", "window"], "there is no display"),
-        (["--workers", "2"], "one game at a time"),
-    ):  # fmt: skip
+    for flags, words in (([], "not a terminal"), (["--display", "window"], "there is no display")):
         assert words in told("play", "roms/pong.rom", *flags, code=2).splitlines()[-1]
 
 

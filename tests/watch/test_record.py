@@ -171,8 +171,7 @@ def test_a_signal_leaves_the_earlier_film(
 
 
 @pytest.mark.parametrize(("flags", "words"), [
-    (["--workers", "2"], "--workers 2"), (["--play_games", "0"], "--play_games 0"),
-    (["--format", "avi"], "avi"), (["--minimal_action_set", "false"], "6 actions"),
+    (["--play_games", "0"], "--play_games 0"), (["--format", "avi"], "avi"),
     (["videos/pong"], "cannot write"), (["videos/pong_3.mov"], "cannot write"),
 ], ids=str)  # fmt: skip
 def test_bad_input_is_one_line(home: Path, pong: str, flags: list[str], words: str, told: Told) -> None:
