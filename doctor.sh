@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# Checks this machine and estimates the speed of training: ./doctor.sh [flags]
+# Checks this machine: ./doctor.sh
 source "$(dirname -- "$(readlink -f -- "$0")")/scripts/run.sh" doctor "$@"

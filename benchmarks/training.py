@@ -106,8 +106,8 @@ GPU_CASES: list[tuple[str, Flags]] = [
     ("GPU, bfloat16, 1 game", {}),
     ("the same, 16 games", {"workers": 16}),
     ("the same, 8 processes", {"workers": 16, "processes": 8}),
-    ("the same, --overlap true", {"workers": 16, "processes": 8, "overlap": True}),
-    ("16 games, 8 processes, --concurrent true", {"workers": 16, "processes": 8, "concurrent": True}),
+    ("the same, --schedule overlapped", {"workers": 16, "processes": 8, "overlap": True}),
+    ("16 games, 8 processes, --schedule concurrent", {"workers": 16, "processes": 8, "concurrent": True}),
 ]
 
 
