@@ -113,7 +113,7 @@ def folder(tmp_path: Path) -> Path:
 ROWS = r"""
 train roms/pnog.rom => roms/pnog.rom | pong
 train => game
-snapshot show . => . is a folder
+snapshot show . => cannot read .: it is a folder
 train pong --preset slow => 'slow' | quick | --config
 train pong --keep best --test_steps 0 --random_steps 900 => --keep best | --test_steps
 test pong_1.pkl --json breakout_1.pkl => cannot write breakout_1.pkl: it is a file of another kind | --json
@@ -275,7 +275,7 @@ WRITERS = [
     ["train", "pong", *SHORT, "--backend", "cpu", "--record_screen_path", "PATH"],
     ["test", "pong_1.pkl", "--json", "PATH"],
     ["nvis", "pong_1.pkl", "--visualization_file", "PATH"],
-    ["plot", "curve.csv", "--png_file", "PATH"],
+    ["plot", "curve.csv", "--fields", "average_reward", "--png_file", "PATH"],
     ["snapshot", "convert", "pong_1.pkl", "PATH"],
 ]
 # No program can open these as files, as root or not; `loop` is a link to itself, `file` no folder.
