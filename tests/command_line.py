@@ -62,7 +62,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 class Clock:
-    """A clock that moves when a test, or somebody who sleeps, lets it."""
+    """A clock that only `advance` moves; it also stands in for `time.sleep`."""
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
@@ -70,7 +70,7 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def pass_(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self.now += max(0.0, seconds)
 
 

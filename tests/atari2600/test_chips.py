@@ -48,8 +48,8 @@ CYCLES = [
     ("CLC\nBCC $100", 2 + 4),  # to another page
     ("JSR $1080", 6), ("PHA\nPLA", 3 + 4),
 ]  # fmt: skip
-# What no manual lists: LAX, DCP (82 - 1 = 81), ISB (3 + 1 = 4), SLO (81 << 1 = 02), a no-op, and a fault.
-UNLISTED: list[tuple[str, dict[str, int]]] = [
+# Undocumented opcodes: LAX, DCP (82 - 1 = 81), ISB (3 + 1 = 4), SLO (81 << 1 = 02), a no-op, a fault.
+UNDOCUMENTED: list[tuple[str, dict[str, int]]] = [
     (".byte $A7 $F0", {"A": 0x81, "X": 0x81}), ("LDA #$81\n.byte $C7 $F1", {"P": ZERO | CARRY}),
     ("SEC\nLDA #$10\n.byte $E7 $F2", {"A": 0x0C}), ("LDA #1\n.byte $07 $F0", {"A": 0x03}),
     (".byte $04 $F0", {"A": 0, "CYCLES": 3}), (".byte $02", {"FAULT": 0x102}),
@@ -96,7 +96,7 @@ RIOT: list[tuple[str, list[int]]] = [  # the bytes of RAM from $F1 on
 @pytest.mark.parametrize(("source", "memory", "wanted"), [
     *((source, {}, {"A": a, "P": flags}) for source, a, flags in ARITHMETIC),
     *((source, {0xF0: 0x80, 0xF1: 0x10}, {"CYCLES": cycles}) for source, cycles in CYCLES),
-    *((source, {0xF0: 0x81, 0xF1: 0x82, 0xF2: 0x03}, wanted) for source, wanted in UNLISTED),
+    *((source, {0xF0: 0x81, 0xF1: 0x82, 0xF2: 0x03}, wanted) for source, wanted in UNDOCUMENTED),
     *OTHERS,
     *((source, {}, dict(enumerate(found, 0xF1))) for source, found in RIOT),
 ])  # fmt: skip

@@ -165,7 +165,7 @@ def test_games_that_end_because_the_invaders_land() -> None:
 
 @pytest.mark.nightly
 def test_the_6507_as_a_gpu_executes_it_compiled_for_the_cpu(tmp_path: Path) -> None:
-    """Which takes minutes."""
+    """This takes minutes."""
     shutil.copytree(PROJECT / "src", tmp_path / "src")
     file = tmp_path / "src" / "atari2600" / "cpu6507.py"
     code = file.read_text()

@@ -218,7 +218,7 @@ def row(epoch: int, games: int, mean: float | str, phase: str = "train") -> lear
     }  # fmt: skip
 
 
-def test_the_mean_is_that_of_the_latest_epochs_with_games_enough() -> None:
+def test_the_mean_is_that_of_the_latest_epochs_with_enough_games() -> None:
     rows = [row(1, 100, -21), row(2, 30, 16), row(2, 30, 20, "test"), row(3, 20, 19), row(4, 20, 20)]
     stood = learning.after_each_epoch(rows, GOAL.games)
     assert [(one.games, one.mean) for one in stood] == [

@@ -4,17 +4,16 @@ import importlib.util
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
 from simple_dqn.cluster.session import LOOPBACK, QUIET
+from tests.command_line import PROJECT
 
 # Read when Ray is imported, which the tests of this folder do. With no way in, no token is needed.
 os.environ.update(QUIET | LOOPBACK | {"RAY_AUTH_MODE": "disabled"})
-SOURCE = Path(__file__).parents[2] / "src"
 # It is among what `make test` installs, but not among what the project needs.
 if importlib.util.find_spec("ray") is None:
     collect_ignore = ["test_actor.py", "test_cluster.py"]
@@ -65,7 +64,7 @@ def reap(node: Any) -> None:
 def nodes() -> Iterator[Nodes]:
     with pytest.MonkeyPatch.context() as patch:
         # Whoever starts a node sees to it that its actors find the project.
-        patch.setenv("PYTHONPATH", str(SOURCE), prepend=os.pathsep)
+        patch.setenv("PYTHONPATH", str(PROJECT / "src"), prepend=os.pathsep)
         cluster = Nodes()
         cluster.add(2)
         yield cluster

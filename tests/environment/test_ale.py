@@ -51,12 +51,10 @@ def assert_same(some: list[Step], others: list[Step]) -> None:
             assert np.array_equal(a, b), field
 
 
-def plain_emulator(
-    game: str, *, averaging: bool = False, frame_skip: int = 1, sound: bool = False
-) -> ALEInterface:
+def plain_emulator(game: str, *, averaging: bool = False, sound: bool = False) -> ALEInterface:
     ALEInterface.setLoggerMode(LoggerMode.Error)
     ale = ALEInterface()
-    ale.setInt("frame_skip", frame_skip)
+    ale.setInt("frame_skip", 1)
     ale.setFloat("repeat_action_probability", 0.0)
     ale.setBool("color_averaging", averaging)
     ale.setBool("sound_obs", sound)

@@ -288,19 +288,19 @@ class SmallGpu:
         return "cuda:0"
 
 
-@pytest.mark.parametrize(("flags", "patched", "words"), [
-    ("pong", {"environment.device.available_memory": lambda: FREE}, "cpu can spare 0.0009 GB, for 9 games"),
-    ("pong", {"environment.device.warp_device": lambda _: SmallGpu()}, "cuda:0 can spare 0.0009 GB, for 9"),
-    ("pong", {"device.choose_device": lambda _: Device(torch.device("cuda", 99), "float32")},
+@pytest.mark.parametrize(("patched", "words"), [
+    ({"environment.device.available_memory": lambda: FREE}, "cpu can spare 0.0009 GB, for 9 games"),
+    ({"environment.device.warp_device": lambda _: SmallGpu()}, "cuda:0 can spare 0.0009 GB, for 9"),
+    ({"device.choose_device": lambda _: Device(torch.device("cuda", 99), "float32")},
      "cannot use cuda:99"),
 ], ids=["memory", "memory of a GPU", "CUDA"])  # fmt: skip
 def test_bad_input_is_one_line(
-    flags: str, patched: dict[str, Any], words: str, monkeypatch: Patch, tmp_path: Path, told: Told
+    patched: dict[str, Any], words: str, monkeypatch: Patch, tmp_path: Path, told: Told
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name, value in patched.items():
         monkeypatch.setattr(f"simple_dqn.{name}", value)
-    command = f"train {flags} --emulator warp --workers 256 --processes 0 --log_level ERROR"
+    command = "train pong --emulator warp --workers 256 --processes 0 --log_level ERROR"
     (line,) = told(*command.split(), code=2).splitlines()
     assert words in line
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -27,14 +27,13 @@ from tests.command_line import PROJECT, Patch
 from tests.environment import test_ale
 from tests.environment.test_ale import assert_same
 
-GAMES = 5
 CATCH: dict[str, Any] = {"environment": "catch"}
 ATARI: dict[str, Any] = {
     "game": "breakout", "max_game_frames": 120, "random_starts": 5, "screen_width": 32, "screen_height": 32,
 }  # fmt: skip
 
 
-def games(processes: int, *, count: int = GAMES, **settings: Any) -> Environment:
+def games(processes: int, *, count: int = 5, **settings: Any) -> Environment:
     return test_ale.games(count, processes=processes, **{**ATARI, **settings})
 
 
@@ -104,10 +103,8 @@ def test_a_game_that_cannot_be_made_says_so_as_in_one_process(settings: dict[str
 
 
 FAULTY = 4
-PATIENCE = 20  # seconds; far below the pause of a game that dawdles
 PROGRAM = "from tests.environment.test_processes import opened\nenvironment = opened()\nenvironment.reset()\n"
 WELL, RAISE, REFUSE, EXIT, DAWDLE = range(5)  # actions
-PAUSE = 60.0  # seconds
 
 
 class FaultyGame(Game):
@@ -123,7 +120,7 @@ class FaultyGame(Game):
         if action == EXIT:
             os._exit(7)
         if action == DAWDLE:
-            time.sleep(PAUSE)
+            time.sleep(60)
         screen[:] = 1
         return 0.0, False, False
 
@@ -236,7 +233,7 @@ def test_they_end_with_the_one_that_started_them_without_a_word() -> None:
         children = psutil.Process(parent.pid).children()
         assert len(children) == 2
         parent.kill()
-    assert not psutil.wait_procs(children, timeout=PATIENCE)[1]
+    assert not psutil.wait_procs(children, timeout=20)[1]
     with python("", "-W", "error") as parent:
         out, err = parent.communicate(timeout=60)
     assert (parent.returncode, out, err) == (0, "", "")

@@ -22,10 +22,9 @@ from tests.test_resume import assert_same, command
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU that PyTorch can use")
 GPU = torch.device("cuda", 0)
-UPDATES = WARM_UPS + 9
 
 
-def learn(network: DeepQNetwork, updates: int = UPDATES) -> list[float]:
+def learn(network: DeepQNetwork, updates: int = WARM_UPS + 9) -> list[float]:
     for seed in range(updates):
         network.update(network.prepare(make_minibatch(seed)))
         if seed == WARM_UPS + 1:

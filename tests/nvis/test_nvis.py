@@ -98,20 +98,20 @@ def test_peaks_are_the_highest(request: pytest.FixtureRequest, network: DeepQNet
     guided = network.guided_backpropagation()
     for layer in guided.layers:
         peaks, whole = find_peaks(game, guided, layer, 64), game.whole()
-        answers = guided.activations(game.states(whole), layer.name)
-        highest = answers.max(axis=(0, 2, 3))
+        activations = guided.activations(game.states(whole), layer.name)
+        highest = activations.max(axis=(0, 2, 3))
         assert sorted(peaks.filters.tolist()) == np.flatnonzero(highest > 0).tolist()
         assert (np.diff(peaks.activations) <= 0).all()
         for number, filter_ in enumerate(peaks.filters):
             _, activation, time, row, column = (one[number] for one in peaks)
             assert activation == pytest.approx(highest[filter_], rel=1e-5, abs=1e-7)
-            here = answers[time - whole[0], filter_, row, column]
+            here = activations[time - whole[0], filter_, row, column]
             assert here == pytest.approx(activation, rel=1e-5, abs=1e-7)
         for number, two in enumerate(find_peaks(game, guided, layer, 2)):
             np.testing.assert_array_equal(peaks[number][:2], two)
 
 
-def test_of_equal_answers_the_first_counts(network: DeepQNetwork, catch: PlayedGame) -> None:
+def test_of_equal_activations_the_first_counts(network: DeepQNetwork, catch: PlayedGame) -> None:
     many, nothing = np.concatenate([catch.screens] * 6), np.zeros(6 * len(catch))
     names, rewards = catch.action_names, nothing.astype(np.float32)
     twice = PlayedGame(catch.history_length, names, many, nothing.astype(int), rewards)
@@ -119,7 +119,7 @@ def test_of_equal_answers_the_first_counts(network: DeepQNetwork, catch: PlayedG
     once, again = (find_peaks(game, guided, guided.layers[0], 64) for game in (catch, twice))
     first, second = (dict(zip(one.filters, one.activations, strict=True)) for one in (once, again))
     same = [one for one in first if np.isclose(first[one], second[one], rtol=1e-5)]
-    assert same, "every filter answers to where one game follows another"
+    assert same, "every filter is most active where one game follows another"
     times = [dict(zip(peaks.filters, peaks.times, strict=True)) for peaks in (once, again)]
     assert [times[0][one] for one in same] == [times[1][one] for one in same]
 

@@ -212,9 +212,7 @@ SCREEN_SHAPE, ATARI = (9, 7), (84, 84)
 def feed(memories: list[ReplayMemory], games: int, steps: int, seed: int = 1) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(steps):
-        noise = rng.integers(
-            0, 256, (games, *SCREEN_SHAPE), np.uint8
-        )  # which nothing compresses, or one gray
+        noise = rng.integers(0, 256, (games, *SCREEN_SHAPE), np.uint8)  # unlike one gray, incompressible
         step = Step.start(np.where(rng.random((games, 1, 1)) < 0.5, noise, noise[:, :1, :1])[:, ::-1])
         step.actions[:] = rng.integers(0, 6, games)
         step.rewards[:] = rng.random(games)

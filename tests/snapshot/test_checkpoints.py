@@ -35,92 +35,92 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def kept(tmp_path: Path, clock: Clock, monkeypatch: Patch) -> Iterator[Saver]:
+def saver(tmp_path: Path, clock: Clock, monkeypatch: Patch) -> Iterator[Saver]:
     monkeypatch.setattr("simple_dqn.snapshot.saver.EXPERIENCES", 4)
     made = Saver(tmp_path / "pong", "pong", 6, Config(), clock)
     yield made
     made.close()
 
 
-def play(kept: Saver, first: int, end: int) -> None:
+def play(saver: Saver, first: int, end: int) -> None:
     for row in range(first, end):
-        kept.log(Step.start(np.full((1, 2, 2), row, np.uint8)))
+        saver.log(Step.start(np.full((1, 2, 2), row, np.uint8)))
 
 
-def save(kept: Saver, number: int, held: int = ROWS) -> None:
-    kept.save_checkpoint({"number": number, "array": np.array([number])}, held, wait=True)
+def save(saver: Saver, number: int, held: int = ROWS) -> None:
+    saver.save_checkpoint({"number": number, "array": np.array([number])}, held, wait=True)
 
 
-def newest(kept: Saver) -> tuple[int | None, list[int]]:
+def newest(saver: Saver) -> tuple[int | None, list[int]]:
     """Return the number and the rows of the newest checkpoint, as another process would find it."""
-    futures.wait([kept._last])
-    saved = CheckpointFolder(kept.folder).newest()
+    futures.wait([saver._last])
+    saved = CheckpointFolder(saver.folder).newest()
     if saved is None:
         return None, []
     rows = [row for one in saved.experience() for row in one.screens[:, 0, 0, 0].tolist()]
     return saved.run["number"], rows
 
 
-def test_the_last_two_are_kept_and_the_chunks_that_they_name(kept: Saver) -> None:
-    assert newest(kept) == (None, [])
+def test_the_last_two_are_kept_and_the_chunks_that_they_name(saver: Saver) -> None:
+    assert newest(saver) == (None, [])
     for n in range(1, 6):
-        play(kept, 10 * (n - 1), 10 * n)
-        save(kept, n)
-    assert newest(kept) == (5, list(range(44, 50)))
+        play(saver, 10 * (n - 1), 10 * n)
+        save(saver, n)
+    assert newest(saver) == (5, list(range(44, 50)))
     chunks = ((34, 38), (38, 40), (44, 48), (48, 50))  # with rows 34 to 39, and 44 to 49
     names = {f"experience_{first:010d}-{end:010d}.lz4" for first, end in chunks}
-    assert {path.name for path in kept.folder.iterdir()} == names | {"run_000004.npz", "run_000005.npz"}
+    assert {path.name for path in saver.folder.iterdir()} == names | {"run_000004.npz", "run_000005.npz"}
 
 
-def test_a_chunk_can_be_read_however_many_games_there_are(kept: Saver, monkeypatch: Patch) -> None:
+def test_a_chunk_can_be_read_however_many_games_there_are(saver: Saver, monkeypatch: Patch) -> None:
     monkeypatch.setattr("simple_dqn.snapshot.saver.EXPERIENCES", 100)
     monkeypatch.setattr("simple_dqn.snapshot.saver.MOST_BYTES", 15)  # screens of four bytes
-    play(kept, 0, 11)
-    save(kept, 1, held=10)
-    assert newest(kept) == (1, list(range(1, 11)))
-    ends = [int(path.stem[-10:]) for path in sorted(kept.folder.glob("experience_*"))]
+    play(saver, 0, 11)
+    save(saver, 1, held=10)
+    assert newest(saver) == (1, list(range(1, 11)))
+    ends = [int(path.stem[-10:]) for path in sorted(saver.folder.glob("experience_*"))]
     assert ends == [3, 6, 9, 11]
 
 
-def test_training_goes_on_while_the_disk_is_busy(kept: Saver, clock: Clock) -> None:
+def test_training_goes_on_while_the_disk_is_busy(saver: Saver, clock: Clock) -> None:
     gate, array = threading.Event(), np.zeros(3)
-    kept._submit(gate.wait, 60)
+    saver._submit(gate.wait, 60)
     for n in (1, 2):  # the second is postponed
-        kept.save_checkpoint({"number": n, "nested": {"array": array}}, 0)
+        saver.save_checkpoint({"number": n, "nested": {"array": array}}, 0)
     array[:] = 7  # the state was copied
     clock.now += 10_000
-    assert not kept.is_due(0, 0)
+    assert not saver.is_due(0, 0)
     gate.set()
-    assert newest(kept)[0] == 1
-    saved = CheckpointFolder(kept.folder).newest()
+    assert newest(saver)[0] == 1
+    saved = CheckpointFolder(saver.folder).newest()
     assert saved is not None
     assert saved.run["nested"]["array"].tolist() == [0, 0, 0]
-    assert kept.is_due(0, 0)
+    assert saver.is_due(0, 0)
 
 
-def test_checkpoints_are_due_by_the_clock(kept: Saver, clock: Clock) -> None:
+def test_checkpoints_are_due_by_the_clock(saver: Saver, clock: Clock) -> None:
     for now, due in ((599, False), (600, True), (1199, False), (1200, True)):
         clock.now = now
-        assert kept.is_due(0, 0) == due
+        assert saver.is_due(0, 0) == due
         if now == 600:
-            save(kept, 1)
-            futures.wait([kept._last])
+            save(saver, 1)
+            futures.wait([saver._last])
 
 
 @pytest.mark.parametrize("pattern", ["run_*", "experience_*"])
 @pytest.mark.parametrize("damage", [lambda old: old[:-3], lambda old: old[:99] + b"?" + old[100:], None])
 def test_the_one_before_a_damaged_checkpoint_is_used(
-    kept: Saver, tmp_path: Path, pattern: str, damage: Callable[[bytes], bytes] | None
+    saver: Saver, tmp_path: Path, pattern: str, damage: Callable[[bytes], bytes] | None
 ) -> None:
     for n in (1, 2):
-        play(kept, 10 * (n - 1), 10 * n)
-        save(kept, n)
-    futures.wait([kept._last])
-    path = sorted(kept.folder.glob(pattern))[-1]
+        play(saver, 10 * (n - 1), 10 * n)
+        save(saver, n)
+    futures.wait([saver._last])
+    path = sorted(saver.folder.glob(pattern))[-1]
     path.write_bytes(damage(path.read_bytes())) if damage else path.unlink()
-    assert newest(kept) == (1, [4, 5, 6, 7, 8, 9])
+    assert newest(saver) == (1, [4, 5, 6, 7, 8, 9])
     # A run that continues from it leaves it until the next one is written.
-    saved = CheckpointFolder(kept.folder).newest()
+    saved = CheckpointFolder(saver.folder).newest()
     assert saved is not None
     again = Saver(tmp_path / "pong", "pong", 6, Config())
     again.resume(saved)
@@ -129,48 +129,48 @@ def test_the_one_before_a_damaged_checkpoint_is_used(
     save(again, 3)
     again.close()
     assert newest(again) == (3, [9, 10, 11, 12, 13, 14])
-    assert len(list(kept.folder.glob("run_*"))) == 2
+    assert len(list(saver.folder.glob("run_*"))) == 2
 
 
-def test_a_disk_without_room_costs_a_line_and_not_the_run(kept: Saver, caplog: Logs) -> None:
-    kept.folder.write_text("where a folder should be")
+def test_a_disk_without_room_costs_a_line_and_not_the_run(saver: Saver, caplog: Logs) -> None:
+    saver.folder.write_text("where a folder should be")
     for first in range(0, 80, 8):
-        play(kept, first, first + 8)
-        save(kept, 1, held=8)
-    futures.wait([kept._last])
+        play(saver, first, first + 8)
+        save(saver, 1, held=8)
+    futures.wait([saver._last])
     assert "No checkpoint was written" in caplog.text
-    assert len(kept._unwritten) == 2  # chunks with the 8 rows that the memory has
-    kept.folder.unlink()
-    save(kept, 2, held=8)
-    assert newest(kept) == (2, list(range(72, 80)))
+    assert len(saver._unwritten) == 2  # chunks with the 8 rows that the memory has
+    saver.folder.unlink()
+    save(saver, 2, held=8)
+    assert newest(saver) == (2, list(range(72, 80)))
 
 
-def test_no_checkpoint_gets_ahead_of_a_snapshot(kept: Saver, caplog: Logs) -> None:
-    kept.save_snapshot(1, 10, WEIGHTS)
-    save(kept, 1, held=0)
-    kept.require_snapshots()
-    blocked = kept.prefix.with_name("pong_2.pkl")
+def test_no_checkpoint_gets_ahead_of_a_snapshot(saver: Saver, caplog: Logs) -> None:
+    saver.save_snapshot(1, 10, WEIGHTS)
+    save(saver, 1, held=0)
+    saver.require_snapshots()
+    blocked = saver.prefix.with_name("pong_2.pkl")
     blocked.mkdir()
     for epoch in (2, 3):
-        kept.save_snapshot(epoch, 10 * epoch, WEIGHTS)
+        saver.save_snapshot(epoch, 10 * epoch, WEIGHTS)
     assert caplog.text.count("tries again later") == 2
-    save(kept, 2, held=0)
-    assert newest(kept)[0] == 1
+    save(saver, 2, held=0)
+    assert newest(saver)[0] == 1
     with pytest.raises(UserError, match=r"pong_2\.pkl could not be written: .*resume\.sh .*pong_checkpoint"):
-        kept.require_snapshots()
+        saver.require_snapshots()
     blocked.rmdir()
-    save(kept, 3, held=0)
-    assert newest(kept)[0] == 3
-    kept.require_snapshots()
+    save(saver, 3, held=0)
+    assert newest(saver)[0] == 3
+    saver.require_snapshots()
     assert Snapshot.load(blocked).total_train_steps == 20
-    assert Snapshot.load(kept.prefix.with_name("pong_3.pkl")).epoch == 3
+    assert Snapshot.load(saver.prefix.with_name("pong_3.pkl")).epoch == 3
 
 
 def test_what_fails_in_the_thread_otherwise_is_not_hidden(tmp_path: Path, monkeypatch: Patch) -> None:
-    kept = Saver(tmp_path / "pong", "pong", 6, Config())
+    saver = Saver(tmp_path / "pong", "pong", 6, Config())
     monkeypatch.setattr(CheckpointFolder, "write", lambda *_: 1 // 0)
-    save(kept, 1)
-    for call in (kept.close, lambda: save(kept, 2)):
+    save(saver, 1)
+    for call in (saver.close, lambda: save(saver, 2)):
         with pytest.raises(ZeroDivisionError):
             call()
 

@@ -330,7 +330,7 @@ def measured(comparison: Comparison) -> dict[tuple[str, str], float]:
     return {(setting, name): one.value for setting, name, one in comparison.estimates}
 
 
-def test_what_is_compared_with_what_and_when(make_run: Make) -> None:
+def test_runs_are_compared_at_the_latest_epoch_that_all_have_reached(make_run: Make) -> None:
     found = Comparison([
         make_run("pong", 1, test=[10, 20, 900]),
         make_run("pong", 2, state="running", train=[1, 1, 1], test=[30, 40]),

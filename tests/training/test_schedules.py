@@ -1,4 +1,4 @@
-"""The schedules on tape, threads against one thread, and learning from rollouts (PQN)."""
+"""The order of a schedule's calls, threads against one thread, and learning from rollouts (PQN)."""
 
 import random
 import threading

@@ -109,18 +109,18 @@ def until(shown: list[Moment], seen: Callable[[View, bool, NDArray[np.uint8]], o
     raise TimeoutError("the window never showed it")
 
 
-def play(shown: list[Moment], deeds: Callable[[], None], *arguments: str) -> int:
-    """Play, while a person does `deeds` and closes the window at last; return the exit code."""
+def play(shown: list[Moment], inputs: Callable[[], None], *arguments: str) -> int:
+    """Play, with a person's `inputs`, after which the window is closed; return the exit code."""
 
-    def sit_before_it() -> None:
+    def give_inputs() -> None:
         try:
             until(shown, lambda *_: True)
-            deeds()
+            inputs()
         finally:
             pygame.event.post(pygame.event.Event(pygame.QUIT))
 
     with ThreadPoolExecutor(1) as threads:
-        person = threads.submit(sit_before_it)
+        person = threads.submit(give_inputs)
         code = main.run(["play", *arguments, "--backend", "cpu", "--threads", "1"])
         person.result()
     return code
@@ -155,7 +155,7 @@ def test_a_person_takes_over_and_looks_in(shown: list[Moment], volumes: list[flo
         press("v", "m")
         until(shown, lambda view, *_: view.heat_map is None and not view.human)
 
-    def deeds() -> None:
+    def inputs() -> None:
         take_over()
         for keys, speed in ((["s"], "2×"), (["a", "a"], "0.5×")):
             press(*keys)
@@ -176,7 +176,7 @@ def test_a_person_takes_over_and_looks_in(shown: list[Moment], volumes: list[flo
             assert (len(columns), columns[0]) == (160 * scale, (size[0] - 160 * scale) // 2)
 
     agent = save(tmp_path / "pong_1.pkl", game="pong", random_starts=0, max_game_frames=0)
-    assert play(shown, deeds, str(agent)) == 0
+    assert play(shown, inputs, str(agent)) == 0
     assert not pygame.display.get_init()
 
 
@@ -188,13 +188,13 @@ def test_a_person_takes_over_and_looks_in(shown: list[Moment], volumes: list[flo
 ])  # fmt: skip
 def test_frames_are_in_time(speed: float | None, work: float, seconds: float, least: int, most: int) -> None:
     clock = Clock(100.0)
-    frame_clock, drawn = FrameClock(clock, clock.pass_), 0
+    frame_clock, drawn = FrameClock(clock, clock.advance), 0
     for _ in range(600):
         drawn += frame_clock.wait(speed)
-        clock.pass_(work)
+        clock.advance(work)
     assert clock.now - 100 == pytest.approx(seconds, rel=0.01)
     assert least <= drawn <= most
-    clock.pass_(5.0)  # lost time is not made up for
+    clock.advance(5.0)  # lost time is not made up for
     start = clock.now
     for _ in range(61):
         frame_clock.wait(1.0)
@@ -207,7 +207,7 @@ def test_frames_come_at_the_rate_of_the_game(rate: float, speed: int) -> None:
     controls.apply("s" if speed > 0 else "a", set())
     silent: Any = SimpleNamespace(play=lambda *_: None)
     display: Any = SimpleNamespace(keys=lambda: ([], set()), show=lambda *_: None)
-    viewer = Viewer(controls, display, silent, FrameClock(clock, clock.pass_), 0.0)
+    viewer = Viewer(controls, display, silent, FrameClock(clock, clock.advance), 0.0)
     environment = SimpleNamespace(frames_per_second=rate, action_names=("NOOP",))
     player: Any = SimpleNamespace(environment=environment, has_agent=False, no_effect="")
     viewer.player = player
