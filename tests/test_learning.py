@@ -245,5 +245,5 @@ def test_published_scores_and_those_of_humans_and_random_play() -> None:
         assert int(row["% of a person"]) == round(100 * (score - random) / (person - random))
         found = SCORES[row["game"].lower().replace(" ", "_").replace("*", "")]
         for name, column in {"simple_dqn": "simple_dqn", "deepmind": "DeepMind 2015"}.items():
-            other = row[column].split(" ±")[0].replace(",", "")
+            other = row[column].split(" ±")[0].replace(",", "").replace("−", "-")
             assert found.get(name) == (None if other == "–" else float(other))
