@@ -404,10 +404,10 @@ def differing(rules: Rules, other: Rules) -> list[str]:
     def shown(rules: Rules) -> dict[str, object]:
         found = {
             name: shapes(value) if isinstance(value, tuple) else value for name, value in vars(rules).items()
-            if name != "over"
+            if name != "ends"
         }  # fmt: skip
         found["score"] = shapes(rules.score, constant=bool(rules.no_score))
-        return found | {"over": {shapes(condition) for condition in rules.ends}}
+        return found | {"ends": {shapes(condition) for condition in rules.ends}}
 
     one, two = shown(rules), shown(other)
     return [name for name in one if one[name] != two[name]]

@@ -329,6 +329,7 @@ def test_what_files_and_labels_say_is_escaped(verb: Verb, folder: Path) -> None:
         assert "cannot be part of a file's name" in one_complaint(
             verb(*CATCH[:2], label, *CATCH[2:]), "train"
         )
+    one_complaint(verb(*CATCH[:2], "a\0b", *CATCH[2:]), "train")
 
 
 def test_a_folder_that_may_not_be_entered_is_no_missing_file(monkeypatch: Patch) -> None:

@@ -108,6 +108,8 @@ def test_a_share_of_the_run_becomes_a_number_that_a_longer_run_keeps() -> None:
 def test_load_weights_may_name_the_snapshot_itself() -> None:
     given = {"snapshot": Path("snapshots/pong_1.pkl"), "load_weights": "./snapshots/pong_1.pkl"}
     assert resolve(given, {}).run.load_weights == given["load_weights"]
+    with pytest.raises(UserError, match=r"the weights come from snapshots/pong_1.pkl"):
+        resolve({**given, "load_weights": "snapshots/pong_2.pkl"}, {})
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -346,7 +348,8 @@ def test_a_value_is_written_in_many_ways(words: str, given: dict[str, Any]) -> N
     ("--epoch 1", "did you mean --epochs?"),
     ("--Learning_Rate 1", "did you mean --learning_rate?"),
     ("--slip_probability 1", "unknown flag --slip_probability"),
-    *((f"--epochs {word}", "not a whole number") for word in ("1.5", "inf", "nan", "1e400", "9" * 400, "x")),
+    *((f"--epochs {word}", "not a whole number")
+      for word in ("1.5", "1e-3", "inf", "nan", "1e400", "9" * 400, "many")),
     ("--frame_skip 0", "argument --frame_skip: 0 is too small: give at least 1"),
     ("--exploration_rate_end 2", "--exploration_rate_end: 2 is too large: give at most 1"),
     ("--learning_rate 0", "--learning_rate: 0 is too small: give more than 0"),

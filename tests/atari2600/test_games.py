@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,14 @@ def test_the_6507_as_a_gpu_executes_it_compiled_for_the_cpu(tmp_path: Path) -> N
 # RAM, not a rule, may become different after a byte was set in the running program (docs/emulator.md): some
 # values make it execute opcodes that are not emulated.
 PARTS = {"beam_rider", "gravitar", "krull", "montezuma_revenge", "time_pilot"}
+
+
+def test_rules_that_differ_are_named() -> None:
+    pong = RULES["pong"]
+    assert probe_rules.differing(pong, replace(pong, ends=pong.ends[::-1])) == []
+    assert probe_rules.differing(pong, replace(pong, ends=pong.ends[:1])) == ["ends"]
+
+
 # Games whose rows were written before `probe_rules` was; together they have most of its forms.
 PROBED = (
     "asterix", "beam_rider", "breakout", "enduro", "freeway", "ms_pacman", "pong", "qbert", "seaquest",

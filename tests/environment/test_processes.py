@@ -92,7 +92,10 @@ def test_one_game_alone_is_recorded(tmp_path: Path) -> None:
     assert sounds[0] == sounds[1] != b""
 
 
-@pytest.mark.parametrize("settings", [{"game": "pongg"}, {"record_sound_filename": "/absent/game.wav"}])
+@pytest.mark.parametrize("settings", [
+    {"game": "pongg"}, {"environment": "gym", "game": "NoSuchGame-v1"},
+    {"record_sound_filename": "/absent/game.wav"},
+])  # fmt: skip
 def test_a_game_that_cannot_be_made_says_so_as_in_one_process(settings: dict[str, Any]) -> None:
     with pytest.raises(UserError) as alone:
         games(0, **settings)

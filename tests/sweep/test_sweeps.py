@@ -110,6 +110,7 @@ def test_a_suite_says_how_long_it_takes(begun: list[list[SweepRun]], told: Told,
     assert [run.game for run in begun[0][:5]] == [*ATARI5]
     line = next(line for line in said if "steps per second" in line)
     assert line.startswith("15 runs of 10,500,000 steps")
+    assert line.endswith("hours")
     found = re.findall(r"([\d,.]+) (?:at a time|steps per|hours)", line)
     places, speed, hours = (float(word.replace(",", "")) for word in found)
     assert hours == pytest.approx(15 * 10_500_000 / places / speed / 3600, rel=0.01, abs=0.06)
